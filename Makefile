@@ -1,0 +1,78 @@
+# Every target works alone on a fresh machine: it makes .venv, installs what it needs there, then runs.
+#
+#   make demo        train on real digits, then recover a rod's conductivity; pictures in examples/out/
+#   make test        the fast test suite          make test-all   with the long sweeps
+#   make lint        ruff                         make types      mypy on the public API and ir/
+#   make bench       call overhead beside Numba   make clean      remove .venv and all that was made
+#
+# Another interpreter: make test PYTHON=/path/to/python3.12
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+RUN    := $(VENV)/.stamp-run
+DEV    := $(VENV)/.stamp-dev
+
+.DELETE_ON_ERROR:
+.PHONY: help demo test test-all lint types bench clean
+
+help:
+	@sed -n 's/^#  *make/  make/p' Makefile
+
+demo: $(RUN)
+	$(BIN)/python examples/digits.py
+	$(BIN)/python examples/heat.py
+	@echo
+	@echo "The pictures: examples/out/digits.png  examples/out/heat.png"
+	@echo "Run make demo again: the kernels then come from the disk cache."
+
+test: $(RUN)
+	$(BIN)/python -m pytest -n 2
+
+test-all: $(RUN)
+	$(BIN)/python -m pytest -n 2 -m "slow or not slow"
+
+lint: $(DEV)
+	$(BIN)/python -m ruff check .
+
+types: $(DEV)
+	$(BIN)/python -m mypy
+
+bench: $(DEV)
+	$(BIN)/python benchmarks/call_overhead.py
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info examples/out
+	rm -rf .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find dlvm_py tests examples benchmarks -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
+
+# A name on the path proves nothing (version managers leave stubs), so each candidate is run and asked.
+# Where the system's Python comes without ensurepip, its own pip fills the new environment.
+$(BIN)/python:
+	@for candidate in "$(PYTHON)" python3.13 python3.12 python3.11 python3 python; do \
+	    "$$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))' \
+	        >/dev/null 2>&1 || continue; \
+	    echo "making $(VENV) with $$candidate"; \
+	    "$$candidate" -m venv --clear $(VENV) >/dev/null 2>&1 && exit 0; \
+	    "$$candidate" -m venv --clear --without-pip $(VENV) \
+	        && "$$candidate" -m pip --python $(BIN)/python install --quiet pip \
+	        && exit 0; \
+	    rm -rf $(VENV); \
+	    echo "$$candidate cannot make a virtual environment: install its venv package" \
+	        "(on Debian and Ubuntu: apt install python3-venv)." >&2; \
+	    exit 1; \
+	done; \
+	echo "dlvm-py needs Python 3.11, 3.12 or 3.13; none was found as $(PYTHON) or on the path." >&2; \
+	echo "Install one, or name it: make PYTHON=/path/to/python3.12" >&2; \
+	exit 1
+
+# The order-only prerequisite keeps the interpreter's own date out of the question.
+$(RUN): pyproject.toml | $(BIN)/python
+	@echo "installing dlvm-py and what its tests and examples need (once; about a minute)"
+	@$(BIN)/python -m pip install --quiet --editable ".[examples,test]"
+	@touch $@
+
+$(DEV): pyproject.toml $(RUN)
+	@echo "installing the development tools (once)"
+	@$(BIN)/python -m pip install --quiet --editable ".[examples,test,dev]"
+	@touch $@

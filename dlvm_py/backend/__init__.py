@@ -1,0 +1,1 @@
+"""Program to something that runs or reads."""

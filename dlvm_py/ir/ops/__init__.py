@@ -1,0 +1,11 @@
+"""OPS: every operation of the IR by name, collected from the family files."""
+
+from dlvm_py.ir.op import Op, table
+from dlvm_py.ir.ops.elementwise import ELEMENTWISE
+from dlvm_py.ir.ops.memory import FLOW, MEMORY
+from dlvm_py.ir.ops.reduce import REDUCE
+from dlvm_py.ir.ops.shape import SHAPE
+
+OPS: dict[str, Op] = table(ELEMENTWISE, SHAPE, REDUCE, MEMORY, FLOW)
+
+__all__ = ["OPS"]

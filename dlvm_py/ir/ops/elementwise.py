@@ -1,0 +1,198 @@
+"""Elementwise ops: unary, binary, comparison, boolean and bit ops, select and casts.
+
+`partials` are written in terms of the result y and the operands; `select` keeps a branch that is not
+taken out of the derivative by structure. Ops whose partials can be infinite or NaN at finite operands
+say `singular=True`: the adjoint pass then multiplies by `scaleSeed`, which lets an exact zero seed win.
+Conventions at kinks: DESIGN section 6 (abs and sign at 0: 0; ties of min/max: one half each, a constant
+operand takes nothing and leaves nothing).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.ops.rules import (
+    ANY,
+    BOOLEAN,
+    FLOATING,
+    INTEGRAL,
+    NUMERIC,
+    broadcast_shapes,
+    elementwise_type,
+    is_constant,
+    tensor,
+)
+from dlvm_py.ir.types import BOOL, DTYPES, TensorType, Type
+from dlvm_py.ir.value import Value
+
+STEP = "constant between jumps"
+INTEGER_VALUED = "integer or boolean valued: constant between jumps"
+
+
+def _op(name: str, kinds: str, evaluate: Callable[..., Any], **form: Any) -> Op:
+    result = form.pop("result", None)
+    return Op(name, Kind.ELEMENTWISE, elementwise_type(kinds, result), evaluate, **form)
+
+
+# -- arithmetic ------------------------------------------------------------------------------------
+# attr `checked` (i64 only): raise OverflowError where the exact result does not fit, as a Python int
+
+negate = _op("negate", NUMERIC, np.negative, partials=lambda y, x: (-1.0,), attrs=("checked",), numpy_name="negative")
+add = _op("add", NUMERIC, np.add, partials=lambda y, a, b: (1.0, 1.0), attrs=("checked",), commutative=True, numpy_name="add")
+subtract = _op("subtract", NUMERIC, np.subtract, partials=lambda y, a, b: (1.0, -1.0), attrs=("checked",), numpy_name="subtract")
+multiply = _op("multiply", NUMERIC, np.multiply, partials=lambda y, a, b: (b, a), attrs=("checked",), commutative=True, numpy_name="multiply")
+divide = _op("divide", FLOATING, np.divide, partials=lambda y, a, b: (1.0 / b, -(y / b)), singular=True, numpy_name="divide")
+floorDivide = _op("floorDivide", NUMERIC, np.floor_divide, no_derivative=STEP, numpy_name="floor_divide")
+truncateDivide = _op(
+    "truncateDivide", INTEGRAL, lambda a, b: (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(a.dtype), no_derivative=INTEGER_VALUED
+)
+# x mod y = x - floor(x / y) y
+modulo = _op("modulo", NUMERIC, np.remainder, partials=lambda y, a, b: (1.0, -floor(a / b)), singular=True, numpy_name="remainder")
+
+
+def _power_partials(y: Any, a: Any, b: Any) -> tuple[Any, Any]:
+    # d/da a^b = b a^(b-1), exactly 0 where b is 0; d/db a^b = y log a, 0 at a = 0 for b > 0
+    da = select(0.0, b * power(a, b - 1.0), equal(b, 0.0))
+    if is_constant(b):
+        return da, None
+    log_a = log(select(1.0, a, equal(a, 0.0)))
+    at_zero = select(0.0, y * log(a), greaterThan(b, 0.0))
+    return da, select(at_zero, y * log_a, equal(a, 0.0))
+
+
+power = _op("power", NUMERIC, np.power, partials=_power_partials, singular=True, attrs=("checked",), numpy_name="power")
+
+
+def _tie_partials(y: Any, a: Any, b: Any, wins: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    if is_constant(a):
+        return None, select(1.0, 0.0, wins(b, a))
+    if is_constant(b):
+        return select(1.0, 0.0, wins(a, b)), None
+    half = select(0.5, 0.0, equal(a, b))
+    return select(1.0, half, wins(a, b)), select(1.0, half, wins(b, a))
+
+
+maximum = _op("max", NUMERIC, np.maximum, partials=lambda y, a, b: _tie_partials(y, a, b, lambda p, q: greaterThan(p, q)), commutative=True, numpy_name="maximum")
+minimum = _op("min", NUMERIC, np.minimum, partials=lambda y, a, b: _tie_partials(y, a, b, lambda p, q: lessThan(p, q)), commutative=True, numpy_name="minimum")
+atan2 = _op("atan2", "f", np.arctan2, partials=lambda y, a, b: (b / (a * a + b * b), -(a / (a * a + b * b))), singular=True, numpy_name="arctan2")
+hypot = _op("hypot", "f", np.hypot, partials=lambda y, a, b: (select(0.0, a / y, equal(y, 0.0)), select(0.0, b / y, equal(y, 0.0))), singular=True, commutative=True, numpy_name="hypot")
+
+# -- transcendental and other unary ----------------------------------------------------------------
+
+exp = _op("exp", FLOATING, np.exp, partials=lambda y, x: (y,), numpy_name="exp")
+expm1 = _op("expm1", FLOATING, np.expm1, partials=lambda y, x: (y + 1.0,), numpy_name="expm1")
+log = _op("log", FLOATING, np.log, partials=lambda y, x: (1.0 / x,), singular=True, numpy_name="log")
+log1p = _op("log1p", FLOATING, np.log1p, partials=lambda y, x: (1.0 / (1.0 + x),), singular=True, numpy_name="log1p")
+log2 = _op("log2", FLOATING, np.log2, partials=lambda y, x: (1.0 / (x * math.log(2.0)),), singular=True, numpy_name="log2")
+log10 = _op("log10", FLOATING, np.log10, partials=lambda y, x: (1.0 / (x * math.log(10.0)),), singular=True, numpy_name="log10")
+sqrt = _op("sqrt", FLOATING, np.sqrt, partials=lambda y, x: (0.5 / y,), singular=True, numpy_name="sqrt")
+rsqrt = _op("rsqrt", "f", lambda x: (1 / np.sqrt(x)).astype(x.dtype), partials=lambda y, x: (-0.5 * y * y * y,), singular=True)
+square = _op("square", NUMERIC, np.square, partials=lambda y, x: (2.0 * x,), numpy_name="square")
+sin = _op("sin", FLOATING, np.sin, partials=lambda y, x: (cos(x),), numpy_name="sin")
+cos = _op("cos", FLOATING, np.cos, partials=lambda y, x: (-sin(x),), numpy_name="cos")
+tan = _op("tan", FLOATING, np.tan, partials=lambda y, x: (1.0 + y * y,), numpy_name="tan")
+asin = _op("asin", FLOATING, np.arcsin, partials=lambda y, x: (1.0 / sqrt(1.0 - x * x),), singular=True, numpy_name="arcsin")
+acos = _op("acos", FLOATING, np.arccos, partials=lambda y, x: (-(1.0 / sqrt(1.0 - x * x)),), singular=True, numpy_name="arccos")
+atan = _op("atan", FLOATING, np.arctan, partials=lambda y, x: (1.0 / (1.0 + x * x),), numpy_name="arctan")
+sinh = _op("sinh", FLOATING, np.sinh, partials=lambda y, x: (cosh(x),), numpy_name="sinh")
+cosh = _op("cosh", FLOATING, np.cosh, partials=lambda y, x: (sinh(x),), numpy_name="cosh")
+tanh = _op("tanh", FLOATING, np.tanh, partials=lambda y, x: (1.0 - y * y,), numpy_name="tanh")
+absolute = _op("abs", "iuf", np.abs, partials=lambda y, x: (sign(x),), attrs=("checked",), numpy_name="absolute")
+sign = _op("sign", "iuf", np.sign, no_derivative=STEP, numpy_name="sign")
+floor = _op("floor", "f", np.floor, no_derivative=STEP, numpy_name="floor")
+ceil = _op("ceil", "f", np.ceil, no_derivative=STEP, numpy_name="ceil")
+rint = _op("rint", "f", np.rint, no_derivative=STEP, numpy_name="rint")
+truncate = _op("truncate", "f", np.trunc, no_derivative=STEP, numpy_name="trunc")
+
+# -- comparison, boolean, bits ---------------------------------------------------------------------
+
+
+def _compare(name: str, evaluate: Callable[..., Any], commutative: bool = False) -> Op:
+    return _op(name, ANY, evaluate, result=BOOL, no_derivative=INTEGER_VALUED, commutative=commutative, numpy_name=evaluate.__name__)
+
+
+equal = _compare("equal", np.equal, True)
+notEqual = _compare("notEqual", np.not_equal, True)
+lessThan = _compare("lessThan", np.less)
+lessThanOrEqual = _compare("lessThanOrEqual", np.less_equal)
+greaterThan = _compare("greaterThan", np.greater)
+greaterThanOrEqual = _compare("greaterThanOrEqual", np.greater_equal)
+
+
+def _integer(name: str, kinds: str, evaluate: Callable[..., Any], commutative: bool = False) -> Op:
+    return _op(name, kinds, evaluate, no_derivative=INTEGER_VALUED, commutative=commutative, numpy_name=evaluate.__name__)
+
+
+logical_and = _integer("and", BOOLEAN, np.logical_and, True)
+logical_or = _integer("or", BOOLEAN, np.logical_or, True)
+logical_not = _integer("not", BOOLEAN, np.logical_not)
+bitAnd = _integer("bitAnd", INTEGRAL, np.bitwise_and, True)
+bitOr = _integer("bitOr", INTEGRAL, np.bitwise_or, True)
+bitXor = _integer("bitXor", "biu", np.bitwise_xor, True)
+bitNot = _integer("bitNot", INTEGRAL, np.invert)
+shiftLeft = _integer("shiftLeft", INTEGRAL, np.left_shift)
+shiftRight = _integer("shiftRight", INTEGRAL, np.right_shift)
+isFinite = _op("isFinite", FLOATING, np.isfinite, result=BOOL, no_derivative=INTEGER_VALUED, numpy_name="isfinite")
+isNan = _op("isNan", FLOATING, np.isnan, result=BOOL, no_derivative=INTEGER_VALUED, numpy_name="isnan")
+
+# -- select, casts, the guarded seed ---------------------------------------------------------------
+
+
+def _select_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    a, b, flag = (tensor(v) for v in operands)
+    if a.dtype is not b.dtype:
+        raise TypeError(f"dtypes differ: {a.dtype} and {b.dtype}")
+    if flag.dtype is not BOOL:
+        raise TypeError("the flag must be bool")
+    return TensorType(broadcast_shapes([a.shape, b.shape, flag.shape]), a.dtype)
+
+
+# select a, b by flag: a where flag, else b
+select = Op(
+    "select",
+    Kind.ELEMENTWISE,
+    _select_type,
+    lambda a, b, flag: np.where(flag, a, b),
+    adjoint=lambda seed, y, a, b, flag: (select(seed, 0.0, flag), select(0.0, seed, flag), None),
+    numpy_name="where",
+)
+
+
+def _cast_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    return tensor(operands[0]).with_dtype(DTYPES[attrs["to"]])
+
+
+# NumPy's astype; out-of-range float to int gives what x86-64 NumPy gives (the smallest integer)
+dataTypeCast = Op(
+    "dataTypeCast",
+    Kind.ELEMENTWISE,
+    _cast_type,
+    lambda x, to: np.asarray(x).astype(DTYPES[to].numpy),
+    attrs=("to",),
+    adjoint=lambda seed, y, x: (
+        (dataTypeCast(seed, to=x.type.dtype.name),) if x.type.dtype.is_inexact and y.type.dtype.is_inexact else (None,)
+    ),
+)
+
+
+def _scale_seed(seed: Any, p: Any) -> Any:
+    return np.where(~np.isfinite(p) & (seed == 0), np.zeros((), np.asarray(seed).dtype), seed * p)
+
+
+# seed * p, but an exact zero seed wins over a partial that is not finite (DESIGN section 6)
+scaleSeed = _op(
+    "scaleSeed",
+    FLOATING,
+    _scale_seed,
+    partials=lambda y, seed, p: (
+        select(0.0, p, logical_and(logical_not(isFinite(p)), equal(seed, 0.0))),
+        seed,
+    ),
+)
+
+ELEMENTWISE = tuple(v for v in list(globals().values()) if isinstance(v, Op))

@@ -1,0 +1,146 @@
+"""Memory, ownership, stacks (tapes), aggregates, calls, checks and control flow.
+
+A pointer refers to a strided tensor. `allocateHeap` makes a fresh C-contiguous one whose elements are
+not initialised; the reference count of an allocation is kept by `retain` and `release`, which the
+ownership pass places. Loads and stores move whole tensors or, on a rank 0 pointer, one element.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from dlvm_py.ir.op import ALLOCATE, READ, TRAP, WRITE, Kind, Op
+from dlvm_py.ir.ops.rules import pointer, static_extent
+from dlvm_py.ir.ops.shape import indices_are_i64
+from dlvm_py.ir.types import BOOL, DTYPES, VOID, PointerType, StackType, TensorType, TupleType, Type, scalar
+from dlvm_py.ir.value import Value
+
+BY_ADJOINT_PASS = "differentiated by a construct of its own, in transforms/differentiate"
+
+
+def _memory(name: str, rule: Any, effects: set[str], attrs: tuple[str, ...] = (), kind: Kind = Kind.MEMORY) -> Op:
+    return Op(name, kind, rule, None, attrs=attrs, effects=frozenset(effects), no_derivative=BY_ADJOINT_PASS)
+
+
+def _allocate_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    indices_are_i64(operands)
+    return PointerType(TensorType(tuple(static_extent(n) for n in operands), DTYPES[attrs["dtype"]]))
+
+
+def _load_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    return pointer(operands[0]).pointee
+
+
+def _same_extents(a: TensorType, b: TensorType) -> bool:
+    return a.rank == b.rank and all(m is None or n is None or m == n for m, n in zip(a.shape, b.shape, strict=True))
+
+
+def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    value, destination = operands
+    to = pointer(destination, "destination").pointee
+    if not isinstance(value.type, TensorType) or value.type.dtype is not to.dtype or not _same_extents(value.type, to):
+        raise TypeError(f"{value.type} cannot be stored to {destination.type}")
+    return VOID
+
+
+def _element_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    p, *keys = operands
+    t = pointer(p)
+    indices_are_i64(keys)
+    if not 0 < len(keys) <= t.rank:
+        raise TypeError(f"{len(keys)} indices for rank {t.rank}")
+    rest = t.shape[len(keys) :]
+    layout = "C" if not rest or t.layout == "C" else "S"
+    return PointerType(TensorType(rest, t.dtype), layout)
+
+
+def _void_of_pointer(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    pointer(operands[0])
+    return VOID
+
+
+# allocateHeap of dtype (extents...): fresh, not initialised; MemoryError where it fails
+allocateHeap = _memory("allocateHeap", _allocate_type, {ALLOCATE}, ("dtype",))
+load = _memory("load", _load_type, {READ})
+# store v to p: same shape; all of v is read before any element is written
+store = _memory("store", _store_type, {WRITE})
+# elementPointer p at (i...): leading axes are indexed away; indices are in range
+elementPointer = _memory("elementPointer", _element_type, set(), kind=Kind.INDEX)
+retain = _memory("retain", _void_of_pointer, {WRITE})
+release = _memory("release", _void_of_pointer, {WRITE})
+
+
+def _stack(value: Value) -> StackType:
+    if not isinstance(value.type, StackType):
+        raise TypeError(f"{value.type} is no stack")
+    return value.type
+
+
+def _push_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    value, stack = operands
+    if _stack(stack).element != value.type:
+        raise TypeError(f"{value.type} pushed to a {stack.type}")
+    return VOID
+
+
+createStack = _memory("createStack", lambda operands, attrs: StackType(attrs["element"]), {ALLOCATE}, ("element",), Kind.STACK)
+push = _memory("push", _push_type, {WRITE}, kind=Kind.STACK)
+pop = _memory("pop", lambda operands, attrs: _stack(operands[0]).element, {WRITE}, kind=Kind.STACK)
+destroyStack = _memory("destroyStack", lambda operands, attrs: (_stack(operands[0]), VOID)[1], {WRITE}, kind=Kind.STACK)
+
+# -- aggregates --------------------------------------------------------------------------------------
+
+
+def _extract_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    t = operands[0].type
+    if not isinstance(t, TupleType) or not 0 <= attrs["at"] < len(t.elements):
+        raise TypeError(f"no element {attrs['at']} in {t}")
+    return t.elements[attrs["at"]]
+
+
+# printed as DLVM's `literal (a, b): (A, B)`
+make_tuple = Op(
+    "tuple",
+    Kind.AGGREGATE,
+    lambda operands, attrs: TupleType(tuple(v.type for v in operands)),
+    lambda *xs: tuple(xs),
+    no_derivative=BY_ADJOINT_PASS,
+)
+extract = Op("extract", Kind.AGGREGATE, _extract_type, lambda t, at: t[at], attrs=("at",), no_derivative=BY_ADJOINT_PASS)
+
+# -- calls, checks, control --------------------------------------------------------------------------
+
+# apply @callee(args) -> result; attr `result` is the callee's result type
+apply = _memory("apply", lambda operands, attrs: attrs["result"], {READ, WRITE, TRAP, ALLOCATE}, ("callee", "result"), Kind.CALL)
+
+
+def _check_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if operands[0].type != scalar(BOOL):
+        raise TypeError("the condition of check must be a scalar bool")
+    return VOID
+
+
+# check c else Kind "message with {}" (operands): raises a Python exception with the operands formatted
+# into the message, unless c holds. Operands after the condition are i64, f64 or bool scalars.
+check = _memory("check", _check_type, {TRAP}, ("exception", "message"), Kind.CHECK)
+
+
+def _control(name: str, rule: Any, attrs: tuple[str, ...] = (), effects: set[str] | None = None) -> Op:
+    return _memory(name, rule, effects or set(), attrs, Kind.CONTROL)
+
+
+def _condition_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if len(operands) != 1 or operands[0].type != scalar(BOOL):
+        raise TypeError("the condition must be a scalar bool")
+    return VOID
+
+
+branch = _control("branch", lambda operands, attrs: VOID)
+conditional = _control("conditional", _condition_type)
+return_ = _control("return", lambda operands, attrs: VOID)
+# raise Kind "message with {}" (operands): as a check that always fails
+raise_ = _control("raise", lambda operands, attrs: VOID, ("exception", "message"), {TRAP})
+
+MEMORY = (allocateHeap, load, store, elementPointer, retain, release, createStack, push, pop, destroyStack)
+FLOW = (make_tuple, extract, apply, check, branch, conditional, return_, raise_)

@@ -1,0 +1,175 @@
+"""Reductions and the contraction `dot`, with the broadcast/unbroadcast pair that they are transposes of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.ops.elementwise import dataTypeCast, equal
+from dlvm_py.ir.ops.rules import static_extent, tensor
+from dlvm_py.ir.ops.shape import extents_of, indices_are_i64, padShape, transpose
+from dlvm_py.ir.types import TensorType, Type, scalar
+from dlvm_py.ir.value import Value
+
+COMBINERS = {
+    "add": np.add,
+    "multiply": np.multiply,
+    "max": np.maximum,
+    "min": np.minimum,
+    "and": np.logical_and,
+    "or": np.logical_or,
+}
+
+
+def _reduce_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    x, init = (tensor(v) for v in operands)
+    axes = attrs["axes"]
+    if attrs["by"] not in COMBINERS:
+        raise TypeError(f"no reduction by {attrs['by']}")
+    if len(set(axes)) != len(axes) or any(not 0 <= a < x.rank for a in axes):
+        raise TypeError(f"axes {axes} do not fit rank {x.rank}")
+    if init != scalar(x.dtype):
+        raise TypeError(f"init must be a {x.dtype} scalar, not {init}")
+    if (attrs["by"] in ("and", "or")) != (x.dtype.kind == "b"):
+        raise TypeError(f"reduction by {attrs['by']} is not defined for {x.dtype}")
+    return TensorType(tuple(n for k, n in enumerate(x.shape) if k not in axes), x.dtype)
+
+
+def _evaluate_reduce(x: Any, init: Any, by: str, axes: tuple[int, ...]) -> Any:
+    x = np.asarray(x)
+    ufunc = COMBINERS[by]
+    if not axes:
+        return ufunc(x, init)
+    if by in ("add", "multiply"):
+        # NumPy widens small integers here; the op does not
+        return ufunc(ufunc.reduce(x, axis=tuple(axes), dtype=x.dtype), init).astype(x.dtype)
+    return ufunc.reduce(x, axis=tuple(axes), initial=init)
+
+
+def restore_axes(value: Any, like: Any, axes: Sequence[int]) -> Any:
+    """Undo the shape effect of a reduction: re-insert `axes` and stretch them to the extents of `like`."""
+    for axis in sorted(axes):
+        value = padShape(value, at=axis)
+    return broadcast(value, *extents_of(like))
+
+
+def _reduce_adjoint(seed: Any, y: Any, x: Any, init: Any, by: str, axes: tuple[int, ...]) -> Any:
+    if by == "add":
+        return restore_axes(seed, x, axes), None
+    if by in ("max", "min"):
+        # shared evenly among the ties
+        won = dataTypeCast(equal(x, restore_axes(y, x, axes)), to=x.type.dtype.name)
+        count = reduce(won, 0.0, by="add", axes=axes)
+        return restore_axes(seed / count, x, axes) * won, None
+    raise NotImplementedError(f"the derivative of a reduction by {by}")
+
+
+# reduce x by (add|multiply|max|min|and|or) init v along axes
+reduce = Op(
+    "reduce",
+    Kind.REDUCTION,
+    _reduce_type,
+    _evaluate_reduce,
+    attrs=("by", "axes"),
+    adjoint=_reduce_adjoint,
+    numpy_name="sum, max, min, prod, all, any",
+)
+
+# -- broadcast and its transpose ---------------------------------------------------------------------
+
+
+def _broadcast_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    x, *extents = operands
+    indices_are_i64(extents)
+    t = tensor(x)
+    if t.rank not in (0, len(extents)):
+        raise TypeError(f"broadcast of rank {t.rank} to rank {len(extents)}")
+    shape = tuple(static_extent(n) for n in extents)
+    for a, b in zip(t.shape, shape, strict=False):
+        if a is not None and b is not None and a not in (1, b):
+            raise TypeError(f"extent {a} does not broadcast to {b}")
+    return TensorType(shape, t.dtype)
+
+
+def _broadcast_adjoint(seed: Any, y: Any, x: Any, *extents: Any) -> Any:
+    none = [None] * len(extents)
+    if not x.type.rank:
+        return reduce(seed, 0.0, by="add", axes=tuple(range(seed.type.rank))), *none
+    return unbroadcast(seed, *extents_of(x)), *none
+
+
+# broadcast x to (n...): x is a scalar or has on each axis the extent n or 1 (decided at run time where
+# its type says `_`); the only op that stretches an unknown extent
+broadcast = Op(
+    "broadcast",
+    Kind.GENERATE,
+    _broadcast_type,
+    lambda x, *extents: np.broadcast_to(x, tuple(int(n) for n in extents)),
+    adjoint=_broadcast_adjoint,
+    numpy_name="broadcast_to",
+)
+
+
+def _unbroadcast_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    x, *extents = operands
+    indices_are_i64(extents)
+    t = tensor(x)
+    if t.rank != len(extents) or not t.rank:
+        raise TypeError(f"unbroadcast of rank {t.rank} to rank {len(extents)}")
+    return TensorType(tuple(static_extent(n) for n in extents), t.dtype)
+
+
+def _unbroadcast(x: Any, *extents: Any) -> Any:
+    axes = tuple(k for k, n in enumerate(extents) if int(n) == 1 and np.shape(x)[k] != 1)
+    return np.sum(x, axis=axes, keepdims=True, dtype=np.asarray(x).dtype) if axes else x
+
+
+# the transpose of broadcast: sums the axes on which the wanted extent is 1 and x's is not
+unbroadcast = Op(
+    "unbroadcast",
+    Kind.REDUCTION,
+    _unbroadcast_type,
+    _unbroadcast,
+    adjoint=lambda seed, y, x, *extents: (broadcast(seed, *extents_of(x)), *(None for _ in extents)),
+)
+
+# -- dot ---------------------------------------------------------------------------------------------
+
+
+def _dot_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    x, y = (tensor(v) for v in operands)
+    if x.dtype is not y.dtype or x.dtype.kind not in "iufc":
+        raise TypeError(f"dot of {x.dtype} and {y.dtype}")
+    if x.rank not in (1, 2) or y.rank not in (1, 2):
+        raise TypeError(f"dot of ranks {x.rank} and {y.rank}")
+    a, b = x.shape[-1], y.shape[0]
+    if a is not None and b is not None and a != b:
+        raise TypeError(f"inner extents differ, {a} and {b}")
+    return TensorType((*x.shape[:-1], *y.shape[1:]), x.dtype)
+
+
+def _dot_adjoint(seed: Any, f: Any, x: Any, y: Any) -> Any:
+    ranks = x.type.rank, y.type.rank
+    if ranks == (2, 2):  # dx = seed yᵀ, dy = xᵀ seed
+        return dot(seed, transpose(y)), dot(transpose(x), seed)
+    if ranks == (1, 1):
+        return seed * y, seed * x
+    if ranks == (2, 1):  # dx = seed ⊗ y, dy = xᵀ seed
+        return dot(padShape(seed, at=1), padShape(y, at=0)), dot(transpose(x), seed)
+    return dot(y, seed), dot(padShape(x, at=1), padShape(seed, at=0))
+
+
+# contracts the last axis of x with the first of y, ranks 1 and 2 (the builder has checked the extents)
+dot = Op(
+    "dot",
+    Kind.CONTRACTION,
+    _dot_type,
+    lambda x, y: np.dot(x, y),
+    adjoint=_dot_adjoint,
+    numpy_name="dot",
+)
+
+REDUCE = (reduce, broadcast, unbroadcast, dot)

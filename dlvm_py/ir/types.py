@@ -1,0 +1,192 @@
+"""Types of the IR: dtypes, tensors with unknown extents, strided pointers, tuples, stacks, functions.
+
+The spelling is DLVM's: `f32`, `<1 x 784 x f32>`, `*<3 x f32>`, `(A, B) -> R`, `stack`. Ours are the
+unknown extent `_` (`<_ x _ x f64>`), the layouts of strided pointers (`*fortran <_ x _ x f64>`,
+`*strided <_ x f64>`; without a word: C-contiguous), and the element type of a stack, `stack{f64}`.
+
+An unknown extent never broadcasts by itself: operands with `_` on an axis have equal extents there
+at run time (who builds the IR checks that), only an extent that the type states to be 1 stretches.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True, slots=True)
+class DType:
+    """An element type: `name` as printed, `kind` one of b i u f c (NumPy's letters), `bits` in total."""
+
+    name: str
+    kind: str
+    bits: int
+    numpy_name: str
+
+    def __str__(self) -> str:
+        return self.name
+
+    @property
+    def numpy(self) -> np.dtype:
+        """The NumPy dtype, native byte order."""
+        return np.dtype(self.numpy_name)
+
+    @property
+    def itemsize(self) -> int:
+        """Bytes per element."""
+        return max(self.bits // 8, 1)
+
+    @property
+    def is_float(self) -> bool:
+        """Real floating point."""
+        return self.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        """Complex floating point."""
+        return self.kind == "c"
+
+    @property
+    def is_integer(self) -> bool:
+        """Signed or unsigned integer (not bool)."""
+        return self.kind in "iu"
+
+    @property
+    def is_inexact(self) -> bool:
+        """Carries derivatives: real or complex floating point."""
+        return self.kind in "fc"
+
+    @property
+    def real(self) -> DType:
+        """The dtype of the real part."""
+        return {"c64": F32, "c128": F64}.get(self.name, self)
+
+
+BOOL = DType("bool", "b", 8, "bool")
+I8, I16, I32, I64 = (DType(f"i{n}", "i", n, f"int{n}") for n in (8, 16, 32, 64))
+U8, U16, U32, U64 = (DType(f"u{n}", "u", n, f"uint{n}") for n in (8, 16, 32, 64))
+F16, F32, F64 = (DType(f"f{n}", "f", n, f"float{n}") for n in (16, 32, 64))
+C64, C128 = (DType(f"c{n}", "c", n, f"complex{n}") for n in (64, 128))
+
+DTYPES: dict[str, DType] = {
+    d.name: d for d in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128)
+}
+_FROM_NUMPY = {d.numpy: d for d in DTYPES.values()}
+
+
+def dtype_of(numpy_dtype: object) -> DType | None:
+    """The DType of a NumPy dtype (or anything np.dtype accepts), None for one that we do not have."""
+    found = np.dtype(numpy_dtype)  # type: ignore[call-overload]
+    return _FROM_NUMPY.get(found) if found.isnative else None
+
+
+class Type:
+    """Base of all IR types. Types are immutable values: equal when they print alike."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class TensorType(Type):
+    """A tensor of `dtype` with one extent an axis, None where unknown; rank 0 is a scalar."""
+
+    shape: tuple[int | None, ...]
+    dtype: DType
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.shape)
+
+    def __str__(self) -> str:
+        if not self.shape:
+            return self.dtype.name
+        return "<" + " x ".join("_" if n is None else str(n) for n in self.shape) + f" x {self.dtype}>"
+
+    def with_dtype(self, dtype: DType) -> TensorType:
+        """The same shape with another element type."""
+        return TensorType(self.shape, dtype)
+
+
+def scalar(dtype: DType) -> TensorType:
+    """The scalar (rank 0 tensor) type of `dtype`."""
+    return TensorType((), dtype)
+
+
+LAYOUTS = ("C", "F", "S")
+_LAYOUT_WORD = {"C": "", "F": "fortran ", "S": "strided "}
+
+
+@dataclass(frozen=True, slots=True)
+class PointerType(Type):
+    """A reference to a strided tensor in memory.
+
+    `layout` is what is known of the strides: "C" (C-contiguous), "F" (Fortran-contiguous, rank 2 or
+    more), "S" (any strides, also negative and 0). Rank 0 and rank 1 contiguous pointers are "C".
+    """
+
+    pointee: TensorType
+    layout: str = "C"
+
+    def __str__(self) -> str:
+        return f"*{_LAYOUT_WORD[self.layout]}{self.pointee}"
+
+    @property
+    def rank(self) -> int:
+        """Rank of the tensor that is pointed to."""
+        return self.pointee.rank
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.pointee.dtype
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """Extents as far as known."""
+        return self.pointee.shape
+
+
+@dataclass(frozen=True, slots=True)
+class TupleType(Type):
+    """A tuple; `()` is void."""
+
+    elements: tuple[Type, ...]
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(map(str, self.elements)) + ")"
+
+
+VOID = TupleType(())
+
+
+@dataclass(frozen=True, slots=True)
+class StackType(Type):
+    """A LIFO of values of one type: the tape of differentiation."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"stack{{{self.element}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionType(Type):
+    """Parameter types and result type."""
+
+    params: tuple[Type, ...]
+    result: Type
+
+    def __str__(self) -> str:
+        return "(" + ", ".join(map(str, self.params)) + f") -> {self.result}"
+
+
+def is_scalar(t: Type) -> bool:
+    """Whether `t` is a rank 0 tensor."""
+    return isinstance(t, TensorType) and not t.shape
+
+
+def is_array(t: Type) -> bool:
+    """Whether `t` is a tensor value of rank 1 or more."""
+    return isinstance(t, TensorType) and bool(t.shape)

@@ -1,0 +1,46 @@
+"""The one table of options of dlvm.jit and of the environment variables.
+
+A leaf of the import graph: imports nothing of ours.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What dlvm.jit(...) takes. The defaults are the documented behaviour."""
+
+    target: str = "cpu"
+    parallel: bool = True
+    fastmath: bool = False
+    boundscheck: bool | None = None  # None: DLVM_BOUNDSCHECK, else True
+    cache: bool = True
+    checkpoint: str | int = "auto"
+
+    def key(self) -> tuple[tuple[str, object], ...]:
+        """The options that change generated code, for the cache key."""
+        return tuple((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "cache")
+
+    @property
+    def checks_bounds(self) -> bool:
+        """Whether indices are checked."""
+        return environment("DLVM_BOUNDSCHECK") != "0" if self.boundscheck is None else self.boundscheck
+
+
+# name -> (default, meaning)
+ENVIRONMENT: dict[str, tuple[str, str]] = {
+    "DLVM_CACHE_DIR": ("", "folder of the disk cache; empty: the user's cache folder"),
+    "DLVM_CACHE_SIZE": ("512", "size bound of the disk cache in MiB"),
+    "DLVM_CACHE": ("1", "0 turns the disk cache off"),
+    "DLVM_BOUNDSCHECK": ("1", "0 leaves index checks out where boundscheck=None"),
+    "DLVM_ENTRY": ("native", "python forces the entry that is written in Python"),
+    "DLVM_VERIFY": ("0", "1 runs the IR verifier after every pass"),
+}
+
+
+def environment(name: str) -> str:
+    """The value of one of our environment variables, or its default."""
+    return os.environ.get(name, ENVIRONMENT[name][0])

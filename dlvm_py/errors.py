@@ -5,6 +5,7 @@ The tree::
     DLError
     ├── CompileError            what the user wrote cannot be compiled; carries code, location, help
     │   ├── UnsupportedSyntax   DL1xx  a construct outside the language
+    │   ├── ParseError          DL11x  text of the IR that cannot be read
     │   ├── UnknownName         DL2xx  a name without a value
     │   ├── UnknownFunction     DL3xx  a NumPy or Python function without a rule
     │   ├── TypeMismatch        DL4xx  types that do not fit together (also a TypeError)
@@ -110,6 +111,12 @@ class UnsupportedSyntax(CompileError):
     """A Python construct outside the language that dlvm-py compiles."""
 
     code = "DL100"
+
+
+class ParseError(CompileError):
+    """Text of the IR that breaks its grammar, names, or types; the codes are listed in docs/ir.md."""
+
+    code = "DL110"
 
 
 class UnknownName(CompileError, NameError):

@@ -176,19 +176,13 @@ def run_model(model, update, digits, epochs, progress):
     model.compiled(digits.x[:BATCH], digits.onehot[:BATCH], *initial_parameters(*model.sizes))
     model.first_call_s = time.perf_counter() - start
 
-    task = progress.add_task(f"{model.name}, dlvm", total=epochs)
-    model.history = train(
-        digits, initial_parameters(*model.sizes), model.compiled, update, epochs, lambda: progress.advance(task)
-    )
-    task = progress.add_task(f"{model.name}, NumPy", total=epochs)
-    model.numpy_history = train(
-        digits,
-        initial_parameters(*model.sizes),
-        model.by_hand,
-        momentum_step,
-        epochs,
-        lambda: progress.advance(task),
-    )
+    def train_with(label, value_and_grad, update):
+        task = progress.add_task(f"{model.name}, {label}", total=epochs)
+        parameters = initial_parameters(*model.sizes)
+        return train(digits, parameters, value_and_grad, update, epochs, lambda: progress.advance(task))
+
+    model.history = train_with("dlvm", model.compiled, update)
+    model.numpy_history = train_with("NumPy", model.by_hand, momentum_step)
 
 
 # --- what is shown -----------------------------------------------------------------------------------------
@@ -209,7 +203,7 @@ def report(model, digits):
     ours, theirs = median(model.history.times_s[1:]) * 1e3, median(model.numpy_history.times_s[1:]) * 1e3
     print(f"\n{model.name}")
     print(f"  test accuracy         {accuracy:.1%} of {len(digits.test_labels)} images")
-    print(f"  time per epoch        dlvm {ours:.1f} ms, NumPy by hand {theirs:.1f} ms ({theirs / ours:.2f} x)")
+    print(f"  time per epoch        {ours:.1f} ms; by hand in NumPy {theirs:.1f} ms, {theirs / ours:.2f} x")
     print(f"  difference to NumPy   {difference:.1e} after {len(model.history.losses)} epochs")
     print(f"  first gradient call   {model.first_call_s * 1e3:.1f} ms")
     return accuracy, difference

@@ -129,9 +129,12 @@ class Expr:
                 values.append(a.value)
             elif isinstance(a, Value):
                 values.append(a)
+            elif isinstance(a, bool):
+                values.append(literal(a))
+            elif dtype is BOOL:
+                raise TypeError(f"op {op.name}: no dtype for the number {a}")
             else:
-                kind = BOOL if isinstance(a, bool) else dtype
-                values.append(literal(a, scalar(kind)))
+                values.append(literal(a, scalar(dtype)))
         return Expr(self.builder, self.builder.emit(op, *values, **attrs))
 
     def _dtype(self) -> Any:

@@ -1,139 +1,182 @@
-"""Text of the IR: DLVM's canonical printing, with our extensions.
+"""Text of the IR: DLVM's canonical printing, with our extensions. `parser.py` reads it back.
 
 Anonymous things print by position: block `'i`, argument `%b^i`, instruction `%b.i`. A name that occurs
-twice in a function gets a numeric suffix for printing, so that the text is unambiguous.
+twice in a function gets a numeric suffix for printing, so that the text is unambiguous; names that are no plain
+identifiers are quoted. The syntax of the ops is the table in `syntax.py`. IR that breaks the rules is printed
+too, with `?` where something is missing: the verifier shows it.
 """
 
 from __future__ import annotations
 
+import struct
+from collections.abc import Mapping
+from typing import Any
+
 from dlvm_py.ir.function import Function, Module
-from dlvm_py.ir.types import VOID
+from dlvm_py.ir.syntax import Item, form_items, form_text, quote, spell
+from dlvm_py.ir.types import VOID, TensorType, Type
 from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Target, Value
 
 
-def print_module(module: Module) -> str:
-    """The text of a module."""
-    head = f'module "{_escape(module.name)}"\nstage {module.stage}\n'
-    return head + "".join("\n" + print_function(f) for f in module.functions.values())
+def print_module(module: Module, *, locations: bool = False) -> str:
+    """The text of a module, with the source location behind each instruction if `locations`."""
+    head = f"module {quote(module.name)}\nstage {module.stage}\n"
+    return head + "".join("\n" + print_function(f, locations=locations) for f in module.functions.values())
 
 
-def print_function(function: Function) -> str:
+def print_function(function: Function, *, locations: bool = False) -> str:
     """The text of one function, ending in a newline."""
     names = _names(function)
     lines = [f"!{a}" for a in sorted(function.attributes)]
-    lines.append(f"func @{function.name}: {function.type} {{")
+    lines.append(f"func {spell('@', function.name)}: {function.type} {{")
     for block in function.blocks:
         args = ", ".join(f"{names[a]}: {a.type}" for a in block.args)
         lines.append(f"{names[block]}({args}):")
-        lines.extend("    " + print_instruction(i, names) for i in block.instructions)
+        for i in block.instructions:
+            lines.append("    " + print_instruction(i, names) + (_location(i) if locations else ""))
     return "\n".join([*lines, "}"]) + "\n"
 
 
 def _names(function: Function) -> dict[object, str]:
     names: dict[object, str] = {}
     used: set[str] = set()
+    counts: dict[str, int] = {}
 
     def unique(sigil: str, hint: str) -> str:
-        name, n = hint, 0
+        # the count goes on where the last search for this hint ended: thousands of %x take linear time
+        key, name = sigil + hint, hint
         while sigil + name in used:
-            name, n = f"{hint}_{n}", n + 1
+            n = counts.get(key, 0)
+            name, counts[key] = f"{hint}_{n}", n + 1
         used.add(sigil + name)
-        return sigil + name
+        return spell(sigil, name)
 
     for b, block in enumerate(function.blocks):
         names[block] = unique("'", block.name) if block.name else f"'{b}"
         for k, arg in enumerate(block.args):
             names[arg] = unique("%", arg.name) if arg.name else f"%{b}^{k}"
-        for k, instruction in enumerate(block.instructions):
-            names[instruction] = unique("%", instruction.name) if instruction.name else f"%{b}.{k}"
+        for k, i in enumerate(block.instructions):
+            # a void instruction has no left-hand side that could say its name
+            names[i] = unique("%", i.name) if i.name and i.type != VOID else f"%{b}.{k}"
     return names
 
 
-def _escape(text: str) -> str:
-    for raw, shown in (("\\", "\\\\"), ('"', '\\"'), ("\n", "\\n"), ("\t", "\\t"), ("\r", "\\r")):
-        text = text.replace(raw, shown)
-    return text
+def _location(i: Instruction) -> str:
+    if i.loc is None:
+        return ""
+    return f" !loc({quote(i.loc.file)}, {i.loc.line}, {i.loc.col}, {i.loc.end_line}, {i.loc.end_col})"
 
 
-def _literal(value: object) -> str:
+# -- literals ----------------------------------------------------------------------------------------
+
+_QUIET_NAN = 0x7FF8_0000_0000_0000
+_NAN_PAYLOAD = 0x000F_FFFF_FFFF_FFFF
+
+
+def print_literal(value: object, type: Type) -> str:
+    """The payload of a literal; `type` decides how a bool or an integer is meant."""
     if value is UNDEFINED or value is NULL:
         return repr(value)
-    if isinstance(value, bool):
+    if hasattr(value, "item"):
+        value = value.item()  # a NumPy scalar: its repr is no literal
+    kind = type.dtype.kind if isinstance(type, TensorType) else ""
+    if kind == "b" and value in (0, 1):
         return "true" if value else "false"
-    return repr(value)
+    if kind in ("f", "c") and isinstance(value, int):
+        value = float(value)
+    if isinstance(value, complex):
+        return f"complex({_float(value.real)}, {_float(value.imag)})"
+    if isinstance(value, float):
+        return _float(value)
+    return str(int(value)) if isinstance(value, bool) else repr(value)
 
 
-def print_instruction(i: Instruction, names: dict[object, str]) -> str:
+def _float(value: float) -> str:
+    if value == value:
+        return repr(value)
+    (bits,) = struct.unpack("<Q", struct.pack("<d", value))
+    sign = "-" if bits >> 63 else ""
+    plain = bits & ~(1 << 63) == _QUIET_NAN
+    return f"{sign}nan" if plain else f"{sign}nan({bits & _NAN_PAYLOAD})"
+
+
+# -- instructions ------------------------------------------------------------------------------------
+
+
+def print_instruction(i: Instruction, names: Mapping[object, str]) -> str:
     """The text of one instruction, without indentation."""
-
-    def name(v: object) -> str:
-        return names.get(v, "%?")
-
-    def use(v: Value) -> str:
-        return f"{_literal(v.value)}: {v.type}" if isinstance(v, Literal) else f"{name(v)}: {v.type}"
-
-    def uses(vs: list[Value]) -> str:
-        return ", ".join(map(use, vs))
-
-    def target(t: Target) -> str:
-        return f"{name(t.block)}({uses(t.args)})"
-
-    def bracket(vs: list[Value]) -> str:
-        return f"({uses(vs)})"
-
-    o, a = i.operands, i.attrs
-    match i.op.name:
-        case "branch":
-            text = f"branch {target(i.targets[0])}"
-        case "conditional":
-            text = f"conditional {use(o[0])} then {target(i.targets[0])} else {target(i.targets[1])}"
-        case "return":
-            text = f"return {uses(o)}".rstrip()
-        case "raise":
-            text = f'raise {a["exception"]} "{_escape(a["message"])}" {bracket(o)}'
-        case "check":
-            text = f'check {use(o[0])} else {a["exception"]} "{_escape(a["message"])}" {bracket(o[1:])}'
-        case "tuple":
-            text = f"literal {bracket(o)}: {i.type}"
-        case "extract":
-            text = f"extract {a['at']} from {use(o[0])}"
-        case "apply":
-            text = f"apply @{a['callee']}({uses(o)}) -> {a['result']}"
-        case "select":
-            text = f"select {use(o[0])}, {use(o[1])} by {use(o[2])}"
-        case "dataTypeCast":
-            text = f"dataTypeCast {use(o[0])} to {a['to']}"
-        case "pointerCast":
-            text = f"pointerCast {use(o[0])} to {a['to']}"
-        case "reduce":
-            along = ", ".join(map(str, a["axes"]))
-            text = f"reduce {use(o[0])} by {a['by']} init {use(o[1])} along {along}"
-        case "transpose":
-            axes = a.get("axes")
-            text = f"transpose {use(o[0])}" + (f" axes {', '.join(map(str, axes))}" if axes is not None else "")
-        case "padShape" | "squeezeShape":
-            text = f"{i.op.name} {use(o[0])} at {a['at']}"
-        case "extent":
-            text = f"extent {use(o[0])} at {a['at']}"
-        case "shapeCast" | "broadcast" | "unbroadcast":
-            text = f"{i.op.name} {use(o[0])} to {bracket(o[1:])}"
-        case "section":
-            n = (len(o) - 1) // 3
-            text = f"section {use(o[0])} at {bracket(o[1:1 + n])} count {bracket(o[1 + n:1 + 2 * n])} step {bracket(o[1 + 2 * n:])}"
-        case "elementPointer":
-            text = f"elementPointer {use(o[0])} at {uses(o[1:])}"
-        case "allocateHeap":
-            text = f"allocateHeap {a['dtype']} count {bracket(o)}"
-        case "store":
-            text = f"store {use(o[0])} to {use(o[1])}"
-        case "createStack":
-            text = f"createStack {a['element']}"
-        case "push":
-            text = f"push {use(o[0])} to {use(o[1])}"
-        case "pop":
-            text = f"pop {i.type} from {use(o[0])}"
-        case _:
-            text = f"{i.op.name} {uses(o)}" + (" checked" if a.get("checked") else "")
-    return text if i.type == VOID else f"{name(i)} = {text}"
+    text = _Writer(i, names).text()
+    return text if i.type == VOID else f"{names.get(i, '%?')} = {text}"
 
 
+class _Writer:
+    """Writes one instruction after the form of its op."""
+
+    def __init__(self, i: Instruction, names: Mapping[object, str]) -> None:
+        self.i = i
+        self.names = names
+        self.operands = list(i.operands)  # those that are not written yet
+        self.targets = list(i.targets)
+
+    def text(self) -> str:
+        """The whole instruction."""
+        form = form_items(self.i.op)
+        lists = sum(item.kind == "(%*)" for item in form)
+        single = sum(item.kind == "%" for item in form)
+        share = max(len(self.operands) - single, 0) // lists if lists else 0
+        text = form_text(self.i.op).split()[0]
+        for item in form:
+            written = self._item(item, share)
+            # commas, colons and the operands of a call stand close to what they follow
+            close = item.text in (",", ":") or (item.kind == "(%*)" and self.i.op.name == "apply")
+            text += written if close or not written else f" {written}"
+        rest = [self._use(v) for v in self.operands] + [self._target(t) for t in self.targets]
+        return text + "".join(f", {r}" for r in rest)
+
+    def _item(self, item: Item, share: int) -> str:
+        match item.kind:
+            case "%":
+                return self._uses(1) if self.operands else "?"
+            case "%?":
+                return self._uses(1)
+            case "%,":
+                return self._uses(len(self.operands))
+            case "(%*)":
+                return f"({self._uses(share)})"
+            case "'":
+                return self._target(self.targets.pop(0)) if self.targets else "?"
+            case "result":
+                return str(self.i.type)
+            case "attribute":
+                return _attribute(item.text, self.i.attrs.get(item.attr, "?"))
+            case "group":
+                value = self.i.attrs.get(item.attr)
+                if value is None or value is False:
+                    return ""
+                return " ".join(filter(None, (self._item(inner, share) for inner in item.items)))
+        return item.text
+
+    def _uses(self, count: int) -> str:
+        taken, self.operands = self.operands[:count], self.operands[count:]
+        return ", ".join(map(self._use, taken))
+
+    def _use(self, v: Value) -> str:
+        shown = print_literal(v.value, v.type) if isinstance(v, Literal) else self.names.get(v, "%?")
+        return f"{shown}: {v.type}"
+
+    def _target(self, t: Target) -> str:
+        name = self.names.get(t.block, "'?")
+        return f"{name}({', '.join(map(self._use, t.args))})"
+
+
+def _attribute(kind: str, value: Any) -> str:
+    match kind:
+        case "ints" if value != "?":
+            return ", ".join(map(str, value))
+        case "string":
+            return quote(str(value))
+        case "name":
+            return spell("", str(value))
+        case "function":
+            return spell("@", str(value))
+    return str(value)

@@ -47,12 +47,16 @@ add = _op("add", NUMERIC, np.add, partials=lambda y, a, b: (1.0, 1.0), attrs=("c
 subtract = _op("subtract", NUMERIC, np.subtract, partials=lambda y, a, b: (1.0, -1.0), attrs=("checked",), numpy_name="subtract")
 multiply = _op("multiply", NUMERIC, np.multiply, partials=lambda y, a, b: (b, a), attrs=("checked",), commutative=True, numpy_name="multiply")
 divide = _op("divide", FLOATING, np.divide, partials=lambda y, a, b: (1.0 / b, -(y / b)), singular=True, numpy_name="divide")
-floorDivide = _op("floorDivide", NUMERIC, np.floor_divide, no_derivative=STEP, numpy_name="floor_divide")
+floorDivide = _op("floorDivide", "iuf", np.floor_divide, no_derivative=STEP, numpy_name="floor_divide")
 truncateDivide = _op(
-    "truncateDivide", INTEGRAL, lambda a, b: (np.sign(a) * np.sign(b) * (np.abs(a) // np.abs(b))).astype(a.dtype), no_derivative=INTEGER_VALUED
+    "truncateDivide",
+    INTEGRAL,
+    # one more than the floor where the quotient is negative and not exact; 0 for the divisor 0, as floor_divide
+    lambda a, b: np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0))),
+    no_derivative=INTEGER_VALUED,
 )
 # x mod y = x - floor(x / y) y
-modulo = _op("modulo", NUMERIC, np.remainder, partials=lambda y, a, b: (1.0, -floor(a / b)), singular=True, numpy_name="remainder")
+modulo = _op("modulo", "iuf", np.remainder, partials=lambda y, a, b: (1.0, -floor(a / b)), singular=True, numpy_name="remainder")
 
 
 def _power_partials(y: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -69,12 +73,13 @@ power = _op("power", NUMERIC, np.power, partials=_power_partials, singular=True,
 
 
 def _tie_partials(y: Any, a: Any, b: Any, wins: Callable[[Any, Any], Any]) -> tuple[Any, Any]:
+    dtype = y.type.dtype.name
     if is_constant(a):
-        return None, select(1.0, 0.0, wins(b, a))
+        return None, dataTypeCast(wins(b, a), to=dtype)
     if is_constant(b):
-        return select(1.0, 0.0, wins(a, b)), None
-    half = select(0.5, 0.0, equal(a, b))
-    return select(1.0, half, wins(a, b)), select(1.0, half, wins(b, a))
+        return dataTypeCast(wins(a, b), to=dtype), None
+    half = 0.5 * dataTypeCast(equal(a, b), to=dtype)
+    return dataTypeCast(wins(a, b), to=dtype) + half, dataTypeCast(wins(b, a), to=dtype) + half
 
 
 maximum = _op("max", NUMERIC, np.maximum, partials=lambda y, a, b: _tie_partials(y, a, b, lambda p, q: greaterThan(p, q)), commutative=True, numpy_name="maximum")
@@ -94,17 +99,17 @@ sqrt = _op("sqrt", FLOATING, np.sqrt, partials=lambda y, x: (0.5 / y,), singular
 rsqrt = _op("rsqrt", "f", lambda x: (1 / np.sqrt(x)).astype(x.dtype), partials=lambda y, x: (-0.5 * y * y * y,), singular=True)
 square = _op("square", NUMERIC, np.square, partials=lambda y, x: (2.0 * x,), numpy_name="square")
 sin = _op("sin", FLOATING, np.sin, partials=lambda y, x: (cos(x),), numpy_name="sin")
-cos = _op("cos", FLOATING, np.cos, partials=lambda y, x: (-sin(x),), numpy_name="cos")
+cos: Op = _op("cos", FLOATING, np.cos, partials=lambda y, x: (-sin(x),), numpy_name="cos")
 tan = _op("tan", FLOATING, np.tan, partials=lambda y, x: (1.0 + y * y,), numpy_name="tan")
 asin = _op("asin", FLOATING, np.arcsin, partials=lambda y, x: (1.0 / sqrt(1.0 - x * x),), singular=True, numpy_name="arcsin")
 acos = _op("acos", FLOATING, np.arccos, partials=lambda y, x: (-(1.0 / sqrt(1.0 - x * x)),), singular=True, numpy_name="arccos")
 atan = _op("atan", FLOATING, np.arctan, partials=lambda y, x: (1.0 / (1.0 + x * x),), numpy_name="arctan")
 sinh = _op("sinh", FLOATING, np.sinh, partials=lambda y, x: (cosh(x),), numpy_name="sinh")
-cosh = _op("cosh", FLOATING, np.cosh, partials=lambda y, x: (sinh(x),), numpy_name="cosh")
+cosh: Op = _op("cosh", FLOATING, np.cosh, partials=lambda y, x: (sinh(x),), numpy_name="cosh")
 tanh = _op("tanh", FLOATING, np.tanh, partials=lambda y, x: (1.0 - y * y,), numpy_name="tanh")
 absolute = _op("abs", "iuf", np.abs, partials=lambda y, x: (sign(x),), attrs=("checked",), numpy_name="absolute")
-sign = _op("sign", "iuf", np.sign, no_derivative=STEP, numpy_name="sign")
-floor = _op("floor", "f", np.floor, no_derivative=STEP, numpy_name="floor")
+sign: Op = _op("sign", "iuf", np.sign, no_derivative=STEP, numpy_name="sign")
+floor: Op = _op("floor", "f", np.floor, no_derivative=STEP, numpy_name="floor")
 ceil = _op("ceil", "f", np.ceil, no_derivative=STEP, numpy_name="ceil")
 rint = _op("rint", "f", np.rint, no_derivative=STEP, numpy_name="rint")
 truncate = _op("truncate", "f", np.trunc, no_derivative=STEP, numpy_name="trunc")
@@ -116,11 +121,11 @@ def _compare(name: str, evaluate: Callable[..., Any], commutative: bool = False)
     return _op(name, ANY, evaluate, result=BOOL, no_derivative=INTEGER_VALUED, commutative=commutative, numpy_name=evaluate.__name__)
 
 
-equal = _compare("equal", np.equal, True)
+equal: Op = _compare("equal", np.equal, True)
 notEqual = _compare("notEqual", np.not_equal, True)
-lessThan = _compare("lessThan", np.less)
+lessThan: Op = _compare("lessThan", np.less)
 lessThanOrEqual = _compare("lessThanOrEqual", np.less_equal)
-greaterThan = _compare("greaterThan", np.greater)
+greaterThan: Op = _compare("greaterThan", np.greater)
 greaterThanOrEqual = _compare("greaterThanOrEqual", np.greater_equal)
 
 
@@ -153,7 +158,7 @@ def _select_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 
 # select a, b by flag: a where flag, else b
-select = Op(
+select: Op = Op(
     "select",
     Kind.ELEMENTWISE,
     _select_type,
@@ -167,14 +172,21 @@ def _cast_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     return tensor(operands[0]).with_dtype(DTYPES[attrs["to"]])
 
 
+def _cast(x: Any, to: str) -> Any:
+    x, dtype = np.asarray(x), DTYPES[to]
+    if x.dtype.kind == "c" and dtype.kind not in "bc":
+        x = x.real  # as astype does, which would warn
+    return x.astype(dtype.numpy)
+
+
 # NumPy's astype; out-of-range float to int gives what x86-64 NumPy gives (the smallest integer)
-dataTypeCast = Op(
+dataTypeCast: Op = Op(
     "dataTypeCast",
     Kind.ELEMENTWISE,
     _cast_type,
-    lambda x, to: np.asarray(x).astype(DTYPES[to].numpy),
+    _cast,
     attrs=("to",),
-    adjoint=lambda seed, y, x: (
+    adjoint=lambda seed, y, x, to: (
         (dataTypeCast(seed, to=x.type.dtype.name),) if x.type.dtype.is_inexact and y.type.dtype.is_inexact else (None,)
     ),
 )

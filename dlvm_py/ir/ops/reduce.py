@@ -51,7 +51,7 @@ def _evaluate_reduce(x: Any, init: Any, by: str, axes: tuple[int, ...]) -> Any:
 
 def restore_axes(value: Any, like: Any, axes: Sequence[int]) -> Any:
     """Undo the shape effect of a reduction: re-insert `axes` and stretch them to the extents of `like`."""
-    for axis in sorted(axes):
+    for axis in sorted(axes) if value.type.rank else ():
         value = padShape(value, at=axis)
     return broadcast(value, *extents_of(like))
 

@@ -71,7 +71,7 @@ def _inverse(perm: tuple[int, ...]) -> tuple[int, ...]:
 
 
 # axes: a permutation, result axis i is operand axis axes[i]; without it all axes are reversed
-transpose = Op(
+transpose: Op = Op(
     "transpose",
     Kind.INDEX,
     _transpose_type,
@@ -113,7 +113,7 @@ padShape = Op(
     attrs=("at",),
     adjoint=lambda seed, y, x, at: (squeezeShape(seed, at=at),),
 )
-squeezeShape = Op(
+squeezeShape: Op = Op(
     "squeezeShape",
     Kind.INDEX,
     _squeeze_type,
@@ -134,7 +134,7 @@ def _shape_cast_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 
 # shapeCast x to (n0, n1, ...): same elements in C order; the number of elements must not change
-shapeCast = Op(
+shapeCast: Op = Op(
     "shapeCast",
     Kind.INDEX,
     _shape_cast_type,

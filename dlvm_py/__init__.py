@@ -1,0 +1,30 @@
+"""dlvm-py: a compiler for numeric Python, with derivatives of the same code.
+
+    import dlvm_py as dlvm
+
+    @dlvm.jit
+    def f(x): ...
+    dlvm.grad(f)(x)
+"""
+
+from dlvm_py.api import grad, jit, value_and_grad
+from dlvm_py.errors import (
+    ArgumentError,
+    CompileError,
+    DeviceError,
+    DLError,
+    InternalError,
+    NotDifferentiable,
+    ShapeMismatch,
+    TypeMismatch,
+    UnknownFunction,
+    UnknownName,
+    UnsupportedSyntax,
+)
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "ArgumentError", "CompileError", "DLError", "DeviceError", "InternalError", "NotDifferentiable", "ShapeMismatch",
+    "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "grad", "jit", "value_and_grad",
+]  # fmt: skip

@@ -1,0 +1,121 @@
+"""The public functions: jit, grad, value_and_grad. Thin: they make recipes and hand them to the driver."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, overload
+
+from dlvm_py.driver import compiled_function, is_compiled, options_of, recipe_of
+from dlvm_py.errors import ArgumentError, DeviceError
+from dlvm_py.options import Options
+from dlvm_py.recipe import OutputName, Primal, Recipe, gradient
+
+Wrt = int | str | tuple[int | str, ...]
+
+
+@overload
+def jit(f: Callable[..., Any], /) -> Any: ...
+@overload
+def jit(
+    f: None = None,
+    /,
+    *,
+    target: str = "cpu",
+    parallel: bool = True,
+    fastmath: bool = False,
+    boundscheck: bool | None = None,
+    cache: bool = True,
+    checkpoint: str | int = "auto",
+) -> Callable[[Callable[..., Any]], Any]: ...
+def jit(
+    f: Callable[..., Any] | None = None,
+    /,
+    *,
+    target: str = "cpu",
+    parallel: bool = True,
+    fastmath: bool = False,
+    boundscheck: bool | None = None,
+    cache: bool = True,
+    checkpoint: str | int = "auto",
+) -> Any:
+    """The compiled form of a plain Python function over scalars, ndarrays and tuples of them.
+
+    Compiles at the first call for the types of its arguments (dtype, rank, layout, which extents are 1;
+    never lengths), for the functions that it calls as well, and keeps the code on disk. The result
+    has the name, signature and docstring of `f`, and `f` as `__wrapped__`. Effects on arguments are
+    NumPy's. Use as `@dlvm.jit`, `@dlvm.jit(fastmath=True)` or `dlvm.jit(f)`.
+
+    f: a Python function (or lambda) whose source can be read.
+    target: "cpu".
+    parallel: allow threads.
+    fastmath: allow reassociation and the rest of what strict IEEE arithmetic forbids.
+    boundscheck: check indices (None: yes, unless DLVM_BOUNDSCHECK=0).
+    cache: keep compiled code on disk, and use what is there.
+    checkpoint: how gradients trade memory for recomputation.
+
+    Raises, when called: CompileError (with file, line and caret) for what cannot be compiled,
+    and what NumPy or Python would raise for what goes wrong at run time.
+    """
+    options = Options(target, parallel, fastmath, boundscheck, cache, checkpoint)
+    if target != "cpu":
+        raise DeviceError(f"target={target!r} is not supported yet: this version compiles for target='cpu' only")
+    if checkpoint not in ("auto", "store"):
+        raise ArgumentError(
+            f"checkpoint={checkpoint!r} is not supported yet", code="DL705", help="'auto' keeps every value that the reverse sweep needs"
+        )
+
+    def wrap(function: Callable[..., Any]) -> Any:
+        if is_compiled(function):
+            function = function.__wrapped__  # type: ignore[attr-defined]
+        if not callable(function) or not hasattr(function, "__code__"):
+            raise ArgumentError(
+                f"dlvm.jit needs a Python function, not {type(function).__name__}", code="DL706", help="wrap the call in a def or a lambda"
+            )
+        return compiled_function(Primal(function), options)
+
+    return wrap if f is None else wrap(f)
+
+
+def grad(
+    f: Callable[..., Any],
+    wrt: Wrt = 0,
+    *,
+    keeping: OutputName | tuple[OutputName, ...] | None = None,
+    seedable: bool = False,
+    from_: OutputName | tuple[OutputName, ...] = 0,
+) -> Any:
+    """The gradient function of `f`, by reverse-mode adjoint code generation.
+
+    It takes the arguments of `f` (and a seed at the end, if `seedable`) and returns the derivative with
+    respect to `wrt`, in the structure of that argument: a new C-contiguous array of its dtype, a
+    scalar for a scalar, None for integer leaves of a tuple. Arguments are left untouched.
+
+    f: a plain or jitted function, or a gradient (derivatives nest).
+    wrt: position or name of a parameter; a tuple of them gives a tuple.
+    keeping: outputs of `f` to return as well, after the derivatives: an index into the result (0 for a
+        result that is no tuple) or the name of a written parameter, or a tuple of those.
+    seedable: take the seed (adjoint of the output, of its shape and dtype) as one more argument.
+    from_: the output that is differentiated: an index into a tuple result, the name of a written
+        parameter, or a tuple of those. An array output without seed is seeded with ones.
+
+    Raises: ArgumentError DL701 for names that do not exist; when called, DL702 for an integer `wrt`,
+    DL703 for an output that must be named; NotDifferentiable with the line for what has no derivative.
+    """
+    recipe, options = _root(f, "grad")
+    return compiled_function(gradient(recipe, wrt, keeping, seedable, from_), options)
+
+
+def value_and_grad(f: Callable[..., Any], wrt: Wrt = 0) -> Any:
+    """The function (arguments of `f`) -> (value of `f`, gradient as `dlvm.grad(f, wrt)` gives it)."""
+    recipe, options = _root(f, "value_and_grad")
+    return compiled_function(gradient(recipe, wrt, None, False, 0, value_first=True), options)
+
+
+def _root(f: Callable[..., Any], what: str) -> tuple[Recipe, Options]:
+    if is_compiled(f):
+        return recipe_of(f), options_of(f)
+    if not callable(f) or not hasattr(f, "__code__"):
+        raise ArgumentError(
+            f"dlvm.{what} needs a Python function, not {type(f).__name__}", code="DL706", help="wrap the call in a def or a lambda"
+        )
+    return Primal(f), Options()

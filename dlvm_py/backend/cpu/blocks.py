@@ -1,0 +1,212 @@
+"""The fixed order of floating sums and products: blocks of 1024 in vector lanes, then a pairwise tree.
+
+    buffer ← the next elements of the tree, at most 1024          (a plain parallel loop)
+    x ← lanes(buffer)                                              4 vectors of 64 bytes, one accumulator a lane
+    counter: like adding 1 to a binary number, carries combine     (as in pairwise summation, error O(log n))
+
+Only the lanes of one block are combined in an order that is LLVM's: a fixed tree of shuffles on a given CPU.
+f16 is accumulated in f32, as in NumPy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.kernels import Parallel, nest
+from dlvm_py.backend.cpu.pointers import offset
+from dlvm_py.backend.cpu.text import ONE, ZERO, V, constant, float_constant, i64
+from dlvm_py.backend.cpu.trees import Tree
+
+BLOCK = 1024
+LANE_BYTES, VECTORS = 64, 4
+LEVELS = 64  # of the counter: more blocks than 2^64 do not exist
+INSTRUCTION = {"add": "fadd", "multiply": "fmul"}
+NEUTRAL = {"add": -0.0, "multiply": 1.0}  # -0.0 + x is x for every x, also for -0.0
+
+
+def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str) -> V:
+    """The sum or product of the tree's elements over the loop axes `order`."""
+    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+    type = "double" if dtype.bits == 64 else "float"
+    blocks = Blocks(e, type, by)
+    blocks.begin()
+    *outer, inner = order
+    direct = all(constant(extents[k]) == 1 for k in outer) and dtype.bits > 16 and tree.is_unit_load()
+    with nest(e, tree.index, outer, extents):
+        if direct:
+            blocks.contiguous_row(tree, inner, extents[inner])
+        else:
+            blocks.row(tree, inner, extents[inner])
+    total = blocks.finish()
+    return e.cast("fptrunc", total, "half") if dtype.bits == 16 else total
+
+
+class Blocks:
+    """The run-time state of one reduction: buffer and its fill, the counter and its levels."""
+
+    def __init__(self, e: FunctionEmitter, type: str, by: str) -> None:
+        self.e, self.type, self.by = e, type, by
+        self.size = 8 if type == "double" else 4
+        # no kernel runs inside another: all of a function share one buffer a type
+        self.buffer = e.scratch(f"[{BLOCK} x {type}]", 64)
+        self.levels = e.scratch(f"[{LEVELS} x {type}]", 64)
+        self.filled, self.count = e.alloca("i64"), e.alloca("i64")
+        self.lanes = _lanes_function(e, type, by)
+        self.push = _push_function(e, type, by)
+
+    def begin(self) -> None:
+        """No elements yet."""
+        self.e.store(ZERO, self.filled)
+        self.e.store(ZERO, self.count)
+
+    def row(self, tree: Tree, inner: int, extent: V) -> None:
+        """Append the elements along the innermost axis to the buffer, in pieces that fit it."""
+        e = self.e
+        head, body, done = e.label("head"), e.label("piece"), e.label("done")
+        before = e.here
+        e.br(head)
+        e.place(head)
+        start = e.phi("i64")
+        start.add(ZERO, before)
+        e.cond_br(e.icmp("slt", start.value, extent), body, done)
+        e.place(body)
+        filled = e.load("i64", self.filled)
+        piece = e.minimum(e.op("sub nsw", extent, start.value), e.op("sub nsw", i64(BLOCK), filled))
+        self._fill(tree, inner, start.value, filled, piece)
+        now = e.add(filled, piece, "nsw")
+        e.store(now, self.filled)
+        with e.when(e.icmp("eq", now, i64(BLOCK))):
+            self._flush(now)
+        start.add(e.add(start.value, piece, "nsw"), e.here)
+        e.br(head)
+        e.place(done)
+
+    def contiguous_row(self, tree: Tree, inner: int, extent: V) -> None:
+        """Take the only row of a tree that is a contiguous load from where it lies: same blocks, no buffer."""
+        e = self.e
+        blocks = e.op("ashr", e.add(extent, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
+        tree.group = ""
+        with e.loop(blocks) as loop:
+            start = e.mul(loop.index, i64(BLOCK), "nuw nsw")
+            tree.index[inner] = start
+            piece = e.minimum(e.op("sub nsw", extent, start), i64(BLOCK))
+            self._push(e.call(f"@{self.lanes}", self.type, [tree.root_address(), piece]))
+
+    def _fill(self, tree: Tree, inner: int, start: V, filled: V, piece: V) -> None:
+        e = self.e
+        parallel = Parallel(e)
+        tree.group = parallel.access
+        with e.loop(piece, note=parallel.loop) as loop:
+            tree.index[inner] = e.add(start, loop.index, "nsw")
+            x = tree.element()
+            if x.type != self.type:
+                x = e.cast("fpext", x, self.type)
+            place = offset(e, self.buffer, [e.add(filled, loop.index, "nsw")], [i64(self.size)])
+            e.store(x, place, parallel.access)
+
+    def _flush(self, filled: V) -> None:
+        e = self.e
+        self._push(e.call(f"@{self.lanes}", self.type, [self.buffer, filled]))
+        e.store(ZERO, self.filled)
+
+    def _push(self, x: V) -> None:
+        e = self.e
+        count = e.load("i64", self.count)
+        e.call(f"@{self.push}", "void", [self.levels, count, x])
+        e.store(e.add(count, ONE), self.count)
+
+    def finish(self) -> V:
+        """Combine what is left, from the lowest level of the counter upwards."""
+        e = self.e
+        with e.when(e.icmp("sgt", e.load("i64", self.filled), ZERO)):
+            self._flush(e.load("i64", self.filled))
+        head, body, done = e.label("head"), e.label("level"), e.label("done")
+        count = e.load("i64", self.count)
+        before = e.here
+        e.br(head)
+        e.place(head)
+        level, rest, total = e.phi("i64"), e.phi("i64"), e.phi(self.type)
+        for phi, first in ((level, ZERO), (rest, count), (total, neutral(self.type, self.by))):
+            phi.add(first, before)
+        e.cond_br(e.icmp("ne", rest.value, ZERO), body, done)
+        e.place(body)
+        x = e.load(self.type, offset(e, self.levels, [level.value], [i64(self.size)]))
+        taken = e.fop(INSTRUCTION[self.by], x, total.value)
+        odd = e.cast("trunc", rest.value, "i1")
+        total.add(e.select(odd, taken, total.value), e.here)
+        level.add(e.op("add nuw nsw", level.value, ONE), e.here)
+        rest.add(e.op("lshr", rest.value, ONE), e.here)
+        e.br(head)
+        e.place(done)
+        return total.value
+
+
+def neutral(type: str, by: str) -> V:
+    """The value that changes nothing."""
+    return float_constant(type, NEUTRAL[by])
+
+
+def _push_function(e: FunctionEmitter, type: str, by: str) -> str:
+    """define void push(ptr levels, i64 count, T x): add one block result to a counter that holds `count`."""
+    name = f"dlvm.push.{by}.{type}"
+    if name in e.module.functions:
+        return name
+    c = Code(e.module, e.imports, name, "void", ["ptr", "i64", type], "internal |nounwind")
+    levels, count, x = c.params
+    size = i64(8 if type == "double" else 4)
+    head, body, done = c.label("head"), c.label("carry"), c.label("done")
+    before = c.here
+    c.br(head)
+    c.place(head)
+    level, rest, carry = c.phi("i64"), c.phi("i64"), c.phi(type)
+    for phi, first in ((level, ZERO), (rest, count), (carry, x)):
+        phi.add(first, before)
+    place = offset(c, levels, [level.value], [size])
+    c.cond_br(c.cast("trunc", rest.value, "i1"), body, done)
+    c.place(body)
+    carry.add(c.fop(INSTRUCTION[by], c.load(type, place), carry.value), c.here)
+    level.add(c.op("add nuw nsw", level.value, ONE), c.here)
+    rest.add(c.op("lshr", rest.value, ONE), c.here)
+    c.br(head)
+    c.place(done)
+    c.store(carry.value, place)
+    c.line("ret void")
+    return name
+
+
+def _lanes_function(e: FunctionEmitter, type: str, by: str) -> str:
+    """define T lanes(ptr buffer, i64 n): combine n contiguous elements, at most a block."""
+    name = f"dlvm.lanes.{by}.{type}"
+    if name in e.module.functions:
+        return name
+    c = Code(e.module, e.imports, name, type, ["ptr", "i64"], "internal |nounwind")
+    buffer, n = c.params
+    size = 8 if type == "double" else 4
+    width = LANE_BYTES // size
+    vector, op = f"<{width} x {type}>", INSTRUCTION[by]
+    start = neutral(type, by)
+    first = V(vector, "<" + ", ".join([f"{type} {start.ref}"] * width) + ">")
+    step = width * VECTORS
+    with c.loop(c.op("udiv", n, i64(step)), [first] * VECTORS) as loop:
+        base = c.mul(loop.index, i64(step), "nuw nsw")
+        for k in range(VECTORS):
+            place = c.gep(type, buffer, c.add(base, i64(k * width), "nuw nsw"))
+            x = c.value(vector, f"load {vector}, ptr {place.ref}, align {size}")
+            loop.next[k] = c.fop(op, loop.carried[k], x)
+    while len(loop.results) > 1:
+        loop.results = [c.fop(op, a, b) for a, b in zip(loop.results[::2], loop.results[1::2], strict=True)]
+    across = loop.results[0]
+    suffix = f"v{width}f{size * 8}"
+    c.module.declare(f"llvm.vector.reduce.{op}.{suffix}", type, [type, vector])
+    lanes = c.value(
+        type, f"call reassoc {type} @llvm.vector.reduce.{op}.{suffix}({type} {start.ref}, {vector} {across.ref})"
+    )
+    done = c.op("sub", n, c.op("urem", n, i64(step)))
+    with c.loop(c.op("sub", n, done), [start]) as rest:
+        x = c.load(type, c.gep(type, buffer, c.add(done, rest.index, "nuw nsw")))
+        rest.next = [c.fop(op, rest.carried[0], x)]
+    total = c.fop(op, lanes, rest.results[0])
+    c.line(f"ret {type} {total.ref}")
+    return name

@@ -1,0 +1,43 @@
+"""The code of one LLVM function that may call what is external: imports are loaded once, in its prologue."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlvm_py.backend.cpu.text import FunctionText, ModuleText, V, i64
+from dlvm_py.backend.imports import Imports
+
+# libm sets errno, which nobody reads: its functions count as pure, so that LLVM moves and merges calls
+PURE = "nounwind willreturn memory(none)"
+
+
+class Code(FunctionText):
+    """A FunctionText with imports, and a hook for operations that raise.
+
+    Calls of imports go through pointers of `@dlvm.imports`; the table does not change once code runs, so
+    that its loads are invariant.
+    """
+
+    def __init__(
+        self, module: ModuleText, imports: Imports, name: str, result: str, params: Sequence[str], attributes: str = ""
+    ) -> None:
+        super().__init__(module, name, result, params, attributes)
+        self.imports = imports
+        self._loaded: dict[str, V] = {}
+
+    def import_pointer(self, name: str) -> V:
+        """The address of an import, loaded in the prologue."""
+        if name not in self._loaded:
+            here, self.here = self.here, self.prologue
+            slot = self.gep("ptr", V("ptr", "@dlvm.imports"), i64(self.imports.index(name)))
+            self._loaded[name] = self.load("ptr", slot, f", !invariant.load {self.module.metadata.node('')}")
+            self.here = here
+        return self._loaded[name]
+
+    def call_import(self, name: str, result: str, args: Sequence[V], attributes: str = "") -> V:
+        """Call an import by its name."""
+        return self.call(self.import_pointer(name).ref, result, args, attributes)
+
+    def raise_unless(self, flag: V, exception: str, message: str) -> None:
+        """Leave by the error path unless `flag` holds (only functions of the program can)."""
+        raise NotImplementedError(f"{self.name} cannot raise {exception}: {message}")

@@ -1,0 +1,130 @@
+"""LLVM IR texts → one optimised object file for this machine.
+
+The texts (kernels, entry) are linked with the runtime (`runtime/native/support.ll`) and the definition of the
+imports table; everything but the exported symbols becomes internal; LLVM's O3 pipeline runs for the host's CPU.
+The object is position independent and leaves undefined only what LLVM itself calls for an instruction or a
+recognised loop: memcpy, memmove, memset, which every process has.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+
+import llvmlite.binding as llvm
+
+from dlvm_py.backend.imports import Imports
+from dlvm_py.errors import InternalError
+
+IMPORTS_SYMBOL = "dlvm.imports"
+# work between two polls, in elements and iterations: about a millisecond or two
+POLL_FUEL = 1 << 21
+_SLOT = re.compile(r"\{import:([^}]+)\}")
+
+
+@dataclass(frozen=True)
+class Compiled:
+    """An object file and the optimised LLVM IR that it was made of."""
+
+    object: bytes
+    llvm: str
+
+    def asm(self) -> str:
+        """The assembly of this machine (made anew: only people read it)."""
+        module = _parse(self.llvm)
+        return _target_machine().emit_assembly(module)
+
+
+def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str] | None = None) -> Compiled:
+    """Link, optimise and assemble `texts`.
+
+    exports: the symbols that stay visible beside the imports table; None: the entries, that is what the texts
+    define as external and is no kernel (kernels are `dl.NAME`), or the kernels where there is nothing else.
+    InternalError if a text is no valid LLVM IR.
+    """
+    runtime = support_text(imports)
+    modules = [_parse(text) for text in texts]
+    if exports is None:
+        exports = _entries(modules)
+    table = f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
+    linked = _parse(table)
+    for module in (*modules, _parse(runtime)):
+        linked.link_in(module)
+    for f in linked.functions:
+        if not f.is_declaration and f.name not in exports:
+            f.linkage = llvm.Linkage.internal
+    _verify(linked)
+    machine = _target_machine()
+    _optimise(linked, machine)
+    text = str(linked)  # before code generation, which rewrites the module for itself
+    return Compiled(machine.emit_object(linked), text)
+
+
+def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
+    visible = [f.name for m in modules for f in m.functions if not f.is_declaration and f.linkage == llvm.Linkage.external]
+    return [name for name in visible if not name.startswith("dl.")] or visible
+
+
+def support_text(imports: Imports) -> str:
+    """The runtime's IR with the slots of its imports filled in."""
+    text = _support_source().replace("{fuel}", str(POLL_FUEL))
+    return _SLOT.sub(lambda found: str(imports.index(found[1])), text)
+
+
+@functools.cache
+def _support_source() -> str:
+    # by its path from the package's root: the back end imports nothing of the runtime
+    return resources.files("dlvm_py").joinpath("runtime/native/support.ll").read_text(encoding="utf-8")
+
+
+def _parse(text: str) -> llvm.ModuleRef:
+    try:
+        # the layout is known from the start: without it LLVM would align i64 to 4 bytes
+        return llvm.parse_assembly(text if "target datalayout" in text else _target_lines() + text)
+    except RuntimeError as error:
+        raise InternalError(f"the generated LLVM IR is wrong: {error}") from None
+
+
+def _verify(module: llvm.ModuleRef) -> None:
+    try:
+        module.verify()
+    except RuntimeError as error:
+        raise InternalError(f"the generated LLVM IR is wrong: {error}") from None
+
+
+def _target_machine() -> llvm.TargetMachine:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(
+        cpu=llvm.get_host_cpu_name(),
+        features=llvm.get_host_cpu_features().flatten(),
+        opt=3,
+        reloc="pic",
+        codemodel="small",
+    )
+
+
+@functools.cache
+def _target_lines() -> str:
+    machine = _target_machine()
+    return f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
+
+
+def host() -> str:
+    """The CPU and its features that objects are made for: part of a cache key."""
+    return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
+
+
+def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    options.loop_vectorization = True
+    options.slp_vectorization = True
+    options.loop_interleaving = True
+    options.loop_unrolling = True
+    builder = llvm.create_pass_builder(machine, options)
+    manager = builder.getModulePassManager()
+    manager.run(module, builder)

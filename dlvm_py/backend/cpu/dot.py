@@ -1,0 +1,153 @@
+"""Matrix products: `store(dot(load a, load b))` and the scalar product of vectors.
+
+    m, n, k from the ranks: a is m × k, b is k × n, a vector is a matrix with one row or column
+    known to be tiny                      loops in place, which LLVM unrolls
+    f32, f64, c64, c128                   @dlvm.matmul.T at run time: loops if small, else gemm or gemv (matmul.py)
+    other dtypes                          loops
+
+The accumulators of a product may be contracted to fma, and those of a scalar product may be reassociated:
+NumPy gives no order there either.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from dlvm_py.backend.cpu.casts import cast
+from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
+from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.text import ONE, FunctionText, V, constant, i64
+from dlvm_py.ir import F32, DType
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A strided matrix: address, extents, strides in bytes."""
+
+    data: V
+    rows: V
+    cols: V
+    row_step: V
+    col_step: V
+
+    @property
+    def transposed(self) -> Matrix:
+        """The same memory with its axes exchanged."""
+        return Matrix(self.data, self.cols, self.rows, self.col_step, self.row_step)
+
+    def flat(self) -> list[V]:
+        """Address and strides, as they are passed."""
+        return [self.data, self.row_step, self.col_step]
+
+
+def as_matrix(f: FunctionText, p: Pointer, column: bool) -> Matrix:
+    """A pointer of rank 1 or 2 as a matrix; `column`: a vector becomes a column, else a row."""
+    strides = strides_of(f, p)
+    if p.rank == 2:
+        return Matrix(p.data, *p.extents, *strides)
+    size = i64(p.itemsize)
+    if column:
+        return Matrix(p.data, p.extents[0], ONE, strides[0], size)
+    return Matrix(p.data, ONE, p.extents[0], size, strides[0])
+
+
+def multiply_add(c: Code, dtype: DType, total: V, a: V, b: V, flags: str) -> V:
+    """total + a * b, fused where the CPU can."""
+    if dtype.is_float:
+        return c.fop("fadd", total, c.fop("fmul", a, b, f" {flags}"), f" {flags}")
+    return TABLE["add"][dtype.kind](c, dtype, {}, total, TABLE["multiply"][dtype.kind](c, dtype, {}, a, b))
+
+
+def zero(dtype: DType) -> V:
+    """The zero of a dtype."""
+    return V(scalar_type(dtype), "zeroinitializer")
+
+
+def inner_product(c: Code, dtype: DType, count: V, a: tuple[V, V], b: tuple[V, V]) -> V:
+    """Σ a[p] b[p] for (address, stride) pairs; f16 in f32."""
+    wide = F32 if dtype.name == "f16" else dtype
+    with c.loop(count, [zero(wide)]) as loop:
+        x, y = (
+            cast(c, load_element(c, dtype, offset(c, data, [loop.index], [step])), dtype, wide) for data, step in (a, b)
+        )
+        loop.next = [multiply_add(c, wide, loop.carried[0], x, y, "reassoc contract")]
+    return cast(c, loop.results[0], wide, dtype)
+
+
+def versioned_inner_product(c: Code, dtype: DType, count: V, a: tuple[V, V], b: tuple[V, V]) -> V:
+    """As inner_product, with a vectorised version for unit strides."""
+    size = i64(dtype.itemsize)
+    if a[1] == size and b[1] == size:
+        return inner_product(c, dtype, count, a, b)
+    result = c.alloca(scalar_type(dtype), 16)
+    unit = c.both(c.icmp("eq", a[1], size), c.icmp("eq", b[1], size))
+    with c.either(unit) as arms:
+        next(arms)
+        c.store(inner_product(c, dtype, count, (a[0], size), (b[0], size)), result)
+        next(arms)
+        c.store(inner_product(c, dtype, count, a, b), result)
+    return c.load(scalar_type(dtype), result)
+
+
+def loops(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix) -> None:
+    """to = a b without BLAS: rows of b added up where rows are contiguous, else scalar products."""
+    size = i64(dtype.itemsize)
+    if dtype.name == "f16":  # sums are kept in f32: never in the destination
+        _by_products(c, dtype, a, b, to)
+        return
+    if b.col_step == size and to.col_step == size:
+        _by_rows(c, dtype, a, b, to)
+        return
+    unit = c.both(c.icmp("eq", b.col_step, size), c.icmp("eq", to.col_step, size))
+    with c.either(unit) as arms:
+        next(arms)
+        _by_rows(c, dtype, a, replace(b, col_step=size), replace(to, col_step=size))
+        next(arms)
+        _by_products(c, dtype, a, b, to)
+
+
+def _by_products(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix) -> None:
+    with c.loop(to.rows) as i, c.loop(to.cols) as j:
+        row = offset(c, a.data, [i.index], [a.row_step]), a.col_step
+        column = offset(c, b.data, [j.index], [b.col_step]), b.row_step
+        x = versioned_inner_product(c, dtype, a.cols, row, column)
+        store_element(c, dtype, x, offset(c, to.data, [i.index, j.index], [to.row_step, to.col_step]))
+
+
+def _by_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix) -> None:
+    """to[i] = Σ_p a[i, p] b[p], whole rows at a time."""
+    access, note = parallel(c)
+    with c.loop(to.rows) as i:
+        row = offset(c, to.data, [i.index], [to.row_step])
+        zero_access, zero_note = parallel(c)
+        with c.loop(to.cols, note=zero_note) as j:
+            store_element(c, dtype, zero(dtype), offset(c, row, [j.index], [to.col_step]), zero_access)
+        with c.loop(a.cols) as p:
+            x = load_element(c, dtype, offset(c, a.data, [i.index, p.index], [a.row_step, a.col_step]))
+            other = offset(c, b.data, [p.index], [b.row_step])
+            with c.loop(to.cols, note=note) as j:
+                place = offset(c, row, [j.index], [to.col_step])
+                y = load_element(c, dtype, offset(c, other, [j.index], [b.col_step]), access)
+                old = load_element(c, dtype, place, access)
+                store_element(c, dtype, multiply_add(c, dtype, old, x, y, "contract"), place, access)
+
+
+def parallel(c: FunctionText) -> tuple[str, str]:
+    """(metadata of accesses, metadata of the latch) of a loop with independent iterations."""
+    node = c.module.metadata
+    group = node.distinct()
+    accesses = node.node(f'!"llvm.loop.parallel_accesses", {group}')
+    return f", !llvm.access.group {group}", f", !llvm.loop {node.distinct(accesses, itself=True)}"
+
+
+def is_tiny(*extents: V, limit: int = 512) -> bool:
+    """Whether the extents are known, and their product at most `limit`."""
+    total = 1
+    for v in extents:
+        n = constant(v)
+        if n is None:
+            return False
+        total *= n
+    return total <= limit

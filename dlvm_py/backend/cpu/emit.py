@@ -1,0 +1,336 @@
+"""IR at stage scheduled → LLVM IR text: the walk over blocks and instructions.
+
+    @f(%x: *<_ x f64>, %n: i64) -> f64       define i32 @"dl.f"(ptr ctx, ptr, ptr, i64, i64, ptr results)
+    block arguments                          phis of the flattened values
+    array instructions                       nothing; their tree is written at its root (kernels, reductions, dot)
+    check, raise                             a branch to a cold block that fills the error record
+    loop header                              two blocks: loops run in strips between polls
+
+A loop header 'h gets an outer block that `poll` comes back to and an inner one for the ordinary back edges. The
+inner loop leaves when the fuel is used up, a second exit with a trip count that LLVM knows: it vectorises
+the inner loop, and never sees the poll inside it. Source: strip-mining, as in DESIGN section 5.7.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from dlvm_py.backend.cpu import memory
+from dlvm_py.backend.cpu.contract import flat_types, scalar_type
+from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
+from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
+from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
+from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, unflatten, view
+from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_unbroadcast
+from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.text import ONE, Label, ModuleText, Phi, V, i64
+from dlvm_py.backend.cpu.trees import Tree, tree_extents
+from dlvm_py.backend.imports import Imports
+from dlvm_py.errors import PassError
+from dlvm_py.ir import (
+    Block,
+    Function,
+    Instruction,
+    Kind,
+    Literal,
+    PointerType,
+    StackType,
+    Target,
+    TensorType,
+    Type,
+    Value,
+    is_array,
+)
+from dlvm_py.ir.analysis.cfg import reverse_postorder
+from dlvm_py.ir.analysis.loops import LoopForest
+from dlvm_py.options import Options
+
+
+@dataclass(frozen=True)
+class EmitResult:
+    """The LLVM IR of one function, its symbol, and the places that can raise."""
+
+    module_text: str
+    symbol: str
+    sites: list[Site]
+
+
+def emit(
+    function: Function, imports: Imports, options: Options, *, noalias_params: bool = True
+) -> EmitResult:
+    """Lower a function at stage scheduled; PassError on anything that an earlier stage should have removed."""
+    for i in function.instructions():
+        if i.op.kind is Kind.CALL:
+            raise PassError(f"apply @{i.attrs['callee']} reached the back end")
+    module = ModuleText()
+    e = FunctionEmitter(module, imports, function, options, noalias_params)
+    _Control(e).write()
+    return EmitResult(str(module), e.name, e.sites)
+
+
+def _parts(type: Type) -> list[str]:
+    """The LLVM types of a block argument."""
+    if isinstance(type, StackType):
+        return ["ptr"]
+    if isinstance(type, TensorType) and not type.shape:
+        return [scalar_type(type.dtype)]
+    return flat_types(type)
+
+
+class _Control:
+    """Blocks, edges and terminators."""
+
+    def __init__(self, e: FunctionEmitter) -> None:
+        self.e = e
+        self.order = reverse_postorder(e.function)
+        self.rank = {block: k for k, block in enumerate(self.order)}
+        self.forest = LoopForest(e.function)
+        self.headers = {
+            t.block for b in self.order for t in b.targets if self.rank[t.block] <= self.rank[b]
+        }
+        self.labels = {b: e.label("block") for b in self.order}
+        self.outer = {b: e.label("strip") for b in self.order if b in self.headers}
+        self.phis: dict[Block, list[Phi]] = {}
+        self.outer_phis: dict[Block, list[Phi]] = {}
+
+    def write(self) -> None:
+        """All blocks, definitions before uses."""
+        for block in self.order:
+            self._make_phis(block)
+        first = self.order[0]
+        for p, phi in zip(self._entry_values(), self._entrance(first), strict=True):
+            phi.add(p, self.e.here)
+        self.e.br(self.outer.get(first, self.labels[first]))
+        for block in self.order:
+            self._begin(block)
+            for i in block.instructions:
+                self.e.loc = i.loc or self.e.loc
+                if i.op.is_terminator:
+                    self._terminate(block, i)
+                else:
+                    write_instruction(self.e, i)
+
+    def _entry_values(self) -> list[V]:
+        if self.order[0] not in self.headers:
+            return []
+        return [v for p in self.e.function.params for v in self._flat(p)]
+
+    def _make_phis(self, block: Block) -> None:
+        if block is self.order[0] and block not in self.headers:
+            self.phis[block] = []
+            return
+        types = [t for a in block.args for t in _parts(a.type)]
+        if block in self.outer:
+            self.outer_phis[block] = [self.e.phi(t, self.outer[block]) for t in types]
+        self.phis[block] = [self.e.phi(t, self.labels[block]) for t in types]
+        values = [p.value for p in self.phis[block]]
+        for a in block.args:
+            width = len(_parts(a.type))
+            self.e.env[a] = self._unflat(a, values[:width])
+            values = values[width:]
+
+    def _unflat(self, a: Value, values: list[V]) -> Lowered:
+        if isinstance(a.type, PointerType):
+            return unflatten(a.type, values, self.e.notes(a))
+        return values[0]
+
+    def _flat(self, value: Value) -> list[V]:
+        found = self.e.lookup(value)
+        if isinstance(found, V):
+            return [found]
+        return self.e.to_memory_form(found)
+
+    def _entrance(self, block: Block) -> list[Phi]:
+        return self.outer_phis.get(block, self.phis[block])
+
+    def _begin(self, block: Block) -> None:
+        e = self.e
+        if block in self.outer:
+            e.place(self.outer[block])
+            e.br(self.labels[block])
+            for outer, inner in zip(self.outer_phis[block], self.phis[block], strict=True):
+                inner.add(outer.value, self.outer[block])
+        e.place(self.labels[block])
+
+    # -- edges -----------------------------------------------------------------------------------------
+
+    def _terminate(self, block: Block, i: Instruction) -> None:
+        e = self.e
+        match i.op.name:
+            case "branch":
+                self._jump(block, i.targets[0])
+            case "conditional":
+                # a block of its own for each edge: both may lead to one block with different values
+                labels = [e.label("edge") for _ in i.targets]
+                e.cond_br(e.scalar(i.operands[0]), *labels)
+                for label, target in zip(labels, i.targets, strict=True):
+                    e.place(label)
+                    self._jump(block, target)
+            case "return":
+                self._return(i)
+            case "raise":
+                operands = [e.scalar(v) for v in i.operands]
+                e.fail(e.site(i.attrs["exception"], i.attrs["message"], _kinds(i.operands)), operands)
+            case _:
+                raise PassError(f"unknown terminator {i.op.name}")
+
+    def _jump(self, source: Block, target: Target) -> None:
+        e, block = self.e, target.block
+        values = [v for a in target.args for v in self._flat(a)]
+        if self.rank[block] > self.rank[source]:
+            self._arrive(self._entrance(block), values, self.outer.get(block, self.labels[block]))
+            return
+        go_on, empty = e.label("back"), e.label("empty")
+        e.likely(e.burn(ONE, exactly=self._counts_exactly(block)), go_on, empty)
+        e.place(go_on)
+        self._arrive(self.phis[block], values, self.labels[block])
+        e.place(empty)
+        e.poll()
+        self._arrive(self.outer_phis[block], values, self.outer[block])
+
+    def _counts_exactly(self, header: Block) -> bool:
+        """Whether nothing else in the loop burns fuel, so that it comes down to 0 in steps of 1."""
+        loop = self.forest.loop_of(header)
+        if loop is None or loop.header is not header or loop.children:
+            return False
+        return not any(_is_kernel(i) for b in self.order if loop.contains(b) for i in b.instructions)
+
+    def _arrive(self, phis: list[Phi], values: list[V], label: Label) -> None:
+        for phi, v in zip(phis, values, strict=True):
+            phi.add(v, self.e.here)
+        self.e.br(label)
+
+    def _return(self, i: Instruction) -> None:
+        e = self.e
+        values = [v for o in i.operands for v in e.to_memory_form(e.lookup(o))]
+        struct = "{ " + ", ".join(v.type for v in values) + " }"
+        for k, v in enumerate(values):
+            place = e.value("ptr", f"getelementptr inbounds {struct}, ptr {e.results.ref}, i32 0, i32 {k}")
+            e.store(v, place)
+        e.line("ret i32 0")
+
+
+def _is_kernel(i: Instruction) -> bool:
+    return any(is_array(v.type) for v in i.operands)
+
+
+def _kinds(operands: list[Value]) -> tuple[str, ...]:
+    names = {"i64": "i64", "f64": "f64", "bool": "bool"}
+    return tuple(names[v.type.dtype.name] for v in operands)  # type: ignore[attr-defined]
+
+
+# -- instructions --------------------------------------------------------------------------------------
+
+
+def write_instruction(e: FunctionEmitter, i: Instruction) -> None:
+    """The code of one instruction that is no terminator; array values wait for the root of their tree."""
+    if is_array(i.type):
+        return
+    row = _ROWS.get(i.op.name)
+    if row is not None:
+        found = row(e, i)
+    elif i.op.kind is Kind.ELEMENTWISE:
+        found = _elementwise(e, i)
+    elif i.op.kind is Kind.INDEX and isinstance(i.type, PointerType):
+        p = view(e, i.op.name, i.attrs, e.pointer(i.operands[0]), [e.scalar(v) for v in i.operands[1:]], i.type)
+        found = replace(p, notes=e.notes(i))
+    elif i.op.kind in (Kind.INDEX, Kind.GENERATE):
+        found = _scalar_of_tree(e, i)
+    else:
+        raise PassError(f"{i.op.name} at stage scheduled")
+    if found is not None:
+        e.env[i] = found
+
+
+def _elementwise(e: FunctionEmitter, i: Instruction) -> V:
+    dtype = i.operands[0].type.dtype  # type: ignore[attr-defined]
+    return TABLE[i.op.name][dtype.kind](e, dtype, i.attrs, *(e.scalar(v) for v in i.operands))
+
+
+def _scalar_of_tree(e: FunctionEmitter, i: Instruction) -> V:
+    """A rank 0 result of an index op or broadcast: the only element of its operand."""
+    source = i.operands[0]
+    if not is_array(source.type):
+        return e.scalar(source)
+    tree = Tree(e, source)
+    tree.fast = False
+    tree.index = dict.fromkeys(range(tree.rank), i64(0))
+    return tree.element()
+
+
+def _load(e: FunctionEmitter, i: Instruction) -> V:
+    p = e.pointer(i.operands[0])
+    return load_element(e, p.dtype, p.data, p.notes)
+
+
+def _store(e: FunctionEmitter, i: Instruction) -> None:
+    value, dest = i.operands[0], e.pointer(i.operands[1])
+    type = i.operands[1].type
+    assert isinstance(type, PointerType)
+    name = value.op.name if isinstance(value, Instruction) else ""
+    if not is_array(value.type):
+        store_element(e, dest.dtype, e.scalar(value), dest.data, dest.notes)
+    elif name == "reduce":
+        store_reduce(e, value, dest)  # type: ignore[arg-type]
+    elif name == "unbroadcast":
+        store_unbroadcast(e, value, dest, type)  # type: ignore[arg-type]
+    elif name == "dot":
+        store_dot(e, value, dest)  # type: ignore[arg-type]
+    elif name == "shapeCast":
+        _store_reshaped(e, value, dest)  # type: ignore[arg-type]
+    elif isinstance(value, Literal):
+        return  # an undefined array: nothing needs to be written
+    else:
+        store_tree(e, value, dest, type.shape)
+
+
+def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
+    source = i.operands[0]
+    if not is_array(source.type):
+        store_element(e, dest.dtype, e.scalar(source), dest.data, dest.notes)
+        return
+    extents = tree_extents(e, source)
+    if dest.layout == "C":
+        store_tree(e, source, replace(dest, extents=extents), source.type.shape)  # type: ignore[attr-defined]
+    else:
+        store_reshaped(e, Tree(e, source), extents, dest)
+
+
+def _extent(e: FunctionEmitter, i: Instruction) -> V:
+    source = i.operands[0]
+    if isinstance(source.type, PointerType):
+        return e.pointer(source).extents[i.attrs["at"]]
+    return tree_extents(e, source)[i.attrs["at"]]
+
+
+def _check(e: FunctionEmitter, i: Instruction) -> None:
+    flag, *operands = i.operands
+    site = e.site(i.attrs["exception"], i.attrs["message"], _kinds(operands))
+    e.require(e.scalar(flag), site, [e.scalar(v) for v in operands])
+
+
+def _extract(e: FunctionEmitter, i: Instruction) -> Lowered:
+    parts = e.lookup(i.operands[0])
+    assert isinstance(parts, list)
+    return parts[i.attrs["at"]]
+
+
+_ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
+    "load": _load,
+    "store": _store,
+    "reduce": reduce_scalar,
+    "dot": scalar_dot,
+    "extent": _extent,
+    "check": _check,
+    "allocateHeap": memory.allocate_heap,
+    "retain": lambda e, i: memory.retain(e, e.pointer(i.operands[0]).header),
+    "release": lambda e, i: memory.release(e, e.pointer(i.operands[0]).header),
+    "createStack": memory.create_stack,
+    "push": memory.push,
+    "pop": memory.pop,
+    "destroyStack": memory.destroy_stack,
+    "tuple": lambda e, i: [e.lookup(v) for v in i.operands],
+    "extract": _extract,
+}

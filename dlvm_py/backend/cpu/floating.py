@@ -1,0 +1,159 @@
+"""Real floating-point operations with NumPy's results; f16 is computed in f32 and rounded, as in NumPy.
+
+What LLVM lowers to instructions is an intrinsic (fabs, floor, ceil, trunc, rint, sqrt, copysign); everything
+else calls libm by pointer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm_py.backend.cpu.code import PURE, Code
+from dlvm_py.backend.cpu.text import V, constant_float, float_constant
+from dlvm_py.ir import F32, DType
+
+
+def fc(like: V, value: float) -> V:
+    """The float constant `value` of `like`'s type."""
+    return float_constant(like.type, value)
+
+
+def libm(c: Code, name: str, *args: V) -> V:
+    """Call libm's function of that name for `float` or `double`."""
+    suffix = "f" if args[0].type == "float" else ""
+    return c.call_import(f"c:{name}{suffix}", args[0].type, args, PURE)
+
+
+def intrinsic(c: Code, name: str, *args: V) -> V:
+    """Call llvm.NAME.fN."""
+    width = {"half": "f16", "float": "f32", "double": "f64"}[args[0].type]
+    return c.intrinsic(f"llvm.{name}.{width}", args[0].type, *args)
+
+
+def by_libm(name: str) -> Any:
+    """The emitter of a function of libm."""
+    return lambda c, dtype, attrs, *args: libm(c, name, *args)
+
+
+def by_intrinsic(name: str) -> Any:
+    """The emitter of an intrinsic."""
+    return lambda c, dtype, attrs, *args: intrinsic(c, name, *args)
+
+
+def instruction(name: str) -> Any:
+    """The emitter of a binary instruction."""
+    return lambda c, dtype, attrs, a, b: c.fop(name, a, b)
+
+
+def compare(how: str) -> Any:
+    """The emitter of a comparison."""
+    return lambda c, dtype, attrs, a, b: c.fcmp(how, a, b)
+
+
+def narrow(emit: Any) -> Any:
+    """An emitter for every float width: f16 operands are widened, an f16 result is rounded."""
+
+    def wrapped(c: Code, dtype: DType, attrs: dict[str, Any], *args: V) -> V:
+        if dtype.name != "f16":
+            return emit(c, dtype, attrs, *args)
+        y = emit(c, F32, attrs, *(c.cast("fpext", a, "float") if a.type == "half" else a for a in args))
+        return c.cast("fptrunc", y, "half") if y.type == "float" else y
+
+    return wrapped
+
+
+def negate(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """-a."""
+    return c.fneg(a)
+
+
+def square(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """a * a."""
+    return c.fop("fmul", a, a)
+
+
+def rsqrt(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """1 / sqrt(a)."""
+    return c.fop("fdiv", fc(a, 1.0), intrinsic(c, "sqrt", a))
+
+
+def sign(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """-1, 0, 1, or NaN of NaN."""
+    zero = fc(a, 0.0)
+    rest = c.select(c.fcmp("oeq", a, zero), zero, a)
+    rest = c.select(c.fcmp("olt", a, zero), fc(a, -1.0), rest)
+    return c.select(c.fcmp("ogt", a, zero), fc(a, 1.0), rest)
+
+
+def _extreme(how: str) -> Any:
+    def emit(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
+        # NumPy: a if a >= b or a is NaN, else b (a NaN in b fails the comparison)
+        return c.select(c.any(c.fcmp(how, a, b), c.fcmp("uno", a, a)), a, b)
+
+    return emit
+
+
+maximum, minimum = _extreme("oge"), _extreme("ole")
+
+
+def is_nan(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """Whether a is NaN."""
+    return c.fcmp("uno", a, a)
+
+
+def is_finite(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """Whether a is neither NaN nor infinite."""
+    return c.fcmp("olt", intrinsic(c, "fabs", a), fc(a, float("inf")))
+
+
+def _division(c: Code, a: V, b: V) -> tuple[V, V]:
+    """(floor quotient, remainder) by NumPy's npy_divmod, right for b other than 0.
+
+    The remainder of fmod is exact; the quotient (a - r) / b is near an integer and is snapped to it.
+    """
+    zero, one = fc(a, 0.0), fc(a, 1.0)
+    rest = libm(c, "fmod", a, b)
+    quotient = c.fop("fdiv", c.fop("fsub", a, rest), b)
+    has_rest = c.fcmp("une", rest, zero)
+    differ = c.op("xor", c.fcmp("olt", b, zero), c.fcmp("olt", rest, zero))
+    adjust = c.both(has_rest, differ)
+    quotient = c.select(adjust, c.fop("fsub", quotient, one), quotient)
+    rest = c.select(
+        has_rest, c.select(adjust, c.fop("fadd", rest, b), rest), intrinsic(c, "copysign", zero, b)
+    )
+    down = intrinsic(c, "floor", quotient)
+    up = c.fcmp("ogt", c.fop("fsub", quotient, down), fc(a, 0.5))
+    snapped = c.select(up, c.fop("fadd", down, one), down)
+    signed_zero = intrinsic(c, "copysign", zero, c.fop("fdiv", a, b))
+    return c.select(c.fcmp("une", quotient, zero), snapped, signed_zero), rest
+
+
+def floor_divide(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
+    """The quotient rounded down; by zero: a / b."""
+    return c.select(c.fcmp("oeq", b, fc(b, 0.0)), c.fop("fdiv", a, b), _division(c, a, b)[0])
+
+
+def modulo(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
+    """The remainder with the divisor's sign; by zero: NaN."""
+    return c.select(c.fcmp("oeq", b, fc(b, 0.0)), libm(c, "fmod", a, b), _division(c, a, b)[1])
+
+
+def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
+    """a to the b; the constant exponents whose power is one correctly rounded operation need no call."""
+    match constant_float(b):
+        case 0.0:
+            return fc(a, 1.0)
+        case 1.0:
+            return a
+        case 2.0:
+            return c.fop("fmul", a, a)
+        case -1.0:
+            return c.fop("fdiv", fc(a, 1.0), a)
+    return libm(c, "pow", a, b)
+
+
+def scale_seed(c: Code, dtype: DType, attrs: dict[str, Any], seed: V, p: V) -> V:
+    """seed * p, but 0 where the seed is 0 and p is not finite."""
+    infinite = c.op("xor", is_finite(c, dtype, attrs, p), V("i1", "true"))
+    guard = c.both(infinite, c.fcmp("oeq", seed, fc(seed, 0.0)))
+    return c.select(guard, fc(seed, 0.0), c.fop("fmul", seed, p))

@@ -1,0 +1,225 @@
+"""The state of one function while its code is written: values, raising, fuel, alias metadata, literals.
+
+Errors leave by small cold blocks that fill the context and return 1; nothing is released there, as the entry
+frees what ctx.allocations still holds. Fuel is a local variable that LLVM keeps in a register; it is at least 1
+wherever it is read, so that a loop may count it down to exactly 0 (a trip count that LLVM can compute).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
+from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten
+from dlvm_py.backend.cpu.text import NULL, ONE, ZERO, ModuleText, V, float_constant, i64
+from dlvm_py.backend.imports import Imports
+from dlvm_py.errors import Loc, PassError
+from dlvm_py.ir import Function, Literal, PointerType, StackType, TensorType, TupleType, Type, Value
+from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.options import Options
+
+# more roots than this get no alias metadata, whose text grows with their square
+MAX_SCOPES = 48
+
+
+class Site(NamedTuple):
+    """A place that can raise: the exception's name, its message with {} for the operands, their kinds, where."""
+
+    exception: str
+    message: str
+    operand_kinds: tuple[str, ...]
+    loc: Loc | None
+
+
+Lowered = V | Pointer | list
+
+
+class FunctionEmitter(Code):
+    """The code of one IR function. `env` maps IR values to scalars (V), Pointers, stacks (V) and lists (tuples)."""
+
+    def __init__(
+        self, module: ModuleText, imports: Imports, function: Function, options: Options, noalias_params: bool
+    ) -> None:
+        params = ["ptr", *(t for p in function.params for t in flat_types(p.type)), "ptr"]
+        super().__init__(module, imports, f"dl.{function.name}", "i32", params, "|nounwind")
+        self.function = function
+        self.flags = "fast" if options.fastmath else ""
+        self.ctx, self.results = self.params[0], self.params[-1]
+        self.env: dict[Value, Lowered] = {}
+        self.sites: list[Site] = []
+        self.loc: Loc | None = None
+        self._scratch: dict[str, V] = {}
+        self._alias = AliasAnalysis(function, noalias_params)
+        self._scopes = self._make_scopes()
+        self.fuel = self.alloca("i64")
+        self._refuel()
+        values = self.params[1:-1]
+        for p in function.params:
+            width = len(flat_types(p.type))
+            self.env[p] = self.from_memory_form(p.type, values[:width], self.notes(p))
+            values = values[width:]
+
+    # -- values --------------------------------------------------------------------------------------
+
+    def lookup(self, value: Value) -> Lowered:
+        """The lowered form of an IR value."""
+        if isinstance(value, Literal):
+            return self._literal(value)
+        if value not in self.env:
+            raise PassError(f"the back end met {value!r}, which is not computed at that point")
+        return self.env[value]
+
+    def scalar(self, value: Value) -> V:
+        """The register value of a scalar."""
+        found = self.lookup(value)
+        assert isinstance(found, V)
+        return found
+
+    def pointer(self, value: Value) -> Pointer:
+        """The Pointer of a pointer value."""
+        found = self.lookup(value)
+        assert isinstance(found, Pointer)
+        return found
+
+    def _literal(self, value: Literal) -> Lowered:
+        t = value.type
+        if isinstance(t, PointerType):
+            return null_pointer(t)
+        if isinstance(t, StackType):
+            return NULL
+        if isinstance(t, TupleType):
+            return [self._literal(Literal(e, value.value)) for e in t.elements]
+        assert isinstance(t, TensorType) and not t.shape, t
+        n = value.value if isinstance(value.value, bool | int | float | complex) else 0
+        type = scalar_type(t.dtype)
+        if t.dtype.kind == "b":
+            return V(type, "true" if n else "false")
+        if t.dtype.kind == "f":
+            return float_constant(type, float(n))  # type: ignore[arg-type]
+        if t.dtype.kind == "c":
+            part = scalar_type(t.dtype.real)
+            real, imaginary = (float_constant(part, p) for p in (complex(n).real, complex(n).imag))
+            return V(type, f"{{ {part} {real.ref}, {part} {imaginary.ref} }}")
+        return V(type, str(int(n)))  # type: ignore[arg-type]
+
+    def to_memory_form(self, value: Lowered) -> list[V]:
+        """The flattened native values: bools as i8."""
+        if isinstance(value, list):
+            return [v for part in value for v in self.to_memory_form(part)]
+        if isinstance(value, Pointer):
+            return flatten(value)
+        return [self.cast("zext", value, "i8") if value.type == "i1" else value]
+
+    def from_memory_form(self, type: Type, values: Sequence[V], notes: str = "") -> Lowered:
+        """The value of `type` that `values` are the native form of."""
+        if isinstance(type, PointerType):
+            return unflatten(type, values, notes)
+        assert isinstance(type, TensorType)
+        return self.icmp("ne", values[0], V("i8", "0")) if type.dtype.kind == "b" else values[0]
+
+    def scratch(self, type: str, align: int) -> V:
+        """Stack memory that every user of that type shares: nothing in it lasts."""
+        if type not in self._scratch:
+            self._scratch[type] = self.alloca(type, align)
+        return self._scratch[type]
+
+    # -- raising -------------------------------------------------------------------------------------
+
+    def site(self, exception: str, message: str, kinds: tuple[str, ...] = ()) -> int:
+        """A new entry of the site table, at the current location."""
+        self.sites.append(Site(exception, message, kinds, self.loc))
+        return len(self.sites) - 1
+
+    def fail(self, site: int, operands: Sequence[V] = ()) -> None:
+        """End the current block: fill the error record and return 1."""
+        if len(operands) > MAX_OPERANDS:
+            raise PassError(f"a check can show {MAX_OPERANDS} operands, not {len(operands)}")
+        self.store(V("i32", str(site)), self.gep("i8", self.ctx, i64(SITE)))
+        for k, v in enumerate(operands):
+            if v.type == "double":
+                v = self.cast("bitcast", v, "i64")
+            elif v.type == "i1":
+                v = self.cast("zext", v, "i64")
+            self.store(v, self.gep("i8", self.ctx, i64(OPERANDS + 8 * k)))
+        self.line("ret i32 1")
+
+    def require(self, flag: V, site: int, operands: Sequence[V] = ()) -> None:
+        """Continue where `flag` holds, else fail with `site`."""
+        ok, bad = self.label("ok"), self.label("fail")
+        self.likely(flag, ok, bad)
+        self.place(bad)
+        self.fail(site, operands)
+        self.place(ok)
+
+    def raise_unless(self, flag: V, exception: str, message: str) -> None:
+        """Leave by the error path unless `flag` holds."""
+        self.require(flag, self.site(exception, message))
+
+    def require_memory(self, header: V) -> None:
+        """Leave with MemoryError where an allocation gave null."""
+        self.require(self.icmp("ne", header, NULL), SITE_MEMORY)
+
+    # -- fuel ----------------------------------------------------------------------------------------
+
+    def _refuel(self) -> None:
+        fresh = self.load("i64", self.gep("i8", self.ctx, i64(FUEL)))
+        self.store(self.select(self.icmp("sgt", fresh, ONE), fresh, ONE), self.fuel)
+
+    def burn(self, amount: V, exactly: bool = False) -> V:
+        """Take `amount` off the fuel; whether some is left. `exactly`: it can only come down to 0."""
+        left = self.op("sub", self.load("i64", self.fuel), amount)
+        self.store(left, self.fuel)
+        return self.icmp("ne" if exactly else "sgt", left, ZERO)
+
+    def poll(self) -> None:
+        """Let Python look at signals and re-arm the fuel; leaves where a handler raised."""
+        self.module.declare("dlvm.poll", "i32", ["ptr"])
+        status = self.call("@dlvm.poll", "i32", [self.ctx])
+        go_on, leave = self.label("go"), self.label("leave")
+        self.likely(self.icmp("eq", status, V("i32", "0")), go_on, leave)
+        self.place(leave)
+        self.line("ret i32 1")
+        self.place(go_on)
+        self._refuel()
+
+    def charge(self, amount: V) -> None:
+        """Burn the work of an array kernel, and poll if that used the fuel up."""
+        if amount.ref.isdigit() and int(amount.ref) <= 64:
+            return  # less than the loop around it takes for itself
+        go_on, empty = self.label("go"), self.label("empty")
+        self.likely(self.burn(amount), go_on, empty)
+        self.place(empty)
+        self.poll()
+        self.br(go_on)
+        self.place(go_on)
+
+    # -- alias metadata --------------------------------------------------------------------------------
+
+    def _make_scopes(self) -> dict[Value, str]:
+        # a tape is memory of its own: what may_alias says of pointers holds for stacks by identity
+        roots = {p: None for p in self.function.params if isinstance(p.type, PointerType)}
+        for i in self.function.instructions():
+            if i.op.name in ("allocateHeap", "pop", "createStack") and isinstance(i.type, PointerType | StackType):
+                roots[i] = None
+        if len(roots) > MAX_SCOPES:
+            return {}
+        node = self.module.metadata.node
+        domain = node(f'!"{self.name}"')
+        return {r: node(f'!"{self.name}.{k}", {domain}') for k, r in enumerate(roots)}
+
+    def _meet(self, a: Value, b: Value) -> bool:
+        if isinstance(a.type, StackType) or isinstance(b.type, StackType):
+            return a is b
+        return self._alias.may_alias(a, b)
+
+    def notes(self, value: Value) -> str:
+        """The alias.scope and noalias metadata of accesses through a pointer or to a stack."""
+        roots = self._alias.roots(value)
+        if not roots or not all(r in self._scopes for r in roots):
+            return ""
+        apart = [s for r, s in self._scopes.items() if not any(self._meet(r, ours) for ours in roots)]
+        node = self.module.metadata.node
+        scope = f", !alias.scope {node(', '.join(sorted(self._scopes[r] for r in roots)))}"
+        return scope + (f", !noalias {node(', '.join(apart))}" if apart else "")

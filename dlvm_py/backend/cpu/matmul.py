@@ -1,0 +1,239 @@
+"""@dlvm.matmul.T: a matrix product of strided matrices by SciPy's BLAS, one function a module and dtype.
+
+BLAS is column-major, so that a row-major destination is computed as toᵀ = bᵀ aᵀ. Step by step:
+
+    small, or an extent beyond i32        loops in place
+    to column-major                       the transposed product, by one recursive call
+    to, a or b with no unit stride        through a row-major copy, by a recursive call
+    one row or one column                 gemv
+    else                                  gemm, transposes chosen by which stride is the unit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.contract import DATA, scalar_type
+from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, parallel, versioned_inner_product
+from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
+from dlvm_py.backend.cpu.text import NULL, ONE, V, float_constant, i64
+from dlvm_py.ir import DType, Instruction
+
+LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
+# products below: loops are faster than a call of BLAS (measured with OpenBLAS, f64)
+SMALL = 4096
+INT_MAX = 2**31 - 1
+NEVER_READ_BETA = 0.0  # with beta = 0 BLAS does not read the destination
+
+
+def scalar_dot(e: FunctionEmitter, i: Instruction) -> V:
+    """The product of two vectors."""
+    a, b = (e.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
+    pairs = [(p.data, strides_of(e, p)[0]) for p in (a, b)]
+    x = versioned_inner_product(e, a.dtype, a.extents[0], pairs[0], pairs[1])
+    e.charge(a.extents[0])
+    return x
+
+
+def store_dot(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
+    """Write a matrix-matrix, matrix-vector or vector-matrix product to `dest`."""
+    p, q = (e.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
+    a, b = as_matrix(e, p, column=False), as_matrix(e, q, column=True)
+    to = as_matrix(e, dest, column=p.rank == 2)
+    extents = a.rows, b.cols, a.cols
+    if is_tiny(*extents) or dest.dtype.name not in LETTERS:
+        loops(e, dest.dtype, a, b, to)
+    else:
+        name = matmul_function(e, dest.dtype)
+        status = e.call(f"@{name}", "i32", [e.ctx, *extents, *a.flat(), *b.flat(), *to.flat()])
+        done = e.icmp("eq", status, V("i32", "0"))
+        e.require_memory(e.select(done, e.ctx, NULL))
+    e.charge(e.op("ashr", e.product(extents), i64(3)))
+
+
+def matmul_function(e: FunctionEmitter, dtype: DType) -> str:
+    """define i32 matmul(ctx, m, n, k, a..., b..., to...): 1 where memory for a copy was not to be had."""
+    name = f"dlvm.matmul.{dtype}"
+    if name not in e.module.functions:
+        types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
+        _Matmul(Code(e.module, e.imports, name, "i32", types, "internal |noinline nounwind"), dtype).write()
+    return name
+
+
+class _Matmul:
+    """Writes the function; `self.c` is its code."""
+
+    def __init__(self, c: Code, dtype: DType) -> None:
+        self.c, self.dtype = c, dtype
+        self.size = i64(dtype.itemsize)
+        self.ctx, self.m, self.n, self.k = c.params[:4]
+        a, b, to = c.params[4:7], c.params[7:10], c.params[10:13]
+        self.a = Matrix(a[0], self.m, self.k, *a[1:])
+        self.b = Matrix(b[0], self.k, self.n, *b[1:])
+        self.to = Matrix(to[0], self.m, self.n, *to[1:])
+
+    def write(self) -> None:
+        """The steps of the module docstring, each a block that returns or goes on."""
+        c, size = self.c, self.size
+        work = c.product([self.m, self.n, self.k])
+        beyond = [c.icmp("sgt", n, i64(INT_MAX)) for n in (self.m, self.n, self.k)]
+        self._unless(c.any(c.icmp("sle", work, i64(SMALL)), *beyond), self._loops)
+        # strides of an axis of extent 1 mean nothing: they become what BLAS likes
+        to_step = self._row_length(self.to)
+        row_major = c.both(
+            c.any(c.icmp("eq", self.to.col_step, size), c.icmp("eq", self.n, ONE)), self._leads(to_step, self.n)
+        )
+        column_step = self._row_length(self.to.transposed)
+        column_major = c.both(
+            c.any(c.icmp("eq", self.to.row_step, size), c.icmp("eq", self.m, ONE)),
+            self._leads(column_step, self.m),
+            c.op("xor", row_major, V("i1", "true")),
+        )
+        self._unless(column_major, self._transposed)
+        self._unless(c.op("xor", row_major, V("i1", "true")), self._to_copy)
+        a_ok, a_plain, a_lead = self._operand(self.a)
+        self._unless(c.op("xor", a_ok, V("i1", "true")), lambda: self._operand_copy(self.a, True))
+        b_ok, b_plain, b_lead = self._operand(self.b)
+        self._unless(c.op("xor", b_ok, V("i1", "true")), lambda: self._operand_copy(self.b, False))
+        lead = self._count(to_step)
+        if self.dtype.is_float:
+            self._unless(c.icmp("eq", self.n, ONE), lambda: self._gemv(self.a, a_plain, a_lead, self.b, b_lead, lead))
+            one = V("i32", "1")
+            self._unless(
+                c.icmp("eq", self.m, ONE),
+                lambda: self._gemv(self.b.transposed, self._not(b_plain), b_lead, self.a, a_lead, one),
+            )
+        self._gemm((a_plain, a_lead), (b_plain, b_lead), lead)
+        c.line("ret i32 0")
+
+    # -- layouts ---------------------------------------------------------------------------------------
+
+    def _not(self, flag: V) -> V:
+        return self.c.op("xor", flag, V("i1", "true"))
+
+    def _row_length(self, x: Matrix) -> V:
+        """Bytes from row to row; for a single row its own length."""
+        whole = self.c.mul(x.cols, self.size)
+        return self.c.select(self.c.icmp("eq", x.rows, ONE), whole, x.row_step)
+
+    def _leads(self, step: V, count: V) -> V:
+        """Whether `step` bytes are a leading dimension for `count` elements."""
+        c = self.c
+        fits = c.icmp("sge", step, c.mul(count, self.size))
+        whole = c.icmp("eq", c.op("srem", step, self.size), V("i64", "0"))
+        small = c.icmp("sle", step, c.mul(i64(INT_MAX), self.size))
+        return c.both(fits, whole, small)
+
+    def _operand(self, x: Matrix) -> tuple[V, V, V]:
+        """(whether BLAS can read x, whether as it is and not transposed, its leading dimension)."""
+        c, size = self.c, self.size
+        row_step = c.select(c.icmp("eq", x.rows, ONE), size, x.row_step)
+        col_step = c.select(c.icmp("eq", x.cols, ONE), size, x.col_step)
+        plain = c.both(c.icmp("eq", row_step, size), self._leads(col_step, x.rows))
+        turned = c.both(c.icmp("eq", col_step, size), self._leads(row_step, x.cols))
+        return c.any(plain, turned), plain, self._count(c.select(plain, col_step, row_step))
+
+    def _count(self, step: V) -> V:
+        return self.c.cast("trunc", self.c.op("sdiv", step, self.size), "i32")
+
+    # -- steps -----------------------------------------------------------------------------------------
+
+    def _unless(self, flag: V, write) -> None:  # type: ignore[no-untyped-def]
+        """Where `flag` holds, do `write()` and return what it gives (nothing: success)."""
+        c = self.c
+        then, after = c.label("then"), c.label("after")
+        c.cond_br(flag, then, after)
+        c.place(then)
+        status = write() or V("i32", "0")
+        c.line(f"ret i32 {status.ref}")
+        c.place(after)
+
+    def _loops(self) -> None:
+        loops(self.c, self.dtype, self.a, self.b, self.to)
+
+    def _again(self, a: Matrix, b: Matrix, to: Matrix) -> V:
+        args = [self.ctx, to.rows, to.cols, a.cols, *a.flat(), *b.flat(), *to.flat()]
+        return self.c.call(f"@{self.c.name}", "i32", args)
+
+    def _transposed(self) -> V:
+        return self._again(self.b.transposed, self.a.transposed, self.to.transposed)
+
+    def _fresh(self, like: Matrix) -> tuple[V, Matrix]:
+        """(header, matrix) of a new row-major matrix; returns 1 from the function where there is no memory."""
+        c = self.c
+        c.module.declare("dlvm.allocate", "ptr", ["ptr", "i64"])
+        row = c.mul(like.cols, self.size)
+        header = c.call("@dlvm.allocate", "ptr", [self.ctx, c.mul(like.rows, row)])
+        self._unless(c.icmp("eq", header, NULL), lambda: V("i32", "1"))
+        data = c.load("ptr", c.gep("i8", header, i64(DATA)))
+        return header, Matrix(data, like.rows, like.cols, row, self.size)
+
+    def _copy(self, source: Matrix, to: Matrix) -> None:
+        c = self.c
+        access, note = parallel(c)
+        with c.loop(to.rows) as i, c.loop(to.cols, note=note) as j:
+            x, y = (offset(c, p.data, [i.index, j.index], [p.row_step, p.col_step]) for p in (source, to))
+            store_element(c, self.dtype, load_element(c, self.dtype, x, access), y, access)
+
+    def _release(self, header: V) -> None:
+        self.c.module.declare("dlvm.release", "void", ["ptr", "ptr"])
+        self.c.call("@dlvm.release", "void", [self.ctx, header])
+
+    def _to_copy(self) -> V:
+        header, fresh = self._fresh(self.to)
+        status = self._again(self.a, self.b, fresh)
+        self._copy(fresh, self.to)
+        self._release(header)
+        return status
+
+    def _operand_copy(self, x: Matrix, first: bool) -> V:
+        header, fresh = self._fresh(x)
+        self._copy(x, fresh)
+        status = self._again(*((fresh, self.b) if first else (self.a, fresh)), self.to)
+        self._release(header)
+        return status
+
+    # -- BLAS ------------------------------------------------------------------------------------------
+
+    def _by_reference(self, values: Sequence[V]) -> list[V]:
+        found = []
+        for v in values:
+            if v.type != "ptr":
+                slot = self.c.alloca(v.type, 16)
+                self.c.store(v, slot)
+                v = slot
+            found.append(v)
+        return found
+
+    def _call(self, name: str, values: Sequence[V]) -> None:
+        args = self._by_reference(values)
+        self.c.call_import(f"blas:{LETTERS[self.dtype.name]}{name}", "void", args, "nounwind")
+
+    def _factor(self, x: float) -> V:
+        if not self.dtype.is_complex:
+            return float_constant(scalar_type(self.dtype), x)
+        part = scalar_type(self.dtype.real)
+        return V(f"{{ {part}, {part} }}", f"{{ {part} {float_constant(part, x).ref}, {part} 0.0 }}")
+
+    def _letter(self, plain: V) -> V:
+        return self.c.select(plain, V("i8", str(ord("N"))), V("i8", str(ord("T"))))
+
+    def _int(self, n: V) -> V:
+        return self.c.cast("trunc", n, "i32")
+
+    def _gemv(self, x: Matrix, plain: V, lead: V, vector: Matrix, step: V, to_step: V) -> None:
+        """to = x · vector; x is column-major if `plain`, else row-major."""
+        rows, cols = self._int(x.rows), self._int(x.cols)
+        extents = self.c.select(plain, rows, cols), self.c.select(plain, cols, rows)
+        factors = self._factor(1.0), self._factor(NEVER_READ_BETA)
+        args = [self._letter(plain), *extents, factors[0], x.data, lead, vector.data, step, factors[1]]
+        self._call("gemv", [*args, self.to.data, to_step])
+
+    def _gemm(self, a: tuple[V, V], b: tuple[V, V], lead: V) -> None:
+        """toᵀ = bᵀ aᵀ: what is column-major as it is must be transposed, and the other way round."""
+        letters = [self._letter(self._not(plain)) for plain, _ in (b, a)]
+        extents = [self._int(n) for n in (self.n, self.m, self.k)]
+        args = [*letters, *extents, self._factor(1.0), self.b.data, b[1], self.a.data, a[1]]
+        self._call("gemm", [*args, self._factor(NEVER_READ_BETA), self.to.data, lead])

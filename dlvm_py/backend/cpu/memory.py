@@ -1,0 +1,135 @@
+"""Allocation, reference counts, loads and stores of elements, and stacks (tapes).
+
+A stack is `{ ptr header, ptr data, i64 used, i64 capacity }` in the function's frame, in bytes: its address
+does not escape, so that LLVM keeps the fields in registers. Its buffer is an allocation of the context, grown by
+@dlvm.stack_grow to twice its size. Each entry is the native form of its type, on 8-byte places.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.backend.cpu.contract import DATA, NBYTES, flat_types
+from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered
+from dlvm_py.backend.cpu.pointers import Pointer
+from dlvm_py.backend.cpu.text import FALSE, NULL, ZERO, V, constant, i64
+from dlvm_py.errors import PassError
+from dlvm_py.ir import DTYPES, Instruction, PointerType, StackType, TensorType, Type, Value
+
+STACK = "{ ptr, ptr, i64, i64 }"
+HEADER_FIELD, DATA_FIELD, USED_FIELD, CAPACITY_FIELD = 0, 8, 16, 24
+
+
+def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
+    """A fresh C-contiguous array."""
+    extents = tuple(e.scalar(v) for v in i.operands)
+    unknown = [n for n in extents if constant(n) is None]
+    if unknown:
+        negative = e.any(*(e.icmp("slt", n, ZERO) for n in unknown))
+        e.raise_unless(e.op("xor", negative, V("i1", "true")), "ValueError", "negative dimensions are not allowed")
+    dtype = DTYPES[i.attrs["dtype"]]
+    size, lost = i64(dtype.itemsize), FALSE
+    for n in extents:
+        if constant(n) == 1:
+            continue
+        pair = e.intrinsic("llvm.umul.with.overflow.i64", "{ i64, i1 }", size, n)
+        size, lost = e.extract(pair, 0, "i64"), e.op("or", lost, e.extract(pair, 1, "i1"))
+    # the largest size is more than any memory: allocation fails, also where the product does not fit
+    size = e.select(e.op("or", lost, e.icmp("slt", size, ZERO)), i64(2**63 - 1), size)
+    e.module.declare("dlvm.allocate", "ptr", ["ptr", "i64"])
+    header = e.call("@dlvm.allocate", "ptr", [e.ctx, size])
+    e.require_memory(header)
+    data = e.load("ptr", e.gep("i8", header, i64(DATA)))
+    return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
+
+
+def retain(e: FunctionEmitter, header: V) -> None:
+    """One more reference."""
+    e.module.declare("dlvm.retain", "void", ["ptr"])
+    e.call("@dlvm.retain", "void", [header])
+
+
+def release(e: FunctionEmitter, header: V) -> None:
+    """One reference less."""
+    e.module.declare("dlvm.release", "void", ["ptr", "ptr"])
+    e.call("@dlvm.release", "void", [e.ctx, header])
+
+
+# -- stacks ------------------------------------------------------------------------------------------
+
+
+def entry_size(type: Type) -> int:
+    """Bytes of one entry: packed for a scalar, else 8 for each part."""
+    if isinstance(type, TensorType) and not type.shape:
+        return type.dtype.itemsize
+    return 8 * len(flat_types(type))
+
+
+def _stack(e: FunctionEmitter, stack: Value) -> tuple[V, Type]:
+    assert isinstance(stack.type, StackType)
+    return e.scalar(stack), stack.type.element
+
+
+def _field(e: FunctionEmitter, stack: V, offset: int) -> V:
+    return e.gep("i8", stack, i64(offset))
+
+
+def create_stack(e: FunctionEmitter, i: Instruction) -> V:
+    """An empty stack. The frame has one for each createStack instruction."""
+    stack = e.alloca(STACK, 8)
+    clear(e, stack)
+    return stack
+
+
+def clear(e: FunctionEmitter, stack: V) -> None:
+    """Make it empty and without a buffer."""
+    for offset, value in ((HEADER_FIELD, NULL), (DATA_FIELD, NULL), (USED_FIELD, ZERO), (CAPACITY_FIELD, ZERO)):
+        e.store(value, _field(e, stack, offset))
+
+
+def push(e: FunctionEmitter, i: Instruction) -> None:
+    """Append an entry, growing the buffer where it is full."""
+    stack, type = _stack(e, i.operands[1])
+    used = e.load("i64", _field(e, stack, USED_FIELD))
+    capacity = e.load("i64", _field(e, stack, CAPACITY_FIELD))
+    after = e.op("add nuw nsw", used, i64(entry_size(type)))
+    fits, grow = e.label("fits"), e.label("grow")
+    e.likely(e.icmp("sle", after, capacity), fits, grow)
+    e.place(grow)
+    e.module.declare("dlvm.stack_grow", "ptr", ["ptr", "ptr"])
+    header = e.call("@dlvm.stack_grow", "ptr", [e.ctx, e.load("ptr", _field(e, stack, HEADER_FIELD))])
+    e.require_memory(header)
+    e.store(header, _field(e, stack, HEADER_FIELD))
+    e.store(e.load("ptr", e.gep("i8", header, i64(DATA))), _field(e, stack, DATA_FIELD))
+    e.store(e.load("i64", e.gep("i8", header, i64(NBYTES))), _field(e, stack, CAPACITY_FIELD))
+    e.br(fits)
+    e.place(fits)
+    place = e.gep("i8", e.load("ptr", _field(e, stack, DATA_FIELD)), used)
+    for k, v in enumerate(e.to_memory_form(e.lookup(i.operands[0]))):
+        e.store(v, e.gep("i8", place, i64(8 * k)), e.notes(i.operands[1]))
+    e.store(after, _field(e, stack, USED_FIELD))
+
+
+def pop(e: FunctionEmitter, i: Instruction) -> Lowered:
+    """Take the last entry off; the program pops no more than it pushed."""
+    stack, type = _stack(e, i.operands[0])
+    used = e.op("sub nuw nsw", e.load("i64", _field(e, stack, USED_FIELD)), i64(entry_size(type)))
+    e.store(used, _field(e, stack, USED_FIELD))
+    place = e.gep("i8", e.load("ptr", _field(e, stack, DATA_FIELD)), used)
+    notes = e.notes(i.operands[0])
+    values = [e.load(t, e.gep("i8", place, i64(8 * k)), notes) for k, t in enumerate(flat_types(type))]
+    return e.from_memory_form(type, values, e.notes(i) if isinstance(type, PointerType) else "")
+
+
+def destroy_stack(e: FunctionEmitter, i: Instruction) -> None:
+    """Release the entries that are left and free the buffer."""
+    stack, type = _stack(e, i.operands[0])
+    if isinstance(type, PointerType):
+        size = entry_size(type)
+        count = e.op("udiv", e.load("i64", _field(e, stack, USED_FIELD)), i64(size))
+        data = e.load("ptr", _field(e, stack, DATA_FIELD))
+        with e.loop(count) as loop:
+            entry = e.gep("i8", data, e.mul(loop.index, i64(size), "nuw nsw"))
+            release(e, e.load("ptr", e.gep("i8", entry, i64(8))))
+    elif not isinstance(type, TensorType) or type.shape:
+        raise PassError(f"a stack of {type} at stage scheduled")
+    release(e, e.load("ptr", _field(e, stack, HEADER_FIELD)))
+    clear(e, stack)

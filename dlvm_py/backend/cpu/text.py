@@ -1,0 +1,411 @@
+"""A builder of textual LLVM IR: typed values, functions, blocks, phis, counted loops, metadata.
+
+Textual IR is what the back end hands on (`emit` → text → `compile`). Blocks hold lines; a phi is filled while
+its predecessors are written, and rendered at the end. Names are numbers, so the text is deterministic.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+
+class V(NamedTuple):
+    """A value of LLVM IR: its type and how it is written."""
+
+    type: str
+    ref: str
+
+
+def i64(n: int) -> V:
+    """An i64 constant."""
+    return V("i64", str(n))
+
+
+ZERO, ONE = i64(0), i64(1)
+TRUE, FALSE = V("i1", "true"), V("i1", "false")
+NULL = V("ptr", "null")
+
+
+def float_constant(type: str, value: float) -> V:
+    """A float constant, exact: `half` and `float` values are rounded first."""
+    if type == "half":
+        try:
+            bits = struct.unpack("<H", struct.pack("<e", value))[0]
+        except OverflowError:
+            bits = 0x7C00 if value > 0 else 0xFC00
+        return V(type, f"0xH{bits:04X}")
+    if type == "float":
+        try:
+            value = struct.unpack("<f", struct.pack("<f", value))[0]
+        except OverflowError:
+            value = float("inf") if value > 0 else float("-inf")
+    return V(type, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
+
+
+class Phi:
+    """A phi node whose incoming edges are added while its predecessors are written."""
+
+    def __init__(self, value: V) -> None:
+        self.value = value
+        self.incoming: list[tuple[V, Label]] = []
+
+    def add(self, value: V, label: Label) -> None:
+        """One more incoming edge."""
+        assert value.type == self.value.type, (value, self.value)
+        self.incoming.append((value, label))
+
+    def __str__(self) -> str:
+        edges = ", ".join(f"[ {v.ref}, %{label.name} ]" for v, label in self.incoming)
+        return f"{self.value.ref} = phi {self.value.type} {edges}"
+
+
+@dataclass(eq=False)
+class Label:
+    """A basic block."""
+
+    name: str
+    phis: list[Phi] = field(default_factory=list)
+    lines: list[str] = field(default_factory=list)
+
+    def __str__(self) -> str:
+        return f"{self.name}:\n" + "".join(f"  {line}\n" for line in (*self.phis, *self.lines))
+
+
+class Metadata:
+    """The numbered metadata nodes of one module."""
+
+    def __init__(self) -> None:
+        self.nodes: list[str] = []
+        self._known: dict[str, str] = {}
+
+    def node(self, text: str) -> str:
+        """The number of a uniqued node, `text` between its braces."""
+        if text not in self._known:
+            self._known[text] = self._append(f"!{{{text}}}")
+        return self._known[text]
+
+    def distinct(self, text: str = "", itself: bool = False) -> str:
+        """The number of a new distinct node; `itself`: its first operand is the node."""
+        number = f"!{len(self.nodes)}"
+        parts = ", ".join(filter(None, [number if itself else "", text]))
+        return self._append(f"distinct !{{{parts}}}")
+
+    def _append(self, text: str) -> str:
+        self.nodes.append(text)
+        return f"!{len(self.nodes) - 1}"
+
+    def __str__(self) -> str:
+        return "".join(f"!{k} = {text}\n" for k, text in enumerate(self.nodes))
+
+
+class ModuleText:
+    """One LLVM module: functions by name in the order they were begun, declarations, metadata."""
+
+    def __init__(self) -> None:
+        self.functions: dict[str, FunctionText] = {}
+        self.declarations: dict[str, str] = {}
+        self.metadata = Metadata()
+
+    def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
+        """Declare an external function, once."""
+        self.declarations[name] = f"declare {result} @{name}({', '.join(params)}) {attributes}".rstrip()
+
+    def __str__(self) -> str:
+        parts = ["@dlvm.imports = external global [0 x ptr]\n"]
+        parts += [self.declarations[name] + "\n" for name in sorted(self.declarations)]
+        parts += [str(f) for f in self.functions.values()]
+        return "\n".join([*parts, str(self.metadata)])
+
+
+class FunctionText:
+    """One function and the place where the next instruction goes.
+
+    `flags` are the fast-math flags given to every floating-point operation (none by default).
+    """
+
+    def __init__(self, module: ModuleText, name: str, result: str, params: Sequence[str], attributes: str) -> None:
+        self.module = module
+        self.name = name
+        self.result = result
+        self.attributes = attributes
+        self.params = [V(type, f"%p{k}") for k, type in enumerate(params)]
+        self.flags = ""
+        self._count = 0
+        self._labels = 0
+        self.prologue = Label("prologue")
+        self.labels = [self.prologue]
+        self.here = self.place(self.label("start"))
+        module.functions[name] = self
+
+    def __str__(self) -> str:
+        params = ", ".join(f"{p.type} {p.ref}" for p in self.params)
+        head = f'define {self.attributes.split("|")[0]}{self.result} @"{self.name}"({params})'
+        prologue = Label("prologue", lines=[*self.prologue.lines, "br label %start"])
+        blocks = "".join(map(str, [prologue, *self.labels[1:]]))
+        return f"{head} {self.attributes.partition('|')[2]} {{\n{blocks}}}\n"
+
+    # -- blocks --------------------------------------------------------------------------------------
+
+    def label(self, name: str) -> Label:
+        """A new basic block that is not placed yet."""
+        self._labels += 1
+        return Label(name if name == "start" else f"{name}{self._labels}")
+
+    def place(self, label: Label) -> Label:
+        """Append `label` to the function and write there from now on."""
+        self.labels.append(label)
+        self.here = label
+        return label
+
+    def br(self, label: Label) -> None:
+        """Unconditional branch."""
+        self.line(f"br label %{label.name}")
+
+    def cond_br(self, flag: V, then: Label, other: Label, note: str = "") -> None:
+        """Conditional branch; `note` is metadata."""
+        self.line(f"br i1 {flag.ref}, label %{then.name}, label %{other.name}{note}")
+
+    def likely(self, flag: V, then: Label, other: Label) -> None:
+        """Conditional branch that nearly always goes to `then`."""
+        weights = self.module.metadata.node('!"branch_weights", i32 1048575, i32 1')
+        self.cond_br(flag, then, other, f", !prof {weights}")
+
+    def phi(self, type: str, label: Label | None = None) -> Phi:
+        """A phi at the head of `label` (default: here)."""
+        phi = Phi(self._new(type))
+        (label or self.here).phis.append(phi)
+        return phi
+
+    @contextmanager
+    def when(self, flag: V) -> Iterator[None]:
+        """Code that runs where `flag` holds, with no value of its own."""
+        then, after = self.label("then"), self.label("after")
+        self.cond_br(flag, then, after)
+        self.place(then)
+        yield
+        self.br(after)
+        self.place(after)
+
+    @contextmanager
+    def either(self, flag: V) -> Iterator[Iterator[None]]:
+        """Two arms: `with f.either(c) as arms: next(arms); ...; next(arms); ...`."""
+        then, other, after = self.label("then"), self.label("else"), self.label("after")
+        self.cond_br(flag, then, other)
+
+        def arms() -> Iterator[None]:
+            self.place(then)
+            yield
+            self.br(after)
+            self.place(other)
+            yield
+
+        yield arms()
+        self.br(after)
+        self.place(after)
+
+    # -- instructions --------------------------------------------------------------------------------
+
+    def line(self, text: str) -> None:
+        """Append a line with no result."""
+        self.here.lines.append(text)
+
+    def _new(self, type: str) -> V:
+        self._count += 1
+        return V(type, f"%v{self._count}")
+
+    def value(self, type: str, text: str) -> V:
+        """Append `%new = text`."""
+        v = self._new(type)
+        self.line(f"{v.ref} = {text}")
+        return v
+
+    def op(self, name: str, a: V, b: V) -> V:
+        """An integer binary instruction, flags in `name` ("add nsw")."""
+        assert a.type == b.type, (name, a, b)
+        return self.value(a.type, f"{name} {a.type} {a.ref}, {b.ref}")
+
+    def fop(self, name: str, a: V, b: V, flags: str = "") -> V:
+        """A floating binary instruction."""
+        assert a.type == b.type, (name, a, b)
+        return self.value(a.type, f"{name} {self.flags}{flags} {a.type} {a.ref}, {b.ref}")
+
+    def fneg(self, a: V) -> V:
+        """-a, also of NaN and zero."""
+        return self.value(a.type, f"fneg {self.flags} {a.type} {a.ref}")
+
+    def icmp(self, how: str, a: V, b: V) -> V:
+        """Integer or pointer comparison."""
+        assert a.type == b.type, (how, a, b)
+        return self.value("i1", f"icmp {how} {a.type} {a.ref}, {b.ref}")
+
+    def fcmp(self, how: str, a: V, b: V) -> V:
+        """Floating comparison; never with fast-math flags: they would let it ignore NaN."""
+        assert a.type == b.type, (how, a, b)
+        return self.value("i1", f"fcmp {how} {a.type} {a.ref}, {b.ref}")
+
+    def select(self, flag: V, a: V, b: V) -> V:
+        """a where flag, else b."""
+        assert a.type == b.type and flag.type == "i1", (flag, a, b)
+        return self.value(a.type, f"select i1 {flag.ref}, {a.type} {a.ref}, {b.type} {b.ref}")
+
+    def cast(self, how: str, a: V, type: str) -> V:
+        """A cast instruction."""
+        return self.value(type, f"{how} {a.type} {a.ref} to {type}")
+
+    def both(self, *flags: V) -> V:
+        """The conjunction of i1 values."""
+        found = flags[0]
+        for flag in flags[1:]:
+            found = self.op("and", found, flag)
+        return found
+
+    def any(self, *flags: V) -> V:
+        """The disjunction of i1 values."""
+        found = flags[0]
+        for flag in flags[1:]:
+            found = self.op("or", found, flag)
+        return found
+
+    def extract(self, aggregate: V, k: int, type: str) -> V:
+        """Element k of a struct value."""
+        return self.value(type, f"extractvalue {aggregate.type} {aggregate.ref}, {k}")
+
+    def pack(self, *parts: V) -> V:
+        """A struct value of `parts`."""
+        type = "{ " + ", ".join(p.type for p in parts) + " }"
+        found = V(type, "poison")
+        for k, p in enumerate(parts):
+            found = self.value(type, f"insertvalue {type} {found.ref}, {p.type} {p.ref}, {k}")
+        return found
+
+    def call(self, callee: str, result: str, args: Sequence[V], attributes: str = "") -> V:
+        """Call `callee` ("@name" or a pointer's ref)."""
+        text = f"call {result} {callee}({', '.join(f'{a.type} {a.ref}' for a in args)}) {attributes}".rstrip()
+        if result == "void":
+            self.line(text)
+            return V("void", "")
+        return self.value(result, text)
+
+    def intrinsic(self, name: str, result: str, *args: V) -> V:
+        """Call an LLVM intrinsic by its full name."""
+        self.module.declare(name, result, [a.type for a in args])
+        return self.call(f"@{name}", result, args)
+
+    # -- memory --------------------------------------------------------------------------------------
+
+    def alloca(self, type: str, align: int = 8) -> V:
+        """Stack memory of the whole call, reserved once in the prologue."""
+        v = self._new("ptr")
+        self.prologue.lines.append(f"{v.ref} = alloca {type}, align {align}")
+        return v
+
+    def load(self, type: str, pointer: V, note: str = "") -> V:
+        """A load; `note` is metadata."""
+        return self.value(type, f"load {type}, ptr {pointer.ref}{note}")
+
+    def store(self, value: V, pointer: V, note: str = "") -> None:
+        """A store; `note` is metadata."""
+        self.line(f"store {value.type} {value.ref}, ptr {pointer.ref}{note}")
+
+    def gep(self, type: str, pointer: V, *indices: V) -> V:
+        """An address inside the object that `pointer` points into."""
+        keys = ", ".join(f"{k.type} {k.ref}" for k in indices)
+        return self.value("ptr", f"getelementptr inbounds {type}, ptr {pointer.ref}, {keys}")
+
+    # -- i64 arithmetic, folded where constant -----------------------------------------------------------
+
+    def mul(self, a: V, b: V, flags: str = "") -> V:
+        """a * b of i64, with the neutral cases folded."""
+        known = constant(a), constant(b)
+        if 0 in known:
+            return ZERO
+        if known[0] == 1:
+            return b
+        if known[1] == 1:
+            return a
+        if known[0] is not None and known[1] is not None and -(2**63) <= known[0] * known[1] < 2**63:
+            return i64(known[0] * known[1])
+        return self.op(f"mul {flags}", a, b)
+
+    def add(self, a: V, b: V, flags: str = "") -> V:
+        """a + b of i64, with the neutral cases folded."""
+        if constant(a) == 0:
+            return b
+        if constant(b) == 0:
+            return a
+        return self.op(f"add {flags}", a, b)
+
+    def product(self, factors: Sequence[V]) -> V:
+        """The product of i64 values."""
+        found = ONE
+        for factor in factors:
+            found = self.mul(found, factor)
+        return found
+
+    def minimum(self, a: V, b: V) -> V:
+        """The smaller of two i64."""
+        return self.select(self.icmp("slt", a, b), a, b)
+
+    # -- loops ---------------------------------------------------------------------------------------
+
+    @contextmanager
+    def loop(self, count: V, carried: Sequence[V] = (), note: str = "") -> Iterator[CountedLoop]:
+        """`for index in range(count)` with values carried from one iteration to the next.
+
+        Inside, set `loop.next` to the carried values after the iteration; afterwards `loop.results` holds the last ones.
+        """
+        before, body, after = self.here, self.label("body"), self.label("end")
+        if constant(count) is None or constant(count) <= 0:  # type: ignore[operator]
+            self.cond_br(self.icmp("sgt", count, ZERO), body, after)
+            skips = True
+        else:
+            self.br(body)
+            skips = False
+        self.place(body)
+        index = self.phi("i64")
+        index.add(ZERO, before)
+        phis = [self.phi(v.type) for v in carried]
+        found = CountedLoop(index.value, [p.value for p in phis], list(carried))
+        yield found
+        # index < count ≤ 2^63 - 1: the increment cannot wrap
+        step = self.op("add nuw nsw", index.value, ONE)
+        index.add(step, self.here)
+        for p, first, then in zip(phis, carried, found.next, strict=True):
+            p.add(first, before)
+            p.add(then, self.here)
+        latch = self.here
+        self.cond_br(self.icmp("slt", step, count), body, after, note)
+        self.place(after)
+        found.results = []
+        for first, then in zip(carried, found.next, strict=True):
+            p = self.phi(first.type)
+            if skips:
+                p.add(first, before)
+            p.add(then, latch)
+            found.results.append(p.value)
+
+
+@dataclass
+class CountedLoop:
+    """The handle of `FunctionText.loop`."""
+
+    index: V
+    carried: list[V]
+    next: list[V]
+    results: list[V] = field(default_factory=list)
+
+
+def constant(v: V) -> int | None:
+    """The number of an i64 constant, None for a computed value."""
+    return int(v.ref) if v.ref.lstrip("-").isdigit() else None
+
+
+def constant_float(v: V) -> float | None:
+    """The number of a float constant, None for a computed value."""
+    if v.type == "half" or not v.ref.startswith("0x"):
+        return None
+    return struct.unpack("<d", struct.pack("<Q", int(v.ref, 16)))[0]

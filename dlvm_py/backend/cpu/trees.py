@@ -1,0 +1,267 @@
+"""Trees of array expressions, read element by element at the indices of a loop nest.
+
+A tree value is read through a tuple of *axes*, one for each of its axes: None for index 0, or a loop axis
+with the run-time flags (1, or 0 where the axis is stretched) that multiply its index. Index ops permute the
+tuple, elementwise ops hand it on, loads turn it into an address. Within one element every value of the
+tree is computed once for each tuple that it is read through.
+
+Two versions of a nest exist where run-time facts matter: the *fast* one assumes that strided leaves have
+unit stride along the innermost loop and that no unknown extent is stretched; `conditions` says when.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, strides_of
+from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.text import ONE, ZERO, V, i64
+from dlvm_py.errors import PassError
+from dlvm_py.ir import Instruction, Kind, TensorType, Value, is_array
+
+Axis = tuple[int, tuple[V, ...]]
+Axes = tuple[Axis | None, ...]
+
+
+def permutation(i: Instruction) -> tuple[int, ...]:
+    """The axes of a transpose: result axis k is operand axis permutation[k]."""
+    axes = i.attrs.get("axes")
+    rank = len(i.operands[0].type.shape)  # type: ignore[attr-defined]
+    return tuple(range(rank))[::-1] if axes is None else tuple(axes)
+
+
+def tree_extents(e: FunctionEmitter, value: Value) -> tuple[V, ...]:
+    """The extents of a tree value at run time."""
+    t = value.type
+    assert isinstance(t, TensorType)
+    return tuple(i64(n) if n is not None else _extent(e, value, k) for k, n in enumerate(t.shape))
+
+
+def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
+    if not isinstance(value, Instruction):
+        raise PassError(f"array value {value!r} at stage scheduled")
+    o = value.operands
+    match value.op.name:
+        case "load":
+            return e.pointer(o[0]).extents[axis]
+        case "transpose":
+            return tree_extents(e, o[0])[permutation(value)[axis]]
+        case "padShape":
+            return tree_extents(e, o[0])[axis - (axis > value.attrs["at"])]
+        case "squeezeShape":
+            return tree_extents(e, o[0])[axis + (axis >= value.attrs["at"])]
+        case "broadcast" | "unbroadcast" | "shapeCast":
+            return e.scalar(o[1 + axis])
+        case "iota":
+            return e.scalar(o[0])
+        case "reduce":
+            kept = [k for k in range(len(o[0].type.shape)) if k not in value.attrs["axes"]]  # type: ignore[attr-defined]
+            return tree_extents(e, o[0])[kept[axis]]
+        case "dot":
+            rows = len(o[0].type.shape) - 1  # type: ignore[attr-defined]
+            return tree_extents(e, o[0])[0] if axis < rows else tree_extents(e, o[1])[1]
+    if value.op.kind is not Kind.ELEMENTWISE:
+        raise PassError(f"{value.op.name} stands inside a tree")
+    # the type says `_`: so does some operand, and those that do have equal extents
+    source = next(v for v in o if is_array(v.type) and v.type.shape[axis] is None)  # type: ignore[attr-defined]
+    return tree_extents(e, source)[axis]
+
+
+class Tree:
+    """One tree and the loop axes that its root is indexed by (root axis k is loop axis k)."""
+
+    def __init__(self, e: FunctionEmitter, root: Value) -> None:
+        self.e = e
+        self.root = root
+        self.rank = len(root.type.shape)  # type: ignore[attr-defined]
+        self.index: dict[int, V] = {}
+        self.fast = True
+        self.inner = self.rank - 1
+        self.linear = False
+        self.group = ""  # metadata of every access
+        self._stretch: dict[tuple[Value, int], tuple[V, V]] = {}
+        self._strides: dict[Value, tuple[V, ...]] = {}
+        self._memo: dict[tuple[Value, Axes], V] = {}
+        self.root_axes: Axes = tuple((k, ()) for k in range(self.rank))
+        self._prepare(root)
+
+    def _prepare(self, value: Value) -> None:
+        """Compute before the loops what they need of every leaf: strides and stretch flags."""
+        if not is_array(value.type) or not isinstance(value, Instruction):
+            return
+        if value.op.name == "load":
+            p = self.e.pointer(value.operands[0])
+            self._strides[value] = strides_of(self.e, p)
+            return
+        if value.op.name == "broadcast" and is_array(value.operands[0].type):
+            self._prepare_broadcast(value)
+        for v in value.operands:
+            self._prepare(v)
+
+    def _prepare_broadcast(self, value: Instruction) -> None:
+        source = value.operands[0]
+        wanted = tree_extents(self.e, value)
+        have = tree_extents(self.e, source)
+        for k, (m, n) in enumerate(zip(have, wanted, strict=True)):
+            if m != n and m != ONE:
+                flag = self.e.cast("zext", self.e.icmp("ne", m, ONE), "i64")
+                self._stretch[value, k] = flag, self.e.icmp("eq", m, n)
+
+    # -- structure -----------------------------------------------------------------------------------
+
+    def children(self, i: Instruction, axes: Axes) -> list[tuple[Value, Axes]]:
+        """The operands of a node, each with the axes that it is read through."""
+        name = i.op.name
+        if i.op.kind is Kind.ELEMENTWISE:
+            return [(v, self._unstretched(v, axes)) for v in i.operands]
+        source = i.operands[0]
+        if name == "transpose":
+            found: list[Axis | None] = [None] * len(axes)
+            for axis, k in zip(axes, permutation(i), strict=True):
+                found[k] = axis
+            return [(source, tuple(found))]
+        if name == "padShape":
+            return [(source, axes[: i.attrs["at"]] + axes[i.attrs["at"] + 1 :])]
+        if name == "squeezeShape":
+            return [(source, (*axes[: i.attrs["at"]], None, *axes[i.attrs["at"] :]))]
+        if name == "broadcast":
+            if not is_array(source.type):
+                return [(source, ())]
+            stretched = tuple(self._stretched(i, k, axis) for k, axis in enumerate(axes))
+            return [(source, self._unstretched(source, stretched))]
+        if name in ("load", "iota"):
+            return []
+        raise PassError(f"{name} stands inside a tree")
+
+    @staticmethod
+    def _unstretched(v: Value, axes: Axes) -> Axes:
+        if not is_array(v.type):
+            return ()
+        return tuple(None if n == 1 else axis for axis, n in zip(axes, v.type.shape, strict=True))  # type: ignore[attr-defined]
+
+    def _stretched(self, i: Instruction, k: int, axis: Axis | None) -> Axis | None:
+        if axis is None or (i, k) not in self._stretch or self.fast:
+            return axis
+        return axis[0], (*axis[1], self._stretch[i, k][0])
+
+    def leaves(self) -> Iterator[tuple[Instruction, Axes]]:
+        """The array loads and iotas with their axes."""
+        todo: list[tuple[Value, Axes]] = [(self.root, self.root_axes)]
+        seen = set()
+        while todo:
+            value, axes = todo.pop()
+            if not is_array(value.type) or (value, axes) in seen:
+                continue
+            seen.add((value, axes))
+            assert isinstance(value, Instruction)
+            if value.op.name in ("load", "iota"):
+                yield value, axes
+            todo.extend(self.children(value, axes))
+
+    def loads(self) -> list[Pointer]:
+        """The pointers of the array loads."""
+        return [self.e.pointer(i.operands[0]) for i, _ in self.leaves() if i.op.name == "load"]
+
+    def is_linear(self, layout: str, shape: tuple[int | None, ...]) -> bool:
+        """Whether every leaf is as contiguous as a pointer of that layout and type shape, with equal extents."""
+        if layout == "S":
+            return False
+        return self._is_linear(self.root, layout, shape)
+
+    def _is_linear(self, value: Value, layout: str, shape: tuple[int | None, ...]) -> bool:
+        if not is_array(value.type):
+            return True
+        assert isinstance(value, Instruction)
+        if value.op.kind is Kind.ELEMENTWISE:
+            return all(self._is_linear(v, layout, shape) for v in value.operands)
+        if value.op.name == "broadcast" and not is_array(value.operands[0].type):
+            return True
+        if value.op.name != "load" or value.operands[0].type.layout != layout:  # type: ignore[attr-defined]
+            return False
+        return all(m != 1 or n == 1 for m, n in zip(value.type.shape, shape, strict=True))  # type: ignore[attr-defined]
+
+    def is_fortran(self) -> bool:
+        """Whether the first axis is the one to run along: all leaves that have a layout are Fortran."""
+        layouts = {p.layout for p in self.loads() if p.rank > 1 and p.rank == self.rank}
+        return layouts == {"F"}
+
+    def conditions(self) -> list[V]:
+        """What the fast version assumes, as flags computed before the loops."""
+        found = [equal for _, equal in self._stretch.values()]
+        if not self.linear:
+            for leaf, axes in self.leaves():
+                if leaf.op.name == "load" and (k := self._inner_axis(leaf, axes)) is not None:
+                    size = i64(self.e.pointer(leaf.operands[0]).itemsize)
+                    found.append(self.e.icmp("eq", self._strides[leaf][k], size))
+        return found
+
+    def _inner_axis(self, leaf: Instruction, axes: Axes) -> int | None:
+        """The axis of a strided leaf that alone follows the innermost loop."""
+        if leaf.operands[0].type.layout != "S":  # type: ignore[attr-defined]
+            return None
+        follows = [k for k, axis in enumerate(axes) if axis is not None and axis[0] == self.inner]
+        return follows[0] if len(follows) == 1 else None
+
+    # -- elements ------------------------------------------------------------------------------------
+
+    def element(self) -> V:
+        """The root's element at the current `index`."""
+        self._memo.clear()
+        return self._read(self.root, self.root_axes)
+
+    def _read(self, value: Value, axes: Axes) -> V:
+        if not is_array(value.type):
+            return self.e.scalar(value)
+        key = value, axes
+        if key not in self._memo:
+            assert isinstance(value, Instruction)
+            self._memo[key] = self._compute(value, axes)
+        return self._memo[key]
+
+    def _compute(self, i: Instruction, axes: Axes) -> V:
+        if i.op.name == "load":
+            return self._load(i, axes)
+        if i.op.name == "iota":
+            return self._position(axes[0])
+        parts = [self._read(v, a) for v, a in self.children(i, axes)]
+        if i.op.kind is not Kind.ELEMENTWISE:
+            return parts[0]
+        dtype = i.operands[0].type.dtype  # type: ignore[attr-defined]
+        return TABLE[i.op.name][dtype.kind](self.e, dtype, i.attrs, *parts)
+
+    def _position(self, axis: Axis | None) -> V:
+        if axis is None:
+            return ZERO
+        position = self.index[axis[0]]
+        for flag in axis[1]:
+            position = self.e.mul(position, flag, "nsw")
+        return position
+
+    def _load(self, i: Instruction, axes: Axes) -> V:
+        e, p = self.e, self.e.pointer(i.operands[0])
+        return load_element(e, p.dtype, self.address(i, axes), p.notes + self.group)
+
+    def address(self, i: Instruction, axes: Axes) -> V:
+        """The address that a load reads at the current index."""
+        e, p = self.e, self.e.pointer(i.operands[0])
+        if self.linear:
+            return offset(e, p.data, [self.index[0]], [i64(p.itemsize)])
+        strides = list(self._strides[i])
+        k = self._inner_axis(i, axes) if self.fast else None
+        if k is not None:
+            strides[k] = i64(p.itemsize)
+        return offset(e, p.data, [self._position(axis) for axis in axes], strides)
+
+    def is_unit_load(self) -> bool:
+        """Whether the root is a load with elements side by side along the innermost axis."""
+        if not isinstance(self.root, Instruction) or self.root.op.name != "load":
+            return False
+        size = i64(self.e.pointer(self.root.operands[0]).itemsize)
+        by_condition = self.fast and self._inner_axis(self.root, self.root_axes) is not None
+        return self.linear or by_condition or self._strides[self.root][self.inner] == size
+
+    def root_address(self) -> V:
+        """The address of a root load at the current index."""
+        assert isinstance(self.root, Instruction)
+        return self.address(self.root, self.root_axes)

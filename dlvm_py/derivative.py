@@ -1,0 +1,277 @@
+"""From a Gradient recipe to the adjoint pass: which IR parameters and outputs, and how the results look.
+
+The adjoint pass knows parameters and result leaves by number. Here the user's words (positions, names,
+nested tuples) become those numbers, and the numbers of the result become the structure that the user
+expects: derivatives in the structure of the argument (None for integer leaves), then kept outputs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlvm_py.errors import ArgumentError, NotDifferentiable
+from dlvm_py.ir import BlockArg, Builder, Function, Instruction, Module, PointerType, TupleType, Value
+from dlvm_py.ir.analysis import AliasAnalysis
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    ScalarSpec,
+    Spec,
+    TupleSpec,
+    dtype_of_leaf,
+    leaves,
+)
+from dlvm_py.recipe import Gradient, OutputName
+from dlvm_py.transforms.differentiate import AdjointConfig, Output, adjoint
+
+
+@dataclass(slots=True)
+class Program:
+    """IR for given argument specs: the module, the function's name, and how its values look from Python.
+
+    The IR parameters are the leaves of `args` in order, then one pointer per captured array.
+    """
+
+    module: Module
+    name: str
+    parameter_names: tuple[str, ...]
+    args: tuple[Spec, ...]
+    captured: tuple[Spec, ...]
+    result: Spec
+
+    @property
+    def function(self) -> Function:
+        """The IR function."""
+        return self.module.functions[self.name]
+
+
+def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
+    """The program of `recipe` from the program `of` that it differentiates.
+
+    Raises: ArgumentError DL702 for an integer `wrt`, DL703 for an output that must be named or does not
+    exist, DL704 for a seed that does not fit; NotDifferentiable for what the adjoint pass refuses.
+    """
+    offsets = _offsets(of.args)
+    wrt = [(position, of.args[position]) for position in recipe.wrt]
+    indices = [i for position, spec in wrt for i in _float_leaves(of, position, spec, offsets[position])]
+    sources = [leaf for source in _sources(of, recipe) for leaf in _output_leaves(of, source, offsets)]
+    active = [(output, spec) for output, spec in sources if dtype_of_leaf(spec).is_inexact]
+    if not active:
+        raise NotDifferentiable(
+            f"the output of {_title(of)} that is differentiated is an integer or bool", code="DL703", help="return a float"
+        )
+    kept = [_kept(of, name, offsets) for name in _keeping(of, recipe)]
+    kept_leaves = [leaf for _, found in kept for leaf in found]
+
+    unique = list(dict.fromkeys(indices))
+    config = AdjointConfig(
+        wrt=tuple(unique),
+        outputs=tuple(output for output, _ in active),
+        keeping=tuple(output for output, _ in kept_leaves),
+        seedable=recipe.seedable,
+    )
+    function = adjoint(of.module, of.name, config)
+    if recipe.seedable:
+        _fit_seeds(function, of, active, seeds)
+
+    derivatives = [unique.index(i) for i in indices]
+    values = [len(unique) + k for k in range(len(kept_leaves))]
+    _order_results(function, values + derivatives if recipe.value_first else derivatives + values)
+
+    structures = tuple(_gradient_structure(spec) for _, spec in wrt)
+    gradients: Spec = structures[0] if recipe.single else TupleSpec(structures)
+    result: Spec
+    if recipe.value_first:
+        result = TupleSpec((kept[0][0], gradients))
+    elif kept:
+        result = TupleSpec((*structures, *(spec for spec, _ in kept)))
+    else:
+        result = gradients
+    names = (*of.parameter_names, "seed") if recipe.seedable else of.parameter_names
+    return Program(of.module, function.name, names, (*of.args, *seeds), of.captured, result)
+
+
+def _title(of: Program) -> str:
+    return f"'{of.name}'"
+
+
+def _offsets(args: tuple[Spec, ...]) -> list[int]:
+    offsets, n = [], 0
+    for spec in args:
+        offsets.append(n)
+        n += len(leaves(spec))
+    return offsets
+
+
+def _float_leaves(of: Program, position: int, spec: Spec, offset: int) -> list[int]:
+    name = of.parameter_names[position]
+    found = [offset + k for k, leaf in enumerate(leaves(spec)) if dtype_of_leaf(leaf).is_inexact]
+    if not found:
+        what = {ScalarSpec: "a number", ArraySpec: "an array"}.get(type(spec), "a value")
+        first = next(iter(leaves(spec)), None)
+        dtype = f" of dtype {dtype_of_leaf(first).numpy}" if first is not None else ""
+        raise ArgumentError(
+            f"cannot differentiate with respect to '{name}': it is {what}{dtype}, which carries no derivative",
+            code="DL702",
+            help=f"pass a float: float({name}) for a number, {name}.astype(float) for an array",
+        )
+    return found
+
+
+def _written(of: Program) -> list[int]:
+    n = sum(len(leaves(spec)) for spec in of.args)
+    return [i for i in sorted(AliasAnalysis(of.function).written_params()) if i < n]
+
+
+def _written_names(of: Program) -> list[str]:
+    offsets = _offsets(of.args)
+    names = []
+    for i in _written(of):
+        position = max(k for k, o in enumerate(offsets) if o <= i and leaves(of.args[k]))
+        if of.parameter_names[position] not in names:
+            names.append(of.parameter_names[position])
+    return names
+
+
+def _sources(of: Program, recipe: Gradient) -> tuple[OutputName, ...]:
+    """The outputs that are differentiated, the default resolved; () stands for the whole result."""
+    if recipe.sources is not None:
+        return recipe.sources
+    if leaves(of.result) or not isinstance(of.result, ConstantSpec):
+        return (0,)
+    written = _written_names(of)
+    if len(written) == 1:
+        return (written[0],)
+    if not written:
+        raise ArgumentError(f"{_title(of)} returns None and writes no argument: there is nothing to differentiate", code="DL703")
+    raise ArgumentError(
+        f"{_title(of)} returns None and writes several arguments: say which one to differentiate",
+        code="DL703",
+        help="from_= one of " + ", ".join(repr(n) for n in written) + ", or a tuple of them",
+    )
+
+
+def _keeping(of: Program, recipe: Gradient) -> tuple[OutputName, ...]:
+    if not recipe.value_first:
+        return recipe.keeping
+    # the value of value_and_grad is the whole result, whatever element is differentiated
+    return (WHOLE,)
+
+
+WHOLE = -1  # internal output name: the result as it is
+
+
+def _resolve(of: Program, name: OutputName, offsets: list[int]) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
+    """The spec of an output and, a leaf, its number for the adjoint pass."""
+    if isinstance(name, str):
+        position = of.parameter_names.index(name)
+        spec = of.args[position]
+        start = offsets[position]
+        written = set(_written(of))
+        found = [(Output("param", start + k), leaf) for k, leaf in enumerate(leaves(spec))]
+        if not any(start + k in written for k in range(len(found))):
+            raise ArgumentError(
+                f"'{name}' is no output of {_title(of)}: the function does not write it",
+                code="DL703",
+                help="the arguments that it writes: " + (", ".join(_written_names(of)) or "none"),
+            )
+        return _owned(spec), found
+    result = of.result
+    if name == WHOLE or not isinstance(result, TupleSpec):
+        if name not in (WHOLE, 0):
+            raise ArgumentError(f"{_title(of)} returns no tuple: its one result is number 0, not {name}", code="DL703")
+        return _owned(result), [(Output("result", k), leaf) for k, leaf in enumerate(leaves(result))]
+    if not 0 <= name < len(result.items):
+        raise ArgumentError(
+            f"{_title(of)} returns {len(result.items)} values: there is no number {name}", code="DL703"
+        )
+    start = sum(len(leaves(item)) for item in result.items[:name])
+    item = result.items[name]
+    return _owned(item), [(Output("result", start + k), leaf) for k, leaf in enumerate(leaves(item))]
+
+
+def _output_leaves(of: Program, name: OutputName, offsets: list[int]) -> list[tuple[Output, ScalarSpec | ArraySpec]]:
+    return _resolve(of, name, offsets)[1]
+
+
+def _kept(of: Program, name: OutputName, offsets: list[int]) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
+    return _resolve(of, name, offsets)
+
+
+def _owned(spec: Spec) -> Spec:
+    """The spec of a kept output: what it was, as a result."""
+    return spec
+
+
+def _gradient_structure(spec: Spec) -> Spec:
+    """How the derivative with respect to an argument of this spec looks."""
+    match spec:
+        case TupleSpec(items):
+            return TupleSpec(tuple(_gradient_structure(i) for i in items))
+        case ArraySpec(dtype, ones, _) if dtype_of_leaf(spec).is_inexact:
+            return ArraySpec(dtype, ones, "C")
+        case ScalarSpec() if dtype_of_leaf(spec).is_inexact:
+            return spec
+    return ConstantSpec(None)
+
+
+def _order_results(function: Function, order: list[int]) -> None:
+    """Reorder (and repeat) the leaves of every return."""
+    for block in function.blocks:
+        end = block.terminator
+        if end is None or end.op.name != "return":
+            continue
+        value = end.operands[0]
+        if isinstance(value, Instruction) and value.op.name == "tuple":
+            parts: list[Value] = list(value.operands)
+        else:
+            parts = [value]
+        if order == list(range(len(parts))):
+            return
+        b = Builder(function)
+        b.before(end)
+        new = [parts[i] for i in order]
+        end.operands = [b.emit("tuple", *new) if len(new) > 1 else new[0]]
+        function.result = end.operands[0].type
+
+
+def _fit_seeds(
+    function: Function,
+    of: Program,
+    active: list[tuple[Output, ScalarSpec | ArraySpec]],
+    seeds: tuple[Spec, ...],
+) -> None:
+    """Give the seed parameters the types of the arguments, and put them before the captured arrays."""
+    given = [leaf for spec in seeds for leaf in leaves(spec)]
+    if len(given) != len(active):
+        raise ArgumentError(
+            f"the seed has {len(given)} parts, the outputs that are differentiated have {len(active)}", code="DL704"
+        )
+    n = len(function.params) - len(active)
+    params, formal = function.entry.args[:n], function.entry.args[n:]
+    actual: list[BlockArg] = []
+    b = Builder(function)
+    b.block, b.position = function.entry, 0
+    mapping: dict[Value, Value] = {}
+    for leaf, old, (_, output) in zip(given, formal, active, strict=True):
+        if isinstance(leaf, ScalarSpec) != isinstance(output, ScalarSpec) or (
+            isinstance(leaf, ArraySpec) and (leaf.dtype != output.dtype or leaf.rank != len(output.ones))  # type: ignore[union-attr]
+        ):
+            raise ArgumentError(f"the seed must look like the output: expected {output}, got {leaf}", code="DL704")
+        new = BlockArg(leaf.ir_type(), function.entry, old.name)
+        actual.append(new)
+        if new.type == old.type:
+            mapping[old] = new
+        elif isinstance(old.type, PointerType):
+            mapping[old] = b.emit("pointerCast", new, to=old.type)
+        else:
+            mapping[old] = b.emit("dataTypeCast", new, to=old.type.dtype.name)  # type: ignore[attr-defined]
+    plain = len(params) - len(of.captured)
+    function.substitute(mapping)
+    for replaced, new_value in mapping.items():
+        if isinstance(new_value, Instruction):
+            new_value.operands = [actual[formal.index(replaced)]]  # type: ignore[arg-type]
+    function.entry.args = [*params[:plain], *actual, *params[plain:]]
+
+
+__all__ = ["Program", "TupleType", "derive"]

@@ -1,0 +1,272 @@
+"""Arrays and array expressions: loads, memory for expressions, and NumPy's broadcasting rule.
+
+An unknown extent does not broadcast in the IR, so combining operands means: prove or check that their
+extents agree, and put a `broadcast` in front of an operand whose extent may turn out to be 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Items
+from typing import Any
+
+from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.emit import MAX_CHECK_OPERANDS, Emitter, i64
+from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.values import Array, Scalar, Temp, describe
+from dlvm_py.ir import DType, PointerType, TensorType, Value, literal
+
+Extents = tuple[Value, ...]
+
+
+def make_array(e: Emitter, pointer: Value, extents: Items[Value | None] | None = None, copied: str = "") -> Array:
+    """The Array of a pointer; extents that are not given are literals of the type or `extent` ops."""
+    assert isinstance(pointer.type, PointerType)
+    found = []
+    for axis, static in enumerate(pointer.type.shape):
+        given = extents[axis] if extents is not None else None
+        if static is not None:
+            given = i64(static)
+        elif given is None:
+            given = e.pure("extent", pointer, at=axis)
+            e.facts.interval[given] = (0, EXTENT_MAX)
+        found.append(given)
+    return Array(pointer, tuple(found), copied)
+
+
+def tensor_of(e: Emitter, value: Array | Temp | Scalar) -> Value:
+    """The SSA value of an operand, usable in the current block.
+
+    A Temp of another block is given memory where it was computed: tensor values of the front end do
+    not cross block borders.
+    """
+    if isinstance(value, Scalar):
+        return value.value
+    if isinstance(value, Array):
+        return e.emit("load", value.pointer)
+    if value.block is e.block:
+        return value.tensor
+    block, position, loc = e.block, e.builder.position, e.builder.loc
+    if value.tensor in value.block.instructions:
+        e.builder.after(value.tensor)  # type: ignore[arg-type]
+    else:
+        e.builder.at_end(value.block)
+    memory = e.builder.emit("allocateHeap", *value.extents, dtype=value.dtype.name)
+    e.builder.emit("store", value.tensor, memory)
+    e.builder.block, e.builder.position, e.builder.loc = block, position, loc
+    return e.emit("load", memory)
+
+
+def temp(e: Emitter, tensor: Value, extents: Items[Value]) -> Any:
+    """Wrap a result: a Temp, or a NumPy scalar where the rank is 0."""
+    if not extents:
+        return Scalar(tensor, weak=False)
+    return Temp(tensor, tuple(extents), e.block)
+
+
+def allocate(e: Emitter, extents: Items[Value], dtype: DType) -> Array:
+    """Fresh memory, not initialised."""
+    return make_array(e, e.emit("allocateHeap", *extents, dtype=dtype.name), list(extents))
+
+
+def materialise(e: Emitter, value: Any) -> Any:
+    """Memory for a Temp; everything else as it is."""
+    if not isinstance(value, Temp):
+        return value
+    tensor = tensor_of(e, value)
+    array = allocate(e, value.extents, value.dtype)
+    e.emit("store", tensor, array.pointer)
+    return array
+
+
+class Message:
+    """An error message under construction: known numbers are written out, others become operands."""
+
+    def __init__(self) -> None:
+        self.operands: list[Value] = []
+
+    def hole(self, value: Value) -> str:
+        """The place of an i64 in the text."""
+        n = number(value)
+        if n is not None:
+            return str(n)
+        if value not in self.operands:
+            self.operands.append(value)
+        return f"{{{self.operands.index(value)}}}"
+
+    def shape(self, extents: Items[Value]) -> str:
+        """A shape as NumPy prints it: (3,), (3,4)."""
+        holes = ",".join(map(self.hole, extents))
+        return f"({holes},)" if len(extents) == 1 else f"({holes})"
+
+    def check(self, e: Emitter, condition: Value, text: str, short: str = "") -> None:
+        """Raise ValueError with `text`, or `short` where the error record cannot hold the operands."""
+        if len(self.operands) > MAX_CHECK_OPERANDS:
+            e.check(condition, "ValueError", short)
+        else:
+            e.check(condition, "ValueError", text, *self.operands)
+
+
+def broadcast_to(e: Emitter, tensor: Value, extents: Items[Value]) -> Value:
+    """The tensor stretched to `extents` (checked before)."""
+    return e.emit("broadcast", tensor, *extents)
+
+
+def combine(e: Emitter, operands: Items[Any]) -> tuple[list[Value], Extents]:
+    """Tensors of the operands, aligned for one elementwise op, and the extents of its result.
+
+    Operands are Scalars, Arrays, Temps, or (tensor, extents) pairs.
+    """
+    pairs = [_pair(e, o) for o in operands]
+    rank = max((len(x) for _, x in pairs), default=0)
+    aligned: list[tuple[Value, Extents]] = []
+    for tensor, extents in pairs:
+        if extents:
+            for _ in range(rank - len(extents)):
+                tensor, extents = e.emit("padShape", tensor, at=0), (i64(1), *extents)
+        aligned.append((tensor, extents))
+    ranked = [(pairs[k][1], x) for k, (_, x) in enumerate(aligned) if x]
+    result: list[Value] = []
+    for axis in range(rank):
+        extent = ranked[0][1][axis]
+        for shape, padded in ranked[1:]:
+            extent = _common_extent(e, extent, padded[axis], ranked[0][0], shape)
+        result.append(extent)
+    tensors = [_stretched(e, t, x, result) if x else t for t, x in aligned]
+    return tensors, tuple(result)
+
+
+def _pair(e: Emitter, operand: Any) -> tuple[Value, Extents]:
+    if isinstance(operand, tuple):
+        return operand
+    return tensor_of(e, operand), () if isinstance(operand, Scalar) else operand.extents
+
+
+def _stretched(e: Emitter, tensor: Value, extents: Items[Value], result: Items[Value]) -> Value:
+    """`tensor` with a `broadcast` if its type does not already say that it fits."""
+    assert isinstance(tensor.type, TensorType)
+    for static, have, want in zip(tensor.type.shape, extents, result, strict=True):
+        if static != 1 and not e.facts.same(have, want):
+            return broadcast_to(e, tensor, result)
+    return tensor
+
+
+def _common_extent(e: Emitter, a: Value, b: Value, shape_a: Extents, shape_b: Extents) -> Value:
+    """The broadcast extent of two axes, checked at run time where it is not known to exist."""
+    facts = e.facts
+    a, b = facts.find(a), facts.find(b)
+    if facts.same(a, b) or number(b) == 1:
+        return a
+    if number(a) == 1:
+        return b
+    if number(a) is not None and number(b) is not None:
+        shapes = f"{_shown(shape_a)} and {_shown(shape_b)}"
+        e.error(ShapeMismatch, f"operands could not be broadcast together with shapes {shapes}")
+    known = facts.lookup(("fits", a, b))
+    if known is not None:
+        return known
+    message, short = Message(), "operands could not be broadcast together"
+    text = f"{short} with shapes {message.shape(shape_a)} {message.shape(shape_b)} "
+    equal, one = e.compare("equal", a, b), i64(1)
+    never_a, never_b = facts.is_never_one(a), facts.is_never_one(b)
+    if never_a and never_b:
+        message.check(e, equal, text, short)
+        facts.unify(a, b)
+        return facts.find(a)
+    fits = equal
+    for never, extent in ((never_a, a), (never_b, b)):
+        if not never:
+            fits = e.either(fits, e.compare("equal", extent, one))
+    message.check(e, fits, text, short)
+    if never_a:
+        result = a
+    elif never_b:
+        result = b
+    else:
+        result = e.choose(e.compare("equal", a, one), b, a)
+    facts.remember(("fits", a, b), result)
+    return result
+
+
+def _shown(extents: Items[Value]) -> str:
+    numbers = [str(number(n)) if number(n) is not None else "?" for n in extents]
+    return "(" + ",".join(numbers) + ("," if len(numbers) == 1 else "") + ")"
+
+
+def fit(e: Emitter, value: Any, extents: Items[Value], in_place: bool = False) -> Value:
+    """The tensor of `value` broadcast to a destination of the given extents, as `a[...] = value` does.
+
+    `in_place`: the wording of augmented assignment, where NumPy speaks of operands.
+    """
+    tensor, have = _pair(e, value)
+    if not have:
+        return broadcast_to(e, tensor, extents) if extents else tensor
+    shape = have
+    while len(have) > len(extents) and number(have[0]) == 1:
+        assert isinstance(tensor.type, TensorType)
+        if tensor.type.shape[0] != 1:
+            tensor = e.emit("shapeCast", tensor, *have[1:])
+        else:
+            tensor = e.emit("squeezeShape", tensor, at=0)
+        have = have[1:]
+    if len(have) > len(extents):
+        e.error(
+            ShapeMismatch,
+            f"an array of {len(shape)} axes does not fit into one of {len(extents)}",
+            help="index or reduce the right side first",
+        )
+    for _ in range(len(extents) - len(have)):
+        tensor, have = e.emit("padShape", tensor, at=0), (i64(1), *have)
+    stretch = False
+    for n, want in zip(have, extents, strict=True):
+        if e.facts.same(n, want):
+            continue
+        if number(n) == 1:
+            stretch = True
+            continue
+        stretch |= _check_fits(e, n, want, shape, extents, in_place)
+    return broadcast_to(e, tensor, extents) if stretch else tensor
+
+
+def _check_fits(e: Emitter, n: Value, want: Value, shape: Extents, to: Items[Value], in_place: bool) -> bool:
+    """Check that extent n goes into `want`; returns whether it may have to be stretched."""
+    if number(n) is not None and number(want) is not None:
+        e.error(ShapeMismatch, f"could not broadcast input array from shape {_shown(shape)} into shape {_shown(to)}")
+    message = Message()
+    if in_place:
+        short = "operands could not be broadcast together"
+        text = f"{short} with shapes {message.shape(to)} {message.shape(shape)} {message.shape(to)} "
+    else:
+        short = "could not broadcast input array into this shape"
+        text = f"could not broadcast input array from shape {message.shape(shape)} into shape {message.shape(to)}"
+    equal = e.compare("equal", n, want)
+    if e.facts.is_never_one(n):
+        if in_place and not e.facts.is_never_one(want):
+            said = Message()
+            output = f"non-broadcastable output operand with shape {said.shape(to)}"
+            fine = e.either(equal, e.pure("notEqual", want, i64(1)))
+            said.check(e, fine, f"{output} doesn't match the broadcast shape {said.shape(shape)}", short)
+        message.check(e, equal, text, short)
+        e.facts.unify(n, want)
+        return False
+    message.check(e, e.either(equal, e.compare("equal", n, i64(1))), text, short)
+    return True
+
+
+def store(e: Emitter, tensor: Value, array: Array) -> None:
+    """Store a tensor of the array's shape, refusing arrays that may be copies of NumPy's views."""
+    if array.copied:
+        e.error(UnsupportedSyntax, array.copied, help="write to the array before it is reshaped, or copy it with .copy()")
+    e.emit("store", tensor, array.pointer)
+
+
+def require_array(e: Emitter, value: Any, what: str) -> Array | Temp:
+    """The value if it is an array or an array expression, else a located error."""
+    if isinstance(value, (Array, Temp)):
+        return value
+    e.error(TypeMismatch, f"{what} needs an array, not {describe(value)}")
+
+
+def filled(e: Emitter, extents: Items[Value], number_: Any, dtype: DType) -> Temp:
+    """An array expression with one value everywhere."""
+    value = number_ if isinstance(number_, Value) else literal(number_, TensorType((), dtype))
+    return Temp(broadcast_to(e, value, extents), tuple(extents), e.block)

@@ -1,0 +1,66 @@
+"""Attributes of values: x.shape, x.T, methods of arrays, names in modules."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import TypeMismatch, UnknownFunction
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.numpy_shape import transpose
+from dlvm_py.frontend.table import METHODS, numpy_names, suggestion
+from dlvm_py.frontend.values import Array, Method, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import Value
+
+
+def _int(value: Value) -> Scalar:
+    return Scalar(value, weak=True)
+
+
+def _extents(value: Any) -> tuple[Value, ...]:
+    return () if isinstance(value, Scalar) else value.extents
+
+
+ARRAY_ATTRIBUTES: dict[str, Callable[[Emitter, Any], Any]] = {
+    "shape": lambda e, x: Sequence(tuple(map(_int, _extents(x)))),
+    "ndim": lambda e, x: _int(i64(len(_extents(x)))),
+    "size": lambda e, x: _int(e.product(_extents(x))),
+    "dtype": lambda e, x: Static(x.dtype.numpy),
+    "itemsize": lambda e, x: _int(i64(x.dtype.itemsize)),
+    "nbytes": lambda e, x: _int(e.multiply(e.product(_extents(x)), i64(x.dtype.itemsize))),
+    "T": lambda e, x: x if isinstance(x, Scalar) else transpose(e, x),
+    "real": lambda e, x: x,
+}
+
+
+def attribute(e: Emitter, owner: Any, name: str) -> Any:
+    """owner.name."""
+    if isinstance(owner, (Array, Temp)) or (isinstance(owner, Scalar) and not owner.weak):
+        found = ARRAY_ATTRIBUTES.get(name)
+        if found is not None:
+            return found(e, owner)
+        if name in METHODS:
+            return Method(owner, name)
+        e.error(
+            UnknownFunction,
+            f"arrays have no supported attribute or method `{name}`",
+            help=suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]),
+        )
+    if isinstance(owner, Static):
+        return _static(e, owner.value, name)
+    e.error(TypeMismatch, f"{describe(owner)} has no supported attribute `{name}`")
+
+
+def _static(e: Emitter, owner: Any, name: str) -> Any:
+    try:
+        value = getattr(owner, name)
+    except AttributeError:
+        what = f"module {owner.__name__}" if isinstance(owner, ModuleType) else describe(Static(owner))
+        known = numpy_names() if owner is np else dir(owner)
+        e.error(UnknownFunction, f"{what} has no attribute `{name}`", help=suggestion(name, known))
+    if isinstance(owner, (ModuleType, np.finfo, np.iinfo, np.dtype)):
+        return e.session.lift(e, value, name)
+    e.error(UnknownFunction, f"the attribute `{name}` of {describe(Static(owner))} is not supported")

@@ -1,0 +1,102 @@
+"""Calls: functions with a rule, methods of arrays, plain Python functions, nested functions."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
+from dlvm_py.frontend.capture import plain_function
+from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.table import METHODS, STATIC_CALLS, Handler, is_numpy, lookup, name_of, numpy_names, suggestion
+from dlvm_py.frontend.values import Closure, Method, Static, describe
+
+
+def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The value of function(*args, **kwargs)."""
+    if isinstance(function, Method):
+        return _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs)
+    if isinstance(function, Closure):
+        return e.session.inline(e, function, _bind_closure(e, function, args, kwargs))
+    if not isinstance(function, Static):
+        e.error(TypeMismatch, f"{describe(function)} is not callable")
+    target = function.value
+    handler = lookup(target)
+    if handler is not None:
+        return _handled(e, handler, name_of(target), args, kwargs)
+    if target in STATIC_CALLS:
+        return _static_call(e, target, args, kwargs)
+    if is_numpy(target):
+        close = suggestion(getattr(target, "__name__", ""), numpy_names())
+        e.error(UnknownFunction, f"{name_of(target)} is not supported", help=close or "call it outside of compiled code")
+    plain = plain_function(target)
+    if plain is not None:
+        return e.session.call(e, plain, bind_function(e, plain, args, kwargs))
+    e.error(
+        UnknownFunction,
+        f"{name_of(target)} is not supported in compiled code",
+        help="call it outside, or write it as a plain Python function of numbers and arrays",
+    )
+
+
+def _handled(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    try:
+        bound = inspect.signature(handler).bind(e, *args, **kwargs)
+    except TypeError as error:
+        e.error(TypeMismatch, f"{name}: {error}", help="this argument may be one that is not supported")
+    return handler(*bound.args, **bound.kwargs)
+
+
+def _static_call(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    values = [a.value if isinstance(a, Static) else None for a in args]
+    if kwargs or len(values) != 1 or values[0] is None:
+        e.error(UnsupportedSyntax, f"{target.__name__} needs one constant")
+    return Static(target(values[0]))
+
+
+def bind_function(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    """Parameter names of a plain function to values, defaults filled in."""
+    signature = inspect.signature(function, follow_wrapped=False)
+    bound = _bound(e, signature, function.__name__, args, kwargs)
+    values = {}
+    for name, parameter in signature.parameters.items():
+        if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
+            values[name] = e.session.sequence(bound.get(name, ()))
+        elif name in bound:
+            values[name] = bound[name]
+        else:
+            values[name] = e.session.lift(e, parameter.default, name)
+    return values
+
+
+def _bind_closure(e: Emitter, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    a = closure.node.args
+    kinds = inspect.Parameter
+    parameters = [kinds(p.id, kinds.POSITIONAL_ONLY) for p in a.posonlyargs]
+    parameters += [kinds(p.id, kinds.POSITIONAL_OR_KEYWORD) for p in a.args]
+    first = len(parameters) - len(closure.defaults)
+    for k, default in enumerate(closure.defaults):
+        parameters[first + k] = parameters[first + k].replace(default=default)
+    if a.vararg is not None:
+        parameters.append(kinds(a.vararg.id, kinds.VAR_POSITIONAL))
+    for p in a.kwonlyargs:
+        default = closure.keyword_defaults.get(p.id, kinds.empty)
+        parameters.append(kinds(p.id, kinds.KEYWORD_ONLY, default=default))
+    if a.kwarg is not None:
+        e.error(UnsupportedSyntax, "`**` parameters are not supported", help="name the parameters")
+    signature = inspect.Signature(parameters)
+    bound = _bound(e, signature, closure.name, args, kwargs)
+    values = {n: bound[n] if n in bound else p.default for n, p in signature.parameters.items()}
+    if a.vararg is not None:
+        values[a.vararg.id] = e.session.sequence(bound.get(a.vararg.id, ()))
+    return values
+
+
+def _bound(e: Emitter, signature: inspect.Signature, name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values()):
+        e.error(UnsupportedSyntax, f"{name} has a `**` parameter, which is not supported", help="name the parameters")
+    try:
+        return signature.bind(*args, **kwargs).arguments
+    except TypeError as error:
+        e.error(TypeMismatch, f"{name}(): {error}")
+

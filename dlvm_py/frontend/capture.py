@@ -1,0 +1,201 @@
+"""What a function reads besides its arguments: globals, closure cells, and those of what it calls.
+
+Only code objects are walked, no source is parsed: this runs at every first call of a signature and
+for every key of the disk cache. Arrays become hidden parameters, everything else is guarded: compiled
+code holds while each captured name still has its value.
+"""
+
+from __future__ import annotations
+
+import builtins
+import dis
+import hashlib
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import lru_cache
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
+from typing import Any
+
+import numpy as np
+
+_GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME")
+_ATTRIBUTE_READS = ("LOAD_ATTR", "LOAD_METHOD")
+_MISSING = object()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Captured:
+    """One name that is read. `holder` is a globals dict, a closure cell, or an object with the attribute."""
+
+    holder: Any
+    name: str
+    value: Any
+    owner: FunctionType
+
+    def read(self) -> Any:
+        """The value that the name has now; a fresh object if it has none any more."""
+        if isinstance(self.holder, dict):
+            return self.holder.get(self.name, _MISSING)
+        if isinstance(self.holder, CellType):
+            return self.holder.cell_contents
+        return getattr(self.holder, self.name, _MISSING)
+
+
+@dataclass(slots=True)
+class Captures:
+    """Everything captured by a function and by the plain Python functions that it reaches."""
+
+    arrays: list[Captured] = field(default_factory=list)
+    guards: list[Captured] = field(default_factory=list)
+    functions: list[FunctionType] = field(default_factory=list)
+
+    def index_of(self, array: np.ndarray) -> int | None:
+        """Position of a captured array among the hidden parameters."""
+        for k, c in enumerate(self.arrays):
+            if c.value is array:
+                return k
+        return None
+
+
+def plain_function(value: Any) -> FunctionType | None:
+    """The Python function to compile for a callable: itself, or what a jitted callable wraps."""
+    if isinstance(value, FunctionType):
+        return value
+    if isinstance(value, (type, ModuleType, BuiltinFunctionType, np.ufunc)):
+        return None
+    wrapped = getattr(value, "__wrapped__", None)
+    return wrapped if isinstance(wrapped, FunctionType) and callable(value) and is_ours(value) else None
+
+
+def is_ours(value: Any) -> bool:
+    """Whether a callable is one that dlvm_py made (not another library's decorator)."""
+    return type(value).__module__.partition(".")[0] == "dlvm_py"
+
+
+def capture(fn: FunctionType) -> Captures:
+    """The captures of `fn`, in an order that depends on the code only."""
+    result = Captures()
+    seen: set[int] = set()
+    pending = [fn]
+    while pending:
+        function = pending.pop(0)
+        if id(function) in seen:
+            continue
+        seen.add(id(function))
+        result.functions.append(function)
+        for captured in _reads(function):
+            if isinstance(captured.value, np.ndarray):
+                if result.index_of(captured.value) is None:
+                    result.arrays.append(captured)
+                else:
+                    result.guards.append(captured)  # a second name of the array: it must stay one
+                continue
+            result.guards.append(captured)
+            values = captured.value if isinstance(captured.value, (tuple, list)) else (captured.value,)
+            pending.extend(f for f in map(plain_function, values) if f is not None and not _is_library(f))
+    return result
+
+
+def _is_library(fn: FunctionType) -> bool:
+    """NumPy's own Python functions: they have rules of their own and are not compiled."""
+    return (fn.__module__ or "").partition(".")[0] in ("numpy", "scipy", "dlvm_py")
+
+
+def _reads(function: FunctionType) -> Iterator[Captured]:
+    names, attributes = _names_read(function.__code__)
+    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
+        try:
+            value = cell.cell_contents
+        except ValueError:  # an empty cell: assigned after the definition, or never
+            continue
+        yield Captured(cell, name, value, function)
+        yield from _module_reads(value, attributes, function)
+    for name in names:
+        holder: Any = function.__globals__
+        if name not in holder:
+            holder = builtins.__dict__
+            if name not in holder:
+                continue
+        value = holder[name]
+        yield Captured(holder, name, value, function)
+        yield from _module_reads(value, attributes, function)
+    for name in ("__defaults__", "__kwdefaults__"):
+        value = getattr(function, name)
+        if value:
+            yield Captured(function, name, value, function)
+
+
+def _module_reads(value: Any, attributes: tuple[str, ...], owner: FunctionType) -> Iterator[Captured]:
+    """Attributes of a user's module, `settings.steps`: as good as globals."""
+    if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] in _STABLE:
+        return
+    for name in attributes:
+        if name in value.__dict__:
+            yield Captured(value.__dict__, name, value.__dict__[name], owner)
+
+
+_STABLE = sys.stdlib_module_names | {"numpy", "scipy", "dlvm_py"}
+
+
+@lru_cache(maxsize=4096)
+def _names_read(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Names of globals and of attributes that a code object and its nested ones read, in order."""
+    names: dict[str, None] = {}
+    attributes: dict[str, None] = {}
+    for part in _nested(code):
+        for instruction in dis.get_instructions(part):
+            if instruction.opname in _GLOBAL_READS:
+                names[instruction.argval] = None
+            elif instruction.opname in _ATTRIBUTE_READS:
+                attributes[instruction.argval] = None
+    return tuple(names), tuple(attributes)
+
+
+def _nested(code: CodeType) -> Iterator[CodeType]:
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _nested(constant)
+
+
+def fingerprint(fn: FunctionType, captures: Captures | None = None) -> bytes:
+    """Bytes that differ when the code or a captured constant differs: input of the cache key."""
+    captures = captures or capture(fn)
+    digest = hashlib.sha256()
+    for function in captures.functions:
+        for code in _nested(function.__code__):
+            _add(digest, _code_facts(code))
+    for captured in captures.guards:
+        _add(digest, (captured.name, _stable_text(captured.value)))
+    for captured in captures.arrays:
+        _add(digest, (captured.name, "array"))
+    return digest.digest()
+
+
+def _add(digest: Any, facts: tuple[Any, ...]) -> None:
+    for fact in facts:
+        data = fact if isinstance(fact, bytes) else repr(fact).encode()
+        digest.update(len(data).to_bytes(8, "little") + data)
+
+
+def _code_facts(code: CodeType) -> tuple[Any, ...]:
+    constants = tuple(c if not isinstance(c, CodeType) else c.co_name for c in code.co_consts)
+    return (
+        code.co_code, code.co_linetable, repr([(type(c).__name__, c) for c in constants]), code.co_names,
+        code.co_varnames, code.co_freevars, code.co_cellvars, code.co_name, code.co_filename,
+        code.co_firstlineno, code.co_argcount, code.co_kwonlyargcount, code.co_flags,
+    )  # fmt: skip
+
+
+def _stable_text(value: Any) -> str:
+    """A text of a captured value that is the same in every process."""
+    if value is None or isinstance(value, (bool, int, float, complex, str, bytes, np.generic, np.dtype)):
+        return f"{type(value).__name__} {value!r}"
+    if isinstance(value, (tuple, list)):
+        return f"{type(value).__name__}({', '.join(map(_stable_text, value))})"
+    if isinstance(value, dict):
+        return "{" + ", ".join(f"{k!r}: {_stable_text(v)}" for k, v in value.items()) + "}"
+    if isinstance(value, ModuleType):
+        return f"module {value.__name__}"
+    return f"{type(value).__name__} {getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"

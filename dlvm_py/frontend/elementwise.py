@@ -1,0 +1,229 @@
+"""NumPy's ufuncs on values of the front end: loop dtypes by NumPy's own resolution, casts, broadcasting.
+
+The table from ufunc to op is read off the op rows (`numpy_name`), so that a new row is a new function.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.arrays import combine, fit, temp, tensor_of
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import BOOL, F64, I64, OPS, DType, Op, Value, dtype_of, literal, scalar
+
+UFUNCS: dict[Any, Op] = {
+    ufunc: row
+    for row in OPS.values()
+    if row.numpy_name and isinstance(ufunc := getattr(np, row.numpy_name, None), np.ufunc)
+}
+# what NumPy's bool loops of these ufuncs compute
+_ON_BOOL = {
+    "add": "or", "multiply": "and", "max": "or", "min": "and",
+    "bitAnd": "and", "bitOr": "or", "bitXor": "notEqual", "bitNot": "not",
+}  # fmt: skip
+_LOGICAL = {np.logical_and, np.logical_or, np.logical_not}
+_IDENTITY_ON_INTEGERS = {np.floor, np.ceil, np.trunc, np.absolute}
+_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
+
+Operand = Scalar | Array | Temp
+
+
+def operand(e: Emitter, value: Any, what: str) -> Operand:
+    """The value as a ufunc operand: a Scalar, an Array with axes, or a Temp."""
+    if isinstance(value, Array) and value.rank == 0:
+        return Scalar(e.emit("load", value.pointer), weak=False)
+    if isinstance(value, (Scalar, Array, Temp)):
+        return value
+    hint = "make it an array before the call, or take its elements one by one" if isinstance(value, Sequence) else None
+    if isinstance(value, Static) and value.value is None:
+        hint = "a function without `return` gives None"
+    e.error(TypeMismatch, f"{what} needs numbers or arrays, not {describe(value)}", help=hint)
+
+
+@lru_cache(maxsize=None)
+def _resolve(ufunc: np.ufunc, signature: tuple[Any, ...]) -> tuple[np.dtype, ...]:
+    return ufunc.resolve_dtypes((*signature, *[None] * ufunc.nout))
+
+
+def _signature(value: Operand) -> Any:
+    """What NumPy's promotion sees: a dtype, or Python's int or float for a weak scalar."""
+    if isinstance(value, Scalar) and value.weak and value.dtype.kind in "if":
+        return int if value.dtype.kind == "i" else float
+    return value.dtype.numpy
+
+
+def loop_dtypes(e: Emitter, ufunc: np.ufunc, operands: list[Operand]) -> list[DType]:
+    """dtypes of the operands and the result in the loop that NumPy would run."""
+    signature = tuple(map(_signature, operands))
+    if all(isinstance(s, type) for s in signature):  # NumPy promotes lone Python numbers as arrays of them
+        signature = tuple(np.dtype(np.int64 if s is int else np.float64) for s in signature)
+    try:
+        resolved = _resolve(ufunc, signature)
+    except TypeError as error:
+        e.error(TypeMismatch, str(error))
+    return [supported(e, d, f"np.{ufunc.__name__}") for d in resolved]
+
+
+def supported(e: Emitter, dtype: np.dtype, what: str) -> DType:
+    """Our dtype, or a located error for the ones without arithmetic."""
+    found = dtype_of(dtype)
+    if found is None or found.kind == "c" or found.name == "f16":
+        e.error(UnsupportedSyntax, f"{what} in {dtype} is not supported yet", help="convert with .astype(np.float64)")
+    return found
+
+
+def convert(e: Emitter, value: Operand, dtype: DType) -> Any:
+    """(tensor, extents) of an operand in `dtype`; a Python int that does not fit raises as in NumPy."""
+    if isinstance(value, Scalar):
+        return cast_scalar(e, value, dtype), ()
+    return e.cast(tensor_of(e, value), dtype), value.extents
+
+
+def cast_scalar(e: Emitter, value: Scalar, dtype: DType) -> Value:
+    """A scalar's value in `dtype`, with NumPy's OverflowError for weak ints that do not fit."""
+    if value.weak and value.dtype is I64 and dtype.is_integer and dtype is not I64:
+        info = np.iinfo(dtype.numpy)
+        low, high = i64(int(info.min)), i64(min(int(info.max), 2**63 - 1))
+        fits = e.both(e.compare("lessThanOrEqual", low, value.value), e.compare("lessThanOrEqual", value.value, high))
+        e.check(fits, "OverflowError", "Python integer {} out of bounds for " + dtype.numpy_name, value.value)
+    return e.cast(value.value, dtype)
+
+
+def truth(e: Emitter, tensor: Value) -> Value:
+    """Elementwise: whether it counts as true."""
+    dtype = tensor.type.dtype  # type: ignore[attr-defined]
+    if dtype is BOOL:
+        return tensor
+    zero = literal(0, scalar(dtype))
+    return e.emit("notEqual", tensor, zero) if tensor.type.shape else e.pure("notEqual", tensor, zero)  # type: ignore[attr-defined]
+
+
+def apply_op(e: Emitter, op: str, tensors: list[Value], **attrs: Any) -> Value:
+    """An elementwise op; numbered when all operands are scalars."""
+    if any(t.type.shape for t in tensors):  # type: ignore[attr-defined]
+        return e.emit(op, *tensors, **attrs)
+    return e.pure(op, *tensors, **attrs)
+
+
+def ufunc_call(e: Emitter, ufunc: np.ufunc, *values: Any) -> Any:
+    """A ufunc applied to values: a Temp, or a NumPy scalar where all are scalars."""
+    name = f"np.{ufunc.__name__}"
+    operands = [operand(e, v, name) for v in values]
+    if ufunc is np.power:
+        simple = _simple_power(e, operands)
+        if simple is not None:
+            return simple
+    if ufunc in _LOGICAL:
+        pairs = [(truth(e, tensor_of(e, o)), () if isinstance(o, Scalar) else o.extents) for o in operands]
+        tensors, extents = combine(e, pairs)
+        return temp(e, apply_op(e, UFUNCS[ufunc].name, tensors), extents)
+    dtypes = loop_dtypes(e, ufunc, operands)
+    loops, result = _widened(ufunc, operands, dtypes[: len(operands)]), dtypes[-1]
+    if ufunc is np.power:
+        _check_power(e, operands, loops)
+    tensors, extents = combine(e, [convert(e, o, d) for o, d in zip(operands, loops, strict=True)])
+    return temp(e, e.cast(_run(e, ufunc, tensors, loops[0]), result), extents)
+
+
+def _widened(ufunc: np.ufunc, operands: list[Operand], loops: list[DType]) -> list[DType]:
+    # NumPy compares arrays with any Python int by value; a wide enough loop gives the same
+    ints = [o for o in operands if isinstance(o, Scalar) and o.weak and o.dtype is I64]
+    if ufunc in _COMPARISONS and ints and loops[0].is_integer and loops[0].bits < 64:
+        return [I64] * len(loops)
+    return loops
+
+
+def _run(e: Emitter, ufunc: np.ufunc, tensors: list[Value], loop: DType) -> Value:
+    if loop.kind in "biu" and ufunc in _IDENTITY_ON_INTEGERS and (ufunc is not np.absolute or loop.kind in "bu"):
+        return tensors[0]
+    if ufunc in (np.isfinite, np.isnan) and not loop.is_float:
+        tensors = [e.cast(tensors[0], F64)]
+    row = UFUNCS[ufunc]
+    name = row.name
+    if loop is BOOL:
+        name = _ON_BOOL.get(name, name)
+    if name == "notEqual" and loop is BOOL and len(tensors) == 2:
+        return apply_op(e, "notEqual", tensors)
+    try:
+        return apply_op(e, name, tensors)
+    except TypeError:
+        e.error(UnsupportedSyntax, f"np.{ufunc.__name__} of {loop.numpy_name} is not supported")
+
+
+def _simple_power(e: Emitter, operands: list[Operand]) -> Any:
+    """x ** 2, 1, 0.5, -1, as NumPy does them: without pow. None if it is none of these."""
+    base, exponent = operands
+    n = exponent.number if isinstance(exponent, Scalar) and exponent.weak else None
+    if n is None or isinstance(n, bool):
+        return None
+    if n == 2 and isinstance(n, (int, float)) and (base.dtype.is_float or isinstance(n, int)) and base.dtype is not BOOL:
+        return ufunc_call(e, np.square, base)
+    if not base.dtype.is_float:
+        return None
+    if n == 1:
+        tensor, extents = convert(e, base, base.dtype)
+        return temp(e, tensor, extents)
+    if n == 0.5:
+        return ufunc_call(e, np.sqrt, base)
+    if n == -1:
+        return ufunc_call(e, np.divide, Scalar(literal(1.0), weak=True), base)
+    return None
+
+
+def _check_power(e: Emitter, operands: list[Operand], loops: list[DType]) -> None:
+    if not loops[0].is_integer or loops[0].kind == "u":
+        return
+    message = "Integers to negative integer powers are not allowed."
+    exponent = operands[1]
+    if isinstance(exponent, Scalar):
+        zero = literal(0, scalar(exponent.dtype))
+        e.check(e.pure("greaterThanOrEqual", exponent.value, zero), "ValueError", message)
+        return
+    tensor = tensor_of(e, exponent)
+    negative = e.emit("lessThan", tensor, literal(0, scalar(exponent.dtype)))
+    any_negative = e.emit("reduce", negative, literal(False), by="or", axes=tuple(range(exponent.rank)))
+    e.check(e.pure("not", any_negative), "ValueError", message)
+
+
+def where(e: Emitter, flag: Any, a: Any, b: Any) -> Any:
+    """np.where with three arguments."""
+    flag, a, b = (operand(e, v, "np.where") for v in (flag, a, b))
+    dtype = supported(e, promoted(a, b), "np.where")
+    flags = truth(e, tensor_of(e, flag))
+    pairs = [convert(e, a, dtype), convert(e, b, dtype), (flags, () if isinstance(flag, Scalar) else flag.extents)]
+    tensors, extents = combine(e, pairs)
+    return temp(e, apply_op(e, "select", tensors), extents)
+
+
+def promoted(*values: Operand) -> np.dtype:
+    """np.result_type of the operands."""
+    sample = {int: 0, float: 0.0}
+    return np.result_type(*(sample.get(s, s) for s in map(_signature, values)))
+
+
+def astype(e: Emitter, value: Any, dtype: DType) -> Any:
+    """value.astype(dtype): always fresh."""
+    value = operand(e, value, "astype")
+    tensor = tensor_of(e, value)
+    return temp(e, e.cast(tensor, dtype), () if isinstance(value, Scalar) else value.extents)
+
+
+def in_place(e: Emitter, ufunc: np.ufunc, target: Array, value: Any) -> Value:
+    """The tensor that `target op= value` stores: the ufunc's result in the target's dtype and shape."""
+    if isinstance(value, (Array, Temp)) and value.rank:
+        value = Temp(fit(e, value, target.extents, in_place=True), target.extents, e.block)
+    result = ufunc_call(e, ufunc, target, value)
+    dtype = target.dtype
+    if not np.can_cast(result.dtype.numpy, dtype.numpy, casting="same_kind"):
+        e.error(
+            TypeMismatch,
+            f"Cannot cast ufunc '{ufunc.__name__}' output from dtype('{result.dtype.numpy}') "
+            f"to dtype('{dtype.numpy}') with casting rule 'same_kind'",
+            help="write the result to a new name, or convert it with .astype",
+        )
+    return e.cast(tensor_of(e, result), dtype)

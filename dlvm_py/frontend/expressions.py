@@ -1,0 +1,275 @@
+"""Expressions: one method a kind of node, dispatched on the class of the node."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gast
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend import indexing, operators
+from dlvm_py.frontend.arrays import materialise
+from dlvm_py.frontend.attributes import attribute
+from dlvm_py.frontend.calls import invoke
+from dlvm_py.frontend.emit import MAX_CHECK_OPERANDS, Unreachable
+from dlvm_py.frontend.flow import Flow
+from dlvm_py.frontend.source import Source
+from dlvm_py.frontend.values import Binding, Conflict, Scalar, Sequence, SliceKey, Static, describe
+from dlvm_py.ir import BOOL, Literal, Value
+
+_VALUE = "$value"
+_REFUSED = {
+    gast.ListComp: ("a list comprehension", "fill an array in a loop: out = np.empty(n)"),
+    gast.SetComp: ("a set comprehension", None),
+    gast.DictComp: ("a dict comprehension", None),
+    gast.GeneratorExp: ("a generator expression", "use np.sum, np.any, np.all, or a loop"),
+    gast.Dict: ("a dict", "use a tuple"),
+    gast.Set: ("a set", "use a tuple"),
+    gast.Yield: ("`yield`", "fill and return an array"),
+    gast.YieldFrom: ("`yield from`", "fill and return an array"),
+    gast.Await: ("`await`", None),
+    gast.JoinedStr: ("an f-string outside of an exception's message", None),
+}
+
+
+class Expressions(Flow):
+    """The expression part of a Frame."""
+
+    source: Source
+
+    @contextmanager
+    def at(self, node: Any) -> Iterator[None]:
+        """Build with the location of `node`."""
+        before = self.e.builder.loc
+        self.e.builder.loc = self.source.loc(node) or before
+        yield
+        self.e.builder.loc = before
+
+    def expression(self, node: Any) -> Any:
+        """The value of an expression."""
+        handler = getattr(self, f"_{type(node).__name__.lower()}", None)
+        with self.at(node):
+            if handler is None or type(node) in _REFUSED:
+                what, hint = _REFUSED.get(type(node), (f"`{type(node).__name__}`", None))
+                self.e.error(UnsupportedSyntax, f"{what} is not supported", help=hint)
+            return handler(node)
+
+    def _constant(self, node: Any) -> Any:
+        if isinstance(node.value, complex):
+            self.e.error(UnsupportedSyntax, "complex numbers are not supported yet")
+        if isinstance(node.value, int) and not isinstance(node.value, bool) and abs(node.value) >= 2**63:
+            self.e.error(UnsupportedSyntax, "this int does not fit 64 bits", help="write it as a float")
+        return operators.constant(node.value)
+
+    def _name(self, node: Any) -> Any:
+        return self.read_name(node.id)  # type: ignore[attr-defined]
+
+    def _tuple(self, node: Any) -> Any:
+        return Sequence(tuple(self._elements(node.elts)))
+
+    def _list(self, node: Any) -> Any:
+        return Sequence(tuple(self._elements(node.elts)), is_list=True)
+
+    def _elements(self, nodes: list[Any]) -> list[Any]:
+        items: list[Any] = []
+        for node in nodes:
+            if isinstance(node, gast.Starred):
+                value = self.expression(node.value)
+                if not isinstance(value, Sequence):
+                    self.e.error(UnsupportedSyntax, f"`*` needs a tuple, not {describe(value)}")
+                items.extend(value.items)
+            else:
+                items.append(materialise(self.e, self.expression(node)))
+        return items
+
+    def _binop(self, node: Any) -> Any:
+        left = self.expression(node.left)
+        return operators.binary(self.e, type(node.op), left, self.expression(node.right))
+
+    def _unaryop(self, node: Any) -> Any:
+        return operators.unary(self.e, type(node.op), self.expression(node.operand))
+
+    def _namedexpr(self, node: Any) -> Any:
+        value = materialise(self.e, self.expression(node.value))
+        self.assign_name(node.target.id, value)  # type: ignore[attr-defined]
+        return value
+
+    def _lambda(self, node: Any) -> Any:
+        return self.define(node)  # type: ignore[attr-defined]
+
+    def _attribute(self, node: Any) -> Any:
+        return attribute(self.e, self.expression(node.value), node.attr)
+
+    # -- conditions ------------------------------------------------------------------------------
+
+    def _compare(self, node: Any) -> Any:
+        left = self.expression(node.left)
+        if len(node.ops) == 1:
+            return operators.compare(self.e, type(node.ops[0]), left, self.expression(node.comparators[0]))
+        return self._chain(left, node.ops, node.comparators)
+
+    def _chain(self, left: Any, ops: list[Any], comparators: list[Any]) -> Any:
+        right = self.expression(comparators[0])
+        first = operators.compare(self.e, type(ops[0]), left, right)
+        if len(ops) == 1:
+            return first
+        return self._short_circuit(first, lambda: self._chain(right, ops[1:], comparators[1:]), comparators[1:], True)
+
+    def _boolop(self, node: Any) -> Any:
+        stop_on_false = isinstance(node.op, gast.And)
+        return self._bool_chain(node.values, stop_on_false)
+
+    def _bool_chain(self, nodes: list[Any], stop_on_false: bool) -> Any:
+        first = self.expression(nodes[0])
+        if len(nodes) == 1:
+            return first
+        return self._short_circuit(first, lambda: self._bool_chain(nodes[1:], stop_on_false), nodes[1:], stop_on_false)
+
+    def _short_circuit(self, first: Any, rest: Any, nodes: list[Any], stop_on_false: bool) -> Any:
+        """`first and rest` (stop_on_false) or `first or rest`; without branches if the rest is simple."""
+        flag = operators.condition(self.e, first)
+        if isinstance(flag, Literal):
+            return rest() if flag.value == stop_on_false else first
+        if all(map(self._is_simple_condition, nodes)) and _is_bool(first):
+            second = rest()
+            if _is_bool(second) and isinstance(second, Scalar):
+                join = self.e.both if stop_on_false else self.e.either
+                return Scalar(join(flag, second.value), first.weak and second.weak)
+            rest = lambda: second  # noqa: E731 - evaluated already, without effects
+        keep = lambda: first  # noqa: E731
+        return self.choose_value(flag, rest, keep) if stop_on_false else self.choose_value(flag, keep, rest)
+
+    def _is_simple_condition(self, node: Any) -> bool:
+        """Comparisons of names and constants: nothing that can fail, or cost, if evaluated always."""
+        simple = (gast.Compare, gast.BoolOp, gast.UnaryOp, gast.Name, gast.Constant, gast.cmpop, gast.boolop)
+        for n in gast.walk(node):
+            if isinstance(n, gast.Name):
+                binding = self.env.get(n.id)
+                if binding is None or binding.is_set is not None or isinstance(binding.value, Conflict):
+                    return False
+            elif isinstance(n, gast.UnaryOp):
+                if not isinstance(n.op, gast.Not):
+                    return False
+            elif not isinstance(n, (*simple, gast.expr_context, gast.unaryop)):
+                return False
+        return True
+
+    def choose_value(self, flag: Value, then: Any, other: Any) -> Any:
+        """The value of one of two thunks, each evaluated on its side of a branch."""
+
+        def bind(thunk: Any) -> None:
+            self.env[_VALUE] = Binding(materialise(self.e, thunk()), self.e.loc)
+
+        self.branches(flag, lambda: bind(then), lambda: bind(other))
+        if not self.alive:
+            raise Unreachable
+        value = self.env.pop(_VALUE).value
+        if isinstance(value, Conflict):
+            self.e.error(TypeMismatch, f"this is {value.reason}: there is no common type")
+        return value
+
+    def _ifexp(self, node: Any) -> Any:
+        flag = operators.condition(self.e, self.expression(node.test))
+        if isinstance(flag, Literal):
+            return self.expression(node.body if flag.value else node.orelse)
+        return self.choose_value(flag, lambda: self.expression(node.body), lambda: self.expression(node.orelse))
+
+    # -- subscripts ------------------------------------------------------------------------------
+
+    def _subscript(self, node: Any) -> Any:
+        base = self.expression(node.value)
+        return indexing.read(self.e, base, self.index(node.slice))
+
+    def index(self, node: Any) -> Any:
+        """The value of an index: as an expression, with slices."""
+        if isinstance(node, gast.Slice):
+            parts = [self._slice_part(p) for p in (node.lower, node.upper, node.step)]
+            return SliceKey(*parts)
+        if isinstance(node, gast.Tuple):
+            return Sequence(tuple(self.index(n) for n in node.elts))
+        return self.expression(node)
+
+    def _slice_part(self, node: Any) -> Scalar | None:
+        if node is None:
+            return None
+        value = self.expression(node)
+        if isinstance(value, Static) and value.value is None:
+            return None
+        if not isinstance(value, Scalar) or not (value.dtype.is_integer or value.dtype is BOOL):
+            with self.at(node):
+                self.e.error(TypeMismatch, f"slice indices must be ints or None, not {describe(value)}", help="convert with int(...)")
+        return value
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def _call(self, node: Any) -> Any:
+        function = self.expression(node.func)
+        args = self._arguments(node.args)
+        kwargs = {}
+        for keyword in node.keywords:
+            if keyword.arg is None:
+                self.e.error(UnsupportedSyntax, "`**` in a call is not supported", help="pass the arguments by name")
+            kwargs[keyword.arg] = self.expression(keyword.value)
+        return invoke(self.e, function, args, kwargs)
+
+    def _arguments(self, nodes: list[Any]) -> list[Any]:
+        args: list[Any] = []
+        for node in nodes:
+            value = self.expression(node.value if isinstance(node, gast.Starred) else node)
+            if isinstance(node, gast.Starred):
+                if not isinstance(value, Sequence):
+                    self.e.error(UnsupportedSyntax, f"`*` needs a tuple, not {describe(value)}")
+                args.extend(value.items)
+            else:
+                args.append(value)
+        return args
+
+    def message(self, node: Any) -> tuple[str, list[Value]]:
+        """An exception's message with {} for the operands; braces of the text are doubled."""
+        if isinstance(node, gast.Constant):
+            return _escaped(str(node.value)), []
+        if not isinstance(node, gast.JoinedStr):
+            with self.at(node):
+                value = self.expression(node)
+                if isinstance(value, Static) and isinstance(value.value, str):
+                    return _escaped(value.value), []
+                if isinstance(value, Scalar):
+                    return "{}", [value.value]
+                self.e.error(UnsupportedSyntax, "a message must be a constant or an f-string")
+        text, operands = "", []
+        for part in node.values:
+            if isinstance(part, gast.Constant):
+                text += _escaped(str(part.value))
+                continue
+            with self.at(part.value):
+                value = self.expression(part.value)
+                if part.format_spec is not None or part.conversion not in (-1, None):
+                    self.e.error(UnsupportedSyntax, "format specifications in messages are not supported", help="write {x}")
+                text += self._shown(value, operands)
+        if len(operands) > MAX_CHECK_OPERANDS:
+            self.e.error(UnsupportedSyntax, f"a message can show at most {MAX_CHECK_OPERANDS} numbers")
+        return text, operands
+
+    def _shown(self, value: Any, operands: list[Value]) -> str:
+        if isinstance(value, Scalar):
+            if value.number is not None:
+                return _escaped(str(value.number))
+            operands.append(value.value)
+            return "{}"
+        if isinstance(value, Static):
+            return _escaped(str(value.value))
+        if isinstance(value, Sequence):
+            inner = ", ".join(self._shown(i, operands) for i in value.items)
+            comma = "," if len(value.items) == 1 and not value.is_list else ""
+            return f"[{inner}]" if value.is_list else f"({inner}{comma})"
+        self.e.error(UnsupportedSyntax, f"{describe(value)} cannot be shown in a message", help="show numbers")
+
+
+def _escaped(text: str) -> str:
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+def _is_bool(value: Any) -> bool:
+    return isinstance(value, Scalar) and value.dtype is BOOL

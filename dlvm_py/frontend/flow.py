@@ -1,0 +1,379 @@
+"""Control flow: environments, edges, merges, branches, and loops with block arguments.
+
+A path that leaves the current place is an `Edge`: the block where it leaves and what the live names are
+bound to there. `merge` continues building where several edges meet; names whose values differ become
+block arguments of the joined type.
+
+A loop header is built before its body is known, so its types are a guess: the types on entry, joined
+with what earlier attempts learned. If a back edge brings a wider type, all blocks of the attempt are
+dropped, the wider type is remembered for that loop, and the loop is translated again. Types only widen,
+and what an inner loop has learned is kept, so the number of attempts is small.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from dlvm_py.errors import Loc
+from dlvm_py.frontend.emit import Emitter, Unreachable, i64
+from dlvm_py.frontend.facts import I64_MAX
+from dlvm_py.frontend.joins import (
+    arguments,
+    fresh,
+    identical_values,
+    join,
+    lesson,
+    located,
+    note_range,
+    same_type,
+    type_of,
+)
+from dlvm_py.frontend.liveness import Liveness, rebinds, writes
+from dlvm_py.frontend.values import Array, Binding, Conflict, Iteration, Sequence
+from dlvm_py.ir import BOOL, I64, Block, Value, literal, scalar
+
+Env = dict[str, Binding]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Edge:
+    """A path that leaves `block`, which has no terminator yet."""
+
+    block: Block
+    env: Env  # extents named as they are known equal at the edge
+    raw: Env  # the bindings as they were
+
+
+@dataclass(slots=True, eq=False)
+class LoopContext:
+    """Where `break` and `continue` go, and the names that live there."""
+
+    after: frozenset[str]
+    header: frozenset[str]
+    assigned: frozenset[str]
+    expected: Env = field(default_factory=dict)  # bindings of the carried names in the header
+    breaks: list[Edge] = field(default_factory=list)
+    continues: list[Edge] = field(default_factory=list)
+
+
+class Flow:
+    """The control-flow part of a Frame (frame.py), which provides the attributes declared here."""
+
+    e: Emitter
+    env: Env
+    live: Liveness
+    loops: list[LoopContext]
+    returns: list[Edge]
+    learned: dict[tuple[Any, str], Any]
+
+    # -- edges and merges ------------------------------------------------------------------------
+
+    @property
+    def alive(self) -> bool:
+        """Whether the current place can be reached."""
+        return self.e.builder.block is not None
+
+    def start(self, block: Block) -> None:
+        """Continue building in `block`."""
+        self.e.builder.at_end(block)
+
+    def stop(self) -> None:
+        """Nothing that follows can be reached."""
+        self.e.builder.block = None
+
+    def jump(self, names: Iterable[str] | None = None, expected: Env | None = None) -> Edge:
+        """Leave the current place with the bindings of `names` (all by default)."""
+        wanted = self.env.keys() if names is None else names
+        raw = {n: self.env[n] for n in wanted if n in self.env}
+        env = {n: self._settled(b, (expected or {}).get(n)) for n, b in raw.items()}
+        edge = Edge(self.e.block, env, raw)
+        self.stop()
+        return edge
+
+    def _settled(self, binding: Binding, expected: Binding | None) -> Binding:
+        """The binding with extents named as they are known here: by the header's name if equal to it."""
+        value = self._settled_value(binding.value, expected.value if expected else None)
+        return binding if value is binding.value else Binding(value, binding.loc, binding.is_set)
+
+    def _settled_value(self, value: Any, expected: Any) -> Any:
+        facts = self.e.facts
+        if isinstance(value, Array):
+            known = expected.extents if isinstance(expected, Array) and expected.rank == value.rank else ()
+            extents = [facts.find(n) for n in value.extents]
+            for axis, n in enumerate(known):
+                if facts.same(n, value.extents[axis]):
+                    extents[axis] = n
+            return Array(value.pointer, tuple(extents), value.copied)
+        if isinstance(value, Sequence):
+            likes = expected.items if isinstance(expected, Sequence) else ()
+            padded = [*likes, *[None] * len(value.items)]
+            items = [self._settled_value(v, x) for v, x in zip(value.items, padded, strict=False)]
+            return Sequence(tuple(items), value.is_list)
+        return value
+
+    def merge(self, edges: list[Edge], label: str = "join") -> None:
+        """Continue where all `edges` meet; nothing is reachable if there are none."""
+        if not edges:
+            self.stop()
+            self.env = {}
+            return
+        if len(edges) == 1:
+            self.start(edges[0].block)
+            self.env = dict(edges[0].env)
+            return
+        block = self.e.function.new_block(label)
+        names = dict.fromkeys(n for edge in edges for n in edge.env)
+        passed: list[list[Value]] = [[] for _ in edges]
+        loc = self.e.loc
+        self.start(block)
+        env = {name: self._merged(name, edges, block, passed) for name in names}
+        for edge, args in zip(edges, passed, strict=True):
+            self.start(edge.block)
+            self.e.builder.branch(block, args)
+        self.start(block)
+        self.e.builder.loc = loc
+        self.env = env
+
+    def _merged(self, name: str, edges: list[Edge], block: Block, passed: list[list[Value]]) -> Binding:
+        found = [edge.env.get(name) for edge in edges]
+        bindings = [b for b in found if b is not None]
+        values = [b.value for b in bindings]
+        is_set = self._merged_flag(name, found, block, passed)
+        if identical_values(values):
+            # equalities of extents that one path has checked do not hold on the others: take the raw value
+            raw = next(edge.raw[name] for edge in edges if name in edge.raw)
+            return Binding(raw.value, raw.loc, is_set)
+        joined = type_of(self.e, values[0])
+        for value in values[1:]:
+            joined = join(joined, type_of(self.e, value))
+        if isinstance(joined, Conflict):
+            return Binding(located(joined, name, bindings), bindings[0].loc, is_set)
+        merged = fresh(self.e, joined, block, name.strip("$"))
+        for edge, binding, args in zip(edges, found, passed, strict=True):
+            args.extend(self._converted(edge.block, binding.value if binding else None, joined))
+        self.start(block)
+        note_range(self.e, merged, [b.value if b else None for b in found])
+        return Binding(merged, bindings[0].loc, is_set)
+
+    def _converted(self, block: Block, value: Any, joined: Any) -> list[Value]:
+        """Arguments for an edge, converted at the end of its block (a scope of its own: see facts.py)."""
+        self.start(block)
+        depth = self.e.facts.push()
+        args = arguments(self.e, value, joined)
+        self.e.facts.pop(depth)
+        return args
+
+    def _merged_flag(self, name: str, found: list[Binding | None], block: Block, passed: list[list[Value]]) -> Any:
+        flags = [literal(False) if b is None else b.is_set for b in found]
+        if all(f is None for f in flags):
+            return None
+        if all(f is flags[0] for f in flags):
+            return flags[0]
+        for args, flag in zip(passed, flags, strict=True):
+            args.append(literal(True) if flag is None else flag)
+        return block.add_arg(scalar(BOOL), f"{name}_is_set")
+
+    # -- branches --------------------------------------------------------------------------------
+
+    def branches(
+        self,
+        condition: Value,
+        then: Callable[[], None],
+        other: Callable[[], None],
+        names: Iterable[str] | None = None,
+    ) -> None:
+        """Run two pieces of translation on the two sides of a run-time condition, and merge."""
+        then_block, other_block = self.e.function.new_block("then"), self.e.function.new_block("else")
+        self.e.builder.conditional(condition, then_block, None, other_block)
+        env, edges, loc = self.env, [], self.e.loc
+        for block, action in ((then_block, then), (other_block, other)):
+            self.start(block)
+            self.env = dict(env)
+            depth = self.e.facts.push()
+            try:
+                action()
+            except Unreachable:
+                self.stop()
+            self.e.builder.loc = loc
+            if self.alive:
+                edges.append(self.jump(names))
+            self.e.facts.pop(depth)
+        self.merge(edges)
+
+    # -- loops -----------------------------------------------------------------------------------
+
+    def loop(
+        self,
+        node: Any,
+        test: Callable[[], Value] | None,
+        iteration: Iteration | None,
+        bind: Callable[[Any], None],
+        body: Callable[[], None],
+        orelse: Callable[[], None],
+    ) -> None:
+        """A `while` (test) or counted `for` (iteration); translated until its types are stable."""
+        depth = self.e.facts.push()
+        while True:
+            undo = self._checkpoint()
+            if self._attempt(node, test, iteration, bind, body, orelse):
+                break
+            undo()
+        self.e.facts.pop(depth)
+
+    def _checkpoint(self) -> Callable[[], None]:
+        e, block, env, loc = self.e, self.e.block, dict(self.env), self.e.loc
+        count, last = len(e.function.blocks), block.instructions[-1] if block.instructions else None
+        lists = [self.returns, *(x for c in self.loops for x in (c.breaks, c.continues))]
+        lengths, contexts, depth = [len(x) for x in lists], len(self.loops), len(e.facts.scopes)
+
+        def undo() -> None:
+            del e.function.blocks[count:]
+            del block.instructions[block.instructions.index(last) + 1 if last else 0 :]
+            for items, length in zip(lists, lengths, strict=True):
+                del items[length:]
+            del self.loops[contexts:]
+            e.facts.pop(depth)
+            e.facts.scopes[-1].clear()  # the scope that `loop` opened: its values are gone
+            self.start(block)
+            self.env, e.builder.loc = dict(env), loc
+
+        return undo
+
+    def _attempt(self, node: Any, test: Any, iteration: Any, bind: Any, body: Any, orelse: Any) -> bool:
+        e = self.e
+        context = LoopContext(self.live.after[node], self.live.header[node], writes([node]))
+        header = e.function.new_block("loop")
+        counter = header.add_arg(scalar(I64), "k") if iteration else None
+        types = self._enter(node, context, header, counter)
+        e.facts.push()
+        exits = []
+        if counter is not None:
+            condition: Value = e.emit("lessThan", counter, iteration.count)
+        else:
+            condition = test()
+        always = getattr(condition, "value", None) is True
+        if not always:
+            inside, outside = e.function.new_block("body"), e.function.new_block("exit")
+            e.builder.conditional(condition, inside, None, outside)
+            exits.append((outside, dict(self.env)))
+            self.start(inside)
+        e.facts.push()
+        self.loops.append(context)
+        if counter is not None:
+            self._know_counter(counter, iteration.count)
+            bind(iteration.item(counter))
+        body()
+        if self.alive:
+            context.continues.append(self.jump(context.header, context.expected))
+        self.loops.pop()
+        if not self._close(node, context, header, counter, types):
+            return False
+        edges = list(context.breaks)
+        for block, env in exits:
+            self.start(block)
+            self.env = env
+            orelse()
+            if self.alive:
+                edges.append(self.jump(context.after))
+        self.merge(edges, "after")
+        return True
+
+    def _enter(self, node: Any, context: LoopContext, header: Block, counter: Value | None) -> dict[str, Any]:
+        """Branch to the header with the entry values; bind the carried names to its arguments."""
+        e = self.e
+        rebound = rebinds([node])
+        types: dict[str, Any] = {}
+        env, args, flags = dict(self.env), [i64(0)] if counter is not None else [], {}
+        depth = e.facts.push()
+        for name in sorted(context.assigned & context.header):
+            binding = self.env.get(name)
+            if name not in rebound and binding and binding.is_set is None and isinstance(binding.value, Array):
+                continue  # only written in place
+            t = self.learned.get((node, name))
+            if binding is not None:
+                entry = type_of(e, binding.value)
+                t = entry if t is None else join(entry, t)
+            types[name] = t
+            if t is None:
+                continue
+            if not isinstance(t, Conflict):
+                args.extend(arguments(e, binding.value if binding else None, t))
+            if binding is None or binding.is_set is not None:
+                flags[name] = literal(False) if binding is None else binding.is_set
+                args.append(flags[name])
+        e.facts.pop(depth)
+        e.builder.branch(header, args)
+        self.start(header)
+        for name, t in types.items():
+            if t is None:
+                continue
+            binding = self.env.get(name)
+            value = located(t, name, [binding] if binding else []) if isinstance(t, Conflict) else fresh(e, t, header, name)
+            is_set = header.add_arg(scalar(BOOL), f"{name}_is_set") if name in flags else None
+            env[name] = Binding(value, binding.loc if binding else None, is_set)
+            context.expected[name] = env[name]
+        self.env = env
+        return types
+
+    def _know_counter(self, counter: Value, count: Value) -> None:
+        """Facts of the counter inside the body, where 0 <= counter < count."""
+        facts = self.e.facts
+        facts.interval[counter] = (0, min(facts.range_of(count)[1], I64_MAX) - 1)
+        facts.below[counter] = [(count, 0)]
+        for known in (facts.linear.get(count), facts.clamped.get(count)):
+            if known is not None:
+                facts.below[counter].append(known)
+
+    def _close(self, node: Any, context: LoopContext, header: Block, counter: Value | None, types: dict[str, Any]) -> bool:
+        """The back edge. False if it brings wider types than the header has: they are learned."""
+        e = self.e
+        self.merge(context.continues, "latch")
+        if not self.alive:
+            return True
+        stable = True
+        for name, t in types.items():
+            binding = self.env.get(name)
+            if binding is None:
+                continue
+            back = type_of_settled(e, binding.value)
+            joined = back if t is None else join(t, back)
+            if isinstance(joined, Conflict):
+                joined = located(joined, name, [b for b in (context.expected.get(name), binding) if b])
+            if t is None or not same_type(joined, t):
+                self.learned[node, name] = lesson(joined)
+                stable = False
+        if not stable:
+            return False
+        args = [] if counter is None else [e.offset(counter, 1)]
+        for name, t in types.items():
+            if t is None:
+                continue
+            binding = self.env[name]
+            if not isinstance(t, Conflict):
+                args.extend(arguments(e, binding.value, t))
+            if context.expected[name].is_set is not None:
+                args.append(literal(True) if binding.is_set is None else binding.is_set)
+        e.builder.branch(header, args)
+        return True
+
+    def raise_if_unset(self, name: str, binding: Binding, loc: Loc | None) -> None:
+        """Check a name that is bound on some paths only."""
+        if binding.is_set is not None:
+            self.e.check(binding.is_set, "UnboundLocalError", unbound_message(name))
+
+
+def type_of_settled(e: Emitter, value: Any) -> Any:
+    """The type of a value whose extents `jump` has named already."""
+    t = type_of(e, value)
+    if isinstance(value, Array):
+        return type(t)(t.dtype, t.layout, t.shape, value.extents, t.copied)
+    if isinstance(value, Sequence):
+        return type(t)(tuple(type_of_settled(e, i) for i in value.items), t.is_list)
+    return t
+
+
+def unbound_message(name: str) -> str:
+    """CPython's words for a local name without a value."""
+    return f"cannot access local variable '{name}' where it is not associated with a value"

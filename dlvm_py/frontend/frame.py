@@ -1,0 +1,371 @@
+"""One activation of a Python function in the function that is built: names, statements, results.
+
+Statements are translated in order into the current block; what cannot be reached is not translated.
+Expressions are in expressions.py, control flow in flow.py.
+"""
+
+from __future__ import annotations
+
+import builtins
+from typing import Any
+
+import gast
+
+from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
+from dlvm_py.frontend import indexing, operators
+from dlvm_py.frontend.arrays import fit, materialise, store
+from dlvm_py.frontend.elementwise import in_place
+from dlvm_py.frontend.emit import Emitter, Unreachable
+from dlvm_py.frontend.expressions import Expressions
+from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
+from dlvm_py.frontend.iterate import iteration_of
+from dlvm_py.frontend.liveness import Liveness, reads, writes
+from dlvm_py.frontend.source import Source
+from dlvm_py.frontend.values import NONE, Array, Binding, Closure, Conflict, Iteration, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import Literal
+
+RESULT = "$result"
+_MAX_UNROLLED = 1000
+_EXCEPTIONS = {n for n, c in vars(builtins).items() if isinstance(c, type) and issubclass(c, Exception)}
+_REFUSED = {
+    gast.With: ("`with`", None),
+    gast.Try: ("`try`", "check the condition with `if` before it goes wrong"),
+    gast.ClassDef: ("a class inside a compiled function", "define it outside"),
+    gast.Import: ("`import` inside a compiled function", "import at the top of the module"),
+    gast.ImportFrom: ("`import` inside a compiled function", "import at the top of the module"),
+    gast.Global: ("`global`", "return the value instead"),
+    gast.Nonlocal: ("`nonlocal`", "return the value instead"),
+    gast.Delete: ("`del`", "leave it out: memory is freed by itself"),
+    gast.AsyncFunctionDef: ("`async def`", None),
+    gast.AsyncFor: ("`async for`", None),
+    gast.AsyncWith: ("`async with`", None),
+    gast.Match: ("`match`", "write it with if/elif"),
+}
+
+
+class Frame(Expressions):
+    """Translates one function body with given arguments."""
+
+    def __init__(self, e: Emitter, source: Source, name: str, function: Any, outer: Frame | None = None) -> None:
+        self.e = e
+        self.source = source
+        self.name = name
+        self.function = function  # the Python function whose globals and cells are read
+        self.outer = outer  # the frame in which a nested function is defined
+        node = source.node
+        self.body = [gast.Return(value=node.body)] if isinstance(node, gast.Lambda) else node.body
+        if isinstance(node, gast.Lambda):
+            gast.copy_location(self.body[0], node.body)
+        nested = [n for s in self.body for n in gast.walk(s) if isinstance(n, (gast.FunctionDef, gast.Lambda))]
+        self.live = Liveness(self.body, frozenset().union(*map(reads, nested)))
+        parameters = frozenset(a.id for a in gast.walk(node.args) if isinstance(a, gast.Name) and isinstance(a.ctx, gast.Param))
+        self.locals = writes(self.body) | parameters
+        self.env: dict[str, Binding] = {}
+        self.loops: list[LoopContext] = []
+        self.returns: list[Edge] = []
+        self.learned: dict[tuple[Any, str], Any] = {}
+
+    # -- running ---------------------------------------------------------------------------------
+
+    def bind_parameters(self, values: dict[str, Any]) -> None:
+        """Bind the parameters."""
+        loc = self.source.loc(self.source.node)
+        self.env = {n: Binding(v, loc) for n, v in values.items()}
+
+    def run(self) -> Any:
+        """Translate the body; returns the result where all `return`s meet, None if none is reached."""
+        self.execute(self.body)
+        if self.alive:
+            self._return(NONE, self.source.loc(self.source.node))
+        if not self.returns:
+            return None
+        self.merge(self.returns, "return")
+        result = self.env[RESULT].value
+        self.e.builder.loc = self.env[RESULT].loc
+        if isinstance(result, Conflict):
+            self._conflict(result, "the result")
+        return result
+
+    def execute(self, body: list[Any]) -> None:
+        """Translate statements until one does not go on."""
+        for node in body:
+            if not self.alive:
+                return
+            depth = len(self.e.facts.scopes)
+            self.e.builder.loc = self.source.loc(node)
+            try:
+                self.statement(node)
+            except Unreachable:
+                self.stop()
+            self.e.facts.pop(depth)
+
+    def statement(self, node: Any) -> None:
+        """Translate one statement."""
+        match node:
+            case gast.Expr(value=gast.Constant()) | gast.Pass():
+                return
+            case gast.Expr():
+                self.expression(node.value)
+            case gast.Assign():
+                value = self._settle(self.expression(node.value))
+                for target in node.targets:
+                    self.assign(target, value)
+            case gast.AnnAssign():
+                if node.value is not None:
+                    self.assign(node.target, self._settle(self.expression(node.value)))
+            case gast.AugAssign():
+                self._augmented(node)
+            case gast.If():
+                self._if(node)
+            case gast.While():
+                self._while(node)
+            case gast.For():
+                self._for(node)
+            case gast.Break():
+                self.loops[-1].breaks.append(self.jump(self.loops[-1].after))
+            case gast.Continue():
+                self.loops[-1].continues.append(self.jump(self.loops[-1].header, self.loops[-1].expected))
+            case gast.Return():
+                value = NONE if node.value is None else self._settle(self.expression(node.value))
+                self._return(value, self.source.loc(node))
+            case gast.FunctionDef():
+                self.assign_name(node.name, self.define(node))
+            case gast.Assert():
+                self._assert(node)
+            case gast.Raise():
+                self._raise(node)
+            case _:
+                what, hint = _REFUSED.get(type(node), (f"`{type(node).__name__}`", None))
+                self.e.error(UnsupportedSyntax, f"{what} is not supported", help=hint)
+
+    def _settle(self, value: Any) -> Any:
+        """A value that can be bound: Temps get memory."""
+        if isinstance(value, Sequence):
+            return Sequence(tuple(map(self._settle, value.items)), value.is_list)
+        return materialise(self.e, value)
+
+    def _return(self, value: Any, loc: Loc | None) -> None:
+        self.env = {RESULT: Binding(value, loc)}
+        self.returns.append(self.jump())
+
+    # -- names -----------------------------------------------------------------------------------
+
+    def assign_name(self, name: str, value: Any) -> None:
+        """Bind a local name."""
+        self.env[name] = Binding(value, self.e.loc)
+
+    def read_name(self, name: str) -> Any:
+        """The value of a name as Python resolves it: local, enclosing function, global, built-in."""
+        if name in self.locals:
+            return self._read_local(name)
+        if self.outer is not None:
+            return self.outer.read_name(name)
+        return self.e.session.outside(self.e, self.function, name)
+
+    def _read_local(self, name: str) -> Any:
+        binding = self.env.get(name)
+        if binding is None:
+            if any(name in c.assigned for c in self.loops):  # an earlier iteration may have set it
+                self.e.emit("raise", exception="UnboundLocalError", message=unbound_message(name))
+                raise Unreachable
+            self.e.error(UnknownName, unbound_message(name), help="assign it on every path before it is read")
+        if isinstance(binding.value, Conflict):
+            self._conflict(binding.value, f"`{name}`")
+        self.raise_if_unset(name, binding, self.e.loc)
+        return binding.value
+
+    def _conflict(self, conflict: Conflict, what: str) -> None:
+        places = " and ".join(f"line {p.line}" for p in conflict.places if p is not None)
+        where = f" (assigned in {places})" if places else ""
+        self.e.error(
+            TypeMismatch,
+            f"{what} is {conflict.reason}{where}: there is no common type",
+            help="use two names, or give both paths values of one type",
+        )
+
+    def assign(self, target: Any, value: Any) -> None:
+        """target = value for every kind of target."""
+        match target:
+            case gast.Name():
+                self.assign_name(target.id, value)
+            case gast.Tuple() | gast.List():
+                self._unpack(target, value)
+            case gast.Subscript():
+                base = self.expression(target.value)
+                index = self.index(target.slice)
+                with self.at(target):
+                    self._store_item(base, index, value)
+            case _:
+                with self.at(target):
+                    self.e.error(UnsupportedSyntax, "assignment to an attribute is not supported", help="return the new value instead")
+
+    def _store_item(self, base: Any, index: Any, value: Any) -> None:
+        if not isinstance(base, Array):
+            hint = "build a new tuple, or use an array" if isinstance(base, Sequence) else None
+            self.e.error(UnsupportedSyntax, f"{describe(base)} cannot be assigned to by index", help=hint)
+        indexing.write(self.e, indexing.view(self.e, base, index), value)
+
+    def _unpack(self, target: Any, value: Any) -> None:
+        items = self._items(value, len(target.elts), target)
+        starred = [k for k, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
+        if starred:
+            k, rest = starred[0], len(items) - len(target.elts) + 1
+            if rest < 0:
+                self.e.error(TypeMismatch, f"not enough values to unpack (expected at least {len(target.elts) - 1}, got {len(items)})")
+            middle = Sequence(tuple(items[k : k + rest]), is_list=True)
+            items = [*items[:k], middle, *items[k + rest :]]
+        if len(items) != len(target.elts):
+            few = "not enough" if len(items) < len(target.elts) else "too many"
+            self.e.error(TypeMismatch, f"{few} values to unpack (expected {len(target.elts)}, got {len(items)})")
+        for t, item in zip(target.elts, items, strict=True):
+            self.assign(t.value if isinstance(t, gast.Starred) else t, item)
+
+    def _items(self, value: Any, count: int, target: Any) -> list[Any]:
+        if isinstance(value, Sequence):
+            return list(value.items)
+        if isinstance(value, Array) and value.rank:
+            with self.at(target):
+                wanted = operators.i64(count)
+                self.e.check(
+                    self.e.compare("equal", value.extents[0], wanted),
+                    "ValueError",
+                    f"cannot unpack an array of length {{}} into {count} names",
+                    value.extents[0],
+                )
+                return [indexing.read(self.e, value, operators.weak(operators.i64(k))) for k in range(count)]
+        self.e.error(TypeMismatch, f"cannot unpack {describe(value)}")
+
+    def _augmented(self, node: Any) -> None:
+        target, kind = node.target, type(node.op)
+        if isinstance(target, gast.Name):
+            old = self.read_name(target.id)
+            value = self.expression(node.value)
+            if isinstance(old, Array) and old.rank:
+                self._in_place(old, kind, value)
+            else:
+                self.assign_name(target.id, self._settle(operators.binary(self.e, kind, old, value)))
+            return
+        if not isinstance(target, gast.Subscript):
+            self.e.error(UnsupportedSyntax, "augmented assignment to an attribute is not supported")
+        base, index = self.expression(target.value), self.index(target.slice)
+        if not isinstance(base, Array):
+            self.e.error(UnsupportedSyntax, f"{describe(base)} cannot be assigned to by index")
+        with self.at(target):
+            place = indexing.view(self.e, base, index)
+        if place.rank:
+            self._in_place(place, kind, self.expression(node.value))
+            return
+        old = Scalar(self.e.emit("load", place.pointer), weak=False)
+        indexing.write(self.e, place, operators.binary(self.e, kind, old, self.expression(node.value)))
+
+    def _in_place(self, target: Array, kind: type, value: Any) -> None:
+        """target op= value, written into the array."""
+        e = self.e
+        if kind is gast.MatMult:
+            store(e, e.cast(fit(e, operators.binary(e, kind, target, value), target.extents), target.dtype), target)
+            return
+        if kind not in operators.BINARY or not isinstance(value, (Scalar, Array, Temp)):
+            e.error(TypeMismatch, f"no such operation in place on an array with {describe(value)}")
+        store(e, in_place(e, operators.BINARY[kind][1], target, value), target)
+
+    # -- control flow ----------------------------------------------------------------------------
+
+    def _if(self, node: Any) -> None:
+        with self.at(node.test):
+            condition = operators.condition(self.e, self.expression(node.test))
+        if isinstance(condition, Literal):
+            self.execute(node.body if condition.value else node.orelse)
+            return
+        self.branches(condition, lambda: self.execute(node.body), lambda: self.execute(node.orelse), self.live.after[node])
+
+    def _while(self, node: Any) -> None:
+        def test() -> Any:
+            self.e.builder.loc = self.source.loc(node.test)
+            return operators.condition(self.e, self.expression(node.test))
+
+        self.loop(node, test, None, lambda _: None, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
+
+    def _for(self, node: Any) -> None:
+        items = self.expression(node.iter)
+        if isinstance(items, Sequence):
+            self._unrolled(node, items)
+            return
+        with self.at(node.iter):
+            iteration = items if isinstance(items, Iteration) else iteration_of(self.e, self._settle(items))
+
+        def bind(item: Any) -> None:
+            self.e.builder.loc = self.source.loc(node.target)
+            self.assign(node.target, item)
+
+        self.loop(node, None, iteration, bind, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
+
+    def _unrolled(self, node: Any, items: Sequence) -> None:
+        """A loop over a tuple: its items may have different types, so each gets a copy of the body."""
+        if len(items.items) > _MAX_UNROLLED:
+            self.e.error(UnsupportedSyntax, f"a loop over {len(items.items)} items of a tuple is too long", help="use an array")
+        context = LoopContext(self.live.after[node], self.live.header[node] | self.live.after[node], frozenset())
+        self.loops.append(context)
+        for item in items.items:
+            self.assign(node.target, item)
+            self.execute(node.body)
+            if self.alive:
+                context.continues.append(self.jump(context.header))
+            self.merge(context.continues, "next")
+            context.continues.clear()
+            if not self.alive:
+                break
+        self.loops.pop()
+        if self.alive:
+            self.execute(node.orelse)
+        if self.alive:
+            context.breaks.append(self.jump(context.after))
+        self.merge(context.breaks, "after")
+
+    # -- raising ---------------------------------------------------------------------------------
+
+    def _assert(self, node: Any) -> None:
+        condition = operators.condition(self.e, self.expression(node.test))
+        if isinstance(condition, Literal) and condition.value:
+            return
+        message, operands = "", []
+        if node.msg is not None and not self._is_simple(node.msg):
+            self.e.error(UnsupportedSyntax, "an assertion message must be a constant or an f-string of names")
+        if node.msg is not None:
+            message, operands = self.message(node.msg)
+        self.e.check(condition, "AssertionError", message, *operands)
+
+    @staticmethod
+    def _is_simple(node: Any) -> bool:
+        """Whether evaluating a message ahead of the check cannot fail or have effects."""
+        return not any(isinstance(n, (gast.Call, gast.Subscript)) for n in gast.walk(node))
+
+    def _raise(self, node: Any) -> None:
+        if node.exc is None or node.cause is not None:
+            self.e.error(UnsupportedSyntax, "`raise` needs an exception, and `from` is not supported", help='raise ValueError("...")')
+        call = node.exc if isinstance(node.exc, gast.Call) else None
+        kind = self.expression(call.func if call else node.exc)
+        name = getattr(kind.value, "__name__", "") if isinstance(kind, Static) else ""
+        if name not in _EXCEPTIONS or kind.value is not getattr(builtins, name):
+            self.e.error(UnsupportedSyntax, "only built-in exceptions can be raised", help='raise ValueError("...")')
+        message, operands = "", []
+        if call is not None and call.args:
+            if len(call.args) > 1 or call.keywords:
+                self.e.error(UnsupportedSyntax, "an exception takes one message", help='raise ValueError("...")')
+            message, operands = self.message(call.args[0])
+        shown = [self.e.message_operand(v) for v in operands]
+        self.e.emit("raise", *shown, exception=name, message=message)
+        self.stop()
+
+    def define(self, node: Any) -> Closure:
+        """The value of a nested def or lambda."""
+        if getattr(node, "decorator_list", None):
+            self.e.error(UnsupportedSyntax, "decorators on nested functions are not supported")
+        a = node.args
+        defaults = tuple(self._settle(self.expression(d)) for d in a.defaults)
+        keyword = {
+            p.id: self._settle(self.expression(d))
+            for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True)
+            if d is not None
+        }
+        return Closure(getattr(node, "name", "lambda"), node, self, defaults, keyword)
+

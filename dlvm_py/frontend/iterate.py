@@ -1,0 +1,108 @@
+"""What a `for` loop can run over: range, arrays, enumerate, zip, reversed; each a count and an item rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend import indexing
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.values import Array, Iteration, Scalar, Sequence, describe
+from dlvm_py.ir import Value
+
+
+def iteration_of(e: Emitter, value: Any) -> Iteration:
+    """How to loop over a value; a located error if that is not supported."""
+    if isinstance(value, Iteration):
+        return value
+    if isinstance(value, Array) and value.rank:
+        # the counter is below the extent: no bounds check is left
+        return Iteration(value.extents[0], lambda k: indexing.read(e, value, Scalar(k, weak=True)))
+    if isinstance(value, Sequence):
+        e.error(UnsupportedSyntax, "a tuple cannot be used here", help="loop over the tuple itself, or over an array")
+    e.error(TypeMismatch, f"{describe(value)} cannot be iterated over", help="loop over range(...), an array or a tuple")
+
+
+def range_(e: Emitter, *bounds: Any) -> Iteration:
+    """range(stop), range(start, stop), range(start, stop, step)."""
+    values = [indexing.as_index(e, b, "an argument of range") for b in bounds]
+    if not 1 <= len(values) <= 3:
+        e.error(TypeMismatch, f"range expected 1 to 3 arguments, got {len(values)}")
+    start, stop = (i64(0), values[0]) if len(values) == 1 else values[:2]
+    step = values[2] if len(values) == 3 else i64(1)
+    s = number(step)
+    if s is None or s == 0:
+        e.check(e.compare("notEqual", step, i64(0)), "ValueError", "range() arg 3 must not be zero")
+        forward = e.compare("lessThan", i64(0), step)
+        count = indexing.dynamic_count(e, start, stop, step, forward)
+        return Iteration(count, lambda k: Scalar(e.pure("add", start, e.pure("multiply", k, step)), weak=True))
+    if s > 0:
+        count = indexing.count_between(e, start, stop, s)
+    else:
+        count = indexing.count_between(e, stop, start, -s)
+    return Iteration(count, lambda k: Scalar(_range_item(e, start, stop, s, k), weak=True))
+
+
+def _range_item(e: Emitter, start: Value, stop: Value, step: int, k: Value) -> Value:
+    """start + k step, with what is known of it: between start and stop."""
+    facts = e.facts
+    moved = k if abs(step) == 1 else e.pure("multiply", k, i64(abs(step)))
+    if step < 0:
+        item = e.pure("subtract", start, moved)
+    elif number(start) is not None:
+        item = e.offset(moved, number(start) or 0)
+    else:
+        item = e.pure("add", start, moved)
+    (start_low, start_high), (stop_low, stop_high) = facts.range_of(start), facts.range_of(stop)
+    if step > 0:
+        interval, limit = (start_low, stop_high - 1), (stop, 0)
+    else:
+        interval, limit = (stop_low + 1, start_high), (start, 1)
+    if number(item) is None:
+        facts.interval[item] = interval
+        if number(limit[0]) is None:
+            base, offset = facts.split(limit[0])
+            facts.below.setdefault(item, []).append((base, offset + limit[1]))  # type: ignore[arg-type]
+    return item
+
+
+def enumerate_(e: Emitter, items: Any, start: Any = None) -> Any:
+    """enumerate(items, start=0)."""
+    first = i64(0) if start is None else indexing.as_index(e, start, "the start of enumerate")
+    if isinstance(items, Sequence):
+        pairs = (Sequence((Scalar(e.add(first, i64(k)), True), x)) for k, x in enumerate(items.items))
+        return Sequence(tuple(pairs), is_list=True)
+    inner = iteration_of(e, items)
+    return Iteration(inner.count, lambda k: Sequence((Scalar(e.add(first, k), weak=True), inner.item(k))))
+
+
+def zip_(e: Emitter, *items: Any) -> Any:
+    """zip(a, b, ...): as long as the shortest."""
+    if not items:
+        e.error(TypeMismatch, "zip needs at least one argument")
+    if all(isinstance(i, Sequence) for i in items):
+        return Sequence(tuple(Sequence(row) for row in zip(*(i.items for i in items), strict=False)), is_list=True)
+    inner = [iteration_of(e, i) for i in items]
+    count = inner[0].count
+    for other in inner[1:]:
+        count = e.minimum(count, other.count)
+    return Iteration(count, lambda k: Sequence(tuple(i.item(k) for i in inner)))
+
+
+def reversed_(e: Emitter, items: Any) -> Any:
+    """reversed(range(...)), reversed(array), reversed(tuple)."""
+    if isinstance(items, Sequence):
+        return Sequence(items.items[::-1], is_list=True)
+    inner = iteration_of(e, items)
+
+    def item(k: Value) -> Any:
+        mirrored = e.subtract(e.offset(inner.count, -1), k)
+        if number(mirrored) is None:
+            e.facts.interval[mirrored] = (0, EXTENT_MAX)
+            e.facts.below.setdefault(mirrored, []).append((inner.count, 0))
+            if inner.count in e.facts.clamped:
+                e.facts.below[mirrored].append(e.facts.clamped[inner.count])
+        return inner.item(mirrored)
+
+    return Iteration(inner.count, item)

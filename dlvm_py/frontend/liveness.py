@@ -1,0 +1,105 @@
+"""Which local names are read later: only those become block arguments where control flow joins.
+
+One backward walk over the syntax tree. A loop is walked twice: the first walk finds what an iteration
+reads before it writes, which is the fixed point already (the transfer function is gen | (X - kill)).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import gast
+
+Names = frozenset[str]
+_FUNCTIONS = (gast.FunctionDef, gast.Lambda)
+
+
+def reads(node: Any) -> Names:
+    """Names that an expression or target reads, nested functions and comprehensions included."""
+    return frozenset(n.id for n in gast.walk(node) if isinstance(n, gast.Name) and isinstance(n.ctx, gast.Load))
+
+
+def writes(nodes: Iterable[Any]) -> Names:
+    """Names that statements bind, not looking into nested functions."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, _FUNCTIONS):
+            if isinstance(node, gast.FunctionDef):
+                found.add(node.name)
+            continue
+        if isinstance(node, gast.Name) and isinstance(node.ctx, gast.Store):
+            found.add(node.id)
+        found |= writes(gast.iter_child_nodes(node))
+    return frozenset(found)
+
+
+def rebinds(nodes: Iterable[Any]) -> Names:
+    """As `writes`, without the names that are only targets of augmented assignments."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, gast.AugAssign) and isinstance(node.target, gast.Name):
+            found |= rebinds([node.value])
+        elif isinstance(node, _FUNCTIONS):
+            found |= writes([node])
+        elif isinstance(node, gast.Name) and isinstance(node.ctx, gast.Store):
+            found.add(node.id)
+        else:
+            found |= rebinds(gast.iter_child_nodes(node))
+    return frozenset(found)
+
+
+class Liveness:
+    """`after[node]` and, for loops, `header[node]`: the names that are live there."""
+
+    def __init__(self, body: list[Any], always: Names) -> None:
+        self.always = always  # names that nested functions read: live wherever the function may be called
+        self.after: dict[Any, Names] = {}
+        self.header: dict[Any, Names] = {}
+        self._block(body, always, always, always)
+
+    def _block(self, body: list[Any], out: Names, brk: Names, cont: Names) -> Names:
+        for node in reversed(body):
+            self.after[node] = out
+            out = self._statement(node, out, brk, cont)
+        return out
+
+    def _statement(self, node: Any, out: Names, brk: Names, cont: Names) -> Names:
+        match node:
+            case gast.If():
+                then = self._block(node.body, out, brk, cont)
+                other = self._block(node.orelse, out, brk, cont)
+                return reads(node.test) | then | other
+            case gast.While():
+                return self._loop(node, reads(node.test), frozenset(), out, brk, cont)
+            case gast.For():
+                target = writes([node.target])
+                return reads(node.iter) | self._loop(node, reads(node.target), target, out, brk, cont)
+            case gast.Break():
+                return brk
+            case gast.Continue():
+                return cont
+            case gast.Return() | gast.Raise():
+                return reads(node) | self.always
+            case gast.AugAssign():
+                return out | reads(node) | writes([node.target])
+            case gast.FunctionDef():
+                return (out - {node.name}) | reads(node)
+        return (out - self._sure_writes(node)) | reads(node)
+
+    def _loop(self, node: Any, test: Names, target: Names, out: Names, brk: Names, cont: Names) -> Names:
+        exit_ = self._block(node.orelse, out, brk, cont)
+        header = exit_ | test
+        for _ in range(2):
+            header = header | test | (self._block(node.body, header, out, header) - target)
+            self.header[node] = header
+        return header
+
+    @staticmethod
+    def _sure_writes(node: Any) -> Names:
+        """Names that the statement binds on every path (not those behind a short circuit)."""
+        if isinstance(node, gast.Assign):
+            return frozenset().union(*(writes([t]) for t in node.targets))
+        if isinstance(node, gast.AnnAssign) and node.value is not None:
+            return writes([node.target])
+        return frozenset()

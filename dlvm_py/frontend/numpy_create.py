@@ -1,0 +1,226 @@
+"""Making arrays: zeros, ones, full, empty and their *_like, arange, linspace, eye, array of scalars."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.arrays import Extents, allocate, filled, tensor_of
+from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, supported, truth, ufunc_call
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.indexing import as_index, count_between
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import BOOL, F64, I64, DType, Value, literal, scalar
+
+
+def as_dtype(e: Emitter, value: Any, default: DType = F64) -> DType:
+    """A dtype argument: np.float32, float, "f4", x.dtype, None."""
+    if value is None or (isinstance(value, Static) and value.value is None):
+        return default
+    if isinstance(value, Static):
+        try:
+            dtype = np.dtype(value.value)
+        except TypeError:
+            dtype = None
+        if dtype is not None:
+            return supported(e, dtype, "an array")
+    e.error(TypeMismatch, f"{describe(value)} is no dtype", help="write np.float64, np.int64, np.bool_, ...")
+
+
+def as_shape(e: Emitter, value: Any) -> Extents:
+    """A shape argument: an int or a tuple of ints, each checked not to be negative."""
+    items = value.items if isinstance(value, Sequence) else (value,)
+    return tuple(_extent(e, item) for item in items)
+
+
+def _extent(e: Emitter, item: Any) -> Value:
+    n = as_index(e, item, "an extent of a shape")
+    if not e.facts.is_nonnegative(n):
+        e.check(e.compare("lessThanOrEqual", i64(0), n), "ValueError", "negative dimensions are not allowed")
+        e.know_nonnegative(n)
+    return e.facts.find(n)
+
+
+def full(e: Emitter, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """np.full."""
+    value = operand(e, fill_value, "np.full")
+    if not isinstance(value, Scalar):
+        e.error(UnsupportedSyntax, "np.full with an array as value is not supported", help="use np.empty and assign")
+    return _filled(e, as_shape(e, shape), value, as_dtype(e, dtype, value.dtype))
+
+
+def _filled(e: Emitter, extents: Extents, value: Scalar, dtype: DType) -> Any:
+    if not extents:
+        e.error(UnsupportedSyntax, "arrays without axes are not supported", help="use a number")
+    return filled(e, extents, cast_scalar(e, value, dtype), dtype)
+
+
+def _constant(number_: int) -> Any:
+    def make(e: Emitter, shape: Any, dtype: Any = None) -> Any:
+        return _filled(e, as_shape(e, shape), Scalar(literal(number_), weak=False), as_dtype(e, dtype))
+
+    return make
+
+
+def _constant_like(number_: int) -> Any:
+    def make(e: Emitter, a: Any, dtype: Any = None) -> Any:
+        a = _like(e, a)
+        return _filled(e, a.extents, Scalar(literal(number_), weak=False), as_dtype(e, dtype, a.dtype))
+
+    return make
+
+
+def _like(e: Emitter, a: Any) -> Array | Temp:
+    if isinstance(a, (Array, Temp)) and a.rank:
+        return a
+    e.error(UnsupportedSyntax, f"the *_like functions need an array, not {describe(a)}")
+
+
+def empty(e: Emitter, shape: Any, dtype: Any = None) -> Any:
+    """np.empty: memory that is not initialised."""
+    extents = as_shape(e, shape)
+    if not extents:
+        e.error(UnsupportedSyntax, "arrays without axes are not supported", help="use a number")
+    return allocate(e, extents, as_dtype(e, dtype))
+
+
+def empty_like(e: Emitter, a: Any, dtype: Any = None) -> Any:
+    """np.empty_like."""
+    a = _like(e, a)
+    return allocate(e, a.extents, as_dtype(e, dtype, a.dtype))
+
+
+def full_like(e: Emitter, a: Any, fill_value: Any, dtype: Any = None) -> Any:
+    """np.full_like."""
+    a, value = _like(e, a), operand(e, fill_value, "np.full_like")
+    if not isinstance(value, Scalar):
+        e.error(UnsupportedSyntax, "np.full_like with an array as value is not supported")
+    return _filled(e, a.extents, value, as_dtype(e, dtype, a.dtype))
+
+
+def arange(e: Emitter, *bounds: Any, dtype: Any = None) -> Any:
+    """np.arange(stop), (start, stop), (start, stop, step)."""
+    if not 1 <= len(bounds) <= 3:
+        e.error(TypeMismatch, f"np.arange takes 1 to 3 numbers, got {len(bounds)}")
+    values = [operand(e, b, "np.arange") for b in bounds]
+    if not all(isinstance(v, Scalar) for v in values):
+        e.error(TypeMismatch, "np.arange needs numbers, not arrays")
+    if any(v.dtype.is_float for v in values):
+        return _float_range(e, values, as_dtype(e, dtype))
+    ints = [e.cast(v.value, I64) for v in values]
+    start, stop = (i64(0), ints[0]) if len(ints) == 1 else ints[:2]
+    step = number(ints[2]) if len(ints) == 3 else 1
+    if not step:
+        e.error(UnsupportedSyntax, "the step of np.arange must be a constant that is not 0", help="np.arange(n) * step + start")
+    count = count_between(e, start, stop, step) if step > 0 else count_between(e, stop, start, -step)
+    tensor = e.emit("iota", count)
+    if step != 1:
+        tensor = e.emit("multiply", tensor, i64(step))
+    if number(start) != 0:
+        tensor = e.emit("add", tensor, start)
+    return Temp(e.cast(tensor, as_dtype(e, dtype, I64)), (count,), e.block)
+
+
+def _float_range(e: Emitter, values: list[Scalar], dtype: DType) -> Temp:
+    floats = [e.cast(v.value, F64) for v in values]
+    start, stop = (literal(0.0), floats[0]) if len(floats) == 1 else floats[:2]
+    step = floats[2] if len(floats) == 3 else literal(1.0)
+    length = e.pure("ceil", e.pure("divide", e.pure("subtract", stop, start), step))
+    fine = e.both(e.pure("isFinite", length), e.pure("lessThan", length, literal(float(EXTENT_MAX))))
+    e.check(fine, "ValueError", "Maximum allowed size exceeded")
+    count = e.maximum(e.cast(length, I64), i64(0))
+    e.facts.interval[count] = (0, EXTENT_MAX)
+    # NumPy's increment is the rounded difference of the first two elements
+    delta = e.pure("subtract", e.pure("add", start, step), start)
+    tensor = e.emit("add", e.emit("multiply", e.cast(e.emit("iota", count), F64), delta), start)
+    return Temp(e.cast(tensor, dtype), (count,), e.block)
+
+
+def linspace(e: Emitter, start: Any, stop: Any, num: Any = None) -> Any:
+    """np.linspace(start, stop, num=50), end point included."""
+    first, last = (operand(e, v, "np.linspace") for v in (start, stop))
+    if not (isinstance(first, Scalar) and isinstance(last, Scalar)):
+        e.error(UnsupportedSyntax, "np.linspace needs numbers as start and stop")
+    count = i64(50) if num is None else _extent(e, num)
+    a, b = e.cast(first.value, F64), e.cast(last.value, F64)
+    gaps = e.maximum(e.offset(count, -1), i64(1))
+    delta = e.pure("divide", e.pure("subtract", b, a), e.cast(gaps, F64))
+    index = e.emit("iota", count)
+    tensor = e.emit("add", e.emit("multiply", e.cast(index, F64), delta), a)
+    # the last element is exactly `stop` (and is `start` where there is just one)
+    at_end = e.emit("equal", index, e.maximum(e.offset(count, -1), i64(1)))
+    return Temp(e.emit("select", b, tensor, at_end), (count,), e.block)
+
+
+def eye(e: Emitter, N: Any, M: Any = None, dtype: Any = None) -> Any:  # noqa: N803 - NumPy's names
+    """np.eye(N, M): ones on the main diagonal."""
+    rows = _extent(e, N)
+    columns = rows if M is None else _extent(e, M)
+    row = e.emit("padShape", e.emit("iota", rows), at=1)
+    column = e.emit("padShape", e.emit("iota", columns), at=0)
+    equal = ufunc_call(e, np.equal, Temp(row, (rows, i64(1)), e.block), Temp(column, (i64(1), columns), e.block))
+    return astype(e, equal, as_dtype(e, dtype))
+
+
+def array(e: Emitter, object: Any, dtype: Any = None) -> Any:  # noqa: A002 - NumPy's name
+    """np.array: a copy of an array, or a fresh one of a list of numbers (one or two levels)."""
+    if isinstance(object, (Array, Temp)):
+        return astype(e, object, as_dtype(e, dtype, object.dtype))
+    if not isinstance(object, Sequence) or not object.items:
+        e.error(UnsupportedSyntax, f"np.array of {describe(object)} is not supported", help="give a list of numbers")
+    rows = [r.items if isinstance(r, Sequence) else (r,) for r in object.items]
+    nested = isinstance(object.items[0], Sequence)
+    flat = [operand(e, x, "np.array") for r in rows for x in r]
+    if len({len(r) for r in rows}) != 1 or not all(isinstance(x, Scalar) for x in flat):
+        e.error(UnsupportedSyntax, "np.array needs numbers in rows of one length", help="use np.empty and assign")
+    found = np.result_type(*(x.dtype.numpy for x in flat))
+    target = as_dtype(e, dtype, supported(e, found, "np.array"))
+    shape = (i64(len(rows)), i64(len(rows[0]))) if nested else (i64(len(rows)),)
+    out = allocate(e, shape, target)
+    for k, x in enumerate(flat):
+        place = divmod(k, len(rows[0])) if nested else (k,)
+        pointer = e.emit("elementPointer", out.pointer, *map(i64, place))
+        e.emit("store", cast_scalar(e, x, target), pointer)
+    return out
+
+
+def asarray(e: Emitter, a: Any, dtype: Any = None) -> Any:
+    """np.asarray: the array itself where the dtype agrees."""
+    if isinstance(a, (Array, Temp)) and as_dtype(e, dtype, a.dtype) is a.dtype:
+        return a
+    return array(e, a, dtype)
+
+
+def copy(e: Emitter, a: Any) -> Any:
+    """np.copy, x.copy(): fresh."""
+    a = operand(e, a, "copy")
+    return a if isinstance(a, Scalar) else Temp(tensor_of(e, a), a.extents, e.block)
+
+
+def cast_to(e: Emitter, x: Any, dtype: Any) -> Any:
+    """x.astype(dtype)."""
+    return astype(e, x, as_dtype(e, dtype))
+
+
+def scalar_of(e: Emitter, dtype: DType, x: Any = None) -> Any:
+    """np.float32(x): a cast to a NumPy scalar, or of an array."""
+    if x is None:
+        return Scalar(literal(0, scalar(dtype)), weak=False)
+    x = operand(e, x, f"np.{dtype.numpy_name}")
+    if not isinstance(x, Scalar):
+        return astype(e, x, dtype)
+    if dtype is BOOL:
+        return Scalar(truth(e, x.value), weak=False)
+    return Scalar(cast_scalar(e, x, dtype), weak=False)
+
+
+CREATE: dict[Any, Any] = {
+    np.zeros: _constant(0), np.ones: _constant(1), np.full: full, np.empty: empty,
+    np.zeros_like: _constant_like(0), np.ones_like: _constant_like(1), np.full_like: full_like,
+    np.empty_like: empty_like, np.arange: arange, np.linspace: linspace, np.eye: eye,
+    np.array: array, np.asarray: asarray, np.copy: copy,
+}  # fmt: skip
+CREATE_METHODS: dict[str, Any] = {"copy": copy, "astype": cast_to}

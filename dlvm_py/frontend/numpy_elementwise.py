@@ -1,0 +1,58 @@
+"""Elementwise functions that are not ufuncs with an op row: where, clip, and compositions."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import UnsupportedSyntax
+from dlvm_py.frontend.elementwise import ufunc_call, where
+from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.numpy_create import copy
+from dlvm_py.frontend.values import Scalar, Static
+from dlvm_py.ir import literal
+
+
+def _weak(value: float) -> Scalar:
+    return Scalar(literal(value), weak=True)
+
+
+def where_(e: Emitter, condition: Any, x: Any = None, y: Any = None) -> Any:
+    """np.where(condition, x, y)."""
+    if x is None or y is None:
+        e.error(UnsupportedSyntax, "np.where with one argument is not supported", help="np.where(condition, x, y)")
+    return where(e, condition, x, y)
+
+
+def clip(e: Emitter, a: Any, a_min: Any = None, a_max: Any = None) -> Any:
+    """np.clip; a bound may be None."""
+    for bound, ufunc in ((a_min, np.maximum), (a_max, np.minimum)):
+        if bound is not None and not (isinstance(bound, Static) and bound.value is None):
+            a = ufunc_call(e, ufunc, a, bound)
+    return a
+
+
+def isinf(e: Emitter, x: Any) -> Any:
+    """np.isinf: neither finite nor nan."""
+    known = ufunc_call(e, np.logical_or, ufunc_call(e, np.isfinite, x), ufunc_call(e, np.isnan, x))
+    return ufunc_call(e, np.logical_not, known)
+
+
+ELEMENTWISE: dict[Any, Any] = {
+    np.where: where_,
+    np.clip: clip,
+    np.isinf: isinf,
+    np.positive: copy,
+    np.fabs: lambda e, x: ufunc_call(e, np.absolute, ufunc_call(e, np.multiply, x, _weak(1.0))),
+    np.reciprocal: lambda e, x: ufunc_call(e, np.divide, _weak(1.0), x),
+    np.deg2rad: lambda e, x: ufunc_call(e, np.multiply, x, _weak(math.pi / 180)),
+    np.radians: lambda e, x: ufunc_call(e, np.multiply, x, _weak(math.pi / 180)),
+    np.rad2deg: lambda e, x: ufunc_call(e, np.multiply, x, _weak(180 / math.pi)),
+    np.degrees: lambda e, x: ufunc_call(e, np.multiply, x, _weak(180 / math.pi)),
+    np.logical_xor: lambda e, a, b: ufunc_call(
+        e, np.not_equal, ufunc_call(e, np.not_equal, a, _weak(0)), ufunc_call(e, np.not_equal, b, _weak(0))
+    ),
+}
+ELEMENTWISE_METHODS: dict[str, Any] = {"clip": clip}

@@ -1,0 +1,187 @@
+"""Changing shape: transpose, reshape, ravel, flatten, expand_dims, squeeze, swapaxes, broadcast_to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.arrays import Extents, Message, allocate, fit, make_array, require_array, store, tensor_of
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.facts import number
+from dlvm_py.frontend.numpy_create import as_shape
+from dlvm_py.frontend.numpy_reduce import as_axis
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp
+from dlvm_py.ir import Value
+
+_COPIED = "this array may be a copy where NumPy makes a view: writing to it is not supported"
+
+
+def transpose(e: Emitter, a: Any, axes: Any = None, *more: Any) -> Any:
+    """np.transpose, x.T, x.transpose(...): a view."""
+    a = require_array(e, a, "transpose")
+    given = _axes(axes, more)
+    if a.rank < 2 and given is None:
+        return a
+    perm = tuple(range(a.rank))[::-1] if given is None else tuple(as_axis(e, x, a.rank) for x in given)
+    if sorted(perm) != list(range(a.rank)):
+        e.error(TypeMismatch, "axes don't match array", help="name every axis once")
+    attrs = {} if perm == tuple(range(a.rank))[::-1] else {"axes": perm}
+    return _same_elements(e, "transpose", a, tuple(a.extents[p] for p in perm), **attrs)
+
+
+def _axes(axes: Any, more: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    if more:
+        return (axes, *more)
+    if axes is None or (isinstance(axes, Static) and axes.value is None):
+        return None
+    return axes.items if isinstance(axes, Sequence) else (axes,)
+
+
+def _same_elements(e: Emitter, op: str, a: Array | Temp, extents: Extents, **attrs: Any) -> Any:
+    """An index op on memory (a view) or on a value."""
+    if isinstance(a, Array):
+        return make_array(e, e.emit(op, a.pointer, **attrs), extents, a.copied)
+    return Temp(e.emit(op, tensor_of(e, a), **attrs), extents, e.block)
+
+
+def swapaxes(e: Emitter, a: Any, axis1: Any, axis2: Any) -> Any:
+    """np.swapaxes: a view."""
+    a = require_array(e, a, "swapaxes")
+    i, j = as_axis(e, axis1, a.rank), as_axis(e, axis2, a.rank)
+    perm = list(range(a.rank))
+    perm[i], perm[j] = j, i
+    return _same_elements(e, "transpose", a, tuple(a.extents[p] for p in perm), axes=tuple(perm))
+
+
+def expand_dims(e: Emitter, a: Any, axis: Any) -> Any:
+    """np.expand_dims with one axis: a view."""
+    a = require_array(e, a, "expand_dims")
+    at = as_axis(e, axis, a.rank + 1)
+    return _same_elements(e, "padShape", a, (*a.extents[:at], i64(1), *a.extents[at:]), at=at)
+
+
+def reshape(e: Emitter, a: Any, shape: Any, *more: Any) -> Any:
+    """np.reshape, x.reshape(...), in C order, one extent may be -1."""
+    a = require_array(e, a, "reshape")
+    items = (shape, *more) if more else (shape.items if isinstance(shape, Sequence) else (shape,))
+    size = e.product(a.extents)
+    inferred = [k for k, item in enumerate(items) if isinstance(item, Scalar) and item.number == -1]
+    if len(inferred) > 1:
+        e.error(TypeMismatch, "can only specify one unknown dimension")
+    rest = as_shape(e, Sequence(tuple(x for k, x in enumerate(items) if k not in inferred)))
+    known = e.product(rest)
+    if not inferred:
+        _check_size(e, e.compare("equal", size, known), size, rest)
+        return _reshaped(e, a, rest)
+    zero = i64(0)
+    divisor = e.choose(e.compare("equal", known, zero), i64(1), known)
+    count = size if number(divisor) == 1 else e.pure("floorDivide", size, divisor)
+    fine = e.both(e.compare("equal", e.multiply(count, known), size), e.pure("notEqual", known, zero))
+    extents = (*rest[: inferred[0]], count, *rest[inferred[0] :])
+    _check_size(e, fine if number(divisor) != 1 else e.compare("equal", zero, zero), size, extents)
+    e.facts.interval.setdefault(count, e.facts.range_of(size))
+    return _reshaped(e, a, extents)
+
+
+def _check_size(e: Emitter, fine: Value, size: Value, extents: Extents) -> None:
+    if getattr(fine, "value", None) is False:
+        shown = ",".join(str(number(n)) if number(n) is not None else "?" for n in extents)
+        e.error(ShapeMismatch, f"cannot reshape array of size {number(size)} into shape ({shown})")
+    message = Message()
+    text = f"cannot reshape array of size {message.hole(size)} into shape {message.shape(extents)}"
+    message.check(e, fine, text, "cannot reshape array into this shape: the sizes differ")
+
+
+def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
+    if isinstance(a, Array) and a.type.layout == "C":
+        return make_array(e, e.emit("shapeCast", a.pointer, *extents), extents, a.copied)
+    tensor = e.emit("shapeCast", tensor_of(e, a), *extents)
+    if isinstance(a, Temp):
+        return Temp(tensor, extents, e.block)
+    out = allocate(e, extents, a.dtype)
+    store(e, tensor, out)
+    return Array(out.pointer, out.extents, _COPIED)
+
+
+def ravel(e: Emitter, a: Any) -> Any:
+    """np.ravel: a view of contiguous memory, else a copy."""
+    a = require_array(e, a, "ravel")
+    if isinstance(a, Array) and a.rank == 1 and a.type.layout == "C":
+        return a
+    return _reshaped(e, a, (e.product(a.extents),))
+
+
+def flatten(e: Emitter, a: Any) -> Any:
+    """x.flatten(): always a copy."""
+    a = require_array(e, a, "flatten")
+    size = e.product(a.extents)
+    return Temp(e.emit("shapeCast", tensor_of(e, a), size), (size,), e.block)
+
+
+def squeeze(e: Emitter, a: Any, axis: Any = None) -> Any:
+    """np.squeeze of axes that are known to have extent 1."""
+    a = require_array(e, a, "squeeze")
+    if axis is None:
+        axes = [k for k, n in enumerate(a.extents) if number(n) == 1]
+        if any(number(n) is None and not e.facts.is_never_one(n) for n in a.extents):
+            e.error(UnsupportedSyntax, "np.squeeze needs axis=...: an extent is not known before the call")
+    else:
+        axes = sorted(as_axis(e, x, a.rank) for x in (axis.items if isinstance(axis, Sequence) else (axis,)))
+        if any(number(a.extents[k]) != 1 for k in axes):
+            e.error(ShapeMismatch, "cannot select an axis to squeeze out which has size not equal to one")
+    if len(axes) == a.rank:
+        e.error(UnsupportedSyntax, "squeezing away all axes is not supported", help="index the element: x[0, 0]")
+    for k in reversed(axes):
+        a = _same_elements(e, "squeezeShape", a, (*a.extents[:k], *a.extents[k + 1 :]), at=k)
+    return a
+
+
+def broadcast_to(e: Emitter, array: Any, shape: Any) -> Any:
+    """np.broadcast_to, as a value (NumPy's result is read-only)."""
+    extents = as_shape(e, shape)
+    return Temp(fit(e, array, extents), extents, e.block)
+
+
+def shape_of(e: Emitter, a: Any) -> Any:
+    """np.shape."""
+    extents = () if isinstance(a, Scalar) else require_array(e, a, "np.shape").extents
+    return Sequence(tuple(Scalar(n, weak=True) for n in extents))
+
+
+def size_of(e: Emitter, a: Any) -> Any:
+    """np.size."""
+    return Scalar(e.product(() if isinstance(a, Scalar) else require_array(e, a, "np.size").extents), weak=True)
+
+
+def ndim_of(e: Emitter, a: Any) -> Any:
+    """np.ndim."""
+    return Scalar(i64(0 if isinstance(a, Scalar) else require_array(e, a, "np.ndim").rank), weak=True)
+
+
+def fill(e: Emitter, a: Any, value: Any) -> Any:
+    """x.fill(value), in place."""
+    if not isinstance(a, Array):
+        e.error(TypeMismatch, "fill needs an array that has a name")
+    tensor = fit(e, Scalar(e.cast(value.value, a.dtype), weak=False), a.extents)
+    store(e, tensor, a)
+    return Static(None)
+
+
+def item(e: Emitter, a: Any) -> Any:
+    """x.item(): the only element as a Python number."""
+    if isinstance(a, Scalar):
+        return Scalar(a.value, weak=True)
+    e.error(UnsupportedSyntax, "x.item() of an array is not supported", help="index the element: x[0]")
+
+
+SHAPE: dict[Any, Any] = {
+    np.transpose: transpose, np.swapaxes: swapaxes, np.expand_dims: expand_dims, np.reshape: reshape,
+    np.ravel: ravel, np.squeeze: squeeze, np.broadcast_to: broadcast_to, np.shape: shape_of,
+    np.size: size_of, np.ndim: ndim_of,
+}  # fmt: skip
+SHAPE_METHODS: dict[str, Any] = {
+    "transpose": transpose, "swapaxes": swapaxes, "reshape": reshape, "ravel": ravel, "flatten": flatten,
+    "squeeze": squeeze, "fill": fill, "item": item,
+}  # fmt: skip

@@ -1,0 +1,306 @@
+"""Python's operators on values: Python's own arithmetic for weak scalars, NumPy's for everything else.
+
+Weak ints are i64 whose overflow raises OverflowError unless their range is known; division by zero
+raises; messages are those of the Python that runs.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+import gast
+import numpy as np
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.arrays import tensor_of
+from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.facts import I64_MIN, number
+from dlvm_py.frontend.linear import matmul
+from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import BOOL, F64, I64, Literal, Value, literal
+
+
+def _message_of(action: Callable[[], object]) -> str:
+    try:
+        action()
+    except ArithmeticError as error:
+        return str(error)
+    raise AssertionError("the probe was expected to raise")
+
+
+_ZERO_INT, _ZERO_FLOAT = operator.sub(1, 1), operator.sub(1.0, 1.0)
+ZERO_DIVISION = {  # CPython's wording, which changes between versions
+    (op, kind): _message_of(lambda op=op, zero=zero: op(zero + 1, zero))
+    for op in (operator.truediv, operator.floordiv, operator.mod)
+    for kind, zero in (("i", _ZERO_INT), ("f", _ZERO_FLOAT))
+}
+ZERO_POWER = _message_of(lambda: _ZERO_FLOAT**-1.0)
+
+BINARY: dict[type, tuple[str, Any, Callable[[Any, Any], Any]]] = {
+    gast.Add: ("+", np.add, operator.add),
+    gast.Sub: ("-", np.subtract, operator.sub),
+    gast.Mult: ("*", np.multiply, operator.mul),
+    gast.Div: ("/", np.divide, operator.truediv),
+    gast.FloorDiv: ("//", np.floor_divide, operator.floordiv),
+    gast.Mod: ("%", np.remainder, operator.mod),
+    gast.Pow: ("**", np.power, operator.pow),
+    gast.BitAnd: ("&", np.bitwise_and, operator.and_),
+    gast.BitOr: ("|", np.bitwise_or, operator.or_),
+    gast.BitXor: ("^", np.bitwise_xor, operator.xor),
+}
+COMPARE: dict[type, tuple[Any, str, Callable[[Any, Any], Any]]] = {
+    gast.Eq: (np.equal, "equal", operator.eq),
+    gast.NotEq: (np.not_equal, "notEqual", operator.ne),
+    gast.Lt: (np.less, "lessThan", operator.lt),
+    gast.LtE: (np.less_equal, "lessThanOrEqual", operator.le),
+    gast.Gt: (np.greater, "greaterThan", operator.gt),
+    gast.GtE: (np.greater_equal, "greaterThanOrEqual", operator.ge),
+}
+_INTEGER_OPS = {operator.and_: "bitAnd", operator.or_: "bitOr", operator.xor: "bitXor"}
+_MAX_UNROLLED_POWER = 64
+
+
+def weak(value: Value) -> Scalar:
+    """A Python scalar."""
+    return Scalar(value, weak=True)
+
+
+def constant(value: Any) -> Any:
+    """The front end's value of a Python constant."""
+    if isinstance(value, (bool, int, float)):
+        return weak(literal(value))
+    if isinstance(value, tuple):
+        return Sequence(tuple(map(constant, value)))
+    return Static(value)
+
+
+def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
+    """`a op b` for an operator class of the syntax tree."""
+    if kind is gast.MatMult:
+        return matmul(e, a, b)
+    if kind not in BINARY:
+        e.error(UnsupportedSyntax, f"the operator {kind.__name__} is not supported")
+    symbol, ufunc, python = BINARY[kind]
+    if isinstance(a, Sequence) or isinstance(b, Sequence):
+        return _sequence_binary(e, kind, a, b)
+    if isinstance(a, Static) and isinstance(b, Static) and isinstance(a.value, str):
+        return Static(python(a.value, b.value))
+    a, b = operand(e, a, f"`{symbol}`"), operand(e, b, f"`{symbol}`")
+    if isinstance(a, Scalar) and isinstance(b, Scalar) and a.weak and b.weak:
+        return _weak_binary(e, python, a, b)
+    return ufunc_call(e, ufunc, a, b)
+
+
+def _sequence_binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
+    if kind is gast.Add and isinstance(a, Sequence) and isinstance(b, Sequence):
+        return Sequence(a.items + b.items, a.is_list)
+    if kind is gast.Mult:
+        items, times = (a, b) if isinstance(a, Sequence) else (b, a)
+        if isinstance(times, Scalar) and isinstance(times.number, int):
+            return Sequence(items.items * times.number, items.is_list)
+    e.error(TypeMismatch, f"no such operation on {describe(a)} and {describe(b)}", help="use arrays for arithmetic")
+
+
+def _fold(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Scalar) -> Scalar | None:
+    if a.number is None or b.number is None:
+        return None
+    try:
+        result = python(a.number, b.number)
+    except (ArithmeticError, ValueError):
+        return None
+    if isinstance(result, complex):
+        e.error(UnsupportedSyntax, "complex numbers are not supported yet")
+    if isinstance(result, int) and not -(2**63) <= result < 2**63:
+        return None
+    return weak(literal(result))
+
+
+def _weak_binary(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Scalar) -> Scalar:
+    folded = _fold(e, python, a, b)
+    if folded is not None:
+        return folded
+    if a.dtype is BOOL and b.dtype is BOOL and python in _INTEGER_OPS:
+        return weak(e.pure({"bitAnd": "and", "bitOr": "or", "bitXor": "notEqual"}[_INTEGER_OPS[python]], a.value, b.value))
+    if a.dtype.is_float or b.dtype.is_float or python is operator.truediv:
+        if python in _INTEGER_OPS:
+            e.error(TypeMismatch, "bit operations need ints, not floats")
+        return weak(_float_binary(e, python, e.cast(a.value, F64), e.cast(b.value, F64), a, b))
+    return _int_binary(e, python, e.cast(a.value, I64), e.cast(b.value, I64), b)
+
+
+def _float_binary(e: Emitter, python: Any, x: Value, y: Value, a: Scalar, b: Scalar) -> Value:
+    ops = {operator.add: "add", operator.sub: "subtract", operator.mul: "multiply"}
+    if python in ops:
+        return e.pure(ops[python], x, y)
+    zero = literal(0.0)
+    if python is operator.pow:
+        return _float_power(e, x, y, b)
+    kind = "f" if a.dtype.is_float or b.dtype.is_float else "i"
+    e.check(e.pure("notEqual", y, zero), "ZeroDivisionError", ZERO_DIVISION[python, kind])
+    return e.pure({operator.truediv: "divide", operator.floordiv: "floorDivide", operator.mod: "modulo"}[python], x, y)
+
+
+def _float_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Value:
+    n = exponent.number
+    if n is not None and float(n) in (0.0, 1.0, 2.0):
+        return literal(1.0) if n == 0 else x if n == 1 else e.pure("multiply", x, x)
+    zero = literal(0.0)
+    if n is None or n < 0:
+        fine = e.either(e.pure("notEqual", x, zero), e.pure("greaterThanOrEqual", y, zero))
+        e.check(fine, "ZeroDivisionError", ZERO_POWER)
+    if n is None or float(n) != int(n):
+        whole = e.pure("equal", y, e.pure("rint", y))
+        fine = e.either(e.pure("not", e.pure("lessThan", x, zero)), whole)
+        message = "a negative number to a fractional power is complex: complex numbers are not supported yet"
+        e.check(fine, "ValueError", message)
+    return e.pure("power", x, y)
+
+
+def _int_binary(e: Emitter, python: Any, x: Value, y: Value, b: Scalar) -> Scalar:
+    if python is operator.add:
+        return weak(e.add(x, y, checked=True))
+    if python is operator.sub:
+        return weak(e.subtract(x, y, checked=True))
+    if python is operator.mul:
+        return weak(e.multiply(x, y, checked=True))
+    if python in _INTEGER_OPS:
+        return weak(e.pure(_INTEGER_OPS[python], x, y))
+    if python is operator.pow:
+        return _int_power(e, x, y, b)
+    return weak(_int_division(e, python, x, y))
+
+
+def _int_division(e: Emitter, python: Any, x: Value, y: Value) -> Value:
+    low, high = e.facts.range_of(y)
+    if low <= 0 <= high:
+        e.check(e.pure("notEqual", y, i64(0)), "ZeroDivisionError", ZERO_DIVISION[python, "i"])
+    if low <= -1 <= high and e.facts.range_of(x)[0] == I64_MIN:
+        fine = e.either(e.pure("notEqual", y, i64(-1)), e.pure("notEqual", x, i64(I64_MIN)))
+        e.check(fine, "OverflowError", "Python int too large: the result of // does not fit 64 bits")
+    divided = python is operator.floordiv
+    value = e.pure("floorDivide" if divided else "modulo", x, y)
+    if low > 0:
+        xlow, xhigh = e.facts.range_of(x)
+        bounds = (min(xlow // low, xlow // high), max(xhigh // low, xhigh // high)) if divided else (0, high - 1)
+        e.facts.interval.setdefault(value, bounds)
+    return value
+
+
+def _int_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Scalar:
+    n = number(y)
+    if n is None or n > _MAX_UNROLLED_POWER:
+        message = "a negative power of an int is a float: write the base as a float"
+        e.check(e.compare("lessThanOrEqual", i64(0), y), "ValueError", message)
+        return weak(e.pure("power", x, y, checked=True))
+    if n < 0:
+        return weak(_float_power(e, e.cast(x, F64), e.cast(y, F64), exponent))
+    result: Value = i64(1)
+    while n:  # binary powers: x^13 = x · x^4 · x^8
+        if n & 1:
+            result = e.multiply(result, x, checked=True)
+        n >>= 1
+        if n:
+            x = e.multiply(x, x, checked=True)
+    return weak(result)
+
+
+def unary(e: Emitter, kind: type, a: Any) -> Any:
+    """`-a`, `+a`, `~a`, `not a`."""
+    if kind is gast.Not:
+        flag = condition(e, a)
+        return weak(literal(not flag.value) if isinstance(flag, Literal) else e.pure("not", flag))
+    a = operand(e, a, "this operator")
+    python = isinstance(a, Scalar) and a.weak
+    if kind is gast.UAdd:
+        return weak(e.cast(a.value, I64)) if python and a.dtype is BOOL else a
+    if kind is gast.USub:
+        if not python:
+            return ufunc_call(e, np.negative, a)
+        if a.dtype.is_float:
+            return weak(e.pure("negate", a.value))
+        return weak(e.subtract(i64(0), e.cast(a.value, I64), checked=True))
+    if python:
+        if a.dtype.is_float:
+            e.error(TypeMismatch, "`~` needs an int or a bool, not a float")
+        return weak(e.pure("bitNot", e.cast(a.value, I64)))
+    return ufunc_call(e, np.invert, a)
+
+
+def compare(e: Emitter, kind: type, a: Any, b: Any) -> Any:
+    """One comparison `a op b`."""
+    if kind in (gast.Is, gast.IsNot):
+        return weak(literal(identical(a, b) == (kind is gast.Is)))
+    if kind in (gast.In, gast.NotIn):
+        return _contains(e, a, b, kind is gast.In)
+    ufunc, op, python = COMPARE[kind]
+    if isinstance(a, Static) or isinstance(b, Static):
+        if isinstance(a, Static) and isinstance(b, Static):
+            return weak(literal(bool(python(a.value, b.value))))
+        if kind in (gast.Eq, gast.NotEq):
+            return weak(literal(kind is gast.NotEq))
+    if isinstance(a, Sequence) and isinstance(b, Sequence) and kind in (gast.Eq, gast.NotEq):
+        return _equal_sequences(e, a, b, kind is gast.Eq)
+    a, b = operand(e, a, "a comparison"), operand(e, b, "a comparison")
+    if not (isinstance(a, Scalar) and isinstance(b, Scalar) and a.weak and b.weak):
+        return ufunc_call(e, ufunc, a, b)
+    folded = _fold(e, python, a, b)
+    if folded is not None:
+        return folded
+    if a.dtype.is_float or b.dtype.is_float:
+        return weak(e.pure(op, e.cast(a.value, F64), e.cast(b.value, F64)))
+    return weak(e.compare(op, e.cast(a.value, I64), e.cast(b.value, I64)))
+
+
+def identical(a: Any, b: Any) -> bool:
+    """Whether `a is b`, as far as it is known at compile time: None, functions, arrays by reference."""
+    if isinstance(a, Static) and isinstance(b, Static):
+        return a.value is b.value
+    if isinstance(a, Array) and isinstance(b, Array):
+        return a.pointer is b.pointer
+    if isinstance(a, Scalar) and isinstance(b, Scalar) and isinstance(a.number, bool) and isinstance(b.number, bool):
+        return a.number == b.number
+    return a is b
+
+
+def _contains(e: Emitter, item: Any, items: Any, wanted: bool) -> Scalar:
+    if not isinstance(items, Sequence):
+        e.error(UnsupportedSyntax, f"`in` on {describe(items)} is not supported", help="compare with each value")
+    found: Value = literal(False)
+    for other in items.items:
+        found = e.either(found, condition(e, compare(e, gast.Eq, item, other)))
+    return weak(found) if wanted else unary(e, gast.Not, weak(found))
+
+
+def _equal_sequences(e: Emitter, a: Sequence, b: Sequence, wanted: bool) -> Scalar:
+    equal: Value = literal(len(a.items) == len(b.items))
+    for x, y in zip(a.items, b.items, strict=False):
+        equal = e.both(equal, condition(e, compare(e, gast.Eq, x, y)))
+    return weak(equal) if wanted else unary(e, gast.Not, weak(equal))
+
+
+def condition(e: Emitter, value: Any) -> Value:
+    """The truth of a value as a bool; a literal where it is known."""
+    match value:
+        case Scalar():
+            return truth(e, value.value)
+        case Sequence():
+            return literal(bool(value.items))
+        case Static():
+            return literal(bool(value.value))
+        case Array() | Temp():
+            if value.rank == 0 or all(number(n) == 1 for n in value.extents):
+                return condition(e, operand(e, value, "a condition")) if value.rank == 0 else _only_element(e, value)
+            e.error(
+                TypeMismatch,
+                "the truth value of an array with more than one element is ambiguous",
+                help="use np.any(...) or np.all(...)",
+            )
+    return literal(value is not NONE)
+
+
+def _only_element(e: Emitter, value: Array | Temp) -> Value:
+    flags = truth(e, tensor_of(e, value))
+    return e.emit("reduce", flags, literal(False), by="or", axes=tuple(range(value.rank)))

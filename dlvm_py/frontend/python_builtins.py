@@ -1,0 +1,282 @@
+"""Python's built-in functions and the math module: Python semantics, Python's errors."""
+
+from __future__ import annotations
+
+import builtins
+import math
+from collections.abc import Callable
+from typing import Any
+
+import gast
+import numpy as np
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend import operators
+from dlvm_py.frontend.elementwise import operand, ufunc_call
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
+from dlvm_py.frontend.joins import ScalarType, join, type_of
+from dlvm_py.frontend.numpy_reduce import sum_ as array_sum
+from dlvm_py.frontend.operators import weak
+from dlvm_py.frontend.values import Array, Closure, Iteration, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import F64, I64, Value, literal
+
+_TWO63 = 2.0**63
+
+
+def _number(e: Emitter, x: Any, what: str) -> Scalar:
+    x = operand(e, x, what)
+    if not isinstance(x, Scalar):
+        e.error(TypeMismatch, f"{what} needs a number, not {describe(x)}", help=f"np.{what} works on arrays, if there is one")
+    return x
+
+
+def len_(e: Emitter, x: Any) -> Any:
+    """len of an array, tuple or range."""
+    if isinstance(x, Sequence):
+        return weak(i64(len(x.items)))
+    if isinstance(x, (Array, Temp)) and x.rank:
+        return weak(x.extents[0])
+    if isinstance(x, Iteration):
+        return weak(x.count)
+    if isinstance(x, Static) and isinstance(x.value, str):
+        return weak(i64(len(x.value)))
+    e.error(TypeMismatch, f"{describe(x)} has no len()")
+
+
+def abs_(e: Emitter, x: Any) -> Any:
+    """abs: np.absolute for NumPy values."""
+    x = operand(e, x, "abs")
+    if not (isinstance(x, Scalar) and x.weak):
+        return ufunc_call(e, np.absolute, x)
+    if x.dtype.is_float:
+        return weak(e.pure("abs", x.value))
+    value = e.pure("abs", e.cast(x.value, I64), checked=True)
+    low, high = e.facts.range_of(e.cast(x.value, I64))
+    e.facts.interval.setdefault(value, (0, max(abs(low), abs(high))))
+    return weak(value)
+
+
+def _extreme(name: str, kind: type) -> Callable[..., Any]:
+    def function(e: Emitter, *args: Any) -> Any:
+        if len(args) == 1 and isinstance(args[0], (Array, Temp)):
+            e.error(UnsupportedSyntax, f"{name}() of an array is not supported", help=f"use np.{name}(x), which is also faster")
+        items = args[0].items if len(args) == 1 and isinstance(args[0], Sequence) else args
+        if not items:
+            e.error(TypeMismatch, f"{name}() needs at least one value")
+        best = _number(e, items[0], name)
+        for item in items[1:]:
+            best = _better(e, kind, best, _number(e, item, name))
+        return best
+
+    return function
+
+
+def _better(e: Emitter, kind: type, a: Scalar, b: Scalar) -> Scalar:
+    """b if b < a (or >) else a, as Python's min and max do it."""
+    if a.weak and b.weak and a.dtype is I64 and b.dtype is I64:
+        return weak(e.minimum(a.value, b.value) if kind is gast.Lt else e.maximum(a.value, b.value))
+    flag = operators.condition(e, operators.compare(e, kind, b, a))
+    joined = join(type_of(e, a), type_of(e, b))
+    if not isinstance(joined, ScalarType):
+        e.error(TypeMismatch, joined.reason)
+    chosen = e.choose(flag, e.cast(b.value, joined.dtype), e.cast(a.value, joined.dtype))
+    return Scalar(chosen, joined.weak)
+
+
+def sum_(e: Emitter, x: Any, start: Any = None) -> Any:
+    """sum of a tuple or of a 1-d array."""
+    if isinstance(x, Sequence):
+        total = weak(i64(0)) if start is None else start
+        for item in x.items:
+            total = operators.binary(e, gast.Add, total, item)
+        return total
+    if isinstance(x, (Array, Temp)) and x.rank == 1 and start is None:
+        return array_sum(e, x)
+    e.error(UnsupportedSyntax, f"sum() of {describe(x)} is not supported", help="use np.sum(x, axis=0)")
+
+
+def int_(e: Emitter, x: Any = None) -> Any:
+    """int(x): truncation; ValueError and OverflowError for what is no 64-bit int."""
+    if x is None:
+        return weak(i64(0))
+    x = _number(e, x, "int")
+    if not x.dtype.is_float:
+        return weak(e.cast(x.value, I64))
+    value = e.cast(x.value, F64)
+    e.check(e.pure("not", e.pure("isNan", value)), "ValueError", "cannot convert float NaN to integer")
+    e.check(e.pure("isFinite", value), "OverflowError", "cannot convert float infinity to integer")
+    fits = e.both(e.pure("lessThan", value, literal(_TWO63)), e.pure("greaterThanOrEqual", value, literal(-_TWO63)))
+    e.check(fits, "OverflowError", "int({}) does not fit 64 bits", value)
+    return weak(e.cast(e.pure("truncate", value), I64))
+
+
+def float_(e: Emitter, x: Any = None) -> Any:
+    """float(x)."""
+    if isinstance(x, Static) and isinstance(x.value, str):
+        try:
+            return weak(literal(float(x.value)))
+        except ValueError as error:
+            e.error(TypeMismatch, str(error))
+    return weak(literal(0.0)) if x is None else weak(e.cast(_number(e, x, "float").value, F64))
+
+
+def bool_(e: Emitter, x: Any = None) -> Any:
+    """bool(x)."""
+    return weak(literal(False)) if x is None else weak(operators.condition(e, x))
+
+
+def round_(e: Emitter, x: Any, ndigits: Any = None) -> Any:
+    """round(x) to an int, halves to even."""
+    if ndigits is not None and not (isinstance(ndigits, Static) and ndigits.value is None):
+        e.error(UnsupportedSyntax, "round with digits is not supported", help="np.rint(x * 10**d) / 10**d")
+    x = _number(e, x, "round")
+    return int_(e, Scalar(e.pure("rint", x.value), x.weak) if x.dtype.is_float else x)
+
+
+def tuple_(e: Emitter, items: Any = None) -> Any:
+    """tuple(...) of a tuple or list."""
+    if items is None:
+        return Sequence(())
+    if isinstance(items, Sequence):
+        return Sequence(items.items)
+    e.error(UnsupportedSyntax, f"tuple() of {describe(items)} is not supported")
+
+
+def list_(e: Emitter, items: Any = None) -> Any:
+    """list(...): lists cannot grow."""
+    found = tuple_(e, items)
+    return Sequence(found.items, is_list=True)
+
+
+def isinstance_(e: Emitter, x: Any, classes: Any) -> Any:
+    """isinstance, decided at compile time."""
+    wanted = classes.items if isinstance(classes, Sequence) else (classes,)
+    kinds = tuple(c.value for c in wanted if isinstance(c, Static) and isinstance(c.value, type))
+    if len(kinds) != len(wanted):
+        e.error(UnsupportedSyntax, "isinstance needs a class or a tuple of classes")
+    return weak(literal(issubclass(_class_of(x), kinds)))
+
+
+def _class_of(x: Any) -> type:
+    match x:
+        case Scalar():
+            if x.weak:
+                return {"b": bool, "f": float}.get(x.dtype.kind, int)
+            return x.dtype.numpy.type
+        case Array() | Temp():
+            return np.ndarray
+        case Sequence():
+            return list if x.is_list else tuple
+        case Static():
+            return type(x.value)
+        case Closure():
+            return type(_class_of)
+    return object
+
+
+def divmod_(e: Emitter, a: Any, b: Any) -> Any:
+    """divmod."""
+    return Sequence((operators.binary(e, gast.FloorDiv, a, b), operators.binary(e, gast.Mod, a, b)))
+
+
+def pow_(e: Emitter, a: Any, b: Any) -> Any:
+    """pow with two arguments."""
+    return operators.binary(e, gast.Pow, a, b)
+
+
+def refuse_print(e: Emitter, *args: Any, **kwargs: Any) -> Any:
+    """print is refused."""
+    e.error(UnsupportedSyntax, "print is not supported in compiled code", help="return the values and print them outside")
+
+
+# -- math --------------------------------------------------------------------------------------------
+
+
+def _domain(e: Emitter, op: str, x: Value, y: Value) -> None:
+    """Python's math raises where NumPy gives nan or inf."""
+    condition = {
+        "sqrt": lambda: e.pure("not", e.pure("lessThan", x, literal(0.0))),
+        "log": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(0.0))),
+        "log2": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(0.0))),
+        "log10": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(0.0))),
+        "log1p": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(-1.0))),
+    }.get(op)
+    if condition is not None:
+        e.check(condition(), "ValueError", "math domain error")
+    elif op in ("asin", "acos", "sin", "cos", "tan"):
+        e.check(e.either(e.pure("not", e.pure("isNan", y)), e.pure("isNan", x)), "ValueError", "math domain error")
+    elif op in ("exp", "expm1", "sinh", "cosh"):
+        finite = e.either(e.pure("isFinite", y), e.pure("not", e.pure("isFinite", x)))
+        e.check(finite, "OverflowError", "math range error")
+
+
+def _math(op: str) -> Callable[..., Any]:
+    def function(e: Emitter, x: Any) -> Any:
+        value = e.cast(_number(e, x, f"math.{op}").value, F64)
+        if op in ("sqrt", "log", "log2", "log10", "log1p"):
+            _domain(e, op, value, value)
+            return weak(e.pure(op, value))
+        result = e.pure(op, value)
+        _domain(e, op, value, result)
+        return weak(result)
+
+    return function
+
+
+def _math2(op: str) -> Callable[..., Any]:
+    def function(e: Emitter, x: Any, y: Any) -> Any:
+        a, b = (e.cast(_number(e, v, f"math.{op}").value, F64) for v in (x, y))
+        return weak(e.pure(op, a, b))
+
+    return function
+
+
+def _log(e: Emitter, x: Any, base: Any = None) -> Any:
+    top = _math("log")(e, x)
+    return top if base is None else operators.binary(e, gast.Div, top, _math("log")(e, base))
+
+
+def _to_int(op: str) -> Callable[..., Any]:
+    def function(e: Emitter, x: Any) -> Any:
+        x = _number(e, x, f"math.{op}")
+        return int_(e, weak(e.pure(op, e.cast(x.value, F64))) if x.dtype.is_float else x)
+
+    return function
+
+
+def _test(op: str, negate: bool = False) -> Callable[..., Any]:
+    def function(e: Emitter, x: Any) -> Any:
+        value = e.cast(_number(e, x, f"math.{op}").value, F64)
+        if negate:  # isinf
+            return weak(e.pure("not", e.either(e.pure("isFinite", value), e.pure("isNan", value))))
+        return weak(e.pure(op, value))
+
+    return function
+
+
+def _math_pow(e: Emitter, x: Any, y: Any) -> Any:
+    a, b = (weak(e.cast(_number(e, v, "math.pow").value, F64)) for v in (x, y))
+    return operators.binary(e, gast.Pow, a, b)
+
+
+MATH: dict[Any, Any] = {
+    getattr(math, name): _math(op)
+    for name, op in {
+        "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh",
+        "cosh": "cosh", "tanh": "tanh", "exp": "exp", "expm1": "expm1", "log2": "log2", "log10": "log10",
+        "log1p": "log1p", "sqrt": "sqrt", "fabs": "abs",
+    }.items()
+} | {
+    math.log: _log, math.pow: _math_pow, math.atan2: _math2("atan2"), math.hypot: _math2("hypot"),
+    math.floor: _to_int("floor"), math.ceil: _to_int("ceil"), math.trunc: _to_int("truncate"),
+    math.isfinite: _test("isFinite"), math.isnan: _test("isNan"), math.isinf: _test("isInf", negate=True),
+}  # fmt: skip
+
+BUILTINS: dict[Any, Any] = {
+    builtins.len: len_, builtins.abs: abs_, builtins.sum: sum_, builtins.int: int_, builtins.float: float_,
+    builtins.bool: bool_, builtins.round: round_, builtins.range: range_, builtins.enumerate: enumerate_,
+    builtins.zip: zip_, builtins.reversed: reversed_, builtins.tuple: tuple_, builtins.list: list_,
+    builtins.isinstance: isinstance_, builtins.divmod: divmod_, builtins.pow: pow_, builtins.print: refuse_print,
+    builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
+}  # fmt: skip

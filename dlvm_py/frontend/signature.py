@@ -1,0 +1,132 @@
+"""How values cross a call of an IR function: parameter and result trees, and extents on both sides.
+
+A callee is specialised on the *classes* of the extents of its arguments: which are equal, which are
+known not to be 1. Its results say which of their extents are extents of arguments (plus a constant),
+so that the caller goes on knowing them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm_py.frontend.arrays import make_array
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.facts import key, number
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static
+from dlvm_py.ir import Block, Value, literal
+
+
+class NotFirstClass(Exception):  # noqa: N818 - caught by the call, which is then inlined
+    """A nested function is among the values: they cannot cross a call."""
+
+
+class Extents:
+    """Numbers the distinct extents of the arguments of one call."""
+
+    def __init__(self) -> None:
+        self.values: list[Value] = []
+        self._ids: dict[object, int] = {}
+
+    def describe(self, e: Emitter, extent: Value) -> tuple[Any, ...]:
+        """A hashable description: ("is", n) or ("class", id, never 1)."""
+        extent = e.facts.find(extent)
+        n = number(extent)
+        if n is not None:
+            return ("is", n)
+        k = self._ids.setdefault(key(extent), len(self.values))
+        if k == len(self.values):
+            self.values.append(extent)
+        return ("class", k, e.facts.is_never_one(extent))
+
+
+def abstract(e: Emitter, value: Any, extents: Extents, leaves: list[Value]) -> tuple[Any, ...]:
+    """A hashable tree of an argument; its run-time values are appended to `leaves`."""
+    match value:
+        case Scalar() if isinstance(value.number, int):
+            return ("number", type(value.number).__name__, value.number, value.value.type, value.weak)
+        case Scalar():
+            leaves.append(value.value)
+            return ("scalar", value.value.type, value.weak)
+        case Array():
+            leaves.append(value.pointer)
+            return ("array", value.pointer.type, tuple(extents.describe(e, n) for n in value.extents), value.copied)
+        case Sequence():
+            return ("sequence", tuple(abstract(e, i, extents, leaves) for i in value.items), value.is_list)
+        case Static():
+            return ("static", e.session.token(value.value))
+    raise NotFirstClass
+
+
+def parameter(e: Emitter, tree: tuple[Any, ...], entry: Block, name: str, classes: dict[int, Value]) -> Any:
+    """The callee's view of an argument: new parameters of its entry block."""
+    match tree:
+        case ("number", _, value, type_, is_weak):
+            return Scalar(literal(value, type_), is_weak)
+        case ("scalar", type_, is_weak):
+            return Scalar(entry.add_arg(type_, name), is_weak)
+        case ("array", type_, extents, copied):
+            pointer = entry.add_arg(type_, name)
+            given = [i64(x[1]) if x[0] == "is" else classes.get(x[1]) for x in extents]
+            array = make_array(e, pointer, given, copied)
+            for x, value in zip(extents, array.extents, strict=True):
+                if x[0] == "class":
+                    classes.setdefault(x[1], value)
+                    if x[2]:
+                        e.facts.never_one.add(value)
+            return array
+        case ("sequence", items, is_list):
+            parts = (parameter(e, t, entry, f"{name}.{k}", classes) for k, t in enumerate(items))
+            return Sequence(tuple(parts), is_list)
+    return Static(e.session.untoken(tree[1]))
+
+
+def result_tree(e: Emitter, value: Any, classes: dict[int, Value], arguments: list[Value], leaves: list[Value]) -> Any:
+    """A tree of a callee's result; what has to be computed at run time is appended to `leaves`."""
+    match value:
+        case Scalar() if value.number is not None:
+            return ("constant", value)
+        case Scalar():
+            leaves.append(value.value)
+            return ("scalar", value.weak)
+        case Array():
+            if value.pointer in arguments:  # a returned argument is that very array
+                return ("argument", arguments.index(value.pointer))
+            leaves.append(value.pointer)
+            return ("array", tuple(_exported(e, n, classes) for n in value.extents), value.copied)
+        case Sequence():
+            items = tuple(result_tree(e, i, classes, arguments, leaves) for i in value.items)
+            return ("sequence", items, value.is_list)
+        case Static():
+            return ("constant", value)
+    raise NotFirstClass
+
+
+def _exported(e: Emitter, extent: Value, classes: dict[int, Value]) -> Any:
+    """(class, offset, clamped) of an extent in terms of the arguments' extents, None if it is another."""
+    ids = {value: k for k, value in classes.items()}
+    for form, clamped in (((extent, 0), False), (e.facts.linear.get(extent), False), (e.facts.clamped.get(extent), True)):
+        if form is not None and form[0] in ids:
+            return (ids[form[0]], form[1], clamped)
+    return None
+
+
+def result_value(e: Emitter, tree: Any, values: list[Value], extents: Extents, arguments: dict[int, Array]) -> Any:
+    """The caller's view of a result; consumes `values` in order."""
+    match tree:
+        case ("constant", value):
+            return value
+        case ("scalar", is_weak):
+            return Scalar(values.pop(0), is_weak)
+        case ("argument", k):
+            return arguments[k]
+        case ("array", exported, copied):
+            known = [None if x is None else _imported(e, x, extents) for x in exported]
+            return make_array(e, values.pop(0), known, copied)
+    items = (result_value(e, t, values, extents, arguments) for t in tree[1])
+    return Sequence(tuple(items), tree[2])
+
+
+def _imported(e: Emitter, form: tuple[int, int, bool], extents: Extents) -> Value:
+    base = extents.values[form[0]]
+    return e.clamp(base, form[1]) if form[2] else e.offset(base, form[1])
+

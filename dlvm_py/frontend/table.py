@@ -1,0 +1,83 @@
+"""Every function and method that compiled code may call, by the Python object that it is.
+
+The families' tables are collected here; a ufunc with an op row needs no entry at all.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.elementwise import UFUNCS, ufunc_call
+from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.linear import dot, matmul, outer
+from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
+from dlvm_py.frontend.numpy_elementwise import ELEMENTWISE, ELEMENTWISE_METHODS
+from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
+from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
+from dlvm_py.frontend.python_builtins import BUILTINS, MATH
+from dlvm_py.ir import DTYPES, DType
+
+Handler = Callable[..., Any]
+
+
+def _ufunc(ufunc: np.ufunc) -> Handler:
+    if ufunc.nin == 1:
+        return lambda e, x: ufunc_call(e, ufunc, x)
+    return lambda e, x1, x2: ufunc_call(e, ufunc, x1, x2)
+
+
+def _scalar(dtype: DType) -> Handler:
+    def make(e: Emitter, x: Any = None) -> Any:
+        return scalar_of(e, dtype, x)
+
+    return make
+
+
+FUNCTIONS: dict[Any, Handler] = {
+    **{ufunc: _ufunc(ufunc) for ufunc in UFUNCS},
+    **{d.numpy.type: _scalar(d) for d in DTYPES.values() if d.kind != "c" and d.name != "f16"},
+    **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **BUILTINS, **MATH,
+    np.dot: dot, np.matmul: matmul, np.outer: outer,
+}  # fmt: skip
+METHODS: dict[str, Handler] = {
+    **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, "dot": dot,
+}  # fmt: skip
+STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
+
+
+def lookup(function: Any) -> Handler | None:
+    """The rule of a callable, None if it has none."""
+    try:
+        return FUNCTIONS.get(function)
+    except TypeError:  # not hashable
+        return None
+
+
+def is_numpy(function: Any) -> bool:
+    """Whether a callable belongs to NumPy (its Python functions are not compiled)."""
+    module = getattr(function, "__module__", None) or ("numpy" if isinstance(function, np.ufunc) else "")
+    return module.partition(".")[0] == "numpy"
+
+
+def name_of(function: Any) -> str:
+    """A callable as the user writes it: np.sin, math.sin, f."""
+    name = getattr(function, "__name__", None) or repr(function)
+    module = getattr(function, "__module__", None) or ""
+    if is_numpy(function):
+        return ".".join(["np", *module.split(".")[1:], name]) if not module.startswith("numpy._") else f"np.{name}"
+    return f"math.{name}" if module == "math" else name
+
+
+def numpy_names() -> list[str]:
+    """Names of all NumPy functions with a rule."""
+    return sorted(f.__name__ for f in FUNCTIONS if is_numpy(f))
+
+
+def suggestion(name: str, known: Iterable[str]) -> str | None:
+    """ "did you mean ..." with the closest names, None if none is close."""
+    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
+    return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None

@@ -1,0 +1,408 @@
+"""Python function and argument specs in, raw IR out: the front end's entry point.
+
+A `Session` translates one function for one signature, and every plain Python function that it calls as
+an IR function of its own, specialised on the arguments of the call. Functions defined inside compiled
+code are translated in place.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+import sys
+from dataclasses import dataclass
+from types import FunctionType
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
+from dlvm_py.frontend.arrays import make_array, materialise
+from dlvm_py.frontend.capture import Captures
+from dlvm_py.frontend.elementwise import supported
+from dlvm_py.frontend.emit import Emitter, Unreachable
+from dlvm_py.frontend.facts import EXTENT_MAX
+from dlvm_py.frontend.frame import Frame
+from dlvm_py.frontend.signature import Extents, NotFirstClass, abstract, parameter, result_tree, result_value
+from dlvm_py.frontend.source import Source, function_source
+from dlvm_py.frontend.table import suggestion
+from dlvm_py.frontend.values import NONE, Array, Closure, Scalar, Sequence, Static, describe
+from dlvm_py.ir import DTYPES, VOID, Function, Module, TupleType, Type, Value, literal, scalar
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec
+from dlvm_py.options import Options
+
+_MAX_INLINE_DEPTH = 40
+
+
+@dataclass(frozen=True, slots=True)
+class ParamInfo:
+    """One IR parameter: its source name ("u", "p[0]"), its spec, whether it is a captured array."""
+
+    name: str
+    spec: ScalarSpec | ArraySpec
+    captured: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Translation:
+    """Raw IR of a function and of everything that it calls; `name` is the entry function."""
+
+    module: Module
+    name: str
+    result: Spec
+    params: tuple[ParamInfo, ...]
+
+
+@dataclass(slots=True)
+class _Callee:
+    """A translated function: its IR, the tree of its result, the captured arrays that it takes last."""
+
+    function: Function
+    result: Any
+    captured: list[int]
+
+
+def translate(
+    fn: FunctionType,
+    args: tuple[Spec, ...],
+    captured: Captures,
+    options: Options,
+    name: str | None = None,
+    captured_specs: tuple[ArraySpec, ...] = (),
+) -> Translation:
+    """Raw IR of `fn` for arguments of the given specs, one a Python parameter, defaults filled in.
+
+    The IR parameters are the leaves of `args` in order, then one pointer for each of `captured.arrays`,
+    of the type that `captured_specs` gives. Raises a CompileError that points into the user's source.
+    """
+    session = Session(captured, options, captured_specs, name or fn.__name__)
+    return session.entry(fn, args)
+
+
+class Session:
+    """The translation of one module."""
+
+    def __init__(self, captures: Captures, options: Options, specs: tuple[ArraySpec, ...], name: str) -> None:
+        if len(specs) != len(captures.arrays):
+            raise ValueError(f"{len(captures.arrays)} captured arrays, but {len(specs)} specs of them")
+        self.captures = captures
+        self.options = options
+        self.specs = specs
+        self.name = _identifier(name)
+        self.module = Module(self.name, "raw")
+        self._callees: dict[Any, _Callee] = {}
+        self._running: list[Any] = []
+        self._inlined: list[Any] = []
+        self._sources: dict[Any, Source] = {}
+        self._tokens: dict[int, Any] = {}
+        self._captured: dict[Emitter, dict[int, Array]] = {}
+
+    # -- the entry function ----------------------------------------------------------------------
+
+    def entry(self, fn: FunctionType, args: tuple[Spec, ...]) -> Translation:
+        """Translate the function that the user calls."""
+        e, source = self._begin(fn, self.name)
+        names = _parameter_names(fn)
+        if len(names) != len(args):
+            raise ValueError(f"{fn.__name__} has {len(names)} parameters, but {len(args)} specs are given")
+        params: list[ParamInfo] = []
+        values = {n: self._argument(e, n, spec, params) for n, spec in zip(names, args, strict=True)}
+        for k in range(len(self.specs)):
+            self.captured_array(e, k)
+            params.append(ParamInfo(self.captures.arrays[k].name, self.specs[k], captured=True))
+        result = self._run(e, source, fn, values)
+        leaves: list[Value] = []
+        spec = self._result(e, NONE if result is None else result, leaves)
+        if result is not None:
+            _return(e, leaves)
+        e.function.meta["params"] = tuple(params)
+        self._drop_unused(e.function)
+        return Translation(self.module, e.function.name, spec, tuple(params))
+
+    def _begin(self, fn: FunctionType, name: str) -> tuple[Emitter, Source]:
+        source = self._source(fn)
+        function = Function(_identifier(name), VOID)
+        self.module.add(function)
+        e = Emitter(function, self, self.options)
+        e.builder.at_end(function.new_block("entry"))
+        e.builder.loc = source.loc(source.node)
+        self._captured[e] = {}
+        return e, source
+
+    def _run(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Any:
+        frame = Frame(e, source, fn.__name__, fn)
+        frame.bind_parameters(values)
+        limit = sys.getrecursionlimit()
+        try:
+            return frame.run()
+        except RecursionError as error:
+            raise UnsupportedSyntax(
+                f"this function is nested too deeply to be compiled (Python's recursion limit is {limit})", source.loc(source.node)
+            ) from error
+
+    def _argument(self, e: Emitter, name: str, spec: Spec, params: list[ParamInfo]) -> Any:
+        match spec:
+            case ScalarSpec():
+                supported(e, DTYPES[spec.dtype].numpy, f"the argument {name}")
+                params.append(ParamInfo(name, spec))
+                return Scalar(e.function.entry.add_arg(spec.ir_type(), name), spec.weak)
+            case ArraySpec():
+                supported(e, DTYPES[spec.dtype].numpy, f"the argument {name}")
+                params.append(ParamInfo(name, spec))
+                return self._array_parameter(e, name, spec)
+            case TupleSpec():
+                parts = (self._argument(e, f"{name}[{k}]", s, params) for k, s in enumerate(spec.items))
+                return Sequence(tuple(parts))
+        return self.lift(e, spec.value, name)
+
+    def _array_parameter(self, e: Emitter, name: str, spec: ArraySpec) -> Array:
+        array = make_array(e, e.function.entry.add_arg(spec.ir_type(), name))
+        for one, extent in zip(spec.ones, array.extents, strict=True):
+            if not one:
+                e.facts.never_one.add(extent)
+        return array
+
+    def _result(self, e: Emitter, value: Any, leaves: list[Value]) -> Spec:
+        match value:
+            case Scalar():
+                leaves.append(value.value)
+                return ScalarSpec(value.dtype.name, value.weak)
+            case Array():
+                leaves.append(value.pointer)
+                ones = tuple(n == 1 for n in value.type.shape)
+                return ArraySpec(value.dtype.name, ones, value.type.layout)
+            case Sequence():
+                return TupleSpec(tuple(self._result(e, i, leaves) for i in value.items))
+            case Static(value=None):
+                return ConstantSpec(None)
+        e.error(
+            UnsupportedSyntax,
+            f"the function returns {describe(value)}: only numbers, arrays, tuples of them and None can be returned",
+        )
+
+    # -- captured values -------------------------------------------------------------------------
+
+    def captured_array(self, e: Emitter, index: int) -> Array:
+        """A captured array in the function that `e` builds: a parameter that is added when first asked for."""
+        known = self._captured[e].get(index)
+        if known is not None:
+            return known
+        builder = e.builder
+        block, position, loc = builder.block, builder.position, builder.loc
+        spec, entry = self.specs[index], e.function.entry
+        pointer = entry.add_arg(spec.ir_type(), self.captures.arrays[index].name)
+        builder.block, builder.position = entry, 0
+        extents = []
+        for axis, one in enumerate(spec.ones):
+            if one:
+                extents.append(None)
+                continue
+            extent = builder.emit("extent", pointer, at=axis)
+            e.facts.interval[extent] = (0, EXTENT_MAX)
+            e.facts.never_one.add(extent)
+            extents.append(extent)
+        builder.block, builder.position, builder.loc = block, position, loc
+        array = self._captured[e][index] = make_array(e, pointer, extents)
+        return array
+
+    def outside(self, e: Emitter, fn: Any, name: str) -> Any:
+        """The value of a name that is not local: a closure cell, a global or a built-in."""
+        code = fn.__code__
+        if name in code.co_freevars:
+            cell = fn.__closure__[code.co_freevars.index(name)]
+            try:
+                return self.lift(e, cell.cell_contents, name)
+            except ValueError:
+                e.error(UnknownName, f"the variable `{name}` of the enclosing function has no value yet")
+        if name in fn.__globals__:
+            return self.lift(e, fn.__globals__[name], name)
+        if hasattr(builtins, name):
+            return Static(getattr(builtins, name))
+        known = [*code.co_varnames, *code.co_freevars, *fn.__globals__, *dir(builtins)]
+        e.error(UnknownName, f"name `{name}` is not defined", help=suggestion(name, known))
+
+    def lift(self, e: Emitter, value: Any, name: str) -> Any:
+        """The front end's value of a Python object that is known at compile time."""
+        if isinstance(value, np.ndarray):
+            index = self.captures.index_of(value)
+            if index is None:
+                e.error(UnsupportedSyntax, f"the array `{name}` is reached in a way that is not supported", help="pass it as an argument")
+            supported(e, value.dtype, f"the array `{name}`")
+            return self.captured_array(e, index)
+        if isinstance(value, np.generic):
+            dtype = supported(e, value.dtype, f"`{name}`")
+            return Scalar(literal(value.item(), scalar(dtype)), weak=False)
+        if isinstance(value, (bool, float)):
+            return Scalar(literal(value), weak=True)
+        if isinstance(value, int):
+            if not -(2**63) <= value < 2**63:
+                e.error(TypeMismatch, f"the int `{name}` does not fit 64 bits", help="make it a float")
+            return Scalar(literal(int(value)), weak=True)
+        if isinstance(value, complex):
+            e.error(UnsupportedSyntax, f"`{name}` is complex: complex numbers are not supported yet")
+        if type(value) in (tuple, list):
+            return Sequence(tuple(self.lift(e, v, name) for v in value), isinstance(value, list))
+        return Static(value)
+
+    @staticmethod
+    def sequence(items: Any) -> Sequence:
+        """A tuple of values."""
+        return Sequence(tuple(items))
+
+    def token(self, value: Any) -> Any:
+        """A hashable name of a compile-time object; the same for equal strings and dtypes."""
+        if value is None or isinstance(value, (str, np.dtype)):
+            return ("value", value)
+        self._tokens[id(value)] = value
+        return ("id", id(value))
+
+    def untoken(self, token: Any) -> Any:
+        """The object of a token."""
+        return token[1] if token[0] == "value" else self._tokens[token[1]]
+
+    # -- calls -----------------------------------------------------------------------------------
+
+    def call(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
+        """Call a plain Python function: an `apply` of its specialisation."""
+        settled = {n: _settle(e, v) for n, v in values.items()}
+        extents, leaves = Extents(), []
+        try:
+            tree = tuple((n, abstract(e, v, extents, leaves)) for n, v in settled.items())
+            callee = self._callee(e, fn, tree)
+        except NotFirstClass:
+            return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
+        taken = [*leaves, *(self.captured_array(e, k).pointer for k in callee.captured)]
+        values_out = self._apply(e, callee.function, taken)
+        arrays = _arrays_by_pointer([*settled.values(), *self._captured[e].values()])
+        by_position = {k: arrays[v] for k, v in enumerate(taken) if v in arrays}
+        return result_value(e, callee.result, values_out, extents, by_position)
+
+    @staticmethod
+    def _apply(e: Emitter, function: Function, arguments: list[Value]) -> list[Value]:
+        result: Type = function.result
+        out = e.emit("apply", *arguments, callee=function.name, result=result)
+        if result == VOID:
+            return []
+        if isinstance(result, TupleType):
+            return [e.emit("extract", out, at=k) for k in range(len(result.elements))]
+        return [out]
+
+    def _callee(self, e: Emitter, fn: FunctionType, tree: Any) -> _Callee:
+        name = (self.token(fn), tree)
+        known = self._callees.get(name)
+        if known is not None:
+            if isinstance(known, type):
+                raise NotFirstClass
+            return known
+        if any(running == name[0] for running in self._running):
+            e.error(UnsupportedSyntax, f"{fn.__name__} calls itself: recursion is not supported yet", help="write it as a loop")
+        self._running.append(name[0])
+        inner, source = self._begin(fn, fn.__name__)
+        classes: dict[int, Value] = {}
+        values = {n: parameter(inner, t, inner.function.entry, n, classes) for n, t in tree}
+        count = len(inner.function.params)
+        try:
+            result = self._run(inner, source, fn, values)
+            leaves: list[Value] = []
+            arguments: list[Value] = list(inner.function.params)
+            shown = result_tree(inner, NONE if result is None else result, classes, arguments, leaves)
+        except NotFirstClass:
+            del self.module.functions[inner.function.name]
+            self._callees[name] = NotFirstClass  # type: ignore[assignment]
+            raise
+        finally:
+            self._running.pop()
+        if result is not None:
+            _return(inner, leaves)
+        captured = sorted(self._captured[inner], key=lambda k: inner.function.params.index(self._captured[inner][k].pointer))  # type: ignore[arg-type]
+        assert len(inner.function.params) == count + len(captured)
+        callee = self._callees[name] = _Callee(inner.function, shown, captured)
+        return callee
+
+    def inline(self, e: Emitter, closure: Closure, values: dict[str, Any]) -> Any:
+        """Call a nested function: its body is translated here."""
+        source = Source(closure.node, closure.frame.source.file, closure.frame.source.shift)
+        settled = {n: _settle(e, v) for n, v in values.items()}
+        if closure.frame.e is not e:
+            raise NotFirstClass
+        return self._in_place(e, source, closure.name, closure.frame.function, closure.frame, settled)
+
+    def _in_place(self, e: Emitter, source: Source, name: str, fn: Any, outer: Any, values: dict[str, Any]) -> Any:
+        if source.node in self._inlined or len(self._inlined) > _MAX_INLINE_DEPTH:
+            e.error(UnsupportedSyntax, f"{name} calls itself: recursion is not supported yet", help="write it as a loop")
+        self._inlined.append(source.node)
+        loc = e.loc
+        frame = Frame(e, source, name, fn, outer)
+        frame.bind_parameters(values)
+        result = frame.run()
+        self._inlined.pop()
+        e.builder.loc = loc
+        if result is None:
+            raise Unreachable
+        return result
+
+    def _source(self, fn: FunctionType) -> Source:
+        code = fn.__code__
+        if code not in self._sources:
+            flags = {0x20: "a generator", 0x80: "a coroutine", 0x200: "an async generator"}
+            for flag, what in flags.items():
+                if code.co_flags & flag:
+                    loc = Loc(code.co_filename, code.co_firstlineno)
+                    raise UnsupportedSyntax(f"{fn.__name__} is {what}: that is not supported", loc, help="return an array")
+            self._sources[code] = function_source(fn)
+        return self._sources[code]
+
+    def _drop_unused(self, entry: Function) -> None:
+        """Remove callees of attempts that were given up (flow.py translates loops again)."""
+        used, pending = {entry.name}, [entry]
+        while pending:
+            for instruction in pending.pop().instructions():
+                callee = instruction.attrs.get("callee")
+                if callee is not None and callee not in used:
+                    used.add(callee)
+                    pending.append(self.module.functions[callee])
+        self.module.functions = {n: f for n, f in self.module.functions.items() if n in used}
+
+
+def _settle(e: Emitter, value: Any) -> Any:
+    if isinstance(value, Sequence):
+        return Sequence(tuple(_settle(e, i) for i in value.items), value.is_list)
+    return materialise(e, value)
+
+
+def _arrays_by_pointer(values: list[Any]) -> dict[Value, Array]:
+    found: dict[Value, Array] = {}
+    for value in values:
+        if isinstance(value, Array):
+            found[value.pointer] = value
+        elif isinstance(value, Sequence):
+            found |= _arrays_by_pointer(list(value.items))
+    return found
+
+
+def _return(e: Emitter, leaves: list[Value]) -> None:
+    """`return` of nothing, one value, or a tuple of the leaves."""
+    if len(leaves) > 1:
+        value = e.emit("tuple", *leaves)
+        e.function.result = value.type
+        e.builder.ret(value)
+    else:
+        e.function.result = leaves[0].type if leaves else VOID
+        e.builder.ret(*leaves)
+
+
+def _parameter_names(fn: FunctionType) -> tuple[str, ...]:
+    code = fn.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & 0x08:
+        loc = Loc(code.co_filename, code.co_firstlineno)
+        raise UnsupportedSyntax(f"{fn.__name__} has a `**` parameter, which is not supported", loc, help="name the parameters")
+    if code.co_flags & 0x04:
+        # inspect's order: positional, *args, keyword-only
+        names = code.co_varnames
+        return (*names[: code.co_argcount], names[count], *names[code.co_argcount : count])
+    return code.co_varnames[:count]
+
+
+def _identifier(name: str) -> str:
+    return re.sub(r"\W", "_", name).strip("_") or "lambda"

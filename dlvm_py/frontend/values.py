@@ -1,0 +1,183 @@
+"""What a Python expression stands for while it is translated.
+
+`Scalar` and `Array` are bound to names; `Temp` (an array value without memory) lives inside one
+expression only; `Sequence` is a tuple or list of any of these; `Static` is a Python object that is
+known now: None, a string, a dtype, a module, a function, a slice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dlvm_py.errors import Loc
+from dlvm_py.ir import Block, DType, Literal, PointerType, TensorType, Value
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scalar:
+    """A number or bool. `weak`: Python's own type (bool, int, float), else a NumPy scalar."""
+
+    value: Value
+    weak: bool
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        assert isinstance(self.value.type, TensorType)
+        return self.value.type.dtype
+
+    @property
+    def number(self) -> Any:
+        """The Python value where it is known now, else None."""
+        return self.value.value if isinstance(self.value, Literal) else None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Array:
+    """A reference to memory: pointer and one i64 value an axis.
+
+    `copied` is "" or says why this may be a copy where NumPy has a view (writing is then refused).
+    """
+
+    pointer: Value
+    extents: tuple[Value, ...]
+    copied: str = ""
+
+    @property
+    def type(self) -> PointerType:
+        """The pointer's type."""
+        assert isinstance(self.pointer.type, PointerType)
+        return self.pointer.type
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        return self.type.dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.extents)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Temp:
+    """An array expression: a tensor value of `block`, without memory of its own."""
+
+    tensor: Value
+    extents: tuple[Value, ...]
+    block: Block
+
+    @property
+    def dtype(self) -> DType:
+        """Element type."""
+        assert isinstance(self.tensor.type, TensorType)
+        return self.tensor.type.dtype
+
+    @property
+    def rank(self) -> int:
+        """Number of axes."""
+        return len(self.extents)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sequence:
+    """A tuple, or a list that is used as one."""
+
+    items: tuple[Any, ...]
+    is_list: bool = False
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Static:
+    """A Python object that is known at compile time."""
+
+    value: Any
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SliceKey:
+    """start:stop:step inside an index; each a Scalar or None."""
+
+    start: Scalar | None
+    stop: Scalar | None
+    step: Scalar | None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Method:
+    """A method looked up on an array: `x.sum`."""
+
+    owner: Any
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Closure:
+    """A function defined inside the compiled one: its tree, and the frame whose names it reads."""
+
+    name: str
+    node: Any
+    frame: Any
+    defaults: tuple[Any, ...]
+    keyword_defaults: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Iteration:
+    """Something that a `for` can run over: how many items, and the item at a counter."""
+
+    count: Value
+    item: Callable[[Value], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """A name whose values on two paths have no common type; an error if it is read."""
+
+    reason: str
+    places: tuple[Loc | None, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Binding:
+    """What a name is bound to. `is_set`: None if it surely is, else a bool computed at run time."""
+
+    value: Any
+    loc: Loc | None = None
+    is_set: Value | None = None
+
+
+NONE = Static(None)
+
+
+def describe(value: Any) -> str:
+    """What a value is, in the user's words."""
+    match value:
+        case Scalar():
+            if value.weak:
+                return {"b": "a bool", "i": "an int", "f": "a float"}.get(value.dtype.kind, "a number")
+            return f"a NumPy {value.dtype.numpy_name}"
+        case Array() | Temp():
+            return f"an array ({value.rank}-d, {value.dtype.numpy_name})"
+        case Sequence():
+            return f"a {'list' if value.is_list else 'tuple'} of {len(value.items)}"
+        case Static():
+            return "None" if value.value is None else f"the {type(value.value).__name__} {_short(value.value)}"
+        case Closure():
+            return f"the function {value.name}"
+        case Method():
+            return f"the method {value.name}"
+        case SliceKey():
+            return "a slice"
+        case Iteration():
+            return "an iterator"
+    return f"a {type(value).__name__}"
+
+
+def _short(value: object) -> str:
+    name = getattr(value, "__name__", None)
+    text = name if isinstance(name, str) else repr(value)
+    return text if len(text) <= 40 else text[:37] + "..."

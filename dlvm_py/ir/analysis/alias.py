@@ -1,0 +1,362 @@
+"""Which pointers may refer to the same memory.
+
+A pointer is a chain of index ops from a *root*: an `allocateHeap`, a parameter, a `pop` or an `apply`.
+Roots flow through block arguments, as a union over the incoming edges, to a fixed point. Memory is then
+told apart by *objects*:
+
+* an `allocateHeap` is fresh memory, different from every parameter and every other allocation
+  (but in a loop the one instruction stands for many allocations);
+* a `pop` gives what was pushed to that stack, nothing else;
+* an `apply` gives fresh memory or views of its pointer arguments: a function keeps no array between calls;
+* two parameters share memory only where `noalias_params` is false.
+
+What is not understood (a stack that a call has had in its hands) is the object `None`: it may be anything.
+Views never change the element type, so pointers of different dtypes are apart, except parameters that may
+overlap. Cost: linear in the function, times the length of the longest chain of block arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import gcd
+
+from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.dominance import DominatorTree
+from dlvm_py.ir.function import Function
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops.rules import static_extent
+from dlvm_py.ir.types import PointerType, StackType, TupleType, Type
+from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
+
+_NOTHING: frozenset[Value] = frozenset()
+_MANY_PAIRS = 200  # a question about more pairs of block arguments than this is given up
+
+
+def _carries_pointers(type: Type) -> bool:
+    return isinstance(type, PointerType | StackType | TupleType)
+
+
+class AliasAnalysis:
+    """Roots of pointers and what they may share. See the module docstring for the model."""
+
+    def __init__(self, function: Function, noalias_params: bool = True) -> None:
+        self.noalias_params = noalias_params
+        self._function = function
+        self._params = {p: k for k, p in enumerate(function.params)}
+        self._roots: dict[Value, frozenset[Value]] = {}
+        self._objects: dict[Value, frozenset[Value | None]] = {}
+        self._incoming = predecessors(function)
+        self._dominators: DominatorTree | None = None  # made when it is asked for
+        self._meetings: dict[tuple[Value, Value], bool] = {}
+        self._solve_roots()
+        self._solve_objects()
+
+    # -- roots -------------------------------------------------------------------------------------
+
+    def roots(self, pointer: Value) -> frozenset[Value]:
+        """The allocateHeap, parameter, pop and apply values that `pointer` may be a view of.
+
+        Empty for NULL and UNDEFINED. For a tuple: those of all its elements.
+        """
+        known = self._roots.get(pointer)
+        if known is not None:
+            return known
+        # a value that was made after the analysis: an index op on a known one is still understood
+        return self._transfer(pointer) if isinstance(pointer, Instruction) else _NOTHING
+
+    def _transfer(self, i: Instruction) -> frozenset[Value]:
+        """Roots of an instruction's result from the roots of its operands."""
+        if i.op.kind is Kind.INDEX:
+            return self.roots(i.operands[0])
+        if i.op.name == "tuple":
+            return _NOTHING.union(*(self.roots(v) for v in i.operands if _carries_pointers(v.type)))
+        if i.op.name == "extract":
+            aggregate = i.operands[0]
+            if isinstance(aggregate, Instruction) and aggregate.op.name == "tuple":
+                return self.roots(aggregate.operands[i.attrs["at"]])
+            return self.roots(aggregate)
+        return frozenset((i,))
+
+    def _solve_roots(self) -> None:
+        for block in self._function.blocks:
+            for arg in block.args:
+                if _carries_pointers(arg.type):
+                    self._roots[arg] = frozenset((arg,)) if arg in self._params else _NOTHING
+            for i in block.instructions:
+                if _carries_pointers(i.type):
+                    self._roots[i] = _NOTHING
+        changed = True
+        while changed:
+            changed = False
+            for block in self._function.blocks:
+                for k, arg in enumerate(block.args):
+                    if arg in self._roots and arg not in self._params:
+                        flows = [self.roots(p.targets[t].args[k]) for p, t in self._incoming[block]]
+                        changed |= self._update(arg, _NOTHING.union(*flows))
+                for i in block.instructions:
+                    if _carries_pointers(i.type):
+                        changed |= self._update(i, self._transfer(i))
+
+    def _update(self, value: Value, roots: frozenset[Value]) -> bool:
+        if self._roots.get(value) == roots:
+            return False
+        self._roots[value] = roots
+        return True
+
+    # -- memory objects ------------------------------------------------------------------------------
+
+    def _solve_objects(self) -> None:
+        """What memory each root can stand for: pops are what was pushed, applies may be their arguments."""
+        pushes = [i for i in self._function.instructions() if i.op.name == "push"]
+        escaped = self._escaped_stacks()
+        sources: dict[Value, list[Value]] = {}
+        for root in {r: None for roots in self._roots.values() for r in roots}:
+            sources[root] = []
+            if isinstance(root, BlockArg):
+                self._objects[root] = frozenset((root,))
+            elif isinstance(root, Instruction) and root.op.name == "pop":
+                stacks = self.roots(root.operands[0])
+                known = bool(stacks) and not stacks & escaped
+                self._objects[root] = frozenset() if known else frozenset((None,))
+                sources[root] = [p.operands[0] for p in pushes if self.roots(p.operands[1]) & stacks]
+            elif isinstance(root, Instruction) and root.op.name == "apply":
+                handed = [v for v in root.operands if _carries_pointers(v.type)]
+                opaque = any(isinstance(v.type, StackType) for v in handed)
+                self._objects[root] = frozenset((root, None)) if opaque else frozenset((root,))
+                sources[root] = handed
+            else:
+                self._objects[root] = frozenset((root,))
+        changed = True
+        while changed:
+            changed = False
+            for root, values in sources.items():
+                flows = [self._objects[r] for v in values for r in self.roots(v)]
+                new = self._objects[root].union(*flows)
+                if new != self._objects[root]:
+                    self._objects[root], changed = new, True
+
+    def _escaped_stacks(self) -> frozenset[Value]:
+        """Stacks whose contents others decide: parameters, and what a call takes or gives."""
+        found: set[Value] = set()
+        for roots in self._roots.values():
+            found.update(r for r in roots if not isinstance(r, Instruction) or r.op.name == "apply")
+        for i in self._function.instructions():
+            if i.op.name == "apply":
+                for v in i.operands:
+                    if isinstance(v.type, StackType | TupleType):
+                        found |= self.roots(v)
+        return frozenset(found)
+
+    def _memory(self, pointer: Value) -> set[Value | None]:
+        found: set[Value | None] = set()
+        for root in self.roots(pointer):
+            found |= self._objects.get(root, frozenset((None,)))
+        return found
+
+    # -- questions -----------------------------------------------------------------------------------
+
+    def may_alias(self, p: Value, q: Value) -> bool:
+        """Whether an element of `p` can be an element of `q`, at any two times in one call."""
+        ours, theirs = self._memory(p), self._memory(q)
+        overlapping = not self.noalias_params and any(
+            a is not b for a in ours & self._params.keys() for b in theirs & self._params.keys()
+        )
+        if overlapping:
+            return True
+        if _dtype(p) is not _dtype(q):
+            return False
+        if None in ours or None in theirs:
+            return bool(ours and theirs)
+        return bool(ours & theirs) and not self._apart(p, q)
+
+    def may_overlap(self, p: Value, q: Value) -> bool:
+        """Whether an element of `p` can be an element of `q` at a time when both are in scope.
+
+        Sharper than `may_alias` in loops. An allocation is apart from every pointer that was there before it
+        was made, also from one that an earlier round made with the same instruction. Arguments of a block are
+        apart if the values passed to them are on every edge: `u, v = v, u` keeps two arrays two arrays.
+        """
+        if not self.may_alias(p, q):
+            return False
+        pair = _base(p), _base(q)
+        if pair not in self._meetings:
+            self._meetings[pair] = self._may_meet(*pair)
+        return self._meetings[pair]
+
+    def _may_meet(self, p: Value, q: Value) -> bool:
+        """Follow a pair of pointers back over the edges of the CFG, until all pairs are apart or one is not.
+
+        A pair that comes up again is apart by induction over the steps of a run: nothing else reached it.
+        """
+        seen: set[tuple[Value, Value]] = set()
+        work = [(p, q)]
+        while work:
+            p, q = (_base(v) for v in work.pop())
+            if p is q or len(seen) > _MANY_PAIRS:
+                return True
+            if (p, q) in seen or (q, p) in seen:
+                continue
+            seen.add((p, q))
+            if not self.may_alias(p, q) or self._is_newer(p, q) or self._is_newer(q, p):
+                continue
+            before = self._passed(p, q) or self._passed(q, p)
+            if not before:
+                return True
+            work.extend(before)
+        return False
+
+    def _passed(self, arg: Value, other: Value) -> list[tuple[Value, Value]]:
+        """What a block argument and another pointer are on each edge into the block; [] if that is unknown."""
+        if not isinstance(arg, BlockArg) or arg in self._params:
+            return []
+        assert isinstance(other, BlockArg | Instruction)
+        block, home = arg.block, other.block
+        edges = [source.targets[index].args for source, index in self._incoming[block]]
+        at = block.args.index(arg)
+        if isinstance(other, BlockArg) and home is block:
+            k = block.args.index(other)
+            return [(args[at], args[k]) for args in edges]
+        # what was there before the block, and is in scope in it, is what it was on the edges
+        if home is None or home is block or not self._dominator_tree().dominates(home, block):
+            return []
+        return [(args[at], other) for args in edges]
+
+    def _dominator_tree(self) -> DominatorTree:
+        if self._dominators is None:
+            self._dominators = DominatorTree(self._function)
+        return self._dominators
+
+    def _is_newer(self, p: Value, q: Value) -> bool:
+        """Whether p looks into an allocation that is made after the memory that q looks into was named."""
+        p, q = _base(p), _base(q)
+        if not isinstance(p, Instruction) or p.op.name != "allocateHeap" or p is q:
+            return False
+        return self._dominator_tree().instruction_dominates(q, p)
+
+    def _apart(self, p: Value, q: Value) -> bool:
+        """Whether two views of one base, the same at all times, take places that do not meet."""
+        p, q = _uncast(p), _uncast(q)
+        if not _is_place(p) or not _is_place(q):
+            return False
+        assert isinstance(p, Instruction) and isinstance(q, Instruction)
+        if not self.same_elements(p.operands[0], q.operands[0]) or not self._is_fixed(p.operands[0]):
+            return False
+        return any(_ranges_apart(a, b) for a, b in zip(_ranges(p), _ranges(q), strict=False))
+
+    def _is_fixed(self, base: Value) -> bool:
+        """Whether `base` is one place during the whole call (or fresh memory each time it is made).
+
+        A strided parameter is not good enough: with stride 0 its elements are one another.
+        """
+        while isinstance(base, Instruction) and base.op.kind is Kind.INDEX:
+            if not all(isinstance(v, Literal) or v in self._params for v in base.operands[1:]):
+                return False
+            base = base.operands[0]
+        if base in self._params:
+            return isinstance(base.type, PointerType) and base.type.layout != "S"
+        return isinstance(base, Instruction) and base.op.name == "allocateHeap"
+
+    def same_elements(self, p: Value, q: Value) -> bool:
+        """Whether, where both are in scope, they surely are the same memory with the same index map."""
+        p, q = _uncast(p), _uncast(q)
+        if p is q:
+            return True
+        if not isinstance(p, Instruction) or not isinstance(q, Instruction):
+            return False
+        if p.op is not q.op or p.op.kind is not Kind.INDEX or p.attrs != q.attrs:
+            return False
+        if len(p.operands) != len(q.operands) or not self.same_elements(p.operands[0], q.operands[0]):
+            return False
+        return all(self._same_index(a, b) for a, b in zip(p.operands[1:], q.operands[1:], strict=True))
+
+    def _same_index(self, a: Value, b: Value) -> bool:
+        if a is b:
+            return True
+        if isinstance(a, Literal) and isinstance(b, Literal):
+            return a.type == b.type and a.value == b.value
+        if isinstance(a, Instruction) and isinstance(b, Instruction) and a.op.name == b.op.name == "extent":
+            return a.attrs["at"] == b.attrs["at"] and self.same_elements(a.operands[0], b.operands[0])
+        return False
+
+    def written_params(self) -> set[int]:
+        """Indices of the pointer parameters whose memory a store or a called function may write."""
+        written: set[int] = set()
+        for destination in self._destinations():
+            written.update(
+                k
+                for p, k in self._params.items()
+                if k not in written and isinstance(p.type, PointerType) and self.may_alias(destination, p)
+            )
+        return written
+
+    def _destinations(self) -> Iterable[Value]:
+        for i in self._function.instructions():
+            if i.op.name == "store":
+                yield i.operands[1]
+            elif i.op.name == "apply":
+                yield from (v for v in i.operands if isinstance(v.type, PointerType))
+
+
+def _dtype(pointer: Value) -> object:
+    assert isinstance(pointer.type, PointerType), pointer
+    return pointer.type.dtype
+
+
+def _base(p: Value) -> Value:
+    """What a pointer is a chain of index ops from."""
+    while isinstance(p, Instruction) and p.op.kind is Kind.INDEX:
+        p = p.operands[0]
+    return p
+
+
+def _uncast(p: Value) -> Value:
+    """Look through pointerCast, which changes the type and nothing else."""
+    while isinstance(p, Instruction) and p.op.name == "pointerCast":
+        p = p.operands[0]
+    return p
+
+
+# -- literal index ranges ----------------------------------------------------------------------------
+
+_Range = tuple[int | None, int | None, int | None]  # start, count, step, None where computed
+
+
+def _is_place(p: Value) -> bool:
+    return isinstance(p, Instruction) and p.op.name in ("section", "elementPointer")
+
+
+def _ranges(p: Instruction) -> list[_Range]:
+    """The indices that a section or an elementPointer takes on each leading axis of its base."""
+    numbers = [static_extent(v) for v in p.operands[1:]]
+    if p.op.name == "elementPointer":
+        return [(n, 1, 1) for n in numbers]
+    rank = len(numbers) // 3
+    return [(numbers[k], numbers[rank + k], numbers[2 * rank + k]) for k in range(rank)]
+
+
+def _ranges_apart(a: _Range, b: _Range) -> bool:
+    """Whether two arithmetic progressions surely share no index."""
+    if a[0] is None or b[0] is None:
+        return False
+    # a single index is a progression of step 0
+    steps = [0 if r[1] == 1 else r[2] for r in (a, b)]
+    if steps[0] is not None and steps[1] is not None:
+        common = gcd(steps[0], steps[1])
+        if (a[0] - b[0]) % common if common else a[0] != b[0]:
+            return True
+    first, second = _extremes(a), _extremes(b)
+    if first is None or second is None:
+        return False
+    return first[1] < second[0] or second[1] < first[0]
+
+
+def _extremes(r: _Range) -> tuple[int, int] | None:
+    start, count, step = r
+    if start is None or count is None:
+        return None
+    if count == 1:
+        return start, start
+    if step is None or count < 1:
+        return None
+    last = start + (count - 1) * step
+    return min(start, last), max(start, last)

@@ -1,0 +1,41 @@
+"""The control flow graph: incoming edges and an order for forward data flow."""
+
+from __future__ import annotations
+
+from dlvm_py.ir.function import Block, Function
+
+
+def predecessors(function: Function) -> dict[Block, list[tuple[Block, int]]]:
+    """Incoming edges of every block, each as (block it leaves, index among that block's targets).
+
+    A conditional whose two targets are one block gives two edges. Edges from unreachable blocks count.
+    """
+    incoming: dict[Block, list[tuple[Block, int]]] = {block: [] for block in function.blocks}
+    for block in function.blocks:
+        for index, target in enumerate(block.targets):
+            # a target outside the function is the verifier's business
+            incoming.setdefault(target.block, []).append((block, index))
+    return incoming
+
+
+def reverse_postorder(function: Function) -> list[Block]:
+    """The reachable blocks, entry first, each before its successors except along back edges.
+
+    The order depends on the program text alone. Iterative: loop nests and long functions do not recurse.
+    """
+    entry = function.entry
+    seen = {entry}
+    # a branch's last successor is explored first, so that its first one comes first in the result
+    open_blocks = [(entry, reversed(entry.successors()))]
+    postorder = []
+    while open_blocks:
+        block, rest = open_blocks[-1]
+        for successor in rest:
+            if successor not in seen:
+                seen.add(successor)
+                open_blocks.append((successor, reversed(successor.successors())))
+                break
+        else:
+            postorder.append(block)
+            open_blocks.pop()
+    return postorder[::-1]

@@ -1,0 +1,37 @@
+"""What running an instruction does besides giving its result."""
+
+from __future__ import annotations
+
+from dlvm_py.ir.op import READ, TRAP, WRITE, Kind
+from dlvm_py.ir.value import Instruction
+
+_TRAPS = frozenset({TRAP})
+
+
+def effects(instruction: Instruction) -> frozenset[str]:
+    """The effects of the op's row, and TRAP where the instruction asks for an overflow check."""
+    found = instruction.op.effects
+    return found | _TRAPS if instruction.attrs.get("checked") else found
+
+
+def reads_memory(instruction: Instruction) -> bool:
+    """Whether the elements of arrays in memory may be read: load and apply."""
+    return READ in instruction.op.effects
+
+
+def writes_memory(instruction: Instruction) -> bool:
+    """Whether arrays in memory may be changed or freed: store, apply, retain, release.
+
+    Stack operations move values and references; no array element changes, so they do not count.
+    """
+    return WRITE in instruction.op.effects and instruction.op.kind is not Kind.STACK
+
+
+def may_trap(instruction: Instruction) -> bool:
+    """Whether it may raise a Python exception (lack of memory aside)."""
+    return TRAP in effects(instruction)
+
+
+def is_pure(instruction: Instruction) -> bool:
+    """Whether it may be duplicated, moved and removed: no effect, and no overflow check."""
+    return instruction.op.is_pure and not instruction.attrs.get("checked")

@@ -1,0 +1,357 @@
+"""The reference interpreter: runs any stage of the IR on NumPy, slowly and literally.
+
+It is the oracle of the tests: what it gives is what every pass must keep and native code must give. It
+assumes nothing that the IR does not promise, and raises PassError where a promise is broken: an unknown
+extent that differs from its partner, a pointer that is not as contiguous as its type says, a value that is
+undefined, memory used after it was freed. What the *program* raises are plain Python exceptions, with the
+location in a note.
+
+Values: scalars are NumPy scalars; tensors are ndarrays that nothing writes to; pointers are `Pointer`, an
+ndarray view and the allocation that owns it; a stack is a list. Fresh memory is filled with a pattern
+(NaN, or a large integer), so that reading what was never written shows in the result.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import PassError
+from dlvm_py.ir.evaluate import (
+    Allocation,
+    Pointer,
+    checked_pointer,
+    conform,
+    evaluate,
+    literal_value,
+    poison,
+    unwrap,
+    view_of,
+)
+from dlvm_py.ir.function import Function, Module
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.types import DTYPES, VOID, PointerType, TensorType, Type
+from dlvm_py.ir.value import UNDEFINED, Instruction, Literal, Target, Value
+
+
+def run(
+    module: Module,
+    name: str,
+    args: Sequence[Any],
+    *,
+    check_ownership: bool = False,
+    max_steps: int | None = None,
+    trees_at_root: bool = False,
+) -> Any:
+    """Run function `name` of `module`; arrays are given as ndarrays and written in place.
+
+    Returns None, a NumPy scalar, an ndarray (an argument that is returned is that very object), or a tuple.
+
+    check_ownership: when it returns, every allocation must have been freed, unless it is returned, and every
+        reference must have been given back. For the stage "scheduled".
+    max_steps: PassError after so many instructions.
+    trees_at_root: array expressions are evaluated where their root stands, not where their parts stand, and
+        must be fit for that (stages "compute" and "scheduled").
+    """
+    machine = Machine(module, max_steps, trees_at_root)
+    with np.errstate(all="ignore"):
+        return machine.call_from_outside(name, args, check_ownership)
+
+
+class Machine:
+    """The state of one run: the allocations and stacks made so far, and the count of steps."""
+
+    def __init__(self, module: Module, max_steps: int | None, trees_at_root: bool) -> None:
+        self.module = module
+        self.steps_left = -1 if max_steps is None else max_steps
+        self.trees_at_root = trees_at_root
+        self.allocations: list[Allocation] = []
+        self.open_stacks = 0
+
+    def call_from_outside(self, name: str, args: Sequence[Any], check_ownership: bool) -> Any:
+        """Check and wrap the arguments, run, unwrap the result."""
+        function = self.module.functions[name]
+        if len(args) != len(function.params):
+            raise PassError(f"@{name} takes {len(function.params)} arguments, not {len(args)}")
+        pairs = zip(args, function.params, strict=True)
+        wrapped = [self._argument(a, p.type, f"argument {k}") for k, (a, p) in enumerate(pairs)]
+        result = self.call(function, wrapped)
+        if check_ownership:
+            self._check_ownership(result)
+        return unwrap(result)
+
+    def _argument(self, value: Any, type: Type, what: str) -> Any:
+        if isinstance(type, PointerType):
+            if not isinstance(value, np.ndarray) or value.dtype != type.dtype.numpy:
+                raise PassError(f"{what}: {type} expected, got {getattr(value, 'dtype', value)!r}")
+            pointer = Pointer(value, Allocation(value, True, what))
+            assert pointer.owner is not None
+            self.allocations.append(pointer.owner)
+            return checked_pointer(pointer, type)
+        assert isinstance(type, TensorType), type
+        if not np.can_cast(np.asarray(value).dtype, type.dtype.numpy, "same_kind"):
+            raise PassError(f"{what}: {type} expected, got {value!r}")
+        return conform(value, type)
+
+    def _check_ownership(self, result: Any) -> None:
+        returned = [p.owner for p in _pointers(result)]
+        problems = []
+        for a in self.allocations:
+            held = a.count - a.borrowed - returned.count(a)
+            if held and not a.freed:
+                problems.append(f"{a.origin}: {held} references are not given back")
+            if a.freed and a in returned:
+                problems.append(f"{a.origin} is returned after it was freed")
+        if self.open_stacks:
+            problems.append(f"{self.open_stacks} stacks are not destroyed")
+        if problems:
+            raise PassError("; ".join(problems))
+
+    # -- running -------------------------------------------------------------------------------------
+
+    def call(self, function: Function, args: Sequence[Any]) -> Any:
+        """Run one function on wrapped values."""
+        frame = Frame(self, function)
+        block = function.entry
+        values = list(args)
+        while True:
+            for arg, value in zip(block.args, values, strict=True):
+                frame.values[arg] = value
+            target = frame.run_block(block.instructions)
+            if target is None:
+                return frame.result
+            values = [frame.get(v) for v in target.args]
+            block = target.block
+
+    def step(self) -> None:
+        """Count one instruction."""
+        if self.steps_left == 0:
+            raise PassError("the step limit is reached")
+        self.steps_left -= 1
+
+
+class Frame:
+    """One activation of a function: the values that it has computed."""
+
+    def __init__(self, machine: Machine, function: Function) -> None:
+        self.machine = machine
+        self.function = function
+        self.values: dict[Value, Any] = {}
+        self.tree: dict[Value, Any] = {}  # parts of the tree whose root runs now
+        self.result: Any = None
+
+    def run_block(self, instructions: Sequence[Instruction]) -> Target | None:
+        """Run a block; the edge that is taken, None after a return."""
+        for i in instructions:
+            self.machine.step()
+            name = i.op.name
+            try:
+                if name == "branch":
+                    return i.targets[0]
+                if name == "conditional":
+                    return i.targets[0 if self.get(i.operands[0], True) else 1]
+                if name == "return":
+                    self.result = self.get(i.operands[0]) if i.operands else None
+                    return None
+                self._run(i)
+            except Exception as e:
+                if not getattr(e, "__notes__", None):
+                    e.add_note(_place(i, self.function))
+                raise
+        raise PassError("a block has no terminator")
+
+    def get(self, value: Value, defined: bool = False) -> Any:
+        """What a value is at this point; with `defined`, PassError for an undefined one."""
+        if isinstance(value, Literal):
+            found = literal_value(value)
+        elif value in self.values:
+            found = self.values[value]
+        elif self.machine.trees_at_root and isinstance(value, Instruction) and _is_tree(value):
+            if value not in self.tree:
+                self.tree[value] = self._evaluate_tree(value)
+            found = self.tree[value]
+        else:
+            raise PassError(f"{value!r} is read before it is computed")
+        if defined and found is UNDEFINED:
+            raise PassError(f"an undefined value of type {value.type} is used")
+        return found
+
+    def _run(self, i: Instruction) -> None:
+        if self.machine.trees_at_root:
+            self.tree.clear()
+            if _is_tree(i):
+                return
+        result = self._compute(i)
+        if i.type != VOID:
+            self.values[i] = result
+
+    def _compute(self, i: Instruction) -> Any:
+        handler = _HANDLERS.get(i.op.name)
+        if handler is not None:
+            return handler(self, i)
+        operands = [self.get(v, True) for v in i.operands]
+        if isinstance(i.type, PointerType):
+            return view_of(i, operands)
+        arrays = [x.view if isinstance(x, Pointer) else x for x in operands]
+        return evaluate(i, arrays)
+
+    # -- trees at their roots ------------------------------------------------------------------------
+
+    def _evaluate_tree(self, i: Instruction) -> Any:
+        """Evaluate an array expression now, loads included."""
+        if i.op.name == "load":
+            return self._load(i)
+        operands = [self.get(v, True) for v in i.operands]
+        return evaluate(i, [x.view if isinstance(x, Pointer) else x for x in operands])
+
+    def _check_overlap(self, root: Value, to: np.ndarray) -> None:
+        """PassError if a load of the tree meets the destination other than at the element being written."""
+        work = [(root, True)]
+        seen = set(work)
+        while work:
+            value, aligned = work.pop()
+            if not isinstance(value, Instruction) or not _is_tree(value):
+                continue
+            if value.op.name == "load":
+                view = self.pointer(value.operands[0]).view
+                if not (aligned and _same_view(view, to)) and np.shares_memory(view, to):
+                    raise PassError("a store overlaps what its value reads, at another element")
+                continue
+            aligned = aligned and value.op.kind is Kind.ELEMENTWISE
+            new = [(v, aligned) for v in value.operands if (v, aligned) not in seen]
+            seen.update(new)
+            work += new
+
+    # -- memory --------------------------------------------------------------------------------------
+
+    def pointer(self, value: Value) -> Pointer:
+        """The live pointer that a value is."""
+        p = self.get(value, True)
+        if p.owner is not None and p.owner.freed:
+            raise PassError(f"{p.owner.origin} is used after it was freed")
+        return p
+
+    def _allocate(self, i: Instruction) -> Pointer:
+        extents = [int(self.get(v, True)) for v in i.operands]
+        if any(n < 0 for n in extents):
+            raise PassError(f"an allocation of extents {extents}")
+        array = np.empty(extents, DTYPES[i.attrs["dtype"]].numpy)
+        poison(array)
+        owner = Allocation(array, False, f"the allocation in {_place(i, self.function)}")
+        self.machine.allocations.append(owner)
+        return Pointer(array, owner)
+
+    def _load(self, i: Instruction) -> Any:
+        p = self.pointer(i.operands[0])
+        if p.owner is None and not p.view.ndim:
+            raise PassError("load of a null pointer")
+        return p.view.copy()[()]
+
+    def _store(self, i: Instruction) -> None:
+        p = self.pointer(i.operands[1])
+        if self.machine.trees_at_root:
+            self._check_overlap(i.operands[0], p.view)
+        value = self.get(i.operands[0], True)
+        if p.owner is None and not p.view.ndim:
+            raise PassError("store to a null pointer")
+        if np.shape(value) != p.view.shape:
+            raise PassError(f"a value of extents {np.shape(value)} is stored to extents {p.view.shape}")
+        p.view[...] = value
+
+    def _retain(self, i: Instruction) -> None:
+        if self.get(i.operands[0]) is not UNDEFINED:
+            owner = self.pointer(i.operands[0]).owner
+            if owner is not None:
+                owner.count += 1
+
+    def _release(self, i: Instruction) -> None:
+        if self.get(i.operands[0]) is not UNDEFINED:
+            owner = self.pointer(i.operands[0]).owner
+            if owner is not None:
+                owner.release()
+
+    # -- stacks, calls, checks -------------------------------------------------------------------------
+
+    def _create_stack(self, i: Instruction) -> list[Any]:
+        self.machine.open_stacks += 1
+        return []
+
+    def _push(self, i: Instruction) -> None:
+        self.get(i.operands[1], True).append(self.get(i.operands[0]))
+
+    def _pop(self, i: Instruction) -> Any:
+        stack = self.get(i.operands[0], True)
+        if not stack:
+            raise PassError("pop from an empty stack")
+        return stack.pop()
+
+    def _destroy_stack(self, i: Instruction) -> None:
+        if self.get(i.operands[0], True):
+            raise PassError("a stack is destroyed before it is empty")
+        self.machine.open_stacks -= 1
+
+    def _apply(self, i: Instruction) -> Any:
+        callee = self.machine.module.functions.get(i.attrs["callee"])
+        if callee is None:
+            raise PassError(f"there is no function @{i.attrs['callee']}")
+        return self.machine.call(callee, [self.get(v) for v in i.operands])
+
+    def _tuple(self, i: Instruction) -> Any:
+        return tuple(self.get(v) for v in i.operands)
+
+    def _extract(self, i: Instruction) -> Any:
+        return self.get(i.operands[0], True)[i.attrs["at"]]
+
+    def _check(self, i: Instruction) -> None:
+        if not self.get(i.operands[0], True):
+            self._fail(i, i.operands[1:])
+
+    def _raise(self, i: Instruction) -> None:
+        self._fail(i, i.operands)
+
+    def _fail(self, i: Instruction, operands: Sequence[Value]) -> None:
+        kind = getattr(builtins, i.attrs["exception"], None)
+        if not (isinstance(kind, type) and issubclass(kind, Exception)):
+            raise PassError(f"{i.attrs['exception']} is no built-in exception")
+        raise kind(i.attrs["message"].format(*(self.get(v, True).item() for v in operands)))
+
+
+_HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
+    "allocateHeap": Frame._allocate,
+    "load": Frame._load,
+    "store": Frame._store,
+    "retain": Frame._retain,
+    "release": Frame._release,
+    "createStack": Frame._create_stack,
+    "push": Frame._push,
+    "pop": Frame._pop,
+    "destroyStack": Frame._destroy_stack,
+    "apply": Frame._apply,
+    "tuple": Frame._tuple,
+    "extract": Frame._extract,
+    "check": Frame._check,
+    "raise": Frame._raise,
+}
+
+
+def _place(i: Instruction, function: Function) -> str:
+    return str(i.loc) if i.loc is not None else f"@{function.name}, at {i.op.name}"
+
+
+def _is_tree(i: Instruction) -> bool:
+    """Whether it is an array expression, which the later stages evaluate at its root."""
+    return isinstance(i.type, TensorType) and bool(i.type.shape)
+
+
+def _same_view(a: np.ndarray, b: np.ndarray) -> bool:
+    same_start = a.__array_interface__["data"] == b.__array_interface__["data"]
+    return same_start and a.shape == b.shape and a.strides == b.strides
+
+
+def _pointers(value: Any) -> list[Pointer]:
+    if isinstance(value, tuple):
+        return [p for item in value for p in _pointers(item)]
+    return [value] if isinstance(value, Pointer) else []

@@ -1,0 +1,330 @@
+"""Text of the IR → modules and functions: the inverse of `printer.py`. The grammar is in docs/ir.md.
+
+    parse_module(text) -> Module          parse_function(text) -> Function
+
+A function is read in two steps. Reading (this file) makes blocks and instructions whose operands are
+`Reference`s: a name with the type that is annotated. When the function is complete, `resolve.py` puts the
+definitions in their places and computes the result types from the op rows. So a value or a block may be
+used before its definition in the text, as long as the definition dominates; that it does, and every other
+rule about whole functions, is the verifier's matter.
+
+Whatever the text holds, nothing but ParseError is raised.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from difflib import get_close_matches
+from typing import Any
+
+from dlvm_py.errors import Loc
+from dlvm_py.ir.function import Function, Module
+from dlvm_py.ir.lexer import DUPLICATE, INDEX, SYNTAX, UNDEFINED_NAME, Token
+from dlvm_py.ir.op import Op
+from dlvm_py.ir.parser_types import LITERAL_WORDS, Reader
+from dlvm_py.ir.resolve import Reference, Statement, name_of, resolve
+from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Item, form_items, mnemonics, op_of_mnemonic, unquote
+from dlvm_py.ir.types import DTYPES, I64, FunctionType, scalar
+from dlvm_py.ir.value import Literal, Value
+
+_OLD_STAGES = {"canonical": "optimizable"}
+
+
+def parse_module(text: str | bytes, filename: str = "<string>") -> Module:
+    """The module that a text describes; ParseError if it describes none."""
+    return _Parser(text, filename).module()
+
+
+def parse_function(text: str | bytes, filename: str = "<string>") -> Function:
+    """The function that a text describes; the callees of its calls are not looked for."""
+    return _Parser(text, filename).lone_function()
+
+
+class _Parser(Reader):
+    """Reads modules, functions, blocks and instructions."""
+
+    def __init__(self, text: str | bytes, filename: str) -> None:
+        super().__init__(text, filename)
+        self.calls: list[tuple[str, Token]] = []
+
+    # -- modules ---------------------------------------------------------------------------------
+
+    def module(self) -> Module:
+        """module = "module" STRING NL "stage" STAGE NL { function NL }."""
+        self.skip_newlines()
+        self.expect_word("module")
+        module = Module(unquote(self.expect("string", "the name of the module in quotes").text))
+        self.end_line()
+        self.expect_word("stage")
+        stage = self.expect_word(*STAGES, *_OLD_STAGES)
+        module.stage = _OLD_STAGES.get(stage, stage)
+        self.end_line()
+        while not self.at("end"):
+            function, name = self.function()
+            if function.name in module.functions:
+                raise self.error(f"the function {name} is defined twice", name, DUPLICATE)
+            if name.text[1:].isdigit() and int(name.text[1:]) != len(module.functions):
+                raise self.error(f"invalid index: this is function {len(module.functions)}", name, INDEX)
+            module.functions[function.name] = function
+        for callee, token in self.calls:
+            if callee not in module.functions:
+                near = _nearest(callee, module.functions)
+                raise self.error(f"there is no function {token}", token, UNDEFINED_NAME, near)
+        return module
+
+    def lone_function(self) -> Function:
+        """One function and nothing else."""
+        self.skip_newlines()
+        function, _ = self.function()
+        if not self.at("end"):
+            self.unexpected("the end of the text")
+        return function
+
+    # -- functions -------------------------------------------------------------------------------
+
+    def function(self) -> tuple[Function, Token]:
+        """function = { ATTRIBUTE NL } "func" GLOBAL ":" type "{" NL { block } "}"; also its name token."""
+        attributes = set()
+        while self.at("attribute"):
+            if self.next.text[1:] not in ATTRIBUTES:
+                self.unexpected(" or ".join(f"'!{a}'" for a in ATTRIBUTES))
+            attributes.add(self.take().text[1:])
+            self.end_line()
+        if not self.at_word("func"):
+            self.unexpected("'func' or an attribute such as '!inline'")
+        self.take()
+        name = self.expect("global", "the name of a function")
+        signature_token = self.next
+        signature = self.annotation()
+        if not isinstance(signature, FunctionType):
+            raise self.error(f"expected the type of a function, found {signature}", signature_token, SYNTAX)
+        function = Function(str(name_of(name)), signature.result)
+        function.attributes = attributes
+        if not self.around_newlines("{"):
+            self.unexpected("'{' and the body of the function")
+        blocks = self.blocks(function)
+        self.expect("}", "a block, an instruction or '}'")
+        entry = [a.type for a in function.blocks[0].args] if function.blocks else None
+        if entry != list(signature.params):
+            wanted = ", ".join(map(str, signature.params))
+            reason = f"the signature of {name} asks for an entry block with the arguments ({wanted})"
+            raise self.error(reason, blocks[0][0] if blocks else name, SYNTAX)
+        self.end_line()
+        resolve(self, function, blocks)
+        return function, name
+
+    def blocks(self, function: Function) -> list[tuple[Token, list[Token], list[Statement]]]:
+        """{ BLOCK "(" [ param { "," param } ] ")" ":" NL { instruction NL } }, each with its tokens."""
+        found = []
+        while self.at("block"):
+            name = self.take()
+            block = function.new_block(self.own_name(name, len(function.blocks)))
+            self.skip_newlines()
+            self.expect("(")
+            self.skip_newlines()
+            params: list[Token] = []
+            while not self.at(")"):
+                params.append(self.expect("local", "the name of a block argument or ')'"))
+                hint = self.own_name(params[-1], len(function.blocks) - 1, "^", len(block.args))
+                block.add_arg(self.annotation(), hint)
+                if not self.around_newlines(","):
+                    break
+            self.close(")", "',' or ')'")
+            self.skip_newlines()
+            self.expect(":")
+            self.end_line()
+            found.append((name, params, self.statements(len(function.blocks) - 1)))
+        return found
+
+    def own_name(self, token: Token, *place: int | str) -> str:
+        """The name that a definition gives itself; "" for a position, which must be its own."""
+        name = name_of(token)
+        if isinstance(name, str):
+            if not name:
+                raise self.error("a name cannot be empty", token, SYNTAX)
+            return name
+        if name != place:
+            expected = token.text[0] + "".join(map(str, place))
+            raise self.error(f"invalid index {token}: this is {expected}", token, INDEX)
+        return ""
+
+    # -- instructions ----------------------------------------------------------------------------
+
+    def statements(self, block: int) -> list[Statement]:
+        """The instructions up to the next block or the closing brace."""
+        found: list[Statement] = []
+        while not (self.at("block") or self.at("}")):
+            found.append(self.statement(block, len(found)))
+            self.end_line("a new line after the instruction")
+        return found
+
+    def statement(self, block: int, index: int) -> Statement:
+        """instruction = [ LOCAL "=" ] MNEMONIC items [ location ]."""
+        name, hint = None, ""
+        if self.at("local"):
+            name = self.take()
+            hint = self.own_name(name, block, ".", index)
+            if not self.around_newlines("="):
+                self.unexpected("'='")
+        mnemonic = self.expect("word", "an instruction, a block or '}'")
+        op = op_of_mnemonic(mnemonic.text)
+        if op is None:
+            near = _nearest(mnemonic.text, mnemonics())
+            raise self.error(f"there is no instruction {mnemonic}", mnemonic, SYNTAX, near)
+        statement = Statement(op, mnemonic, name, hint)
+        groups: list[int] = []
+        for item in form_items(op):
+            self.item(item, statement, groups)
+        if len(set(groups)) > 1:
+            reason = f"{op.name} takes equally many operands in each bracket, not {', '.join(map(str, groups))}"
+            raise self.error(reason, mnemonic, SYNTAX)
+        if self.at("attribute"):
+            statement.loc = self.location()
+        return statement
+
+    def item(self, item: Item, statement: Statement, groups: list[int]) -> None:
+        """Read one item of the form of an op into the statement."""
+        op, operands = statement.op, statement.operands
+        match item.kind:
+            case "%":
+                operands.append(self.use())
+            case "%?":
+                if not self.at("newline") and not self.at("attribute") and not self.at("}"):
+                    operands.append(self.use())
+            case "%,":
+                operands.extend(self.listed(op))
+            case "(%*)":
+                before = len(operands)
+                operands.extend(self.extents() if op.name == "shapeCast" and not self.at("(") else self.uses())
+                groups.append(len(operands) - before)
+            case "'":
+                block = self.expect("block", "a block and its arguments in parentheses")
+                statement.targets.append((block, self.uses()))
+            case "result":
+                statement.stated = self.type()
+            case "attribute":
+                if item.attr not in statement.attrs:
+                    statement.attrs[item.attr] = self.attribute(item)
+            case "group":
+                if self.at_word(item.text):
+                    for inner in item.items:
+                        self.item(inner, statement, groups)
+                    statement.attrs.setdefault(item.attr, True)
+            case _:
+                self.keyword(item.text, statement)
+
+    def keyword(self, text: str, statement: Statement) -> None:
+        """Take a keyword or punctuation."""
+        if text.isalpha():
+            self.expect_word(text)
+        elif text == "->" and self.at(":"):
+            self.old_call_type(statement)
+        elif not self.around_newlines(text):
+            self.unexpected(f"'{text}'")
+
+    def old_call_type(self, statement: Statement) -> None:
+        """Read `: type`, the whole type of the callee, as calls ended before 2018, for its result type."""
+        colon = self.next
+        function = self.annotation()
+        if not isinstance(function, FunctionType) or list(function.params) != [v.type for v in statement.operands]:
+            raise self.error("expected the type of a function that takes these arguments", colon, SYNTAX)
+        statement.attrs["result"] = function.result
+
+    def attribute(self, item: Item) -> Any:
+        """The value of an attribute."""
+        match item.text:
+            case "int":
+                return self.count("a number")
+            case "ints":
+                return self.numbers()
+            case "dtype":
+                if not self.at_word(*DTYPES):
+                    self.unexpected("a dtype", help=_nearest(self.next.text, DTYPES))
+                return self.take().text
+            case "type":
+                return self.type()
+            case "string":
+                return unquote(self.expect("string", "a text in quotes").text)
+            case "name" if self.at("string"):
+                return unquote(self.take().text)
+            case "function":
+                token = self.expect("global", "the name of a function")
+                self.calls.append((str(name_of(token)), token))
+                return self.calls[-1][0]
+        return self.expect("word", "a name").text
+
+    def numbers(self) -> tuple[int, ...]:
+        """[ INT { "," INT } ]."""
+        found: list[int] = []
+        while self.at("int") or found:
+            found.append(self.count("a number"))
+            if not self.around_newlines(","):
+                break
+        return tuple(found)
+
+    def location(self) -> Loc:
+        """location = "!loc" "(" STRING "," line "," col "," end_line "," end_col ")"."""
+        if self.next.text != "!loc":
+            self.unexpected("'!loc' or a new line")
+        self.take()
+        self.expect("(")
+        file = unquote(self.expect("string", "the name of a file in quotes").text)
+        numbers = []
+        for what in ("the line", "the column", "the last line", "the last column"):
+            self.expect(",")
+            numbers.append(self.count(what))
+        self.expect(")")
+        return Loc(file, *numbers)
+
+    # -- operands --------------------------------------------------------------------------------
+
+    def use(self) -> Value:
+        """use = ( LOCAL | literal ) ":" type."""
+        if self.at("local"):
+            token = self.take()
+            return Reference(token, self.annotation())
+        if not self.at_literal():
+            self.unexpected("an operand: a value or a literal", help=_nearest(self.next.text, LITERAL_WORDS))
+        return self.literal()
+
+    def uses(self) -> list[Value]:
+        """uses = "(" [ use { "," use } ] ")"."""
+        self.expect("(", "'(' and operands")
+        self.skip_newlines()
+        found = []
+        if not self.at(")"):
+            found.append(self.use())
+            while self.around_newlines(","):
+                found.append(self.use())
+        self.close(")", "',' or ')'")
+        return found
+
+    def listed(self, op: Op) -> list[Value]:
+        """use { "," use }; the keys of an elementPointer may be bare numbers, as in the original."""
+        found: list[Value] = []
+        while not found or self.around_newlines(","):
+            bare = op.name == "elementPointer" and self.at("int") and self.tokens[self.place + 1].kind != ":"
+            found.append(self.number() if bare else self.use())
+        return found
+
+    def extents(self) -> list[Value]:
+        """shape = "scalar" | INT { "x" INT }: the original's spelling of static extents."""
+        if self.at_word("scalar"):
+            self.take()
+            return []
+        if not self.at("int"):
+            self.unexpected("'(' and extents, or extents such as 2 x 3")
+        found: list[Value] = [self.number()]
+        while self.at_word("x"):
+            self.take()
+            found.append(self.number())
+        return found
+
+    def number(self) -> Literal:
+        """A bare number as an i64 literal."""
+        return Literal(scalar(I64), self.count("a number"))
+
+
+def _nearest(word: str, words: Iterable[str]) -> str | None:
+    near = get_close_matches(word[:40], list(words), 1)
+    return f"did you mean {near[0]}?" if near else None

@@ -1,0 +1,162 @@
+"""How each op is written: one table that the printer writes from and the parser reads by.
+
+A form is the mnemonic and then items, separated by blanks:
+
+    %           one operand with its type            %?      one operand, or nothing
+    %,          one or more operands, by commas      (%*)    operands in parentheses, perhaps none
+    '           a target: block and its arguments    <=>     the type of the result
+    <a:kind>    attribute `a`                        [w ...] only if the attribute is there (`[w]`: if it is true)
+    other       a keyword or punctuation, as it stands
+
+The kinds of attributes: int, ints, dtype, type, word, name (a word or a string), string, function.
+Operands stand in the text in their order. Several `(%*)` share what the single ones leave, in equal parts.
+An op without an entry is written `name a, b`, with as many operands as its NumPy semantics take, and `checked`
+if it has that attribute; so a new elementwise op needs nothing here.
+
+Names that are no plain identifiers are quoted: `%"naïve"`, `@"outer.<locals>.f"`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+
+from dlvm_py.ir.op import Op
+from dlvm_py.ir.ops import OPS
+
+STAGES = ("raw", "optimizable", "compute", "scheduled")
+ATTRIBUTES = ("inline", "noinline")
+NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
+
+FORMS: dict[str, str] = {
+    "select": "select % , % by %",
+    "dataTypeCast": "dataTypeCast % to <to:dtype>",
+    "transpose": "transpose % [axes <axes:ints>]",
+    "padShape": "padShape % at <at:int>",
+    "squeezeShape": "squeezeShape % at <at:int>",
+    "shapeCast": "shapeCast % to (%*)",
+    "section": "section % at (%*) count (%*) step (%*)",
+    "pointerCast": "pointerCast % to <to:type>",
+    "extent": "extent % at <at:int>",
+    "reduce": "reduce % by <by:word> init % along <axes:ints>",
+    "broadcast": "broadcast % to (%*)",
+    "unbroadcast": "unbroadcast % to (%*)",
+    "allocateHeap": "allocateHeap <dtype:dtype> count (%*)",
+    "load": "load %",
+    "store": "store % to %",
+    "elementPointer": "elementPointer % at %,",
+    "retain": "retain %",
+    "release": "release %",
+    "createStack": "createStack <element:type>",
+    "push": "push % to %",
+    "pop": "pop <=> from %",
+    "destroyStack": "destroyStack %",
+    "tuple": "literal (%*) : <=>",
+    "extract": "extract <at:int> from %",
+    "apply": "apply <callee:function> (%*) -> <result:type>",
+    "check": "check % else <exception:name> <message:string> (%*)",
+    "branch": "branch '",
+    "conditional": "conditional % then ' else '",
+    "return": "return %?",
+    "raise": "raise <exception:name> <message:string> (%*)",
+}
+MNEMONICS = {form.split()[0]: name for name, form in FORMS.items()}
+OLD_MNEMONICS = {"matrixMultiply": "dot"}  # read, never printed
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One item of a form: `kind` is keyword, attribute, group, result or one of `% %? %, (%*) '`.
+
+    `text` is the keyword, or the kind of the attribute; `attr` the attribute (of a group: what decides).
+    """
+
+    kind: str
+    text: str = ""
+    attr: str = ""
+    items: tuple[Item, ...] = ()
+
+
+def form_text(op: Op) -> str:
+    """The form of an op as text, mnemonic first."""
+    return FORMS.get(op.name) or _default_form(op)
+
+
+@cache
+def form_items(op: Op) -> tuple[Item, ...]:
+    """The items of an op's form, without the mnemonic."""
+    return _items(form_text(op).split()[1:])
+
+
+def op_of_mnemonic(word: str) -> Op | None:
+    """The op that an instruction with this first word is, or None."""
+    name = OLD_MNEMONICS.get(word) or MNEMONICS.get(word, word)
+    op = OPS.get(name)
+    return op if op is not None and (word in OLD_MNEMONICS or form_text(op).split()[0] == word) else None
+
+
+def mnemonics() -> list[str]:
+    """Every first word that an instruction can have."""
+    return [*(form_text(op).split()[0] for op in OPS.values()), *OLD_MNEMONICS]
+
+
+def _default_form(op: Op) -> str:
+    operands = " , ".join("%" * _arity(op)) if op.evaluate is not None else "%,"
+    return f"{op.name} {operands}" + (" [checked]" if "checked" in op.attrs else "")
+
+
+def _arity(op: Op) -> int:
+    assert op.evaluate is not None
+    if isinstance(op.evaluate, np.ufunc):
+        return op.evaluate.nin
+    parameters = inspect.signature(op.evaluate).parameters.values()
+    return sum(p.default is p.empty and p.name not in op.attrs for p in parameters)
+
+
+def _items(words: list[str]) -> tuple[Item, ...]:
+    items: list[Item] = []
+    for k, word in enumerate(words):
+        if word.startswith("["):
+            inner = _items(" ".join(words[k:]).strip("[]").split())
+            attr = next((i.attr for i in inner if i.attr), inner[0].text)
+            return (*items, Item("group", inner[0].text, attr, inner))  # a group is always the last item
+        if word in ("%", "%?", "%,", "(%*)", "'"):
+            items.append(Item(word))
+        elif word == "<=>":
+            items.append(Item("result"))
+        elif word.startswith("<"):
+            attr, kind = word.strip("<>").split(":")
+            items.append(Item("attribute", kind, attr))
+        else:
+            items.append(Item("keyword", word))
+    return tuple(items)
+
+
+# -- names and strings -------------------------------------------------------------------------------
+
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
+_UNESCAPES = {shown: raw for raw, shown in _ESCAPES.items()}
+
+
+def quote(text: str) -> str:
+    """`text` as a string token of one line: what cannot be printed becomes an escape such as `\\u{2028}`."""
+    shown = (_ESCAPES.get(c) or (c if c.isprintable() else f"\\u{{{ord(c):x}}}") for c in text)
+    return '"' + "".join(shown) + '"'
+
+
+def unquote(token: str) -> str:
+    """The text of a well-formed string token."""
+
+    def raw(match: re.Match[str]) -> str:
+        return chr(int(match[1], 16)) if match[1] else _UNESCAPES[match[0]]
+
+    return re.sub(r"\\u\{([0-9a-fA-F]+)\}|\\.", raw, token[1:-1])
+
+
+def spell(sigil: str, name: str) -> str:
+    """A name behind its sigil, quoted unless it is a plain identifier (so never like `%0.1`)."""
+    return sigil + (name if NAME.fullmatch(name) else quote(name))

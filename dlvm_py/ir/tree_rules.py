@@ -1,0 +1,119 @@
+"""The rules of the stages "compute" and "scheduled": array values live in trees, fit to be run at their root.
+
+Part of the verifier. A *tree* is the array expression under a root: a `store` to an array, or a `reduce` or
+`dot` with a scalar result. A backend evaluates it element by element where the root stands, so
+
+* all of it is in the root's block, of ops that can be evaluated so;
+* nothing between a load and the root writes what is loaded;
+* a load that may overlap the destination reads, at each place, just the element that is then written.
+
+The last two are judged with parameters that do not overlap: the strictest that holds for every caller.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlvm_py.ir.analysis import AliasAnalysis, uses, writes_memory
+from dlvm_py.ir.function import Function
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.types import PointerType, StackType, TupleType, Type, is_array
+from dlvm_py.ir.value import Instruction, Value
+
+_INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast"}
+_LEAVES = {"load", "iota"}
+# with an array result: only as the value of a store
+_UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast"}
+
+Report = Callable[[object, str], None]  # (instruction or block, message)
+
+
+def check_trees(function: Function, report: Report) -> None:
+    """Report every breach of the tree rules in a function that is otherwise sound."""
+    if _holds_array(function.result):
+        report(function.entry, "an array value is returned")
+    for block in function.blocks:
+        for arg in block.args:
+            if _holds_array(arg.type):
+                report(block, f"argument of type {arg.type}: array values do not cross blocks")
+    users = uses(function)
+    for i in function.instructions():
+        if is_array(i.type):
+            _check_member(i, users[i], report)
+        elif _holds_array(i.type):
+            report(i, f"a value of type {i.type} holds an array value")
+    alias = AliasAnalysis(function)
+    for block in function.blocks:
+        order = {i: k for k, i in enumerate(block.instructions)}
+        for i in block.instructions:
+            if i.op.name == "store" or (i.op.name in ("reduce", "dot") and not is_array(i.type)):
+                _check_root(i, order, alias, report)
+
+
+def _holds_array(type: Type) -> bool:
+    if isinstance(type, TupleType):
+        return any(map(_holds_array, type.elements))
+    return _holds_array(type.element) if isinstance(type, StackType) else is_array(type)
+
+
+def _is_interior(i: Instruction) -> bool:
+    return i.op.kind is Kind.ELEMENTWISE or i.op.name in _INTERIOR
+
+
+def _check_member(i: Instruction, users: list[Instruction], report: Report) -> None:
+    """One array value: made by an op that trees have, used where trees may be used."""
+    if not _is_interior(i) and i.op.name not in _LEAVES | _UNDER_STORE:
+        report(i, f"{i.op.name} does not give array values in this stage")
+    for user in users:
+        if user.block is not i.block:
+            report(user, "an array value of another block is used")
+        if i.op.name in _UNDER_STORE and user.op.name != "store":
+            report(user, f"{i.op.name} stands only directly under a store")
+        if not _is_interior(user) and user.op.name not in _UNDER_STORE | {"store"}:
+            report(user, f"an array value is an operand of {user.op.name}")
+        if user.op.name == "dot" and i.op.name != "load":
+            report(user, "an operand of dot is not a load")
+
+
+def _check_root(root: Instruction, order: dict[Instruction, int], alias: AliasAnalysis, report: Report) -> None:
+    destination = root.operands[1] if root.op.name == "store" else None
+    assert root.block is not None
+    for load, aligned in _loads(root):
+        if load not in order:
+            continue  # reported as a use across blocks
+        source = load.operands[0]
+        for between in root.block.instructions[order[load] + 1 : order[root]]:
+            if any(alias.may_overlap(source, written) for written in _written(between)):
+                report(root, f"{between.op.name} in between may write what the tree loads")
+        if destination is not None and alias.may_overlap(source, destination):
+            if not (aligned and alias.same_elements(source, destination)):
+                report(root, "the destination may overlap what the tree loads, at another element")
+
+
+def _loads(root: Instruction) -> list[tuple[Instruction, bool]]:
+    """The loads of a tree; with True where it is read at the very place that the root is at."""
+    found = []
+    work: list[tuple[Value, bool]] = [(v, True) for v in root.operands]
+    seen = set(work)
+    while work:
+        value, aligned = work.pop()
+        if not isinstance(value, Instruction) or not is_array(value.type):
+            continue
+        if value.op.name == "load":
+            found.append((value, aligned))
+            continue
+        aligned = aligned and value.op.kind is Kind.ELEMENTWISE
+        for operand in value.operands:
+            if (operand, aligned) not in seen:
+                seen.add((operand, aligned))
+                work.append((operand, aligned))
+    return found
+
+
+def _written(i: Instruction) -> list[Value]:
+    """The pointers that an instruction may write through, freeing aside."""
+    if i.op.name == "store":
+        return [i.operands[1]]
+    if writes_memory(i) and i.op.kind is Kind.CALL:
+        return [v for v in i.operands if isinstance(v.type, PointerType)]
+    return []

@@ -1,0 +1,311 @@
+"""The verifier: whether a function or a module keeps the rules of the IR.
+
+It recomputes every result type from the op's row, so it knows no op but those with a structure of their own
+(terminators, calls, stacks, checks). All errors are collected, and shown in the function's text under the
+instruction that is guilty. Use it after every pass while developing, and in tests always.
+"""
+
+from __future__ import annotations
+
+import builtins
+import inspect
+from collections.abc import Iterator
+from string import Formatter
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import VerifierError
+from dlvm_py.ir.analysis import DominatorTree, predecessors
+from dlvm_py.ir.function import Function, Module
+from dlvm_py.ir.op import Op
+from dlvm_py.ir.printer import print_function
+from dlvm_py.ir.tree_rules import check_trees
+from dlvm_py.ir.types import BOOL, F64, I64, VOID, FunctionType, PointerType, TensorType, Type, scalar
+from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Value
+
+STAGES = ("raw", "optimizable", "compute", "scheduled")
+_TARGET_COUNT = {"branch": 1, "conditional": 2}
+# operands of ops without NumPy semantics; the type rules of the others that are missing here count them
+_OPERAND_COUNT = {
+    **dict.fromkeys(("load", "retain", "release", "pop", "destroyStack", "conditional"), 1),
+    **dict.fromkeys(("createStack", "branch"), 0),
+    **dict.fromkeys(("store", "push"), 2),
+}
+_OPTIONAL_ATTRS = {"axes", "checked"}
+_MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(BOOL))
+
+
+def verify(subject: Function | Module, stage: str | None = None) -> None:
+    """Raise VerifierError with everything that is wrong; the stage is the module's unless given.
+
+    For a function alone, calls are not compared with their callees.
+    """
+    reports: list[_Report] = []
+    if isinstance(subject, Module):
+        stage = stage or subject.stage
+        for name, function in subject.functions.items():
+            report = _check_function(function, subject, stage)
+            if name != function.name:
+                report.add(None, f"it is filed under the name @{name}")
+            reports.append(report)
+    else:
+        reports.append(_check_function(subject, None, stage or "raw"))
+    guilty = [r for r in reports if r.found]
+    if guilty:
+        errors = [f"@{r.function.name}: {line}" for r in guilty for line in r.lines()]
+        raise VerifierError("\n\n".join(r.text() for r in guilty), errors)
+
+
+class _Report:
+    """The errors of one function, each at an instruction, a block, or (None) the function itself."""
+
+    def __init__(self, function: Function) -> None:
+        self.function = function
+        self.found: list[tuple[object, str]] = []
+
+    def add(self, place: object, message: str) -> None:
+        """Note an error, once."""
+        if (place, message) not in self.found:
+            self.found.append((place, message))
+
+    def lines(self) -> list[str]:
+        """One line an error, for lists."""
+        return [m if place is None else f"{_name(place)}: {m}" for place, m in self.found]
+
+    def text(self) -> str:
+        """The function with its errors in place; the errors alone where it cannot be printed."""
+        head = f"@{self.function.name} breaks {len(self.found)} rule{'s' * (len(self.found) > 1)} of the IR"
+        try:
+            printed = print_function(self.function).splitlines()
+        except (KeyError, IndexError, AttributeError, TypeError) as e:
+            return "\n".join([f"{head} (and cannot be printed: {e!r})", *self.lines()])
+        lines = [head, *(f"  error: {m}" for place, m in self.found if place is None)]
+        places: list[object] = [None] * (len(self.function.attributes) + 1)
+        for block in self.function.blocks:
+            places += [block, *block.instructions]
+        places.append(None)
+        for place, line in zip(places, printed, strict=True):
+            lines.append(line)
+            if place is not None:
+                lines += [f"      ^ error: {m}" for at, m in self.found if at is place]
+        return "\n".join(lines)
+
+
+def _name(place: object) -> str:
+    if isinstance(place, Instruction):
+        return f"{place.op.name} {place.loc}" if place.loc else place.op.name
+    return repr(place)
+
+
+# -- a function ---------------------------------------------------------------------------------------
+
+
+def _check_function(function: Function, module: Module | None, stage: str) -> _Report:
+    report = _Report(function)
+    if stage not in STAGES:
+        report.add(None, f"there is no stage {stage!r}")
+    if not function.blocks:
+        report.add(None, "it has no blocks")
+        return report
+    owned = _check_membership(function, report)
+    if not _check_terminators(function, owned, report):
+        return report  # the graph cannot be walked
+    if predecessors(function)[function.entry]:
+        report.add(function.entry, "the entry block has a predecessor")
+    for block in function.blocks:
+        for i in block.instructions:
+            _check_instruction(i, stage, report)
+            _check_structure(i, function, module, report)
+    _check_uses(function, owned, report)
+    if stage in ("compute", "scheduled") and not report.found:
+        check_trees(function, report.add)
+    return report
+
+
+def _check_membership(function: Function, report: _Report) -> set[object]:
+    """Each block, argument and instruction stands in one place and knows it; returns all of them."""
+    owned: set[object] = set()
+    for block in function.blocks:
+        if block in owned:
+            report.add(block, "the block occurs twice")
+        owned.add(block)
+        for arg in block.args:
+            if arg in owned:
+                report.add(block, f"argument {arg!r} occurs twice")
+            if arg.block is not block:
+                report.add(block, f"argument {arg!r} belongs to block {arg.block!r}")
+            if arg.type == VOID:
+                report.add(block, f"argument {arg!r} is void")
+            owned.add(arg)
+        for i in block.instructions:
+            if i in owned:
+                report.add(i, "the instruction occurs twice")
+            if i.block is not block:
+                report.add(i, f"the instruction stands in {block!r} and says {i.block!r}")
+            owned.add(i)
+    return owned
+
+
+def _check_terminators(function: Function, owned: set[object], report: _Report) -> bool:
+    """Every block ends in its only terminator, whose targets are blocks of the function."""
+    sound = True
+    for block in function.blocks:
+        if block.terminator is None:
+            report.add(block, "the block does not end in a terminator")
+            sound = False
+        for i in block.instructions:
+            if i.op.is_terminator and i is not block.instructions[-1]:
+                report.add(i, "a terminator in the middle of a block")
+            if len(i.targets) != _TARGET_COUNT.get(i.op.name, 0):
+                report.add(i, f"{len(i.targets)} targets")
+                sound = False
+            for t in i.targets:
+                if t.block not in owned:
+                    report.add(i, f"the target {t.block!r} is no block of this function")
+                    sound = False
+    return sound
+
+
+def _check_uses(function: Function, owned: set[object], report: _Report) -> None:
+    """Operands are sound literals, or values of this function that dominate their use."""
+    dominators = DominatorTree(function)
+    for block in function.blocks:
+        for i in block.instructions:
+            for v in i.all_operands():
+                if isinstance(v, Literal):
+                    problem = _literal_problem(v)
+                    if problem:
+                        report.add(i, problem)
+                elif v not in owned:
+                    report.add(i, f"the operand {v!r} is no value of this function")
+                elif v.type == VOID:
+                    report.add(i, f"the operand {v!r} has no value")
+                elif block in dominators.idom and not dominators.instruction_dominates(v, i):
+                    report.add(i, f"the operand {_value_name(v)} does not dominate this use")
+
+
+def _value_name(v: Value) -> str:
+    return f"%{v.name}" if v.name else repr(v)
+
+
+# -- an instruction -----------------------------------------------------------------------------------
+
+
+def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
+    """Arity, attributes and the result type, all from the row."""
+    if stage != "scheduled" and i.op.name in ("retain", "release"):
+        report.add(i, "retain and release belong to the stage scheduled")
+    for attr in i.attrs:
+        if attr not in i.op.attrs:
+            report.add(i, f"{i.op.name} has no attribute {attr}")
+    missing = [a for a in i.op.attrs if a not in i.attrs and not (a in _OPTIONAL_ATTRS and i.op.name != "reduce")]
+    if missing:
+        report.add(i, f"the attribute {', '.join(missing)} is missing")
+        return
+    count = _operand_count(i.op)
+    if count is not None and len(i.operands) != count:
+        report.add(i, f"{i.op.name} takes {count} operands, not {len(i.operands)}")
+        return
+    try:
+        expected = i.op.result_type(i.operands, i.attrs)
+    except (TypeError, ValueError, KeyError, IndexError, AttributeError) as e:
+        report.add(i, f"no type: {e}")
+        return
+    if expected != i.type:
+        report.add(i, f"the type is {expected}, not {i.type}")
+    if i.attrs.get("checked") and not (isinstance(i.type, TensorType) and i.type.dtype is I64):
+        report.add(i, "only i64 arithmetic can be checked")
+
+
+def _operand_count(op: Op) -> int | None:
+    """How many operands a row takes; None where it varies."""
+    if op.name in _OPERAND_COUNT:
+        return _OPERAND_COUNT[op.name]
+    if isinstance(op.evaluate, np.ufunc):
+        return op.evaluate.nin
+    if op.evaluate is None:
+        return None
+    names = inspect.signature(op.evaluate).parameters
+    if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in names.values()):
+        return None
+    return len([n for n in names if n not in op.attrs])
+
+
+def _check_structure(i: Instruction, function: Function, module: Module | None, report: _Report) -> None:
+    """What a type rule cannot see: edges, the function's result, callees, exceptions."""
+    for t in i.targets:
+        passed, wanted = [v.type for v in t.args], [a.type for a in t.block.args]
+        if passed != wanted:
+            report.add(i, f"{t.block!r} takes {_listed(wanted)} and is passed {_listed(passed)}")
+    if i.op.name == "return":
+        returned = [v.type for v in i.operands]
+        if returned != ([] if function.result == VOID else [function.result]):
+            report.add(i, f"{_listed(returned)} is returned where the function gives {function.result}")
+    elif i.op.name == "apply" and module is not None:
+        _check_call(i, module, report)
+    elif i.op.name in ("check", "raise"):
+        _check_exception(i, report)
+    elif i.op.name == "createStack":
+        element = i.attrs.get("element")
+        if not isinstance(element, Type) or element == VOID or isinstance(element, FunctionType):
+            report.add(i, f"a stack of {element}")
+
+
+def _listed(types: list[Type]) -> str:
+    return "(" + ", ".join(map(str, types)) + ")"
+
+
+def _check_call(i: Instruction, module: Module, report: _Report) -> None:
+    callee = module.functions.get(i.attrs.get("callee", ""))
+    if callee is None:
+        report.add(i, f"there is no function @{i.attrs.get('callee')}")
+    elif callee.blocks:
+        passed = FunctionType(tuple(v.type for v in i.operands), i.type)
+        if passed != callee.type:
+            report.add(i, f"@{callee.name} is {callee.type} and is called as {passed}")
+
+
+def _check_exception(i: Instruction, report: _Report) -> None:
+    kind = getattr(builtins, str(i.attrs.get("exception")), None)
+    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+        report.add(i, f"{i.attrs.get('exception')} is no built-in exception")
+    operands = i.operands[1:] if i.op.name == "check" else i.operands
+    for v in operands:
+        if v.type not in _MESSAGE_TYPES:
+            report.add(i, f"a message shows i64, f64 and bool, not {v.type}")
+    message = str(i.attrs.get("message"))
+    try:
+        fields = list(_fields(message))
+    except ValueError as e:
+        report.add(i, f"the message {message!r} is no format: {e}")
+        return
+    if fields != [""] * len(operands):
+        report.add(i, f"the message {message!r} does not show {len(operands)} operands by {{}}")
+
+
+def _fields(message: str) -> Iterator[str]:
+    """What stands in the braces of a message."""
+    for _, field, spec, conversion in Formatter().parse(message):
+        if field is not None:
+            yield field + (spec or "") + (conversion or "")
+
+
+def _literal_problem(literal: Literal) -> str | None:
+    """Why the payload of a literal does not fit its type, or None."""
+    value, type = literal.value, literal.type
+    if value is UNDEFINED:
+        return "an undefined void literal" if type == VOID else None
+    if value is NULL:
+        return None if isinstance(type, PointerType) else f"null is no {type}"
+    if not isinstance(type, TensorType) or type.shape:
+        return f"a literal of type {type}"
+    wanted: Any = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[type.dtype.kind]
+    # NumPy scalars are subclasses of float and complex; they do not print as the language's literals
+    if value.__class__ is not wanted:
+        return f"the literal {value!r} is no {type}"
+    if wanted is int:
+        limits = np.iinfo(type.dtype.numpy)
+        if not limits.min <= value <= limits.max:
+            return f"the literal {value} does not fit {type}"
+    return None

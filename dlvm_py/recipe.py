@@ -1,0 +1,138 @@
+"""What a callable computes: a user's function, or a derivative of another recipe.
+
+A recipe is plain data. `driver.lower` turns it into IR for given argument specs; the cache key is made
+from it. Derivatives nest: `grad(grad(f))` is a Gradient of a Gradient of a Primal.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dlvm_py.errors import ArgumentError
+
+
+@dataclass(frozen=True, slots=True)
+class Primal:
+    """The user's own function."""
+
+    function: Callable[..., Any]
+
+    def signature(self) -> inspect.Signature:
+        """The Python signature of a call."""
+        return inspect.signature(self.function)
+
+    @property
+    def primal(self) -> Callable[..., Any]:
+        """The function at the root."""
+        return self.function
+
+    def key(self) -> str:
+        """The part of the cache key beside the function itself."""
+        return "primal"
+
+
+# which output: an element of the result (a path of tuple indices), or a parameter's name
+OutputName = int | str
+
+
+@dataclass(frozen=True, slots=True)
+class Gradient:
+    """The reverse-mode derivative of `of`.
+
+    `wrt` are parameter positions; `single` says that one was asked for without a tuple. `sources` is None
+    for the default output (element 0 of a tuple, the result, or the one written argument). The
+    result is derivatives, then kept outputs; with `value_first` it is (value, derivatives).
+    """
+
+    of: Recipe
+    wrt: tuple[int, ...]
+    single: bool
+    sources: tuple[OutputName, ...] | None
+    keeping: tuple[OutputName, ...]
+    seedable: bool
+    value_first: bool = False
+
+    def signature(self) -> inspect.Signature:
+        """The signature of `of`, with a last parameter `seed` if seedable."""
+        signature = self.of.signature()
+        if not self.seedable:
+            return signature
+        parameters = list(signature.parameters.values())
+        seed = inspect.Parameter(_fresh("seed", signature), inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        # the seed has no default: what comes before it cannot have one either
+        plain = [p.replace(default=inspect.Parameter.empty) for p in parameters]
+        return signature.replace(parameters=[*plain, seed])
+
+    @property
+    def primal(self) -> Callable[..., Any]:
+        """The function at the root."""
+        return self.of.primal
+
+    def key(self) -> str:
+        """The part of the cache key beside the function itself."""
+        what = (self.wrt, self.single, self.sources, self.keeping, self.seedable, self.value_first)
+        return f"gradient{what!r} of {self.of.key()}"
+
+
+Recipe = Primal | Gradient
+
+
+def _fresh(name: str, signature: inspect.Signature) -> str:
+    while name in signature.parameters:
+        name += "_"
+    return name
+
+
+def gradient(
+    of: Recipe,
+    wrt: int | str | tuple[int | str, ...],
+    keeping: OutputName | tuple[OutputName, ...] | None,
+    seedable: bool,
+    from_: OutputName | tuple[OutputName, ...],
+    value_first: bool = False,
+) -> Gradient:
+    """A checked Gradient recipe.
+
+    Raises: ArgumentError DL701 for a `wrt`, `from_` or `keeping` that names nothing.
+    """
+    names = list(of.signature().parameters)
+    single = not isinstance(wrt, tuple)
+    asked = (wrt,) if not isinstance(wrt, tuple) else wrt
+    if not asked:
+        raise ArgumentError("wrt is empty: name at least one parameter", code="DL701")
+    positions = tuple(_position(w, names) for w in asked)
+    sources = None if isinstance(from_, int) and from_ == 0 else _outputs(from_, names, "from_")
+    kept = () if keeping is None else _outputs(keeping, names, "keeping")
+    return Gradient(of, positions, single, sources, kept, seedable, value_first)
+
+
+def _position(wrt: object, names: list[str]) -> int:
+    listing = ", ".join(names)
+    if isinstance(wrt, str):
+        if wrt not in names:
+            raise ArgumentError(f"wrt={wrt!r}: the function has no such parameter", code="DL701", help=f"its parameters are: {listing}")
+        return names.index(wrt)
+    if isinstance(wrt, bool) or not isinstance(wrt, int):
+        raise ArgumentError(f"wrt={wrt!r}: give a parameter's position or name, or a tuple of them", code="DL701")
+    if not -len(names) <= wrt < len(names):
+        raise ArgumentError(
+            f"wrt={wrt}: the function has {len(names)} parameter{'s' * (len(names) != 1)}", code="DL701", help=f"its parameters are: {listing}"
+        )
+    return wrt % len(names)
+
+
+def _outputs(given: object, names: list[str], what: str) -> tuple[OutputName, ...]:
+    asked = given if isinstance(given, tuple) else (given,)
+    for a in asked:
+        if isinstance(a, str) and a not in names:
+            raise ArgumentError(
+                f"{what}={a!r}: the function has no such parameter",
+                code="DL701",
+                help=f"give an element of the result by index, or one of: {', '.join(names)}",
+            )
+        if isinstance(a, bool) or not isinstance(a, (int, str)):
+            raise ArgumentError(f"{what}={a!r}: give an index into the result or a parameter's name", code="DL701")
+    return asked

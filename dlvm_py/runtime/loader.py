@@ -1,0 +1,144 @@
+"""An object file in memory → executable code, linked without running any part of the compiler.
+
+Objects contain no address. All that is external to one stands in its table `dlvm.imports`, which is filled
+here by name (`backend.imports.Imports`); a name that cannot be found is a `LookupError`, which callers treat
+as a cache miss. What LLVM itself calls for an instruction (`memcpy`, `fmod`) the linker finds in the process.
+The code lives as long as its `LoadedCode`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import ctypes.util
+import functools
+import itertools
+from collections.abc import Iterable, Mapping, Sequence
+
+import llvmlite.binding as llvm
+
+from dlvm_py.runtime.native import offsets
+
+IMPORTS_SYMBOL = "dlvm.imports"
+
+_names = itertools.count()
+
+
+class LoadedCode:
+    """Linked code: `code["symbol"]` is an address, valid as long as this object lives."""
+
+    __slots__ = ("_tracker", "_objects", "__weakref__")
+
+    def __init__(self, tracker: llvm.ResourceTracker, objects: tuple[object, ...]) -> None:
+        self._tracker = tracker
+        self._objects = objects  # what `obj:` imports point to
+
+    def __getitem__(self, symbol: str) -> int:
+        return self._tracker[symbol]
+
+
+def load(
+    image: bytes, imports: Sequence[str], symbols: Iterable[str], objects: Mapping[str, object] | None = None
+) -> LoadedCode:
+    """Links the object file `image` and fills its imports table with the addresses of `imports`, in order.
+
+    `symbols` are the exported symbols to find; `objects` the Python objects that `obj:` imports name beside
+    the standing ones (`offsets.standing_object`). Raises LookupError for a missing import or a bad object.
+    """
+    objects = objects or {}
+    addresses = [address_of(name, objects) for name in imports]
+    builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+    for symbol in symbols:
+        builder.export_symbol(symbol)
+    if addresses:
+        builder.export_symbol(IMPORTS_SYMBOL)
+    try:
+        tracker = builder.link(_linker(), f"dlvm.{next(_names)}")
+    except RuntimeError as error:
+        raise LookupError(f"the object cannot be linked: {error}") from None
+    if addresses:
+        table = (ctypes.c_void_p * len(addresses)).from_address(tracker[IMPORTS_SYMBOL])
+        table[:] = addresses
+    return LoadedCode(tracker, tuple(objects.values()))
+
+
+def address_of(name: str, objects: Mapping[str, object]) -> int:
+    """The address that an import name stands for, or LookupError."""
+    kind, _, rest = name.partition(":")
+    if kind == "obj":
+        return id(objects[rest]) if rest in objects else id(offsets.standing_object(rest))
+    if kind not in _RESOLVERS:
+        raise LookupError(f"import of unknown kind: {name}")
+    return _library_address(name)
+
+
+@functools.cache
+def _library_address(name: str) -> int:
+    kind, _, rest = name.partition(":")
+    address = _RESOLVERS[kind](rest)
+    if not address:
+        raise LookupError(f"missing import: {name}")
+    return address
+
+
+@functools.cache
+def _linker() -> llvm.LLJIT:
+    """The one linker of the process. It is never disposed: a daemon thread may run its code to the very end."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    linker = llvm.create_lljit_compiler()
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(linker))
+    return linker
+
+
+# -- one resolver a kind of name -----------------------------------------------------------------------
+
+
+def _symbol(library: ctypes.CDLL | None, name: str) -> int | None:
+    try:
+        return ctypes.cast(getattr(library, name), ctypes.c_void_p).value
+    except AttributeError:
+        return None
+
+
+def _c_function(name: str) -> int | None:
+    return _symbol(ctypes.CDLL(None), name) or _symbol(_math_library(), name)
+
+
+@functools.cache
+def _math_library() -> ctypes.CDLL | None:
+    # the usual name first: find_library starts a compiler or ldconfig
+    for path in ("libm.so.6", ctypes.util.find_library("m")):
+        try:
+            return ctypes.CDLL(path) if path else None
+        except OSError:
+            continue
+    return None
+
+
+def _python_function(name: str) -> int | None:
+    return _symbol(ctypes.pythonapi, name)
+
+
+def _blas(name: str) -> int | None:
+    import scipy.linalg.cython_blas as exported
+
+    return _capsule_pointer(exported.__pyx_capi__, name)
+
+
+def _lapack(name: str) -> int | None:
+    import scipy.linalg.cython_lapack as exported
+
+    return _capsule_pointer(exported.__pyx_capi__, name)
+
+
+def _capsule_pointer(capsules: Mapping[str, object], name: str) -> int | None:
+    return offsets.capsule_pointer(capsules[name]) if name in capsules else None
+
+
+_RESOLVERS = {
+    "c": _c_function,
+    "py": _python_function,
+    "np": lambda slot: offsets.numpy_api(int(slot)),
+    "blas": _blas,
+    "lapack": _lapack,
+}

@@ -1,0 +1,119 @@
+"""The native entry of one compiled version, as LLVM IR text: arguments read, kernel called, results boxed.
+
+`i32 @dlvm.entry(ptr self, ptr args, i64 nargsf, ptr kwnames, ptr out)` is called by `@dlvm.vectorcall` of
+`callable.ll` with what a vectorcall gets. 1: the arguments are not those of this version, nothing happened.
+0: handled, `out` is the result (a new reference) or null with an exception set. `arguments` and `results` write
+its two halves; what does not depend on the version stands in `entry.ll`.
+
+`i32 @dlvm.invoke(ptr context, ptr slots, ptr results)` and `void @dlvm.finish(ptr context)` are for
+`python_entry`: the kernel with each of its parameters in 16 bytes of memory, and the release of what it left.
+"""
+
+from __future__ import annotations
+
+from importlib import resources
+
+from dlvm_py.backend.cpu.contract import flat_types
+from dlvm_py.backend.imports import Imports
+from dlvm_py.ir.interface import ArraySpec
+from dlvm_py.runtime.native.arguments import check_overlap, read_arguments, read_captured
+from dlvm_py.runtime.native.body import Body
+from dlvm_py.runtime.native.externals import complete
+from dlvm_py.runtime.native.results import box_results, result_struct
+from dlvm_py.runtime.version import ARGUMENT_REFERENCES, ENTRY, FINISH, FIRST_FUEL, INVOKE, SLOT, CallSpec
+
+_SHARED = resources.files(__package__).joinpath("entry.ll")
+
+
+def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
+    """The module with the entries of the kernel `symbol` ("dl.NAME"); extends `imports` by what it uses."""
+    types = [t for leaf in call.leaves for t in flat_types(leaf.ir_type())]
+    body = Body()
+    if call.variadic:
+        body.line("br label %nomatch")
+    else:
+        values = read_arguments(body, call) + read_captured(body, call)
+        check_overlap(body, call, values)
+        _call(body, symbol, call, values)
+    body.block("nomatch")
+    _drop_captured(body, call)
+    body.line("ret i32 1")
+    if call.captured:
+        body.stack.append(f"  %captured = alloca {_captured(call)}")
+        body.stack.append(f"  store {_captured(call)} zeroinitializer, ptr %captured")
+    parts = [
+        _SHARED.read_text(encoding="utf-8"),
+        f'declare i32 @"{symbol}"({", ".join(["ptr", *types, "ptr"])})',
+        "declare void @dlvm.free_all(ptr)",
+        body.function(f"i32 @{ENTRY}(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames, ptr %out)"),
+        _invoke_text(symbol, types),
+    ]
+    return complete("\n".join(parts), imports)
+
+
+def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]]) -> None:
+    """From the values that were read to the end of the call."""
+    operands = []
+    for leaf, value in zip(call.leaves, values, strict=True):
+        if isinstance(leaf, ArraySpec):
+            data, _, *extents, array = value
+            value = [data, f"ptr {_argument_header(body, data, array)}", *extents]
+        operands += value
+    context, results = body.slot("context", "%context"), body.slot("results", result_struct(call.result))
+    state = body.let("state", "call ptr @py.PyEval_SaveThread()")
+    head = f"ptr null, ptr null, i64 {FIRST_FUEL}, i32 0, i32 0, [4 x i64] zeroinitializer"
+    body.store("%context", f"{{ {head} }}", context)
+    body.store("ptr", state, body.member("%context", context, 1))
+    arguments = ", ".join([f"ptr {context}", *operands, f"ptr {results}"])
+    status = body.let("status", f'call i32 @"{symbol}"({arguments})')
+    body.line(f"call void @py.PyEval_RestoreThread(ptr {state})")
+    body.branch(body.let("good", f"icmp eq i32 {status}, 0"), otherwise="raise")
+    value = box_results(body, call.result, results, on_failure="failed")
+    body.store("ptr", value, "%out")
+    body.line("br label %finish")
+    body.block("raise")
+    body.line(f"call void @entry.raise(ptr {context}, ptr {body.object('on_error')})")
+    body.line("br label %failed")
+    body.block("failed")
+    body.store("ptr", "null", "%out")
+    body.line("br label %finish")
+    body.block("finish")
+    body.line(f"call void @dlvm.free_all(ptr {context})")
+    _drop_captured(body, call)
+    body.line("ret i32 0")
+
+
+def _captured(call: CallSpec) -> str:
+    return f"[{len(call.captured)} x ptr]"
+
+
+def _drop_captured(body: Body, call: CallSpec) -> None:
+    if call.captured:
+        body.line(f"call void @entry.drop(ptr %captured, i64 {len(call.captured)})")
+
+
+def _argument_header(body: Body, data: str, array: str) -> str:
+    header = body.slot("header", "%header")
+    body.store("i64", str(ARGUMENT_REFERENCES), header)
+    body.line(f"store {data}, ptr {body.member('%header', header, 1)}")
+    body.store("i64", "0", body.member("%header", header, 2))
+    body.store("ptr", array, body.member("%header", header, 3))
+    body.store("ptr", "null", body.member("%header", header, 4))
+    body.store("ptr", "null", body.member("%header", header, 5))
+    return header
+
+
+def _invoke_text(symbol: str, types: list[str]) -> str:
+    loads = [
+        f"  %at{k} = getelementptr i8, ptr %slots, i64 {SLOT * k}\n  %x{k} = load {t}, ptr %at{k}, align 8\n"
+        for k, t in enumerate(types)
+    ]
+    operands = ", ".join(["ptr %context", *(f"{t} %x{k}" for k, t in enumerate(types)), "ptr %results"])
+    return (
+        f"define i32 @{INVOKE}(ptr %context, ptr %slots, ptr %results) {{\n{''.join(loads)}"
+        "  %state = call ptr @py.PyEval_SaveThread()\n"
+        "  %state.at = getelementptr %context, ptr %context, i32 0, i32 1\n  store ptr %state, ptr %state.at\n"
+        f'  %status = call i32 @"{symbol}"({operands})\n'
+        "  call void @py.PyEval_RestoreThread(ptr %state)\n  ret i32 %status\n}\n"
+        f"define void @{FINISH}(ptr %context) {{\n  call void @dlvm.free_all(ptr %context)\n  ret void\n}}\n"
+    )

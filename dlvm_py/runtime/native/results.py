@@ -1,0 +1,96 @@
+"""The second half of a native entry: what the kernel returned, as Python objects.
+
+Arrays go through `@entry.box_array` of `entry.ll`: the very argument, a view of it, or a new array that takes the
+allocation over. All leaves are boxed first, into `boxed`, so that a failure lets those go that are there.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.backend.cpu.contract import flat_types
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec, dtype_of_leaf, leaves
+from dlvm_py.runtime.native.body import Body
+
+_ORDER = {"C": 1, "F": 2, "S": 0}  # NumPy's flags; 0: by strides
+_WEAK = {
+    "f64": ("py.PyFloat_FromDouble", "double"),
+    "i64": ("py.PyLong_FromLongLong", "i64"),
+}
+
+
+def result_struct(result: Spec) -> str:
+    """The LLVM struct of the flattened result leaves."""
+    return "{ " + ", ".join(t for leaf in leaves(result) for t in flat_types(leaf.ir_type())) + " }"
+
+
+def box_results(text: Body, result: Spec, results: str, on_failure: str) -> str:
+    """The object of the result in memory at `results`, null or a branch to `on_failure` with an exception set."""
+    count = len(leaves(result))
+    boxed = text.slot("boxed", f"[{max(count, 1)} x ptr]")
+    text.store(f"[{max(count, 1)} x ptr]", "zeroinitializer", boxed)
+    struct, index = result_struct(result), 0
+    failed = text.name("unboxed")
+    for k, leaf in enumerate(leaves(result)):
+        if isinstance(leaf, ScalarSpec):
+            value = _box_scalar(text, leaf, text.member(struct, results, index))
+        else:
+            value = _box_array(text, leaf, struct, results, index)
+        index += len(flat_types(leaf.ir_type()))
+        text.branch(text.let("made", f"icmp ne ptr {value}, null"), otherwise=failed)
+        text.store("ptr", value, text.element("ptr", boxed, k))
+    value = _assemble(text, result, iter(range(count)), boxed)
+    end = text.name("boxed")
+    text.line(f"br label %{end}")
+    text.block(failed)
+    text.line(f"call void @entry.drop(ptr {boxed}, i64 {count})")
+    text.line(f"br label %{on_failure}")
+    text.block(end)
+    return value
+
+
+def _box_scalar(text: Body, spec: ScalarSpec, pointer: str) -> str:
+    dtype = dtype_of_leaf(spec)
+    if not spec.weak:
+        descr = text.object(f"descr.{dtype.numpy_name}")
+        return text.let("scalar", f"call ptr @np.PyArray_Scalar(ptr {pointer}, ptr {descr}, ptr null)")
+    if spec.dtype == "bool":
+        bit = text.let("bit", f"zext i8 {text.load('b', 'i8', pointer)} to i64")
+        return text.let("bool", f"call ptr @py.PyBool_FromLong(i64 {bit})")
+    if spec.dtype == "c128":
+        parts = [f"double {text.load('part', 'double', text.element('double', pointer, k))}" for k in range(2)]
+        return text.let("complex", f"call ptr @py.PyComplex_FromDoubles({', '.join(parts)})")
+    function, type = _WEAK[spec.dtype]
+    return text.let("number", f"call ptr @{function}({type} {text.load('x', type, pointer)})")
+
+
+def _box_array(text: Body, spec: ArraySpec, struct: str, results: str, index: int) -> str:
+    dtype = dtype_of_leaf(spec)
+
+    def part(k: int) -> str:
+        return text.load("part", "ptr", text.member(struct, results, index + k))
+
+    # extents, and for "S" strides, stand in a row in the struct
+    shape = text.member(struct, results, index + 2) if spec.rank else "null"
+    strides = text.member(struct, results, index + 2 + spec.rank) if spec.rank and spec.layout == "S" else "null"
+    order = _ORDER[spec.layout] if spec.rank else 1
+    descr = text.object(f"descr.{dtype.numpy_name}")
+    return text.let(
+        "array",
+        f"call ptr @entry.box_array(ptr {part(0)}, ptr {part(1)}, ptr {descr}, i32 {dtype.numpy.num}, "
+        f"i32 {spec.rank}, ptr {shape}, ptr {strides}, i32 {order}, i64 {dtype.itemsize})",
+    )
+
+
+def _assemble(text: Body, spec: Spec, index, boxed: str) -> str:
+    """The leaves put together; their references pass into it."""
+    if isinstance(spec, ConstantSpec):
+        if spec.value is not None:
+            raise ValueError(f"a result cannot be the constant {spec.value!r}")
+        none = text.object("None")
+        text.line(f"call void @py.Py_IncRef(ptr {none})")
+        return none
+    if not isinstance(spec, TupleSpec):
+        return text.load("leaf", "ptr", text.element("ptr", boxed, next(index)))
+    items = text.slot("items", f"[{max(len(spec.items), 1)} x ptr]")
+    for k, item in enumerate(spec.items):
+        text.store("ptr", _assemble(text, item, index, boxed), text.element("ptr", items, k))
+    return text.let("tuple", f"call ptr @entry.tuple(ptr {items}, i64 {len(spec.items)})")

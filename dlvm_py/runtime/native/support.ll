@@ -1,0 +1,191 @@
+; The native runtime that every module carries: allocations, reference counts, tapes, signals.
+;
+; Linked into each module by backend/cpu/compile.py, which replaces `import:NAME` in braces by the slot of NAME in
+; @dlvm.imports and makes everything here internal. No global state: all of it hangs on the context.
+;
+;   context  { 0 allocations, 8 thread_state, 16 fuel, 24 site, 28 pad, 32 operands[4] }
+;   header   { 0 refcount, 8 data, 16 nbytes, 24 pyobject, 32 previous, 40 next }
+;
+; The headers of one context form a doubly linked list that starts at `allocations`. `nbytes` is the usable size.
+
+@dlvm.imports = external global [0 x ptr]
+
+; A new allocation with one reference, or null. The data is aligned to 64 bytes and can be freed with free().
+define noalias ptr @dlvm.allocate(ptr %ctx, i64 %wanted) nounwind {
+  %fits = icmp ule i64 %wanted, 9223372036854775744
+  br i1 %fits, label %sized, label %failed
+sized:
+  %is_empty = icmp eq i64 %wanted, 0
+  %some = select i1 %is_empty, i64 1, i64 %wanted
+  %up = add nuw i64 %some, 63
+  %nbytes = and i64 %up, -64
+  %malloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:malloc}), !invariant.load !0
+  %aligned_alloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:aligned_alloc}), !invariant.load !0
+  %header = call ptr %malloc(i64 48)
+  %no_header = icmp eq ptr %header, null
+  br i1 %no_header, label %failed, label %with_header
+with_header:
+  %data = call ptr %aligned_alloc(i64 64, i64 %nbytes)
+  %no_data = icmp eq ptr %data, null
+  br i1 %no_data, label %drop_header, label %link
+drop_header:
+  %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free}), !invariant.load !0
+  call void %free(ptr %header)
+  br label %failed
+link:
+  %first = load ptr, ptr %ctx
+  %data_at = getelementptr i8, ptr %header, i64 8
+  %nbytes_at = getelementptr i8, ptr %header, i64 16
+  %object_at = getelementptr i8, ptr %header, i64 24
+  %previous_at = getelementptr i8, ptr %header, i64 32
+  %next_at = getelementptr i8, ptr %header, i64 40
+  store i64 1, ptr %header
+  store ptr %data, ptr %data_at
+  store i64 %nbytes, ptr %nbytes_at
+  store ptr null, ptr %object_at
+  store ptr null, ptr %previous_at
+  store ptr %first, ptr %next_at
+  store ptr %header, ptr %ctx
+  %alone = icmp eq ptr %first, null
+  br i1 %alone, label %done, label %chain
+chain:
+  %first_previous_at = getelementptr i8, ptr %first, i64 32
+  store ptr %header, ptr %first_previous_at
+  br label %done
+done:
+  ret ptr %header
+failed:
+  ret ptr null
+}
+
+; One more reference; nothing for null.
+define void @dlvm.retain(ptr %header) alwaysinline nounwind {
+  %nothing = icmp eq ptr %header, null
+  br i1 %nothing, label %done, label %count
+count:
+  %old = load i64, ptr %header
+  %new = add i64 %old, 1
+  store i64 %new, ptr %header
+  br label %done
+done:
+  ret void
+}
+
+; One reference less; the last one unlinks and frees. Nothing for null.
+define void @dlvm.release(ptr %ctx, ptr %header) alwaysinline nounwind {
+  %nothing = icmp eq ptr %header, null
+  br i1 %nothing, label %done, label %count
+count:
+  %old = load i64, ptr %header
+  %new = add i64 %old, -1
+  store i64 %new, ptr %header
+  %unused = icmp eq i64 %new, 0
+  br i1 %unused, label %drop, label %done
+drop:
+  call void @dlvm.free_one(ptr %ctx, ptr %header)
+  br label %done
+done:
+  ret void
+}
+
+; Unlink a header and free it with its data.
+define void @dlvm.free_one(ptr %ctx, ptr %header) noinline nounwind {
+  %previous_at = getelementptr i8, ptr %header, i64 32
+  %next_at = getelementptr i8, ptr %header, i64 40
+  %previous = load ptr, ptr %previous_at
+  %next = load ptr, ptr %next_at
+  %is_first = icmp eq ptr %previous, null
+  %previous_next_at = getelementptr i8, ptr %previous, i64 40
+  %link_at = select i1 %is_first, ptr %ctx, ptr %previous_next_at
+  store ptr %next, ptr %link_at
+  %is_last = icmp eq ptr %next, null
+  br i1 %is_last, label %unlinked, label %relink
+relink:
+  %next_previous_at = getelementptr i8, ptr %next, i64 32
+  store ptr %previous, ptr %next_previous_at
+  br label %unlinked
+unlinked:
+  %data_at = getelementptr i8, ptr %header, i64 8
+  %data = load ptr, ptr %data_at
+  %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free}), !invariant.load !0
+  call void %free(ptr %data)
+  call void %free(ptr %header)
+  ret void
+}
+
+; Free everything that the context still owns, whatever its reference count.
+define void @dlvm.free_all(ptr %ctx) noinline nounwind {
+  %first = load ptr, ptr %ctx
+  %clean = icmp eq ptr %first, null
+  br i1 %clean, label %done, label %drop
+drop:
+  call void @dlvm.free_one(ptr %ctx, ptr %first)
+  %next = load ptr, ptr %ctx
+  %last = icmp eq ptr %next, null
+  br i1 %last, label %done, label %drop
+done:
+  ret void
+}
+
+; The buffer of a full tape with twice the room (null: the first buffer), or null where there is no memory.
+define ptr @dlvm.stack_grow(ptr %ctx, ptr %header) noinline cold nounwind {
+  %is_new = icmp eq ptr %header, null
+  br i1 %is_new, label %first, label %grow
+first:
+  %fresh = call ptr @dlvm.allocate(ptr %ctx, i64 4096)
+  ret ptr %fresh
+grow:
+  %data_at = getelementptr i8, ptr %header, i64 8
+  %nbytes_at = getelementptr i8, ptr %header, i64 16
+  %data = load ptr, ptr %data_at
+  %old = load i64, ptr %nbytes_at
+  %new = shl i64 %old, 1
+  %fits = icmp sgt i64 %new, %old
+  br i1 %fits, label %move, label %failed
+move:
+  %realloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:realloc}), !invariant.load !0
+  %moved = call ptr %realloc(ptr %data, i64 %new)
+  %no_memory = icmp eq ptr %moved, null
+  br i1 %no_memory, label %failed, label %moved_to
+moved_to:
+  store ptr %moved, ptr %data_at
+  store i64 %new, ptr %nbytes_at
+  ret ptr %header
+failed:
+  ret ptr null
+}
+
+; Re-arm the fuel and run pending signal handlers, with the GIL if it was given up (thread_state is set).
+; 1: a handler raised; the site says so.
+define i32 @dlvm.poll(ptr %ctx) noinline cold nounwind {
+  %fuel_at = getelementptr i8, ptr %ctx, i64 16
+  store i64 {fuel}, ptr %fuel_at
+  %state_at = getelementptr i8, ptr %ctx, i64 8
+  %state = load ptr, ptr %state_at
+  %check = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyErr_CheckSignals}), !invariant.load !0
+  %holds = icmp eq ptr %state, null
+  br i1 %holds, label %inside, label %outside
+inside:
+  %status_inside = call i32 %check()
+  br label %judge
+outside:
+  %restore = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyEval_RestoreThread}), !invariant.load !0
+  %save = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyEval_SaveThread}), !invariant.load !0
+  call void %restore(ptr %state)
+  %status_outside = call i32 %check()
+  %saved = call ptr %save()
+  store ptr %saved, ptr %state_at
+  br label %judge
+judge:
+  %status = phi i32 [ %status_inside, %inside ], [ %status_outside, %outside ]
+  %raised = icmp ne i32 %status, 0
+  br i1 %raised, label %leave, label %go_on
+leave:
+  %site_at = getelementptr i8, ptr %ctx, i64 24
+  store i32 -1, ptr %site_at
+  ret i32 1
+go_on:
+  ret i32 0
+}
+
+!0 = !{}

@@ -1,0 +1,279 @@
+"""The entry of a version in Python: for arguments that the native entry leaves alone, and for other platforms.
+
+The same protocol as `native.entry`: bind, check, read, call, box. It matches more (subclasses of numbers, constants
+that are equal but not identical) and costs microseconds. The kernel is called through `@dlvm.invoke`. Where no
+field of an ndarray may be written, a fresh result is copied out of its allocation instead of taking it over.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import DLError
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec, dtype_of_leaf, leaves
+from dlvm_py.runtime.native import offsets
+from dlvm_py.runtime.signature import spec_of
+from dlvm_py.runtime.version import (
+    ARGUMENT_REFERENCES,
+    FINISH,
+    FIRST_FUEL,
+    INVOKE,
+    SLOT,
+    CallSpec,
+    Version,
+)
+
+
+class _Header(ctypes.Structure):
+    _fields_ = [
+        ("references", ctypes.c_int64),
+        ("data", ctypes.c_void_p),
+        ("nbytes", ctypes.c_int64),
+        ("object", ctypes.c_void_p),
+        ("previous", ctypes.c_void_p),
+        ("next", ctypes.c_void_p),
+    ]
+
+
+class _Context(ctypes.Structure):
+    _fields_ = [
+        ("allocations", ctypes.c_void_p),
+        ("thread_state", ctypes.c_void_p),
+        ("fuel", ctypes.c_int64),
+        ("site", ctypes.c_int32),
+        ("pad", ctypes.c_int32),
+        ("operands", ctypes.c_int64 * 4),
+    ]
+
+
+# -- matching ------------------------------------------------------------------------------------------
+
+
+def call(version: Version, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, Any]:
+    """(True, result) if the version takes these arguments, (False, None) if not. Raises what the call raises."""
+    values = bind(version.call, args, kwargs)
+    if values is None or not matches(version.call, values):
+        return False, None
+    return True, run(version, values)
+
+
+def bind(spec: CallSpec, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
+    """One value a parameter, defaults filled in; None if the arguments do not fit the parameters."""
+    if spec.variadic or len(args) > spec.positional:
+        return None
+    left = dict(kwargs)
+    values = list(args)
+    for k in range(len(args), len(spec.args)):
+        name = spec.param_names[k]
+        if k >= spec.positional_only and name in left:
+            values.append(left.pop(name))
+        elif name in spec.defaults:
+            values.append(spec.defaults[name])
+        else:
+            return None
+    return None if left else values
+
+
+def matches(spec: CallSpec, values: Sequence[Any]) -> bool:
+    """Whether a version takes these values (one a parameter), as things are now with what it captured."""
+    captured = [c.source.read() for c in spec.captured]
+    expected = [*spec.args, *(c.spec for c in spec.captured)]
+    if not all(map(_fits, expected, [*values, *captured])):
+        return False
+    if not all(same_constant(g.source.read(), g.value) for g in spec.guards):
+        return False
+    return spec.may_alias or not overlaps(spec, values)
+
+
+def _fits(spec: Spec, value: Any) -> bool:
+    if isinstance(spec, ConstantSpec):
+        return same_constant(value, spec.value)
+    if isinstance(spec, TupleSpec):
+        return type(value) is tuple and len(value) == len(spec.items) and all(map(_fits, spec.items, value))
+    if not isinstance(value, int | float | complex | np.generic | np.ndarray):
+        return False
+    try:
+        return spec_of(value) == spec
+    except (DLError, OverflowError):
+        return False
+
+
+def same_constant(a: Any, b: Any) -> bool:
+    """Identity, or equality of the same type; floats by their bits, so that 0.0 is not -0.0, and NaN is NaN."""
+    if a is b:
+        return True
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, float):
+        return struct.pack("d", a) == struct.pack("d", b)
+    if isinstance(a, complex):
+        return same_constant(a.real, b.real) and same_constant(a.imag, b.imag)
+    if isinstance(a, tuple):
+        return len(a) == len(b) and all(map(same_constant, a, b))
+    if isinstance(a, np.generic):
+        return a.dtype == b.dtype and a.tobytes() == b.tobytes()
+    return isinstance(a, int | str | bytes | slice | range | np.dtype) and bool(a == b)
+
+
+def overlaps(spec: CallSpec, values: Sequence[Any]) -> bool:
+    """Whether an array that the kernel writes shares bytes with another one."""
+    found = _leaf_values(spec, values)
+    arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray)]
+    return any(
+        np.may_share_memory(found[a], found[b]) for a in spec.written for b in arrays if a != b
+    )
+
+
+def _leaf_values(spec: CallSpec, values: Sequence[Any]) -> list[Any]:
+    def flatten(spec: Spec, value: Any) -> list[Any]:
+        if isinstance(spec, TupleSpec):
+            return [leaf for s, v in zip(spec.items, value, strict=True) for leaf in flatten(s, v)]
+        return [] if isinstance(spec, ConstantSpec) else [value]
+
+    arguments = [leaf for s, v in zip(spec.args, values, strict=True) for leaf in flatten(s, v)]
+    return arguments + [c.source.read() for c in spec.captured]
+
+
+# -- the call ------------------------------------------------------------------------------------------
+
+
+def run(version: Version, values: Sequence[Any]) -> Any:
+    """Calls the kernel on values that match, one a parameter.
+
+    Raises: ValueError for a read-only array that the function writes; what the compiled code raises.
+    """
+    call = version.call
+    found = _leaf_values(call, values)
+    for k in call.written:
+        if not found[k].flags.writeable:
+            raise ValueError("assignment destination is read-only")
+    headers = (_Header * max(len(found), 1))()
+    parameters = b""
+    for leaf, value, header in zip(call.leaves, found, headers, strict=False):
+        parameters += _parameters(leaf, value, header)
+    slots = ctypes.create_string_buffer(parameters, max(len(parameters), 1))
+    results = ctypes.create_string_buffer(max(_result_size(call.result), 1))
+    context = _Context(fuel=FIRST_FUEL)
+    # with the lock held, and an exception that is set when it returns raised: invoke releases the lock itself
+    invoke = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)(version.code[INVOKE])
+    finish = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(version.code[FINISH])
+    here = ctypes.addressof(context)
+    try:
+        if not invoke(here, ctypes.addressof(slots), ctypes.addressof(results)):
+            return _Boxing(results.raw, found).box(call.result)
+        if context.site == -2:
+            raise MemoryError
+        raise version.error(context.site, *context.operands)
+    finally:
+        finish(here)
+
+
+def _parameters(leaf: ScalarSpec | ArraySpec, value: Any, header: _Header) -> bytes:
+    """The kernel parameters of a leaf, each in a slot; `header` is filled for an array."""
+    if isinstance(leaf, ScalarSpec):
+        return np.asarray(value, dtype_of_leaf(leaf).numpy).tobytes().ljust(SLOT, b"\0")
+    header.references, header.data, header.object = ARGUMENT_REFERENCES, value.ctypes.data, id(value)
+    numbers = [value.ctypes.data, ctypes.addressof(header), *value.shape]
+    if leaf.layout == "S":
+        numbers += value.strides
+    return b"".join(struct.pack("=q", n).ljust(SLOT, b"\0") for n in numbers)
+
+
+# -- results -------------------------------------------------------------------------------------------
+
+
+def _result_size(result: Spec) -> int:
+    """An upper bound of the size of the struct of results."""
+    return sum(SLOT if isinstance(s, ScalarSpec) else 16 + 16 * s.rank for s in leaves(result))
+
+
+class _Boxing:
+    """The results in memory as Python objects."""
+
+    def __init__(self, raw: bytes, arguments: list[Any]) -> None:
+        self._raw = raw
+        self._at = 0
+        # the array that owns the data of a header, by the header's address, and where that data was
+        self._owners: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
+        self._arguments = {id(a): a for a in arguments if isinstance(a, np.ndarray)}
+
+    def box(self, spec: Spec) -> Any:
+        """The next leaves of the struct as a value of `spec`."""
+        if isinstance(spec, TupleSpec):
+            return tuple(self.box(item) for item in spec.items)
+        if isinstance(spec, ConstantSpec):
+            return spec.value
+        if isinstance(spec, ArraySpec):
+            return self._array(spec)
+        dtype = dtype_of_leaf(spec)
+        self._at += -self._at % (dtype.real.itemsize if dtype.is_complex else dtype.itemsize)
+        value = np.frombuffer(self._raw, dtype.numpy, 1, self._at)[0]
+        self._at += dtype.itemsize
+        return value.item() if spec.weak else value
+
+    def _array(self, spec: ArraySpec) -> np.ndarray[Any, Any]:
+        self._at += -self._at % 8
+        count = 2 + spec.rank * (2 if spec.layout == "S" else 1)
+        data, address, *numbers = struct.unpack_from(f"={count}q", self._raw, self._at)
+        self._at += 8 * count
+        dtype, shape = dtype_of_leaf(spec).numpy, tuple(numbers[: spec.rank])
+        strides = tuple(numbers[spec.rank :]) if spec.layout == "S" else _dense(shape, dtype.itemsize, spec.layout)
+        header = _Header.from_address(address)
+        if header.object:
+            owner, moved = self._arguments[header.object], 0
+        else:
+            if address not in self._owners:
+                whole = data == header.data and _nbytes(shape, dtype) == header.nbytes
+                dense = next((o for o in "CF" if strides == _dense(shape, dtype.itemsize, o)), None)
+                if whole and dense:
+                    owner = np.empty(shape, dtype, dense)
+                else:
+                    owner = np.empty(header.nbytes, np.uint8)
+                ctypes.memmove(owner.ctypes.data, header.data, header.nbytes)
+                self._owners[address] = owner, header.data
+            owner, was = self._owners[address]
+            moved = owner.ctypes.data - was
+        return _same_or_view(owner, data + moved, dtype, shape, strides)
+
+
+def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
+    return int(np.prod(shape, dtype=object)) * dtype.itemsize
+
+
+def _dense(shape: tuple[int, ...], itemsize: int, order: str) -> tuple[int, ...]:
+    """The strides of an array without gaps."""
+    axes = range(len(shape)) if order == "F" else reversed(range(len(shape)))
+    strides, step = [0] * len(shape), itemsize
+    for axis in axes:
+        strides[axis] = step
+        step *= shape[axis]
+    return tuple(strides)
+
+
+def _same_or_view(
+    owner: np.ndarray[Any, Any], data: int, dtype: np.dtype[Any], shape: tuple[int, ...], strides: tuple[int, ...]
+) -> np.ndarray[Any, Any]:
+    moves = [(a, b) for n, a, b in zip(shape, strides, owner.strides, strict=False) if n != 1]
+    same_place = owner.ctypes.data == data and owner.shape == shape and owner.dtype == dtype
+    if same_place and (owner.size == 0 or all(a == b for a, b in moves)):
+        return owner
+    new = ctypes.PYFUNCTYPE(
+        ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int,
+        ctypes.c_void_p,
+    )(offsets.numpy_api(offsets.NEW_FROM_DESCR))  # fmt: skip
+    set_base = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(
+        offsets.numpy_api(offsets.SET_BASE_OBJECT)
+    )
+    rank = len(shape)
+    flags = offsets.WRITEABLE if owner.flags.writeable else 0
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # both functions take a reference over
+    extents, steps = (ctypes.c_int64 * max(rank, 1))(*shape), (ctypes.c_int64 * max(rank, 1))(*strides)
+    view = new(np.ndarray, dtype, rank, ctypes.addressof(extents), ctypes.addressof(steps), data, flags, None)
+    ctypes.pythonapi.Py_IncRef(ctypes.py_object(owner))
+    set_base(view, owner)
+    return view

@@ -1,0 +1,140 @@
+"""Python arguments → specs: binding as Python binds, and what each value is to the compiler."""
+
+from __future__ import annotations
+
+import enum
+import inspect
+from collections.abc import Callable
+from types import (
+    BuiltinFunctionType,
+    EllipsisType,
+    FunctionType,
+    GenericAlias,
+    MethodType,
+    ModuleType,
+)
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import ArgumentError, TypeMismatch
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec
+from dlvm_py.ir.types import dtype_of
+
+_I64_MIN, _I64_MAX = -(1 << 63), (1 << 63) - 1
+_CONSTANTS = (
+    str, bytes, type(None), EllipsisType, slice, range, type, enum.Enum, np.dtype, np.ufunc,
+    ModuleType, FunctionType, BuiltinFunctionType, MethodType, GenericAlias,
+)  # fmt: skip
+
+
+# -- binding -------------------------------------------------------------------------------------------
+
+
+def binder(signature: inspect.Signature, name: str) -> Callable[..., tuple[Any, ...]]:
+    """A Python function with `signature` that gives its arguments, one a parameter, defaults filled in.
+
+    Wrong arguments raise the TypeError that Python itself raises for a function `name`.
+    """
+    parts: list[str] = []
+    parameters = list(signature.parameters.values())
+    kinds = [p.kind for p in parameters]
+    for k, p in enumerate(parameters):
+        if p.kind is p.KEYWORD_ONLY and p.VAR_POSITIONAL not in kinds and (not k or kinds[k - 1] is not p.kind):
+            parts.append("*")
+        star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        parts.append(star + p.name + ("=None" if p.default is not p.empty else ""))
+        if p.kind is p.POSITIONAL_ONLY and (k + 1 == len(kinds) or kinds[k + 1] is not p.kind):
+            parts.append("/")
+    names = "".join(f"{p.name}, " for p in parameters)
+    scope: dict[str, Any] = {}
+    exec(f"def bind({', '.join(parts)}): return ({names})", scope)
+    bind = scope["bind"]
+    given = [p for p in parameters if p.default is not p.empty]
+    bind.__defaults__ = tuple(p.default for p in given if p.kind is not p.KEYWORD_ONLY) or None
+    bind.__kwdefaults__ = {p.name: p.default for p in given if p.kind is p.KEYWORD_ONLY} or None
+    bind.__name__ = bind.__qualname__ = name
+    return bind
+
+
+# -- specs ---------------------------------------------------------------------------------------------
+
+
+def spec_of(value: Any, what: str = "the argument") -> Spec:
+    """The spec of a Python value; `what` names it in messages ("argument 'x'").
+
+    Raises: TypeMismatch for dtypes outside the language, ArgumentError for other objects that cannot be passed,
+    OverflowError for a Python int of more than 64 bits.
+    """
+    if isinstance(value, np.ndarray):
+        return _array_spec(value, what)
+    if isinstance(value, np.generic):
+        return ScalarSpec(_dtype_name(value.dtype, what), weak=False)
+    if isinstance(value, bool):
+        return ScalarSpec("bool", weak=True)
+    if isinstance(value, _CONSTANTS) or _is_compiled(value):
+        return ConstantSpec(value)
+    if isinstance(value, int):
+        if not _I64_MIN <= value <= _I64_MAX:
+            raise OverflowError(f"{what}: Python int {value} does not fit in 64 bits")
+        return ScalarSpec("i64", weak=True)
+    if isinstance(value, float):
+        return ScalarSpec("f64", weak=True)
+    if isinstance(value, complex):
+        return ScalarSpec("c128", weak=True)
+    if type(value) is tuple:
+        return TupleSpec(tuple(spec_of(item, f"{what}[{k}]") for k, item in enumerate(value)))
+    raise _refusal(value, what)
+
+
+def _is_compiled(value: Any) -> bool:
+    return callable(value) and type(value).__module__.partition(".")[0] == "dlvm_py"
+
+
+def _refusal(value: Any, what: str) -> ArgumentError:
+    kind = type(value)
+    shown = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if isinstance(value, list):
+        texts = any(isinstance(item, str) for item in value)
+        advice = "text is not numeric data" if texts else "pass np.array(...), or a tuple of its elements"
+        return ArgumentError(f"{what} is a list{' of strings' if texts else ''}", help=advice)
+    if isinstance(value, tuple):
+        return ArgumentError(f"{what} is a named tuple ({shown})", help="pass tuple(...) of it")
+    if isinstance(value, dict):
+        return ArgumentError(f"{what} is a dict", help="pass its values as arguments or as a tuple")
+    advice = "arguments are numbers, NumPy scalars and arrays, tuples of these, strings, None and functions"
+    return ArgumentError(f"{what} has the type {shown}, which compiled code cannot use", help=advice)
+
+
+def _dtype_name(dtype: np.dtype[Any], what: str) -> str:
+    found = dtype_of(dtype) if dtype.names is None and dtype.subdtype is None else None
+    if found is not None:
+        return found.name
+    if dtype == np.dtype(object):
+        raise TypeMismatch(
+            f"{what} has dtype object: its elements are arbitrary Python objects",
+            help="convert it to a numeric dtype: x.astype(float)",
+        )
+    if not dtype.isnative:
+        raise TypeMismatch(
+            f"{what} has dtype {dtype.str}, whose byte order is not this machine's",
+            help="x.astype(x.dtype.newbyteorder('=')) gives the same values in native byte order",
+        )
+    raise TypeMismatch(
+        f"{what} has dtype {dtype}, which is not supported",
+        help="the dtypes are bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128",
+    )
+
+
+def _array_spec(value: np.ndarray[Any, Any], what: str) -> ArraySpec:
+    if type(value) is not np.ndarray and not isinstance(value, np.memmap):
+        raise ArgumentError(
+            f"{what} is a {type(value).__qualname__}, a subclass of ndarray with behaviour of its own",
+            help="pass np.asarray(x)",
+        )
+    dtype = _dtype_name(value.dtype, what)
+    flags = value.flags
+    if not flags.aligned:
+        raise TypeMismatch(f"{what} is not aligned in memory for its dtype {value.dtype}", help="pass x.copy()")
+    layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "S"
+    return ArraySpec(dtype, tuple(n == 1 for n in value.shape), layout)

@@ -1,0 +1,242 @@
+"""A compiled version: what it takes (`CallSpec`), its loaded code, and the exceptions of its error sites.
+
+A version holds everything that its code points to. The table of a callable holds its versions, and each running
+call holds the table, so code is freed when the last of both is gone.
+"""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import functools
+import struct
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import CellType
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.backend.cpu.function import Site
+from dlvm_py.errors import InternalError, Loc
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec, leaves
+from dlvm_py.ir.types import DTYPES
+from dlvm_py.runtime.loader import LoadedCode, load
+from dlvm_py.runtime.native.offsets import MISSING
+
+# symbols of an object; `native.entry` says what they are
+ENTRY, INVOKE, FINISH = "dlvm.entry", "dlvm.invoke", "dlvm.finish"
+SLOT = 16  # bytes of a kernel parameter in the memory that dlvm.invoke reads
+FIRST_FUEL = 1_000_000  # work until the first poll, in the units of the calling convention
+ARGUMENT_REFERENCES = 1 << 62
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a captured value is read at every call.
+
+    `holder` is a dict (globals, builtins, a module's), a closure's cell, or an object with the attribute `name`.
+    """
+
+    holder: Any
+    name: str
+
+    @property
+    def kind(self) -> str:
+        """How it is read: "dict", "cell" or "attribute"."""
+        if isinstance(self.holder, dict):
+            return "dict"
+        return "cell" if isinstance(self.holder, CellType) else "attribute"
+
+    def read(self) -> Any:
+        """The value now, or MISSING."""
+        if isinstance(self.holder, dict):
+            return self.holder.get(self.name, MISSING)
+        if isinstance(self.holder, CellType):
+            try:
+                return self.holder.cell_contents
+            except ValueError:
+                return MISSING
+        return getattr(self.holder, self.name, MISSING)
+
+
+@dataclass(frozen=True, slots=True)
+class Captured:
+    """An array that is a hidden argument."""
+
+    source: Source
+    spec: ArraySpec
+
+
+@dataclass(frozen=True, slots=True)
+class Guard:
+    """A captured constant: the version holds while `source` has `value` (MISSING: while it has none)."""
+
+    source: Source
+    value: Any
+
+    @property
+    def absent(self) -> bool:
+        """Whether the name must not be there (a global that would hide a builtin)."""
+        return self.value is MISSING
+
+
+@dataclass(frozen=True)
+class CallSpec:
+    """How a version is called from Python.
+
+    args, param_names: one a parameter, in the order of the signature; the first `positional_only` have no
+    keyword, the last `keyword_only` no position; `defaults` by name. `variadic`: has *args or **kwargs, so that
+    only the slow path can bind. result: of the kernel. captured: arrays read at each call, the kernel's last
+    parameters. guards: constants compared at each call. written: indices in `leaves` of arrays that the kernel
+    writes. may_alias: compiled for written arrays that overlap others.
+    """
+
+    args: tuple[Spec, ...]
+    param_names: tuple[str, ...]
+    result: Spec
+    captured: tuple[Captured, ...] = ()
+    guards: tuple[Guard, ...] = ()
+    written: tuple[int, ...] = ()
+    may_alias: bool = False
+    defaults: Mapping[str, Any] = field(default_factory=dict)
+    positional_only: int = 0
+    keyword_only: int = 0
+    variadic: bool = False
+
+    def __post_init__(self) -> None:
+        assert len(self.args) == len(self.param_names)
+        assert all(isinstance(self.leaves[k], ArraySpec) for k in self.written)
+
+    @functools.cached_property
+    def leaves(self) -> list[ScalarSpec | ArraySpec]:
+        """The kernel's parameters: leaves of the arguments, then captured arrays."""
+        return [leaf for spec in self.args for leaf in leaves(spec)] + [c.spec for c in self.captured]
+
+    @property
+    def positional(self) -> int:
+        """How many parameters can be given by position."""
+        return len(self.args) - self.keyword_only
+
+    def objects(self) -> dict[str, Any]:
+        """The Python objects that the native entry refers to, by the names of its `obj:` imports."""
+        found: dict[str, Any] = {
+            "param_names": tuple(map(sys.intern, self.param_names)),
+            "defaults": tuple(self.defaults.get(name, MISSING) for name in self.param_names),
+        }
+        for k, spec in enumerate(constants(self.args)):
+            found[f"constant.{k}"] = spec.value
+        for k, captured in enumerate(self.captured):
+            _add_source(found, f"captured.{k}", captured.source)
+        for k, guard in enumerate(self.guards):
+            _add_source(found, f"guard.{k}", guard.source)
+            found[f"guard.{k}.value"] = guard.value
+        return found
+
+
+def _add_source(objects: dict[str, Any], key: str, source: Source) -> None:
+    objects[key] = source.holder
+    objects[f"{key}.name"] = sys.intern(source.name)
+
+
+def constants(specs: Sequence[Spec]) -> list[ConstantSpec]:
+    """The constants of argument specs, left to right, tuples included."""
+    found = []
+    for spec in specs:
+        if isinstance(spec, TupleSpec):
+            found += constants(spec.items)
+        elif isinstance(spec, ConstantSpec):
+            found.append(spec)
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Version:
+    """A loaded version. `facts` is whatever the driver keeps with it (IR text, statistics)."""
+
+    call: CallSpec
+    code: LoadedCode
+    sites: tuple[Site, ...]
+    name: str
+    facts: dict[str, Any] = field(default_factory=dict)
+
+    @staticmethod
+    def load(
+        call: CallSpec, image: bytes, imports: Sequence[str], sites: Sequence[Site], name: str, **facts: Any
+    ) -> Version:
+        """Links the object file `image`, compiled with `native.entry.entry_text(..., call, ...)`.
+
+        `name` is the function's in tracebacks. Raises LookupError if the object does not fit this process.
+        """
+        sites = tuple(sites)
+        # not a bound method: version → code → method → version would be a cycle
+        objects = call.objects() | {"on_error": functools.partial(site_error, sites, name)}
+        return Version(call, load(image, imports, (ENTRY, INVOKE, FINISH), objects), sites, name, facts)
+
+    def error(self, site: int, *operands: int) -> BaseException:
+        """The exception of an error site."""
+        return site_error(self.sites, self.name, site, *operands)
+
+
+# -- errors --------------------------------------------------------------------------------------------
+
+
+def sites_to_json(sites: Sequence[Site]) -> list[Any]:
+    """A site table as JSON."""
+    return [
+        [s.exception, s.message, list(s.operand_kinds), s.loc and [getattr(s.loc, n) for n in Loc.__slots__]]
+        for s in sites
+    ]
+
+
+def sites_from_json(data: list[Any]) -> tuple[Site, ...]:
+    """The site table of its JSON form."""
+    return tuple(Site(e, m, tuple(kinds), Loc(*loc) if loc else None) for e, m, kinds, loc in data)
+
+
+def site_error(sites: Sequence[Site], function: str, index: int, *operands: int) -> BaseException:
+    """The exception of a site, with the line in a note and as the innermost entry of its traceback.
+
+    `operands` are bit patterns as signed 64-bit integers.
+    """
+    if not 0 <= index < len(sites):
+        return InternalError(f"compiled code of {function} failed at site {index}, which does not exist")
+    site = sites[index]
+    values = [_operand(kind, bits) for kind, bits in zip(site.operand_kinds, operands, strict=False)]
+    error = _exception_class(site.exception)(site.message.format(*values) if values else site.message)
+    if site.loc is None:
+        return error
+    error.add_note(f"in compiled code of {function}, {site.loc.file}:{site.loc.line}")
+    return _raised_at(error, site.loc, function)
+
+
+def _exception_class(name: str) -> type[BaseException]:
+    for module in (builtins, np.linalg, np.exceptions):
+        found = getattr(module, name, None)
+        if isinstance(found, type) and issubclass(found, BaseException):
+            return found
+    return RuntimeError
+
+
+def _operand(kind: str, bits: int) -> Any:
+    """The value of a bit pattern; `kind` is a dtype's name or its letter (b, i, u, f: 64 bits)."""
+    dtype = DTYPES.get(kind) or DTYPES[{"b": "bool", "i": "i64", "u": "u64", "f": "f64"}.get(kind, "i64")]
+    raw = struct.pack("<q", bits)[: dtype.itemsize]
+    return np.frombuffer(raw, dtype.numpy.newbyteorder("<"))[0].item()
+
+
+def _raised_at(error: BaseException, loc: Loc, function: str) -> BaseException:
+    """`error` as if raised at `loc`: code of one statement with that position is run."""
+    end = loc.end_line or loc.line
+    position = {"lineno": loc.line, "col_offset": loc.col, "end_lineno": end, "end_col_offset": loc.end_col or loc.col}
+    name = ast.Name("error", ast.Load(), **position)
+    code = compile(ast.Module([ast.Raise(exc=name, cause=None, **position)], []), loc.file, "exec")
+    scope = {"error": error}
+    try:
+        exec(code.replace(co_name=function, co_qualname=function), scope)
+    except BaseException as raised:
+        del scope["error"]  # error → traceback → frame → error would be a cycle
+        trace = raised.__traceback__
+        return raised.with_traceback(trace.tb_next if trace else None)
+    return error

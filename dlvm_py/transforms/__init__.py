@@ -1,0 +1,1 @@
+"""Program to program: one pass a file; see docs/architecture.md for their order and contracts."""

@@ -1,0 +1,153 @@
+"""Activity: what carries a derivative from `wrt` to an output.
+
+A value is *varied* if it depends on a `wrt` parameter differentiably, *useful* if an output depends on it
+differentiably, *active* if both. Only active values have adjoints, and only roots of memory that hold
+active values have shadows. Memory and stacks are flow-insensitive: one store of a varied value makes the
+root varied everywhere. Integers, bools and the results of ops without a derivative are never varied.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dlvm_py.ir import Function, Instruction, PointerType, StackType, TensorType, Value
+from dlvm_py.ir.analysis import predecessors, reverse_postorder
+from dlvm_py.ir.value import BlockArg
+from dlvm_py.transforms.differentiate.points_to import PointsTo
+
+
+def carries_derivative(value: Value) -> bool:
+    """Whether a value of this type can have an adjoint: a real or complex tensor or scalar."""
+    return isinstance(value.type, TensorType) and value.type.dtype.is_inexact
+
+
+def differentiable_operands(i: Instruction) -> list[Value]:
+    """The operands through which a derivative can flow to the result of a value op."""
+    if not carries_derivative(i) or i.op.no_derivative is not None:
+        return []
+    return [o for o in i.operands if carries_derivative(o)]
+
+
+class Activity:
+    """The active values, stacks and roots of a function, for given inputs and outputs."""
+
+    def __init__(
+        self, function: Function, points_to: PointsTo, inputs: Iterable[Value], outputs: Iterable[Value]
+    ) -> None:
+        self._function = function
+        self._points_to = points_to
+        self._order = reverse_postorder(function)
+        self._edges = predecessors(function)
+        self._found: set[Value] = set()
+        self.varied = self._solve(inputs, self._forward)
+        useful = self._solve(outputs, self._backward)
+        self.active = self.varied & useful
+        # what a `select` may leave out: a zero adjoint there must win over a NaN (rules.py)
+        chosen = [o for i in function.instructions() if i.op.name == "select" for o in i.operands[:2]]
+        self.guarded = self._solve(chosen, self._backward)
+        self.shadowed = self._close()
+
+    def has_shadow(self, pointer: Value) -> bool:
+        """Whether every root of `pointer` has a shadow (one active root is enough for that)."""
+        return bool(self._points_to.roots(pointer) & self.shadowed)
+
+    def _solve(self, start: Iterable[Value], step) -> set[Value]:  # type: ignore[no-untyped-def]
+        self._found = set()
+        for value in start:
+            self._mark(value)
+        size = -1
+        while len(self._found) != size:
+            size = len(self._found)
+            step()
+        return self._found
+
+    def _mark(self, value: Value) -> None:
+        """A scalar or tensor is marked itself; a pointer stands for its roots."""
+        if isinstance(value.type, PointerType):
+            if value.type.dtype.is_inexact:
+                self._found |= self._points_to.roots(value)
+        elif carries_derivative(value) or isinstance(value.type, StackType):
+            self._found.add(value)
+
+    def _holds(self, pointer: Value) -> bool:
+        return not self._found.isdisjoint(self._points_to.roots(pointer))
+
+    # -- forward: varied -----------------------------------------------------------------------------
+
+    def _forward(self) -> None:
+        for block in self._order:
+            for k, arg in enumerate(block.args):
+                if any(p.targets[t].args[k] in self._found for p, t in self._edges[block]):
+                    self._mark_scalar(arg)
+            for i in block.instructions:
+                self._forward_instruction(i)
+
+    def _forward_instruction(self, i: Instruction) -> None:
+        match i.op.name:
+            case "load":
+                if self._holds(i.operands[0]):
+                    self._mark(i)
+            case "store" | "push":
+                if i.operands[0] in self._found:
+                    self._mark(i.operands[1])
+            case "pop":
+                if i.operands[0] in self._found:
+                    self._mark_scalar(i)
+            case _:
+                if any(o in self._found for o in differentiable_operands(i)):
+                    self._found.add(i)
+
+    def _mark_scalar(self, value: Value) -> None:
+        if carries_derivative(value):
+            self._found.add(value)
+
+    # -- backward: useful ----------------------------------------------------------------------------
+
+    def _backward(self) -> None:
+        for block in reversed(self._order):
+            for i in reversed(block.instructions):
+                self._backward_instruction(i)
+            for k, arg in enumerate(block.args):
+                if arg in self._found:
+                    for p, t in self._edges[block]:
+                        self._mark_scalar(p.targets[t].args[k])
+
+    def _backward_instruction(self, i: Instruction) -> None:
+        match i.op.name:
+            case "load":
+                if i in self._found:
+                    self._mark(i.operands[0])
+            case "store":
+                if self._holds(i.operands[1]):
+                    self._mark_scalar(i.operands[0])
+            case "push":
+                if i.operands[1] in self._found:
+                    self._mark_scalar(i.operands[0])
+            case "pop":
+                if i in self._found:
+                    self._found.add(i.operands[0])
+            case _:
+                if i in self._found:
+                    for o in differentiable_operands(i):
+                        self._found.add(o)
+
+    # -- shadows -------------------------------------------------------------------------------------
+
+    def _close(self) -> set[Value]:
+        """The roots that need a shadow: the active ones, and what shares a pointer with one of them."""
+        roots = {v for v in self.active if isinstance(v.type, PointerType)}
+        pointers = [
+            v
+            for block in self._function.blocks
+            for v in (*block.args, *block.instructions)
+            if isinstance(v, BlockArg | Instruction) and isinstance(v.type, PointerType)
+        ]
+        size = -1
+        while len(roots) != size:
+            size = len(roots)
+            for p in pointers:
+                found = self._points_to.roots(p)
+                if found & roots:
+                    roots |= found
+        return roots
+

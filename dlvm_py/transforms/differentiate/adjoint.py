@@ -1,0 +1,101 @@
+"""Reverse mode differentiation by adjoint code generation: the adjoint of a function is a function.
+
+    func @f: (f64) -> f64 {                  func @f_grad: (f64) -> f64 {
+    'entry(%x: f64):                         'entry(%x: f64):
+        %y = sin %x: f64              →          %0 = cos %x: f64
+        return %y: f64                           return %0: f64
+    }                                        }
+
+Stands between the exact clean-ups of the raw stage, which run before and after it. Calls have been inlined
+(recursive ones are refused where a derivative flows through them). What comes out is ordinary raw IR with
+real control flow: it can be printed, verified, run, optimised, and differentiated again by this pass.
+
+The phases, each a file:
+
+    clone, normal_form    a private copy with one exit, loops of one entry and one exit edge
+    demote, arguments     arrays across blocks in memory; copies of the arguments that are written
+    points_to, activity   which values and allocations carry derivatives
+    shadows, control      the forward sweep: adjoint memory, the record of the path taken
+    reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
+    keep, remat           primal values for the reverse sweep: direct, computed again, or taped
+    ssa_repair, tidy      variables become block arguments; zeros and dead code go
+
+In this package `x_adj` is the adjoint of `x`, `x_shadow` the adjoint memory of the pointer `x`.
+Source: Griewank, Walther, "Evaluating Derivatives" (2008), chapters 3, 4 and 6; activity and to-be-recorded
+analysis after Hascoët, Naumann, Pascual (2005); the IR side follows DLVM (Wei, Schwartz, Adve 2017).
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir import Builder, Function, Module, PointerType, TensorType, TupleType, Type, Value
+from dlvm_py.transforms import ssa_repair
+from dlvm_py.transforms.differentiate.clone import clone
+from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
+from dlvm_py.transforms.differentiate.control import Control
+from dlvm_py.transforms.differentiate.dead import remove_dead
+from dlvm_py.transforms.differentiate.keep import Keeper
+from dlvm_py.transforms.differentiate.normal_form import normalize
+from dlvm_py.transforms.differentiate.outputs import add_seed_params, finish, seed_type
+from dlvm_py.transforms.differentiate.primal import Primal
+from dlvm_py.transforms.differentiate.reverse import Sweep
+from dlvm_py.transforms.differentiate.shadows import Shadows
+from dlvm_py.transforms.differentiate.tidy import join, tidy
+
+
+def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
+    """Add the gradient of the function `name` to `module`, as `<name>_grad`, and return it.
+
+    Parameters: the primal's, then the seeds. Result: the derivatives in the order of `wrt` (scalars, or
+    fresh C-contiguous arrays), then the kept outputs. Arguments are not changed.
+    Raises: NotDifferentiable, located, where a derivative flows through something without a rule.
+    """
+    primal_function = module.functions[name]
+    for k in config.wrt:
+        t = primal_function.params[k].type
+        assert isinstance(t, TensorType | PointerType) and t.dtype.is_float, f"parameter {k} is {t}"
+    function = clone(primal_function, f"{name}_grad")
+    exit_ = normalize(function)
+    if exit_ is None:
+        _never_returns(function, primal_function, config)
+        return module.add(function)
+    primal = Primal(function, exit_, config)
+    shadows = Shadows(primal)
+    control = Control(primal)
+    seeds = add_seed_params(primal)
+    sweep = Sweep(primal, shadows, control, seeds)
+    function.result = finish(sweep)
+    Builder(function, exit_.block).branch(sweep.blocks[exit_.block])
+    # what is dead must not be kept for
+    remove_dead(function)
+    keeper = Keeper(primal, sweep, control.counters)
+    keeper.run()
+    _destroy(function, sweep, [*keeper.stacks, *sweep.adjoint_stacks.values()])
+    ssa_repair.run(function)
+    tidy(function, sweep.sums)
+    join(function, exit_.block, sweep.blocks[exit_.block])
+    return module.add(function)
+
+
+def _destroy(function: Function, sweep: Sweep, stacks: list[Value]) -> None:
+    last = sweep.blocks[function.entry].instructions[-1]
+    b = Builder(function).before(last)
+    for stack in stacks:
+        b.emit("destroyStack", stack)
+
+
+def _never_returns(function: Function, primal: Function, config: AdjointConfig) -> None:
+    """A function that always raises (or loops for ever) has itself as gradient, but for the result type."""
+    results = primal.result.elements if isinstance(primal.result, TupleType) else (primal.result,)
+
+    def kind(o: Output) -> Type:
+        return results[o.index] if o.kind == "result" else primal.params[o.index].type
+
+    wanted: list[Type] = []
+    for k in config.wrt:
+        t = primal.params[k].type
+        wanted.append(PointerType(t.pointee) if isinstance(t, PointerType) else t)
+    wanted += [kind(o) for o in config.keeping]
+    function.result = wanted[0] if len(wanted) == 1 else TupleType(tuple(wanted))
+    if config.seedable:
+        for o in config.outputs:
+            function.entry.add_arg(seed_type(kind(o)), "seed")

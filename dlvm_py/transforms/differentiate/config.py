@@ -1,0 +1,28 @@
+"""What is asked of the adjoint pass."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Output(NamedTuple):
+    """An output of the primal: ("result", leaf number) or ("param", parameter index) for a written one."""
+
+    kind: str
+    index: int
+
+
+@dataclass(frozen=True)
+class AdjointConfig:
+    """Which derivative, of what, and what else is returned.
+
+    `wrt` are indices of parameters that are float scalars or pointers to floats; `outputs` are seeded (with
+    1, or each with one more parameter at the end if `seedable`); `keeping` is returned after the
+    derivatives. The gradient is that of the sum over all elements of all outputs, weighted by the seeds.
+    """
+
+    wrt: tuple[int, ...]
+    outputs: tuple[Output, ...]
+    keeping: tuple[Output, ...] = ()
+    seedable: bool = False

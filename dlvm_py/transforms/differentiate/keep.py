@@ -1,0 +1,218 @@
+"""Makes primal values available to the reverse sweep: as they are, computed again, or from the tape.
+
+The generated reverse code refers to values of the forward sweep. For each such use, of value v (defined in
+block B) in the reverse of block C:
+
+* v is a parameter, or runs once and always: it is used as it is (but an array is read again if it can be);
+* v is cheap (remat.py): it is computed again, from values that are made available in the same way;
+* B is in no loop, or C is in none: the last v is the right one; SSA repair brings it along;
+* all loops around C contain B: v is pushed at the end of C and popped at the start of C's reverse;
+* else v is constant in the outermost loop L around C without B: what holds for C holds for L's exit block
+  instead, and the popped value lasts through the reversed loop.
+
+    'body(%i): %x = load …           'body(%i): %x = load …; push %x to %tape
+               %y = sin %x      →    'body_adj: %x_kept = pop f64 from %tape
+                                                %x_adj = multiply %y_adj, (cos %x_kept)
+
+There is one stack a kept value and place, made at entry and destroyed before the return.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Literal, Value, is_array
+from dlvm_py.ir.analysis.extents import extent_at
+from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.types import I64
+from dlvm_py.ir.value import BlockArg
+from dlvm_py.transforms.differentiate.arguments import entry_builder
+from dlvm_py.transforms.differentiate.primal import Primal
+from dlvm_py.transforms.differentiate.remat import Rematerialisation
+from dlvm_py.transforms.differentiate.reverse import Sweep
+from dlvm_py.transforms.differentiate.shadows import view_again
+from dlvm_py.transforms.ssa_repair import Variable, assignment
+
+
+class Keeper:
+    """Rewrites the uses of primal values in the reverse blocks of `sweep`, and adds the tape."""
+
+    def __init__(self, primal: Primal, sweep: Sweep, counters: dict[Loop, Variable]) -> None:
+        self._primal = primal
+        self._function: Function = primal.function
+        self._counters = counters
+        self._remat = Rematerialisation(primal)
+        self._blocks = sweep.blocks
+        self._forward = set(primal.function.blocks) - self._reverse_blocks(sweep)
+        self._variables: dict[Value, Variable] = {}
+        self._assigned: set[Value] = set()
+        self._taped: set[tuple[Value, Block]] = set()
+        self._stacks: dict[tuple[Value, Block], Value] = {}
+        self._extents: dict[tuple[Value, int], Value] = {}
+        self._scratch = Builder(self._function, Block("scratch"))
+
+    @staticmethod
+    def _reverse_blocks(sweep: Sweep) -> set[Block]:
+        """The reverse blocks with those that `control` has added behind them."""
+        found, work = set(), list(sweep.blocks.values())
+        while work:
+            block = work.pop()
+            if block not in found:
+                found.add(block)
+                work.extend(block.successors())
+        return found
+
+    def run(self) -> None:
+        """Do it."""
+        heads = set(self._blocks.values())
+        for block, reverse in self._blocks.items():
+            self._rewrite(block, reverse)
+            # the blocks of a many-way branch belong to the same place
+            work = [reverse]
+            while work:
+                for following in work.pop().successors():
+                    if following not in heads:
+                        self._rewrite(block, following)
+                        work.append(following)
+
+    # -- one reverse block ---------------------------------------------------------------------------
+
+    def _rewrite(self, block: Block, reverse: Block) -> None:
+        old, reverse.instructions = reverse.instructions, []
+        self._b = Builder(self._function, reverse)
+        self._here = block
+        self._known: dict[Value, Value] = {}
+        for i in old:
+            self._b.loc = i.loc
+            if i.op is OPS["extent"] and self._is_forward(i.operands[0]):
+                self._known[i] = self._extent(i.operands[0], i.attrs["at"], i)
+                continue
+            i.operands = [self._obtain(o) for o in i.operands]
+            reverse.append(i)
+
+    def _is_forward(self, value: Value) -> bool:
+        return isinstance(value, BlockArg | Instruction) and value.block in self._forward
+
+    def _obtain(self, value: Value) -> Value:
+        if value in self._known:
+            return self._known[value]
+        if not self._is_forward(value) or self._is_used_directly(value):
+            return value
+        found = self._repeat(value)
+        if found is None:
+            self._make_available(value, self._here)
+            return self._variable(value)
+        self._known[value] = found
+        return found
+
+    def _is_used_directly(self, value: Value) -> bool:
+        if not self._remat.is_direct(value, self._here):
+            return False
+        # an array value that lives on into another block needs memory: what can be read again is not kept
+        local = self._here is self._primal.exit.block and value.block is self._here  # type: ignore[attr-defined]
+        return local or not (is_array(value.type) and self._remat.is_repeatable(value, self._here))
+
+    def _repeat(self, value: Value) -> Value | None:
+        """Compute `value` again here, None where it is to be kept."""
+        induction = self._remat.induction(value, self._here)
+        if induction is not None:
+            return self._iteration(value, *induction)
+        if isinstance(value, Instruction) and value.op is OPS["extent"]:
+            return self._extent(value.operands[0], value.attrs["at"], value)
+        if not self._remat.is_repeatable(value, self._here):
+            return None
+        assert isinstance(value, Instruction)
+        operands = [self._obtain(o) for o in value.operands]
+        if value.op is OPS["section"]:
+            return view_again(self._b, value, operands[0], operands[1:])
+        # an overflow check that has passed once passes again
+        attrs = {k: v for k, v in value.attrs.items() if k != "checked"}
+        return self._b.emit(value.op, *operands, name=value.name, **attrs)
+
+    def _iteration(self, value: Value, loop: Loop, first: Value, step: Value, way: str) -> Value:
+        """first ± trip · step."""
+        counter: Value = self._counters[loop]
+        first, step = self._obtain(first), self._obtain(step)
+        dtype = value.type.dtype  # type: ignore[attr-defined]
+        if dtype is not I64:
+            counter = self._b.emit("dataTypeCast", counter, to=dtype.name)
+        one = isinstance(step, Literal) and step.value == 1
+        if one and way == "add" and isinstance(first, Literal) and first.value == 0:
+            return counter
+        moved = counter if one else self._b.emit("multiply", counter, step)
+        return self._b.emit(way, first, moved, name=value.name)
+
+    # -- extents -------------------------------------------------------------------------------------
+
+    def _extent(self, array: Value, axis: int, original: Instruction) -> Value:
+        """An extent of a primal array without keeping the array."""
+        self._scratch.block.instructions.clear()  # type: ignore[union-attr]
+        found = extent_at(self._scratch, array, axis)
+        if isinstance(found, Literal):
+            # the type of `original`'s users says that the extent is unknown: it must stay a computed value
+            return self._kept_extent(array, axis)
+        if not isinstance(found, Instruction) or found.block is not self._scratch.block:
+            return self._obtain(found)
+        leaf, at = found.operands[0], found.attrs["at"]
+        if self._remat.is_direct(leaf, self._here):
+            return self._b.emit("extent", leaf, name=original.name, at=at)
+        return self._kept_extent(leaf, at)
+
+    def _kept_extent(self, array: Value, axis: int) -> Value:
+        """An extent that is read in the forward sweep, right after the definition of `array`."""
+        if (array, axis) not in self._extents:
+            b = self._after(array)
+            self._extents[array, axis] = b.emit("extent", array, at=axis)
+        value = self._extents[array, axis]
+        if self._remat.is_direct(value, self._here):
+            return value
+        self._make_available(value, self._here)
+        return self._variable(value)
+
+    def _after(self, value: Value) -> Builder:
+        b = Builder(self._function)
+        if isinstance(value, Instruction):
+            return b.after(value)
+        assert isinstance(value, BlockArg)
+        b.block, b.position = value.block, 0
+        return b
+
+    # -- keeping -------------------------------------------------------------------------------------
+
+    def _variable(self, value: Value) -> Variable:
+        if value not in self._variables:
+            self._variables[value] = Variable(value.type, value.name)
+        return self._variables[value]
+
+    def _make_available(self, value: Value, place: Block) -> None:
+        """See to it that the variable of `value` holds the right one in the reverse of `place`."""
+        home: Block = value.block  # type: ignore[attr-defined]
+        loop = self._primal.loop_of(place)
+        if self._primal.loop_of(home) is None or loop is None:
+            if value not in self._assigned:
+                self._assigned.add(value)
+                self._after(value).insert(assignment(self._variable(value), value))
+            return
+        if loop.contains(home):
+            self._tape(value, place)
+            return
+        while loop.parent is not None and not loop.parent.contains(home):
+            loop = loop.parent
+        self._make_available(value, self._primal.exits[loop])
+
+    def _tape(self, value: Value, place: Block) -> None:
+        if (value, place) in self._taped:
+            return
+        self._taped.add((value, place))
+        stack = entry_builder(self._function).emit("createStack", name="tape", element=value.type)
+        b = Builder(self._function).before(place.instructions[-1])
+        b.loc = value.loc if isinstance(value, Instruction) else None
+        b.emit("push", value, stack)
+        b.block, b.position = self._blocks[place], 0
+        popped = b.emit("pop", stack, name=value.name)
+        b.insert(assignment(self._variable(value), popped))
+        self._stacks[value, place] = stack
+
+    @property
+    def stacks(self) -> list[Value]:
+        """The stacks of the tape."""
+        return list(self._stacks.values())
+

@@ -1,0 +1,83 @@
+"""The two ends of the reverse sweep: the seeds of the outputs, and the results of the gradient."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dlvm_py.ir import VOID, PointerType, TensorType, Type, Value, literal, scalar
+from dlvm_py.transforms.differentiate.arguments import extents
+from dlvm_py.transforms.differentiate.primal import Primal
+from dlvm_py.transforms.differentiate.shadows import filled, zeros_like
+
+if TYPE_CHECKING:
+    from dlvm_py.transforms.differentiate.reverse import Sweep
+
+
+def add_seed_params(primal: Primal) -> list[Value]:
+    """One more parameter for each output: a scalar, or a pointer of any strides."""
+    if not primal.config.seedable:
+        return []
+    seeds: list[Value] = []
+    for k, output in enumerate(primal.config.outputs):
+        name = "seed" if len(primal.config.outputs) == 1 else f"seed_{k}"
+        seeds.append(primal.function.entry.add_arg(seed_type(primal.output(output).type), name))
+    return seeds
+
+
+def seed_type(output: Type) -> Type:
+    """The type of the parameter that seeds an output."""
+    if isinstance(output, PointerType):
+        return PointerType(output.pointee, "S" if output.rank else "C")
+    return output
+
+
+def seed_outputs(sweep: Sweep) -> None:
+    """Give every output its seed, at the start of the reverse sweep; an output named twice counts twice."""
+    primal, b = sweep.primal, sweep.b
+    touched: frozenset[Value] = frozenset()
+    for k, output in enumerate(primal.config.outputs):
+        value = primal.output(output)
+        t = value.type
+        seed = sweep.seeds[k] if sweep.seeds else None
+        if isinstance(t, TensorType):
+            if primal.is_active(value):
+                sweep.accumulate(value, seed if seed is not None else literal(1.0, scalar(t.dtype)))
+        elif isinstance(t, PointerType) and primal.has_shadow(value):
+            shadow = sweep.shadows.of(value)
+            amount = b.emit("load", seed) if seed is not None else filled(b, literal(1.0, scalar(t.dtype)), value)
+            # shadows are still zero here, unless another output is a view of the same memory
+            roots = primal.points_to.roots(value)
+            if roots & touched:
+                amount = b.emit("add", b.emit("load", shadow), amount)
+            b.emit("store", amount, shadow)
+            touched |= roots
+
+
+def finish(sweep: Sweep) -> Type:
+    """Emit the results at the end of the reverse sweep: derivatives, then kept outputs. Their type."""
+    primal, b = sweep.primal, sweep.b
+    b.at_end(sweep.blocks[primal.function.entry])
+    b.loc = None
+    results = [_derivative(sweep, k) for k in primal.config.wrt]
+    results += [primal.output(o) for o in primal.config.keeping]
+    if not results:
+        b.ret()
+        return VOID
+    value = results[0] if len(results) == 1 else b.emit("tuple", *results)
+    b.ret(value)
+    return value.type
+
+
+def _derivative(sweep: Sweep, index: int) -> Value:
+    """The derivative with respect to a parameter: a scalar, or a C-contiguous array of its own."""
+    value, b = sweep.primal.params[index], sweep.b
+    if isinstance(value.type, TensorType):
+        return sweep.scalar_results([value])[0]
+    (root,) = sweep.primal.points_to.roots(value)
+    buffer = sweep.shadows.buffers.get(root)
+    if buffer is None or value.type.layout == "F":  # type: ignore[attr-defined]
+        # nothing has reached it, or it is in Fortran order as its parameter
+        held = b.emit("load", sweep.shadows.of(value)) if buffer is not None else zeros_like(b, value)
+        buffer = b.emit("allocateHeap", *extents(b, value), dtype=value.type.dtype.name)  # type: ignore[attr-defined]
+        b.emit("store", held, buffer)
+    return buffer

@@ -1,0 +1,68 @@
+"""Which allocations a pointer can refer to, through views, block arguments and stacks.
+
+The roots of a pointer are parameters and `allocateHeap` instructions; a value popped from a stack has the
+roots of everything that is pushed to it. Parameters are taken to be apart: where the caller's arguments
+overlap and are written, the caller passes views of one copy.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir import Function, Instruction, Kind, PointerType, StackType, Value
+from dlvm_py.ir.analysis import predecessors
+
+_NONE: frozenset[Value] = frozenset()
+
+
+class PointsTo:
+    """Roots of every pointer of a function; `written` are the roots that a store or a call may write."""
+
+    def __init__(self, function: Function) -> None:
+        self._roots: dict[Value, frozenset[Value]] = {
+            p: frozenset((p,)) for p in function.params if isinstance(p.type, PointerType)
+        }
+        self._edges = predecessors(function)
+        changed = True
+        while changed:
+            changed = False
+            for block in function.blocks:
+                for k, arg in enumerate(block.args):
+                    if isinstance(arg.type, PointerType) and arg not in function.params:
+                        flows = [self.roots(p.targets[t].args[k]) for p, t in self._edges[block]]
+                        changed |= self._update(arg, flows)
+                for i in block.instructions:
+                    changed |= self._visit(i)
+        self.written: frozenset[Value] = _NONE
+        for i in function.instructions():
+            if i.op.name == "store":
+                self.written |= self.roots(i.operands[1])
+            elif i.op.kind is Kind.CALL:
+                self.written = self.written.union(*(self.roots(o) for o in i.operands))
+
+    def roots(self, pointer: Value) -> frozenset[Value]:
+        """What `pointer` can refer to; empty for NULL, UNDEFINED and what is no pointer."""
+        return self._roots.get(pointer, _NONE)
+
+    def _update(self, value: Value, flows: list[frozenset[Value]]) -> bool:
+        old = self.roots(value)
+        self._roots[value] = old.union(*flows)
+        return self._roots[value] != old
+
+    def _visit(self, i: Instruction) -> bool:
+        if i.op.name == "push":
+            value, stack = i.operands
+            return self._update(stack, [self.roots(value)])
+        if not isinstance(i.type, PointerType):
+            return False
+        if i.op.name == "allocateHeap":
+            return self._update(i, [frozenset((i,))])
+        if i.op.kind is Kind.CALL:
+            # fresh memory, or views of what the callee was given
+            return self._update(i, [frozenset((i,)), *(self.roots(o) for o in i.operands)])
+        # views have their base first; a pop has the stack, which collects the roots of what is pushed
+        return self._update(i, [self.roots(i.operands[0])])
+
+
+def carries_pointers(value: Value) -> bool:
+    """Whether `value` is a pointer or a stack of pointers."""
+    t = value.type
+    return isinstance(t, PointerType) or (isinstance(t, StackType) and isinstance(t.element, PointerType))

@@ -1,0 +1,123 @@
+"""What the reverse sweep computes again instead of keeping it.
+
+* Index arithmetic and views, from what they are computed from: it is cheap, and keeping `i` serves
+  `x[i - 1]`, `x[i]` and `x[i + 1]`.
+* The arguments of a loop that step by a fixed amount: first + trip · step, where `trip` is the counter of
+  the reversed loop (control.py).
+* Whatever needs nothing kept: loads of memory that the function never writes, rearrangements,
+  comparisons of such values.
+
+Everything else is kept. The same instruction on the same operands gives the same result, so a comparison or
+a rounding that is repeated here cannot come out differently.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir import UNDEFINED, Block, Instruction, Kind, Literal, PointerType, TensorType, Value, is_scalar
+from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.value import BlockArg
+from dlvm_py.transforms.differentiate.primal import Primal
+
+# array ops that only move elements or make them from scalars
+_MOVES = {"transpose", "padShape", "squeezeShape", "shapeCast", "broadcast", "iota", "dataTypeCast", "select"}
+
+
+class Rematerialisation:
+    """Decides what can be computed again in the reverse of a block."""
+
+    def __init__(self, primal: Primal) -> None:
+        self._primal = primal
+        self._formal = frozenset(primal.formal)
+        self._inductions = {arg: found for loop in primal.loops() for arg, found in self._steps(loop)}
+        self._free: dict[tuple[Value, Loop | None], bool] = {}
+
+    # -- stepping loop arguments ---------------------------------------------------------------------
+
+    def _steps(self, loop: Loop) -> list[tuple[Value, tuple[Loop, Value, Value, str]]]:
+        found = []
+        first, latch = self._primal.preheader(loop).targets[0].args, self._primal.latch(loop).targets[0].args
+        for arg, start, following in zip(loop.header.args, first, latch, strict=True):
+            if not is_scalar(arg.type) or not arg.type.dtype.is_integer:  # type: ignore[attr-defined]
+                continue
+            step = self._origin(following, loop)
+            if not isinstance(step, Instruction) or step.op.name not in ("add", "subtract"):
+                continue
+            a, b = step.operands
+            if b is arg and step.op.name == "add":
+                a, b = b, a
+            if a is arg and self._is_outside(b, loop):
+                found.append((arg, (loop, start, b, step.op.name)))
+        return found
+
+    def _origin(self, value: Value, loop: Loop) -> Value:
+        """Look through arguments to which all paths that continue the loop pass one value."""
+        while isinstance(value, BlockArg) and value.block is not loop.header and loop.contains(value.block):
+            at = value.block.args.index(value)
+            passed = [p.targets[t].args[at] for p, t in self._primal.edges[value.block]]
+            real = {v for v in passed if not (isinstance(v, Literal) and v.value is UNDEFINED)}
+            if len(real) != 1:
+                break
+            (value,) = real
+        return value
+
+    def _is_outside(self, value: Value, loop: Loop) -> bool:
+        return isinstance(value, Literal) or not loop.contains(value.block)  # type: ignore[attr-defined]
+
+    def induction(self, value: Value, block: Block) -> tuple[Loop, Value, Value, str] | None:
+        """(loop, first, step, "add" or "subtract") where `value` is a stepping argument of a loop around `block`."""
+        found = self._inductions.get(value)
+        return found if found is not None and found[0].contains(block) else None
+
+    # -- what is free --------------------------------------------------------------------------------
+
+    def is_direct(self, value: Value, block: Block) -> bool:
+        """Whether `value` can be used in the reverse of `block` as it is: defined once, on every path."""
+        if isinstance(value, Literal) or value in self._formal:
+            return True
+        home: Block = value.block  # type: ignore[attr-defined]
+        once = self._primal.loop_of(home) is None or self._primal.loop_of(block) is None
+        return once and self._primal.dominators.dominates(home, self._primal.exit.block)
+
+    def is_free(self, value: Value, block: Block) -> bool:
+        """Whether `value` is there in the reverse of `block` without anything kept for it."""
+        key = (value, self._primal.loop_of(block))
+        if key not in self._free:
+            self._free[key] = self._decide(value, block)
+        return self._free[key]
+
+    def _decide(self, value: Value, block: Block) -> bool:
+        if self.is_direct(value, block):
+            return True
+        found = self.induction(value, block)
+        if found is not None:
+            return self.is_free(found[1], block) and self.is_free(found[2], block)
+        return self._is_cheap(value) and all(self.is_free(o, block) for o in value.operands)  # type: ignore[attr-defined]
+
+    def _is_cheap(self, value: Value) -> bool:
+        if not isinstance(value, Instruction):
+            return False
+        if value.op.name == "load":
+            roots = self._primal.points_to.roots(value.operands[0])
+            return bool(roots) and roots.isdisjoint(self._primal.points_to.written) and roots <= self._formal
+        return value.op.is_pure and (
+            value.op.name in _MOVES
+            or self._is_index(value)
+            or isinstance(value.type, TensorType)
+            and not value.type.dtype.is_inexact
+        )
+
+    def _is_index(self, value: Instruction) -> bool:
+        """Views, and integer arithmetic on scalars."""
+        if isinstance(value.type, PointerType):
+            return value.op.kind is Kind.INDEX
+        if not is_scalar(value.type) or value.op.kind is not Kind.ELEMENTWISE:
+            return False
+        return all(is_scalar(v.type) and v.type.dtype.kind in "biu" for v in (value, *value.operands))  # type: ignore[attr-defined]
+
+    def is_repeatable(self, value: Value, block: Block) -> bool:
+        """Whether `value` is to be computed again in the reverse of `block`."""
+        if not isinstance(value, Instruction):
+            return False
+        if self._is_index(value) and value.op.is_pure:
+            return True
+        return self._is_cheap(value) and all(self.is_free(o, block) for o in value.operands)

@@ -1,0 +1,90 @@
+"""Adjoints of value ops, from the derivative form of their rows.
+
+With y = op(x₀, x₁, …) and y_adj: partials give xₖ_adj += y_adj · ∂y/∂xₖ. A partial of 1 or −1 needs no
+product; an op whose partials can be infinite multiplies by `scaleSeed`, in which a zero seed wins. Other
+rows give the adjoints themselves. Here contributions are brought to the shape of their operand: what the op
+has stretched is summed. The rules refer to primal values freely; what of it is really used is kept later.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from dlvm_py.errors import NotDifferentiable
+from dlvm_py.ir import OPS, Builder, Expr, Instruction, Literal, TensorType, Value, literal, scalar
+from dlvm_py.transforms.differentiate.arguments import extents
+
+
+def contributions(
+    b: Builder, i: Instruction, seed: Value, wanted: list[bool], guarded: bool
+) -> list[Value | None]:
+    """The adjoint that each operand of `i` gets from `seed`, in the operand's shape; None for no flow.
+
+    `guarded`: the result may be left out by a `select`, so a zero seed wins over any partial, singular or not
+    (np.where(x > 0, np.log(x) * y, 0) must not give y the derivative 0 · NaN).
+
+    Raises: NotDifferentiable DL611 where the row has no rule for this case.
+    """
+    y, s = b.expr(i), b.expr(seed)
+    operands = [b.expr(o) for o in i.operands]
+    try:
+        raw = _apply(i, s, y, operands, wanted, guarded)
+    except NotImplementedError as e:
+        raise NotDifferentiable(f"{e} is not supported", i.loc, code="DL611") from e
+    return [
+        _fit(b, r, o) if want and r is not None else None
+        for r, o, want in zip(raw, i.operands, wanted, strict=True)
+    ]
+
+
+def _apply(
+    i: Instruction, s: Expr, y: Expr, operands: list[Expr], wanted: list[bool], guarded: bool
+) -> list[Value | None]:
+    row = i.op
+    if row.partials is not None:
+        partials = row.partials(y, *operands)
+        return [_scaled(s, p, row.singular or guarded) if w else None for p, w in zip(partials, wanted, strict=True)]
+    if row.linear is not None:
+        return [_value(row.linear(k, s, y, *operands, **i.attrs)) if w else None for k, w in enumerate(wanted)]
+    assert row.adjoint is not None, f"{row.name} has no adjoint rule"
+    return [_value(r) for r in row.adjoint(s, y, *operands, **i.attrs)]
+
+
+def _value(x: Any) -> Value | None:
+    return x.value if isinstance(x, Expr) else x
+
+
+def _scaled(seed: Expr, partial: Any, singular: bool) -> Value | None:
+    """seed · partial."""
+    if partial is None:
+        return None
+    if not isinstance(partial, Expr):
+        if partial == 1:
+            return seed.value
+        return (-seed if partial == -1 else seed * partial).value
+    if _is_one(seed.value):
+        return partial.value
+    return (OPS["scaleSeed"](seed, partial) if singular else seed * partial).value
+
+
+def _is_one(value: Value) -> bool:
+    return isinstance(value, Literal) and value.value == 1
+
+
+def _fit(b: Builder, contribution: Value, operand: Value) -> Value:
+    """Sum or stretch a contribution to the shape of its operand."""
+    have, want = contribution.type, operand.type
+    assert isinstance(have, TensorType) and isinstance(want, TensorType)
+    zero = literal(0.0, scalar(have.dtype))
+    if have.rank and not want.rank:
+        return b.emit("reduce", contribution, zero, by="add", axes=tuple(range(have.rank)))
+    if want.rank and not have.rank:
+        return b.emit("broadcast", contribution, *extents(b, operand))
+    # only what a type states to be 1 has been stretched
+    axes = tuple(k for k in range(want.rank) if want.shape[k] == 1 and have.shape[k] != 1)
+    if not axes:
+        return contribution
+    contribution = b.emit("reduce", contribution, zero, by="add", axes=axes)
+    for axis in axes:
+        contribution = b.emit("padShape", contribution, at=axis)
+    return contribution

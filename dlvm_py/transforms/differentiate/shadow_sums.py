@@ -1,0 +1,97 @@
+"""Additions to adjoint memory, held back within a block so that each place is written once.
+
+    u[1:-1] = 2 * u[1:-1]      (in reverse)      g = load %s; store 0 to %s; %t = load %s; store %t + 2 g to %s
+                                           →     g = load %s; store 2 g to %s
+
+Additions commute, so they may wait until somebody reads the memory. What waits for a place is either *added*
+to it or, after the place was cleared, *set*. Entries leave in the order in which they came: an addition
+to memory that overlaps a cleared place stands behind it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlvm_py.errors import Loc
+from dlvm_py.ir import Builder, Value
+from dlvm_py.transforms.differentiate.primal import Primal
+from dlvm_py.transforms.differentiate.shadows import Shadows, zeros_like
+
+
+@dataclass(eq=False)
+class _Entry:
+    pointer: Value
+    amount: Value | None
+    sets: bool
+    loc: Loc | None
+
+
+class ShadowSums:
+    """What waits to be added to shadows in the block that `b` builds; `flush` before leaving it."""
+
+    def __init__(self, b: Builder, primal: Primal, shadows: Shadows) -> None:
+        self._b = b
+        self._primal = primal
+        self._shadows = shadows
+        self._waiting: dict[Value, _Entry] = {}
+
+    def add(self, pointer: Value, amount: Value) -> None:
+        """The shadow of `pointer` += amount."""
+        entry = self._waiting.get(pointer)
+        if entry is None:
+            self._waiting[pointer] = _Entry(pointer, amount, False, self._b.loc)
+        else:
+            entry.amount = amount if entry.amount is None else self._b.emit("add", entry.amount, amount)
+
+    def take(self, pointer: Value) -> Value | None:
+        """What the shadow of `pointer` holds now, None for zero. To be followed by `clear` or `forget`."""
+        if self._overlapping(pointer):
+            self._flush_with(pointer)
+        own = self._waiting.get(pointer)
+        if own is not None and own.sets:
+            return own.amount
+        held: Value = self._b.emit("load", self._shadows.of(pointer))
+        return held if own is None else self._b.emit("add", held, own.amount)  # type: ignore[arg-type]
+
+    def clear(self, pointer: Value) -> None:
+        """The shadow of `pointer` = 0."""
+        self._flush_with(pointer)
+        self._waiting[pointer] = _Entry(pointer, None, True, self._b.loc)
+
+    def forget(self, pointer: Value) -> None:
+        """Nothing reads the shadow of `pointer` from here on."""
+        self._waiting.pop(pointer, None)
+
+    def flush(self) -> None:
+        """Write all that waits."""
+        for entry in list(self._waiting.values()):
+            self._write(entry)
+
+    def _overlapping(self, pointer: Value) -> list[_Entry]:
+        roots = self._primal.points_to.roots(pointer)
+        return [
+            entry
+            for other, entry in self._waiting.items()
+            if other is not pointer and self._primal.points_to.roots(other) & roots
+        ]
+
+    def _flush_with(self, pointer: Value) -> None:
+        """Write what waits for other views of the memory, and for this one if there are any, in order."""
+        others = self._overlapping(pointer)
+        for entry in list(self._waiting.values()):
+            if others and (entry in others or entry.pointer is pointer):
+                self._write(entry)
+        self.forget(pointer)
+
+    def _write(self, entry: _Entry) -> None:
+        b, shadow = self._b, self._shadows.of(entry.pointer)
+        loc, b.loc = b.loc, entry.loc
+        amount = entry.amount
+        if entry.sets:
+            amount = amount if amount is not None else zeros_like(b, shadow)
+        else:
+            assert amount is not None
+            amount = b.emit("add", b.emit("load", shadow), amount)
+        b.emit("store", amount, shadow)
+        b.loc = loc
+        del self._waiting[entry.pointer]

@@ -1,0 +1,313 @@
+"""Which array values are fused into their consumers, and which get memory: the decisions of bufferize.
+
+Words: a *root* evaluates a tree element by element: a `store`, a `reduce` or `dot` with a scalar result, or a
+value that gets a *buffer* (it is stored to it). A tree is evaluated where its root stands, so its leaves, the
+`load`s, are read there and not where they were written. A *view* is an index op on something that a pointer
+can name; it costs nothing and is made again wherever it is used.
+
+Two sweeps are repeated until nothing new is forced into memory (`forced` only grows, so this ends; two or
+three rounds are the rule):
+
+1. backwards, structure (`_place`): a value with one root is fused into it. One with several roots, or that a
+   consumer would compute again for every row (a static extent 1 that stretches), gets a buffer, unless it is
+   free to repeat: a load, an iota, a broadcast, a view, a cast of a load. `reduce`, `unbroadcast` and `dot`
+   with array results get a buffer, or go straight to the one store that takes them. What crosses a block
+   border, or is pushed, returned or passed to a call, gets a buffer.
+2. forwards, legality (`_check`): a value is forced into memory at its definition if one of its loads would
+   be overwritten before a consumer reads it, and if the store at its root may overwrite elements that the
+   load needs for other places: a load that may overlap the destination must be the same elements in the
+   same order.
+
+A buffer is written once, so a load of it is legal everywhere. The same holds for an allocation of the program
+that is written by one store only: a value that is stored there and used elsewhere lives there (`home`).
+
+Cost: linear in uses, plus the writes that stand between a load and its consumer.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable
+
+from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory
+from dlvm_py.ir.function import Block, Function
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.types import PointerType, StackType, TensorType, TupleType, is_array
+from dlvm_py.ir.value import Instruction, Literal, Value
+
+VIEWS = frozenset({"transpose", "padShape", "squeezeShape", "shapeCast"})
+HEAVY = frozenset({"reduce", "unbroadcast", "dot"})
+CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
+# Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
+MANY_LEAVES = 32
+DEEP = 100
+
+_DEAD, _MANY = "dead", "many"
+_Root = Instruction | str
+
+
+def view_base(value: Value) -> Value:
+    """What the views above it look at: `value` itself if it is no view."""
+    while isinstance(value, Instruction) and value.op.name in VIEWS:
+        value = value.operands[0]
+    return value
+
+
+class FusionPlan:
+    """The decisions for one function whose block arguments, stacks and calls carry no array values any more.
+
+    `buffers` are the values that get memory; `home[v]` is the store whose destination serves as v's memory.
+    `constants` are pointers to memory that is never written again.
+    """
+
+    def __init__(self, function: Function, aliases: AliasAnalysis, constants: set[Value]) -> None:
+        self.aliases = aliases
+        self.constants = constants
+        order = reverse_postorder(function)
+        self.number = {i: n for n, i in enumerate(i for block in order for i in block.instructions)}
+        self.buffers: set[Value] = set()
+        self.home: dict[Value, Instruction] = {}
+        self._arrays = [i for i in self.number if is_array(i.type)]
+        self._users = {v: list(dict.fromkeys(us)) for v, us in uses(function).items()}
+        self._incoming = predecessors(function)
+        self._writes = [i for i in self.number if writes_memory(i)]
+        self._write_numbers = [self.number[w] for w in self._writes]
+        self._writes_to: dict[Value, list[Instruction]] = {}
+        self._regions: dict[tuple[Block, Block], set[Block]] = {}
+        self._forced: set[Value] = set()
+        settled = -1
+        while settled != len(self._forced):
+            settled = len(self._forced)
+            self._place_all()
+            self._check_all()
+
+    # -- structure, backwards ------------------------------------------------------------------------
+
+    def _place_all(self) -> None:
+        self.buffers = set()
+        self.home = {}
+        self._root: dict[Value, _Root] = {}
+        self._stretched: set[Value] = set()
+        self._named: set[Value] = set()  # a consumer needs a pointer to these
+        for v in reversed(self._arrays):
+            self._place(v)
+
+    def _place(self, v: Instruction) -> None:
+        roots: set[_Root] = set()
+        buffer = v in self._forced
+        for u in self._users[v]:
+            if u.op.name == "extent" or (is_array(u.type) and self._root[u] is _DEAD):
+                continue
+            roots.add(self._root_of_use(v, u))
+            if u.op.name in CROSSINGS:
+                buffer = buffer or not self._is_shared(v)
+            self._note_demands(v, u)
+        root = self._root[v] = _DEAD if not roots else roots.pop() if len(roots) == 1 else _MANY
+        if root is _DEAD:
+            return
+        if not isinstance(root, str) and root.block is not v.block:
+            root = self._root[v] = _MANY
+        if v in self._named and not self._can_be_named(v):
+            buffer = True
+        if v.op.name in HEAVY:
+            buffer = buffer or not self._is_stored_directly(v)
+        elif not self._is_free(v):
+            buffer = buffer or root is _MANY or v in self._stretched
+        if buffer:
+            self.buffers.add(v)
+            self._find_home(v)
+        elif v.op.name in VIEWS and v in self._named:
+            self._named.add(v.operands[0])
+
+    def _root_of_use(self, v: Instruction, u: Instruction) -> _Root:
+        if is_array(u.type) and u.op.name not in HEAVY and u not in self.buffers:
+            return self._root[u]
+        return u
+
+    def _note_demands(self, v: Instruction, u: Instruction) -> None:
+        if u.op.name in ("dot", "shapeCast"):
+            self._named.add(v)
+        if _stretches(v, u) or (u in self._stretched and u not in self.buffers):
+            self._stretched.add(v)
+
+    def _can_be_named(self, v: Instruction) -> bool:
+        """Whether a pointer to v, of the layout that its users need, is to be had without a buffer for v."""
+        if v.op.name != "load" and v.op.name not in VIEWS:
+            return False
+        if any(u.op.name == "shapeCast" for u in self._users[v]):
+            pointer = _pointer_type(v)
+            return pointer is not None and pointer.layout == "C"
+        return v.op.name != "shapeCast" or _pointer_type(v) is not None
+
+    def _is_free(self, v: Instruction) -> bool:
+        """Whether v may be repeated in every tree: its cost is in its operands, which answer for themselves."""
+        if v.op.name == "dataTypeCast":
+            base = view_base(v.operands[0])
+            return isinstance(base, Instruction) and base.op.name == "load"
+        return v.op.name in VIEWS or v.op.name in ("load", "iota", "broadcast")
+
+    def _is_stored_directly(self, v: Instruction) -> bool:
+        (first, *more) = [u for u in self._users[v] if u.op.name != "extent"]
+        return not more and first.op.name == "store" and first.block is v.block
+
+    def _find_home(self, v: Instruction) -> None:
+        if v in self._forced:
+            return
+        for s in self._users[v]:
+            if s.op.name == "store" and s.block is v.block and self._is_only_write(s, s.operands[1]):
+                users = (u for u in self._users[v] if u is not s and u.op.name != "extent")
+                if all(self._precedes(s, u) for u in users):
+                    self.home[v] = s
+                    return
+
+    def _is_shared(self, value: Value) -> bool:
+        """Whether `value` is a load of memory that is never written again: it is passed on uncopied."""
+        if not isinstance(value, Instruction) or value.op.name != "load":
+            return False
+        pointer = value.operands[0]
+        if pointer in self.constants:
+            return True
+        first = next(iter(self._writes_of(pointer)), None)
+        return first is not None and self._is_only_write(first, pointer) and self._precedes(first, value)
+
+    def _is_only_write(self, s: Instruction, p: Value) -> bool:
+        """Whether the store s fills the fresh allocation p, and nothing else ever writes there."""
+        if s.op.name != "store" or s.operands[1] is not p:
+            return False
+        if not isinstance(p, Instruction) or p.op.name != "allocateHeap" or p.block is not s.block:
+            return False
+        return self._writes_of(p) == [s]
+
+    def _precedes(self, s: Instruction, u: Instruction) -> bool:
+        """Whether s has run when u, which it shares a dominating definition in s's block with, runs."""
+        return u.block is not s.block or self.number[s] < self.number[u]
+
+    # -- legality, forwards --------------------------------------------------------------------------
+
+    def _check_all(self) -> None:
+        """Force into memory whatever could not be evaluated at its root."""
+        self._leaves: dict[Value, dict[Instruction, bool]] = {}
+        self._depth: dict[Value, int] = {}
+        for v in self._arrays:
+            if self._root[v] is not _DEAD:
+                self._check(v)
+
+    def _check(self, v: Instruction) -> None:
+        leaves = self._collect(v)
+        consumers = [u for u in self._users[v] if u.op.name != "extent" and not self._is_dead_array(u)]
+        if v in self.buffers:
+            consumers = [self.home[v]] if v in self.home else []
+        depth = 1 + max((self._depth.get(x, 0) for x in v.operands), default=0)
+        legal = v in self.buffers or v.op.name in HEAVY or (len(leaves) <= MANY_LEAVES and depth <= DEEP)
+        legal = legal and not any(self._is_clobbered(leaf, u) for leaf in leaves for u in consumers)
+        legal = legal and not any(self._overlaps(leaves, u) for u in consumers if u.op.name == "store")
+        if not legal:
+            self._forced.add(v)
+        if legal and v not in self.buffers:
+            self._leaves[v], self._depth[v] = leaves, depth
+
+    def _is_dead_array(self, u: Instruction) -> bool:
+        return is_array(u.type) and self._root[u] is _DEAD
+
+    def _collect(self, v: Instruction) -> dict[Instruction, bool]:
+        """The loads in v's tree; True: each result element needs just the element at its own place."""
+        if v.op.name == "load":
+            return {v: True}
+        leaves: dict[Instruction, bool] = {}
+        for x in v.operands:
+            in_place = v.op.kind is Kind.ELEMENTWISE and not _stretches(x, v)
+            for leaf, same_place in self._leaves.get(x, {}).items():
+                leaves[leaf] = leaves.get(leaf, True) and same_place and in_place
+        return leaves
+
+    def _overlaps(self, leaves: dict[Instruction, bool], s: Instruction) -> bool:
+        """Whether the store s could change an element that is still to be read."""
+        destination = s.operands[1]
+        for leaf, same_place in leaves.items():
+            p = leaf.operands[0]
+            if p in self.constants or not self.aliases.may_overlap(p, destination):
+                continue
+            if not same_place or not self.aliases.same_elements(p, destination):
+                return True
+        return False
+
+    def _is_clobbered(self, leaf: Instruction, u: Instruction) -> bool:
+        """Whether what `leaf` loads may be written after it and before u."""
+        pointer = leaf.operands[0]
+        if pointer in self.constants or isinstance(pointer, Literal):
+            return False
+        if leaf.block is u.block:
+            first = bisect_right(self._write_numbers, self.number[leaf])
+            last = bisect_left(self._write_numbers, self.number[u])
+            writes = self._writes[first:last]
+        else:
+            writes = [w for w in self._writes_of(pointer) if self._is_between(w, leaf, u)]
+        return any(_may_write(w, pointer, self.aliases.may_overlap) for w in writes)
+
+    def _writes_of(self, pointer: Value) -> list[Instruction]:
+        """All instructions of the function that may, at any time, write what `pointer` looks at."""
+        if pointer not in self._writes_to:
+            may_alias = self.aliases.may_alias
+            self._writes_to[pointer] = [w for w in self._writes if _may_write(w, pointer, may_alias)]
+        return self._writes_to[pointer]
+
+    def _is_between(self, w: Instruction, leaf: Instruction, u: Instruction) -> bool:
+        """Whether w runs on a way from leaf to u that does not pass leaf again; their blocks differ."""
+        region = self._region(leaf.block, u.block)
+        if w.block is leaf.block:
+            return self.number[w] > self.number[leaf]
+        if w.block is u.block and u.block not in region:
+            return self.number[w] < self.number[u]
+        return w.block in region
+
+    def _region(self, start: Block, end: Block) -> set[Block]:
+        """The blocks that run whole between leaving `start` and reaching `end`."""
+        if (start, end) not in self._regions:
+            found: set[Block] = set()
+            work = [p for p, _ in self._incoming[end]]
+            while work:
+                block = work.pop()
+                if block is not start and block not in found:
+                    found.add(block)
+                    work.extend(p for p, _ in self._incoming[block])
+            self._regions[start, end] = found
+        return self._regions[start, end]
+
+
+def _may_write(w: Instruction, pointer: Value, may_share: Callable[[Value, Value], bool]) -> bool:
+    """Whether w, a store or a call, may write what `pointer` looks at."""
+    if w.op.name == "store":
+        return may_share(w.operands[1], pointer)
+    for v in w.operands:
+        if isinstance(v.type, StackType | TupleType):
+            return True  # a call may find any pointer in there
+        if isinstance(v.type, PointerType) and may_share(v, pointer):
+            return True
+    return False
+
+
+def _stretches(v: Value, u: Instruction) -> bool:
+    """Whether u uses elements of v several times, along an axis where v's type states the extent 1."""
+    if not is_array(v.type) or not is_array(u.type):
+        return False
+    if u.op.kind is not Kind.ELEMENTWISE and u.op.name != "broadcast":
+        return False
+    assert isinstance(v.type, TensorType) and isinstance(u.type, TensorType)
+    return any(n == 1 and m != 1 for n, m in zip(v.type.shape, u.type.shape, strict=True))
+
+
+def _pointer_type(v: Value) -> PointerType | None:
+    """The type of a pointer to v: of views of a load, or of a buffer; None where a view is impossible."""
+    chain = []
+    while isinstance(v, Instruction) and v.op.name in VIEWS:
+        chain.append(v)
+        v = v.operands[0]
+    if isinstance(v, Instruction) and v.op.name == "load":
+        pointer = v.operands[0].type
+    else:
+        pointer = PointerType(v.type)
+    for view in reversed(chain):
+        if view.op.name == "shapeCast" and pointer.layout != "C":
+            return None
+        pointer = view.op.result_type([Value(pointer), *view.operands[1:]], view.attrs)
+    return pointer

@@ -1,0 +1,59 @@
+"""Scalar literals as exact values: comparison by bits, and the way to NumPy and back.
+
+Two literals are the same value only when their types and their bits agree: `0.0` is not `-0.0`, and a NaN
+is the NaN with the same payload. An f32 literal means its Python float rounded to f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.ir import NULL, UNDEFINED, Literal, TensorType, Type, Value
+
+
+def is_number(value: Value) -> bool:
+    """Whether `value` is a literal with a payload (neither UNDEFINED nor NULL)."""
+    return isinstance(value, Literal) and value.value is not UNDEFINED and value.value is not NULL
+
+
+def to_numpy(number: Literal) -> Any:
+    """The NumPy scalar of a literal number; OverflowError where an integer does not fit its dtype."""
+    assert isinstance(number.type, TensorType)
+    return number.type.dtype.numpy.type(number.value)
+
+
+def from_numpy(result: Any, type: Type) -> Literal | None:
+    """The literal of a NumPy scalar, or None where its dtype is not the one that `type` states."""
+    array = np.asarray(result)
+    if not isinstance(type, TensorType) or type.shape or array.shape or array.dtype != type.dtype.numpy:
+        return None
+    return Literal(type, array.item())
+
+
+def literal_key(literal: Literal) -> Hashable:
+    """Equal for literals that are the same value."""
+    if not is_number(literal):
+        return literal.type, repr(literal.value)
+    return literal.type, to_numpy(literal).tobytes()
+
+
+def same_value(a: Value, b: Value) -> bool:
+    """Whether two operands are the same SSA value or the same literal."""
+    if a is b:
+        return True
+    return isinstance(a, Literal) and isinstance(b, Literal) and literal_key(a) == literal_key(b)
+
+
+def integer(value: Value) -> int | None:
+    """The payload of an integer literal, None for any other value."""
+    if isinstance(value, Literal) and isinstance(value.value, int) and not isinstance(value.value, bool):
+        return value.value
+    return None
+
+
+def boolean(value: Value) -> bool | None:
+    """The payload of a bool literal, None for any other value."""
+    return value.value if isinstance(value, Literal) and isinstance(value.value, bool) else None

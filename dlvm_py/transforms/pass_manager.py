@@ -1,0 +1,114 @@
+"""The passes by name, and a runner for lists of them.
+
+A pass is a module of this folder with `run(function) -> bool` (changed). `PASSES` is the table that `dlopt`
+offers; its descriptions are the first lines of the modules' docstrings, so there is nothing to keep in step.
+Inlining alone looks at several functions: its `run` takes the module and a name, and it is told apart by
+`on_module`. Differentiation is no entry: it makes a new function, from a request (differentiate/).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+
+from dlvm_py.errors import PassError
+from dlvm_py.ir.function import Function, Module
+from dlvm_py.ir.verifier import verify as verify_ir
+from dlvm_py.transforms import (
+    bufferize,
+    constant_fold,
+    cse,
+    dce,
+    inline,
+    licm,
+    ownership,
+    redundant_load,
+    simplify_cfg,
+    value_promotion,
+)
+
+# what comes out of a pass that changes the stage; the others keep it
+_STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
+
+
+@dataclass(frozen=True, slots=True)
+class Pass:
+    """One row: `run(function)`, with `noalias_params` where it `asks_alias`; `run(module, name)` if `on_module`."""
+
+    name: str
+    abbreviation: str
+    run: Callable[..., bool]
+    description: str
+    on_module: bool = False
+    asks_alias: bool = False
+
+
+def _row(module: ModuleType, abbreviation: str, on_module: bool = False) -> Pass:
+    name = module.__name__.rpartition(".")[2]
+    description = (module.__doc__ or "").partition("\n")[0].rstrip(".")
+    asks_alias = "noalias_params" in inspect.signature(module.run).parameters
+    return Pass(name, abbreviation, module.run, description, on_module, asks_alias)
+
+
+PASSES: dict[str, Pass] = {
+    row.name: row
+    for row in (
+        _row(inline, "INL", on_module=True),
+        _row(simplify_cfg, "CFGSimp"),  # DLVM's abbreviations where it had the pass
+        _row(constant_fold, "CF"),
+        _row(cse, "CSE"),
+        _row(dce, "DCE"),
+        _row(licm, "LICM"),
+        _row(value_promotion, "VP"),
+        _row(redundant_load, "RLE"),
+        _row(bufferize, "BUF"),
+        _row(ownership, "OWN"),
+    )
+}
+_BY_ABBREVIATION = {row.abbreviation.lower(): row for row in PASSES.values()}
+
+
+def find_pass(name: str) -> Pass:
+    """The pass of that name or abbreviation; PassError for any other word."""
+    found = PASSES.get(name) or _BY_ABBREVIATION.get(name.lower())
+    if found is None:
+        raise PassError(f"there is no pass {name}; there are {', '.join(PASSES)}")
+    return found
+
+
+def run_pipeline(
+    function: Function,
+    names: Sequence[str],
+    verify: bool = False,
+    *,
+    module: Module | None = None,
+    stage: str = "optimizable",
+    noalias_params: bool = True,
+) -> bool:
+    """Run passes on `function` in order; whether any of them changed it.
+
+    verify: check the function after each pass; VerifierError then names the pass. `stage` is the one before.
+    module: where the function is from, which the passes on modules need. noalias_params: that different
+    pointer parameters do not overlap, for the passes that ask the alias analysis.
+    """
+    changed = False
+    for name in names:
+        row = find_pass(name)
+        if row.on_module:
+            if module is None:
+                raise PassError(f"the pass {name} needs the module of @{function.name}")
+            changed |= row.run(module, function.name)
+        elif row.asks_alias:
+            changed |= row.run(function, noalias_params=noalias_params)
+        else:
+            changed |= row.run(function)
+        stage = _STAGE_AFTER.get(row.name, stage)
+        if verify:
+            try:
+                verify_ir(function, stage)
+            except Exception as e:
+                e.add_note(f"after the pass {row.name}")
+                raise
+    return changed

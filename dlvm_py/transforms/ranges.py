@@ -1,0 +1,92 @@
+"""Ranges of integer scalars, read off the few instructions above them.
+
+A range is a pair of Python ints that bounds the value on every run: a literal is itself, an extent is not
+negative, a remainder by a positive literal lies below it, `min`, `max` and `select` combine the ranges of
+their operands, arithmetic does so unless it could wrap. Block arguments and everything else have the range
+of their dtype. Shape arithmetic of slices (`max(min(n, 3), 0)`) is what this is for; the walk is cut at a
+small depth, so a query costs a bounded number of steps.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from dlvm_py.ir import BOOL, DType, Instruction, TensorType, Value
+from dlvm_py.transforms.literals import integer
+
+Range = tuple[int, int]
+
+_DEPTH = 6
+
+
+def dtype_range(dtype: DType) -> Range:
+    """The smallest and the largest value of an integer dtype (bool: 0 and 1)."""
+    if dtype is BOOL:
+        return 0, 1
+    info = np.iinfo(dtype.numpy)
+    return int(info.min), int(info.max)
+
+
+def integer_range(value: Value, depth: int = _DEPTH) -> Range:
+    """Bounds of an integer or bool scalar."""
+    assert isinstance(value.type, TensorType)
+    whole = dtype_range(value.type.dtype)
+    number = integer(value)
+    if number is not None:
+        return number, number
+    if not depth or not isinstance(value, Instruction) or value.type.shape:
+        return whole
+    found = _of_instruction(value, depth - 1)
+    if found is None:
+        return whole
+    if value.attrs.get("checked"):
+        # the result exists only where it did not leave the dtype
+        return max(found[0], whole[0]), min(found[1], whole[1])
+    return found if whole[0] <= found[0] and found[1] <= whole[1] else whole
+
+
+def fits(instruction: Instruction) -> bool:
+    """Whether the exact result of an arithmetic instruction is sure to fit its dtype."""
+    assert isinstance(instruction.type, TensorType)
+    if instruction.type.shape or instruction.type.dtype.kind not in "iu":
+        return False
+    exact = _of_instruction(instruction, _DEPTH)
+    low, high = dtype_range(instruction.type.dtype)
+    return exact is not None and low <= exact[0] and exact[1] <= high
+
+
+def _of_instruction(i: Instruction, depth: int) -> Range | None:
+    """The exact range of the result, as if integers were unbounded; None where nothing is known."""
+    if i.op.name == "extent":
+        return 0, 2**63 - 1
+    source = i.operands[0].type if i.operands else None
+    if not isinstance(source, TensorType) or source.shape or source.dtype.kind not in "biu":
+        return None
+    (low, high), *others = (integer_range(v, depth) for v in i.operands)
+    match i.op.name:
+        case "dataTypeCast":
+            return low, high
+        case "negate":
+            return -high, -low
+        case "abs":
+            return max(low, -high, 0), max(-low, high)
+        case "add":
+            return low + others[0][0], high + others[0][1]
+        case "subtract":
+            return low - others[0][1], high - others[0][0]
+        case "multiply":
+            corners = [a * b for a in (low, high) for b in others[0]]
+            return min(corners), max(corners)
+        case "max":
+            return max(low, others[0][0]), max(high, others[0][1])
+        case "min":
+            return min(low, others[0][0]), min(high, others[0][1])
+        case "select":
+            return min(low, others[0][0]), max(high, others[0][1])
+        case "floorDivide" if (divisor := integer(i.operands[1])) and divisor > 0:
+            return low // divisor, high // divisor
+        case "modulo" if (divisor := integer(i.operands[1])) and divisor > 0:
+            return 0, divisor - 1
+        case "bitAnd" if low >= 0 or others[0][0] >= 0:
+            return 0, min(h for first, h in ((low, high), others[0]) if first >= 0)
+    return None

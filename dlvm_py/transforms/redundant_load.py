@@ -1,0 +1,80 @@
+"""Redundant load elimination: a load gives what the same memory was last seen to hold.
+
+    'entry(%x: *<_ x f64>, %v: f64, %k: i64):       'entry(%x: *<_ x f64>, %v: f64, %k: i64):
+        %e = elementPointer %x: ... at %k: i64          %e = elementPointer %x: ... at %k: i64
+        store %v: f64 to %e: *f64           =>          store %v: f64 to %e: *f64
+        %w = load %e: *f64                              %a = load %x: *<_ x f64>
+        %a = load %x: *<_ x f64>                        %s = reduce %a: <_ x f64> by add ...
+        %b = load %x: *<_ x f64>                        %t = reduce %a: <_ x f64> by max ...
+        %s = reduce %a: <_ x f64> by add ...
+        %t = reduce %b: <_ x f64> by max ...
+
+The walk goes down the dominator tree and carries a list of (pointer, value) facts: "a load of the pointer
+now gives this value". A load that hits a fact is replaced by its value. A load of a scalar or an array adds
+a fact, a store of a scalar does too. A store takes away the facts about all memory that it may overlap, by
+the alias analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same
+memory when the alias analysis knows that they have the same elements.
+
+A block inherits the facts of its predecessor if it has just one, so that no other path can have written in
+between; anything else starts from nothing. Facts about array values end with the block. (A stored array
+*value* is not forwarded here: that would compute it a second time, see value_promotion.py.)
+
+`noalias_params` says whether array parameters are known not to overlap. Before bufferisation and ownership;
+retain and release, if there are any, forget everything. A second run changes nothing.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir import Block, Function, Instruction, PointerType, Value, is_array, is_scalar
+from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.dominance import DominatorTree
+from dlvm_py.ir.analysis.effects import writes_memory
+from dlvm_py.transforms.substitution import substitute
+
+Facts = list[tuple[Value, Value]]
+
+# the facts of a block are searched one by one: enough for the bodies of loops, and linear in the program
+_MAX_FACTS = 64
+
+
+def run(function: Function, noalias_params: bool = True) -> bool:
+    """Remove redundant loads of `function`; whether anything changed."""
+    alias = AliasAnalysis(function, noalias_params)
+    children = DominatorTree(function).children
+    edges = predecessors(function)
+    replaced: dict[Value, Value] = {}
+    pending: list[tuple[Block, Facts]] = [(function.entry, [])]
+    while pending:
+        block, facts = pending.pop()
+        for i in block.instructions:
+            facts = _transfer(i, facts, alias, replaced)
+        block.instructions = [i for i in block.instructions if i not in replaced]
+        scalars = [(p, v) for p, v in facts if not is_array(v.type)]
+        for child in children[block]:
+            pending.append((child, scalars if len(edges[child]) == 1 else []))
+    substitute(function.blocks, replaced)
+    return bool(replaced)
+
+
+def _transfer(i: Instruction, facts: Facts, alias: AliasAnalysis, replaced: dict[Value, Value]) -> Facts:
+    """The facts after `i`; a load that hits one is entered into `replaced`."""
+    if i.op.name == "load":
+        (pointer,) = i.operands
+        known = (v for p, v in facts if v.type == i.type and alias.same_elements(p, pointer))
+        value = next(known, None)
+        if value is None:
+            return [(pointer, i), *facts][:_MAX_FACTS]
+        replaced[i] = value
+        return facts
+    if i.op.name == "store":
+        value, destination = (replaced.get(v, v) for v in i.operands)
+        facts = [(p, v) for p, v in facts if not alias.may_alias(p, destination)]
+        assert isinstance(destination.type, PointerType)
+        if is_scalar(destination.type.pointee):
+            facts = [(destination, value), *facts][:_MAX_FACTS]
+        return facts
+    if i.op.name == "apply" and all(is_scalar(v.type) or isinstance(v.type, PointerType) for v in i.operands):
+        handed = [v for v in i.operands if isinstance(v.type, PointerType)]
+        return [(p, v) for p, v in facts if not any(alias.may_alias(p, q) for q in handed)]
+    return [] if writes_memory(i) else facts

@@ -1,0 +1,132 @@
+"""Substitution that keeps every type: what passes use to replace values once they know better ones.
+
+    %n = ...                                     substitute %n by 3:
+    %m = allocateHeap f64 count (%n: i64)            %r = allocateHeap f64 count (3: i64)
+    %b = broadcast %s: f64 to (%n: i64)      =>      %m = pointerCast %r: *<3 x f64> to *<_ x f64>
+                                                     %c = add 3: i64, 0: i64
+                                                     %b = broadcast %s: f64 to (%c: i64)
+
+The type of an instruction follows from its operands, and a few ops read more from a literal than from a
+computed value: the extents of an allocation, the layout of a section. The users of the result rely on the
+type that they know. So a pointer that would come to say more is made under its new type and cast back; later
+element accesses look through the cast. An array value cannot be cast: there the literal is *pinned*, written as
+a sum with zero, which constant folding leaves alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from dlvm_py.ir import I64, OPS, Block, Instruction, Literal, PointerType, Type, Value, literal, scalar
+
+# the ops whose result type depends on the operands beyond their types
+_SHAPED_BY_OPERANDS = frozenset({"allocateHeap", "broadcast", "unbroadcast", "shapeCast", "section", "iota"})
+
+
+def substitute(blocks: Iterable[Block], mapping: dict[Value, Value]) -> None:
+    """Replace the uses of the keys of `mapping` in `blocks`; chains in the mapping are followed.
+
+    A section that takes an axis whole by the `extent` of its own base keeps that count (see takes_whole).
+    """
+    if not mapping:
+        return
+    resolved = {}
+    for key in mapping:
+        value = mapping[key]
+        while value in mapping:
+            value = mapping[value]
+        resolved[key] = value
+    blocks = list(blocks)
+    old: dict[Instruction, list[Value]] = {}
+    for i in (i for block in blocks for i in block.instructions):
+        operands = i.operands
+        if _replace(i, resolved):
+            old[i] = operands
+    # types are looked at when all operands are in place: the blocks need not be in order
+    for block in blocks:
+        if any(i in old for i in block.instructions):
+            block.instructions = [
+                j for i in block.instructions for j in (*(_keep_type(i, old[i]) if i in old else ()), i)
+            ]
+
+
+def rewrite_operands(i: Instruction, mapping: dict[Value, Value]) -> list[Instruction]:
+    """Replace the operands of one instruction; what must be inserted before it to keep its type.
+
+    For passes that visit definitions before uses. Chains in the mapping are not followed.
+    """
+    before = i.operands
+    return _keep_type(i, before) if _replace(i, mapping) else []
+
+
+def takes_whole(user: Instruction, count: Value) -> bool:
+    """Whether `user` is a section that `count`, the extent of its base, tells to take an axis whole.
+
+    That this section keeps the layout of its base is read off the count, so it is not replaced there.
+    """
+    if user.op is not OPS["section"]:
+        return False
+    rank = (len(user.operands) - 1) // 3
+    counts = user.operands[1 + rank : 1 + 2 * rank]
+    return any(v is count and is_extent(v, user.operands[0], k) for k, v in enumerate(counts))
+
+
+def is_extent(count: Value, base: Value, axis: int) -> bool:
+    """Whether `count` is an instruction that asks for the extent of `base` along `axis`."""
+    if not isinstance(count, Instruction) or count.op is not OPS["extent"]:
+        return False
+    return count.operands[0] is base and count.attrs["at"] == axis
+
+
+def is_pinned(i: Instruction) -> bool:
+    """Whether `i` is a literal that must not become one again."""
+    a, b = i.operands if i.op is OPS["add"] else (None, None)
+    zero = isinstance(b, Literal) and b.type == scalar(I64) and b.value == 0
+    return zero and isinstance(a, Literal)
+
+
+def _replace(i: Instruction, mapping: dict[Value, Value]) -> bool:
+    """Put new operands in place; whether operands of an op that reads more from them have changed."""
+    for t in i.targets:
+        t.args = [mapping.get(v, v) for v in t.args]
+    if not any(v in mapping for v in i.operands):
+        return False
+    i.operands = [
+        v if v not in mapping or _is_held(i, v, mapping[v]) else mapping[v] for v in i.operands
+    ]
+    return i.op.name in _SHAPED_BY_OPERANDS
+
+
+def _is_held(user: Instruction, old: Value, new: Value) -> bool:
+    return takes_whole(user, old) and not (isinstance(new, Instruction) and new.op is OPS["extent"])
+
+
+def _keep_type(i: Instruction, before: list[Value]) -> list[Instruction]:
+    """What must stand before `i`, whose operands were `before`, for it to have the type that it had."""
+    found = _result_type(i)
+    if found == i.type:
+        return []
+    if isinstance(found, PointerType):
+        refined = _placed(Instruction(i.op, i.operands, i.attrs, name=i.name, loc=i.loc), i)
+        i.op, i.operands, i.attrs, i.name = OPS["pointerCast"], [refined], {"to": i.type}, ""
+        return [refined]
+    pinned = []
+    for k, (old, new) in enumerate(zip(before, i.operands, strict=True)):
+        if isinstance(new, Literal) and new is not old:
+            pin = _placed(Instruction(OPS["add"], [new, literal(0)], loc=i.loc), i)
+            i.operands[k] = pin
+            pinned.append(pin)
+    return pinned
+
+
+def _result_type(i: Instruction) -> Type | None:
+    try:
+        return i.op.result_type(i.operands, i.attrs)  # type: ignore[no-any-return]
+    except TypeError:
+        # literals that contradict each other, in code that never runs
+        return None
+
+
+def _placed(new: Instruction, beside: Instruction) -> Instruction:
+    new.block = beside.block
+    return new

@@ -1,0 +1,154 @@
+"""The text of the IR: one line of golden text for every form, and names. (Reading it back: test_parser.py.)"""
+
+import pytest
+from irbuild import INDEX, new_function, pointer
+
+from dlvm_py.ir import (
+    BOOL,
+    C64,
+    F32,
+    F64,
+    NULL,
+    OPS,
+    UNDEFINED,
+    VOID,
+    Instruction,
+    Literal,
+    StackType,
+    Target,
+    TensorType,
+    TupleType,
+    literal,
+    print_function,
+    print_module,
+    scalar,
+)
+
+VECTOR, MATRIX = pointer(F64, None), pointer(F64, None, None)
+ROW, TABLE, DOUBLE = TensorType((None,), F64), TensorType((None, 3), F64), scalar(F64)
+PARAMS = {
+    "p": VECTOR, "m": MATRIX, "v": ROW, "t": TABLE, "x": DOUBLE, "n": INDEX, "c": scalar(BOOL),
+    "s": StackType(DOUBLE), "w": TensorType((1, None), F64), "u": TupleType((DOUBLE, INDEX)),
+}  # fmt: skip
+P = {name: f"%{name}: {type}" for name, type in PARAMS.items()}
+
+
+def text(build):
+    """The line that an instruction prints as, in a function whose parameters have the names of PARAMS."""
+    _, f, b, values = new_function(*PARAMS.values())
+    for value, name in zip(values, PARAMS, strict=True):
+        value.name = name
+    build(b, dict(zip(PARAMS, values, strict=True)))
+    return print_function(f).splitlines()[2].strip()
+
+
+def emitted(name, operands, **attrs):
+    """The line of an op applied to parameters (by name) and literals."""
+    return text(lambda b, v: b.emit(name, *(v[o] if isinstance(o, str) else o for o in operands), **attrs))
+
+
+ZERO, ONE, TWO = (literal(k) for k in (0, 1, 2))
+
+GOLDEN = [
+    ("add", ["x", literal(1.0)], {}, f"%0.0 = add {P['x']}, 1.0: f64"),
+    ("add", ["n", ONE], {"checked": True}, f"%0.0 = add {P['n']}, 1: i64 checked"),
+    ("sin", ["t"], {}, "%0.0 = sin %t: <_ x 3 x f64>"),
+    ("not", [literal(True)], {}, "%0.0 = not true: bool"),
+    ("select", ["v", "x", "c"], {}, f"%0.0 = select {P['v']}, {P['x']} by {P['c']}"),
+    ("dataTypeCast", ["v"], {"to": "f32"}, f"%0.0 = dataTypeCast {P['v']} to f32"),
+    ("transpose", ["t"], {}, f"%0.0 = transpose {P['t']}"),
+    ("transpose", ["t"], {"axes": (0, 1)}, f"%0.0 = transpose {P['t']} axes 0, 1"),
+    ("padShape", ["v"], {"at": 1}, f"%0.0 = padShape {P['v']} at 1"),
+    ("squeezeShape", ["w"], {"at": 0}, f"%0.0 = squeezeShape {P['w']} at 0"),
+    ("shapeCast", ["t", "n", TWO], {}, f"%0.0 = shapeCast {P['t']} to (%n: i64, 2: i64)"),
+    ("section", ["p", ZERO, "n", TWO], {}, f"%0.0 = section {P['p']} at (0: i64) count (%n: i64) step (2: i64)"),
+    ("pointerCast", ["p"], {"to": pointer(F64, None, layout="S")}, f"%0.0 = pointerCast {P['p']} to *strided <_ x f64>"),
+    ("extent", ["m"], {"at": 1}, f"%0.0 = extent {P['m']} at 1"),
+    ("iota", ["n"], {}, f"%0.0 = iota {P['n']}"),
+    ("reduce", ["t", "x"], {"by": "add", "axes": (0, 1)}, f"%0.0 = reduce {P['t']} by add init {P['x']} along 0, 1"),
+    ("broadcast", ["v", "n"], {}, f"%0.0 = broadcast {P['v']} to (%n: i64)"),
+    ("unbroadcast", ["v", ONE], {}, f"%0.0 = unbroadcast {P['v']} to (1: i64)"),
+    ("dot", ["v", "t"], {}, f"%0.0 = dot {P['v']}, {P['t']}"),
+    ("allocateHeap", ["n", TWO], {"dtype": "f32"}, "%0.0 = allocateHeap f32 count (%n: i64, 2: i64)"),
+    ("allocateHeap", [], {"dtype": "f32"}, "%0.0 = allocateHeap f32 count ()"),
+    ("load", ["m"], {}, "%0.0 = load %m: *<_ x _ x f64>"),
+    ("store", ["v", "p"], {}, f"store {P['v']} to {P['p']}"),
+    ("elementPointer", ["m", "n", ONE], {}, f"%0.0 = elementPointer {P['m']} at %n: i64, 1: i64"),
+    ("retain", ["p"], {}, f"retain {P['p']}"),
+    ("release", ["p"], {}, f"release {P['p']}"),
+    ("createStack", [], {"element": ROW}, "%0.0 = createStack <_ x f64>"),
+    ("push", ["x", "s"], {}, "push %x: f64 to %s: stack{f64}"),
+    ("pop", ["s"], {}, "%0.0 = pop f64 from %s: stack{f64}"),
+    ("destroyStack", ["s"], {}, f"destroyStack {P['s']}"),
+    ("tuple", ["x", "n"], {}, "%0.0 = literal (%x: f64, %n: i64): (f64, i64)"),
+    ("extract", ["u"], {"at": 1}, "%0.0 = extract 1 from %u: (f64, i64)"),
+    ("apply", ["x", "n"], {"callee": "g", "result": DOUBLE}, "%0.0 = apply @g(%x: f64, %n: i64) -> f64"),
+    ("apply", [], {"callee": "g", "result": VOID}, "apply @g() -> ()"),
+    ("check", ["c", "n"], {"exception": "IndexError", "message": 'a "{}"\n'},
+     f'check {P["c"]} else IndexError "a \\"{{}}\\"\\n" (%n: i64)'),
+    ("raise", [], {"exception": "ValueError", "message": "no"}, 'raise ValueError "no" ()'),
+    ("return", [], {}, "return"),
+    ("return", ["x"], {}, "return %x: f64"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "operands", "attrs", "line"), GOLDEN)
+def test_every_form(name, operands, attrs, line):
+    """An instruction prints as `%name = op operands`, each operand with its type."""
+    assert emitted(name, operands, **attrs) == line
+
+
+def test_every_op_has_a_golden_line():
+    """Each row that is not elementwise, branches aside, has a line above."""
+    forms = {name for name, op in OPS.items() if op.kind.name != "ELEMENTWISE"}
+    assert forms - {"branch", "conditional"} <= {g[0] for g in GOLDEN}
+
+
+@pytest.mark.parametrize(
+    ("value", "type", "shown"),
+    [(0.1, DOUBLE, "0.1: f64"), (-0.0, DOUBLE, "-0.0: f64"), (float("inf"), DOUBLE, "inf: f64"), (2.0, scalar(F32), "2.0: f32"),
+     (1j, scalar(C64), "complex(0.0, 1.0): c64"), (False, scalar(BOOL), "false: bool"), (UNDEFINED, VECTOR, "undefined: *<_ x f64>"),
+     (NULL, VECTOR, "null: *<_ x f64>")],
+)  # fmt: skip
+def test_literals(value, type, shown):
+    """Literals stand in place, with their type."""
+    assert text(lambda b, v: b.ret(Literal(type, value))) == f"return {shown}"
+
+
+def test_module_and_edges():
+    """Module head, signature, blocks with arguments, and edges with what they pass."""
+    module, f, b, (x,) = new_function(DOUBLE, result=DOUBLE)
+    loop, end = f.new_block("loop"), f.new_block()
+    k = loop.add_arg(INDEX)
+    b.branch(loop, [literal(0)])
+    b.at_end(loop).conditional(b.emit("lessThan", k, literal(9), name="go"), loop, [k], end)
+    b.at_end(end).ret(x)
+    module.stage = "optimizable"
+    f.attributes.add("inline")
+    assert print_module(module) == (
+        'module "test"\nstage optimizable\n\n!inline\nfunc @f: (f64) -> f64 {\n'
+        "'entry(%p0: f64):\n    branch 'loop(0: i64)\n"
+        "'loop(%1^0: i64):\n    %go = lessThan %1^0: i64, 9: i64\n"
+        "    conditional %go: bool then 'loop(%1^0: i64) else '2()\n"
+        "'2():\n    return %p0: f64\n}\n"
+    )
+
+
+def test_names_are_unique():
+    """A name that occurs twice gets a suffix, so that the text says which value is meant."""
+    _, f, b, (x,) = new_function(DOUBLE)
+    b.emit("cos", b.emit("sin", x, name="y"), name="y")
+    lines = print_function(f).splitlines()
+    assert lines[2:4] == ["    %y = sin %p0: f64", "    %y_0 = cos %y: f64"]
+
+
+def test_broken_ir_is_printed():
+    """What breaks the rules is printed with a ? for what is missing: the verifier shows it."""
+    _, f, b, (x,) = new_function(DOUBLE)
+    y = b.emit("sin", x)
+    b.emit("add", y, x).operands.pop()
+    f.entry.instructions.remove(y)
+    f.entry.append(Instruction(OPS["branch"], [], targets=[Target(new_function()[1].entry)]))
+    f.entry.append(Instruction(OPS["branch"], []))
+    shown = print_function(f)
+    assert "%?" in shown and "branch '?()" in shown and "branch ?" in shown

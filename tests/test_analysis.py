@@ -372,16 +372,52 @@ def test_pop_is_what_was_pushed_to_that_stack():
     assert not alias.may_alias(from_two, q)
 
 
-def test_a_stack_that_escapes_is_not_understood():
-    """What comes from a stack parameter, or from a stack that a call has had, may be anything of its dtype."""
-    for escapes in ("parameter", "call"):
-        _, f, b, (p, k, parameter) = new_function(VECTOR, pointer(I64, None), StackType(VECTOR))
-        stack = parameter if escapes == "parameter" else b.emit("createStack", element=VECTOR)
-        if escapes == "call":
-            b.emit("apply", stack, callee="g", result=TupleType(()))
+def test_a_stack_parameter_is_not_understood():
+    """What comes from a stack parameter may be anything of its dtype."""
+    _, f, b, (p, k, stack) = new_function(VECTOR, pointer(I64, None), StackType(VECTOR))
+    popped = b.emit("pop", stack)
+    alias = AliasAnalysis(f)
+    assert alias.may_alias(popped, p) and not alias.may_alias(popped, k)
+
+
+def test_a_call_pushes_what_it_holds():
+    """A call that holds a stack may move to it its pointers, fresh memory, and what lies on its other stacks."""
+    _, f, b, (p, q, r, s) = new_function(VECTOR, VECTOR, VECTOR, VECTOR)
+    one, two, three = (b.emit("createStack", element=VECTOR) for _ in range(3))
+    b.emit("push", p, one)
+    b.emit("push", r, three)
+    b.emit("apply", one, two, q, callee="g", result=TupleType(()))
+    result = b.emit("apply", two, callee="h", result=VECTOR)
+    for stack in (one, two):
         popped = b.emit("pop", stack)
         alias = AliasAnalysis(f)
-        assert alias.may_alias(popped, p) and not alias.may_alias(popped, k)
+        assert [alias.may_alias(popped, v) for v in (p, q, r, s, result)] == [True, True, False, False, True]
+        assert [alias.may_alias(result, v) for v in (p, q, r, s)] == [True, True, False, False]
+
+
+def test_a_stack_on_a_stack():
+    """A stack that is popped is one that was pushed: what goes in through one comes out through the other."""
+    _, f, b, (p, q) = new_function(VECTOR, VECTOR)
+    inner, other = (b.emit("createStack", element=VECTOR) for _ in range(2))
+    outer = b.emit("createStack", element=StackType(VECTOR))
+    b.emit("push", inner, outer)
+    again = b.emit("pop", outer)
+    b.emit("push", p, again)
+    b.emit("push", q, inner)
+    popped = [b.emit("pop", stack) for stack in (inner, again, other)]
+    alias = AliasAnalysis(f)
+    assert [(alias.may_alias(v, p), alias.may_alias(v, q)) for v in popped] == [(True, True)] * 2 + [(False, False)]
+
+
+def test_a_tape_that_a_call_returns():
+    """A stack from a call holds what the call held, or fresh memory."""
+    _, f, b, (p, q) = new_function(VECTOR, VECTOR)
+    tape = b.emit("apply", p, callee="g", result=StackType(VECTOR))
+    tapes = b.emit("createStack", element=StackType(VECTOR))
+    b.emit("push", tape, tapes)
+    popped = b.emit("pop", b.emit("pop", tapes))
+    alias = AliasAnalysis(f)
+    assert alias.may_alias(popped, p) and not alias.may_alias(popped, q)
 
 
 def test_apply_gives_fresh_memory_or_its_arguments():
@@ -490,3 +526,17 @@ def test_new_views_are_understood():
     alias = AliasAnalysis(f)
     late = b.emit("elementPointer", p, n)
     assert alias.roots(late) == {p} and alias.may_alias(late, p)
+
+
+def test_calls_write_what_they_are_handed():
+    """may_write of a call: its pointers, those in its tuples, and what was pushed to its stacks."""
+    _, f, b, (p, q, r, s, n) = new_function(VECTOR, VECTOR, VECTOR, VECTOR, INDEX)
+    stack = b.emit("createStack", element=VECTOR)
+    b.emit("push", p, stack)
+    calls = [b.emit("apply", v, callee="g", result=TupleType(())) for v in (stack, b.emit("tuple", q, n), r, n)]
+    alias = AliasAnalysis(f)
+    expected = [{p}, {q}, {r}, set()]
+    assert [{v for v in (p, q, r, s) if alias.may_write(c, v)} for c in calls] == expected
+    assert alias.written_params() == {0, 1, 2}
+    store = b.emit("store", literal(1.0), b.emit("elementPointer", s, n))
+    assert AliasAnalysis(f).may_write(store, s) and not AliasAnalysis(f).may_write(stack, s)

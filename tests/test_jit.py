@@ -4,13 +4,16 @@ Programs are compared with plain Python in value, dtype, shape and side effects 
 does so for the corpus); here each test states one clause of the contract.
 """
 
+import contextlib
 import gc
+import importlib.util
 import json
 import math
 import os
 import pickle
 import subprocess
 import sys
+import tempfile
 import textwrap
 import threading
 import weakref
@@ -153,10 +156,7 @@ def test_lengths_share_one_version_and_length_one_adds_one():
 
 def test_captured_scalar_is_guarded():
     """A changed global scalar is seen at the next call."""
-    scope = {}
-    exec("K = 2.0\ndef f(x):\n    return x * K\n", scope)  # no source file
     source = "import dlvm_py as dlvm\nK = 2.0\n@dlvm.jit\ndef f(x):\n    return x * K\n"
-    del scope
     module = _module("captured_scalar", source)
     assert module.f(3.0) == 6.0
     module.K = 5.0
@@ -259,9 +259,9 @@ def test_no_leak_of_references_or_memory():
 
 def test_wrong_argument_count_is_a_type_error():
     """Too few or too many arguments raise Python's TypeError."""
-    with pytest.raises(TypeError, match="missing a required argument|missing 1 required"):
+    with pytest.raises(TypeError, match="missing 1 required positional argument: 'a'"):
         scaled_sum(np.ones(3))
-    with pytest.raises(TypeError, match="too many positional"):
+    with pytest.raises(TypeError, match="takes 2 positional arguments but 3 were given"):
         scaled_sum(np.ones(3), 1.0, 2.0)
 
 
@@ -406,8 +406,8 @@ def test_second_process_loads_without_llvm(tmp_path):
         d = g(x, 0.5)
         print(json.dumps([f.stats(), g.stats(), t, v, d[1]]))
     """
-    first = json.loads(_run(code, DLVM_CACHE_DIR=str(tmp_path)))
-    second = json.loads(_run(code, DLVM_CACHE_DIR=str(tmp_path)))
+    first = json.loads(_run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")))
+    second = json.loads(_run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")))
     assert first[0]["compiled"] == 1 and first[1]["compiled"] == 1
     assert second[0]["compiled"] == 0 and second[0]["loaded"] == 1
     assert second[1]["compiled"] == 0 and second[1]["loaded"] == 1
@@ -422,16 +422,16 @@ def test_damaged_cache_files_are_misses(tmp_path):
         f = dlvm.jit(lambda x: x * 3.0)
         print(f(2.0), f.stats()["compiled"])
     """
-    assert _run(code, DLVM_CACHE_DIR=str(tmp_path)).split() == ["6.0", "1"]
-    files = [os.path.join(d, n) for d, _, names in os.walk(tmp_path) for n in names]
+    assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).split() == ["6.0", "1"]
+    files = [os.path.join(d, n) for d, _, names in os.walk(tmp_path / "cache") for n in names]
     assert files
     for name in files:
         with open(name, "rb") as fh:
             data = fh.read()
         with open(name, "wb") as fh:
             fh.write(data[: len(data) // 2] + b"damage")
-    assert _run(code, DLVM_CACHE_DIR=str(tmp_path)).split() == ["6.0", "1"]
-    assert _run(code, DLVM_CACHE_DIR=str(tmp_path)).split() == ["6.0", "0"]
+    assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).split() == ["6.0", "1"]
+    assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).split() == ["6.0", "0"]
 
 
 def test_changed_callee_is_a_new_key(tmp_path):
@@ -445,9 +445,9 @@ def test_changed_callee_is_a_new_key(tmp_path):
         print(f(1.0))
     """
     env = {"DLVM_CACHE_DIR": str(tmp_path / "c"), "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    assert _run(code, **env).strip() == "4.0"
+    assert _run(code, tmp_path, **env).strip() == "4.0"
     (tmp_path / "helper_mod.py").write_text("def h(x):\n    return x + 2.0\n")
-    assert _run(code, **env).strip() == "6.0"
+    assert _run(code, tmp_path, **env).strip() == "6.0"
 
 
 def test_python_entry_gives_the_same_answers(tmp_path):
@@ -463,19 +463,17 @@ def test_python_entry_gives_the_same_answers(tmp_path):
         except IndexError as e:
             print(e)
     """
-    want = _run(code, DLVM_CACHE_DIR=str(tmp_path))
-    assert _run(code, DLVM_CACHE_DIR=str(tmp_path), DLVM_ENTRY="python") == want
+    want = _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache"))
+    assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache"), DLVM_ENTRY="python") == want
     assert "True [0.0, 2.0, 4.0] 3.0 2.0" in want
 
 
 # -- helpers ---------------------------------------------------------------------------------------------
 
 
-def _run(code, **env):
-    # lambdas and functions need source lines: the program is a file
-    import tempfile
-
-    with tempfile.TemporaryDirectory() as folder:
+def _run(code, folder=None, **env):
+    # lambdas and functions need source lines: the program is a file, whose path is part of the cache key
+    with contextlib.nullcontext(folder) if folder else tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "program.py")
         with open(path, "w") as fh:
             fh.write(textwrap.dedent(code))
@@ -489,9 +487,6 @@ def _run(code, **env):
 
 
 def _module(name, source):
-    import importlib.util
-    import tempfile
-
     folder = tempfile.mkdtemp()
     path = os.path.join(folder, name + ".py")
     with open(path, "w") as fh:

@@ -17,10 +17,10 @@ STAGES = ("raw", "optimizable", "compute", "scheduled")
 
 
 def flat(value):
-    """The leaves of a result or of arguments, left to right."""
+    """The scalars and arrays of a result or of arguments, left to right: constants are no parameters."""
     if isinstance(value, (tuple, list)):
         return [leaf for item in value for leaf in flat(item)]
-    return [value]
+    return [value] if isinstance(value, (int, float, complex, np.ndarray, np.generic)) else []
 
 
 def check_text(lowered, program):
@@ -30,7 +30,8 @@ def check_text(lowered, program):
         text = print_module(module, locations=locations)
         parsed = parse_module(text)
         assert print_module(parsed, locations=locations) == text
-    verify(parsed)
+    # the functions that were inlined stay in the module, and at the stage that they had
+    verify(parsed.functions[lowered.name], parsed.stage)
     results = []
     for m in (module, parsed):
         # arrays that the function captures come after its arguments

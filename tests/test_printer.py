@@ -62,7 +62,8 @@ GOLDEN = [
     ("squeezeShape", ["w"], {"at": 0}, f"%0.0 = squeezeShape {P['w']} at 0"),
     ("shapeCast", ["t", "n", TWO], {}, f"%0.0 = shapeCast {P['t']} to (%n: i64, 2: i64)"),
     ("section", ["p", ZERO, "n", TWO], {}, f"%0.0 = section {P['p']} at (0: i64) count (%n: i64) step (2: i64)"),
-    ("pointerCast", ["p"], {"to": pointer(F64, None, layout="S")}, f"%0.0 = pointerCast {P['p']} to *strided <_ x f64>"),
+    ("pointerCast", ["p"], {"to": pointer(F64, None, layout="S")},
+     f"%0.0 = pointerCast {P['p']} to *strided <_ x f64>"),
     ("extent", ["m"], {"at": 1}, f"%0.0 = extent {P['m']} at 1"),
     ("iota", ["n"], {}, f"%0.0 = iota {P['n']}"),
     ("reduce", ["t", "x"], {"by": "add", "axes": (0, 1)}, f"%0.0 = reduce {P['t']} by add init {P['x']} along 0, 1"),
@@ -106,10 +107,17 @@ def test_every_op_has_a_golden_line():
 
 @pytest.mark.parametrize(
     ("value", "type", "shown"),
-    [(0.1, DOUBLE, "0.1: f64"), (-0.0, DOUBLE, "-0.0: f64"), (float("inf"), DOUBLE, "inf: f64"), (2.0, scalar(F32), "2.0: f32"),
-     (1j, scalar(C64), "complex(0.0, 1.0): c64"), (False, scalar(BOOL), "false: bool"), (UNDEFINED, VECTOR, "undefined: *<_ x f64>"),
-     (NULL, VECTOR, "null: *<_ x f64>")],
-)  # fmt: skip
+    [
+        (0.1, DOUBLE, "0.1: f64"),
+        (-0.0, DOUBLE, "-0.0: f64"),
+        (float("inf"), DOUBLE, "inf: f64"),
+        (2.0, scalar(F32), "2.0: f32"),
+        (1j, scalar(C64), "complex(0.0, 1.0): c64"),
+        (False, scalar(BOOL), "false: bool"),
+        (UNDEFINED, VECTOR, "undefined: *<_ x f64>"),
+        (NULL, VECTOR, "null: *<_ x f64>"),
+    ],
+)
 def test_literals(value, type, shown):
     """Literals stand in place, with their type."""
     assert text(lambda b, v: b.ret(Literal(type, value))) == f"return {shown}"

@@ -11,6 +11,7 @@ import pytest
 from programs import PROGRAMS
 
 import dlvm_py as dlvm
+from dlvm_py.driver import dispatcher_of
 from dlvm_py.ir import interpreter
 
 NAMES = [p.name for p in PROGRAMS]
@@ -20,7 +21,7 @@ def flat(value):
     """The leaves of a result or argument, left to right."""
     if isinstance(value, (tuple, list)):
         return [leaf for item in value for leaf in flat(item)]
-    return [value]
+    return [] if callable(value) else [value]
 
 
 def assert_same(got, want):
@@ -39,7 +40,7 @@ def assert_same(got, want):
 def test_native_equals_python(program):
     """Native code gives Python's results and effects."""
     args, reference = program.make_args(), program.make_args()
-    got, want = dlvm.jit(program.fn)(*args), program.fn(*reference)
+    got, want = dlvm.jit(program.fn)(*args), quiet(program.fn, *reference)
     assert_same(got, want)
     assert_same(args, reference)
 
@@ -49,12 +50,20 @@ def test_native_equals_python(program):
 def test_interpreter_equals_python(program, stage):
     """At every stage the reference interpreter gives Python's results and effects."""
     args, reference = program.make_args(), program.make_args()
-    lowered = dlvm.jit(program.fn).program(*args, stage=stage)
-    got = interpreter.run(lowered.module, lowered.name, flat(args))
-    want = program.fn(*reference)
+    f = dlvm.jit(program.fn)
+    lowered = f.program(*args, stage=stage)
+    captured = [c.source.read() for c in dispatcher_of(f).request(args).captured]
+    got = interpreter.run(lowered.module, lowered.name, [*flat(args), *captured])
+    want = quiet(program.fn, *reference)
     for g, w in zip(flat(got), [w for w in flat(want) if w is not None], strict=False):
         np.testing.assert_allclose(g, w, rtol=1e-10, atol=1e-12)
     assert_same(args, reference)
+
+
+def quiet(fn, *args):
+    """A call of plain NumPy code without its RuntimeWarnings, which native code does not emit."""
+    with np.errstate(all="ignore"):
+        return fn(*args)
 
 
 def total(fn, args):
@@ -62,8 +71,6 @@ def total(fn, args):
     args = copy.deepcopy(args)
     result = fn(*args)
     outputs = flat(result[0] if isinstance(result, tuple) else result)
-    if outputs == [None]:
-        raise AssertionError("give a program with a result")
     return sum(float(np.sum(o)) for o in outputs)
 
 

@@ -6,6 +6,7 @@ extents agree, and put a `broadcast` in front of an operand whose extent may tur
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from collections.abc import Sequence as Items
 from typing import Any
 
@@ -89,21 +90,23 @@ class Message:
         n = number(value)
         if n is not None:
             return str(n)
-        if value not in self.operands:
-            self.operands.append(value)
-        return f"{{{self.operands.index(value)}}}"
+        self.operands.append(value)
+        return "{}"
 
     def shape(self, extents: Items[Value]) -> str:
         """A shape as NumPy prints it: (3,), (3,4)."""
         holes = ",".join(map(self.hole, extents))
         return f"({holes},)" if len(extents) == 1 else f"({holes})"
 
-    def check(self, e: Emitter, condition: Value, text: str, short: str = "") -> None:
-        """Raise ValueError with `text`, or `short` where the error record cannot hold the operands."""
-        if len(self.operands) > MAX_CHECK_OPERANDS:
-            e.check(condition, "ValueError", short)
-        else:
-            e.check(condition, "ValueError", text, *self.operands)
+
+def check_shapes(e: Emitter, condition: Value, *texts: Callable[[Message], str]) -> None:
+    """Raise ValueError unless `condition`, with the first text whose numbers the error record can hold."""
+    for text in texts:
+        message = Message()
+        shown = text(message)
+        if len(message.operands) <= MAX_CHECK_OPERANDS:
+            break
+    e.check(condition, "ValueError", shown, *message.operands)
 
 
 def broadcast_to(e: Emitter, tensor: Value, extents: Items[Value]) -> Value:
@@ -164,19 +167,21 @@ def _common_extent(e: Emitter, a: Value, b: Value, shape_a: Extents, shape_b: Ex
     known = facts.lookup(("fits", a, b))
     if known is not None:
         return known
-    message, short = Message(), "operands could not be broadcast together"
-    text = f"{short} with shapes {message.shape(shape_a)} {message.shape(shape_b)} "
+    texts = (
+        lambda m: f"operands could not be broadcast together with shapes {m.shape(shape_a)} {m.shape(shape_b)} ",
+        lambda m: f"operands could not be broadcast together: an axis has extents {m.hole(a)} and {m.hole(b)}",
+    )
     equal, one = e.compare("equal", a, b), i64(1)
     never_a, never_b = facts.is_never_one(a), facts.is_never_one(b)
     if never_a and never_b:
-        message.check(e, equal, text, short)
+        check_shapes(e, equal, *texts)
         facts.unify(a, b)
         return facts.find(a)
     fits = equal
     for never, extent in ((never_a, a), (never_b, b)):
         if not never:
             fits = e.either(fits, e.compare("equal", extent, one))
-    message.check(e, fits, text, short)
+    check_shapes(e, fits, *texts)
     if never_a:
         result = a
     elif never_b:
@@ -231,31 +236,43 @@ def _check_fits(e: Emitter, n: Value, want: Value, shape: Extents, to: Items[Val
     """Check that extent n goes into `want`; returns whether it may have to be stretched."""
     if number(n) is not None and number(want) is not None:
         e.error(ShapeMismatch, f"could not broadcast input array from shape {_shown(shape)} into shape {_shown(to)}")
-    message = Message()
     if in_place:
-        short = "operands could not be broadcast together"
-        text = f"{short} with shapes {message.shape(to)} {message.shape(shape)} {message.shape(to)} "
+        start = "operands could not be broadcast together with shapes "
+        texts = (
+            lambda m: f"{start}{m.shape(to)} {m.shape(shape)} {m.shape(to)} ",
+            lambda m: f"{start}{m.shape(to)} {m.shape(shape)} ",
+            lambda m: f"operands could not be broadcast together: an axis has extents {m.hole(want)} and {m.hole(n)}",
+        )
     else:
-        short = "could not broadcast input array into this shape"
-        text = f"could not broadcast input array from shape {message.shape(shape)} into shape {message.shape(to)}"
+        texts = (
+            lambda m: f"could not broadcast input array from shape {m.shape(shape)} into shape {m.shape(to)}",
+            lambda m: f"could not broadcast input array: extent {m.hole(n)} does not fit into {m.hole(want)}",
+        )
     equal = e.compare("equal", n, want)
     if e.facts.is_never_one(n):
         if in_place and not e.facts.is_never_one(want):
-            said = Message()
-            output = f"non-broadcastable output operand with shape {said.shape(to)}"
-            fine = e.either(equal, e.pure("notEqual", want, i64(1)))
-            said.check(e, fine, f"{output} doesn't match the broadcast shape {said.shape(shape)}", short)
-        message.check(e, equal, text, short)
+            check_shapes(
+                e,
+                e.either(equal, e.pure("notEqual", want, i64(1))),
+                lambda m: (
+                    f"non-broadcastable output operand with shape {m.shape(to)} "
+                    f"doesn't match the broadcast shape {m.shape(shape)}"
+                ),
+                lambda m: "non-broadcastable output operand: its shape is smaller than the broadcast shape",
+            )
+        check_shapes(e, equal, *texts)
         e.facts.unify(n, want)
         return False
-    message.check(e, e.either(equal, e.compare("equal", n, i64(1))), text, short)
+    check_shapes(e, e.either(equal, e.compare("equal", n, i64(1))), *texts)
     return True
 
 
 def store(e: Emitter, tensor: Value, array: Array) -> None:
     """Store a tensor of the array's shape, refusing arrays that may be copies of NumPy's views."""
     if array.copied:
-        e.error(UnsupportedSyntax, array.copied, help="write to the array before it is reshaped, or copy it with .copy()")
+        e.error(
+            UnsupportedSyntax, array.copied, help="write to the array before it is reshaped, or copy it with .copy()"
+        )
     e.emit("store", tensor, array.pointer)
 
 

@@ -28,7 +28,9 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return _static_call(e, target, args, kwargs)
     if is_numpy(target):
         close = suggestion(getattr(target, "__name__", ""), numpy_names())
-        e.error(UnknownFunction, f"{name_of(target)} is not supported", help=close or "call it outside of compiled code")
+        e.error(
+            UnknownFunction, f"{name_of(target)} is not supported", help=close or "call it outside of compiled code"
+        )
     plain = plain_function(target)
     if plain is not None:
         return e.session.call(e, plain, bind_function(e, plain, args, kwargs))
@@ -92,11 +94,12 @@ def _bind_closure(e: Emitter, closure: Closure, args: list[Any], kwargs: dict[st
     return values
 
 
-def _bound(e: Emitter, signature: inspect.Signature, name: str, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+def _bound(
+    e: Emitter, signature: inspect.Signature, name: str, args: list[Any], kwargs: dict[str, Any]
+) -> dict[str, Any]:
     if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values()):
         e.error(UnsupportedSyntax, f"{name} has a `**` parameter, which is not supported", help="name the parameters")
     try:
         return signature.bind(*args, **kwargs).arguments
     except TypeError as error:
         e.error(TypeMismatch, f"{name}(): {error}")
-

@@ -11,7 +11,7 @@ import builtins
 import dis
 import hashlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
@@ -73,11 +73,14 @@ def is_ours(value: Any) -> bool:
     return type(value).__module__.partition(".")[0] == "dlvm_py"
 
 
-def capture(fn: FunctionType) -> Captures:
-    """The captures of `fn`, in an order that depends on the code only."""
+def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
+    """The captures of `fn`, in an order that depends on the code only.
+
+    `also`: values of arguments; the functions among them are walked too.
+    """
     result = Captures()
     seen: set[int] = set()
-    pending = [fn]
+    pending = [fn, *(f for f in map(plain_function, also) if f is not None)]
     while pending:
         function = pending.pop(0)
         if id(function) in seen:
@@ -180,12 +183,17 @@ def _add(digest: Any, facts: tuple[Any, ...]) -> None:
 
 
 def _code_facts(code: CodeType) -> tuple[Any, ...]:
-    constants = tuple(c if not isinstance(c, CodeType) else c.co_name for c in code.co_consts)
+    # a frozenset of strings has another order in every process
+    constants = tuple(c.co_name if isinstance(c, CodeType) else _ordered(c) for c in code.co_consts)
     return (
         code.co_code, code.co_linetable, repr([(type(c).__name__, c) for c in constants]), code.co_names,
         code.co_varnames, code.co_freevars, code.co_cellvars, code.co_name, code.co_filename,
         code.co_firstlineno, code.co_argcount, code.co_kwonlyargcount, code.co_flags,
     )  # fmt: skip
+
+
+def _ordered(constant: Any) -> Any:
+    return sorted(map(repr, constant)) if isinstance(constant, frozenset) else constant
 
 
 def _stable_text(value: Any) -> str:

@@ -5,7 +5,7 @@ The table from ufunc to op is read off the op rows (`numpy_name`), so that a new
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -45,7 +45,7 @@ def operand(e: Emitter, value: Any, what: str) -> Operand:
     e.error(TypeMismatch, f"{what} needs numbers or arrays, not {describe(value)}", help=hint)
 
 
-@lru_cache(maxsize=None)
+@cache
 def _resolve(ufunc: np.ufunc, signature: tuple[Any, ...]) -> tuple[np.dtype, ...]:
     return ufunc.resolve_dtypes((*signature, *[None] * ufunc.nout))
 
@@ -161,7 +161,12 @@ def _simple_power(e: Emitter, operands: list[Operand]) -> Any:
     n = exponent.number if isinstance(exponent, Scalar) and exponent.weak else None
     if n is None or isinstance(n, bool):
         return None
-    if n == 2 and isinstance(n, (int, float)) and (base.dtype.is_float or isinstance(n, int)) and base.dtype is not BOOL:
+    if (
+        n == 2
+        and isinstance(n, (int, float))
+        and (base.dtype.is_float or isinstance(n, int))
+        and base.dtype is not BOOL
+    ):
         return ufunc_call(e, np.square, base)
     if not base.dtype.is_float:
         return None

@@ -199,7 +199,11 @@ class Expressions(Flow):
             return None
         if not isinstance(value, Scalar) or not (value.dtype.is_integer or value.dtype is BOOL):
             with self.at(node):
-                self.e.error(TypeMismatch, f"slice indices must be ints or None, not {describe(value)}", help="convert with int(...)")
+                self.e.error(
+                    TypeMismatch,
+                    f"slice indices must be ints or None, not {describe(value)}",
+                    help="convert with int(...)",
+                )
         return value
 
     # -- calls -----------------------------------------------------------------------------------
@@ -246,7 +250,9 @@ class Expressions(Flow):
             with self.at(part.value):
                 value = self.expression(part.value)
                 if part.format_spec is not None or part.conversion not in (-1, None):
-                    self.e.error(UnsupportedSyntax, "format specifications in messages are not supported", help="write {x}")
+                    self.e.error(
+                        UnsupportedSyntax, "format specifications in messages are not supported", help="write {x}"
+                    )
                 text += self._shown(value, operands)
         if len(operands) > MAX_CHECK_OPERANDS:
             self.e.error(UnsupportedSyntax, f"a message can show at most {MAX_CHECK_OPERANDS} numbers")

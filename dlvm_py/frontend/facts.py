@@ -133,8 +133,7 @@ class Facts:
             return False
         # base < upper + gap, so base + offset <= upper + gap + offset - 1
         return any(
-            self._offset_below(upper, gap + offset - 1, bound, depth - 1)
-            for upper, gap in self.below.get(base, ())
+            self._offset_below(upper, gap + offset - 1, bound, depth - 1) for upper, gap in self.below.get(base, ())
         )
 
     def _lower_forms(self, bound: Value) -> list[tuple[Value, int]]:

@@ -31,10 +31,11 @@ from dlvm_py.frontend.joins import (
     type_of,
 )
 from dlvm_py.frontend.liveness import Liveness, rebinds, writes
-from dlvm_py.frontend.values import Array, Binding, Conflict, Iteration, Sequence
+from dlvm_py.frontend.values import Array, Binding, Conflict, Iteration, Scalar, Sequence
 from dlvm_py.ir import BOOL, I64, Block, Value, literal, scalar
 
 Env = dict[str, Binding]
+_COUNTER_STEP, _COUNTER_START, _COUNTER_END = 16, 2**40, 2**62
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -54,6 +55,7 @@ class LoopContext:
     header: frozenset[str]
     assigned: frozenset[str]
     expected: Env = field(default_factory=dict)  # bindings of the carried names in the header
+    entry: dict[str, Value] = field(default_factory=dict)  # their values before the loop, where they are scalars
     breaks: list[Edge] = field(default_factory=list)
     continues: list[Edge] = field(default_factory=list)
 
@@ -67,6 +69,7 @@ class Flow:
     loops: list[LoopContext]
     returns: list[Edge]
     learned: dict[tuple[Any, str], Any]
+    counters: dict[tuple[Any, str], tuple[int, int]]
 
     # -- edges and merges ------------------------------------------------------------------------
 
@@ -141,7 +144,7 @@ class Flow:
         bindings = [b for b in found if b is not None]
         values = [b.value for b in bindings]
         is_set = self._merged_flag(name, found, block, passed)
-        if identical_values(values):
+        if identical_values(values) and all(found):
             # equalities of extents that one path has checked do not hold on the others: take the raw value
             raw = next(edge.raw[name] for edge in edges if name in edge.raw)
             return Binding(raw.value, raw.loc, is_set)
@@ -192,6 +195,8 @@ class Flow:
             self.start(block)
             self.env = dict(env)
             depth = self.e.facts.push()
+            if block is then_block:
+                self.e.facts.remember(("checked", condition), True)
             try:
                 action()
             except Unreachable:
@@ -260,6 +265,7 @@ class Flow:
             exits.append((outside, dict(self.env)))
             self.start(inside)
         e.facts.push()
+        e.facts.remember(("checked", condition), True)  # the body runs only where the condition holds
         self.loops.append(context)
         if counter is not None:
             self._know_counter(counter, iteration.count)
@@ -298,6 +304,8 @@ class Flow:
             types[name] = t
             if t is None:
                 continue
+            if binding is not None and isinstance(binding.value, Scalar):
+                context.entry[name] = binding.value.value
             if not isinstance(t, Conflict):
                 args.extend(arguments(e, binding.value if binding else None, t))
             if binding is None or binding.is_set is not None:
@@ -310,10 +318,14 @@ class Flow:
             if t is None:
                 continue
             binding = self.env.get(name)
-            value = located(t, name, [binding] if binding else []) if isinstance(t, Conflict) else fresh(e, t, header, name)
+            value = (
+                located(t, name, [binding] if binding else []) if isinstance(t, Conflict) else fresh(e, t, header, name)
+            )
             is_set = header.add_arg(scalar(BOOL), f"{name}_is_set") if name in flags else None
             env[name] = Binding(value, binding.loc if binding else None, is_set)
             context.expected[name] = env[name]
+            if (node, name) in self.counters and is_set is None and isinstance(value, Scalar) and value.dtype is I64:
+                e.facts.interval[value.value] = self.counters[node, name]
         self.env = env
         return types
 
@@ -326,7 +338,9 @@ class Flow:
             if known is not None:
                 facts.below[counter].append(known)
 
-    def _close(self, node: Any, context: LoopContext, header: Block, counter: Value | None, types: dict[str, Any]) -> bool:
+    def _close(
+        self, node: Any, context: LoopContext, header: Block, counter: Value | None, types: dict[str, Any]
+    ) -> bool:
         """The back edge. False if it brings wider types than the header has: they are learned."""
         e = self.e
         self.merge(context.continues, "latch")
@@ -344,7 +358,7 @@ class Flow:
             if t is None or not same_type(joined, t):
                 self.learned[node, name] = lesson(joined)
                 stable = False
-        if not stable:
+        if not stable or self._found_counter(node, context):
             return False
         args = [] if counter is None else [e.offset(counter, 1)]
         for name, t in types.items():
@@ -357,6 +371,31 @@ class Flow:
                 args.append(literal(True) if binding.is_set is None else binding.is_set)
         e.builder.branch(header, args)
         return True
+
+    def _found_counter(self, node: Any, context: LoopContext) -> bool:
+        """Whether a name turned out to be a counter, so that the next attempt can do without its checks.
+
+        A counter starts at a small int and moves by the same small step in every iteration: 2^58 iterations
+        would take it out of range, which is nine years at one a nanosecond.
+        """
+        found = False
+        for name, entered in context.expected.items():
+            old, binding = entered.value, self.env.get(name)
+            if (node, name) in self.counters or binding is None or not isinstance(binding.value, Scalar):
+                continue
+            if not isinstance(old, Scalar) or not old.weak or old.dtype is not I64:
+                continue
+            base, step = self.e.facts.split(binding.value.value)
+            low, high = self.e.facts.range_of(context.entry.get(name, old.value))
+            if (
+                base is old.value
+                and 0 < abs(step) <= _COUNTER_STEP
+                and -_COUNTER_START <= low
+                and high <= _COUNTER_START
+            ):
+                self.counters[node, name] = (low, _COUNTER_END) if step > 0 else (-_COUNTER_END, high)
+                found = True
+        return found
 
     def raise_if_unset(self, name: str, binding: Binding, loc: Loc | None) -> None:
         """Check a name that is bound on some paths only."""

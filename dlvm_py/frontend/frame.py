@@ -21,7 +21,19 @@ from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import Liveness, reads, writes
 from dlvm_py.frontend.source import Source
-from dlvm_py.frontend.values import NONE, Array, Binding, Closure, Conflict, Iteration, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.values import (
+    NONE,
+    Array,
+    Binding,
+    Closure,
+    Conflict,
+    Iteration,
+    Scalar,
+    Sequence,
+    Static,
+    Temp,
+    describe,
+)
 from dlvm_py.ir import Literal
 
 RESULT = "$result"
@@ -57,13 +69,17 @@ class Frame(Expressions):
         if isinstance(node, gast.Lambda):
             gast.copy_location(self.body[0], node.body)
         nested = [n for s in self.body for n in gast.walk(s) if isinstance(n, (gast.FunctionDef, gast.Lambda))]
+        self.has_nested = bool(nested)
         self.live = Liveness(self.body, frozenset().union(*map(reads, nested)))
-        parameters = frozenset(a.id for a in gast.walk(node.args) if isinstance(a, gast.Name) and isinstance(a.ctx, gast.Param))
+        parameters = frozenset(
+            a.id for a in gast.walk(node.args) if isinstance(a, gast.Name) and isinstance(a.ctx, gast.Param)
+        )
         self.locals = writes(self.body) | parameters
         self.env: dict[str, Binding] = {}
         self.loops: list[LoopContext] = []
         self.returns: list[Edge] = []
         self.learned: dict[tuple[Any, str], Any] = {}
+        self.counters: dict[tuple[Any, str], tuple[int, int]] = {}
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -145,7 +161,9 @@ class Frame(Expressions):
         return materialise(self.e, value)
 
     def _return(self, value: Any, loc: Loc | None) -> None:
-        self.env = {RESULT: Binding(value, loc)}
+        # a nested function that is returned goes on reading this frame's names
+        kept = self.env if self.has_nested else {}
+        self.env = {**kept, RESULT: Binding(value, loc)}
         self.returns.append(self.jump())
 
     # -- names -----------------------------------------------------------------------------------
@@ -197,7 +215,11 @@ class Frame(Expressions):
                     self._store_item(base, index, value)
             case _:
                 with self.at(target):
-                    self.e.error(UnsupportedSyntax, "assignment to an attribute is not supported", help="return the new value instead")
+                    self.e.error(
+                        UnsupportedSyntax,
+                        "assignment to an attribute is not supported",
+                        help="return the new value instead",
+                    )
 
     def _store_item(self, base: Any, index: Any, value: Any) -> None:
         if not isinstance(base, Array):
@@ -211,7 +233,10 @@ class Frame(Expressions):
         if starred:
             k, rest = starred[0], len(items) - len(target.elts) + 1
             if rest < 0:
-                self.e.error(TypeMismatch, f"not enough values to unpack (expected at least {len(target.elts) - 1}, got {len(items)})")
+                self.e.error(
+                    TypeMismatch,
+                    f"not enough values to unpack (expected at least {len(target.elts) - 1}, got {len(items)})",
+                )
             middle = Sequence(tuple(items[k : k + rest]), is_list=True)
             items = [*items[:k], middle, *items[k + rest :]]
         if len(items) != len(target.elts):
@@ -276,7 +301,9 @@ class Frame(Expressions):
         if isinstance(condition, Literal):
             self.execute(node.body if condition.value else node.orelse)
             return
-        self.branches(condition, lambda: self.execute(node.body), lambda: self.execute(node.orelse), self.live.after[node])
+        self.branches(
+            condition, lambda: self.execute(node.body), lambda: self.execute(node.orelse), self.live.after[node]
+        )
 
     def _while(self, node: Any) -> None:
         def test() -> Any:
@@ -302,7 +329,9 @@ class Frame(Expressions):
     def _unrolled(self, node: Any, items: Sequence) -> None:
         """A loop over a tuple: its items may have different types, so each gets a copy of the body."""
         if len(items.items) > _MAX_UNROLLED:
-            self.e.error(UnsupportedSyntax, f"a loop over {len(items.items)} items of a tuple is too long", help="use an array")
+            self.e.error(
+                UnsupportedSyntax, f"a loop over {len(items.items)} items of a tuple is too long", help="use an array"
+            )
         context = LoopContext(self.live.after[node], self.live.header[node] | self.live.after[node], frozenset())
         self.loops.append(context)
         for item in items.items:
@@ -341,7 +370,11 @@ class Frame(Expressions):
 
     def _raise(self, node: Any) -> None:
         if node.exc is None or node.cause is not None:
-            self.e.error(UnsupportedSyntax, "`raise` needs an exception, and `from` is not supported", help='raise ValueError("...")')
+            self.e.error(
+                UnsupportedSyntax,
+                "`raise` needs an exception, and `from` is not supported",
+                help='raise ValueError("...")',
+            )
         call = node.exc if isinstance(node.exc, gast.Call) else None
         kind = self.expression(call.func if call else node.exc)
         name = getattr(kind.value, "__name__", "") if isinstance(kind, Static) else ""
@@ -368,4 +401,3 @@ class Frame(Expressions):
             if d is not None
         }
         return Closure(getattr(node, "name", "lambda"), node, self, defaults, keyword)
-

@@ -21,7 +21,9 @@ def iteration_of(e: Emitter, value: Any) -> Iteration:
         return Iteration(value.extents[0], lambda k: indexing.read(e, value, Scalar(k, weak=True)))
     if isinstance(value, Sequence):
         e.error(UnsupportedSyntax, "a tuple cannot be used here", help="loop over the tuple itself, or over an array")
-    e.error(TypeMismatch, f"{describe(value)} cannot be iterated over", help="loop over range(...), an array or a tuple")
+    e.error(
+        TypeMismatch, f"{describe(value)} cannot be iterated over", help="loop over range(...), an array or a tuple"
+    )
 
 
 def range_(e: Emitter, *bounds: Any) -> Iteration:
@@ -77,15 +79,21 @@ def enumerate_(e: Emitter, items: Any, start: Any = None) -> Any:
     return Iteration(inner.count, lambda k: Sequence((Scalar(e.add(first, k), weak=True), inner.item(k))))
 
 
-def zip_(e: Emitter, *items: Any) -> Any:
-    """zip(a, b, ...): as long as the shortest."""
+def zip_(e: Emitter, *items: Any, strict: Any = None) -> Any:
+    """zip(a, b, ...): as long as the shortest; `strict` raises at once where the lengths differ."""
     if not items:
         e.error(TypeMismatch, "zip needs at least one argument")
     if all(isinstance(i, Sequence) for i in items):
+        wanted = isinstance(strict, Scalar) and bool(strict.number)
+        if wanted and len({len(i.items) for i in items}) > 1:
+            e.error(TypeMismatch, "zip(strict=True) of tuples of different lengths")
         return Sequence(tuple(Sequence(row) for row in zip(*(i.items for i in items), strict=False)), is_list=True)
     inner = [iteration_of(e, i) for i in items]
     count = inner[0].count
     for other in inner[1:]:
+        if isinstance(strict, Scalar) and strict.number:
+            e.check(e.compare("equal", count, other.count), "ValueError", "zip() arguments differ in length")
+            continue
         count = e.minimum(count, other.count)
     return Iteration(count, lambda k: Sequence(tuple(i.item(k) for i in inner)))
 

@@ -17,7 +17,21 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.facts import I64_MAX, I64_MIN, key
 from dlvm_py.frontend.values import Array, Binding, Conflict, Scalar, Sequence, describe
-from dlvm_py.ir import BOOL, F64, I64, NULL, Block, DType, Literal, PointerType, TensorType, Value, dtype_of, literal, scalar
+from dlvm_py.ir import (
+    BOOL,
+    F64,
+    I64,
+    NULL,
+    Block,
+    DType,
+    Literal,
+    PointerType,
+    TensorType,
+    Value,
+    dtype_of,
+    literal,
+    scalar,
+)
 
 
 class _Any:
@@ -243,4 +257,3 @@ def located(conflict: Conflict, name: str, bindings: list[Binding]) -> Conflict:
         if b.loc is not None and b.loc not in places:
             places.append(b.loc)
     return Conflict(conflict.reason, conflict.places or tuple(places))
-

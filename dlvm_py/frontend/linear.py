@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import Message, temp
+from dlvm_py.frontend.arrays import Message, check_shapes, temp
 from dlvm_py.frontend.elementwise import convert, operand, promoted, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.values import Array, Scalar, Temp
+
+_MATMUL = "matmul: Input operand 1 has a mismatch in its core dimension 0,"
+
 
 def dot(e: Emitter, a: Any, b: Any) -> Any:
     """np.dot for scalars and ranks 1 and 2."""
@@ -47,16 +50,19 @@ def _product(e: Emitter, a: Array | Temp, b: Array | Temp, what: str) -> Any:
 
 def _check_inner(e: Emitter, a: Array | Temp, b: Array | Temp, what: str) -> None:
     """Check that the contracted extents agree, in the words of the function that was called."""
-    inner, other, message = a.extents[-1], b.extents[0], Message()
-    if what == "np.dot":
-        last = f"{message.hole(inner)} (dim {a.rank - 1}) != {message.hole(other)} (dim 0)"
-        text = f"shapes {message.shape(a.extents)} and {message.shape(b.extents)} not aligned: {last}"
-    else:
-        text = (
-            "matmul: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature "
-            f"(n?,k),(k,m?)->(n?,m?) (size {message.hole(other)} is different from {message.hole(inner)})"
-        )
-    message.check(e, e.compare("equal", inner, other), text)
+    inner, other = a.extents[-1], b.extents[0]
+
+    def shapes(m: Message) -> str:
+        return f"shapes {m.shape(a.extents)} and {m.shape(b.extents)} not aligned"
+
+    def core(m: Message) -> str:
+        sizes = f"(size {m.hole(other)} is different from {m.hole(inner)})"
+        return f"{_MATMUL} with gufunc signature (n?,k),(k,m?)->(n?,m?) {sizes}"
+
+    def dimensions(m: Message) -> str:
+        return f"{shapes(m)}: {m.hole(inner)} (dim {a.rank - 1}) != {m.hole(other)} (dim 0)"
+
+    check_shapes(e, e.compare("equal", inner, other), *((dimensions, shapes) if what == "np.dot" else (core,)))
 
 
 def outer(e: Emitter, a: Any, b: Any) -> Any:

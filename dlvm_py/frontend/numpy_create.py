@@ -114,7 +114,11 @@ def arange(e: Emitter, *bounds: Any, dtype: Any = None) -> Any:
     start, stop = (i64(0), ints[0]) if len(ints) == 1 else ints[:2]
     step = number(ints[2]) if len(ints) == 3 else 1
     if not step:
-        e.error(UnsupportedSyntax, "the step of np.arange must be a constant that is not 0", help="np.arange(n) * step + start")
+        e.error(
+            UnsupportedSyntax,
+            "the step of np.arange must be a constant that is not 0",
+            help="np.arange(n) * step + start",
+        )
     count = count_between(e, start, stop, step) if step > 0 else count_between(e, stop, start, -step)
     tensor = e.emit("iota", count)
     if step != 1:

@@ -52,7 +52,13 @@ def _accumulator(dtype: DType) -> DType:
 
 
 def _reduce(
-    e: Emitter, a: Any, axis: Any, keepdims: Any, by: str, prepare: Callable[[Value], Value], init: Callable[[DType], Any]
+    e: Emitter,
+    a: Any,
+    axis: Any,
+    keepdims: Any,
+    by: str,
+    prepare: Callable[[Value], Value],
+    init: Callable[[DType], Any],
 ) -> tuple[Any, tuple[int, ...], Any]:
     """(result, axes, operand): the reduced tensor wrapped, with kept axes if wanted."""
     a = operand(e, a, "a reduction")

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import Extents, Message, allocate, fit, make_array, require_array, store, tensor_of
+from dlvm_py.frontend.arrays import Extents, allocate, check_shapes, fit, make_array, require_array, store, tensor_of
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.numpy_create import as_shape
@@ -89,9 +89,12 @@ def _check_size(e: Emitter, fine: Value, size: Value, extents: Extents) -> None:
     if getattr(fine, "value", None) is False:
         shown = ",".join(str(number(n)) if number(n) is not None else "?" for n in extents)
         e.error(ShapeMismatch, f"cannot reshape array of size {number(size)} into shape ({shown})")
-    message = Message()
-    text = f"cannot reshape array of size {message.hole(size)} into shape {message.shape(extents)}"
-    message.check(e, fine, text, "cannot reshape array into this shape: the sizes differ")
+    check_shapes(
+        e,
+        fine,
+        lambda m: f"cannot reshape array of size {m.hole(size)} into shape {m.shape(extents)}",
+        lambda m: f"cannot reshape array of size {m.hole(size)} into this shape",
+    )
 
 
 def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:

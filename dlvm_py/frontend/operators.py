@@ -123,7 +123,9 @@ def _weak_binary(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Sc
     if folded is not None:
         return folded
     if a.dtype is BOOL and b.dtype is BOOL and python in _INTEGER_OPS:
-        return weak(e.pure({"bitAnd": "and", "bitOr": "or", "bitXor": "notEqual"}[_INTEGER_OPS[python]], a.value, b.value))
+        return weak(
+            e.pure({"bitAnd": "and", "bitOr": "or", "bitXor": "notEqual"}[_INTEGER_OPS[python]], a.value, b.value)
+        )
     if a.dtype.is_float or b.dtype.is_float or python is operator.truediv:
         if python in _INTEGER_OPS:
             e.error(TypeMismatch, "bit operations need ints, not floats")

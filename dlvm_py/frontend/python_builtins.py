@@ -27,7 +27,11 @@ _TWO63 = 2.0**63
 def _number(e: Emitter, x: Any, what: str) -> Scalar:
     x = operand(e, x, what)
     if not isinstance(x, Scalar):
-        e.error(TypeMismatch, f"{what} needs a number, not {describe(x)}", help=f"np.{what} works on arrays, if there is one")
+        e.error(
+            TypeMismatch,
+            f"{what} needs a number, not {describe(x)}",
+            help=f"np.{what} works on arrays, if there is one",
+        )
     return x
 
 
@@ -60,7 +64,11 @@ def abs_(e: Emitter, x: Any) -> Any:
 def _extreme(name: str, kind: type) -> Callable[..., Any]:
     def function(e: Emitter, *args: Any) -> Any:
         if len(args) == 1 and isinstance(args[0], (Array, Temp)):
-            e.error(UnsupportedSyntax, f"{name}() of an array is not supported", help=f"use np.{name}(x), which is also faster")
+            e.error(
+                UnsupportedSyntax,
+                f"{name}() of an array is not supported",
+                help=f"use np.{name}(x), which is also faster",
+            )
         items = args[0].items if len(args) == 1 and isinstance(args[0], Sequence) else args
         if not items:
             e.error(TypeMismatch, f"{name}() needs at least one value")
@@ -187,7 +195,9 @@ def pow_(e: Emitter, a: Any, b: Any) -> Any:
 
 def refuse_print(e: Emitter, *args: Any, **kwargs: Any) -> Any:
     """print is refused."""
-    e.error(UnsupportedSyntax, "print is not supported in compiled code", help="return the values and print them outside")
+    e.error(
+        UnsupportedSyntax, "print is not supported in compiled code", help="return the values and print them outside"
+    )
 
 
 # -- math --------------------------------------------------------------------------------------------

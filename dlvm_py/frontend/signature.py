@@ -104,7 +104,11 @@ def result_tree(e: Emitter, value: Any, classes: dict[int, Value], arguments: li
 def _exported(e: Emitter, extent: Value, classes: dict[int, Value]) -> Any:
     """(class, offset, clamped) of an extent in terms of the arguments' extents, None if it is another."""
     ids = {value: k for k, value in classes.items()}
-    for form, clamped in (((extent, 0), False), (e.facts.linear.get(extent), False), (e.facts.clamped.get(extent), True)):
+    for form, clamped in (
+        ((extent, 0), False),
+        (e.facts.linear.get(extent), False),
+        (e.facts.clamped.get(extent), True),
+    ):
         if form is not None and form[0] in ids:
             return (ids[form[0]], form[1], clamped)
     return None
@@ -129,4 +133,3 @@ def result_value(e: Emitter, tree: Any, values: list[Value], extents: Extents, a
 def _imported(e: Emitter, form: tuple[int, int, bool], extents: Extents) -> Value:
     base = extents.values[form[0]]
     return e.clamp(base, form[1]) if form[2] else e.offset(base, form[1])
-

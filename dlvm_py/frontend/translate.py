@@ -31,7 +31,8 @@ from dlvm_py.ir import DTYPES, VOID, Function, Module, TupleType, Type, Value, l
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec
 from dlvm_py.options import Options
 
-_MAX_INLINE_DEPTH = 40
+# of one function within itself: passing functions around nests them, recursion has no end
+_MAX_INLINE_DEPTH = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +138,8 @@ class Session:
             return frame.run()
         except RecursionError as error:
             raise UnsupportedSyntax(
-                f"this function is nested too deeply to be compiled (Python's recursion limit is {limit})", source.loc(source.node)
+                f"this function is nested too deeply to be compiled (Python's recursion limit is {limit})",
+                source.loc(source.node),
             ) from error
 
     def _argument(self, e: Emitter, name: str, spec: Spec, params: list[ParamInfo]) -> Any:
@@ -226,7 +228,11 @@ class Session:
         if isinstance(value, np.ndarray):
             index = self.captures.index_of(value)
             if index is None:
-                e.error(UnsupportedSyntax, f"the array `{name}` is reached in a way that is not supported", help="pass it as an argument")
+                e.error(
+                    UnsupportedSyntax,
+                    f"the array `{name}` is reached in a way that is not supported",
+                    help="pass it as an argument",
+                )
             supported(e, value.dtype, f"the array `{name}`")
             return self.captured_array(e, index)
         if isinstance(value, np.generic):
@@ -295,7 +301,11 @@ class Session:
                 raise NotFirstClass
             return known
         if any(running == name[0] for running in self._running):
-            e.error(UnsupportedSyntax, f"{fn.__name__} calls itself: recursion is not supported yet", help="write it as a loop")
+            e.error(
+                UnsupportedSyntax,
+                f"{fn.__name__} calls itself: recursion is not supported yet",
+                help="write it as a loop",
+            )
         self._running.append(name[0])
         inner, source = self._begin(fn, fn.__name__)
         classes: dict[int, Value] = {}
@@ -314,7 +324,9 @@ class Session:
             self._running.pop()
         if result is not None:
             _return(inner, leaves)
-        captured = sorted(self._captured[inner], key=lambda k: inner.function.params.index(self._captured[inner][k].pointer))  # type: ignore[arg-type]
+        captured = sorted(
+            self._captured[inner], key=lambda k: inner.function.params.index(self._captured[inner][k].pointer)
+        )  # type: ignore[arg-type]
         assert len(inner.function.params) == count + len(captured)
         callee = self._callees[name] = _Callee(inner.function, shown, captured)
         return callee
@@ -328,8 +340,10 @@ class Session:
         return self._in_place(e, source, closure.name, closure.frame.function, closure.frame, settled)
 
     def _in_place(self, e: Emitter, source: Source, name: str, fn: Any, outer: Any, values: dict[str, Any]) -> Any:
-        if source.node in self._inlined or len(self._inlined) > _MAX_INLINE_DEPTH:
-            e.error(UnsupportedSyntax, f"{name} calls itself: recursion is not supported yet", help="write it as a loop")
+        if self._inlined.count(source.node) >= _MAX_INLINE_DEPTH:
+            e.error(
+                UnsupportedSyntax, f"{name} calls itself: recursion is not supported yet", help="write it as a loop"
+            )
         self._inlined.append(source.node)
         loc = e.loc
         frame = Frame(e, source, name, fn, outer)
@@ -348,7 +362,9 @@ class Session:
             for flag, what in flags.items():
                 if code.co_flags & flag:
                     loc = Loc(code.co_filename, code.co_firstlineno)
-                    raise UnsupportedSyntax(f"{fn.__name__} is {what}: that is not supported", loc, help="return an array")
+                    raise UnsupportedSyntax(
+                        f"{fn.__name__} is {what}: that is not supported", loc, help="return an array"
+                    )
             self._sources[code] = function_source(fn)
         return self._sources[code]
 
@@ -396,7 +412,9 @@ def _parameter_names(fn: FunctionType) -> tuple[str, ...]:
     count = code.co_argcount + code.co_kwonlyargcount
     if code.co_flags & 0x08:
         loc = Loc(code.co_filename, code.co_firstlineno)
-        raise UnsupportedSyntax(f"{fn.__name__} has a `**` parameter, which is not supported", loc, help="name the parameters")
+        raise UnsupportedSyntax(
+            f"{fn.__name__} has a `**` parameter, which is not supported", loc, help="name the parameters"
+        )
     if code.co_flags & 0x04:
         # inspect's order: positional, *args, keyword-only
         names = code.co_varnames

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlvm_py.ir.analysis import AliasAnalysis, uses, writes_memory
+from dlvm_py.ir.analysis import AliasAnalysis, uses
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
-from dlvm_py.ir.types import PointerType, StackType, TupleType, Type, is_array
+from dlvm_py.ir.types import StackType, TupleType, Type, is_array
 from dlvm_py.ir.value import Instruction, Value
 
 _INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast"}
@@ -83,7 +83,7 @@ def _check_root(root: Instruction, order: dict[Instruction, int], alias: AliasAn
             continue  # reported as a use across blocks
         source = load.operands[0]
         for between in root.block.instructions[order[load] + 1 : order[root]]:
-            if any(alias.may_overlap(source, written) for written in _written(between)):
+            if alias.may_write(between, source, in_scope=True):
                 report(root, f"{between.op.name} in between may write what the tree loads")
         if destination is not None and alias.may_overlap(source, destination):
             if not (aligned and alias.same_elements(source, destination)):
@@ -108,12 +108,3 @@ def _loads(root: Instruction) -> list[tuple[Instruction, bool]]:
                 seen.add((operand, aligned))
                 work.append((operand, aligned))
     return found
-
-
-def _written(i: Instruction) -> list[Value]:
-    """The pointers that an instruction may write through, freeing aside."""
-    if i.op.name == "store":
-        return [i.operands[1]]
-    if writes_memory(i) and i.op.kind is Kind.CALL:
-        return [v for v in i.operands if isinstance(v.type, PointerType)]
-    return []

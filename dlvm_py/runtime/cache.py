@@ -12,6 +12,7 @@ import contextlib
 import functools
 import hashlib
 import json
+import operator
 import os
 import platform
 import stat
@@ -32,6 +33,7 @@ _MAGIC = b"dlvm-py object 1"
 _SUFFIX = ".dlvm"
 _TOUCH_AFTER = 3600.0  # seconds: how exact the time of the last use is
 _SWEEP_TO = 0.8  # share of the bound that a sweep leaves, so that the next one is not due at once
+_READ = functools.reduce(operator.or_, (getattr(os, f"O_{n}", 0) for n in ("RDONLY", "NOFOLLOW", "NONBLOCK", "BINARY")))
 _PACKAGE = Path(__file__).resolve().parent.parent
 
 
@@ -83,8 +85,7 @@ class Cache:
         path = self.folder / (key + _SUFFIX)
         try:
             # not through a link, and no waiting for what is no plain file
-            flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
-            with open(os.open(path, flags), "rb") as file:
+            with open(os.open(path, _READ), "rb") as file:
                 if not _is_ours(os.fstat(file.fileno())):
                     return None
                 data = file.read()

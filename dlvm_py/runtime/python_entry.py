@@ -51,6 +51,15 @@ class _Context(ctypes.Structure):
     ]
 
 
+# the functions that are called through ctypes
+_INVOKE = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)
+_FINISH = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)
+_NEW_FROM_DESCR = ctypes.PYFUNCTYPE(
+    ctypes.py_object, *[ctypes.py_object] * 2, ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int, ctypes.c_void_p
+)
+_SET_BASE_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)
+
+
 # -- matching ------------------------------------------------------------------------------------------
 
 
@@ -124,19 +133,17 @@ def overlaps(spec: CallSpec, values: Sequence[Any]) -> bool:
     """Whether an array that the kernel writes shares bytes with another one."""
     found = _leaf_values(spec, values)
     arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray)]
-    return any(
-        np.may_share_memory(found[a], found[b]) for a in spec.written for b in arrays if a != b
-    )
+    return any(np.may_share_memory(found[a], found[b]) for a in spec.written for b in arrays if a != b)
 
 
 def _leaf_values(spec: CallSpec, values: Sequence[Any]) -> list[Any]:
-    def flatten(spec: Spec, value: Any) -> list[Any]:
-        if isinstance(spec, TupleSpec):
-            return [leaf for s, v in zip(spec.items, value, strict=True) for leaf in flatten(s, v)]
-        return [] if isinstance(spec, ConstantSpec) else [value]
+    return _flatten(TupleSpec(spec.args), values) + [c.source.read() for c in spec.captured]
 
-    arguments = [leaf for s, v in zip(spec.args, values, strict=True) for leaf in flatten(s, v)]
-    return arguments + [c.source.read() for c in spec.captured]
+
+def _flatten(spec: Spec, value: Any) -> list[Any]:
+    if isinstance(spec, TupleSpec):
+        return [leaf for s, v in zip(spec.items, value, strict=True) for leaf in _flatten(s, v)]
+    return [] if isinstance(spec, ConstantSpec) else [value]
 
 
 # -- the call ------------------------------------------------------------------------------------------
@@ -152,25 +159,25 @@ def run(version: Version, values: Sequence[Any]) -> Any:
     for k in call.written:
         if not found[k].flags.writeable:
             raise ValueError("assignment destination is read-only")
-    headers = (_Header * max(len(found), 1))()
-    parameters = b""
-    for leaf, value, header in zip(call.leaves, found, headers, strict=False):
-        parameters += _parameters(leaf, value, header)
-    slots = ctypes.create_string_buffer(parameters, max(len(parameters), 1))
-    results = ctypes.create_string_buffer(max(_result_size(call.result), 1))
+    headers = [_Header() for _ in found]
+    slots = bytearray(b"".join(map(_parameters, call.leaves, found, headers)) or 1)
+    results = bytearray(_result_size(call.result) or 1)
     context = _Context(fuel=FIRST_FUEL)
     # with the lock held, and an exception that is set when it returns raised: invoke releases the lock itself
-    invoke = ctypes.PYFUNCTYPE(ctypes.c_int32, *[ctypes.c_void_p] * 3)(version.code[INVOKE])
-    finish = ctypes.PYFUNCTYPE(None, ctypes.c_void_p)(version.code[FINISH])
+    invoke, finish = _INVOKE(version.code[INVOKE]), _FINISH(version.code[FINISH])
     here = ctypes.addressof(context)
     try:
-        if not invoke(here, ctypes.addressof(slots), ctypes.addressof(results)):
-            return _Boxing(results.raw, found).box(call.result)
+        if not invoke(here, _address(slots), _address(results)):
+            return _Boxing(bytes(results), found).box(call.result)
         if context.site == -2:
             raise MemoryError
         raise version.error(context.site, *context.operands)
     finally:
         finish(here)
+
+
+def _address(buffer: bytearray) -> int:
+    return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 
 def _parameters(leaf: ScalarSpec | ArraySpec, value: Any, header: _Header) -> bytes:
@@ -228,13 +235,13 @@ class _Boxing:
             owner, moved = self._arguments[header.object], 0
         else:
             if address not in self._owners:
-                whole = data == header.data and _nbytes(shape, dtype) == header.nbytes
+                whole = data == header.data and _allocated(_nbytes(shape, dtype)) == header.nbytes
                 dense = next((o for o in "CF" if strides == _dense(shape, dtype.itemsize, o)), None)
                 if whole and dense:
                     owner = np.empty(shape, dtype, dense)
                 else:
                     owner = np.empty(header.nbytes, np.uint8)
-                ctypes.memmove(owner.ctypes.data, header.data, header.nbytes)
+                ctypes.memmove(owner.ctypes.data, header.data, owner.nbytes)
                 self._owners[address] = owner, header.data
             owner, was = self._owners[address]
             moved = owner.ctypes.data - was
@@ -243,6 +250,11 @@ class _Boxing:
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:
     return int(np.prod(shape, dtype=object)) * dtype.itemsize
+
+
+def _allocated(nbytes: int) -> int:
+    """The size of an allocation for `nbytes`, as @dlvm.allocate rounds it up."""
+    return max(nbytes, 1) + -max(nbytes, 1) % 64
 
 
 def _dense(shape: tuple[int, ...], itemsize: int, order: str) -> tuple[int, ...]:
@@ -262,13 +274,8 @@ def _same_or_view(
     same_place = owner.ctypes.data == data and owner.shape == shape and owner.dtype == dtype
     if same_place and (owner.size == 0 or all(a == b for a, b in moves)):
         return owner
-    new = ctypes.PYFUNCTYPE(
-        ctypes.py_object, ctypes.py_object, ctypes.py_object, ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int,
-        ctypes.c_void_p,
-    )(offsets.numpy_api(offsets.NEW_FROM_DESCR))  # fmt: skip
-    set_base = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)(
-        offsets.numpy_api(offsets.SET_BASE_OBJECT)
-    )
+    new = _NEW_FROM_DESCR(offsets.numpy_api(offsets.NEW_FROM_DESCR))
+    set_base = _SET_BASE_OBJECT(offsets.numpy_api(offsets.SET_BASE_OBJECT))
     rank = len(shape)
     flags = offsets.WRITEABLE if owner.flags.writeable else 0
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(dtype))  # both functions take a reference over

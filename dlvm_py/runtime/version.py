@@ -204,11 +204,9 @@ def site_error(sites: Sequence[Site], function: str, index: int, *operands: int)
         return InternalError(f"compiled code of {function} failed at site {index}, which does not exist")
     site = sites[index]
     values = [_operand(kind, bits) for kind, bits in zip(site.operand_kinds, operands, strict=False)]
-    error = _exception_class(site.exception)(site.message.format(*values) if values else site.message)
-    if site.loc is None:
-        return error
-    error.add_note(f"in compiled code of {function}, {site.loc.file}:{site.loc.line}")
-    return _raised_at(error, site.loc, function)
+    message = site.message.format(*values) if values else site.message
+    kind = _exception_class(site.exception)
+    return _raised_at(kind, message, site.loc, function) if site.loc else kind(message)
 
 
 def _exception_class(name: str) -> type[BaseException]:
@@ -226,17 +224,22 @@ def _operand(kind: str, bits: int) -> Any:
     return np.frombuffer(raw, dtype.numpy.newbyteorder("<"))[0].item()
 
 
-def _raised_at(error: BaseException, loc: Loc, function: str) -> BaseException:
-    """`error` as if raised at `loc`: code of one statement with that position is run."""
+def _raised_at(kind: type[BaseException], message: str, loc: Loc, function: str) -> BaseException:
+    """A new exception, as if raised at `loc`: code of one statement with that position is run.
+
+    No variable may hold the exception at the end. The frame of the statement refers to this one, and the
+    exception's traceback to that, so that it would be a cycle.
+    """
     end = loc.end_line or loc.line
     position = {"lineno": loc.line, "col_offset": loc.col, "end_lineno": end, "end_col_offset": loc.end_col or loc.col}
     name = ast.Name("error", ast.Load(), **position)
     code = compile(ast.Module([ast.Raise(exc=name, cause=None, **position)], []), loc.file, "exec")
-    scope = {"error": error}
+    scope = {"error": kind(message)}
     try:
         exec(code.replace(co_name=function, co_qualname=function), scope)
-    except BaseException as raised:
-        del scope["error"]  # error → traceback → frame → error would be a cycle
-        trace = raised.__traceback__
-        return raised.with_traceback(trace.tb_next if trace else None)
-    return error
+    except kind as raised:
+        del scope["error"]
+        raised.__traceback__ = raised.__traceback__ and raised.__traceback__.tb_next
+        raised.add_note(f"in compiled code of {function}, {loc.file}:{loc.line}")
+        return raised
+    raise AssertionError("a raise statement went on")

@@ -13,7 +13,7 @@
         %w = add %w: f64, 0.0: f64
         return %w: f64
 
-(`add %v, 0.0` stays: it turns -0.0 into 0.0.)
+(What became unused is left out on the right. `add %v, 0.0` stays: it turns -0.0 into 0.0.)
 
 Three sources of simplification, tried on each instruction until none applies:
 

@@ -27,12 +27,11 @@ Cost: linear in uses, plus the writes that stand between a load and its consumer
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Callable
 
 from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
-from dlvm_py.ir.types import PointerType, StackType, TensorType, TupleType, is_array
+from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 VIEWS = frozenset({"transpose", "padShape", "squeezeShape", "shapeCast"})
@@ -64,13 +63,14 @@ class FusionPlan:
         self.aliases = aliases
         self.constants = constants
         order = reverse_postorder(function)
-        self.number = {i: n for n, i in enumerate(i for block in order for i in block.instructions)}
+        instructions = [i for block in order for i in block.instructions]
+        self.number: dict[Value, int] = {i: n for n, i in enumerate(instructions)}
         self.buffers: set[Value] = set()
         self.home: dict[Value, Instruction] = {}
-        self._arrays = [i for i in self.number if is_array(i.type)]
+        self._arrays = [i for i in instructions if is_array(i.type)]
         self._users = {v: list(dict.fromkeys(us)) for v, us in uses(function).items()}
         self._incoming = predecessors(function)
-        self._writes = [i for i in self.number if writes_memory(i)]
+        self._writes = [i for i in instructions if writes_memory(i)]
         self._write_numbers = [self.number[w] for w in self._writes]
         self._writes_to: dict[Value, list[Instruction]] = {}
         self._regions: dict[tuple[Block, Block], set[Block]] = {}
@@ -242,17 +242,17 @@ class FusionPlan:
             writes = self._writes[first:last]
         else:
             writes = [w for w in self._writes_of(pointer) if self._is_between(w, leaf, u)]
-        return any(_may_write(w, pointer, self.aliases.may_overlap) for w in writes)
+        return any(self.aliases.may_write(w, pointer, in_scope=True) for w in writes)
 
     def _writes_of(self, pointer: Value) -> list[Instruction]:
         """All instructions of the function that may, at any time, write what `pointer` looks at."""
         if pointer not in self._writes_to:
-            may_alias = self.aliases.may_alias
-            self._writes_to[pointer] = [w for w in self._writes if _may_write(w, pointer, may_alias)]
+            self._writes_to[pointer] = [w for w in self._writes if self.aliases.may_write(w, pointer)]
         return self._writes_to[pointer]
 
     def _is_between(self, w: Instruction, leaf: Instruction, u: Instruction) -> bool:
         """Whether w runs on a way from leaf to u that does not pass leaf again; their blocks differ."""
+        assert leaf.block is not None and u.block is not None
         region = self._region(leaf.block, u.block)
         if w.block is leaf.block:
             return self.number[w] > self.number[leaf]
@@ -274,18 +274,6 @@ class FusionPlan:
         return self._regions[start, end]
 
 
-def _may_write(w: Instruction, pointer: Value, may_share: Callable[[Value, Value], bool]) -> bool:
-    """Whether w, a store or a call, may write what `pointer` looks at."""
-    if w.op.name == "store":
-        return may_share(w.operands[1], pointer)
-    for v in w.operands:
-        if isinstance(v.type, StackType | TupleType):
-            return True  # a call may find any pointer in there
-        if isinstance(v.type, PointerType) and may_share(v, pointer):
-            return True
-    return False
-
-
 def _stretches(v: Value, u: Instruction) -> bool:
     """Whether u uses elements of v several times, along an axis where v's type states the extent 1."""
     if not is_array(v.type) or not is_array(u.type):
@@ -305,9 +293,12 @@ def _pointer_type(v: Value) -> PointerType | None:
     if isinstance(v, Instruction) and v.op.name == "load":
         pointer = v.operands[0].type
     else:
+        assert isinstance(v.type, TensorType)
         pointer = PointerType(v.type)
     for view in reversed(chain):
+        assert isinstance(pointer, PointerType)
         if view.op.name == "shapeCast" and pointer.layout != "C":
             return None
         pointer = view.op.result_type([Value(pointer), *view.operands[1:]], view.attrs)
+    assert isinstance(pointer, PointerType)
     return pointer

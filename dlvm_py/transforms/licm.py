@@ -31,6 +31,8 @@ run changes nothing. Before bufferisation and ownership.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from dlvm_py.ir import (
     OPS,
     Block,
@@ -56,23 +58,32 @@ _HAVE_PRECONDITIONS = frozenset({"elementPointer", "section", "shapeCast"})
 
 def run(function: Function, noalias_params: bool = True) -> bool:
     """Hoist loop-invariant instructions of `function`; whether anything changed."""
-    alias = AliasAnalysis(function, noalias_params)
-    absent = _maybe_undefined(function)
+    facts = _Facts(
+        function, AliasAnalysis(function, noalias_params), _maybe_undefined(function), predecessors(function)
+    )
     changed = False
     # inner loops come after outer ones in `loops`
     for loop in reversed(LoopForest(function).loops):
-        changed |= _LoopMotion(function, loop, alias, absent).run()
+        changed |= _LoopMotion(loop, facts).run()
     return changed
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """What is known of the whole function; `edges`, the predecessors, is kept up to date."""
+
+    function: Function
+    alias: AliasAnalysis
+    absent: set[Value]
+    edges: dict[Block, list[tuple[Block, int]]]
 
 
 class _LoopMotion:
     """The hoisting of one loop."""
 
-    def __init__(self, function: Function, loop: Loop, alias: AliasAnalysis, absent: set[Value]) -> None:
-        self.function = function
+    def __init__(self, loop: Loop, facts: _Facts) -> None:
         self.loop = loop
-        self.alias = alias
-        self.absent = absent
+        self.facts = facts
         self.moved: set[Value] = set()
         instructions = [i for block in loop.ordered for i in block.instructions]
         self.writes = [i for i in instructions if writes_memory(i)]
@@ -102,10 +113,10 @@ class _LoopMotion:
     def _may_move(self, i: Instruction, certain: bool) -> bool:
         if not all(map(self._is_invariant, i.operands)):
             return False
-        if not certain and not self.absent.isdisjoint(i.operands):
+        if not certain and not self.facts.absent.isdisjoint(i.operands):
             return False
         if i.op is OPS["load"]:
-            safe = certain or _is_memory(i.operands[0], self.function)
+            safe = certain or _is_memory(i.operands[0], self.facts.function)
             return is_scalar(i.type) and safe and not any(self._clobbers(w, i.operands[0]) for w in self.writes)
         if not is_pure(i) or not (is_scalar(i.type) or isinstance(i.type, PointerType)):
             return False
@@ -122,19 +133,21 @@ class _LoopMotion:
     def _clobbers(self, write: Instruction, pointer: Value) -> bool:
         if write.op is not OPS["store"]:
             return True
-        return self.alias.may_alias(write.operands[1], pointer)
+        return self.facts.alias.may_alias(write.operands[1], pointer)
 
     def _preheader(self) -> Block:
-        header = self.loop.header
-        entering = [(p, k) for p, k in predecessors(self.function)[header] if p not in self.loop.blocks]
+        header, blocks, edges = self.loop.header, self.facts.function.blocks, self.facts.edges
+        entering = [(p, k) for p, k in edges[header] if p not in self.loop.blocks]
         if len(entering) == 1 and len(entering[0][0].targets) == 1:
             return entering[0][0]
         preheader = Block(f"{header.name}_preheader" if header.name else "")
-        self.function.blocks.insert(self.function.blocks.index(header), preheader)
+        blocks.insert(blocks.index(header), preheader)
         passed: list[Value] = [preheader.add_arg(a.type, a.name) for a in header.args]
         preheader.append(Instruction(OPS["branch"], [], targets=[Target(header, passed)]))
         for block, index in entering:
             block.targets[index].block = preheader
+        edges[header] = [(p, k) for p, k in edges[header] if p in self.loop.blocks] + [(preheader, 0)]
+        edges[preheader] = entering
         outer = self.loop.parent
         while outer is not None:
             # its place in reverse postorder is right before the header

@@ -6,18 +6,17 @@ told apart by *objects*:
 
 * an `allocateHeap` is fresh memory, different from every parameter and every other allocation
   (but in a loop the one instruction stands for many allocations);
-* a `pop` gives what was pushed to that stack, nothing else;
+* a `pop` gives what was pushed to that stack, nothing else; a call that holds the stack pushes what it holds;
 * an `apply` gives fresh memory or views of its pointer arguments: a function keeps no array between calls;
 * two parameters share memory only where `noalias_params` is false.
 
-What is not understood (a stack that a call has had in its hands) is the object `None`: it may be anything.
+What is not understood (what the caller left on a stack parameter) is the object `None`: it may be anything.
 Views never change the element type, so pointers of different dtypes are apart, except parameters that may
 overlap. Cost: linear in the function, times the length of the longest chain of block arguments.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from math import gcd
 
 from dlvm_py.ir.analysis.cfg import predecessors
@@ -36,6 +35,12 @@ def _carries_pointers(type: Type) -> bool:
     return isinstance(type, PointerType | StackType | TupleType)
 
 
+def _carries_stacks(type: Type) -> bool:
+    if isinstance(type, TupleType):
+        return any(map(_carries_stacks, type.elements))
+    return isinstance(type, StackType)
+
+
 class AliasAnalysis:
     """Roots of pointers and what they may share. See the module docstring for the model."""
 
@@ -48,7 +53,10 @@ class AliasAnalysis:
         self._incoming = predecessors(function)
         self._dominators: DominatorTree | None = None  # made when it is asked for
         self._meetings: dict[tuple[Value, Value], bool] = {}
+        self._pushes = [i for i in function.instructions() if i.op.name == "push"]
+        self._calls = [i for i in function.instructions() if i.op.name == "apply"]
         self._solve_roots()
+        self._solve_stacks()
         self._solve_objects()
 
     # -- roots -------------------------------------------------------------------------------------
@@ -107,25 +115,19 @@ class AliasAnalysis:
 
     def _solve_objects(self) -> None:
         """What memory each root can stand for: pops are what was pushed, applies may be their arguments."""
-        pushes = [i for i in self._function.instructions() if i.op.name == "push"]
-        escaped = self._escaped_stacks()
         sources: dict[Value, list[Value]] = {}
+        contents: dict[frozenset[Value], tuple[frozenset[Value | None], list[Value]]] = {}
         for root in {r: None for roots in self._roots.values() for r in roots}:
-            sources[root] = []
-            if isinstance(root, BlockArg):
-                self._objects[root] = frozenset((root,))
-            elif isinstance(root, Instruction) and root.op.name == "pop":
+            self._objects[root], sources[root] = frozenset((root,)), []
+            if isinstance(root, Instruction) and root.op.name == "pop":
                 stacks = self.roots(root.operands[0])
-                known = bool(stacks) and not stacks & escaped
-                self._objects[root] = frozenset() if known else frozenset((None,))
-                sources[root] = [p.operands[0] for p in pushes if self.roots(p.operands[1]) & stacks]
+                if stacks not in contents:
+                    contents[stacks] = self._contents(stacks)
+                self._objects[root], sources[root] = contents[stacks]
             elif isinstance(root, Instruction) and root.op.name == "apply":
-                handed = [v for v in root.operands if _carries_pointers(v.type)]
-                opaque = any(isinstance(v.type, StackType) for v in handed)
-                self._objects[root] = frozenset((root, None)) if opaque else frozenset((root,))
-                sources[root] = handed
-            else:
-                self._objects[root] = frozenset((root,))
+                fresh, values = self._contents(self._stacks_of(root))
+                self._objects[root] |= fresh
+                sources[root] = [v for v in root.operands if _carries_pointers(v.type)] + values
         changed = True
         while changed:
             changed = False
@@ -135,17 +137,51 @@ class AliasAnalysis:
                 if new != self._objects[root]:
                     self._objects[root], changed = new, True
 
-    def _escaped_stacks(self) -> frozenset[Value]:
-        """Stacks whose contents others decide: parameters, and what a call takes or gives."""
-        found: set[Value] = set()
-        for roots in self._roots.values():
-            found.update(r for r in roots if not isinstance(r, Instruction) or r.op.name == "apply")
-        for i in self._function.instructions():
-            if i.op.name == "apply":
-                for v in i.operands:
-                    if isinstance(v.type, StackType | TupleType):
-                        found |= self.roots(v)
-        return frozenset(found)
+    def _solve_stacks(self) -> None:
+        """Join the roots of stacks that may be one stack, or exchange what lies on them, into groups.
+
+        A call can move what it holds, and fresh memory, to any stack that it holds. A stack that is popped is
+        one that was pushed.
+        """
+        self._groups: dict[Value, set[Value]] = {}
+        for call in self._calls:
+            self._join(self._stacks_of(call))
+        nested = [i for i in self._function.instructions() if i.op.name == "pop" and _carries_stacks(i.type)]
+        changed = True
+        while changed:
+            changed = False
+            for pop in nested:
+                outer = self._group(self.roots(pop.operands[0]))
+                pushed = [p.operands[0] for p in self._pushes if self.roots(p.operands[1]) & outer]
+                # what others have pushed is one of theirs
+                others = (s for s in outer if not isinstance(s, Instruction) or s.op.name == "apply")
+                changed |= self._join(frozenset((pop, *others)).union(*map(self.roots, pushed)))
+
+    def _join(self, roots: frozenset[Value]) -> bool:
+        group = self._group(roots)
+        changed = any(len(self._groups.get(r, ())) != len(group) for r in group)
+        for r in group:
+            self._groups[r] = group
+        return changed
+
+    def _group(self, roots: frozenset[Value]) -> set[Value]:
+        """All roots that stacks with these roots are joined with."""
+        return set(roots).union(*(self._groups.get(r, ()) for r in roots))
+
+    def _stacks_of(self, call: Instruction) -> frozenset[Value]:
+        """The roots of the stacks that a call has in its hands and gives back; of a tuple, all roots."""
+        aggregates = [v for v in call.operands if isinstance(v.type, StackType | TupleType)]
+        return frozenset((call,)).union(*map(self.roots, aggregates))
+
+    def _contents(self, stacks: frozenset[Value]) -> tuple[frozenset[Value | None], list[Value]]:
+        """What may lie on stacks with these roots: memory that is known, and values whose memory may."""
+        group = self._group(stacks)
+        calls = [c for c in self._calls if c in group]
+        values = [p.operands[0] for p in self._pushes if self.roots(p.operands[1]) & group]
+        values += [v for c in calls for v in c.operands if isinstance(v.type, PointerType | TupleType)]
+        # a stack parameter comes filled by the caller
+        unknown = [None] if any(isinstance(s, BlockArg) and isinstance(s.type, StackType) for s in group) else []
+        return frozenset((*calls, *unknown)), values
 
     def _memory(self, pointer: Value) -> set[Value | None]:
         found: set[Value | None] = set()
@@ -158,16 +194,11 @@ class AliasAnalysis:
     def may_alias(self, p: Value, q: Value) -> bool:
         """Whether an element of `p` can be an element of `q`, at any two times in one call."""
         ours, theirs = self._memory(p), self._memory(q)
-        overlapping = not self.noalias_params and any(
-            a is not b for a in ours & self._params.keys() for b in theirs & self._params.keys()
-        )
-        if overlapping:
+        if self._overlapping_params(ours, theirs):
             return True
         if _dtype(p) is not _dtype(q):
             return False
-        if None in ours or None in theirs:
-            return bool(ours and theirs)
-        return bool(ours & theirs) and not self._apart(p, q)
+        return _meet(ours, theirs) and (None in ours | theirs or not self._apart(p, q))
 
     def may_overlap(self, p: Value, q: Value) -> bool:
         """Whether an element of `p` can be an element of `q` at a time when both are in scope.
@@ -233,6 +264,11 @@ class AliasAnalysis:
             return False
         return self._dominator_tree().instruction_dominates(q, p)
 
+    def _overlapping_params(self, ours: set[Value | None], theirs: set[Value | None]) -> bool:
+        # one buffer can be two arguments of different dtypes
+        params = self._params.keys()
+        return not self.noalias_params and any(a is not b for a in ours & params for b in theirs & params)
+
     def _apart(self, p: Value, q: Value) -> bool:
         """Whether two views of one base, the same at all times, take places that do not meet."""
         p, q = _uncast(p), _uncast(q)
@@ -278,23 +314,41 @@ class AliasAnalysis:
             return a.attrs["at"] == b.attrs["at"] and self.same_elements(a.operands[0], b.operands[0])
         return False
 
+    def may_write(self, i: Instruction, pointer: Value, *, in_scope: bool = False) -> bool:
+        """Whether `i`, a store or a call, may change an element of `pointer`.
+
+        in_scope: at a time when the pointers of `i` and `pointer` are in scope, else at any two times in one call.
+        """
+        may_share = self.may_overlap if in_scope else self.may_alias
+        if i.op.name == "store":
+            return may_share(i.operands[1], pointer)
+        if i.op.name != "apply":
+            return False
+        for v in i.operands:
+            if may_share(v, pointer) if isinstance(v.type, PointerType) else self._reaches(v, pointer):
+                return True
+        return False
+
+    def _reaches(self, handed: Value, pointer: Value) -> bool:
+        """Whether a call can get at the memory of `pointer` through a tuple or a stack that it is handed."""
+        if not isinstance(handed.type, StackType | TupleType):
+            return False
+        fresh, values = self._contents(self.roots(handed))
+        ours = self._memory(handed).union(fresh, *map(self._memory, values))
+        theirs = self._memory(pointer)
+        return _meet(ours, theirs) or self._overlapping_params(ours, theirs)
+
     def written_params(self) -> set[int]:
         """Indices of the pointer parameters whose memory a store or a called function may write."""
-        written: set[int] = set()
-        for destination in self._destinations():
-            written.update(
-                k
-                for p, k in self._params.items()
-                if k not in written and isinstance(p.type, PointerType) and self.may_alias(destination, p)
-            )
-        return written
+        pointers = {p: k for p, k in self._params.items() if isinstance(p.type, PointerType)}
+        writers = [i for i in self._function.instructions() if i.op.name in ("store", "apply")]
+        return {k for p, k in pointers.items() if any(self.may_write(i, p) for i in writers)}
 
-    def _destinations(self) -> Iterable[Value]:
-        for i in self._function.instructions():
-            if i.op.name == "store":
-                yield i.operands[1]
-            elif i.op.name == "apply":
-                yield from (v for v in i.operands if isinstance(v.type, PointerType))
+
+def _meet(ours: set[Value | None], theirs: set[Value | None]) -> bool:
+    if None in ours or None in theirs:
+        return bool(ours and theirs)
+    return bool(ours & theirs)
 
 
 def _dtype(pointer: Value) -> object:

@@ -167,6 +167,7 @@ def _check_guard(text: Body, k: int, source: Source, absent: bool) -> None:
 
 
 def read_captured(text: Body, call: CallSpec) -> list[list[str]]:
+    """Fetches and checks the captured arrays, owned in the stack slot `%captured`: operands as of arguments."""
     values = []
     first = len([leaf for spec in call.args for leaf in leaves(spec)])
     for k, captured in enumerate(call.captured):

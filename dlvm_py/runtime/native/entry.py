@@ -65,7 +65,8 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]]) -> N
     body.store("%context", f"{{ {head} }}", context)
     body.store("ptr", state, body.member("%context", context, 1))
     arguments = ", ".join([f"ptr {context}", *operands, f"ptr {results}"])
-    status = body.let("status", f'call i32 @"{symbol}"({arguments})')
+    # not inlined, here and in invoke: LLVM would optimise three copies of the kernel
+    status = body.let("status", f'call i32 @"{symbol}"({arguments}) noinline')
     body.line(f"call void @py.PyEval_RestoreThread(ptr {state})")
     body.branch(body.let("good", f"icmp eq i32 {status}, 0"), otherwise="raise")
     value = box_results(body, call.result, results, on_failure="failed")
@@ -113,7 +114,7 @@ def _invoke_text(symbol: str, types: list[str]) -> str:
         f"define i32 @{INVOKE}(ptr %context, ptr %slots, ptr %results) {{\n{''.join(loads)}"
         "  %state = call ptr @py.PyEval_SaveThread()\n"
         "  %state.at = getelementptr %context, ptr %context, i32 0, i32 1\n  store ptr %state, ptr %state.at\n"
-        f'  %status = call i32 @"{symbol}"({operands})\n'
+        f'  %status = call i32 @"{symbol}"({operands}) noinline\n'
         "  call void @py.PyEval_RestoreThread(ptr %state)\n  ret i32 %status\n}\n"
         f"define void @{FINISH}(ptr %context) {{\n  call void @dlvm.free_all(ptr %context)\n  ret void\n}}\n"
     )

@@ -11,7 +11,8 @@
 @dlvm.imports = external global [0 x ptr]
 
 ; A new allocation with one reference, or null. The data is aligned to 64 bytes and can be freed with free().
-define noalias ptr @dlvm.allocate(ptr %ctx, i64 %wanted) nounwind {
+; Its result is not `noalias`: the list of the context reaches the header as well.
+define ptr @dlvm.allocate(ptr %ctx, i64 %wanted) nounwind {
   %fits = icmp ule i64 %wanted, 9223372036854775744
   br i1 %fits, label %sized, label %failed
 sized:
@@ -119,7 +120,8 @@ define void @dlvm.free_all(ptr %ctx) noinline nounwind {
   %clean = icmp eq ptr %first, null
   br i1 %clean, label %done, label %drop
 drop:
-  call void @dlvm.free_one(ptr %ctx, ptr %first)
+  %header = phi ptr [ %first, %0 ], [ %next, %drop ]
+  call void @dlvm.free_one(ptr %ctx, ptr %header)
   %next = load ptr, ptr %ctx
   %last = icmp eq ptr %next, null
   br i1 %last, label %done, label %drop

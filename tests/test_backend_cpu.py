@@ -257,7 +257,8 @@ def test_reduce(dtype, by, layout):
     init = init_of(by, dtype)
     cases = [((0,), (0,)), ((1,), (0,)), ((31,), (0,)), ((5000,), (0,)), ((40, 70), (0, 1)), ((40, 70), (0,)), ((40, 70), (1,)),
              ((0, 3), (0,)), ((3, 0), (1,)), ((3, 2000), (1,)), ((6, 5, 4), (1,)), ((6, 5, 4), (0, 2)), ((6, 5, 4), (0, 1))]  # fmt: skip
-    for shape, axes in cases:
+    thorough = dtype is F64 and by == "add" or dtype is I64 and by == "max"
+    for shape, axes in cases if thorough else [cases[3], cases[-1]]:
         if layout == "F" and len(shape) < 2:
             continue
         x = RNG.integers(0, 2, shape).astype(bool) if dtype is BOOL else (RNG.normal(size=shape) * 3).astype(dtype.numpy)

@@ -5,7 +5,6 @@ with the native entry and with the one in Python.
 """
 
 import contextlib
-import ctypes
 import functools
 import gc
 import inspect
@@ -916,4 +915,3 @@ def test_numpy_frees_what_it_took():
     native.add_version(f, compiled(ADD_CALL, ADD))
     r = f(np.ones(4), np.ones(4))
     assert np._core.multiarray.get_handler_name(r) == "default_allocator"
-    assert ctypes.pythonapi is not None

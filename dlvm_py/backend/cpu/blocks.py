@@ -14,9 +14,9 @@ from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.kernels import Parallel, nest
+from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.pointers import offset
-from dlvm_py.backend.cpu.text import ONE, ZERO, V, constant, float_constant, i64
+from dlvm_py.backend.cpu.text import ONE, ZERO, Parallel, V, constant, float_constant, i64
 from dlvm_py.backend.cpu.trees import Tree
 
 BLOCK = 1024

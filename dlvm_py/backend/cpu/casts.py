@@ -3,7 +3,7 @@
 A float outside the range of an integer dtype gives what NumPy's array loops give on x86-64: conversions to 8, 16
 and 32 bits go through i32, to 64 bits through i64, out of range is the smallest number of these, and what is
 left is cut. An unsigned number of 32 or 64 bits is converted in two halves. (NumPy's u32 is not of one mind: what
-its vector loop leaves over for the end of an array goes through i64.)
+its vector loop leaves over for the end of an array, and f16, goes through i64.)
 """
 
 from __future__ import annotations
@@ -84,16 +84,17 @@ def _round_to_odd(c: Code, x: V) -> V:
 
 
 def _float_to_integer(c: Code, x: V, to: DType) -> V:
-    if x.type == "half":
-        x = c.cast("fpext", x, scalar_type(F32))
     target = scalar_type(to)
-    if to.name in ("u32", "u64"):
+    from_half = x.type == "half"
+    if from_half:
+        x = c.cast("fpext", x, scalar_type(F32))
+    if to.name == "u64" or (to.name == "u32" and not from_half):
         # below half the range as a signed number, else with the half taken off and put back as the sign bit
         border = float_constant(x.type, 2.0 ** (to.bits - 1))
         large = c.fcmp("oge", x, border)
         low = _guarded(c, c.select(large, c.fop("fsub", x, border), x), to.bits)
         return c.select(large, c.op("xor", low, V(target, str(-(2 ** (to.bits - 1))))), low)
-    found = _guarded(c, x, 64 if to.bits == 64 else 32)
+    found = _guarded(c, x, 64 if to.bits == 64 or to.name == "u32" else 32)
     return found if found.type == target else c.cast("trunc", found, target)
 
 

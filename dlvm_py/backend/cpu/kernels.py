@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
-from dlvm_py.backend.cpu.text import ZERO, V, constant, i64
+from dlvm_py.backend.cpu.text import ZERO, Parallel, V, constant, i64
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.ir import Value
 
@@ -24,17 +24,6 @@ def loop_order(extents: Sequence[V], fortran: bool = False) -> list[int]:
     if fortran:
         order.reverse()
     return sorted(order, key=lambda k: constant(extents[k]) != 1)
-
-
-class Parallel:
-    """The metadata of one innermost loop whose iterations are independent."""
-
-    def __init__(self, e: FunctionEmitter) -> None:
-        node = e.module.metadata
-        group = node.distinct()
-        self.access = f", !llvm.access.group {group}"
-        accesses = node.node(f'!"llvm.loop.parallel_accesses", {group}')
-        self.loop = f", !llvm.loop {node.distinct(accesses, itself=True)}"
 
 
 @contextmanager

@@ -15,10 +15,10 @@ from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import DATA, scalar_type
-from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, parallel, versioned_inner_product
+from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned_inner_product
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
-from dlvm_py.backend.cpu.text import NULL, ONE, V, float_constant, i64
+from dlvm_py.backend.cpu.text import NULL, ONE, TRUE, V, float_constant, i64, plain_loop
 from dlvm_py.ir import DType, Instruction
 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
@@ -89,14 +89,14 @@ class _Matmul:
         column_major = c.both(
             c.any(c.icmp("eq", self.to.row_step, size), c.icmp("eq", self.m, ONE)),
             self._leads(column_step, self.m),
-            c.op("xor", row_major, V("i1", "true")),
+            self._not(row_major),
         )
         self._unless(column_major, self._transposed)
-        self._unless(c.op("xor", row_major, V("i1", "true")), self._to_copy)
+        self._unless(self._not(row_major), self._to_copy)
         a_ok, a_plain, a_lead = self._operand(self.a)
-        self._unless(c.op("xor", a_ok, V("i1", "true")), lambda: self._operand_copy(self.a, True))
+        self._unless(self._not(a_ok), lambda: self._operand_copy(self.a, True))
         b_ok, b_plain, b_lead = self._operand(self.b)
-        self._unless(c.op("xor", b_ok, V("i1", "true")), lambda: self._operand_copy(self.b, False))
+        self._unless(self._not(b_ok), lambda: self._operand_copy(self.b, False))
         lead = self._count(to_step)
         if self.dtype.is_float:
             self._unless(c.icmp("eq", self.n, ONE), lambda: self._gemv(self.a, a_plain, a_lead, self.b, b_lead, lead))
@@ -111,7 +111,7 @@ class _Matmul:
     # -- layouts ---------------------------------------------------------------------------------------
 
     def _not(self, flag: V) -> V:
-        return self.c.op("xor", flag, V("i1", "true"))
+        return self.c.op("xor", flag, TRUE)
 
     def _row_length(self, x: Matrix) -> V:
         """Bytes from row to row; for a single row its own length."""
@@ -172,10 +172,9 @@ class _Matmul:
 
     def _copy(self, source: Matrix, to: Matrix) -> None:
         c = self.c
-        access, note = parallel(c)
-        with c.loop(to.rows) as i, c.loop(to.cols, note=note) as j:
+        with c.loop(to.rows) as i, c.loop(to.cols, note=plain_loop(c)) as j:
             x, y = (offset(c, p.data, [i.index, j.index], [p.row_step, p.col_step]) for p in (source, to))
-            store_element(c, self.dtype, load_element(c, self.dtype, x, access), y, access)
+            store_element(c, self.dtype, load_element(c, self.dtype, x), y)
 
     def _release(self, header: V) -> None:
         self.c.module.declare("dlvm.release", "void", ["ptr", "ptr"])

@@ -14,10 +14,10 @@ from dataclasses import replace
 from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.kernels import Parallel, fill, loop_order, nest, store_tree, versions
+from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, store_tree, versions
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.text import ONE, V, i64
+from dlvm_py.backend.cpu.text import ONE, Parallel, V, i64
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.ir import DType, Instruction, PointerType, is_array
 

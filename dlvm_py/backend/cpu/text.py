@@ -399,6 +399,24 @@ class CountedLoop:
     results: list[V] = field(default_factory=list)
 
 
+class Parallel:
+    """The metadata of one innermost loop whose iterations are independent: of its accesses, and of its latch."""
+
+    def __init__(self, f: FunctionText) -> None:
+        node = f.module.metadata
+        group = node.distinct()
+        self.access = f", !llvm.access.group {group}"
+        accesses = node.node(f'!"llvm.loop.parallel_accesses", {group}')
+        self.loop = f", !llvm.loop {node.distinct(accesses, itself=True)}"
+
+
+def plain_loop(f: FunctionText) -> str:
+    """The metadata of a loop that is not worth code: neither vectorised nor unrolled."""
+    node = f.module.metadata
+    hints = ", ".join(node.node(h) for h in ('!"llvm.loop.unroll.disable"', '!"llvm.loop.vectorize.enable", i1 false'))
+    return f", !llvm.loop {node.distinct(hints, itself=True)}"
+
+
 def constant(v: V) -> int | None:
     """The number of an i64 constant, None for a computed value."""
     return int(v.ref) if v.ref.lstrip("-").isdigit() else None

@@ -1,5 +1,6 @@
 ; What all native entries share: binding of keywords, slow comparisons, byte ranges, boxing of arrays, errors.
-; A copy is linked into every version, and what it does not use is dropped.
+; A copy is linked into every version, and what it does not use is dropped. Off the usual path functions are
+; `optnone`: that takes a quarter off the time that LLVM needs for an entry.
 
 %context = type { ptr, ptr, i64, i32, i32, [4 x i64] }
 ;                 0 allocations, 1 thread state, 2 fuel, 3 site, 5 operands
@@ -9,7 +10,7 @@
 ; Fills `out` with one borrowed argument a parameter, as Python binds them. False: the caller has to say what
 ; is wrong, or names are not interned.
 define internal i1 @entry.bind(ptr %args, i64 %nargs, ptr %kwnames, ptr %names, ptr %defaults,
-                              i64 %positional.only, i64 %positional, ptr %out) cold {
+                              i64 %positional.only, i64 %positional, ptr %out) cold noinline optnone {
 start:
   %n.at = getelementptr %tuple, ptr %names, i32 0, i32 2
   %n = load i64, ptr %n.at
@@ -160,7 +161,7 @@ no:
 
 ; Whether a dtype object that is not NumPy's own one (that of an unpickled array) means the same.
 ; NumPy has two type numbers for one integer type: `long` and `long long`.
-define internal i1 @entry.same_dtype(ptr %descr, i32 %number, i32 %alias) cold {
+define internal i1 @entry.same_dtype(ptr %descr, i32 %number, i32 %alias) cold noinline optnone {
   %number.at = getelementptr %descr, ptr %descr, i32 0, i32 7
   %order.at = getelementptr %descr, ptr %descr, i32 0, i32 5
   %found = load i32, ptr %number.at
@@ -366,7 +367,7 @@ failed:
 }
 
 ; A new view of `base`, writeable if that is.
-define internal ptr @entry.view(ptr %data, ptr %base, ptr %descr, i32 %nd, ptr %shape, ptr %strides, i32 %order) {
+define internal ptr @entry.view(ptr %data, ptr %base, ptr %descr, i32 %nd, ptr %shape, ptr %strides, i32 %order) cold noinline optnone {
   %base.flags.at = getelementptr %ndarray, ptr %base, i32 0, i32 8
   %base.flags = load i32, ptr %base.flags.at
   %writeable = and i32 %base.flags, 1024
@@ -511,7 +512,7 @@ done:
 ; -- errors ----------------------------------------------------------------------------------------------
 
 ; Sets the exception of the site that is recorded in the context.
-define internal void @entry.raise(ptr %context, ptr %on_error) cold {
+define internal void @entry.raise(ptr %context, ptr %on_error) cold noinline optnone {
 start:
   %site.at = getelementptr %context, ptr %context, i32 0, i32 3
   %site = load i32, ptr %site.at

@@ -111,7 +111,7 @@ def _invoke_text(symbol: str, types: list[str]) -> str:
     ]
     operands = ", ".join(["ptr %context", *(f"{t} %x{k}" for k, t in enumerate(types)), "ptr %results"])
     return (
-        f"define i32 @{INVOKE}(ptr %context, ptr %slots, ptr %results) {{\n{''.join(loads)}"
+        f"define i32 @{INVOKE}(ptr %context, ptr %slots, ptr %results) cold noinline optnone {{\n{''.join(loads)}"
         "  %state = call ptr @py.PyEval_SaveThread()\n"
         "  %state.at = getelementptr %context, ptr %context, i32 0, i32 1\n  store ptr %state, ptr %state.at\n"
         f'  %status = call i32 @"{symbol}"({operands}) noinline\n'

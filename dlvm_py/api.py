@@ -105,10 +105,21 @@ def grad(
     return compiled_function(gradient(recipe, wrt, keeping, seedable, from_), options)
 
 
-def value_and_grad(f: Callable[..., Any], wrt: Wrt = 0) -> Any:
-    """The function (arguments of `f`) -> (value of `f`, gradient as `dlvm.grad(f, wrt)` gives it)."""
+def value_and_grad(
+    f: Callable[..., Any],
+    wrt: Wrt = 0,
+    *,
+    keeping: OutputName | tuple[OutputName, ...] | None = None,
+    seedable: bool = False,
+    from_: OutputName | tuple[OutputName, ...] = 0,
+) -> Any:
+    """The function (arguments of `f`) -> (value of `f`, gradient as `dlvm.grad(f, wrt)` gives it, what is kept).
+
+    One run of `f` gives both. The value is the whole result, whatever `from_` says. Options and errors are those
+    of `dlvm.grad`.
+    """
     recipe, options = _root(f, "value_and_grad")
-    return compiled_function(gradient(recipe, wrt, None, False, 0, value_first=True), options)
+    return compiled_function(gradient(recipe, wrt, keeping, seedable, from_, value_first=True), options)
 
 
 def _root(f: Callable[..., Any], what: str) -> tuple[Recipe, Options]:

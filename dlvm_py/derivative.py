@@ -76,13 +76,17 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
 
     derivatives = [unique.index(i) for i in indices]
     values = [len(unique) + k for k in range(len(kept_leaves))]
-    _order_results(function, values + derivatives if recipe.value_first else derivatives + values)
+    if recipe.value_first:
+        first = len(kept[0][1])
+        _order_results(function, values[:first] + derivatives + values[first:])
+    else:
+        _order_results(function, derivatives + values)
 
     structures = tuple(_gradient_structure(spec) for _, spec in wrt)
     gradients: Spec = structures[0] if recipe.single else TupleSpec(structures)
     result: Spec
     if recipe.value_first:
-        result = TupleSpec((kept[0][0], gradients))
+        result = TupleSpec((kept[0][0], gradients, *(spec for spec, _ in kept[1:])))
     elif kept:
         result = TupleSpec((*structures, *(spec for spec, _ in kept)))
     else:
@@ -155,7 +159,7 @@ def _keeping(of: Program, recipe: Gradient) -> tuple[OutputName, ...]:
     if not recipe.value_first:
         return recipe.keeping
     # the value of value_and_grad is the whole result, whatever element is differentiated
-    return (WHOLE,)
+    return (WHOLE, *recipe.keeping)
 
 
 WHOLE = -1  # internal output name: the result as it is

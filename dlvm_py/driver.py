@@ -21,7 +21,7 @@ from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.derivative import Program, derive
 from dlvm_py.errors import ArgumentError, InternalError
-from dlvm_py.frontend.capture import Captures, capture, fingerprint
+from dlvm_py.frontend.capture import Captures, capture, fingerprint, plain_function
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import print_module
 from dlvm_py.ir.analysis import AliasAnalysis
@@ -29,7 +29,7 @@ from dlvm_py.ir.interface import ArraySpec, ConstantSpec, Spec, TupleSpec, from_
 from dlvm_py.options import Options, environment
 from dlvm_py.recipe import Gradient, Primal, Recipe
 from dlvm_py.runtime import python_entry
-from dlvm_py.runtime.cache import Cache, cache_key, environment_key
+from dlvm_py.runtime.cache import Cache, cache_key
 from dlvm_py.runtime.native import callable as native
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.signature import binder, spec_of
@@ -130,7 +130,6 @@ class Request(NamedTuple):
     def key(self) -> str:
         """The key in the disk cache."""
         return cache_key(
-            environment_key(),
             fingerprint(self.recipe.primal, self.captures),
             self.recipe.key(),
             self.names,
@@ -142,14 +141,21 @@ class Request(NamedTuple):
         )
 
 
+def _functions(spec: Spec) -> list[Any]:
+    """The Python functions among the constants of an argument's spec."""
+    if isinstance(spec, TupleSpec):
+        return [f for item in spec.items for f in _functions(item)]
+    found = plain_function(spec.value) if isinstance(spec, ConstantSpec) else None
+    return [] if found is None else [found]
+
+
 def _stable(spec: Spec) -> Any:
     """A spec for the key: constants by what they say, functions by their code."""
     if isinstance(spec, TupleSpec):
         return [_stable(item) for item in spec.items]
     if isinstance(spec, ConstantSpec):
-        value = spec.value
-        code = getattr(getattr(value, "__wrapped__", value), "__code__", None)
-        return ["function", fingerprint(getattr(value, "__wrapped__", value)).hex()] if code else ["is", repr(value)]
+        function = plain_function(spec.value)
+        return ["is", repr(spec.value)] if function is None else ["function", fingerprint(function).hex()]
     return to_json(spec)
 
 
@@ -234,7 +240,7 @@ class Dispatcher:
         """The compilation that these argument values ask for."""
         names = tuple(self.signature.parameters)
         args = tuple(spec_of(value, f"argument '{name}'") for name, value in zip(names, values, strict=True))
-        captures = capture(self.recipe.primal)
+        captures = capture(self.recipe.primal, also=tuple(f for spec in args for f in _functions(spec)))
         captured = []
         for c in captures.arrays:
             spec = spec_of(c.value, f"the captured array '{c.name}'")

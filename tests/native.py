@@ -38,7 +38,13 @@ class Failed(Exception):
         self.site, self.operands, self.record = site, operands, record
 
 
-FREE = "define void @free_all(ptr %c) {\n  call void @dlvm.free_all(ptr %c)\n  ret void\n}\ndeclare void @dlvm.free_all(ptr)\n"
+FREE = """
+define void @free_all(ptr %c) {
+  call void @dlvm.free_all(ptr %c)
+  ret void
+}
+declare void @dlvm.free_all(ptr)
+"""
 
 
 class Native:
@@ -102,9 +108,10 @@ class Native:
         shape = tuple(values[2 : 2 + leaf.rank])
         if not np.prod(shape, dtype=int):
             return np.empty(shape, leaf.dtype.numpy)
-        assert leaf.layout == "C"
-        raw = ctypes.string_at(values[0], int(np.prod(shape)) * leaf.dtype.itemsize)
-        return np.frombuffer(raw, leaf.dtype.numpy).reshape(shape).copy()
+        bytes_ = (ctypes.c_byte * leaf.dtype.itemsize).from_address(values[0])
+        first = np.frombuffer(bytes_, leaf.dtype.numpy)
+        strides = values[2 + leaf.rank :] or np.empty(shape, leaf.dtype.numpy, order=leaf.layout).strides
+        return np.lib.stride_tricks.as_strided(first, shape, tuple(strides)).copy()
 
     def allocations(self):
         """How many allocations the context still has."""

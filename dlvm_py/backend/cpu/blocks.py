@@ -16,8 +16,9 @@ from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.pointers import offset
-from dlvm_py.backend.cpu.text import ONE, ZERO, Parallel, V, constant, float_constant, i64
+from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, float_constant, i64
 
 BLOCK = 1024
 LANE_BYTES, VECTORS = 64, 4

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
-from dlvm_py.backend.cpu.text import V, float_constant
+from dlvm_py.backend.cpu.values import V, float_constant
 from dlvm_py.ir import F32, DType
 
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm_py.backend.cpu.text import FunctionText, ModuleText, V, i64
+from dlvm_py.backend.cpu.text import FunctionText, ModuleText
+from dlvm_py.backend.cpu.values import V, i64
 from dlvm_py.backend.imports import Imports
 
 # libm sets errno, which nobody reads: its functions count as pure, so that LLVM moves and merges calls

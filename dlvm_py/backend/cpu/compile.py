@@ -64,7 +64,9 @@ def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str
 
 
 def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
-    visible = [f.name for m in modules for f in m.functions if not f.is_declaration and f.linkage == llvm.Linkage.external]
+    visible = [
+        f.name for m in modules for f in m.functions if not f.is_declaration and f.linkage == llvm.Linkage.external
+    ]
     return [name for name in visible if not name.startswith("dl.")] or visible
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from dlvm_py.backend.cpu.code import PURE, Code
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.floating import fc, intrinsic, is_finite, libm
-from dlvm_py.backend.cpu.text import TRUE, V
+from dlvm_py.backend.cpu.values import TRUE, V
 from dlvm_py.ir import DType
 
 
@@ -112,12 +112,12 @@ def expm1(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
 
 
 def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
-    """a to the b: 1 for b = 0; of 0: 0 for a real positive exponent, else NaN; else libm's cpow."""
+    """a to the b: 1 for b = 0; of 0: 0 where b has a positive real part, else NaN; else libm's cpow."""
     (ar, ai), (br, bi) = parts(c, a), parts(c, b)
     zero = fc(ar, 0.0)
     base_zero = c.both(c.fcmp("oeq", ar, zero), c.fcmp("oeq", ai, zero))
     to_zero = c.both(c.fcmp("oeq", br, zero), c.fcmp("oeq", bi, zero))
-    positive = c.both(c.fcmp("ogt", br, zero), c.fcmp("oeq", bi, zero))
+    positive = c.fcmp("ogt", br, zero)
     of_zero = c.select(positive, zero, fc(ar, float("nan")))
     found = []
     for p, one in zip(parts(c, by_libm("cpow")(c, dtype, attrs, a, b)), (1.0, 0.0), strict=True):

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dlvm_py.ir import DType, PointerType, TensorType, Type
 from dlvm_py.errors import PassError
+from dlvm_py.ir import DType, PointerType, TensorType, Type
 
 # byte offsets in the context
 ALLOCATIONS, THREAD_STATE, FUEL, SITE, OPERANDS = 0, 8, 16, 24, 32

@@ -18,7 +18,8 @@ from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.text import ONE, FunctionText, Parallel, V, constant, i64, plain_loop
+from dlvm_py.backend.cpu.text import FunctionText, Parallel, plain_loop
+from dlvm_py.backend.cpu.values import ONE, V, constant, i64
 from dlvm_py.ir import F32, DType
 
 

@@ -25,8 +25,9 @@ from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, unflatten, view
 from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_unbroadcast
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.text import ONE, Label, ModuleText, Phi, V, i64
+from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
+from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import PassError
 from dlvm_py.ir import (
@@ -57,9 +58,7 @@ class EmitResult:
     sites: list[Site]
 
 
-def emit(
-    function: Function, imports: Imports, options: Options, *, noalias_params: bool = True
-) -> EmitResult:
+def emit(function: Function, imports: Imports, options: Options, *, noalias_params: bool = True) -> EmitResult:
     """Lower a function at stage scheduled; PassError on anything that an earlier stage should have removed."""
     for i in function.instructions():
         if i.op.kind is Kind.CALL:
@@ -87,9 +86,7 @@ class _Control:
         self.order = reverse_postorder(e.function)
         self.rank = {block: k for k, block in enumerate(self.order)}
         self.forest = LoopForest(e.function)
-        self.headers = {
-            t.block for b in self.order for t in b.targets if self.rank[t.block] <= self.rank[b]
-        }
+        self.headers = {t.block for b in self.order for t in b.targets if self.rank[t.block] <= self.rank[b]}
         self.labels = {b: e.label("block") for b in self.order}
         self.outer = {b: e.label("strip") for b in self.order if b in self.headers}
         self.phis: dict[Block, list[Phi]] = {}

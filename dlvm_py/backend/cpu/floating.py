@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.backend.cpu.code import PURE, Code
-from dlvm_py.backend.cpu.text import V, constant_float, float_constant
+from dlvm_py.backend.cpu.values import V, constant_float, float_constant
 from dlvm_py.ir import F32, DType
 
 
@@ -87,13 +87,14 @@ def sign(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
 
 def _extreme(how: str) -> Any:
     def emit(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
-        # NumPy: a if a >= b or a is NaN, else b (a NaN in b fails the comparison)
+        # a if a > b or a is NaN, else b: a NaN in b fails the comparison, and of 0 and -0 the second is taken,
+        # as NumPy's vector loops do on x86-64
         return c.select(c.any(c.fcmp(how, a, b), c.fcmp("uno", a, a)), a, b)
 
     return emit
 
 
-maximum, minimum = _extreme("oge"), _extreme("ole")
+maximum, minimum = _extreme("ogt"), _extreme("olt")
 
 
 def is_nan(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
@@ -118,9 +119,7 @@ def _division(c: Code, a: V, b: V) -> tuple[V, V]:
     differ = c.op("xor", c.fcmp("olt", b, zero), c.fcmp("olt", rest, zero))
     adjust = c.both(has_rest, differ)
     quotient = c.select(adjust, c.fop("fsub", quotient, one), quotient)
-    rest = c.select(
-        has_rest, c.select(adjust, c.fop("fadd", rest, b), rest), intrinsic(c, "copysign", zero, b)
-    )
+    rest = c.select(has_rest, c.select(adjust, c.fop("fadd", rest, b), rest), intrinsic(c, "copysign", zero, b))
     down = intrinsic(c, "floor", quotient)
     up = c.fcmp("ogt", c.fop("fsub", quotient, down), fc(a, 0.5))
     snapped = c.select(up, c.fop("fadd", down, one), down)

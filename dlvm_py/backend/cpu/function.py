@@ -13,7 +13,8 @@ from typing import NamedTuple
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
 from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten
-from dlvm_py.backend.cpu.text import NULL, ONE, ZERO, ModuleText, V, float_constant, i64
+from dlvm_py.backend.cpu.text import ModuleText
+from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, float_constant, i64
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import Loc, PassError
 from dlvm_py.ir import Function, Literal, PointerType, StackType, TensorType, TupleType, Type, Value

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.backend.cpu.code import Code
-from dlvm_py.backend.cpu.text import FALSE, TRUE, V
+from dlvm_py.backend.cpu.values import FALSE, TRUE, V
 from dlvm_py.ir import DType
 
 OVERFLOW = "integer overflow: the result does not fit in 64 bits"

@@ -13,8 +13,9 @@ from contextlib import ExitStack, contextmanager
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
-from dlvm_py.backend.cpu.text import ZERO, Parallel, V, constant, i64
+from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
+from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
 from dlvm_py.ir import Value
 
 

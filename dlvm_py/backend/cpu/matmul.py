@@ -18,7 +18,8 @@ from dlvm_py.backend.cpu.contract import DATA, scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned_inner_product
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
-from dlvm_py.backend.cpu.text import NULL, ONE, TRUE, V, float_constant, i64, plain_loop
+from dlvm_py.backend.cpu.text import plain_loop
+from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, V, float_constant, i64
 from dlvm_py.ir import DType, Instruction
 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}

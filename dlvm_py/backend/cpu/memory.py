@@ -10,7 +10,7 @@ from __future__ import annotations
 from dlvm_py.backend.cpu.contract import DATA, NBYTES, flat_types
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered
 from dlvm_py.backend.cpu.pointers import Pointer
-from dlvm_py.backend.cpu.text import FALSE, NULL, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import FALSE, NULL, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import DTYPES, Instruction, PointerType, StackType, TensorType, Type, Value
 

@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dlvm_py.backend.cpu.contract import memory_type
-from dlvm_py.backend.cpu.text import NULL, ONE, ZERO, FunctionText, V, i64
+from dlvm_py.backend.cpu.text import FunctionText
+from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import DType, PointerType
 

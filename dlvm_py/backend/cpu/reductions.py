@@ -17,8 +17,9 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, store_tree, versions
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.text import ONE, Parallel, V, i64
+from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
+from dlvm_py.backend.cpu.values import ONE, V, i64
 from dlvm_py.ir import DType, Instruction, PointerType, is_array
 
 
@@ -53,9 +54,7 @@ def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
     return e.load(init.type, result)
 
 
-def accumulate(
-    e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V
-) -> V:
+def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V) -> V:
     """The reduction of the tree over the loop axes `order`, other indices fixed, combined with init."""
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
     if by in ("add", "multiply") and dtype.is_float:
@@ -142,7 +141,9 @@ def store_unbroadcast(e: FunctionEmitter, i: Instruction, dest: Pointer, type: P
 def _sum_axes(e: FunctionEmitter, value, extents: Sequence[V], dest: Pointer) -> None:  # type: ignore[no-untyped-def]
     tree = Tree(e, value)
     tree.fast = not tree.conditions()
-    zero = V(scalar_type(dest.dtype), "zeroinitializer" if dest.dtype.is_complex else "0.0" if dest.dtype.is_float else "0")
+    zero = V(
+        scalar_type(dest.dtype), "zeroinitializer" if dest.dtype.is_complex else "0.0" if dest.dtype.is_float else "0"
+    )
     fill(e, dest, zero)
     # stride 0 along the axes that are summed: there dest has extent 1
     strides = []

@@ -12,7 +12,7 @@ from typing import Any
 from dlvm_py.backend.cpu import complexes, floating, integer
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.code import Code
-from dlvm_py.backend.cpu.text import V
+from dlvm_py.backend.cpu.values import V
 from dlvm_py.ir import DTYPES, DType
 
 Emitter = Callable[..., V]

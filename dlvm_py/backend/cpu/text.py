@@ -1,4 +1,4 @@
-"""A builder of textual LLVM IR: typed values, functions, blocks, phis, counted loops, metadata.
+"""A builder of textual LLVM IR: modules, functions, instructions, counted loops.
 
 Textual IR is what the back end hands on (`emit` → text → `compile`). Blocks hold lines; a phi is filled while
 its predecessors are written, and rendered at the end. Names are numbers, so the text is deterministic.
@@ -6,100 +6,11 @@ its predecessors are written, and rendered at the end. Names are numbers, so the
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
-
-class V(NamedTuple):
-    """A value of LLVM IR: its type and how it is written."""
-
-    type: str
-    ref: str
-
-
-def i64(n: int) -> V:
-    """An i64 constant."""
-    return V("i64", str(n))
-
-
-ZERO, ONE = i64(0), i64(1)
-TRUE, FALSE = V("i1", "true"), V("i1", "false")
-NULL = V("ptr", "null")
-
-
-def float_constant(type: str, value: float) -> V:
-    """A float constant, exact: `half` and `float` values are rounded first."""
-    if type == "half":
-        try:
-            bits = struct.unpack("<H", struct.pack("<e", value))[0]
-        except OverflowError:
-            bits = 0x7C00 if value > 0 else 0xFC00
-        return V(type, f"0xH{bits:04X}")
-    if type == "float":
-        try:
-            value = struct.unpack("<f", struct.pack("<f", value))[0]
-        except OverflowError:
-            value = float("inf") if value > 0 else float("-inf")
-    return V(type, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
-
-
-class Phi:
-    """A phi node whose incoming edges are added while its predecessors are written."""
-
-    def __init__(self, value: V) -> None:
-        self.value = value
-        self.incoming: list[tuple[V, Label]] = []
-
-    def add(self, value: V, label: Label) -> None:
-        """One more incoming edge."""
-        assert value.type == self.value.type, (value, self.value)
-        self.incoming.append((value, label))
-
-    def __str__(self) -> str:
-        edges = ", ".join(f"[ {v.ref}, %{label.name} ]" for v, label in self.incoming)
-        return f"{self.value.ref} = phi {self.value.type} {edges}"
-
-
-@dataclass(eq=False)
-class Label:
-    """A basic block."""
-
-    name: str
-    phis: list[Phi] = field(default_factory=list)
-    lines: list[str] = field(default_factory=list)
-
-    def __str__(self) -> str:
-        return f"{self.name}:\n" + "".join(f"  {line}\n" for line in (*self.phis, *self.lines))
-
-
-class Metadata:
-    """The numbered metadata nodes of one module."""
-
-    def __init__(self) -> None:
-        self.nodes: list[str] = []
-        self._known: dict[str, str] = {}
-
-    def node(self, text: str) -> str:
-        """The number of a uniqued node, `text` between its braces."""
-        if text not in self._known:
-            self._known[text] = self._append(f"!{{{text}}}")
-        return self._known[text]
-
-    def distinct(self, text: str = "", itself: bool = False) -> str:
-        """The number of a new distinct node; `itself`: its first operand is the node."""
-        number = f"!{len(self.nodes)}"
-        parts = ", ".join(filter(None, [number if itself else "", text]))
-        return self._append(f"distinct !{{{parts}}}")
-
-    def _append(self, text: str) -> str:
-        self.nodes.append(text)
-        return f"!{len(self.nodes) - 1}"
-
-    def __str__(self) -> str:
-        return "".join(f"!{k} = {text}\n" for k, text in enumerate(self.nodes))
+from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64
 
 
 class ModuleText:
@@ -356,7 +267,7 @@ class FunctionText:
     def loop(self, count: V, carried: Sequence[V] = (), note: str = "") -> Iterator[CountedLoop]:
         """`for index in range(count)` with values carried from one iteration to the next.
 
-        Inside, set `loop.next` to the carried values after the iteration; afterwards `loop.results` holds the last ones.
+        Inside, set `loop.next` to the carried values after the iteration; afterwards `loop.results` has the last ones.
         """
         before, body, after = self.here, self.label("body"), self.label("end")
         if constant(count) is None or constant(count) <= 0:  # type: ignore[operator]
@@ -415,15 +326,3 @@ def plain_loop(f: FunctionText) -> str:
     node = f.module.metadata
     hints = ", ".join(node.node(h) for h in ('!"llvm.loop.unroll.disable"', '!"llvm.loop.vectorize.enable", i1 false'))
     return f", !llvm.loop {node.distinct(hints, itself=True)}"
-
-
-def constant(v: V) -> int | None:
-    """The number of an i64 constant, None for a computed value."""
-    return int(v.ref) if v.ref.lstrip("-").isdigit() else None
-
-
-def constant_float(v: V) -> float | None:
-    """The number of a float constant, None for a computed value."""
-    if v.type == "half" or not v.ref.startswith("0x"):
-        return None
-    return struct.unpack("<d", struct.pack("<Q", int(v.ref, 16)))[0]

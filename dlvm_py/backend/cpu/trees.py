@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.text import ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import Instruction, Kind, TensorType, Value, is_array
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlvm_py.ir import VOID, PointerType, TensorType, Type, Value, literal, scalar
+from dlvm_py.ir import VOID, Builder, PointerType, TensorType, Type, Value, literal, scalar
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.shadows import filled, zeros_like
@@ -39,6 +39,8 @@ def seed_outputs(sweep: Sweep) -> None:
         value = primal.output(output)
         t = value.type
         seed = sweep.seeds[k] if sweep.seeds else None
+        if seed is not None and isinstance(t, PointerType):
+            _check_shape(b, seed, value)
         if isinstance(t, TensorType):
             if primal.is_active(value):
                 sweep.accumulate(value, seed if seed is not None else literal(1.0, scalar(t.dtype)))
@@ -51,6 +53,19 @@ def seed_outputs(sweep: Sweep) -> None:
                 amount = b.emit("add", b.emit("load", shadow), amount)
             b.emit("store", amount, shadow)
             touched |= roots
+
+
+def _check_shape(b: Builder, seed: Value, output: Value) -> None:
+    """A seed comes from the caller: another shape than the output's would be read out of bounds."""
+    for axis, (given, wanted) in enumerate(zip(extents(b, seed), extents(b, output), strict=True)):
+        b.emit(
+            "check",
+            b.emit("equal", given, wanted),
+            given,
+            wanted,
+            exception="ValueError",
+            message=f"the seed does not have the shape of the output: axis {axis} has extent {{}}, not {{}}",
+        )
 
 
 def finish(sweep: Sweep) -> Type:

@@ -1,11 +1,11 @@
-"""The public functions: jit, grad, value_and_grad. Thin: they make recipes and hand them to the driver."""
+"""The public functions: jit, grad, value_and_grad. Thin: they make recipes and hand them to dispatch."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, overload
 
-from dlvm_py.driver import compiled_function, is_compiled, options_of, recipe_of
+from dlvm_py.dispatch import compiled_function, is_compiled, options_of, recipe_of
 from dlvm_py.errors import ArgumentError, DeviceError
 from dlvm_py.options import Options
 from dlvm_py.recipe import OutputName, Primal, Recipe, gradient

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from dlvm_py.errors import ArgumentError, NotDifferentiable
 from dlvm_py.ir import BlockArg, Builder, Function, Instruction, Module, PointerType, TupleType, Value
 from dlvm_py.ir.analysis import AliasAnalysis
@@ -60,7 +62,7 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
         raise NotDifferentiable(
             f"the output of {_title(of)} that is differentiated is an integer or bool", code="DL703", help="return a float"
         )
-    kept = [_kept(of, name, offsets) for name in _keeping(of, recipe)]
+    kept = [_kept(of, name, offsets) for name in _keeping(recipe)]
     kept_leaves = [leaf for _, found in kept for leaf in found]
 
     unique = list(dict.fromkeys(indices))
@@ -91,8 +93,7 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
         result = TupleSpec((*structures, *(spec for spec, _ in kept)))
     else:
         result = gradients
-    names = (*of.parameter_names, "seed") if recipe.seedable else of.parameter_names
-    return Program(of.module, function.name, names, (*of.args, *seeds), of.captured, result)
+    return Program(of.module, function.name, tuple(recipe.signature().parameters), (*of.args, *seeds), of.captured, result)
 
 
 def _title(of: Program) -> str:
@@ -155,17 +156,12 @@ def _sources(of: Program, recipe: Gradient) -> tuple[OutputName, ...]:
     )
 
 
-def _keeping(of: Program, recipe: Gradient) -> tuple[OutputName, ...]:
-    if not recipe.value_first:
-        return recipe.keeping
-    # the value of value_and_grad is the whole result, whatever element is differentiated
-    return (WHOLE, *recipe.keeping)
+def _keeping(recipe: Gradient) -> tuple[OutputName | None, ...]:
+    # the value of value_and_grad is the whole result (None here), whatever element is differentiated
+    return (None, *recipe.keeping) if recipe.value_first else recipe.keeping
 
 
-WHOLE = -1  # internal output name: the result as it is
-
-
-def _resolve(of: Program, name: OutputName, offsets: list[int]) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
+def _resolve(of: Program, name: OutputName | None, offsets: list[int]) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
     """The spec of an output and, a leaf, its number for the adjoint pass."""
     if isinstance(name, str):
         position = of.parameter_names.index(name)
@@ -181,14 +177,15 @@ def _resolve(of: Program, name: OutputName, offsets: list[int]) -> tuple[Spec, l
             )
         return _owned(spec), found
     result = of.result
-    if name == WHOLE or not isinstance(result, TupleSpec):
-        if name not in (WHOLE, 0):
+    if name is None or not isinstance(result, TupleSpec):
+        if name not in (None, 0, -1):
             raise ArgumentError(f"{_title(of)} returns no tuple: its one result is number 0, not {name}", code="DL703")
         return _owned(result), [(Output("result", k), leaf) for k, leaf in enumerate(leaves(result))]
-    if not 0 <= name < len(result.items):
+    if not -len(result.items) <= name < len(result.items):
         raise ArgumentError(
             f"{_title(of)} returns {len(result.items)} values: there is no number {name}", code="DL703"
         )
+    name %= len(result.items)
     start = sum(len(leaves(item)) for item in result.items[:name])
     item = result.items[name]
     return _owned(item), [(Output("result", start + k), leaf) for k, leaf in enumerate(leaves(item))]
@@ -198,7 +195,7 @@ def _output_leaves(of: Program, name: OutputName, offsets: list[int]) -> list[tu
     return _resolve(of, name, offsets)[1]
 
 
-def _kept(of: Program, name: OutputName, offsets: list[int]) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
+def _kept(of: Program, name: OutputName | None, offsets: list[int]) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
     return _resolve(of, name, offsets)
 
 
@@ -239,6 +236,26 @@ def _order_results(function: Function, order: list[int]) -> None:
         function.result = end.operands[0].type
 
 
+def _seeds(given: ScalarSpec | ArraySpec, output: ScalarSpec | ArraySpec) -> bool:
+    """Whether a value can seed an output, as far as types tell; extents are checked when the gradient runs."""
+    if isinstance(given, ScalarSpec) or isinstance(output, ScalarSpec):
+        return type(given) is type(output) and np.can_cast(
+            dtype_of_leaf(given).numpy, dtype_of_leaf(output).numpy, "same_kind"
+        )
+    return given.dtype == output.dtype and given.rank == output.rank
+
+
+def _described(spec: Spec) -> str:
+    match spec:
+        case ScalarSpec():
+            return f"a number of dtype {dtype_of_leaf(spec).numpy}"
+        case ArraySpec():
+            return f"an array of dtype {dtype_of_leaf(spec).numpy} with {spec.rank} dimension{'s' * (spec.rank != 1)}"
+        case TupleSpec(items):
+            return f"a tuple ({', '.join(map(_described, items))})"
+    return repr(spec.value)
+
+
 def _fit_seeds(
     function: Function,
     of: Program,
@@ -248,8 +265,11 @@ def _fit_seeds(
     """Give the seed parameters the types of the arguments, and put them before the captured arrays."""
     given = [leaf for spec in seeds for leaf in leaves(spec)]
     if len(given) != len(active):
+        expected = ", ".join(_described(spec) for _, spec in active)
         raise ArgumentError(
-            f"the seed has {len(given)} parts, the outputs that are differentiated have {len(active)}", code="DL704"
+            f"the seed must look like what is differentiated: {expected if len(active) == 1 else f'a tuple ({expected})'}",
+            code="DL704",
+            help=f"given: {_described(*seeds)}",
         )
     n = len(function.params) - len(active)
     params, formal = function.entry.args[:n], function.entry.args[n:]
@@ -258,10 +278,10 @@ def _fit_seeds(
     b.block, b.position = function.entry, 0
     mapping: dict[Value, Value] = {}
     for leaf, old, (_, output) in zip(given, formal, active, strict=True):
-        if isinstance(leaf, ScalarSpec) != isinstance(output, ScalarSpec) or (
-            isinstance(leaf, ArraySpec) and (leaf.dtype != output.dtype or leaf.rank != len(output.ones))  # type: ignore[union-attr]
-        ):
-            raise ArgumentError(f"the seed must look like the output: expected {output}, got {leaf}", code="DL704")
+        if not _seeds(leaf, output):
+            raise ArgumentError(
+                f"the seed must look like what is differentiated: {_described(output)}, not {_described(leaf)}", code="DL704"
+            )
         new = BlockArg(leaf.ir_type(), function.entry, old.name)
         actual.append(new)
         if new.type == old.type:

@@ -7,6 +7,7 @@ from it. Derivatives nest: `grad(grad(f))` is a Gradient of a Gradient of a Prim
 from __future__ import annotations
 
 import inspect
+import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -62,6 +63,9 @@ class Gradient:
             return signature
         parameters = list(signature.parameters.values())
         seed = inspect.Parameter(_fresh("seed", signature), inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        if parameters and parameters[-1].kind not in (seed.kind, inspect.Parameter.POSITIONAL_ONLY):
+            # nothing positional can stand behind *args or a keyword-only parameter
+            return signature.replace(parameters=[*parameters, seed.replace(kind=inspect.Parameter.KEYWORD_ONLY)])
         # the seed has no default: what comes before it cannot have one either
         plain = [p.replace(default=inspect.Parameter.empty) for p in parameters]
         return signature.replace(parameters=[*plain, seed])
@@ -104,9 +108,13 @@ def gradient(
     if not asked:
         raise ArgumentError("wrt is empty: name at least one parameter", code="DL701")
     positions = tuple(_position(w, names) for w in asked)
-    sources = None if isinstance(from_, int) and from_ == 0 else _outputs(from_, names, "from_")
+    sources = _outputs(from_, names, "from_")
+    if not sources:
+        raise ArgumentError("from_ is empty: name at least one output", code="DL701")
     kept = () if keeping is None else _outputs(keeping, names, "keeping")
-    return Gradient(of, positions, single, sources, kept, seedable, value_first)
+    # a plain 0 is the default output, which may be the one written argument; in a tuple it is the result
+    default = sources == (0,) and not isinstance(from_, tuple)
+    return Gradient(of, positions, single, None if default else sources, kept, bool(seedable), value_first)
 
 
 def _position(wrt: object, names: list[str]) -> int:
@@ -115,8 +123,13 @@ def _position(wrt: object, names: list[str]) -> int:
         if wrt not in names:
             raise ArgumentError(f"wrt={wrt!r}: the function has no such parameter", code="DL701", help=f"its parameters are: {listing}")
         return names.index(wrt)
-    if isinstance(wrt, bool) or not isinstance(wrt, int):
-        raise ArgumentError(f"wrt={wrt!r}: give a parameter's position or name, or a tuple of them", code="DL701")
+    if isinstance(wrt, bool) or not hasattr(wrt, "__index__"):
+        raise ArgumentError(
+            f"wrt={wrt!r}: give a parameter's position or name, or a tuple of them",
+            code="DL701",
+            help=f"its parameters are: {listing}",
+        )
+    wrt = operator.index(wrt)
     if not -len(names) <= wrt < len(names):
         raise ArgumentError(
             f"wrt={wrt}: the function has {len(names)} parameter{'s' * (len(names) != 1)}", code="DL701", help=f"its parameters are: {listing}"
@@ -126,13 +139,21 @@ def _position(wrt: object, names: list[str]) -> int:
 
 def _outputs(given: object, names: list[str], what: str) -> tuple[OutputName, ...]:
     asked = given if isinstance(given, tuple) else (given,)
+    found: list[OutputName] = []
     for a in asked:
-        if isinstance(a, str) and a not in names:
+        if isinstance(a, str):
+            if a not in names:
+                raise ArgumentError(
+                    f"{what}={a!r}: the function has no such parameter",
+                    code="DL701",
+                    help=f"give an element of the result by index, or one of: {', '.join(names)}",
+                )
+            found.append(a)
+        elif isinstance(a, bool) or not hasattr(a, "__index__"):
             raise ArgumentError(
-                f"{what}={a!r}: the function has no such parameter",
+                f"{what}={a!r}: give an index into the result or the name of a written parameter, or a tuple of them",
                 code="DL701",
-                help=f"give an element of the result by index, or one of: {', '.join(names)}",
             )
-        if isinstance(a, bool) or not isinstance(a, (int, str)):
-            raise ArgumentError(f"{what}={a!r}: give an index into the result or a parameter's name", code="DL701")
-    return asked
+        else:
+            found.append(operator.index(a))
+    return tuple(found)

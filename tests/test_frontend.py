@@ -7,7 +7,8 @@ import pytest
 from programs import PROGRAMS
 
 from dlvm_py.errors import CompileError, ShapeMismatch, TypeMismatch, UnknownFunction, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import capture, fingerprint, translate
+from dlvm_py.frontend.capture import capture, fingerprint
+from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import dtype_of, print_module
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, TupleSpec
 from dlvm_py.ir.interpreter import run

@@ -19,7 +19,9 @@ DOMAINS = {
     "power": ((0.5, 2), (-2, 2)), "divide": ((-2, 2), (0.5, 2)), "multiply": ((-2, 2), (-2, 2)),
     "atan2": ((-2, -0.5), (-2, -0.5)), "hypot": ((-2, 2), (0.5, 2)), "scaleSeed": ((-2, 2), (-2, 2)),
     "log": ((0.1, 9),), "sqrt": ((0.1, 9),), "rsqrt": ((0.1, 9),), "log1p": ((-0.9, 3),),
-    "asin": ((-0.9, 0.9),), "acos": ((-0.9, 0.9),), "tan": ((-1.2, 1.2),),
+    "asin": ((-0.9, 0.9),), "acos": ((-0.9, 0.9),), "tan": ((-1.2, 1.2),), "asinh": ((-3, 3),), "acosh": ((1.2, 4),),
+    "atanh": ((-0.9, 0.9),), "exp2": ((-3, 3),), "cbrt": ((0.3, 3),), "erf": ((-2, 2),), "erfc": ((-2, 2),),
+    "gamma": ((0.3, 4),), "lgamma": ((0.3, 9),), "digamma": ((0.3, 9),), "copysign": ((-2, -0.5), (0.5, 2)),
 }  # fmt: skip
 ARITY = {name: op.evaluate.nin if isinstance(op.evaluate, np.ufunc) else 1 for name, op in OPS.items()}
 ARITY |= {"truncateDivide": 2, "scaleSeed": 2, "select": 3}
@@ -118,7 +120,8 @@ def test_tangent_and_adjoint_are_transposes(name):
         w = np.broadcast_to(w, np.broadcast_shapes(*shapes)).copy()
 
         def adjoint(seed, *e):
-            one = [p if isinstance(p, Expr) else Expr(seed.builder, literal(p)) for p in op.partials(op(*e), *e)]
+            found = [0.0 if p is None else p for p in op.partials(op(*e), *e)]
+            one = [p if isinstance(p, Expr) else Expr(seed.builder, literal(p)) for p in found]
             return [times(seed, p) for p in one]
 
         x_adj = [unbroadcast(a, s) for a, s in zip(evaluate(adjoint, w, *x), shapes, strict=True)]
@@ -202,9 +205,9 @@ def test_adjoint_rule_is_the_transpose_of_the_derivative(name, attrs, x, rest):
 
 
 def test_every_adjoint_rule_has_a_case():
-    """A row with an adjoint or linear rule of its own is in the cases above."""
+    """A row with an adjoint or linear rule of its own is in the cases above; that of trigamma says there is none."""
     rows = {name for name, op in OPS.items() if op.adjoint is not None or op.linear is not None}
-    assert rows <= {case[0] for case in ADJOINT_CASES}
+    assert rows - {"trigamma"} <= {case[0] for case in ADJOINT_CASES}
 
 
 # -- kinks (DESIGN section 6) ------------------------------------------------------------------------------
@@ -272,7 +275,8 @@ def test_reduction_shares_among_ties(by):
     ("name", "x"),
     [("sqrt", [ZERO]), ("log", [ZERO]), ("rsqrt", [ZERO]), ("asin", [ONE]), ("acos", [-ONE]), ("divide", [ONE, ZERO]),
      ("log1p", [-ONE]), ("log2", [ZERO]), ("log10", [ZERO]), ("power", [ZERO, np.float64(-1)]), ("hypot", [ZERO, ZERO]),
-     ("atan2", [ZERO, ZERO]), ("modulo", [ONE, ZERO])],
+     ("atan2", [ZERO, ZERO]), ("modulo", [ONE, ZERO]), ("acosh", [ONE]), ("atanh", [ONE]), ("cbrt", [ZERO]),
+     ("gamma", [ZERO]), ("lgamma", [ZERO]), ("digamma", [ZERO])],
 )  # fmt: skip
 def test_a_zero_seed_wins_where_the_partial_is_not_finite(name, x):
     """0 · (inf or nan) is 0 in the adjoint of a singular row; a seed that is not 0 is not guarded."""
@@ -391,7 +395,8 @@ def test_numpy_semantics_have_the_dtype_of_the_type_rule(name):
         if name == "select":
             values[2] = Literal(TensorType((2, 3), DTYPES["bool"]), 0)
         stated = op.result_type(values, attrs)
-        assert np.asarray(op.evaluate(*operands, **attrs)).dtype == stated.dtype.numpy, dtype
+        with np.errstate(all="ignore"):  # atanh at 1
+            assert np.asarray(op.evaluate(*operands, **attrs)).dtype == stated.dtype.numpy, dtype
 
 
 @pytest.mark.parametrize("start", DTYPES)

@@ -11,7 +11,7 @@ import pytest
 from programs import PROGRAMS
 
 import dlvm_py as dlvm
-from dlvm_py.driver import dispatcher_of
+from dlvm_py.dispatch import dispatcher_of
 from dlvm_py.ir import interpreter
 
 NAMES = [p.name for p in PROGRAMS]

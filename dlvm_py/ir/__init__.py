@@ -1,7 +1,7 @@
 """What a program is: types, values, instructions, blocks, functions, modules and the op rows."""
 
 from dlvm_py.ir.builder import Builder, Expr, literal
-from dlvm_py.ir.function import Block, Function, Module
+from dlvm_py.ir.function import AdjointRequest, Block, Extern, Function, Module
 from dlvm_py.ir.op import Kind, Op
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.printer import print_function, print_module
@@ -22,10 +22,16 @@ from dlvm_py.ir.types import (
     U32,
     U64,
     VOID,
+    Alias,
+    ArrayType,
+    BoxType,
     DType,
+    EnumType,
     FunctionType,
+    NominalType,
     PointerType,
     StackType,
+    StructType,
     TensorType,
     TupleType,
     Type,
@@ -34,11 +40,12 @@ from dlvm_py.ir.types import (
     is_scalar,
     scalar,
 )
-from dlvm_py.ir.value import NULL, UNDEFINED, BlockArg, Instruction, Literal, Target, Value
+from dlvm_py.ir.value import NULL, UNDEFINED, BlockArg, Instruction, Literal, Target, Value, Variable
 
 __all__ = [
     "BOOL", "C64", "C128", "DTYPES", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "NULL", "OPS",
     "U8", "U16", "U32", "U64", "UNDEFINED", "VOID",
+    "AdjointRequest", "Alias", "ArrayType", "BoxType", "EnumType", "Extern", "NominalType", "StructType", "Variable",
     "Block", "BlockArg", "Builder", "DType", "Expr", "Function", "FunctionType", "Instruction", "Kind",
     "Literal", "Module", "Op", "PointerType", "StackType", "Target", "TensorType", "TupleType", "Type",
     "Value", "dtype_of", "is_array", "is_scalar", "literal", "print_function", "print_module", "scalar",

@@ -3,9 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from dlvm_py.ir.types import FunctionType, Type
-from dlvm_py.ir.value import BlockArg, Instruction, Target, Value
+from dlvm_py.errors import Loc
+from dlvm_py.ir.types import Alias, FunctionType, NominalType, Type
+from dlvm_py.ir.value import BlockArg, Instruction, Target, Value, Variable
+
+
+@dataclass(frozen=True, slots=True)
+class AdjointRequest:
+    """`[adjoint @primal from i wrt a, b keeping k seedable]`: the function is the derivative of another one.
+
+    `source` is the element of a tuple result; `wrt` None stands for all parameters; `keeping` are elements of the
+    result that are returned behind the derivatives; `seedable`: one more parameter, the seed, at the end.
+    """
+
+    primal: str
+    source: int | None = None
+    wrt: tuple[int, ...] | None = None
+    keeping: tuple[int, ...] = ()
+    seedable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Extern:
+    """`[extern]`: the body is elsewhere."""
+
+
+Declaration = AdjointRequest | Extern
 
 
 class Block:
@@ -54,7 +79,8 @@ class Function:
     """A function: a name, blocks (the first is the entry), the result type.
 
     `attributes` holds words such as "inline"; `meta` holds facts for other stages that are not part
-    of the program text (written parameters, source names), keyed by the stage's own constant.
+    of the program text (written parameters, source names), keyed by the stage's own constant. A function
+    that is only declared has a `declaration` and a `signature` in the place of blocks.
     """
 
     def __init__(self, name: str, result: Type) -> None:
@@ -63,6 +89,9 @@ class Function:
         self.blocks: list[Block] = []
         self.attributes: set[str] = set()
         self.meta: dict[str, object] = {}
+        self.declaration: Declaration | None = None
+        self.signature: FunctionType | None = None
+        self.loc: Loc | None = None
 
     @property
     def entry(self) -> Block:
@@ -77,6 +106,8 @@ class Function:
     @property
     def type(self) -> FunctionType:
         """Its signature."""
+        if self.signature is not None and not self.blocks:
+            return self.signature
         return FunctionType(tuple(p.type for p in self.params), self.result)
 
     def new_block(self, name: str = "", after: Block | None = None) -> Block:
@@ -108,11 +139,13 @@ class Function:
 
 
 class Module:
-    """A module: a name, a stage, and functions by name in definition order."""
+    """A module: a name, a stage, then types, variables and functions by name in definition order."""
 
     def __init__(self, name: str, stage: str = "raw") -> None:
         self.name = name
         self.stage = stage
+        self.types: dict[str, NominalType | Alias] = {}
+        self.variables: dict[str, Variable] = {}
         self.functions: dict[str, Function] = {}
 
     def add(self, function: Function) -> Function:

@@ -28,6 +28,9 @@ _TOKEN = re.compile(
     | (?P<global>  @(?: {_NUMBER} | {_NAME} | {_STRING} ))
     | (?P<block>   '(?: {_NUMBER} | {_NAME} | {_STRING} ))
     | (?P<attribute> !{_NAME})
+    | (?P<nominal> \${_NAME})
+    | (?P<key>     \#{_NAME})
+    | (?P<case>    \?{_NAME})
     | (?P<float>   -?[0-9]+ (?: \.[0-9]+ (?:[eE][+-]?[0-9]+)? | [eE][+-]?[0-9]+ ) | -(?:inf|nan)\b )
     | (?P<int>     -?[0-9]+)
     | (?P<word>    {_NAME})
@@ -39,12 +42,15 @@ _TOKEN = re.compile(
 _STRING_START = re.compile(rf'"(?:[^"\\\n\r]|{_ESCAPE})*')
 # a token of these kinds ends only where none of these characters follows
 _CONTINUES = re.compile(r"[A-Za-z0-9_.^]+")
-_WORDLIKE = frozenset(("local", "global", "block", "attribute", "float", "int", "word"))
+_WORDLIKE = frozenset(("local", "global", "block", "attribute", "nominal", "key", "case", "float", "int", "word"))
 _SAID = {
     "%": "a value name such as %x or %0.1",
     "@": "a function name such as @f",
     "'": "a block name such as 'b",
     "!": "an attribute such as !inline",
+    "$": "the name of a type such as $Point",
+    "#": "the name of a field such as #x",
+    "?": "the name of a case such as ?leaf",
     "-": "a number or '->'",
 }
 _QUOTES = "a name with other characters than letters, digits, '_' and '.' stands in quotes"

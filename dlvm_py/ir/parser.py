@@ -21,7 +21,8 @@ from dlvm_py.errors import Loc
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.lexer import DUPLICATE, INDEX, SYNTAX, UNDEFINED_NAME, Token
 from dlvm_py.ir.op import Op
-from dlvm_py.ir.parser_types import LITERAL_WORDS, Reader
+from dlvm_py.ir.parser_module import TYPE_WORDS, ModuleReader
+from dlvm_py.ir.parser_types import LITERAL_WORDS
 from dlvm_py.ir.resolve import Reference, Statement, name_of, resolve
 from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Item, form_items, mnemonics, op_of_mnemonic, unquote
 from dlvm_py.ir.types import DTYPES, I64, FunctionType, scalar
@@ -40,7 +41,7 @@ def parse_function(text: str | bytes, filename: str = "<string>") -> Function:
     return _Parser(text, filename).lone_function()
 
 
-class _Parser(Reader):
+class _Parser(ModuleReader):
     """Reads modules, functions, blocks and instructions."""
 
     def __init__(self, text: str | bytes, filename: str) -> None:
@@ -50,7 +51,8 @@ class _Parser(Reader):
     # -- modules ---------------------------------------------------------------------------------
 
     def module(self) -> Module:
-        """module = "module" STRING NL "stage" STAGE NL { function NL }."""
+        """module = "module" STRING NL "stage" STAGE NL { alias | struct | enum | variable | function }."""
+        self.enter_types()
         self.skip_newlines()
         self.expect_word("module")
         module = Module(unquote(self.expect("string", "the name of the module in quotes").text))
@@ -60,17 +62,25 @@ class _Parser(Reader):
         module.stage = _OLD_STAGES.get(stage, stage)
         self.end_line()
         while not self.at("end"):
-            function, name = self.function()
-            if function.name in module.functions:
-                raise self.error(f"the function {name} is defined twice", name, DUPLICATE)
-            if name.text[1:].isdigit() and int(name.text[1:]) != len(module.functions):
-                raise self.error(f"invalid index: this is function {len(module.functions)}", name, INDEX)
-            module.functions[function.name] = function
+            if self.at_word(*TYPE_WORDS):
+                self.type_declaration(module)
+            elif self.at_word("var"):
+                self.variable(module)
+            else:
+                self.module_function(module)
         for callee, token in self.calls:
             if callee not in module.functions:
                 near = _nearest(callee, module.functions)
                 raise self.error(f"there is no function {token}", token, UNDEFINED_NAME, near)
+        self.check_primals(module)
         return module
+
+    def module_function(self, module: Module) -> None:
+        """A function, its name not taken yet."""
+        function, name = self.function(len(module.variables) + len(module.functions))
+        if function.name in module.functions or function.name in module.variables:
+            raise self.error(f"the function {name} is defined twice", name, DUPLICATE)
+        module.functions[function.name] = function
 
     def lone_function(self) -> Function:
         """One function and nothing else."""
@@ -82,14 +92,15 @@ class _Parser(Reader):
 
     # -- functions -------------------------------------------------------------------------------
 
-    def function(self) -> tuple[Function, Token]:
-        """function = { ATTRIBUTE NL } "func" GLOBAL ":" type "{" NL { block } "}"; also its name token."""
+    def function(self, place: int = -1) -> tuple[Function, Token]:
+        """function = { ATTRIBUTE NL } [ declaration ] "func" GLOBAL ":" type [ body ]; also its name token."""
         attributes = set()
         while self.at("attribute"):
             if self.next.text[1:] not in ATTRIBUTES:
                 self.unexpected(" or ".join(f"'!{a}'" for a in ATTRIBUTES))
             attributes.add(self.take().text[1:])
             self.end_line()
+        declaration = self.declaration() if self.at("[") else None
         if not self.at_word("func"):
             self.unexpected("'func' or an attribute such as '!inline'")
         self.take()
@@ -98,8 +109,13 @@ class _Parser(Reader):
         signature = self.annotation()
         if not isinstance(signature, FunctionType):
             raise self.error(f"expected the type of a function, found {signature}", signature_token, SYNTAX)
-        function = Function(str(name_of(name)), signature.result)
+        function = Function(self.global_name(name, place), signature.result)
         function.attributes = attributes
+        function.loc = self.source.error("", name.start, name.end, SYNTAX).loc
+        if declaration is not None:
+            function.declaration, function.signature = declaration, signature
+            self.end_line("a new line: a declaration has no body")
+            return function, name
         if not self.around_newlines("{"):
             self.unexpected("'{' and the body of the function")
         blocks = self.blocks(function)
@@ -110,8 +126,14 @@ class _Parser(Reader):
             reason = f"the signature of {name} asks for an entry block with the arguments ({wanted})"
             raise self.error(reason, blocks[0][0] if blocks else name, SYNTAX)
         self.end_line()
-        resolve(self, function, blocks)
+        resolve(self, function, blocks, self.variables)
         return function, name
+
+    def global_name(self, token: Token, place: int) -> str:
+        """The name of a function or variable; a number must be its true position (-1: it is only referred to)."""
+        if token.text[1:].isdigit() and 0 <= place != int(token.text[1:]):
+            raise self.error(f"invalid index: this is function {place}", token, INDEX)
+        return str(name_of(token))
 
     def blocks(self, function: Function) -> list[tuple[Token, list[Token], list[Statement]]]:
         """{ BLOCK "(" [ param { "," param } ] ")" ":" NL { instruction NL } }, each with its tokens."""
@@ -280,7 +302,7 @@ class _Parser(Reader):
 
     def use(self) -> Value:
         """use = ( LOCAL | literal ) ":" type."""
-        if self.at("local"):
+        if self.at("local") or self.at("global"):
             token = self.take()
             return Reference(token, self.annotation())
         if not self.at_literal():

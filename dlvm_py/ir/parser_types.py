@@ -11,10 +11,12 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dlvm_py.errors import ParseError
-from dlvm_py.ir.lexer import LITERAL, SYNTAX, TOO_DEEP, Source, Token
+from dlvm_py.ir.lexer import LITERAL, SYNTAX, TOO_DEEP, UNDEFINED_NAME, Source, Token
 from dlvm_py.ir.types import (
     DTYPES,
     VOID,
+    ArrayType,
+    BoxType,
     FunctionType,
     PointerType,
     StackType,
@@ -40,6 +42,7 @@ class Reader:
         self.tokens = self.source.tokens()
         self.place = 0
         self.nesting = 0
+        self.types: dict[str, Type | int] = {}  # of nominal types; of an alias that is not read yet, its place
 
     # -- tokens ----------------------------------------------------------------------------------
 
@@ -155,6 +158,16 @@ class Reader:
             return self._pointer()
         if self.at("("):
             return self._tuple_or_function()
+        if self.at("["):
+            return self._array()
+        if self.at("nominal"):
+            return self._nominal()
+        if self.at_word("box"):
+            self.take()
+            self.expect("{", "'{' and a type")
+            element = self.type()
+            self.expect("}")
+            return BoxType(element)
         self.unexpected("a type", help=_dtype_help(token))
 
     def _tensor(self) -> TensorType:
@@ -175,12 +188,37 @@ class Reader:
         self.expect(">")
         return TensorType(tuple(shape), dtype)
 
+    def _array(self) -> ArrayType:
+        self.expect("[")
+        count = self.count("the number of elements")
+        if not self.at_word("x"):
+            self.unexpected("'x' between blanks")
+        self.take()
+        element = self.type()
+        self.close("]", "']'")
+        return ArrayType(count, element)
+
+    def _nominal(self) -> Type:
+        token = self.take()
+        found = self.types.get(token.text[1:])
+        if found is None:
+            raise self.error(f"there is no type {token}", token, UNDEFINED_NAME)
+        if isinstance(found, int):
+            # an alias that is declared further down, or that mentions itself
+            del self.types[token.text[1:]]
+            here, self.place = self.place, found
+            found = self.types[token.text[1:]] = self.type()
+            self.place = here
+        return found
+
     def _pointer(self) -> PointerType:
         star = self.expect("*")
         layout = _LAYOUTS[self.take().text] if self.at_word(*_LAYOUTS) else "C"
         pointee = self.type()
         if not isinstance(pointee, TensorType):
-            raise self.error(f"a pointer must point to a tensor, not to {pointee}", star, SYNTAX)
+            if layout != "C" or pointee == VOID or isinstance(pointee, PointerType | StackType | FunctionType):
+                raise self.error(f"a pointer must point to a tensor or an aggregate, not to {pointee}", star, SYNTAX)
+            return PointerType(pointee)  # type: ignore[arg-type]
         if layout == "F" and pointee.rank < 2:
             raise self.error("the layout fortran begins at rank 2", star, SYNTAX, help="leave the word out")
         return PointerType(pointee, layout)
@@ -215,7 +253,8 @@ class Reader:
         token = self.next
         payload = self._payload()
         type = self.annotation()
-        return Literal(type, self._fitted(payload, type, token))
+        integral = token.kind == "int" and isinstance(type, TensorType) and type.dtype.kind == "f"
+        return Literal(type, self._fitted(payload, type, token), integral)
 
     def _payload(self) -> Any:
         token = self.next

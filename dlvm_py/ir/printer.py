@@ -9,26 +9,64 @@ too, with `?` where something is missing: the verifier shows it.
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dlvm_py.ir.function import Function, Module
+from dlvm_py.ir.function import AdjointRequest, Declaration, Function, Module
 from dlvm_py.ir.syntax import Item, form_items, form_text, quote, spell
-from dlvm_py.ir.types import VOID, TensorType, Type
-from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Target, Value
+from dlvm_py.ir.types import VOID, Alias, EnumType, StructType, TensorType, Type
+from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Target, Value, Variable
 
 
 def print_module(module: Module, *, locations: bool = False) -> str:
     """The text of a module, with the source location behind each instruction if `locations`."""
     head = f"module {quote(module.name)}\nstage {module.stage}\n"
-    return head + "".join("\n" + print_function(f, locations=locations) for f in module.functions.values())
+    parts = [*_type_declarations(module)]
+    parts += [f"var {_global(v.name)}: {v.type.pointee}\n" for v in module.variables.values()]  # type: ignore[attr-defined]
+    parts += [print_function(f, locations=locations) for f in module.functions.values()]
+    return head + "".join("\n" + part for part in parts)
+
+
+def _type_declarations(module: Module) -> Iterator[str]:
+    """Enums, then structs, then the others."""
+    types = module.types.values()
+    for enum in (t for t in types if isinstance(t, EnumType)):
+        cases = (f"    ?{c}({', '.join(map(str, held))})\n" for c, held in enum.cases.items())
+        yield f"enum {enum} {{\n{''.join(cases)}}}\n"
+    for struct in (t for t in types if isinstance(t, StructType)):
+        yield f"struct {struct} {{\n{''.join(f'    #{n}: {t}' + chr(10) for n, t in struct.fields.items())}}}\n"
+    for other in types:
+        if isinstance(other, Alias):
+            yield f"type ${other.name} = {other.target}\n"
+        elif not isinstance(other, EnumType | StructType):
+            yield f"type {other} = opaque\n"
+
+
+def _global(name: str) -> str:
+    """The name of a function or variable; digits are its position."""
+    return f"@{name}" if name.isascii() and name.isdigit() else spell("@", name)
+
+
+def _declaration(declared: Declaration) -> str:
+    if not isinstance(declared, AdjointRequest):
+        return "[extern]"
+    text = f"[adjoint {_global(declared.primal)}"
+    text += f" from {declared.source}" if declared.source is not None else ""
+    text += " wrt " + ", ".join(map(str, declared.wrt)) if declared.wrt is not None else ""
+    text += " keeping " + ", ".join(map(str, declared.keeping)) if declared.keeping else ""
+    return text + (" seedable]" if declared.seedable else "]")
 
 
 def print_function(function: Function, *, locations: bool = False) -> str:
     """The text of one function, ending in a newline."""
-    names = _names(function)
     lines = [f"!{a}" for a in sorted(function.attributes)]
-    lines.append(f"func {spell('@', function.name)}: {function.type} {{")
+    if function.declaration is not None:
+        lines.append(_declaration(function.declaration))
+    head = f"func {_global(function.name)}: {function.type}"
+    if function.declaration is not None and not function.blocks:
+        return "\n".join([*lines, head]) + "\n"
+    names = _names(function)
+    lines.append(f"{head} {{")
     for block in function.blocks:
         args = ", ".join(f"{names[a]}: {a.type}" for a in block.args)
         lines.append(f"{names[block]}({args}):")
@@ -161,7 +199,13 @@ class _Writer:
         return ", ".join(map(self._use, taken))
 
     def _use(self, v: Value) -> str:
-        shown = print_literal(v.value, v.type) if isinstance(v, Literal) else self.names.get(v, "%?")
+        if isinstance(v, Literal):
+            shown = print_literal(v.value, v.type)
+            # the number as the program wrote it; -0 is no number without a fraction
+            if v.integral and shown.endswith(".0") and shown != "-0.0":
+                shown = shown[:-2]
+        else:
+            shown = _global(v.name) if isinstance(v, Variable) else self.names.get(v, "%?")
         return f"{shown}: {v.type}"
 
     def _target(self, t: Target) -> str:
@@ -178,5 +222,5 @@ def _attribute(kind: str, value: Any) -> str:
         case "name":
             return spell("", str(value))
         case "function":
-            return spell("@", str(value))
+            return _global(str(value))
     return str(value)

@@ -8,6 +8,7 @@ whatever order the definitions stand. What a row then computes must be what the 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -18,7 +19,7 @@ from dlvm_py.ir.op import Op
 from dlvm_py.ir.parser_types import Reader
 from dlvm_py.ir.syntax import unquote
 from dlvm_py.ir.types import VOID, Type
-from dlvm_py.ir.value import BlockArg, Instruction, Target, Value
+from dlvm_py.ir.value import BlockArg, Instruction, Target, Value, Variable
 
 Name = str | tuple[int | str, ...]  # a name, or the parts of a position: 1 for '1, (0, ".", 3) for %0.3
 
@@ -61,16 +62,21 @@ def name_of(token: Token) -> Name:
     return text
 
 
-def resolve(reader: Reader, function: Function, blocks: list[ReadBlock]) -> None:
+def resolve(
+    reader: Reader, function: Function, blocks: list[ReadBlock], variables: Mapping[str, Variable] | None = None
+) -> None:
     """Fill the blocks of `function`, which have their arguments, with instructions."""
-    _Resolver(reader, function, blocks).run()
+    _Resolver(reader, function, blocks, variables or {}).run()
 
 
 class _Resolver:
-    def __init__(self, reader: Reader, function: Function, blocks: list[ReadBlock]) -> None:
+    def __init__(
+        self, reader: Reader, function: Function, blocks: list[ReadBlock], variables: Mapping[str, Variable]
+    ) -> None:
         self.reader = reader
         self.function = function
         self.read = blocks
+        self.variables = variables
         self.blocks: dict[Name, Block] = {}
         self.values: dict[Name, Value] = {}
         self.stated: dict[Value, Token] = {}  # the first place that states the type of an instruction's result
@@ -121,10 +127,12 @@ class _Resolver:
         if not isinstance(operand, Reference):
             return operand
         token = operand.token
-        found = self.values.get(name_of(token))
+        names: Mapping[Any, Value] = self.variables if token.kind == "global" else self.values
+        found = names.get(name_of(token))
         if found is None:
-            raise self.reader.error(f"there is no value {token}", token, UNDEFINED_NAME)
-        if isinstance(found, BlockArg) or found in self.stated:
+            what = "variable" if token.kind == "global" else "value"
+            raise self.reader.error(f"there is no {what} {token}", token, UNDEFINED_NAME)
+        if isinstance(found, BlockArg | Variable) or found in self.stated:
             if found.type != operand.type:
                 raise self.reader.error(f"{token} is {found.type}, not {operand.type}", token, REFERENCE_TYPE)
         else:

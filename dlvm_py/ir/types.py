@@ -6,11 +6,14 @@ unknown extent `_` (`<_ x _ x f64>`), the layouts of strided pointers (`*fortran
 
 An unknown extent never broadcasts by itself: operands with `_` on an axis have equal extents there
 at run time (who builds the IR checks that), only an extent that the type states to be 1 stretches.
+
+Of DLVM's aggregates there are `[4 x T]`, `box{T}`, and the nominal `$name`: structs, enums, opaque types. The CPU
+back end has none of them yet; they can be read, verified and printed.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -169,6 +172,59 @@ class StackType(Type):
 
     def __str__(self) -> str:
         return f"stack{{{self.element}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayType(Type):
+    """`count` values of one type in a row."""
+
+    count: int
+    element: Type
+
+    def __str__(self) -> str:
+        return f"[{self.count} x {self.element}]"
+
+
+@dataclass(frozen=True, slots=True)
+class BoxType(Type):
+    """A reference-counted cell."""
+
+    element: Type
+
+    def __str__(self) -> str:
+        return f"box{{{self.element}}}"
+
+
+@dataclass(frozen=True, slots=True)
+class NominalType(Type):
+    """A type with a name, which alone makes it equal to another. Also an opaque one, `type $T = opaque`."""
+
+    name: str
+
+    def __str__(self) -> str:
+        return f"${self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class StructType(NominalType):
+    """Named fields in order. They are filled in after the name is known, so that types may be mutual."""
+
+    fields: dict[str, Type] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class EnumType(NominalType):
+    """Cases, each with the types of what it holds; a case may hold the enum itself."""
+
+    cases: dict[str, tuple[Type, ...]] = field(default_factory=dict, compare=False, repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """A declaration `type $name = target`. Uses of the name are the target: an alias is no type of its own."""
+
+    name: str
+    target: Type
 
 
 @dataclass(frozen=True, slots=True)

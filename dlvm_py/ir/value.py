@@ -45,16 +45,29 @@ NULL = _Null()
 
 
 class Literal(Value):
-    """An inline constant: a scalar (bool, int, float, complex), UNDEFINED of any type, or NULL."""
+    """An inline constant: a scalar (bool, int, float, complex), UNDEFINED of any type, or NULL.
 
-    __slots__ = ("value",)
+    `integral`: a number of a float type that is written without a fraction, `1: f32`, as the program did.
+    """
 
-    def __init__(self, type: Type, value: Any) -> None:
+    __slots__ = ("integral", "value")
+
+    def __init__(self, type: Type, value: Any, integral: bool = False) -> None:
         super().__init__(type)
         self.value = value
+        self.integral = integral
 
     def __repr__(self) -> str:
         return f"{self.value!r}: {self.type}"
+
+
+class Variable(Value):
+    """A variable of the module: a pointer to memory that outlives the calls."""
+
+    __slots__ = ()
+
+    def __repr__(self) -> str:
+        return f"@{self.name}: {self.type}"
 
 
 class BlockArg(Value):

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.backend.cpu.function import Site
+from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec, leaves
 from dlvm_py.ir.types import DTYPES

@@ -8,14 +8,13 @@ wherever it is read, so that a loop may count it down to exactly 0 (a trip count
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
-
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
 from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, float_constant, i64
 from dlvm_py.backend.imports import Imports
+from dlvm_py.backend.site import Site
 from dlvm_py.errors import Loc, PassError
 from dlvm_py.ir import Function, Literal, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis.alias import AliasAnalysis
@@ -23,15 +22,6 @@ from dlvm_py.options import Options
 
 # more roots than this get no alias metadata, whose text grows with their square
 MAX_SCOPES = 48
-
-
-class Site(NamedTuple):
-    """A place that can raise: the exception's name, its message with {} for the operands, their kinds, where."""
-
-    exception: str
-    message: str
-    operand_kinds: tuple[str, ...]
-    loc: Loc | None
 
 
 Lowered = V | Pointer | list

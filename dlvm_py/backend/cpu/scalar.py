@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlvm_py.backend.cpu import complexes, floating, integer
+from dlvm_py.backend.cpu import complexes, floating, integer, special
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.values import V
@@ -84,11 +84,24 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "sinh": _libm("sinh"),
     "cosh": _libm("cosh"),
     "tanh": _libm("tanh"),
+    "asinh": _libm("asinh"),
+    "acosh": _libm("acosh"),
+    "atanh": _libm("atanh"),
+    "exp2": _libm("exp2", False),
+    "cbrt": _libm("cbrt", False),
+    "erf": _libm("erf", False),
+    "erfc": _libm("erfc", False),
+    "gamma": _row(f=_f.by_libm("tgamma")),
+    "lgamma": _libm("lgamma", False),
+    "digamma": _row(f=special.digamma),
+    "trigamma": _row(f=special.trigamma),
     "abs": _row(iu=integer.absolute, f=_f.by_intrinsic("fabs")),
     "sign": _row(iu=integer.sign, f=_f.sign),
     "floor": _row(f=_f.by_intrinsic("floor")),
     "ceil": _row(f=_f.by_intrinsic("ceil")),
     "rint": _row(f=_f.by_intrinsic("rint")),
+    "round": _libm("round", False),
+    "copysign": _row(f=_f.by_intrinsic("copysign")),
     "truncate": _row(f=_f.by_intrinsic("trunc")),
     "equal": _row(
         b=integer.compare("eq", "eq"), iu=integer.compare("eq", "eq"), f=_f.compare("oeq"), c=complexes.equal

@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.ops import special
 from dlvm_py.ir.ops.rules import (
     ANY,
     BOOLEAN,
@@ -87,6 +88,18 @@ minimum = _op("min", NUMERIC, np.minimum, partials=lambda y, a, b: _tie_partials
 atan2 = _op("atan2", "f", np.arctan2, partials=lambda y, a, b: (b / (a * a + b * b), -(a / (a * a + b * b))), singular=True, numpy_name="arctan2")
 hypot = _op("hypot", "f", np.hypot, partials=lambda y, a, b: (select(0.0, a / y, equal(y, 0.0)), select(0.0, b / y, equal(y, 0.0))), singular=True, commutative=True, numpy_name="hypot")
 
+TWO_OVER_ROOT_PI = 2.0 / math.sqrt(math.pi)
+
+
+def rsqrt_of(x: Any) -> Any:
+    """1 / √x, for complex x too."""
+    return 1.0 / sqrt(x)
+
+
+def _no_rule(name: str) -> Any:
+    raise NotImplementedError(f"the derivative of {name}")
+
+
 # -- transcendental and other unary ----------------------------------------------------------------
 
 exp = _op("exp", FLOATING, np.exp, partials=lambda y, x: (y,), numpy_name="exp")
@@ -107,11 +120,26 @@ atan = _op("atan", FLOATING, np.arctan, partials=lambda y, x: (1.0 / (1.0 + x * 
 sinh = _op("sinh", FLOATING, np.sinh, partials=lambda y, x: (cosh(x),), numpy_name="sinh")
 cosh: Op = _op("cosh", FLOATING, np.cosh, partials=lambda y, x: (sinh(x),), numpy_name="cosh")
 tanh = _op("tanh", FLOATING, np.tanh, partials=lambda y, x: (1.0 - y * y,), numpy_name="tanh")
+asinh = _op("asinh", FLOATING, np.arcsinh, partials=lambda y, x: (rsqrt_of(1.0 + x * x),), numpy_name="arcsinh")
+acosh = _op("acosh", FLOATING, np.arccosh, partials=lambda y, x: (rsqrt_of(x - 1.0) * rsqrt_of(x + 1.0),), singular=True, numpy_name="arccosh")
+atanh = _op("atanh", FLOATING, np.arctanh, partials=lambda y, x: (1.0 / (1.0 - x * x),), singular=True, numpy_name="arctanh")
+exp2 = _op("exp2", "f", np.exp2, partials=lambda y, x: (y * math.log(2.0),), numpy_name="exp2")
+cbrt = _op("cbrt", "f", np.cbrt, partials=lambda y, x: (1.0 / (3.0 * y * y),), singular=True, numpy_name="cbrt")
+erf = _op("erf", "f", special.erf, partials=lambda y, x: (TWO_OVER_ROOT_PI * exp(-(x * x)),))
+erfc = _op("erfc", "f", special.erfc, partials=lambda y, x: (-TWO_OVER_ROOT_PI * exp(-(x * x)),))
+gamma = _op("gamma", "f", special.gamma, partials=lambda y, x: (y * digamma(x),), singular=True)
+lgamma = _op("lgamma", "f", special.lgamma, partials=lambda y, x: (digamma(x),), singular=True)
+digamma: Op = _op("digamma", "f", special.digamma, partials=lambda y, x: (trigamma(x),), singular=True)
+trigamma: Op = _op("trigamma", "f", special.trigamma, adjoint=lambda seed, y, x: _no_rule("trigamma"))
 absolute = _op("abs", "iuf", np.abs, partials=lambda y, x: (sign(x),), attrs=("checked",), numpy_name="absolute")
 sign: Op = _op("sign", "iuf", np.sign, no_derivative=STEP, numpy_name="sign")
 floor: Op = _op("floor", "f", np.floor, no_derivative=STEP, numpy_name="floor")
 ceil = _op("ceil", "f", np.ceil, no_derivative=STEP, numpy_name="ceil")
 rint = _op("rint", "f", np.rint, no_derivative=STEP, numpy_name="rint")
+# of two equally near integers the one farther from 0; rint takes the even one
+round_ = _op("round", "f", special.round_half_away, no_derivative=STEP)
+# |a| with the sign of b, of -0 too
+copysign: Op = _op("copysign", "f", np.copysign, partials=lambda y, a, b: (sign(a) * copysign(1.0, b), None), numpy_name="copysign")
 truncate = _op("truncate", "f", np.trunc, no_derivative=STEP, numpy_name="trunc")
 
 # -- comparison, boolean, bits ---------------------------------------------------------------------

@@ -21,11 +21,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlvm_py.errors import PassError
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Literal, Target, TupleType, Value, literal
+from dlvm_py.ir import Block, Builder, Function, Literal, Target, Value, literal
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder
 from dlvm_py.ir.analysis.loops import Loop
-from dlvm_py.ir.types import I64, VOID, scalar
+from dlvm_py.ir.types import I64, scalar
 from dlvm_py.transforms import ssa_repair
+from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block, result_leaves, returns
 
 
 @dataclass
@@ -83,34 +84,22 @@ def _refuse_irreducible(function: Function) -> None:
 
 
 def _unify_returns(function: Function) -> Exit | None:
-    returns = [i for i in function.instructions() if i.op is OPS["return"]]
-    if not returns:
+    found = returns(function)
+    if not found:
         return None
-    results = [_leaves(function, i) for i in returns]
-    if len(returns) == 1:
-        block = returns[0].block
+    results = [result_leaves(function, i) for i in found]
+    if len(found) == 1:
+        block = found[0].block
         assert block is not None
-        block.instructions.remove(returns[0])
+        block.instructions.remove(found[0])
         return Exit(block, results[0])
     block = function.new_block("exit")
     args: list[Value] = [block.add_arg(v.type, v.name) for v in results[0]]
-    for i, leaves in zip(returns, results, strict=True):
+    for i, leaves in zip(found, results, strict=True):
         assert i.block is not None
         i.block.instructions.remove(i)
         Builder(function, i.block).branch(block, leaves).loc = i.loc
     return Exit(block, args)
-
-
-def _leaves(function: Function, i: Instruction) -> list[Value]:
-    if not i.operands or i.operands[0].type == VOID:
-        return []
-    (value,) = i.operands
-    if not isinstance(value.type, TupleType):
-        return [value]
-    if isinstance(value, Instruction) and value.op is OPS["tuple"]:
-        return list(value.operands)
-    b = Builder(function).before(i)
-    return [b.emit("extract", value, at=k) for k in range(len(value.type.elements))]
 
 
 # -- edges -----------------------------------------------------------------------------------------------
@@ -152,15 +141,6 @@ def _fold_single_arguments(function: Function, exit_: Exit) -> None:
 # -- loops -----------------------------------------------------------------------------------------------
 
 
-def _merge(function: Function, header: Block, sources: list[tuple[Block, int]], name: str) -> None:
-    """Make one new block the only way from `sources` to `header`."""
-    middle = function.new_block(name, after=sources[-1][0])
-    args: list[Value] = [middle.add_arg(a.type, a.name) for a in header.args]
-    Builder(function, middle).branch(header, args)
-    for source, index in sources:
-        source.targets[index].block = middle
-
-
 def _shape_loops(function: Function) -> None:
     """One preheader and one latch a loop. Critical edges are split, so each ends in a plain branch."""
     edges = predecessors(function)
@@ -168,9 +148,9 @@ def _shape_loops(function: Function) -> None:
         outside = [e for e in edges[loop.header] if not loop.contains(e[0])]
         inside = [e for e in edges[loop.header] if loop.contains(e[0])]
         if len(outside) > 1:
-            _merge(function, loop.header, outside, "preheader")
+            move_block(function, join_edges(function, outside, "preheader"), after=outside[-1][0])
         if len(inside) > 1:
-            _merge(function, loop.header, inside, "latch")
+            move_block(function, join_edges(function, inside, "latch"), after=inside[-1][0])
 
 
 def leaving_edges(function: Function, loop: Loop, exit_block: Block) -> list[tuple[Block, int]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlvm_py.ir import VOID, Builder, PointerType, TensorType, Type, Value, literal, scalar
+from dlvm_py.ir import VOID, Builder, Instruction, PointerType, TensorType, Type, Value, literal, scalar
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.shadows import filled, zeros_like
@@ -25,9 +25,9 @@ def add_seed_params(primal: Primal) -> list[Value]:
 
 
 def seed_type(output: Type) -> Type:
-    """The type of the parameter that seeds an output."""
+    """The type of the parameter that seeds an output: of an array, any strides and extents."""
     if isinstance(output, PointerType):
-        return PointerType(output.pointee, "S" if output.rank else "C")
+        return PointerType(TensorType((None,) * output.rank, output.dtype), "S" if output.rank else "C")
     return output
 
 
@@ -40,7 +40,7 @@ def seed_outputs(sweep: Sweep) -> None:
         t = value.type
         seed = sweep.seeds[k] if sweep.seeds else None
         if seed is not None and isinstance(t, PointerType):
-            _check_shape(b, seed, value)
+            seed = _of_shape(b, seed, value)
         if isinstance(t, TensorType):
             if primal.is_active(value):
                 sweep.accumulate(value, seed if seed is not None else literal(1.0, scalar(t.dtype)))
@@ -55,17 +55,16 @@ def seed_outputs(sweep: Sweep) -> None:
             touched |= roots
 
 
-def _check_shape(b: Builder, seed: Value, output: Value) -> None:
-    """A seed comes from the caller: another shape than the output's would be read out of bounds."""
-    for axis, (given, wanted) in enumerate(zip(extents(b, seed), extents(b, output), strict=True)):
-        b.emit(
-            "check",
-            b.emit("equal", given, wanted),
-            given,
-            wanted,
-            exception="ValueError",
-            message=f"the seed does not have the shape of the output: axis {axis} has extent {{}}, not {{}}",
-        )
+def _of_shape(b: Builder, seed: Value, output: Value) -> Value:
+    """A view of the seed with the type of the output's shape. What the caller gave may have any: it is checked."""
+    given, wanted = extents(b, seed), extents(b, output)
+    for axis, (n, m) in enumerate(zip(given, wanted, strict=True)):
+        message = f"the seed does not have the shape of the output: axis {axis} has extent {{}}, not {{}}"
+        b.emit("check", b.emit("equal", n, m), n, m, exception="ValueError", message=message)
+    if all(isinstance(m, Instruction) for m in wanted):
+        return seed
+    counts = [n if isinstance(m, Instruction) else m for n, m in zip(given, wanted, strict=True)]
+    return b.emit("section", seed, *[literal(0)] * len(counts), *counts, *[literal(1)] * len(counts))
 
 
 def finish(sweep: Sweep) -> Type:

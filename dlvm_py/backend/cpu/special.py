@@ -1,0 +1,84 @@
+"""digamma and trigamma, which libm has not: recurrence, series and reflection, as ir/ops/special.py states them.
+
+Every width is computed in f64. The code is straight: where a branch is not taken its value is left out by
+a select.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.floating import fc, intrinsic, libm
+from dlvm_py.backend.cpu.values import V
+from dlvm_py.ir import DType
+from dlvm_py.ir.ops.special import DIGAMMA, RAISED, TRIGAMMA
+
+
+def _in_double(emit: Any) -> Any:
+    """An emitter on doubles, for `float` too."""
+
+    def wrapped(c: Code, dtype: DType, attrs: dict[str, Any], x: V) -> V:
+        if x.type == "double":
+            return emit(c, x)
+        return c.cast("fptrunc", emit(c, c.cast("fpext", x, "double")), x.type)
+
+    return wrapped
+
+
+def _raised(c: Code, x: V, step: Any) -> tuple[V, V]:
+    """(Σ step(1 / z) over the steps of the recurrence, the z >= 10 that they end at), from 1 - x if x < 0."""
+    one, zero = fc(x, 1.0), fc(x, 0.0)
+    z = c.select(c.fcmp("olt", x, zero), c.fop("fsub", one, x), x)
+    total = zero
+    for _ in range(RAISED):
+        low = c.fcmp("olt", z, fc(x, RAISED))
+        part = step(c.fop("fdiv", one, z))
+        total = c.select(low, c.fop("fadd", total, part), total)
+        z = c.select(low, c.fop("fadd", z, one), z)
+    return total, z
+
+
+def _series(c: Code, terms: tuple[float, ...], w: V) -> V:
+    total = fc(w, terms[-1])
+    for term in terms[-2::-1]:
+        total = c.fop("fadd", fc(w, term), c.fop("fmul", w, total))
+    return total
+
+
+def _fraction(c: Code, x: V) -> V:
+    """π times the distance to the nearest integer."""
+    return c.fop("fmul", fc(x, math.pi), c.fop("fsub", x, intrinsic(c, "rint", x)))
+
+
+def _digamma(c: Code, x: V) -> V:
+    zero, one = fc(x, 0.0), fc(x, 1.0)
+    y, z = _raised(c, x, c.fneg)
+    inverse = c.fop("fdiv", one, z)
+    w = c.fop("fmul", inverse, inverse)
+    tail = c.fop("fmul", w, _series(c, DIGAMMA, w))
+    near = c.fop("fsub", libm(c, "log", z), c.fop("fmul", fc(x, 0.5), inverse))
+    y = c.fop("fadd", y, c.fop("fsub", near, tail))
+    # ψ(x) = ψ(1 - x) - π / tan πx
+    mirrored = c.fop("fsub", y, c.fop("fdiv", fc(x, math.pi), libm(c, "tan", _fraction(c, x))))
+    pole = c.fcmp("oeq", x, intrinsic(c, "rint", x))
+    mirrored = c.select(pole, fc(x, math.nan), mirrored)
+    return c.select(c.fcmp("olt", x, zero), mirrored, y)
+
+
+def _trigamma(c: Code, x: V) -> V:
+    zero, one = fc(x, 0.0), fc(x, 1.0)
+    y, z = _raised(c, x, lambda inverse: c.fop("fmul", inverse, inverse))
+    inverse = c.fop("fdiv", one, z)
+    w = c.fop("fmul", inverse, inverse)
+    near = c.fop("fadd", inverse, c.fop("fmul", fc(x, 0.5), w))
+    tail = c.fop("fmul", c.fop("fmul", w, inverse), _series(c, TRIGAMMA, w))
+    y = c.fop("fadd", y, c.fop("fadd", near, tail))
+    # ψ'(x) = π² / sin² πx - ψ'(1 - x)
+    s = c.fop("fdiv", fc(x, math.pi), libm(c, "sin", _fraction(c, x)))
+    mirrored = c.fop("fsub", c.fop("fmul", s, s), y)
+    return c.select(c.fcmp("olt", x, zero), mirrored, y)
+
+
+digamma, trigamma = _in_double(_digamma), _in_double(_trigamma)

@@ -1,0 +1,267 @@
+"""The callables: versions that are installed, the way to the next one, and the methods that users see.
+
+`Dispatcher` is the slow path behind one callable: it runs when no installed version fits the arguments, finds
+the version in the disk cache or has it compiled, installs it, and makes the call.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import importlib
+import inspect
+import threading
+import time
+from collections.abc import Callable
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+
+from dlvm_py.errors import ArgumentError, InternalError
+from dlvm_py.frontend.capture import capture
+from dlvm_py.ir.interface import ArraySpec
+from dlvm_py.options import Options, environment
+from dlvm_py.recipe import Gradient, Primal, Recipe
+from dlvm_py.request import Request, call_spec, functions_in
+from dlvm_py.runtime import python_entry
+from dlvm_py.runtime.cache import Cache
+from dlvm_py.runtime.native import callable as native
+from dlvm_py.runtime.signature import binder, spec_of
+from dlvm_py.runtime.version import Captured, Source, Version, sites_from_json
+
+if TYPE_CHECKING:
+    from dlvm_py.derivative import Program
+
+
+@functools.cache
+def _compiler() -> ModuleType:
+    """The driver, with the front end, the passes and the back end: loaded when something must be compiled.
+
+    A process whose kernels all come from the disk cache never pays for it (about half of the import time).
+    """
+    return importlib.import_module("dlvm_py.driver")
+
+
+class Dispatcher:
+    """The compiled versions of one recipe, and the way to the next one."""
+
+    def __init__(self, recipe: Recipe, options: Options) -> None:
+        self.recipe = recipe
+        self.options = options
+        self.lock = threading.RLock()
+        self.counts = {"compiled": 0, "loaded": 0, "compile_s": 0.0, "load_s": 0.0}
+        self.latest: Request | None = None
+        self._callable: Any = None
+
+    @functools.cached_property
+    def signature(self) -> inspect.Signature:
+        """The Python signature of a call."""
+        return self.recipe.signature()
+
+    @functools.cached_property
+    def bind(self) -> Callable[..., tuple[Any, ...]]:
+        """Arguments → one value a parameter; Python's TypeError for wrong ones."""
+        return binder(self.signature, self.recipe.primal.__name__)
+
+    def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A call that no installed version took: make the version that takes it, and run it."""
+        values = self.bind(*args, **kwargs)
+        version = self.version(function, values)
+        return python_entry.run(version, values)
+
+    def request(self, values: tuple[Any, ...], noalias: bool = True) -> Request:
+        """The compilation that these argument values ask for."""
+        names = tuple(self.signature.parameters)
+        args = tuple(spec_of(value, f"argument '{name}'") for name, value in zip(names, values, strict=True))
+        captures = capture(self.recipe.primal, also=tuple(f for spec in args for f in functions_in(spec)))
+        captured = []
+        for c in captures.arrays:
+            spec = spec_of(c.value, f"the captured array '{c.name}'")
+            assert isinstance(spec, ArraySpec)
+            captured.append(Captured(Source(c.holder, c.name), spec))
+        return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)
+
+    def version(self, function: Any, values: tuple[Any, ...]) -> Version:
+        """The installed version for these values, made if there is none."""
+        with self.lock:
+            for version in native.versions(function):
+                if python_entry.matches(version.call, values):
+                    return version
+            request = self.request(values)
+            version = self._make(request)
+            if not python_entry.matches(version.call, values):
+                # written arguments that share memory with others: a version that expects it
+                version = self._make(request._replace(noalias=False))
+                if not python_entry.matches(version.call, values):
+                    raise InternalError("a version was compiled that does not take the arguments it was compiled for")
+            native.add_version(function, version)
+            return version
+
+    def _make(self, request: Request) -> Version:
+        self.latest = request
+        uses_cache = self.options.cache and environment("DLVM_CACHE") != "0"
+        key = request.key() if uses_cache else ""
+        disk = Cache() if uses_cache else None
+        start = time.perf_counter()
+        found = disk.get(key) if disk is not None else None
+        if found is not None:
+            facts, image = found
+            with contextlib.suppress(LookupError, KeyError, ValueError, TypeError):
+                version = self._load(request, facts, image)
+                self.counts["loaded"] += 1
+                self.counts["load_s"] += time.perf_counter() - start
+                return version
+        start = time.perf_counter()
+        done = _compiler().compile_request(request)
+        version = self._load(request, done.facts, done.image)
+        self.counts["compiled"] += 1
+        self.counts["compile_s"] += time.perf_counter() - start
+        if disk is not None:
+            disk.put(key, done.facts, done.image)
+        return version
+
+    def _load(self, request: Request, facts: dict[str, Any], image: bytes) -> Version:
+        call = call_spec(request, facts)
+        name = self.recipe.primal.__name__
+        return Version.load(call, image, facts["imports"], sites_from_json(facts["sites"]), name)
+
+    def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Request:
+        """The request of given arguments, or without any, that of the latest call."""
+        if args or kwargs:
+            return self.request(self.bind(*args, **kwargs))
+        if not self.signature.parameters:
+            return self.request(())
+        if self.latest is None:
+            raise ArgumentError(
+                f"{what} needs argument types: the function has not been called yet",
+                code="DL708",
+                help=f"call it once, or pass arguments: f.{what}(x, ...)",
+            )
+        return self.latest
+
+
+def compiled_function(recipe: Recipe, options: Options) -> Any:
+    """A new callable for a recipe."""
+    dispatcher = Dispatcher(recipe, options)
+    # the fallback reaches the callable through its dispatcher: one cycle, which the collector knows
+    function = native.make(lambda *args, **kwargs: dispatcher.call(dispatcher._callable, args, kwargs))
+    dispatcher._callable = function
+    _install_methods()
+    primal = recipe.primal
+    functools.update_wrapper(function, primal)
+    function.__dict__["__dlvm__"] = dispatcher
+    if isinstance(recipe, Gradient):
+        function.__dict__["__signature__"] = dispatcher.signature
+        del function.__dict__["__wrapped__"]
+    return function
+
+
+def is_compiled(f: object) -> bool:
+    """Whether `f` is a callable that `compiled_function` made."""
+    return isinstance(getattr(f, "__dict__", {}).get("__dlvm__"), Dispatcher)
+
+
+def dispatcher_of(f: Any) -> Dispatcher:
+    """The dispatcher behind a callable."""
+    found: Dispatcher = f.__dict__["__dlvm__"]
+    return found
+
+
+def recipe_of(f: Any) -> Recipe:
+    """The recipe of a callable."""
+    return dispatcher_of(f).recipe
+
+
+def options_of(f: Any) -> Options:
+    """The options of a callable."""
+    return dispatcher_of(f).options
+
+
+# -- methods of the callable ---------------------------------------------------------------------------
+
+
+def _ir(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> str:
+    """The IR text at a stage: raw, optimizable, compute or scheduled.
+
+    For the types of the given arguments; without any, for those of the latest version.
+    """
+    return _compiler().print_module(_program(self, *args, stage=stage, **kwargs).module)
+
+
+def _program(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> Program:
+    """The IR itself at a stage, as `ir` shows it."""
+    program: Program = _compiler().lower_to(dispatcher_of(self).asked(args, kwargs, "ir"), stage)
+    return program
+
+
+def _llvm(self: Any, *args: Any, **kwargs: Any) -> str:
+    """The optimised LLVM IR of the version for the given arguments (or of the latest)."""
+    text: str = _compiler().compile_request(dispatcher_of(self).asked(args, kwargs, "llvm")).llvm
+    return text
+
+
+def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
+    """The machine code, as assembly, of the version for the given arguments (or of the latest)."""
+    text = _compiler().compile_request(dispatcher_of(self).asked(args, kwargs, "asm")).asm
+    return text() if text is not None else ""
+
+
+def _stats(self: Any) -> dict[str, Any]:
+    """What was made for this callable in this process.
+
+    versions: installed now. compiled, loaded: made by LLVM, read from the disk cache. compile_s, load_s: seconds.
+    """
+    return {"versions": len(native.versions(self)), **dispatcher_of(self).counts}
+
+
+def _repr(self: Any) -> str:
+    recipe = recipe_of(self)
+    depth = 0
+    while isinstance(recipe, Gradient):
+        recipe, depth = recipe.of, depth + 1
+    return f"<{'gradient of ' * depth}compiled function {recipe.primal.__qualname__}>"
+
+
+def _reduce(self: Any) -> Any:
+    """Pickled by what was compiled: the primal function's module and name, the recipe, the options."""
+    recipe = recipe_of(self)
+    chain = []
+    while isinstance(recipe, Gradient):
+        chain.append((recipe.wrt, recipe.single, recipe.sources, recipe.keeping, recipe.seedable, recipe.value_first))
+        recipe = recipe.of
+    function = recipe.primal
+    return _rebuild, (function.__module__, function.__qualname__, tuple(chain), options_of(self))
+
+
+def _rebuild(module: str, qualname: str, chain: tuple[Any, ...], options: Options) -> Any:
+    found: Any = importlib.import_module(module)
+    for part in qualname.split("."):
+        found = getattr(found, part)
+    if not chain and is_compiled(found):
+        return found
+    recipe: Recipe = Primal(found.__wrapped__ if is_compiled(found) else found)
+    for fields in reversed(chain):
+        recipe = Gradient(recipe, *fields)
+    return compiled_function(recipe, options)
+
+
+_METHODS: dict[str, Any] = {
+    "ir": _ir,
+    "program": _program,
+    "llvm": _llvm,
+    "asm": _asm,
+    "stats": _stats,
+    "__repr__": _repr,
+    "__reduce__": _reduce,
+}
+
+
+@functools.cache
+def _install_methods() -> None:
+    """Give the type of callables its Python methods, once."""
+    cls = native.function_type()
+    for name, method in _METHODS.items():
+        if not name.startswith("__"):
+            method.__name__ = method.__qualname__ = name
+        setattr(cls, name, method)
+
+

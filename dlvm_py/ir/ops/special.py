@@ -1,0 +1,101 @@
+"""Special functions on NumPy arrays, in their dtype: what the rows of erf, gamma and their like evaluate.
+
+NumPy has none of them. erf, erfc, gamma and lgamma are Python's; digamma and trigamma are raised to z >= 10
+by their recurrence, where the asymptotic series is exact to the last bit or two, and reflected for x < 0.
+Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 6.3.5-6.3.18 and 6.4.6-6.4.12.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+RAISED = 10  # from here the series is used: the first term left out is below 1e-16
+# B_2k / 2k and B_2k, k = 1 ... 7: the series in 1 / z^2 of digamma and trigamma
+DIGAMMA = (1 / 12, -1 / 120, 1 / 252, -1 / 240, 1 / 132, -691 / 32760, 1 / 12)
+TRIGAMMA = (1 / 6, -1 / 30, 1 / 42, -1 / 30, 5 / 66, -691 / 2730, 7 / 6)
+
+
+def _by_math(name: str, f: Callable[[float], float]) -> Callable[[Any], Any]:
+    """A function of Python floats on every element of an array."""
+    ufunc = np.frompyfunc(f, 1, 1)
+
+    def evaluate(x: Any) -> Any:
+        x = np.asarray(x)
+        return np.asarray(ufunc(x.astype(np.float64))).astype(x.dtype)
+
+    evaluate.__name__ = name
+    return evaluate
+
+
+def _gamma(x: float) -> float:
+    if x == 0:
+        return math.copysign(math.inf, x)
+    try:
+        return math.gamma(x)
+    except OverflowError:
+        return math.inf
+    except ValueError:  # -inf and the negative integers
+        return math.nan
+
+
+def _lgamma(x: float) -> float:
+    try:
+        return math.lgamma(x)
+    except (OverflowError, ValueError):
+        return math.inf
+
+
+erf, erfc = _by_math("erf", math.erf), _by_math("erfc", math.erfc)
+gamma, lgamma = _by_math("gamma", _gamma), _by_math("lgamma", _lgamma)
+
+
+def _series(terms: tuple[float, ...], w: Any) -> Any:
+    """Σ terms[k] wᵏ."""
+    total = terms[-1]
+    for term in terms[-2::-1]:
+        total = term + w * total
+    return total
+
+
+def digamma(x: Any) -> Any:
+    """(log Γ)'(x): NaN at the negative integers, ∓inf at ±0."""
+    x = np.asarray(x)
+    at = x.astype(np.float64)
+    z = np.where(at < 0, 1 - at, at)
+    y = np.zeros(z.shape)
+    for _ in range(RAISED):  # ψ(z) = ψ(z + 1) - 1 / z
+        low = z < RAISED
+        y, z = y - np.where(low, 1 / z, 0.0), np.where(low, z + 1, z)
+    w = 1 / (z * z)
+    y = y + (np.log(z) - 0.5 / z - w * _series(DIGAMMA, w))
+    nearest = np.rint(at)
+    pole = (at < 0) & (at == nearest)
+    # ψ(x) = ψ(1 - x) - π / tan πx
+    y = np.where(at < 0, y - np.pi / np.tan(np.pi * (at - nearest)), y)
+    return np.where(pole, np.nan, y).astype(x.dtype)
+
+
+def trigamma(x: Any) -> Any:
+    """(log Γ)''(x): inf at 0 and at the negative integers."""
+    x = np.asarray(x)
+    at = x.astype(np.float64)
+    z = np.where(at < 0, 1 - at, at)
+    y = np.zeros(z.shape)
+    for _ in range(RAISED):  # ψ'(z) = ψ'(z + 1) + 1 / z²
+        low = z < RAISED
+        y, z = y + np.where(low, 1 / (z * z), 0.0), np.where(low, z + 1, z)
+    w = 1 / (z * z)
+    y = y + (1 / z + 0.5 * w + w / z * _series(TRIGAMMA, w))
+    s = np.pi / np.sin(np.pi * (at - np.rint(at)))
+    # ψ'(x) = π² / sin² πx - ψ'(1 - x)
+    return np.where(at < 0, s * s - y, y).astype(x.dtype)
+
+
+def round_half_away(x: Any) -> Any:
+    """The nearest integer, of two equally near ones that farther from 0."""
+    whole = np.trunc(x)
+    return np.where(np.abs(x - whole) >= 0.5, whole + np.copysign(np.ones_like(x), x), whole)

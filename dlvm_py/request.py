@@ -1,0 +1,75 @@
+"""All that one compilation depends on, and the call that it is for: shared by dispatch and driver."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any, NamedTuple
+
+from dlvm_py.frontend.capture import Captures, fingerprint, plain_function
+from dlvm_py.ir.interface import ConstantSpec, Spec, TupleSpec, from_json, to_json
+from dlvm_py.options import Options
+from dlvm_py.recipe import Recipe
+from dlvm_py.runtime.cache import cache_key
+from dlvm_py.runtime.version import CallSpec, Captured, Guard, Source
+
+
+class Request(NamedTuple):
+    """All that one compilation depends on. `names` and `args`: one a Python parameter."""
+
+    recipe: Recipe
+    names: tuple[str, ...]
+    args: tuple[Spec, ...]
+    captures: Captures
+    captured: tuple[Captured, ...]
+    options: Options
+    noalias: bool
+
+    def key(self) -> str:
+        """The key in the disk cache."""
+        return cache_key(
+            fingerprint(self.recipe.primal, self.captures),
+            self.recipe.key(),
+            self.names,
+            [_stable(spec) for spec in self.args],
+            [to_json(c.spec) for c in self.captured],
+            self.options.key(),
+            self.options.checks_bounds,
+            self.noalias,
+        )
+
+
+def functions_in(spec: Spec) -> list[Any]:
+    """The Python functions among the constants of an argument's spec."""
+    if isinstance(spec, TupleSpec):
+        return [f for item in spec.items for f in functions_in(item)]
+    found = plain_function(spec.value) if isinstance(spec, ConstantSpec) else None
+    return [] if found is None else [found]
+
+
+def _stable(spec: Spec) -> Any:
+    """A spec for the key: constants by what they say, functions by their code."""
+    if isinstance(spec, TupleSpec):
+        return [_stable(item) for item in spec.items]
+    if isinstance(spec, ConstantSpec):
+        function = plain_function(spec.value)
+        return ["is", repr(spec.value)] if function is None else ["function", fingerprint(function).hex()]
+    return to_json(spec)
+
+
+def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
+    """How the version of a request is called."""
+    parameters = list(request.recipe.signature().parameters.values())
+    kinds = [p.kind for p in parameters]
+    return CallSpec(
+        args=request.args,
+        param_names=request.names,
+        result=from_json(facts["result"]),
+        captured=request.captured,
+        guards=tuple(Guard(Source(g.holder, g.name), g.value) for g in request.captures.guards),
+        written=tuple(facts["written"]),
+        may_alias=not request.noalias,
+        defaults={p.name: p.default for p in parameters if p.default is not p.empty},
+        positional_only=kinds.count(inspect.Parameter.POSITIONAL_ONLY),
+        keyword_only=kinds.count(inspect.Parameter.KEYWORD_ONLY),
+        variadic=any(k in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD) for k in kinds),
+    )

@@ -17,12 +17,16 @@ from dlvm_py.errors import PassError
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.verifier import verify as verify_ir
 from dlvm_py.transforms import (
+    algebra_simplification,
     bufferize,
+    cfg_canonicalization,
     constant_fold,
     cse,
     dce,
     inline,
     licm,
+    literal_broadcasting_promotion,
+    matrix_multiplication_reordering,
     ownership,
     redundant_load,
     simplify_cfg,
@@ -63,16 +67,39 @@ PASSES: dict[str, Pass] = {
         _row(licm, "LICM"),
         _row(value_promotion, "VP"),
         _row(redundant_load, "RLE"),
+        _row(algebra_simplification, "AS"),
+        _row(literal_broadcasting_promotion, "LBP"),
+        _row(matrix_multiplication_reordering, "MMR"),
+        _row(cfg_canonicalization, "CFGCan"),
         _row(bufferize, "BUF"),
         _row(ownership, "OWN"),
     )
 }
-_BY_ABBREVIATION = {row.abbreviation.lower(): row for row in PASSES.values()}
+# DLVM's long names of passes that are called otherwise here, in its own spelling too
+_LONG_NAMES = {
+    "CFGSimplification": "simplify_cfg",
+    "CFGSimpliciation": "simplify_cfg",
+    "CommonSubexpressionElimination": "cse",
+    "ConstantPropagation": "constant_fold",
+    "DeadCodeElimination": "dce",
+    "LoopInvariantCodeMotion": "licm",
+    "RedundantLoadElimination": "redundant_load",
+}
+
+
+def _key(name: str) -> str:
+    return name.replace("_", "").lower()
+
+
+_BY_KEY = {
+    **{_key(long): PASSES[name] for long, name in _LONG_NAMES.items()},
+    **{_key(word): row for row in PASSES.values() for word in (row.name, row.abbreviation)},
+}
 
 
 def find_pass(name: str) -> Pass:
-    """The pass of that name or abbreviation; PassError for any other word."""
-    found = PASSES.get(name) or _BY_ABBREVIATION.get(name.lower())
+    """The pass of that name, abbreviation, or long name of DLVM; PassError for any other word."""
+    found = _BY_KEY.get(_key(name))
     if found is None:
         raise PassError(f"there is no pass {name}; there are {', '.join(PASSES)}")
     return found

@@ -61,6 +61,7 @@ def _series(terms: tuple[float, ...], w: Any) -> Any:
     return total
 
 
+@np.errstate(all="ignore")
 def digamma(x: Any) -> Any:
     """(log Γ)'(x): NaN at the negative integers, ∓inf at ±0."""
     x = np.asarray(x)
@@ -79,6 +80,7 @@ def digamma(x: Any) -> Any:
     return np.where(pole, np.nan, y).astype(x.dtype)
 
 
+@np.errstate(all="ignore")
 def trigamma(x: Any) -> Any:
     """(log Γ)''(x): inf at 0 and at the negative integers."""
     x = np.asarray(x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import FunctionType, MethodType
 from typing import Any, overload
 
 from dlvm_py.dispatch import compiled_function, is_compiled, options_of, recipe_of
@@ -65,13 +66,8 @@ def jit(
         )
 
     def wrap(function: Callable[..., Any]) -> Any:
-        if is_compiled(function):
-            function = function.__wrapped__  # type: ignore[attr-defined]
-        if not callable(function) or not hasattr(function, "__code__"):
-            raise ArgumentError(
-                f"dlvm.jit needs a Python function, not {type(function).__name__}", code="DL706", help="wrap the call in a def or a lambda"
-            )
-        return compiled_function(Primal(function), options)
+        recipe, _ = _root(function, "jit")
+        return compiled_function(recipe, options)
 
     return wrap if f is None else wrap(f)
 
@@ -123,10 +119,14 @@ def value_and_grad(
 
 
 def _root(f: Callable[..., Any], what: str) -> tuple[Recipe, Options]:
-    if is_compiled(f):
+    if is_compiled(f) and not isinstance(f, MethodType):  # which shows the attributes of its function
         return recipe_of(f), options_of(f)
-    if not callable(f) or not hasattr(f, "__code__"):
-        raise ArgumentError(
-            f"dlvm.{what} needs a Python function, not {type(f).__name__}", code="DL706", help="wrap the call in a def or a lambda"
-        )
-    return Primal(f), Options()
+    if isinstance(f, FunctionType):
+        return Primal(f), Options()
+    kind, advice = type(f).__name__, "wrap the call in a def or a lambda"
+    if isinstance(f, MethodType):
+        kind = f"the bound method {f.__qualname__}"
+        advice = "its object cannot be compiled: write a function of the numbers and arrays that it uses"
+    elif isinstance(f, staticmethod | classmethod):
+        advice = f"put @dlvm.{what} below @{kind}"
+    raise ArgumentError(f"dlvm.{what} needs a Python function, not {kind}", code="DL706", help=advice)

@@ -13,7 +13,7 @@ import numpy as np
 
 from dlvm_py.errors import ArgumentError, NotDifferentiable
 from dlvm_py.ir import BlockArg, Builder, Function, Instruction, Module, PointerType, TupleType, Value
-from dlvm_py.ir.analysis import AliasAnalysis
+from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
@@ -125,7 +125,7 @@ def _float_leaves(of: Program, position: int, spec: Spec, offset: int) -> list[i
 
 def _written(of: Program) -> list[int]:
     n = sum(len(leaves(spec)) for spec in of.args)
-    return [i for i in sorted(AliasAnalysis(of.function).written_params()) if i < n]
+    return [i for i in sorted(written_params(of.module, of.name)) if i < n]
 
 
 def _written_names(of: Program) -> list[str]:

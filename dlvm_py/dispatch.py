@@ -10,13 +10,14 @@ import contextlib
 import functools
 import importlib
 import inspect
+import pickle
 import threading
 import time
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dlvm_py.errors import ArgumentError, InternalError
+from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.capture import capture
 from dlvm_py.ir.interface import ArraySpec
 from dlvm_py.options import Options, environment
@@ -51,11 +52,22 @@ class Dispatcher:
         self.counts = {"compiled": 0, "loaded": 0, "compile_s": 0.0, "load_s": 0.0}
         self.latest: Request | None = None
         self._callable: Any = None
+        self._defaults: Any = None
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
         """The Python signature of a call."""
         return self.recipe.signature()
+
+    def values(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Any, ...]:
+        """One value a parameter, the defaults as they are now."""
+        primal = self.recipe.primal
+        defaults = primal.__defaults__, primal.__kwdefaults__  # type: ignore[attr-defined]
+        if defaults != self._defaults:
+            for known in ("signature", "bind"):
+                self.__dict__.pop(known, None)
+            self._defaults = defaults
+        return self.bind(*args, **kwargs)
 
     @functools.cached_property
     def bind(self) -> Callable[..., tuple[Any, ...]]:
@@ -64,14 +76,16 @@ class Dispatcher:
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that no installed version took: make the version that takes it, and run it."""
-        values = self.bind(*args, **kwargs)
+        values = self.values(args, kwargs)
         version = self.version(function, values)
         return python_entry.run(version, values)
 
     def request(self, values: tuple[Any, ...], noalias: bool = True) -> Request:
         """The compilation that these argument values ask for."""
         names = tuple(self.signature.parameters)
-        args = tuple(spec_of(value, f"argument '{name}'") for name, value in zip(names, values, strict=True))
+        self._refuse_keywords()
+        of = f"of {self.recipe.primal.__name__}()"
+        args = tuple(spec_of(value, f"argument '{name}' {of}") for name, value in zip(names, values, strict=True))
         captures = capture(self.recipe.primal, also=tuple(f for spec in args for f in functions_in(spec)))
         captured = []
         for c in captures.arrays:
@@ -79,6 +93,15 @@ class Dispatcher:
             assert isinstance(spec, ArraySpec)
             captured.append(Captured(Source(c.holder, c.name), spec))
         return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)
+
+    def _refuse_keywords(self) -> None:
+        if any(p.kind is p.VAR_KEYWORD for p in self.signature.parameters.values()):
+            code = self.recipe.primal.__code__  # type: ignore[attr-defined]
+            raise UnsupportedSyntax(
+                f"{code.co_name} has a `**` parameter, which is not supported",
+                Loc(code.co_filename, code.co_firstlineno),
+                help="name the parameters",
+            )
 
     def version(self, function: Any, values: tuple[Any, ...]) -> Version:
         """The installed version for these values, made if there is none."""
@@ -127,7 +150,7 @@ class Dispatcher:
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Request:
         """The request of given arguments, or without any, that of the latest call."""
         if args or kwargs:
-            return self.request(self.bind(*args, **kwargs))
+            return self.request(self.values(args, kwargs))
         if not self.signature.parameters:
             return self.request(())
         if self.latest is None:
@@ -157,7 +180,8 @@ def compiled_function(recipe: Recipe, options: Options) -> Any:
 
 def is_compiled(f: object) -> bool:
     """Whether `f` is a callable that `compiled_function` made."""
-    return isinstance(getattr(f, "__dict__", {}).get("__dlvm__"), Dispatcher)
+    # not by its __dict__: functools.wraps copies that to other functions
+    return type(f) is native.function_type()
 
 
 def dispatcher_of(f: Any) -> Dispatcher:
@@ -229,6 +253,8 @@ def _reduce(self: Any) -> Any:
         chain.append((recipe.wrt, recipe.single, recipe.sources, recipe.keeping, recipe.seedable, recipe.value_first))
         recipe = recipe.of
     function = recipe.primal
+    if "<" in function.__qualname__:
+        raise pickle.PicklingError(f"{self!r} cannot be pickled: only functions at the top of a module can be found again")
     return _rebuild, (function.__module__, function.__qualname__, tuple(chain), options_of(self))
 
 
@@ -236,9 +262,11 @@ def _rebuild(module: str, qualname: str, chain: tuple[Any, ...], options: Option
     found: Any = importlib.import_module(module)
     for part in qualname.split("."):
         found = getattr(found, part)
-    if not chain and is_compiled(found):
-        return found
-    recipe: Recipe = Primal(found.__wrapped__ if is_compiled(found) else found)
+    if is_compiled(found):
+        if _reduce(found)[1][2] == chain:
+            return found
+        found = recipe_of(found).primal
+    recipe: Recipe = Primal(found)
     for fields in reversed(chain):
         recipe = Gradient(recipe, *fields)
     return compiled_function(recipe, options)
@@ -252,6 +280,9 @@ _METHODS: dict[str, Any] = {
     "stats": _stats,
     "__repr__": _repr,
     "__reduce__": _reduce,
+    # as functions: a copy is the very object
+    "__copy__": lambda self: self,
+    "__deepcopy__": lambda self, memo: self,
 }
 
 

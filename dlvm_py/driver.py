@@ -17,7 +17,7 @@ from dlvm_py.derivative import Program, derive
 from dlvm_py.errors import ArgumentError
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import print_module
-from dlvm_py.ir.analysis import AliasAnalysis
+from dlvm_py.ir.analysis.calls import callees, reachable, written_params
 from dlvm_py.ir.interface import leaves, to_json
 from dlvm_py.options import environment
 from dlvm_py.recipe import Primal
@@ -57,6 +57,8 @@ def lower(request: Request) -> Program:
         inner = lower(request._replace(recipe=recipe.of, args=request.args[:count]))
         program = derive(inner, recipe, request.args[count:])
     _run(program, CLEAN_UP, request, "raw")
+    kept = {f.name for f in reachable(program.module, program.name)}
+    program.module.functions = {n: f for n, f in program.module.functions.items() if n in kept}
     program.module.stage = "optimizable"
     return program
 
@@ -85,14 +87,24 @@ def _translated(request: Request) -> Program:
 
 
 def _run(program: Program, passes: tuple[str, ...], request: Request, stage: str) -> None:
-    run_pipeline(
-        program.function,
-        passes,
-        verify=environment("DLVM_VERIFY") == "1",
-        module=program.module,
-        stage=stage,
-        noalias_params=request.noalias,
-    )
+    """Run passes on the function of the program, and on what it still calls: recursive functions."""
+    pending, seen = [program.name], {program.name}
+    called: set[str] = set().union(*(callees(f) for f in reachable(program.module, program.name)))
+    while pending:
+        name = pending.pop(0)
+        function = program.module.functions[name]
+        run_pipeline(
+            function,
+            passes,
+            verify=environment("DLVM_VERIFY") == "1",
+            module=program.module,
+            stage=stage,
+            # nobody looks at the arguments of inner calls
+            noalias_params=request.noalias and name == program.name and name not in called,
+        )
+        new = [n for n in callees(function) if n not in seen]
+        seen.update(new)
+        pending += new
 
 
 # -- from IR to code -----------------------------------------------------------------------------------
@@ -111,9 +123,9 @@ def compile_request(request: Request) -> Compiled:
     """Run the whole pipeline for a request."""
     program = lower_to(request, "scheduled")
     count = sum(len(leaves(spec)) for spec in (*program.args, *program.captured))
-    written = [i for i in sorted(AliasAnalysis(program.function).written_params()) if i < count]
+    written = [i for i in sorted(written_params(program.module, program.name)) if i < count]
     imports = Imports()
-    kernel = emit(program.function, imports, request.options, noalias_params=request.noalias)
+    kernel = emit(program.function, imports, request.options, noalias_params=request.noalias, program=program.module)
     facts = {
         "result": to_json(program.result),
         "written": written,

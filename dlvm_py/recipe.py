@@ -23,7 +23,8 @@ class Primal:
 
     def signature(self) -> inspect.Signature:
         """The Python signature of a call."""
-        return inspect.signature(self.function)
+        # of the code that is compiled, not of what functools.wraps says that it wraps
+        return inspect.signature(self.function, follow_wrapped=False)
 
     @property
     def primal(self) -> Callable[..., Any]:

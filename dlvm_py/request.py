@@ -5,11 +5,12 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
-from dlvm_py.frontend.capture import Captures, fingerprint, plain_function
+from dlvm_py.frontend.capture import ABSENT, Captures, fingerprint, plain_function
 from dlvm_py.ir.interface import ConstantSpec, Spec, TupleSpec, from_json, to_json
 from dlvm_py.options import Options
 from dlvm_py.recipe import Recipe
 from dlvm_py.runtime.cache import cache_key
+from dlvm_py.runtime.native.offsets import MISSING
 from dlvm_py.runtime.version import CallSpec, Captured, Guard, Source
 
 
@@ -65,7 +66,9 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         param_names=request.names,
         result=from_json(facts["result"]),
         captured=request.captured,
-        guards=tuple(Guard(Source(g.holder, g.name), g.value) for g in request.captures.guards),
+        guards=tuple(
+            Guard(Source(g.holder, g.name), MISSING if g.value is ABSENT else g.value) for g in request.captures.guards
+        ),
         written=tuple(facts["written"]),
         may_alias=not request.noalias,
         defaults={p.name: p.default for p in parameters if p.default is not p.empty},

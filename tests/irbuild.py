@@ -37,23 +37,23 @@ def new_function(*params, result=VOID, name="f", module=None):
     return module, f, Builder(f, entry), values
 
 
-def parameter_type(argument):
-    """The parameter type of a NumPy argument: unknown extents, except those that are 1."""
+def parameter_type(argument, known=False):
+    """The parameter type of a NumPy argument: unknown extents, except those that are 1; or all known."""
     array = np.asarray(argument)
     dtype = dtype_of(array.dtype)
     if not array.ndim:
         return scalar(dtype)
-    shape = tuple(1 if n == 1 else None for n in array.shape)
+    shape = tuple(n if known or n == 1 else None for n in array.shape)
     return PointerType(TensorType(shape, dtype), "C" if array.flags.c_contiguous else "S")
 
 
-def evaluate(rule, *arguments):
+def evaluate(rule, *arguments, known=False):
     """Run `rule`, written on Exprs, as an IR program: its results as NumPy values.
 
-    Arrays are loaded from memory and array results stored to fresh memory. A result that is None or a plain
+    Arrays are loaded from memory and array results stored to fresh memory; their extents are `known` or not. A result that is None or a plain
     number, as rules may give, stands for itself.
     """
-    module, f, b, params = new_function(*map(parameter_type, arguments))
+    module, f, b, params = new_function(*(parameter_type(a, known) for a in arguments))
     values = [b.emit("load", p) if isinstance(p.type, PointerType) else p for p in params]
     results = rule(*(Expr(b, v) for v in values))
     alone = not isinstance(results, tuple | list)

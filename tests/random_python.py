@@ -68,8 +68,8 @@ def _search(v, s):
 
 UNARY = (
     "np.sin({})", "np.cos({})", "np.tanh({})", "np.exp(np.sin({}))", "np.sqrt(1.5 + np.sin({}))", "-{}",
-    "np.log(2.0 + np.cos({}))", "1.0 / (2.0 + np.sin({}))", "np.tanh({}) ** 2", "np.arctan({})", "np.abs({})",
-    "np.tanh({}) ** 3", "({} - 0.25)",
+    "np.log(2.0 + np.cos({}))", "(1.0 / (2.0 + np.sin({})))", "(np.tanh({}) ** 2)", "np.arctan({})", "np.abs({})",
+    "(np.tanh({}) ** 3)", "({} - 0.25)",
 )  # fmt: skip
 SCALAR_UNARY = (*UNARY, "math.sin({})", "math.exp(math.tanh({}))", "abs({})", "float({})")
 BINARY = ("{} + {}", "{} - {}", "{} * {}", "{} * np.cos({})", "{} / (2.0 + np.sin({}))", "0.5 * {} + 0.25 * {}")
@@ -293,7 +293,7 @@ class Writer:
         if (same or turned) and (depth <= 0 or pick < 0.3):
             return r.choice(same + turned)
         if pick < 0.5:
-            return f"{self.array(s, shape[0], 1)}[:, None] * {self.array(s, shape[1], 1)}[None, :]"
+            return f"({self.array(s, shape[0], 1)})[:, None] * ({self.array(s, shape[1], 1)})[None, :]"
         if pick < 0.6:
             return f"np.outer({self.array(s, shape[0], 1)}, {self.array(s, shape[1], 1)})"
         if pick < 0.75 and (same or turned):

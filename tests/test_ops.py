@@ -151,6 +151,7 @@ def test_partials_keep_the_dtype(name, dtype):
 rng = np.random.default_rng(SEED)
 A, B, U, V = rng.standard_normal((3, 4)), rng.standard_normal((4, 2)), rng.standard_normal(4), rng.standard_normal(4)
 CUBE, ROW, FLAGS = rng.standard_normal((2, 3, 4)), rng.standard_normal((1, 4)), rng.random((3, 4)) < 0.5
+IMAGES = rng.standard_normal((2, 4, 5, 4))
 
 # (row, attributes, operands that carry derivatives, operands that do not)
 ADJOINT_CASES = [
@@ -165,6 +166,12 @@ ADJOINT_CASES = [
     ("reduce", {"by": "add", "axes": (0, 1)}, [A], [0.0]),
     ("reduce", {"by": "max", "axes": (1,)}, [A], [-np.inf]),
     ("reduce", {"by": "min", "axes": (0, 2)}, [CUBE], [np.inf]),
+    ("reduce", {"by": "multiply", "axes": (1,)}, [A], [2.0]),
+    ("reduce", {"by": "multiply", "axes": (0, 2)}, [CUBE, np.float64(0.7)], []),
+    ("reduce", {"by": "multiply", "axes": (1,)}, [np.where(FLAGS, A, 0)], [1.0]),
+    ("reduce", {"by": "multiply", "axes": (0,)}, [A * (A != A[1])], [1.0]),
+    ("reduce", {"by": "add", "axes": (1,)}, [A, np.float64(0.7)], []),
+    ("reduce", {"by": "max", "axes": (0,)}, [A, np.float64(0.1)], []),
     ("broadcast", {}, [ROW], [3, 4]),
     ("broadcast", {}, [np.float64(1.5)], [3, 4]),
     ("broadcast", {}, [A], [3, 4]),
@@ -174,6 +181,31 @@ ADJOINT_CASES = [
     ("dot", {}, [A, U], []),
     ("dot", {}, [U, B], []),
     ("dot", {}, [U, V], []),
+    ("section", {}, [A], [0, 3, 2, 2, 2, -1]),
+    ("embed", {}, [A], [0.0, 5, 9, 1, 7, 1, -2]),
+    ("embed", {}, [A, np.float64(0.3)], [5, 9, 1, 7, 1, -2]),
+    ("slice", {"lo": 1, "hi": 2}, [A], []),
+    ("reverse", {"axes": (1,)}, [A], []),
+    ("reverse", {"axes": (2, 0)}, [CUBE], []),
+    ("concatenate", {"at": 0}, [A, B.T, ROW], []),
+    ("concatenate", {"at": 1}, [A, A[:, :1].copy()], []),
+    ("windows", {}, [A], [2, 2, 2, 2, 1, 2, 1, 1]),
+    ("windows", {}, [U], [2, 1, 1, 3]),
+    ("overlapAdd", {}, [rng.standard_normal((2, 2, 2, 2))], [3, 4, 1, 2, 1, 1]),
+    *(
+        ("reduceWindow", {"by": by, "dims": (2, 3), "strides": strides, "padding": padding}, [A], [init])
+        for by, init in (("add", 0.0), ("max", -np.inf), ("min", np.inf), ("multiply", 2.0))
+        for padding, strides in (("none", (1, 1)), ("half", (2, 1)), ("full", (1, 2)))
+    ),
+    ("reduceWindow", {"by": "add", "dims": (2,), "strides": (1,), "padding": "full"}, [U, np.float64(0.7)], []),
+    ("convolve", {}, [IMAGES, rng.standard_normal((3, 4, 2, 3))], []),
+    ("convolve", {"strides": (2, 1), "padding": ((1, 0), (2, 1))}, [IMAGES, rng.standard_normal((3, 4, 2, 3))], []),
+    ("convolve", {"leftDilation": (2, 3), "rightDilation": (1, 2)}, [IMAGES, rng.standard_normal((3, 4, 2, 2))], []),
+    ("convolve", {"groups": 2, "padding": ((2, 2), (0, 1))}, [IMAGES, rng.standard_normal((4, 2, 2, 2))], []),
+    ("convolve", {"groups": 3, "strides": (3, 2)}, [IMAGES, rng.standard_normal((5, 1, 2, 2))], []),
+    ("convolve", {"strides": (2,), "padding": ((1, 1),)}, [CUBE, rng.standard_normal((2, 3, 2))], []),
+    ("scan", {"by": "add", "axes": (1,)}, [A], []),
+    ("scan", {"by": "add", "axes": (0, 2)}, [CUBE], []),
     ("select", {}, [A, A[::-1].copy()], [FLAGS]),
     ("select", {}, [A, np.float64(2)], [FLAGS]),
     ("select", {}, [ROW, A], [np.bool_(True)]),
@@ -196,7 +228,8 @@ def test_adjoint_rule_is_the_transpose_of_the_derivative(name, attrs, x, rest):
         operands = [*e, *(Expr(seed.builder, n) for n in numbers)]
         return op.adjoint(seed, op(*operands, **attrs), *operands, **attrs)
 
-    x_adj = evaluate(rule, w, *x, *arrays)
+    # the type of a convolution asks for the extents of the kernel
+    x_adj = evaluate(rule, w, *x, *arrays, known=name == "convolve")
     assert len(x_adj) == len(x) + len(rest)
     assert all(a is None for a in x_adj[len(x) :])
     ours = [unbroadcast(a, np.shape(b)) for a, b in zip(x_adj, x, strict=False)]

@@ -30,6 +30,7 @@ from dlvm_py.ir import (
     NULL,
     OPS,
     U64,
+    EnumType,
     UNDEFINED,
     VOID,
     Builder,
@@ -149,6 +150,24 @@ def test_every_op():
     b.emit("pointerCast", m, to=pointer(F64, None, 3, layout="S"))
     n = b.emit("extent", v, at=0)
     b.emit("iota", n)
+    part = b.emit("section", vector, zero, two, literal(-1))
+    b.emit("embed", part, literal(0.0), n, one, two)
+    b.emit("slice", matrix, lo=0, hi=1)
+    b.emit("reverse", matrix, axes=(0, 1))
+    b.emit("concatenate", vector, vector, part, at=0)
+    b.emit("concatenate", matrix, at=1)
+    for name in ("rank", "shape", "unitCount"):
+        b.emit(name, matrix)
+    b.emit("random", literal(0.0), literal(1.0))
+    b.emit("random", two, n, one, k)
+    b.emit("overlapAdd", b.emit("windows", vector, two, n, one, one), n, one, one)
+    b.emit("reduceWindow", matrix, x, by="add", dims=(1, 2), strides=(1, 1), padding="half")
+    images = b.emit("shapeCast", matrix, one, two, three)
+    kernel = b.emit("shapeCast", matrix, two, one, three)
+    b.emit("convolve", images, b.emit("shapeCast", matrix, one, two, three))
+    b.emit("convolve", images, kernel, strides=(2,), padding=((1, 2),), leftDilation=(2,), rightDilation=(1,), groups=2)
+    b.emit("convolve", images, kernel, padding=((1, 2),), groups=2)
+    b.emit("scan", matrix, by="max", axes=(1,))
     b.emit("reduce", matrix, literal(0.0), by="add", axes=(0, 1))
     b.emit("reduce", matrix, literal(0.0), by="max", axes=())
     b.emit("unbroadcast", b.emit("broadcast", vector, n), n)
@@ -166,6 +185,10 @@ def test_every_op():
     b.emit("destroyStack", tape)
     b.emit("extract", b.emit("tuple", x, k), at=1)
     b.emit("tuple")
+    tree = EnumType("Tree", {"leaf": (scalar(F64),)})
+    module.types["Tree"] = tree
+    b.emit("enumCase", x, case="leaf", type=tree)
+    b.emit("extract", b.emit("insert", x, b.emit("aggregate", x, x, type=TensorType((2,), F64)), at=1), at=0)
     b.emit("add", k, one, checked=True)
     b.emit("negate", k, checked=True)
     b.emit("negate", k, checked=False)
@@ -405,7 +428,7 @@ def test_layout_of_the_text_is_free_where_it_may():
     verify(module)
     assert print_module(module) == HEAD + (
         "!inline\nfunc @f: (f64, f64) -> f64 {\n'entry(%x: f64, %y: f64):\n    %a = add %x: f64, %y: f64\n"
-        "    %b = multiply %a: f64, 2.0: f64\n    branch 'out(%b: f64, -1500.0: f64)\n"
+        "    %b = multiply %a: f64, 2: f64\n    branch 'out(%b: f64, -1500.0: f64)\n"
         "'out(%w: f64, %z: f64):\n    return %z: f64\n}\n"
     )
 
@@ -417,8 +440,8 @@ def test_layout_of_the_text_is_free_where_it_may():
         ("%a = apply @f(%v: <2 x f64>): (<2 x f64>) -> ()", ""),
         ("apply @f(%v: <2 x f64>): (<2 x f64>) -> void", "apply @f(%v: <2 x f64>) -> ()"),
         ("%a = shapeCast %v: <2 x f64> to 1 x 2", "%a = shapeCast %v: <2 x f64> to (1: i64, 2: i64)"),
-        ("%a = shapeCast 1: f64 to scalar", "%a = shapeCast 1.0: f64 to ()"),
-        ("%a = broadcast zero: f64 to (2: i64)", "%a = broadcast 0.0: f64 to (2: i64)"),
+        ("%a = shapeCast 1: f64 to scalar", "%a = shapeCast 1: f64 to ()"),
+        ("%a = broadcast zero: f64 to (2: i64)", "%a = literal 0.0: <2 x f64>"),
         ("exp %v: <2 x f64>", "%0.0 = exp %v: <2 x f64>"),
         ('%"a" = exp %"v": <2 x f64>', "%a = exp %v: <2 x f64>"),
         ("%a = transpose %v: <2 x f64> axes 0", "%a = transpose %v: <2 x f64> axes 0"),
@@ -463,7 +486,20 @@ ERRORS = [
     ('module "\\q"', "DL110", "unknown escape '\\\\q'"),
     (b'module "\xff"', "DL110", "byte 0xff is not UTF-8"),
     ('module "m"\nstage raw\n~', "DL110", "illegal character '~'"),
-    (HEAD + "struct $S {", "DL110", "illegal character '$'"),
+    (HEAD + "struct $S {", "DL111", "expected a field such as #x, or '}', found the end of the text"),
+    (HEAD + "struct $ {", "DL110", "expected the name of a type such as $Point"),
+    (HEAD + "enum $E {\n ?a()\n ?a()\n}", "DL113", "'?a' is defined twice in '$E'"),
+    (HEAD + "enum $E {\n ?a()\n}\ntype $E = f32", "DL113", "the type '$E' is defined twice"),
+    (HEAD + "type $A = $B\ntype $B = *$A", "DL112", "the type '$B' is made of itself"),
+    (HEAD + "var @x: void", "DL111", "a variable of type void"),
+    (HEAD + "[adjoint @g]\nfunc @f: () -> f32", "DL112", "there is no function '@g'"),
+    (HEAD + "[adjoint @g wrt]\nfunc @f: () -> f32", "DL111", "expected the number of a parameter"),
+    (HEAD + "[extern]\nfunc @f: () -> f32 {", "DL111", "a declaration has no body"),
+    (HEAD + "func @f: () -> f32", "DL111", "expected '{' and the body of the function"),
+    (body("    %a = literal [1: i32]: <1 x i32>\n    return"), "DL117", "this is no literal of <1 x i32>"),
+    (body("    %a = literal 1: <_ x i32>\n    return"), "DL117", "a number is no literal of <_ x i32>"),
+    (body("    %a = literal <1: i32>: <2 x i32>\n    return"), "DL116", "the elements do not make a <2 x i32>"),
+    (body("    %a = load @v: *f64\n    return"), "DL112", "there is no variable '@v'"),
     (HEAD + "!fast\nfunc", "DL111", "expected '!inline' or '!noinline', found '!fast'"),
     (HEAD + "func f: () -> ()", "DL111", "expected the name of a function, found 'f'"),
     (HEAD + "func @f: f64 {", "DL111", "expected the type of a function, found f64"),

@@ -8,11 +8,14 @@ from random_ir import observe, random_program
 from dlvm_py.ir import print_module
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import (
+    algebra_simplification,
+    cfg_canonicalization,
     constant_fold,
     cse,
     dce,
     inline,
     licm,
+    literal_broadcasting_promotion,
     redundant_load,
     simplify_cfg,
     value_promotion,
@@ -27,6 +30,9 @@ PASSES = {
     "dce": lambda module: dce.run(module.functions["main"]),
     "licm": lambda module: licm.run(module.functions["main"]),
     "value_promotion": lambda module: value_promotion.run(module.functions["main"]),
+    "exact algebra": lambda module: algebra_simplification.run(module.functions["main"], exact_only=True),
+    "literal_broadcasting_promotion": lambda module: literal_broadcasting_promotion.run(module.functions["main"]),
+    "cfg_canonicalization": lambda module: cfg_canonicalization.run(module.functions["main"]),
 }
 
 

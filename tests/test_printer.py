@@ -12,9 +12,12 @@ from dlvm_py.ir import (
     OPS,
     UNDEFINED,
     VOID,
+    ArrayType,
+    EnumType,
     Instruction,
     Literal,
     StackType,
+    StructType,
     Target,
     TensorType,
     TupleType,
@@ -48,6 +51,7 @@ def emitted(name, operands, **attrs):
 
 
 ZERO, ONE, TWO = (literal(k) for k in (0, 1, 2))
+POINT, TREE = StructType("Point", {"x": DOUBLE}), EnumType("Tree", {"leaf": (DOUBLE,)})
 
 GOLDEN = [
     ("add", ["x", literal(1.0)], {}, f"%0.0 = add {P['x']}, 1.0: f64"),
@@ -82,6 +86,12 @@ GOLDEN = [
     ("pop", ["s"], {}, "%0.0 = pop f64 from %s: stack{f64}"),
     ("destroyStack", ["s"], {}, f"destroyStack {P['s']}"),
     ("tuple", ["x", "n"], {}, "%0.0 = literal (%x: f64, %n: i64): (f64, i64)"),
+    ("aggregate", ["x", "x"], {"type": TensorType((2,), F64)}, "%0.0 = literal <%x: f64, %x: f64>: <2 x f64>"),
+    ("aggregate", ["n"], {"type": ArrayType(1, INDEX)}, "%0.0 = literal [%n: i64]: [1 x i64]"),
+    ("aggregate", ["x"], {"type": POINT}, "%0.0 = literal {#x = %x: f64}: $Point"),
+    ("enumCase", ["x"], {"case": "leaf", "type": TREE}, "%0.0 = literal ?leaf(%x: f64): $Tree"),
+    ("broadcast", [Literal(DOUBLE, 1.0, integral=True), TWO], {}, "%0.0 = literal 1: <2 x f64>"),
+    ("insert", ["x", "u"], {"at": 0}, "%0.0 = insert %x: f64 to %u: (f64, i64) at 0"),
     ("extract", ["u"], {"at": 1}, "%0.0 = extract 1 from %u: (f64, i64)"),
     ("apply", ["x", "n"], {"callee": "g", "result": DOUBLE}, "%0.0 = apply @g(%x: f64, %n: i64) -> f64"),
     ("apply", [], {"callee": "g", "result": VOID}, "apply @g() -> ()"),

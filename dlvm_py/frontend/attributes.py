@@ -47,11 +47,12 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         e.error(
             UnknownFunction,
             f"arrays have no supported attribute or method `{name}`",
-            help=suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]),
+            help=suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]) or "call it outside of compiled code",
         )
     if isinstance(owner, Static):
         return _static(e, owner.value, name)
-    e.error(TypeMismatch, f"{describe(owner)} has no supported attribute `{name}`")
+    hint = "fill an array instead: out = np.empty(n), then out[i] = value" if isinstance(owner, Sequence) else None
+    e.error(TypeMismatch, f"{describe(owner)} has no supported attribute `{name}`", help=hint)
 
 
 def _static(e: Emitter, owner: Any, name: str) -> Any:
@@ -63,4 +64,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         e.error(UnknownFunction, f"{what} has no attribute `{name}`", help=suggestion(name, known))
     if isinstance(owner, (ModuleType, np.finfo, np.iinfo, np.dtype)):
         return e.session.lift(e, value, name)
-    e.error(UnknownFunction, f"the attribute `{name}` of {describe(Static(owner))} is not supported")
+    e.error(
+        UnknownFunction,
+        f"the attribute `{name}` of {describe(Static(owner))} is not supported",
+        help="read it outside, and pass the value as an argument",
+    )

@@ -6,7 +6,7 @@ import inspect
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend.capture import plain_function
+from dlvm_py.frontend.capture import is_ours, plain_function
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.table import METHODS, STATIC_CALLS, Handler, is_numpy, lookup, name_of, numpy_names, suggestion
 from dlvm_py.frontend.values import Closure, Method, Static, describe
@@ -24,12 +24,24 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     handler = lookup(target)
     if handler is not None:
         return _handled(e, handler, name_of(target), args, kwargs)
-    if target in STATIC_CALLS:
+    if any(target is known for known in STATIC_CALLS):
         return _static_call(e, target, args, kwargs)
     if is_numpy(target):
         close = suggestion(getattr(target, "__name__", ""), numpy_names())
         e.error(
             UnknownFunction, f"{name_of(target)} is not supported", help=close or "call it outside of compiled code"
+        )
+    if is_ours(target) and plain_function(target) is None:
+        e.error(
+            UnknownFunction,
+            f"{target!r} is called: derivatives inside compiled code are not supported yet",
+            help="call it outside; dlvm.grad(dlvm.grad(f)) gives second derivatives",
+        )
+    if (getattr(target, "__module__", None) or "").partition(".")[0] == "dlvm_py" and not is_ours(target):
+        e.error(
+            UnknownFunction,
+            f"dlvm_py's own {name_of(target)} cannot be called in compiled code",
+            help="call it outside of the compiled function",
         )
     plain = plain_function(target)
     if plain is not None:

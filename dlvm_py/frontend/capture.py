@@ -12,7 +12,7 @@ import dis
 import hashlib
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import Any
@@ -22,11 +22,15 @@ import numpy as np
 _GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME")
 _ATTRIBUTE_READS = ("LOAD_ATTR", "LOAD_METHOD")
 _MISSING = object()
+ABSENT = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()  # the value of a name that is not there
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Captured:
-    """One name that is read. `holder` is a globals dict, a closure cell, or an object with the attribute."""
+    """One name that is read. `holder` is a globals dict, a closure cell, or an object with the attribute.
+
+    `value` is ABSENT for a name of the globals that would hide a built-in.
+    """
 
     holder: Any
     name: str
@@ -94,10 +98,23 @@ def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
                 else:
                     result.guards.append(captured)  # a second name of the array: it must stay one
                 continue
-            result.guards.append(captured)
+            result.guards.append(replace(captured, value=_snapshot(captured.value)))
             values = captured.value if isinstance(captured.value, (tuple, list)) else (captured.value,)
             pending.extend(f for f in map(plain_function, values) if f is not None and not _is_library(f))
     return result
+
+
+def _snapshot(value: Any) -> Any:
+    """The value for a guard: lists can change in place, so that being the same object says nothing of them."""
+    if isinstance(value, list):
+        return [_snapshot(v) for v in value]
+    if type(value) is tuple and _holds_list(value):
+        return tuple(map(_snapshot, value))
+    return value
+
+
+def _holds_list(value: Any) -> bool:
+    return isinstance(value, list) or (type(value) is tuple and any(map(_holds_list, value)))
 
 
 def _is_library(fn: FunctionType) -> bool:
@@ -117,9 +134,9 @@ def _reads(function: FunctionType) -> Iterator[Captured]:
     for name in names:
         holder: Any = function.__globals__
         if name not in holder:
-            holder = builtins.__dict__
-            if name not in holder:
-                continue
+            if name in builtins.__dict__:
+                yield Captured(holder, name, ABSENT, function)
+            continue
         value = holder[name]
         yield Captured(holder, name, value, function)
         yield from _module_reads(value, attributes, function)
@@ -206,4 +223,7 @@ def _stable_text(value: Any) -> str:
         return "{" + ", ".join(f"{k!r}: {_stable_text(v)}" for k, v in value.items()) + "}"
     if isinstance(value, ModuleType):
         return f"module {value.__name__}"
-    return f"{type(value).__name__} {getattr(value, '__module__', '')}.{getattr(value, '__qualname__', '')}"
+    if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
+        return f"{type(value).__name__} {value.__module__}.{value.__qualname__}"
+    # slices, ranges, enums, finfo say all; what shows an address is never found again, which is safe
+    return f"{type(value).__name__} {value!r}"

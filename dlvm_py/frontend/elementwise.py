@@ -33,6 +33,9 @@ _COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.g
 Operand = Scalar | Array | Temp
 
 
+REAL_PAIR = "keep the real and the imaginary part in two arrays"
+
+
 def operand(e: Emitter, value: Any, what: str) -> Operand:
     """The value as a ufunc operand: a Scalar, an Array with axes, or a Temp."""
     if isinstance(value, Array) and value.rank == 0:
@@ -73,7 +76,8 @@ def supported(e: Emitter, dtype: np.dtype, what: str) -> DType:
     """Our dtype, or a located error for the ones without arithmetic."""
     found = dtype_of(dtype)
     if found is None or found.kind == "c" or found.name == "f16":
-        e.error(UnsupportedSyntax, f"{what} in {dtype} is not supported yet", help="convert with .astype(np.float64)")
+        hint = REAL_PAIR if dtype.kind == "c" else "convert with .astype(np.float64)"
+        e.error(UnsupportedSyntax, f"{what} in {dtype} is not supported yet", help=hint)
     return found
 
 

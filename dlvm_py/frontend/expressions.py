@@ -13,6 +13,7 @@ from dlvm_py.frontend import indexing, operators
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.calls import invoke
+from dlvm_py.frontend.elementwise import REAL_PAIR
 from dlvm_py.frontend.emit import MAX_CHECK_OPERANDS, Unreachable
 from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.source import Source
@@ -22,15 +23,15 @@ from dlvm_py.ir import BOOL, Literal, Value
 _VALUE = "$value"
 _REFUSED = {
     gast.ListComp: ("a list comprehension", "fill an array in a loop: out = np.empty(n)"),
-    gast.SetComp: ("a set comprehension", None),
-    gast.DictComp: ("a dict comprehension", None),
+    gast.SetComp: ("a set comprehension", "use an array or a tuple, and a loop"),
+    gast.DictComp: ("a dict comprehension", "use an array or a tuple, and a loop"),
     gast.GeneratorExp: ("a generator expression", "use np.sum, np.any, np.all, or a loop"),
     gast.Dict: ("a dict", "use a tuple"),
     gast.Set: ("a set", "use a tuple"),
     gast.Yield: ("`yield`", "fill and return an array"),
     gast.YieldFrom: ("`yield from`", "fill and return an array"),
-    gast.Await: ("`await`", None),
-    gast.JoinedStr: ("an f-string outside of an exception's message", None),
+    gast.Await: ("`await`", "await it outside, and pass the value in"),
+    gast.JoinedStr: ("an f-string outside of an exception's message", "make texts outside of compiled code"),
 }
 
 
@@ -58,7 +59,7 @@ class Expressions(Flow):
 
     def _constant(self, node: Any) -> Any:
         if isinstance(node.value, complex):
-            self.e.error(UnsupportedSyntax, "complex numbers are not supported yet")
+            self.e.error(UnsupportedSyntax, "complex numbers are not supported yet", help=REAL_PAIR)
         if isinstance(node.value, int) and not isinstance(node.value, bool) and abs(node.value) >= 2**63:
             self.e.error(UnsupportedSyntax, "this int does not fit 64 bits", help="write it as a float")
         return operators.constant(node.value)

@@ -40,7 +40,7 @@ RESULT = "$result"
 _MAX_UNROLLED = 1000
 _EXCEPTIONS = {n for n, c in vars(builtins).items() if isinstance(c, type) and issubclass(c, Exception)}
 _REFUSED = {
-    gast.With: ("`with`", None),
+    gast.With: ("`with`", "do this outside the compiled function, and pass it the values"),
     gast.Try: ("`try`", "check the condition with `if` before it goes wrong"),
     gast.ClassDef: ("a class inside a compiled function", "define it outside"),
     gast.Import: ("`import` inside a compiled function", "import at the top of the module"),
@@ -48,9 +48,9 @@ _REFUSED = {
     gast.Global: ("`global`", "return the value instead"),
     gast.Nonlocal: ("`nonlocal`", "return the value instead"),
     gast.Delete: ("`del`", "leave it out: memory is freed by itself"),
-    gast.AsyncFunctionDef: ("`async def`", None),
-    gast.AsyncFor: ("`async for`", None),
-    gast.AsyncWith: ("`async with`", None),
+    gast.AsyncFunctionDef: ("`async def`", "write a plain `def`"),
+    gast.AsyncFor: ("`async for`", "await outside, and pass the values in"),
+    gast.AsyncWith: ("`async with`", "await outside, and pass the values in"),
     gast.Match: ("`match`", "write it with if/elif"),
 }
 
@@ -194,11 +194,13 @@ class Frame(Expressions):
 
     def _conflict(self, conflict: Conflict, what: str) -> None:
         places = " and ".join(f"line {p.line}" for p in conflict.places if p is not None)
-        where = f" (assigned in {places})" if places else ""
+        verb = "returned" if what == "the result" else "assigned"
+        where = f" ({verb} in {places})" if places else ""
+        hint = "give both paths values of one type" if what == "the result" else "use two names, or give both paths values of one type"
         self.e.error(
             TypeMismatch,
             f"{what} is {conflict.reason}{where}: there is no common type",
-            help="use two names, or give both paths values of one type",
+            help=hint,
         )
 
     def assign(self, target: Any, value: Any) -> None:
@@ -271,7 +273,11 @@ class Frame(Expressions):
                 self.assign_name(target.id, self._settle(operators.binary(self.e, kind, old, value)))
             return
         if not isinstance(target, gast.Subscript):
-            self.e.error(UnsupportedSyntax, "augmented assignment to an attribute is not supported")
+            self.e.error(
+                UnsupportedSyntax,
+                "augmented assignment to an attribute is not supported",
+                help="return the new value instead",
+            )
         base, index = self.expression(target.value), self.index(target.slice)
         if not isinstance(base, Array):
             self.e.error(UnsupportedSyntax, f"{describe(base)} cannot be assigned to by index")
@@ -392,7 +398,11 @@ class Frame(Expressions):
     def define(self, node: Any) -> Closure:
         """The value of a nested def or lambda."""
         if getattr(node, "decorator_list", None):
-            self.e.error(UnsupportedSyntax, "decorators on nested functions are not supported")
+            self.e.error(
+                UnsupportedSyntax,
+                "decorators on nested functions are not supported",
+                help="leave it out: what a compiled function calls is compiled with it",
+            )
         a = node.args
         defaults = tuple(self._settle(self.expression(d)) for d in a.defaults)
         keyword = {

@@ -48,7 +48,7 @@ def _entry(e: Emitter, item: Any) -> Any:
             e.error(
                 UnsupportedSyntax,
                 "boolean-mask indexing is not supported yet",
-                help="use np.where(mask, value, other)",
+                help="use np.where(mask, value, other); to store, x[:] = np.where(mask, value, x)",
             )
         case Array() | Temp() | Sequence():
             e.error(

@@ -15,7 +15,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import tensor_of
-from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
+from dlvm_py.frontend.elementwise import REAL_PAIR, operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import I64_MIN, number
 from dlvm_py.frontend.linear import matmul
@@ -60,6 +60,7 @@ COMPARE: dict[type, tuple[Any, str, Callable[[Any, Any], Any]]] = {
     gast.GtE: (np.greater_equal, "greaterThanOrEqual", operator.ge),
 }
 _INTEGER_OPS = {operator.and_: "bitAnd", operator.or_: "bitOr", operator.xor: "bitXor"}
+_OTHER_SYMBOLS = {gast.LShift: "<<", gast.RShift: ">>"}
 _MAX_UNROLLED_POWER = 64
 
 
@@ -82,7 +83,8 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     if kind is gast.MatMult:
         return matmul(e, a, b)
     if kind not in BINARY:
-        e.error(UnsupportedSyntax, f"the operator {kind.__name__} is not supported")
+        symbol = _OTHER_SYMBOLS.get(kind, kind.__name__)
+        e.error(UnsupportedSyntax, f"the operator `{symbol}` is not supported", help="a * 2**k and a // 2**k shift an integer")
     symbol, ufunc, python = BINARY[kind]
     if isinstance(a, Sequence) or isinstance(b, Sequence):
         return _sequence_binary(e, kind, a, b)
@@ -112,7 +114,7 @@ def _fold(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Scalar) -
     except (ArithmeticError, ValueError):
         return None
     if isinstance(result, complex):
-        e.error(UnsupportedSyntax, "complex numbers are not supported yet")
+        e.error(UnsupportedSyntax, "complex numbers are not supported yet", help=REAL_PAIR)
     if isinstance(result, int) and not -(2**63) <= result < 2**63:
         return None
     return weak(literal(result))
@@ -214,7 +216,7 @@ def unary(e: Emitter, kind: type, a: Any) -> Any:
     if kind is gast.Not:
         flag = condition(e, a)
         return weak(literal(not flag.value) if isinstance(flag, Literal) else e.pure("not", flag))
-    a = operand(e, a, "this operator")
+    a = operand(e, a, {gast.USub: "unary `-`", gast.UAdd: "unary `+`"}.get(kind, "`~`"))
     python = isinstance(a, Scalar) and a.weak
     if kind is gast.UAdd:
         return weak(e.cast(a.value, I64)) if python and a.dtype is BOOL else a

@@ -12,7 +12,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import operators
-from dlvm_py.frontend.elementwise import operand, ufunc_call
+from dlvm_py.frontend.elementwise import UFUNCS, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
 from dlvm_py.frontend.joins import ScalarType, join, type_of
@@ -30,9 +30,18 @@ def _number(e: Emitter, x: Any, what: str) -> Scalar:
         e.error(
             TypeMismatch,
             f"{what} needs a number, not {describe(x)}",
-            help=f"np.{what} works on arrays, if there is one",
+            help=_array_form(what),
         )
     return x
+
+
+def _array_form(what: str) -> str:
+    """What to write for arrays instead of a function of numbers."""
+    name = what.removeprefix("math.")
+    if what in ("int", "float", "bool"):
+        return f"index an element: {what}(x[0]); or convert the array: x.astype({what})"
+    name = {"fabs": "abs", "asin": "arcsin", "acos": "arccos", "atan": "arctan", "atan2": "arctan2"}.get(name, name)
+    return f"np.{name} works on arrays" if getattr(np, name, None) in UFUNCS else "loop over the elements"
 
 
 def len_(e: Emitter, x: Any) -> Any:
@@ -211,14 +220,23 @@ def _domain(e: Emitter, op: str, x: Value, y: Value) -> None:
         "log2": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(0.0))),
         "log10": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(0.0))),
         "log1p": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(-1.0))),
+        "acosh": lambda: e.pure("not", e.pure("lessThan", x, literal(1.0))),
+        "atanh": lambda: e.pure("not", e.pure("greaterThanOrEqual", e.pure("abs", x), literal(1.0))),
+        "gamma": lambda: e.pure("not", _is_pole(e, x)),
+        "lgamma": lambda: e.pure("not", e.both(_is_pole(e, x), e.pure("isFinite", x))),
     }.get(op)
     if condition is not None:
         e.check(condition(), "ValueError", "math domain error")
     elif op in ("asin", "acos", "sin", "cos", "tan"):
         e.check(e.either(e.pure("not", e.pure("isNan", y)), e.pure("isNan", x)), "ValueError", "math domain error")
-    elif op in ("exp", "expm1", "sinh", "cosh"):
+    if op in ("exp", "exp2", "expm1", "sinh", "cosh", "gamma", "lgamma"):
         finite = e.either(e.pure("isFinite", y), e.pure("not", e.pure("isFinite", x)))
         e.check(finite, "OverflowError", "math range error")
+
+
+def _is_pole(e: Emitter, x: Value) -> Value:
+    """Whether x is 0, a negative integer or -inf."""
+    return e.both(e.pure("lessThanOrEqual", x, literal(0.0)), e.pure("equal", x, e.pure("floor", x)))
 
 
 def _math(op: str) -> Callable[..., Any]:
@@ -275,10 +293,13 @@ MATH: dict[Any, Any] = {
     for name, op in {
         "sin": "sin", "cos": "cos", "tan": "tan", "asin": "asin", "acos": "acos", "atan": "atan", "sinh": "sinh",
         "cosh": "cosh", "tanh": "tanh", "exp": "exp", "expm1": "expm1", "log2": "log2", "log10": "log10",
-        "log1p": "log1p", "sqrt": "sqrt", "fabs": "abs",
+        "log1p": "log1p", "sqrt": "sqrt", "fabs": "abs", "asinh": "asinh", "acosh": "acosh", "atanh": "atanh",
+        "erf": "erf", "erfc": "erfc", "gamma": "gamma", "lgamma": "lgamma", "cbrt": "cbrt", "exp2": "exp2",
     }.items()
+    if hasattr(math, name)  # cbrt and exp2 came with Python 3.11
 } | {
     math.log: _log, math.pow: _math_pow, math.atan2: _math2("atan2"), math.hypot: _math2("hypot"),
+    math.copysign: _math2("copysign"),
     math.floor: _to_int("floor"), math.ceil: _to_int("ceil"), math.trunc: _to_int("truncate"),
     math.isfinite: _test("isFinite"), math.isnan: _test("isNan"), math.isinf: _test("isInf", negate=True),
 }  # fmt: skip

@@ -7,6 +7,7 @@ so that the caller goes on knowing them.
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Sequence_
 from typing import Any
 
 from dlvm_py.frontend.arrays import make_array
@@ -39,10 +40,16 @@ class Extents:
         return ("class", k, e.facts.is_never_one(extent))
 
 
-def abstract(e: Emitter, value: Any, extents: Extents, leaves: list[Value]) -> tuple[Any, ...]:
-    """A hashable tree of an argument; its run-time values are appended to `leaves`."""
+def abstract(
+    e: Emitter, value: Any, extents: Extents, leaves: list[Value], running: Sequence_[tuple[Any, ...]] = ()
+) -> tuple[Any, ...]:
+    """A hashable tree of an argument; its run-time values are appended to `leaves`.
+
+    running: what the argument is in the calls of the same function that are being translated. A number that
+    is another one there (`f(n - 1)`) is no constant of the callee: recursion would go through all of them.
+    """
     match value:
-        case Scalar() if isinstance(value.number, int):
+        case Scalar() if isinstance(value.number, int) and all(t[:3] == _number(value) for t in running):
             return ("number", type(value.number).__name__, value.number, value.value.type, value.weak)
         case Scalar():
             leaves.append(value.value)
@@ -51,10 +58,17 @@ def abstract(e: Emitter, value: Any, extents: Extents, leaves: list[Value]) -> t
             leaves.append(value.pointer)
             return ("array", value.pointer.type, tuple(extents.describe(e, n) for n in value.extents), value.copied)
         case Sequence():
-            return ("sequence", tuple(abstract(e, i, extents, leaves) for i in value.items), value.is_list)
+            parts = enumerate(value.items)
+            same = [t[1] for t in running if t[0] == "sequence" and len(t[1]) == len(value.items)]
+            items = (abstract(e, i, extents, leaves, [t[k] for t in same]) for k, i in parts)
+            return ("sequence", tuple(items), value.is_list)
         case Static():
             return ("static", e.session.token(value.value))
     raise NotFirstClass
+
+
+def _number(value: Scalar) -> tuple[Any, ...]:
+    return ("number", type(value.number).__name__, value.number)
 
 
 def parameter(e: Emitter, tree: tuple[Any, ...], entry: Block, name: str, classes: dict[int, Value]) -> Any:
@@ -80,10 +94,20 @@ def parameter(e: Emitter, tree: tuple[Any, ...], entry: Block, name: str, classe
     return Static(e.session.untoken(tree[1]))
 
 
-def result_tree(e: Emitter, value: Any, classes: dict[int, Value], arguments: list[Value], leaves: list[Value]) -> Any:
-    """A tree of a callee's result; what has to be computed at run time is appended to `leaves`."""
+def result_tree(
+    e: Emitter,
+    value: Any,
+    classes: dict[int, Value],
+    arguments: list[Value],
+    leaves: list[Value],
+    constants: bool = True,
+) -> Any:
+    """A tree of a callee's result; what has to be computed at run time is appended to `leaves`.
+
+    constants: whether numbers that are known now are part of the tree.
+    """
     match value:
-        case Scalar() if value.number is not None:
+        case Scalar() if value.number is not None and constants:
             return ("constant", value)
         case Scalar():
             leaves.append(value.value)
@@ -94,7 +118,7 @@ def result_tree(e: Emitter, value: Any, classes: dict[int, Value], arguments: li
             leaves.append(value.pointer)
             return ("array", tuple(_exported(e, n, classes) for n in value.extents), value.copied)
         case Sequence():
-            items = tuple(result_tree(e, i, classes, arguments, leaves) for i in value.items)
+            items = tuple(result_tree(e, i, classes, arguments, leaves, constants) for i in value.items)
             return ("sequence", items, value.is_list)
         case Static():
             return ("constant", value)
@@ -112,6 +136,15 @@ def _exported(e: Emitter, extent: Value, classes: dict[int, Value]) -> Any:
         if form is not None and form[0] in ids:
             return (ids[form[0]], form[1], clamped)
     return None
+
+
+def same_result(a: Any, b: Any) -> bool:
+    """Whether two trees of results say the same."""
+    if a[0] == b[0] == "constant":
+        return isinstance(a[1], Static) and isinstance(b[1], Static) and a[1].value is b[1].value
+    if a[0] == b[0] == "sequence":
+        return a[2] == b[2] and len(a[1]) == len(b[1]) and all(map(same_result, a[1], b[1]))
+    return bool(a == b)
 
 
 def result_value(e: Emitter, tree: Any, values: list[Value], extents: Extents, arguments: dict[int, Array]) -> Any:

@@ -19,11 +19,19 @@ import numpy as np
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend.arrays import make_array, materialise
 from dlvm_py.frontend.capture import Captures
-from dlvm_py.frontend.elementwise import supported
+from dlvm_py.frontend.elementwise import REAL_PAIR, supported
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.frame import Frame
-from dlvm_py.frontend.signature import Extents, NotFirstClass, abstract, parameter, result_tree, result_value
+from dlvm_py.frontend.signature import (
+    Extents,
+    NotFirstClass,
+    abstract,
+    parameter,
+    result_tree,
+    result_value,
+    same_result,
+)
 from dlvm_py.frontend.source import Source, function_source
 from dlvm_py.frontend.table import suggestion
 from dlvm_py.frontend.values import NONE, Array, Closure, Scalar, Sequence, Static, describe
@@ -33,6 +41,8 @@ from dlvm_py.options import Options
 
 # of one function within itself: passing functions around nests them, recursion has no end
 _MAX_INLINE_DEPTH = 4
+# of one function within itself, for other types each time; and how often the type of a result may change
+_MAX_NESTING, _MAX_ATTEMPTS = 8, 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +66,17 @@ class Translation:
 
 @dataclass(slots=True)
 class _Callee:
-    """A translated function: its IR, the tree of its result, the captured arrays that it takes last."""
+    """A translated function: its IR, the tree of its result, the captured arrays that it takes last.
+
+    `type` is the type of its IR result. Of a function that is still being translated these are assumptions;
+    `result` None then stands for a call that does not return, `is_used` is whether a call rests on them.
+    """
 
     function: Function
     result: Any
     captured: list[int]
+    type: Type
+    is_used: bool = False
 
 
 def translate(
@@ -92,7 +108,8 @@ class Session:
         self.name = _identifier(name)
         self.module = Module(self.name, "raw")
         self._callees: dict[Any, _Callee] = {}
-        self._running: list[Any] = []
+        self._running: dict[Any, _Callee] = {}  # by function and arguments, the innermost last
+        self._learned: _Callee | None = None
         self._inlined: list[Any] = []
         self._sources: dict[Any, Source] = {}
         self._tokens: dict[int, Any] = {}
@@ -245,7 +262,9 @@ class Session:
                 e.error(TypeMismatch, f"the int `{name}` does not fit 64 bits", help="make it a float")
             return Scalar(literal(int(value)), weak=True)
         if isinstance(value, complex):
-            e.error(UnsupportedSyntax, f"`{name}` is complex: complex numbers are not supported yet")
+            e.error(
+                UnsupportedSyntax, f"`{name}` is complex: complex numbers are not supported yet", help=REAL_PAIR
+            )
         if type(value) in (tuple, list):
             return Sequence(tuple(self.lift(e, v, name) for v in value), isinstance(value, list))
         return Static(value)
@@ -272,21 +291,28 @@ class Session:
         """Call a plain Python function: an `apply` of its specialisation."""
         settled = {n: _settle(e, v) for n, v in values.items()}
         extents, leaves = Extents(), []
+        running = [dict(tree) for token, tree in self._running if token == self.token(fn)]
         try:
-            tree = tuple((n, abstract(e, v, extents, leaves)) for n, v in settled.items())
+            tree = tuple(
+                (n, abstract(e, v, extents, leaves, [t[n] for t in running if n in t])) for n, v in settled.items()
+            )
             callee = self._callee(e, fn, tree)
         except NotFirstClass:
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
+        if callee.result is None:
+            # so far nothing is known of it but this call
+            e.emit("raise", exception="RecursionError", message="maximum recursion depth exceeded")
+            raise Unreachable
         taken = [*leaves, *(self.captured_array(e, k).pointer for k in callee.captured)]
-        values_out = self._apply(e, callee.function, taken)
+        values_out = self._apply(e, callee, taken)
         arrays = _arrays_by_pointer([*settled.values(), *self._captured[e].values()])
         by_position = {k: arrays[v] for k, v in enumerate(taken) if v in arrays}
         return result_value(e, callee.result, values_out, extents, by_position)
 
     @staticmethod
-    def _apply(e: Emitter, function: Function, arguments: list[Value]) -> list[Value]:
-        result: Type = function.result
-        out = e.emit("apply", *arguments, callee=function.name, result=result)
+    def _apply(e: Emitter, callee: _Callee, arguments: list[Value]) -> list[Value]:
+        result = callee.type
+        out = e.emit("apply", *arguments, callee=callee.function.name, result=result)
         if result == VOID:
             return []
         if isinstance(result, TupleType):
@@ -300,36 +326,82 @@ class Session:
             if isinstance(known, type):
                 raise NotFirstClass
             return known
-        if any(running == name[0] for running in self._running):
+        running = self._running.get(name)
+        if running is not None:
+            running.is_used = True
+            return running
+        if sum(token == name[0] for token, _ in self._running) >= _MAX_NESTING:
             e.error(
                 UnsupportedSyntax,
-                f"{fn.__name__} calls itself: recursion is not supported yet",
-                help="write it as a loop",
+                f"{fn.__name__} calls itself with arguments of ever new types or shapes",
+                help="pass arrays of unknown length (slices of an argument), and the same kinds of values, at each call",
             )
-        self._running.append(name[0])
+        callee: _Callee | None = None
+        for _ in range(_MAX_ATTEMPTS):
+            known_callees, known_functions = dict(self._callees), dict(self.module.functions)
+            found = self._attempt(name, fn, tree, callee)
+            if found is not None:
+                self._callees[name] = found
+                return found
+            # again, with what this attempt has found out about the result; what rests on the old assumption goes
+            callee = self._learned
+            self._callees, self.module.functions = known_callees, known_functions
+        e.error(
+            TypeMismatch,
+            f"the type of what {fn.__name__} returns cannot be determined: it changes with every call of itself",
+            help="return values of one type on all paths",
+        )
+
+    def _attempt(self, name: Any, fn: FunctionType, tree: Any, assumed: _Callee | None) -> _Callee | None:
+        """Translate a function, calls of itself by what is `assumed`; None where that was wrong (see `_learned`)."""
         inner, source = self._begin(fn, fn.__name__)
         classes: dict[int, Value] = {}
         values = {n: parameter(inner, t, inner.function.entry, n, classes) for n, t in tree}
         count = len(inner.function.params)
+        guess = _Callee(inner.function, None, [], VOID)
+        if assumed is not None:
+            guess = _Callee(inner.function, assumed.result, assumed.captured, assumed.type)
+            for k in assumed.captured:
+                self.captured_array(inner, k)
+        self._running[name] = guess
         try:
             result = self._run(inner, source, fn, values)
             leaves: list[Value] = []
             arguments: list[Value] = list(inner.function.params)
-            shown = result_tree(inner, NONE if result is None else result, classes, arguments, leaves)
+            shown = result_tree(
+                inner, NONE if result is None else result, classes, arguments, leaves, constants=not guess.is_used
+            )
         except NotFirstClass:
             del self.module.functions[inner.function.name]
             self._callees[name] = NotFirstClass  # type: ignore[assignment]
             raise
         finally:
-            self._running.pop()
+            del self._running[name]
         if result is not None:
             _return(inner, leaves)
         captured = sorted(
             self._captured[inner], key=lambda k: inner.function.params.index(self._captured[inner][k].pointer)
         )  # type: ignore[arg-type]
         assert len(inner.function.params) == count + len(captured)
-        callee = self._callees[name] = _Callee(inner.function, shown, captured)
-        return callee
+        found = _Callee(inner.function, shown, captured, inner.function.result)
+        if not guess.is_used:
+            if result is None and any(c.is_used and c.result is None for c in self._running.values()):
+                found.result = None
+            return found
+        if result is None:
+            if guess.result is not None or not any(c.is_used and c.result is None for c in self._running.values()):
+                raise TypeMismatch(
+                    f"the type of what {fn.__name__} returns cannot be determined: on every path it calls itself",
+                    source.loc(source.node),
+                    help="return a value without such a call on one path",
+                )
+            found.result = None
+            return found
+        if guess.result is not None and same_result(shown, guess.result):
+            if found.type == guess.type and captured == guess.captured:
+                return found
+        self._learned = found
+        return None
 
     def inline(self, e: Emitter, closure: Closure, values: dict[str, Any]) -> Any:
         """Call a nested function: its body is translated here."""
@@ -342,7 +414,10 @@ class Session:
     def _in_place(self, e: Emitter, source: Source, name: str, fn: Any, outer: Any, values: dict[str, Any]) -> Any:
         if self._inlined.count(source.node) >= _MAX_INLINE_DEPTH:
             e.error(
-                UnsupportedSyntax, f"{name} calls itself: recursion is not supported yet", help="write it as a loop"
+                UnsupportedSyntax,
+                f"{name} calls itself: recursion of functions that are defined inside compiled code, or that take "
+                "functions as arguments, is not supported",
+                help="define it outside, with numbers and arrays as arguments, or write it as a loop",
             )
         self._inlined.append(source.node)
         loc = e.loc

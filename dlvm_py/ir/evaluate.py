@@ -142,6 +142,8 @@ def evaluate(i: Instruction, operands: Sequence[Any]) -> Any:
         _check_extents(i, operands)
     if i.attrs.get("checked"):
         return conform(_exact(i, operands), i.type)
+    if i.op.name == "section":
+        _check_section(np.shape(operands[0]), [int(n) for n in operands[1:]])
     attrs = {k: v for k, v in i.attrs.items() if k != "checked"}
     try:
         result = i.op.evaluate(*operands, **attrs)
@@ -154,8 +156,9 @@ def evaluate(i: Instruction, operands: Sequence[Any]) -> Any:
 
 
 def _check_asked_extents(i: Instruction, operands: Sequence[Any], shape: tuple[int, ...]) -> None:
-    if i.op.name in ("broadcast", "unbroadcast", "shapeCast"):
-        asked = tuple(int(n) for n in operands[1:])
+    if i.op.name in ("broadcast", "unbroadcast", "shapeCast", "section"):
+        rank = len(shape)
+        asked = tuple(int(n) for n in (operands[1 + rank : 1 + 2 * rank] if i.op.name == "section" else operands[1:]))
         if shape != asked:
             raise PassError(f"{i.op.name}: extents {asked} are asked for, {shape} result")
 

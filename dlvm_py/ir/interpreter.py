@@ -33,8 +33,9 @@ from dlvm_py.ir.evaluate import (
 )
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
 from dlvm_py.ir.types import DTYPES, VOID, PointerType, TensorType, Type
-from dlvm_py.ir.value import UNDEFINED, Instruction, Literal, Target, Value
+from dlvm_py.ir.value import UNDEFINED, Instruction, Literal, Target, Value, Variable
 
 
 def run(
@@ -45,6 +46,7 @@ def run(
     check_ownership: bool = False,
     max_steps: int | None = None,
     trees_at_root: bool = False,
+    seed: int = 0,
 ) -> Any:
     """Run function `name` of `module`; arrays are given as ndarrays and written in place.
 
@@ -55,8 +57,9 @@ def run(
     max_steps: PassError after so many instructions.
     trees_at_root: array expressions are evaluated where their root stands, not where their parts stand, and
         must be fit for that (stages "compute" and "scheduled").
+    seed: of the stream that `random` takes its numbers from, NumPy's default generator.
     """
-    machine = Machine(module, max_steps, trees_at_root)
+    machine = Machine(module, max_steps, trees_at_root, seed)
     with np.errstate(all="ignore"):
         return machine.call_from_outside(name, args, check_ownership)
 
@@ -64,12 +67,14 @@ def run(
 class Machine:
     """The state of one run: the allocations and stacks made so far, and the count of steps."""
 
-    def __init__(self, module: Module, max_steps: int | None, trees_at_root: bool) -> None:
+    def __init__(self, module: Module, max_steps: int | None, trees_at_root: bool, seed: int = 0) -> None:
         self.module = module
+        self.stream = np.random.default_rng(seed)
         self.steps_left = -1 if max_steps is None else max_steps
         self.trees_at_root = trees_at_root
         self.allocations: list[Allocation] = []
         self.open_stacks = 0
+        self.variables = {v: self._variable(v) for v in module.variables.values()}
 
     def call_from_outside(self, name: str, args: Sequence[Any], check_ownership: bool) -> Any:
         """Check and wrap the arguments, run, unwrap the result."""
@@ -95,6 +100,14 @@ class Machine:
         if not np.can_cast(np.asarray(value).dtype, type.dtype.numpy, "same_kind"):
             raise PassError(f"{what}: {type} expected, got {value!r}")
         return conform(value, type)
+
+    def _variable(self, variable: Variable) -> Pointer:
+        """Memory of a variable of the module, 0 at first."""
+        t = variable.type
+        if not isinstance(t, PointerType) or not isinstance(t.pointee, TensorType) or None in t.shape:
+            return Pointer(np.zeros((), object), None)
+        view = np.zeros([n or 0 for n in t.shape], t.dtype.numpy)
+        return Pointer(view, Allocation(view, True, repr(variable)))
 
     def _check_ownership(self, result: Any) -> None:
         returned = [p.owner for p in _pointers(result)]
@@ -169,6 +182,8 @@ class Frame:
             found = literal_value(value)
         elif value in self.values:
             found = self.values[value]
+        elif isinstance(value, Variable):
+            found = self.machine.variables[value]
         elif self.machine.trees_at_root and isinstance(value, Instruction) and _is_tree(value):
             if value not in self.tree:
                 self.tree[value] = self._evaluate_tree(value)
@@ -297,13 +312,29 @@ class Frame:
         callee = self.machine.module.functions.get(i.attrs["callee"])
         if callee is None:
             raise PassError(f"there is no function @{i.attrs['callee']}")
+        if not callee.blocks:
+            raise PassError(f"@{callee.name} is only declared: it has no body")
         return self.machine.call(callee, [self.get(v) for v in i.operands])
 
     def _tuple(self, i: Instruction) -> Any:
         return tuple(self.get(v) for v in i.operands)
 
     def _extract(self, i: Instruction) -> Any:
-        return self.get(i.operands[0], True)[i.attrs["at"]]
+        source = i.operands[0]
+        return element(self.get(source, True), source.type, keys_of(i.attrs))
+
+    def _insert(self, i: Instruction) -> Any:
+        value, aggregate = (self.get(v, True) for v in i.operands)
+        return replaced(aggregate, i.type, keys_of(i.attrs), value)
+
+    def _aggregate(self, i: Instruction) -> Any:
+        return i.op.evaluate(*(self.get(v) for v in i.operands), **i.attrs)  # type: ignore[misc]
+
+    def _random(self, i: Instruction) -> Any:
+        *extents, low, high = (self.get(v, True) for v in i.operands)
+        assert isinstance(i.type, TensorType)
+        draw = self.machine.stream.integers if i.type.dtype.is_integer else self.machine.stream.uniform
+        return conform(draw(low, high, tuple(int(n) for n in extents)), i.type)
 
     def _check(self, i: Instruction) -> None:
         if not self.get(i.operands[0], True):
@@ -332,6 +363,10 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "apply": Frame._apply,
     "tuple": Frame._tuple,
     "extract": Frame._extract,
+    "insert": Frame._insert,
+    "aggregate": Frame._aggregate,
+    "enumCase": Frame._aggregate,
+    "random": Frame._random,
     "check": Frame._check,
     "raise": Frame._raise,
 }

@@ -13,19 +13,20 @@ Whatever the text holds, nothing but ParseError is raised.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
 
 from dlvm_py.errors import Loc
 from dlvm_py.ir.function import Function, Module
-from dlvm_py.ir.lexer import DUPLICATE, INDEX, SYNTAX, UNDEFINED_NAME, Token
+from dlvm_py.ir.lexer import DUPLICATE, INDEX, LITERAL, SYNTAX, TOO_DEEP, UNDEFINED_NAME, Token
 from dlvm_py.ir.op import Op
+from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.parser_module import TYPE_WORDS, ModuleReader
-from dlvm_py.ir.parser_types import LITERAL_WORDS
+from dlvm_py.ir.parser_types import LITERAL_WORDS, MAX_NESTING
 from dlvm_py.ir.resolve import Reference, Statement, name_of, resolve
 from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Item, form_items, mnemonics, op_of_mnemonic, unquote
-from dlvm_py.ir.types import DTYPES, I64, FunctionType, scalar
+from dlvm_py.ir.types import DTYPES, I64, ArrayType, EnumType, FunctionType, StructType, TensorType, scalar
 from dlvm_py.ir.value import Literal, Value
 
 _OLD_STAGES = {"canonical": "optimizable"}
@@ -195,14 +196,90 @@ class _Parser(ModuleReader):
             raise self.error(f"there is no instruction {mnemonic}", mnemonic, SYNTAX, near)
         statement = Statement(op, mnemonic, name, hint)
         groups: list[int] = []
-        for item in form_items(op):
-            self.item(item, statement, groups)
+        if mnemonic.text == "literal" and not self.at("("):
+            self.constant(statement)
+        else:
+            for item in form_items(op):
+                self.item(item, statement, groups)
         if len(set(groups)) > 1:
             reason = f"{op.name} takes equally many operands in each bracket, not {', '.join(map(str, groups))}"
             raise self.error(reason, mnemonic, SYNTAX)
         if self.at("attribute"):
             statement.loc = self.location()
         return statement
+
+    def constant(self, statement: Statement) -> None:
+        """A literal that is no tuple: a number in every element, or elements in brackets."""
+        start = self.next
+        operands = statement.operands
+        if self.at("<"):
+            self.rows(operands)
+        elif self.at("["):
+            self.bracketed("[", "]", lambda: operands.append(self.use()))
+        elif self.at("{"):
+            self.bracketed("{", "}", lambda: self.field(statement))
+        elif self.at("case"):
+            statement.attrs["case"] = self.take().text[1:]
+            operands.extend(self.uses())
+        else:
+            self.splat(statement)
+            return
+        statement.op = OPS["enumCase" if "case" in statement.attrs else "aggregate"]
+        statement.attrs["type"] = type = self.annotation()
+        names = statement.attrs.pop("fields", None)
+        wanted = {"<": TensorType, "[": ArrayType, "{": StructType}.get(start.kind, EnumType)
+        if not isinstance(type, wanted) or names is not None and names != list(type.fields):  # type: ignore[attr-defined]
+            raise self.error(f"this is no literal of {type}", start, LITERAL)
+
+    def bracketed(self, opening: str, closing: str, element: Callable[[], None]) -> None:
+        """[ element { "," element } ] in brackets."""
+        self.expect(opening)
+        self.skip_newlines()
+        if not self.at(closing):
+            element()
+            while self.around_newlines(","):
+                element()
+        self.close(closing, f"',' or '{closing}'")
+
+    def rows(self, found: list[Value]) -> None:
+        """The elements of a tensor. A row may be written in place if all are, down to the numbers."""
+
+        def element() -> None:
+            if self.at("<"):
+                self.rows(found)
+                self.annotation()
+            else:
+                found.append(self.use())
+
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            raise self.error(f"literals are nested more than {MAX_NESTING} deep", self.next, TOO_DEEP)
+        self.bracketed("<", ">", element)
+        self.nesting -= 1
+
+    def field(self, statement: Statement) -> None:
+        """STRUCTKEY "=" use."""
+        name = self.expect("key", "a field such as #x")
+        statement.attrs.setdefault("fields", []).append(name.text[1:])
+        if not self.around_newlines("="):
+            self.unexpected("'='")
+        statement.operands.append(self.use())
+
+    def splat(self, statement: Statement) -> None:
+        """A number in every element of a tensor: a broadcast to extents that are all known."""
+        token = self.next
+        if not self.at_literal():
+            self.unexpected("a literal", help=_nearest(token.text, LITERAL_WORDS))
+        payload = self._payload()
+        at = self.next
+        type = self.annotation()
+        if not isinstance(type, TensorType) or None in type.shape:
+            raise self.error(f"a number is no literal of {type}", at, LITERAL)
+        element = scalar(type.dtype)
+        integral = token.kind == "int" and type.dtype.kind == "f"
+        statement.op = OPS["broadcast"]
+        statement.operands = [Literal(element, self._fitted(payload, element, token), integral)]
+        statement.operands += [Literal(scalar(I64), n) for n in type.shape]
 
     def item(self, item: Item, statement: Statement, groups: list[int]) -> None:
         """Read one item of the form of an op into the statement."""
@@ -217,7 +294,7 @@ class _Parser(ModuleReader):
                 operands.extend(self.listed(op))
             case "(%*)":
                 before = len(operands)
-                operands.extend(self.extents() if op.name == "shapeCast" and not self.at("(") else self.uses())
+                operands.extend(self.extents() if op.name in ("shapeCast", "random") and not self.at("(") else self.uses())
                 groups.append(len(operands) - before)
             case "'":
                 block = self.expect("block", "a block and its arguments in parentheses")
@@ -259,6 +336,10 @@ class _Parser(ModuleReader):
                 return self.count("a number")
             case "ints":
                 return self.numbers()
+            case "pairs":
+                return self.pairs()
+            case "keys":
+                return self.keys()
             case "dtype":
                 if not self.at_word(*DTYPES):
                     self.unexpected("a dtype", help=_nearest(self.next.text, DTYPES))
@@ -275,6 +356,13 @@ class _Parser(ModuleReader):
                 return self.calls[-1][0]
         return self.expect("word", "a name").text
 
+    def keys(self) -> int | tuple[int | str, ...]:
+        """key { "," key }; one number alone stands for itself."""
+        found: list[int | str] = []
+        while not found or self.around_newlines(","):
+            found.append(self.take().text[1:] if self.at("key") else self.count("a number or a field such as #x"))
+        return found[0] if len(found) == 1 and isinstance(found[0], int) else tuple(found)
+
     def numbers(self) -> tuple[int, ...]:
         """[ INT { "," INT } ]."""
         found: list[int] = []
@@ -282,6 +370,17 @@ class _Parser(ModuleReader):
             found.append(self.count("a number"))
             if not self.around_newlines(","):
                 break
+        return tuple(found)
+
+    def pairs(self) -> tuple[tuple[int, ...], ...]:
+        """ "(" INT "," INT ")" { "," "(" INT "," INT ")" }."""
+        found: list[tuple[int, ...]] = []
+        while not found or self.around_newlines(","):
+            self.expect("(", "a pair of numbers in parentheses")
+            first = self.count("a number")
+            self.expect(",")
+            found.append((first, self.count("a number")))
+            self.expect(")")
         return tuple(found)
 
     def location(self) -> Loc:

@@ -28,6 +28,7 @@ from dlvm_py.ir.types import (
 from dlvm_py.ir.value import NULL, UNDEFINED, Literal
 
 MAX_NESTING = 64  # of types: more is no program, and Python's own stack is finite
+_BEING_READ = -1
 _LAYOUTS = {"fortran": "F", "strided": "S"}
 _KEYWORD_PAYLOADS = {"true": True, "false": False, "undefined": UNDEFINED, "null": NULL, "zero": 0}
 _FLOAT_WORDS = {"inf": np.inf, "nan": np.nan}
@@ -204,8 +205,10 @@ class Reader:
         if found is None:
             raise self.error(f"there is no type {token}", token, UNDEFINED_NAME)
         if isinstance(found, int):
-            # an alias that is declared further down, or that mentions itself
-            del self.types[token.text[1:]]
+            # an alias that is declared further down
+            if found == _BEING_READ:
+                raise self.error(f"the type {token} is made of itself", token, UNDEFINED_NAME)
+            self.types[token.text[1:]] = _BEING_READ
             here, self.place = self.place, found
             found = self.types[token.text[1:]] = self.type()
             self.place = here

@@ -13,8 +13,9 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from dlvm_py.ir.function import AdjointRequest, Declaration, Function, Module
+from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.syntax import Item, form_items, form_text, quote, spell
-from dlvm_py.ir.types import VOID, Alias, EnumType, StructType, TensorType, Type
+from dlvm_py.ir.types import VOID, Alias, EnumType, StructType, TensorType, Type, scalar
 from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Target, Value, Variable
 
 
@@ -158,6 +159,8 @@ class _Writer:
 
     def text(self) -> str:
         """The whole instruction."""
+        if constant := self._constant():
+            return constant
         form = form_items(self.i.op)
         lists = sum(item.kind == "(%*)" for item in form)
         single = sum(item.kind == "%" for item in form)
@@ -170,6 +173,33 @@ class _Writer:
             text += written if close or not written else f" {written}"
         rest = [self._use(v) for v in self.operands] + [self._target(t) for t in self.targets]
         return text + "".join(f", {r}" for r in rest)
+
+    def _constant(self) -> str:
+        """A literal that is no tuple, "" for any other instruction."""
+        i = self.i
+        if i.op is OPS["broadcast"] and isinstance(i.type, TensorType) and None not in i.type.shape:
+            number = i.operands[0] if i.operands else None
+            if isinstance(number, Literal) and number.value is not UNDEFINED and number.type == scalar(i.type.dtype):
+                return f"literal {self._use(number).rpartition(':')[0]}: {i.type}"
+        if i.op is OPS["enumCase"]:
+            return f"literal ?{i.attrs.get('case')}({', '.join(map(self._use, i.operands))}): {i.type}"
+        if i.op is not OPS["aggregate"]:
+            return ""
+        match i.type:
+            case TensorType():
+                return f"literal {self._rows(i.operands, i.type)}: {i.type}"
+            case StructType():
+                pairs = zip(i.type.fields, i.operands, strict=False)
+                return f"literal {{{', '.join(f'#{n} = {self._use(v)}' for n, v in pairs)}}}: {i.type}"
+        return f"literal [{', '.join(map(self._use, i.operands))}]: {i.type}"
+
+    def _rows(self, values: list[Value], t: TensorType) -> str:
+        if t.rank < 2 or not values or values[0].type != scalar(t.dtype):
+            return f"<{', '.join(map(self._use, values))}>"
+        row = TensorType(t.shape[1:], t.dtype)
+        width = max(len(values) // max(t.shape[0] or 1, 1), 1)
+        rows = [values[k : k + width] for k in range(0, len(values), width)]
+        return f"<{', '.join(f'{self._rows(r, row)}: {row}' for r in rows)}>"
 
     def _item(self, item: Item, share: int) -> str:
         match item.kind:
@@ -215,8 +245,13 @@ class _Writer:
 
 def _attribute(kind: str, value: Any) -> str:
     match kind:
+        case "pairs" if value != "?":
+            return ", ".join(f"({a}, {b})" for a, b in value)
         case "ints" if value != "?":
             return ", ".join(map(str, value))
+        case "keys":
+            keys = value if isinstance(value, tuple | list) else (value,)
+            return ", ".join(f"#{k}" if isinstance(k, str) and k != "?" else str(k) for k in keys)
         case "string":
             return quote(str(value))
         case "name":

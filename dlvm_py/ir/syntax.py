@@ -8,7 +8,7 @@ A form is the mnemonic and then items, separated by blanks:
     <a:kind>    attribute `a`                        [w ...] only if the attribute is there (`[w]`: if it is true)
     other       a keyword or punctuation, as it stands
 
-The kinds of attributes: int, ints, dtype, type, word, name (a word or a string), string, function.
+The kinds of attributes: int, ints, pairs of ints, keys (numbers and #fields), dtype, type, word, name (a word or a string), string, function.
 Operands stand in the text in their order. Several `(%*)` share what the single ones leave, in equal parts.
 An op without an entry is written `name a, b`, with as many operands as its NumPy semantics take, and `checked`
 if it has that attribute; so a new elementwise op needs nothing here.
@@ -40,6 +40,20 @@ FORMS: dict[str, str] = {
     "squeezeShape": "squeezeShape % at <at:int>",
     "shapeCast": "shapeCast % to (%*)",
     "section": "section % at (%*) count (%*) step (%*)",
+    "embed": "embed % in % to (%*) at (%*) step (%*)",
+    "slice": "slice % from <lo:int> upto <hi:int>",
+    "reverse": "reverse % along <axes:ints>",
+    "concatenate": "concatenate %, along <at:int>",
+    "rank": "rank of %",
+    "shape": "shape of %",
+    "unitCount": "unitCount of %",
+    "random": "random (%*) from % upto %",
+    "windows": "windows % size (%*) count (%*) step (%*) spread (%*)",
+    "overlapAdd": "overlapAdd % to (%*) step (%*) spread (%*)",
+    "reduceWindow": "reduceWindow % by <by:word> init % dims <dims:ints> strides <strides:ints> padding <padding:word>",
+    "convolve": "convolve % kernel % [strides <strides:ints>] [padding <padding:pairs>]"
+    " [leftDilation <leftDilation:ints>] [rightDilation <rightDilation:ints>] [groups <groups:int>]",
+    "scan": "scan % by <by:word> along <axes:ints>",
     "pointerCast": "pointerCast % to <to:type>",
     "extent": "extent % at <at:int>",
     "reduce": "reduce % by <by:word> init % along <axes:ints>",
@@ -56,7 +70,10 @@ FORMS: dict[str, str] = {
     "pop": "pop <=> from %",
     "destroyStack": "destroyStack %",
     "tuple": "literal (%*) : <=>",
-    "extract": "extract <at:int> from %",
+    "aggregate": "aggregate (%*) : <type:type>",
+    "enumCase": "enumCase <case:name> (%*) : <type:type>",
+    "extract": "extract <at:keys> from %",
+    "insert": "insert % to % at <at:keys>",
     "apply": "apply <callee:function> (%*) -> <result:type>",
     "check": "check % else <exception:name> <message:string> (%*)",
     "branch": "branch '",
@@ -119,12 +136,16 @@ def _arity(op: Op) -> int:
 
 def _items(words: list[str]) -> tuple[Item, ...]:
     items: list[Item] = []
+    behind = 0  # the end of the last group
     for k, word in enumerate(words):
+        if k < behind:
+            continue
         if word.startswith("["):
-            inner = _items(" ".join(words[k:]).strip("[]").split())
+            behind = next(n for n, w in enumerate(words) if n >= k and w.endswith("]")) + 1
+            inner = _items(" ".join(words[k:behind]).strip("[]").split())
             attr = next((i.attr for i in inner if i.attr), inner[0].text)
-            return (*items, Item("group", inner[0].text, attr, inner))  # a group is always the last item
-        if word in ("%", "%?", "%,", "(%*)", "'"):
+            items.append(Item("group", inner[0].text, attr, inner))
+        elif word in ("%", "%?", "%,", "(%*)", "'"):
             items.append(Item(word))
         elif word == "<=>":
             items.append(Item("result"))

@@ -17,12 +17,14 @@ import numpy as np
 
 from dlvm_py.errors import VerifierError
 from dlvm_py.ir.analysis import DominatorTree, predecessors
-from dlvm_py.ir.function import Function, Module
+from dlvm_py.ir.declarations import adjoint_signature
+from dlvm_py.ir.function import AdjointRequest, Function, Module
 from dlvm_py.ir.op import Op
+from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.printer import print_function
 from dlvm_py.ir.tree_rules import check_trees
 from dlvm_py.ir.types import BOOL, F64, I64, VOID, FunctionType, PointerType, TensorType, Type, scalar
-from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Value
+from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Value, Variable
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
 _TARGET_COUNT = {"branch": 1, "conditional": 2}
@@ -30,9 +32,9 @@ _TARGET_COUNT = {"branch": 1, "conditional": 2}
 _OPERAND_COUNT = {
     **dict.fromkeys(("load", "retain", "release", "pop", "destroyStack", "conditional"), 1),
     **dict.fromkeys(("createStack", "branch"), 0),
-    **dict.fromkeys(("store", "push"), 2),
+    **dict.fromkeys(("store", "push", "insert"), 2),
 }
-_OPTIONAL_ATTRS = {"axes", "checked"}
+_OPTIONAL_ATTRS = {"transpose": {"axes"}, "convolve": set(OPS["convolve"].attrs)}
 _MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(BOOL))
 
 
@@ -81,10 +83,11 @@ class _Report:
         except (KeyError, IndexError, AttributeError, TypeError) as e:
             return "\n".join([f"{head} (and cannot be printed: {e!r})", *self.lines()])
         lines = [head, *(f"  error: {m}" for place, m in self.found if place is None)]
-        places: list[object] = [None] * (len(self.function.attributes) + 1)
+        places: list[object] = [None] * (len(self.function.attributes) + 1 + (self.function.declaration is not None))
         for block in self.function.blocks:
             places += [block, *block.instructions]
-        places.append(None)
+        if self.function.blocks:
+            places.append(None)
         for place, line in zip(places, printed, strict=True):
             lines.append(line)
             if place is not None:
@@ -105,6 +108,11 @@ def _check_function(function: Function, module: Module | None, stage: str) -> _R
     report = _Report(function)
     if stage not in STAGES:
         report.add(None, f"there is no stage {stage!r}")
+    if function.declaration is not None:
+        _check_declaration(function, module, stage, report)
+        if not function.blocks:
+            return report
+        report.add(None, "a declaration has no body")
     if not function.blocks:
         report.add(None, "it has no blocks")
         return report
@@ -117,10 +125,32 @@ def _check_function(function: Function, module: Module | None, stage: str) -> _R
         for i in block.instructions:
             _check_instruction(i, stage, report)
             _check_structure(i, function, module, report)
-    _check_uses(function, owned, report)
+    _check_uses(function, owned, module, report)
     if stage in ("compute", "scheduled") and not report.found:
         check_trees(function, report.add)
     return report
+
+
+def _check_declaration(function: Function, module: Module | None, stage: str, report: _Report) -> None:
+    """A declared derivative is one of a function that is there, and has the type that the rule gives."""
+    request = function.declaration
+    if function.signature is None:
+        report.add(None, "a declaration has a signature")
+    if not isinstance(request, AdjointRequest) or module is None:
+        return
+    if stage != "raw":
+        report.add(None, f"derivatives are declared in the stage raw, not in {stage}")
+    primal = module.functions.get(request.primal)
+    if primal is None:
+        report.add(None, f"it is the derivative of @{request.primal}, which is not there")
+        return
+    try:
+        wanted = adjoint_signature(primal, request)
+    except TypeError as e:
+        report.add(None, str(e))
+        return
+    if function.signature is not None and wanted != function.signature:
+        report.add(None, f"this derivative has the type {wanted}, not {function.signature}")
 
 
 def _check_membership(function: Function, report: _Report) -> set[object]:
@@ -167,7 +197,7 @@ def _check_terminators(function: Function, owned: set[object], report: _Report) 
     return sound
 
 
-def _check_uses(function: Function, owned: set[object], report: _Report) -> None:
+def _check_uses(function: Function, owned: set[object], module: Module | None, report: _Report) -> None:
     """Operands are sound literals, or values of this function that dominate their use."""
     dominators = DominatorTree(function)
     for block in function.blocks:
@@ -177,6 +207,9 @@ def _check_uses(function: Function, owned: set[object], report: _Report) -> None
                     problem = _literal_problem(v)
                     if problem:
                         report.add(i, problem)
+                elif isinstance(v, Variable):
+                    if module is not None and module.variables.get(v.name) is not v:
+                        report.add(i, f"the operand {v!r} is no variable of this module")
                 elif v not in owned:
                     report.add(i, f"the operand {v!r} is no value of this function")
                 elif v.type == VOID:
@@ -199,7 +232,8 @@ def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
     for attr in i.attrs:
         if attr not in i.op.attrs:
             report.add(i, f"{i.op.name} has no attribute {attr}")
-    missing = [a for a in i.op.attrs if a not in i.attrs and not (a in _OPTIONAL_ATTRS and i.op.name != "reduce")]
+    optional = {"checked", *_OPTIONAL_ATTRS.get(i.op.name, ())}
+    missing = [a for a in i.op.attrs if a not in i.attrs and a not in optional]
     if missing:
         report.add(i, f"the attribute {', '.join(missing)} is missing")
         return
@@ -229,7 +263,7 @@ def _operand_count(op: Op) -> int | None:
     names = inspect.signature(op.evaluate).parameters
     if any(p.kind is inspect.Parameter.VAR_POSITIONAL for p in names.values()):
         return None
-    return len([n for n in names if n not in op.attrs])
+    return len([n for n, p in names.items() if n not in op.attrs and p.kind is not p.VAR_KEYWORD])
 
 
 def _check_structure(i: Instruction, function: Function, module: Module | None, report: _Report) -> None:
@@ -260,7 +294,7 @@ def _check_call(i: Instruction, module: Module, report: _Report) -> None:
     callee = module.functions.get(i.attrs.get("callee", ""))
     if callee is None:
         report.add(i, f"there is no function @{i.attrs.get('callee')}")
-    elif callee.blocks:
+    elif callee.blocks or callee.signature is not None:
         passed = FunctionType(tuple(v.type for v in i.operands), i.type)
         if passed != callee.type:
             report.add(i, f"@{callee.name} is {callee.type} and is called as {passed}")

@@ -122,7 +122,7 @@ def same_constant(a: Any, b: Any) -> bool:
         return struct.pack("d", a) == struct.pack("d", b)
     if isinstance(a, complex):
         return same_constant(a.real, b.real) and same_constant(a.imag, b.imag)
-    if isinstance(a, tuple):
+    if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(same_constant, a, b))
     if isinstance(a, np.generic):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes()

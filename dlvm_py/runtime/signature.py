@@ -83,7 +83,7 @@ def spec_of(value: Any, what: str = "the argument") -> Spec:
     if isinstance(value, complex):
         return ScalarSpec("c128", weak=True)
     if type(value) is tuple:
-        return TupleSpec(tuple(spec_of(item, f"{what}[{k}]") for k, item in enumerate(value)))
+        return TupleSpec(tuple(spec_of(item, f"item {k} of {what}") for k, item in enumerate(value)))
     raise _refusal(value, what)
 
 

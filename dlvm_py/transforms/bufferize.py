@@ -36,6 +36,7 @@ from dlvm_py.ir.function import Function
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import PointerType, StackType, TensorType, TupleType, Type, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
+from dlvm_py.transforms import lower_shape
 from dlvm_py.transforms.fusion import CROSSINGS, VIEWS, FusionPlan
 
 
@@ -46,10 +47,11 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     """
     reachable = set(reverse_postorder(function))
     function.blocks = [block for block in function.blocks if block in reachable]
+    changed = lower_shape.run(function)
     aliases = AliasAnalysis(function, noalias_params)  # first: step 1 adds nothing that may be overwritten
     constants = _lower_borders(function)
     if not any(is_array(i.type) for i in function.instructions()):
-        return False
+        return changed
     _Emitter(function, FusionPlan(function, aliases, constants)).run()
     return True
 
@@ -189,7 +191,9 @@ class _Emitter:
             assert isinstance(value, Instruction) and value.op.name == "load", value
             pointer = value.operands[0]
         for view in reversed(views):
-            pointer = self.builder.emit(view.op, pointer, *view.operands[1:], **view.attrs)
+            # the layout of a section is read off its counts: they are already what they will be
+            rest = [self.extents.get(v, v) for v in view.operands[1:]]
+            pointer = self.builder.emit(view.op, pointer, *rest, **view.attrs)
         return pointer
 
     def _has_pointer(self, value: Value) -> bool:

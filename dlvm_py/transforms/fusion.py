@@ -34,8 +34,10 @@ from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
-VIEWS = frozenset({"transpose", "padShape", "squeezeShape", "shapeCast"})
-HEAVY = frozenset({"reduce", "unbroadcast", "dot"})
+VIEWS = frozenset({"transpose", "padShape", "squeezeShape", "shapeCast", "section", "windows"})
+# a tree cannot read through these: the operand is in memory
+ON_POINTERS = frozenset({"shapeCast", "section", "windows"})
+HEAVY = frozenset({"reduce", "unbroadcast", "dot", "overlapAdd", "scan"})
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32
@@ -125,7 +127,7 @@ class FusionPlan:
         return u
 
     def _note_demands(self, v: Instruction, u: Instruction) -> None:
-        if u.op.name in ("dot", "shapeCast"):
+        if u.op.name == "dot" or u.op.name in ON_POINTERS:
             self._named.add(v)
         if _stretches(v, u) or (u in self._stretched and u not in self.buffers):
             self._stretched.add(v)

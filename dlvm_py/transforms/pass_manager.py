@@ -26,6 +26,7 @@ from dlvm_py.transforms import (
     inline,
     licm,
     literal_broadcasting_promotion,
+    lower_shape,
     matrix_multiplication_reordering,
     ownership,
     redundant_load,
@@ -71,6 +72,7 @@ PASSES: dict[str, Pass] = {
         _row(literal_broadcasting_promotion, "LBP"),
         _row(matrix_multiplication_reordering, "MMR"),
         _row(cfg_canonicalization, "CFGCan"),
+        _row(lower_shape, "LS"),
         _row(bufferize, "BUF"),
         _row(ownership, "OWN"),
     )

@@ -20,7 +20,7 @@ from collections.abc import Iterable
 from dlvm_py.ir import I64, OPS, Block, Instruction, Literal, PointerType, Type, Value, literal, scalar
 
 # the ops whose result type depends on the operands beyond their types
-_SHAPED_BY_OPERANDS = frozenset({"allocateHeap", "broadcast", "unbroadcast", "shapeCast", "section", "iota"})
+_SHAPED_BY_OPERANDS = frozenset({"allocateHeap", "broadcast", "unbroadcast", "shapeCast", "section", "iota", "embed", "windows", "overlapAdd"})
 
 
 def substitute(blocks: Iterable[Block], mapping: dict[Value, Value]) -> None:

@@ -20,6 +20,8 @@ from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import InternalError
 
 IMPORTS_SYMBOL = "dlvm.imports"
+# of runtime/native/recursion.ll
+RECURSION_GUARD = "dlvm.enter"
 # work between two polls, in elements and iterations: about a millisecond or two
 POLL_FUEL = 1 << 21
 _SLOT = re.compile(r"\{import:([^}]+)\}")
@@ -45,13 +47,15 @@ def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str
     define as external and is no kernel (kernels are `dl.NAME`), or the kernels where there is nothing else.
     InternalError if a text is no valid LLVM IR.
     """
-    runtime = support_text(imports)
+    runtime = [support_text(imports)]
+    if any(RECURSION_GUARD in text for text in texts):
+        runtime.append(support_text(imports, "recursion.ll"))
     modules = [_parse(text) for text in texts]
     if exports is None:
         exports = _entries(modules)
     table = f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
     linked = _parse(table)
-    for module in (*modules, _parse(runtime)):
+    for module in (*modules, *map(_parse, runtime)):
         linked.link_in(module)
     for f in linked.functions:
         if not f.is_declaration and f.name not in exports:
@@ -60,7 +64,7 @@ def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str
     machine = _target_machine()
     _optimise(linked, machine)
     text = str(linked)  # before code generation, which rewrites the module for itself
-    return Compiled(machine.emit_object(linked), text)
+    return Compiled(_emit_object(linked, machine), text)
 
 
 def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
@@ -70,16 +74,20 @@ def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
     return [name for name in visible if not name.startswith("dl.")] or visible
 
 
-def support_text(imports: Imports) -> str:
+def support_text(imports: Imports, name: str = "support.ll") -> str:
     """The runtime's IR with the slots of its imports filled in."""
-    text = _support_source().replace("{fuel}", str(POLL_FUEL))
+    text = (_support_source() if name == "support.ll" else _runtime_text(name)).replace("{fuel}", str(POLL_FUEL))
     return _SLOT.sub(lambda found: str(imports.index(found[1])), text)
 
 
 @functools.cache
 def _support_source() -> str:
+    return _runtime_text("support.ll")
+
+
+def _runtime_text(name: str) -> str:
     # by its path from the package's root: the back end imports nothing of the runtime
-    return resources.files("dlvm_py").joinpath("runtime/native/support.ll").read_text(encoding="utf-8")
+    return resources.files("dlvm_py").joinpath(f"runtime/native/{name}").read_text(encoding="utf-8")
 
 
 def _parse(text: str) -> llvm.ModuleRef:
@@ -130,3 +138,7 @@ def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
     manager.run(module, builder)
+
+
+def _emit_object(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
+    return machine.emit_object(module)

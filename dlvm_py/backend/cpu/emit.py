@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlvm_py.backend.cpu import memory
+from dlvm_py.backend.cpu import calls, memory
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
@@ -28,6 +28,7 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
+from dlvm_py.backend.cpu.windows import store_overlap, store_scan
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import PassError
 from dlvm_py.ir import (
@@ -36,6 +37,7 @@ from dlvm_py.ir import (
     Instruction,
     Kind,
     Literal,
+    Module,
     PointerType,
     StackType,
     Target,
@@ -44,6 +46,7 @@ from dlvm_py.ir import (
     Value,
     is_array,
 )
+from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.options import Options
@@ -58,15 +61,31 @@ class EmitResult:
     sites: list[Site]
 
 
-def emit(function: Function, imports: Imports, options: Options, *, noalias_params: bool = True) -> EmitResult:
-    """Lower a function at stage scheduled; PassError on anything that an earlier stage should have removed."""
-    for i in function.instructions():
-        if i.op.kind is Kind.CALL:
-            raise PassError(f"apply @{i.attrs['callee']} reached the back end")
+def emit(
+    function: Function,
+    imports: Imports,
+    options: Options,
+    *,
+    noalias_params: bool = True,
+    program: Module | None = None,
+) -> EmitResult:
+    """Lower a function at stage scheduled; PassError on anything that an earlier stage should have removed.
+
+    program: where the functions are that it calls; they become kernels of the same text. Their parameters may
+    overlap, and so may those of `function` if it is called itself.
+    """
     module = ModuleText()
-    e = FunctionEmitter(module, imports, function, options, noalias_params)
-    _Control(e).write()
-    return EmitResult(str(module), e.name, e.sites)
+    functions = calls.kernels(function, program)
+    called = {name for f in functions for name in callees(f)}
+    if not called:
+        e = FunctionEmitter(module, imports, function, options, noalias_params)
+        _Control(e).write()
+        return EmitResult(str(module), e.name, e.sites)
+    sites: list[Site] = []
+    for f in functions:
+        apart = noalias_params and f is function and f.name not in called
+        _Control(FunctionEmitter(module, imports, f, options, apart, sites)).write()
+    return EmitResult(str(module), f"dl.{function.name}", sites)
 
 
 def _parts(type: Type) -> list[str]:
@@ -201,6 +220,8 @@ class _Control:
 
     def _return(self, i: Instruction) -> None:
         e = self.e
+        if e.is_in_calls:
+            e.give_fuel()
         values = [v for o in i.operands for v in e.to_memory_form(e.lookup(o))]
         struct = "{ " + ", ".join(v.type for v in values) + " }"
         for k, v in enumerate(values):
@@ -210,7 +231,7 @@ class _Control:
 
 
 def _is_kernel(i: Instruction) -> bool:
-    return any(is_array(v.type) for v in i.operands)
+    return i.op.kind is Kind.CALL or any(is_array(v.type) for v in i.operands)
 
 
 def _kinds(operands: list[Value]) -> tuple[str, ...]:
@@ -275,6 +296,10 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
         store_unbroadcast(e, value, dest, type)  # type: ignore[arg-type]
     elif name == "dot":
         store_dot(e, value, dest)  # type: ignore[arg-type]
+    elif name == "overlapAdd":
+        store_overlap(e, value, dest)  # type: ignore[arg-type]
+    elif name == "scan":
+        store_scan(e, value, dest)  # type: ignore[arg-type]
     elif name == "shapeCast":
         _store_reshaped(e, value, dest)  # type: ignore[arg-type]
     elif isinstance(value, Literal):
@@ -328,6 +353,7 @@ _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "push": memory.push,
     "pop": memory.pop,
     "destroyStack": memory.destroy_stack,
+    "apply": calls.apply,
     "tuple": lambda e, i: [e.lookup(v) for v in i.operands],
     "extract": _extract,
 }

@@ -31,15 +31,25 @@ class FunctionEmitter(Code):
     """The code of one IR function. `env` maps IR values to scalars (V), Pointers, stacks (V) and lists (tuples)."""
 
     def __init__(
-        self, module: ModuleText, imports: Imports, function: Function, options: Options, noalias_params: bool
+        self,
+        module: ModuleText,
+        imports: Imports,
+        function: Function,
+        options: Options,
+        noalias_params: bool,
+        sites: list[Site] | None = None,
     ) -> None:
-        params = ["ptr", *(t for p in function.params for t in flat_types(p.type)), "ptr"]
-        super().__init__(module, imports, f"dl.{function.name}", "i32", params, "|nounwind")
+        # kernels are not inlined into each other: the alias metadata of one activation say nothing of another
+        self.is_in_calls = sites is not None
+        widths = [["ptr"] if isinstance(p.type, StackType) else flat_types(p.type) for p in function.params]
+        params = ["ptr", *(t for types in widths for t in types), "ptr"]
+        attributes = "|nounwind noinline" if self.is_in_calls else "|nounwind"
+        super().__init__(module, imports, f"dl.{function.name}", "i32", params, attributes)
         self.function = function
         self.flags = "fast" if options.fastmath else ""
         self.ctx, self.results = self.params[0], self.params[-1]
         self.env: dict[Value, Lowered] = {}
-        self.sites: list[Site] = []
+        self.sites: list[Site] = [] if sites is None else sites
         self.loc: Loc | None = None
         self._scratch: dict[str, V] = {}
         self._alias = AliasAnalysis(function, noalias_params)
@@ -47,10 +57,10 @@ class FunctionEmitter(Code):
         self.fuel = self.alloca("i64")
         self._refuel()
         values = self.params[1:-1]
-        for p in function.params:
-            width = len(flat_types(p.type))
-            self.env[p] = self.from_memory_form(p.type, values[:width], self.notes(p))
-            values = values[width:]
+        for p, types in zip(function.params, widths, strict=True):
+            mine, values = values[: len(types)], values[len(types) :]
+            is_stack = isinstance(p.type, StackType)
+            self.env[p] = mine[0] if is_stack else self.from_memory_form(p.type, mine, self.notes(p))
 
     # -- values --------------------------------------------------------------------------------------
 
@@ -175,16 +185,28 @@ class FunctionEmitter(Code):
         self.place(go_on)
         self._refuel()
 
-    def charge(self, amount: V) -> None:
-        """Burn the work of an array kernel, and poll if that used the fuel up."""
-        if amount.ref.isdigit() and int(amount.ref) <= 64:
-            return  # less than the loop around it takes for itself
+    def give_fuel(self) -> None:
+        """Put the fuel that is left where other kernels find it."""
+        self.store(self.load("i64", self.fuel), self.gep("i8", self.ctx, i64(FUEL)))
+
+    def take_fuel(self) -> None:
+        """Go on with the fuel that another kernel has left."""
+        self._refuel()
+
+    def spend(self, amount: V) -> None:
+        """Burn `amount`, and poll if that used the fuel up."""
         go_on, empty = self.label("go"), self.label("empty")
         self.likely(self.burn(amount), go_on, empty)
         self.place(empty)
         self.poll()
         self.br(go_on)
         self.place(go_on)
+
+    def charge(self, amount: V) -> None:
+        """Burn the work of an array kernel, and poll if that used the fuel up."""
+        if amount.ref.isdigit() and int(amount.ref) <= 64:
+            return  # less than the loop around it takes for itself
+        self.spend(amount)
 
     # -- alias metadata --------------------------------------------------------------------------------
 

@@ -108,6 +108,7 @@ def view(f: FunctionText, name: str, attrs: dict, p: Pointer, indices: Sequence[
         "squeezeShape": _squeeze,
         "shapeCast": _shape_cast,
         "section": _section,
+        "windows": _windows,
         "pointerCast": lambda f, attrs, p, indices: p,
         "elementPointer": _element,
     }[name]
@@ -120,7 +121,7 @@ def view(f: FunctionText, name: str, attrs: dict, p: Pointer, indices: Sequence[
     return replace(found, layout=type.layout, extents=extents, strides=found.strides if type.layout == "S" else None)
 
 
-_BY_STRIDES = {"section", "elementPointer"}
+_BY_STRIDES = {"section", "elementPointer", "windows"}
 
 
 def _transpose(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:
@@ -156,6 +157,15 @@ def _section(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> 
         data = f.select(empty, p.data, data)
     strides = tuple(f.mul(s, step) for s, step in zip(p.strides, steps, strict=True))
     return replace(p, data=data, extents=tuple(counts), strides=strides)
+
+
+def _windows(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:
+    """Axes (window..., count...): along the first one moves by spreads, along the others by steps."""
+    rank = p.rank
+    assert p.strides is not None
+    steps, spreads = indices[2 * rank : 3 * rank], indices[3 * rank :]
+    strides = (f.mul(s, n) for moves in (spreads, steps) for s, n in zip(p.strides, moves, strict=True))
+    return replace(p, extents=tuple(indices[: 2 * rank]), strides=tuple(strides))
 
 
 def _element(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:

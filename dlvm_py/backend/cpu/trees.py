@@ -53,6 +53,10 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
             return tree_extents(e, o[0])[axis + (axis >= value.attrs["at"])]
         case "broadcast" | "unbroadcast" | "shapeCast":
             return e.scalar(o[1 + axis])
+        case "overlapAdd":
+            return e.scalar(o[1 + axis])
+        case "scan":
+            return tree_extents(e, o[0])[axis]
         case "iota":
             return e.scalar(o[0])
         case "reduce":

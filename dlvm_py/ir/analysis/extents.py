@@ -53,6 +53,14 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[0], axis
         case "allocateHeap":
             return o[axis]
+        case "windows" | "overlapAdd":
+            return o[1 + axis]
+        case "embed":
+            return o[2 + axis]
+        case "random":
+            return o[axis]
+        case "slice" | "reverse" | "scan":
+            return o[0], axis
         case "iota":
             return o[0]
         case "broadcast" | "unbroadcast" | "shapeCast":

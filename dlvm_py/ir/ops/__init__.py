@@ -1,11 +1,14 @@
 """OPS: every operation of the IR by name, collected from the family files."""
 
 from dlvm_py.ir.op import Op, table
+from dlvm_py.ir.ops.aggregates import AGGREGATES
+from dlvm_py.ir.ops.arrange import ARRANGE
 from dlvm_py.ir.ops.elementwise import ELEMENTWISE
 from dlvm_py.ir.ops.memory import FLOW, MEMORY
 from dlvm_py.ir.ops.reduce import REDUCE
 from dlvm_py.ir.ops.shape import SHAPE
+from dlvm_py.ir.ops.window import WINDOW
 
-OPS: dict[str, Op] = table(ELEMENTWISE, SHAPE, REDUCE, MEMORY, FLOW)
+OPS: dict[str, Op] = table(ELEMENTWISE, SHAPE, REDUCE, ARRANGE, WINDOW, MEMORY, FLOW, AGGREGATES)
 
 __all__ = ["OPS"]

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm_py.ir.op import ALLOCATE, READ, TRAP, WRITE, Kind, Op
+from dlvm_py.ir.ops.aggregates import keys_of, path_type
 from dlvm_py.ir.ops.rules import pointer, static_extent
 from dlvm_py.ir.ops.shape import indices_are_i64
 from dlvm_py.ir.types import BOOL, DTYPES, VOID, PointerType, StackType, TensorType, TupleType, Type, scalar
@@ -93,10 +94,7 @@ destroyStack = _memory("destroyStack", lambda operands, attrs: (_stack(operands[
 
 
 def _extract_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    t = operands[0].type
-    if not isinstance(t, TupleType) or not 0 <= attrs["at"] < len(t.elements):
-        raise TypeError(f"no element {attrs['at']} in {t}")
-    return t.elements[attrs["at"]]
+    return path_type(operands[0].type, keys_of(attrs))
 
 
 # printed as DLVM's `literal (a, b): (A, B)`

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
-from dlvm_py.ir.ops.elementwise import dataTypeCast, equal
-from dlvm_py.ir.ops.rules import static_extent, tensor
+from dlvm_py.ir.ops.elementwise import dataTypeCast, equal, greaterThan, select
+from dlvm_py.ir.ops.rules import is_constant, static_extent, tensor
 from dlvm_py.ir.ops.shape import extents_of, indices_are_i64, padShape, transpose
 from dlvm_py.ir.types import TensorType, Type, scalar
 from dlvm_py.ir.value import Value
@@ -56,15 +56,35 @@ def restore_axes(value: Any, like: Any, axes: Sequence[int]) -> Any:
     return broadcast(value, *extents_of(like))
 
 
+def _total(value: Any) -> Any:
+    return reduce(value, 0.0, by="add", axes=tuple(range(value.type.rank))) if value.type.rank else value
+
+
 def _reduce_adjoint(seed: Any, y: Any, x: Any, init: Any, by: str, axes: tuple[int, ...]) -> Any:
+    constant = is_constant(init)
     if by == "add":
-        return restore_axes(seed, x, axes), None
-    if by in ("max", "min"):
-        # shared evenly among the ties
-        won = dataTypeCast(equal(x, restore_axes(y, x, axes)), to=x.type.dtype.name)
-        count = reduce(won, 0.0, by="add", axes=axes)
+        return restore_axes(seed, x, axes), None if constant else _total(seed)
+    if by == "multiply":
+        others = None if constant else _total(seed * reduce(x, 1.0, by=by, axes=axes))
+        return restore_axes(seed, x, axes) * _others(x, init, axes), others
+    # max and min: shared evenly among the ties, of which init is none
+    won = dataTypeCast(equal(x, restore_axes(y, x, axes)), to=x.type.dtype.name)
+    count = reduce(won, 0.0, by="add", axes=axes)
+    if constant:
         return restore_axes(seed / count, x, axes) * won, None
-    raise NotImplementedError(f"the derivative of a reduction by {by}")
+    reached = greaterThan(count, 0.0)
+    shared = select(seed / count, 0.0, reached)
+    return restore_axes(shared, x, axes) * won, _total(select(0.0, seed, reached))
+
+
+def _others(x: Any, init: Any, axes: tuple[int, ...]) -> Any:
+    """The product of init and all other elements along the axes, for each element of x, also where some are 0."""
+    is_zero = equal(x, 0.0)
+    rest = select(1.0, x, is_zero)
+    product = restore_axes(reduce(rest, init, by="multiply", axes=axes), x, axes)
+    zeros = restore_axes(reduce(dataTypeCast(is_zero, to=x.type.dtype.name), 0.0, by="add", axes=axes), x, axes)
+    of_zero = select(product, 0.0, equal(zeros, 1.0))
+    return select(of_zero, select(product / rest, 0.0, equal(zeros, 0.0)), is_zero)
 
 
 # reduce x by (add|multiply|max|min|and|or) init v along axes

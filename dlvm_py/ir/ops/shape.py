@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
-from dlvm_py.ir.ops.rules import pointer, static_extent, tensor
+from dlvm_py.ir.ops.rules import is_constant, pointer, static_extent, tensor
 from dlvm_py.ir.types import I64, PointerType, TensorType, Type, scalar
 from dlvm_py.ir.value import Literal, Value
 
@@ -153,24 +153,32 @@ def extents_of(x: Any) -> list[Any]:
     ]
 
 
+def _values(operands: Sequence[Any]) -> list[Value]:
+    """Operands of a rule as values."""
+    return [v if isinstance(v, Value) else v.value for v in operands]
+
+
 # -- section, pointerCast --------------------------------------------------------------------------
 
 
 def _section_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    p = pointer(operands[0])
+    p = _shaped(operands[0])
     rank = p.rank
     if len(operands) != 1 + 3 * rank or not rank:
         raise TypeError(f"section of rank {rank} needs {3 * rank} indices, has {len(operands) - 1}")
     indices_are_i64(operands[1:])
     starts, counts, steps = (operands[1 + k * rank : 1 + (k + 1) * rank] for k in range(3))
+    if not isinstance(operands[0].type, PointerType):
+        return TensorType(tuple(static_extent(n) for n in counts), p.dtype)
+    given = operands[0].type.layout
     # C-contiguity survives when every axis but the first is taken whole, in steps of one
     whole = [
         static_extent(s) == 0 and static_extent(t) == 1 and _is_whole(operands[0], k, n)
         for k, (s, n, t) in enumerate(zip(starts, counts, steps, strict=True))
     ]
-    contiguous = p.layout == "C" and static_extent(steps[0]) == 1 and all(whole[1:])
+    contiguous = given == "C" and static_extent(steps[0]) == 1 and all(whole[1:])
     if all(whole):
-        layout = p.layout
+        layout = given
     else:
         layout = "C" if contiguous else "S"
     return PointerType(TensorType(tuple(static_extent(n) for n in counts), p.dtype), layout)
@@ -186,8 +194,11 @@ def _is_whole(base: Value, axis: int, count: Value) -> bool:
 
 def _section(x: Any, *indices: Any) -> Any:
     rank = np.ndim(x)
-    starts, counts, steps = (indices[k * rank : (k + 1) * rank] for k in range(3))
-    return x[tuple(_slice(int(s), int(n), int(t)) for s, n, t in zip(starts, counts, steps, strict=True))]
+    return x[_slices(*(indices[k * rank : (k + 1) * rank] for k in range(3)))]
+
+
+def _slices(starts: Sequence[Any], counts: Sequence[Any], steps: Sequence[Any]) -> tuple[slice, ...]:
+    return tuple(_slice(int(s), int(n), int(t)) for s, n, t in zip(starts, counts, steps, strict=True))
 
 
 def _slice(start: int, count: int, step: int) -> slice:
@@ -198,14 +209,53 @@ def _slice(start: int, count: int, step: int) -> slice:
 
 
 # section p at (start...) count (n...) step (t...): NumPy's basic slicing of every axis, already clipped;
-# all indices in range, counts not negative. On pointers only.
-section = Op(
+# all indices in range, counts not negative. Of a pointer it is a view.
+section: Op = Op(
     "section",
     Kind.INDEX,
     _section_type,
     _section,
-    no_derivative="a section is a view: its adjoint is the same section of the adjoint buffer",
+    adjoint=lambda seed, y, x, *indices: (
+        embed(seed, 0.0, *extents_of(x), *indices[: x.type.rank], *indices[2 * x.type.rank :]),
+        *(None for _ in indices),
+    ),
 )
+
+
+def _embed_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    x, fill, *indices = operands
+    t = tensor(x)
+    if len(indices) != 3 * t.rank or not t.rank:
+        raise TypeError(f"embed of rank {t.rank} needs {3 * t.rank} indices, has {len(indices)}")
+    if fill.type != scalar(t.dtype):
+        raise TypeError(f"the fill must be a {t.dtype} scalar, not {fill.type}")
+    indices_are_i64(indices)
+    return TensorType(tuple(static_extent(n) for n in indices[: t.rank]), t.dtype)
+
+
+def _embed(x: Any, fill: Any, *indices: Any) -> Any:
+    rank = np.ndim(x)
+    found = np.full(tuple(int(n) for n in indices[:rank]), fill, np.asarray(x).dtype)
+    found[_slices(indices[rank : 2 * rank], np.shape(x), indices[2 * rank :])] = x
+    return found
+
+
+def _embed_adjoint(seed: Any, y: Any, x: Any, fill: Any, *indices: Any) -> Any:
+    rank, none = x.type.rank, [None] * len(indices)
+    back = section(seed, *indices[rank : 2 * rank], *extents_of(x), *indices[2 * rank :])
+    if is_constant(fill):
+        return back, None, *none
+    # the fill stands wherever x does not
+    b, number = seed.builder, scalar(seed.type.dtype)
+    hole = b.expr(b.emit("broadcast", Literal(number, 0.0), *_values(extents_of(x))))
+    rest = seed * embed(hole, 1.0, *indices)
+    total = b.emit("reduce", rest.value, Literal(number, 0.0), by="add", axes=tuple(range(rank)))
+    return back, b.expr(total), *none
+
+
+# embed x in fill to (n...) at (start...) step (t...): the array of these extents whose section is x, and
+# which is fill everywhere else. With fill 0 the transpose of section
+embed: Op = Op("embed", Kind.GENERATE, _embed_type, _embed, adjoint=_embed_adjoint, numpy_name="pad")
 
 
 def _pointer_cast_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
@@ -258,4 +308,4 @@ def _iota_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 # iota n: 0, 1, ..., n - 1 as i64
 iota = Op("iota", Kind.GENERATE, _iota_type, lambda n: np.arange(int(n)), no_derivative="integer-valued")
 
-SHAPE = (transpose, padShape, squeezeShape, shapeCast, section, pointerCast, extent, iota)
+SHAPE = (transpose, padShape, squeezeShape, shapeCast, section, embed, pointerCast, extent, iota)

@@ -10,15 +10,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dlvm_py.ir import Function, Instruction, PointerType, StackType, TensorType, Value
+from dlvm_py.ir import Function, Instruction, Kind, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis import predecessors, reverse_postorder
 from dlvm_py.ir.value import BlockArg
-from dlvm_py.transforms.differentiate.points_to import PointsTo
+from dlvm_py.transforms.differentiate.points_to import PointsTo, called
 
 
 def carries_derivative(value: Value) -> bool:
     """Whether a value of this type can have an adjoint: a real or complex tensor or scalar."""
     return isinstance(value.type, TensorType) and value.type.dtype.is_inexact
+
+
+def carries_floats(type: Type) -> bool:
+    """Whether values of this type can carry derivatives: floats, and pointers and stacks of floats."""
+    if isinstance(type, StackType):
+        return carries_floats(type.element)
+    return isinstance(type, TensorType | PointerType) and type.dtype.is_inexact
 
 
 def differentiable_operands(i: Instruction) -> list[Value]:
@@ -32,7 +39,12 @@ class Activity:
     """The active values, stacks and roots of a function, for given inputs and outputs."""
 
     def __init__(
-        self, function: Function, points_to: PointsTo, inputs: Iterable[Value], outputs: Iterable[Value]
+        self,
+        function: Function,
+        points_to: PointsTo,
+        inputs: Iterable[Value],
+        outputs: Iterable[Value],
+        shadowed: Iterable[Value] = (),
     ) -> None:
         self._function = function
         self._points_to = points_to
@@ -45,11 +57,39 @@ class Activity:
         # what a `select` may leave out: a zero adjoint there must win over a NaN (rules.py)
         chosen = [o for i in function.instructions() if i.op.name == "select" for o in i.operands[:2]]
         self.guarded = self._solve(chosen, self._backward)
-        self.shadowed = self._close()
+        # the calls that derivatives flow through
+        self.calls: set[Value] = {
+            i
+            for i in function.instructions()
+            if i.op.kind is Kind.CALL and self._is_varied(i, self.varied) and self._is_useful(i, useful)
+        }
+        self.shadowed = self._close(shadowed)
 
     def has_shadow(self, pointer: Value) -> bool:
         """Whether every root of `pointer` has a shadow (one active root is enough for that)."""
         return bool(self._points_to.roots(pointer) & self.shadowed)
+
+    # -- calls: any argument may flow into any result and into any array that is handed over ----------
+
+    def _is_in(self, value: Value, found: set[Value]) -> bool:
+        if isinstance(value.type, PointerType):
+            return value.type.dtype.is_inexact and not found.isdisjoint(self._points_to.roots(value))
+        return value in found
+
+    def _is_varied(self, call: Instruction, found: set[Value]) -> bool:
+        return any(self._is_in(o, found) for o in call.operands)
+
+    def _is_useful(self, call: Instruction, found: set[Value]) -> bool:
+        return self._is_in(call, found) or any(
+            self._is_in(o, found) for o in call.operands if isinstance(o.type, PointerType | StackType)
+        )
+
+    def _mark_handed(self, call: Instruction) -> None:
+        for o in call.operands:
+            if isinstance(o.type, PointerType):
+                self._mark(o)
+            elif isinstance(o.type, StackType) and carries_floats(o.type):
+                self._found.add(o)
 
     def _solve(self, start: Iterable[Value], step) -> set[Value]:  # type: ignore[no-untyped-def]
         self._found = set()
@@ -93,6 +133,15 @@ class Activity:
             case "pop":
                 if i.operands[0] in self._found:
                     self._mark_scalar(i)
+            case "apply":
+                if self._is_varied(i, self._found):
+                    self._mark_handed(i)
+                    self._mark(i)
+                    if isinstance(i.type, TupleType):
+                        self._found.add(i)
+            case "extract":
+                if i.operands[0] in self._found:
+                    self._mark(i)
             case _:
                 if any(o in self._found for o in differentiable_operands(i)):
                     self._found.add(i)
@@ -126,6 +175,14 @@ class Activity:
             case "pop":
                 if i in self._found:
                     self._found.add(i.operands[0])
+            case "apply":
+                if self._is_useful(i, self._found):
+                    self._mark_handed(i)
+                    for o in i.operands:
+                        self._mark_scalar(o)
+            case "extract":
+                if called(i) is not None and self._is_in(i, self._found):
+                    self._found.add(i.operands[0])
             case _:
                 if i in self._found:
                     for o in differentiable_operands(i):
@@ -133,9 +190,10 @@ class Activity:
 
     # -- shadows -------------------------------------------------------------------------------------
 
-    def _close(self) -> set[Value]:
+    def _close(self, wanted: Iterable[Value]) -> set[Value]:
         """The roots that need a shadow: the active ones, and what shares a pointer with one of them."""
         roots = {v for v in self.active if isinstance(v.type, PointerType)}
+        roots = roots.union(*(self._points_to.roots(v) for v in wanted))
         pointers = [
             v
             for block in self._function.blocks

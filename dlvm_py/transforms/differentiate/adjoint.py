@@ -6,8 +6,8 @@
         return %y: f64                           return %0: f64
     }                                        }
 
-Stands between the exact clean-ups of the raw stage, which run before and after it. Calls have been inlined
-(recursive ones are refused where a derivative flows through them). What comes out is ordinary raw IR with
+Stands between the exact clean-ups of the raw stage, which run before and after it. Calls have been inlined,
+but for recursive ones: calls.py. What comes out is ordinary raw IR with
 real control flow: it can be printed, verified, run, optimised, and differentiated again by this pass.
 
 The phases, each a file:
@@ -16,6 +16,7 @@ The phases, each a file:
     demote, arguments     arrays across blocks in memory; copies of the arguments that are written
     points_to, activity   which values and allocations carry derivatives
     shadows, control      the forward sweep: adjoint memory, the record of the path taken
+    calls                 forward and reverse functions of what is called
     reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
     keep, remat           primal values for the reverse sweep: direct, computed again, or taped
     ssa_repair, tidy      variables become block arguments; zeros and dead code go
@@ -27,15 +28,17 @@ analysis after Hascoët, Naumann, Pascual (2005); the IR side follows DLVM (Wei,
 
 from __future__ import annotations
 
-from dlvm_py.ir import Builder, Function, Module, PointerType, TensorType, TupleType, Type, Value
+from dlvm_py.ir import Builder, Function, Module, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.transforms import ssa_repair
+from dlvm_py.transforms.differentiate.activity import carries_derivative, carries_floats
+from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, mark_results, never_returns
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.dead import remove_dead
 from dlvm_py.transforms.differentiate.keep import Keeper
 from dlvm_py.transforms.differentiate.normal_form import normalize
-from dlvm_py.transforms.differentiate.outputs import add_seed_params, finish, seed_type
+from dlvm_py.transforms.differentiate.outputs import add_seed_params, finish, finish_split, seed_type
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import Shadows
@@ -58,22 +61,54 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     if exit_ is None:
         _never_returns(function, primal_function, config)
         return module.add(function)
-    primal = Primal(function, exit_, config)
-    shadows = Shadows(primal)
+    splits = Splits(module, name)
+    primal = Primal(function, exit_, config, splits.written)
+    shadows = Shadows(primal, splits)
     control = Control(primal)
     seeds = add_seed_params(primal)
-    sweep = Sweep(primal, shadows, control, seeds)
+    sweep = Sweep(primal, shadows, control, seeds, splits)
     function.result = finish(sweep)
+    _complete(primal, sweep, control)
+    join(function, exit_.block, sweep.blocks[exit_.block])
+    module.add(function)
+    splits.finish(function, _split)
+    return function
+
+
+def _complete(primal: Primal, sweep: Sweep, control: Control) -> None:
+    """Join the two sweeps and bring what the second needs of the first there."""
+    function, exit_ = primal.function, primal.exit
     Builder(function, exit_.block).branch(sweep.blocks[exit_.block])
     # what is dead must not be kept for
     remove_dead(function)
     keeper = Keeper(primal, sweep, control.counters)
     keeper.run()
-    _destroy(function, sweep, [*keeper.stacks, *sweep.adjoint_stacks.values()])
+    handed = primal.adjoint_stacks.values()
+    _destroy(function, sweep, [*keeper.stacks, *(s for s in sweep.adjoint_stacks.values() if s not in handed)])
     ssa_repair.run(function)
     tidy(function, sweep.sums)
-    join(function, exit_.block, sweep.blocks[exit_.block])
-    return module.add(function)
+
+
+def _split(splits: Splits, split: Split) -> None:
+    """Make the bodies of the halves of a function (calls.py)."""
+    function = clone(split.primal, split.primal.name)
+    exit_ = normalize(function)
+    if exit_ is None:
+        never_returns(split)
+        return
+    primal = Primal(function, exit_, None, splits.written)
+    shadows = Shadows(primal, splits)
+    control = Control(primal)
+    floats = [leaf for leaf in exit_.leaves if carries_derivative(leaf)]
+    seeds: list[Value] = [function.entry.add_arg(leaf.type, "seed") for leaf in floats]
+    for p in primal.formal:
+        if isinstance(p.type, StackType) and carries_floats(p.type):
+            primal.adjoint_stacks[p] = function.entry.add_arg(p.type, f"{p.name}_adj")
+    sweep = Sweep(primal, shadows, control, seeds, splits)
+    finish_split(sweep)
+    mark_results(primal, shadows)
+    _complete(primal, sweep, control)
+    cut(primal, sweep, shadows, seeds, split)
 
 
 def _destroy(function: Function, sweep: Sweep, stacks: list[Value]) -> None:

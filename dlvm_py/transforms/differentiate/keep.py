@@ -24,7 +24,7 @@ from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.types import I64
 from dlvm_py.ir.value import BlockArg
-from dlvm_py.transforms.differentiate.arguments import entry_builder
+from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.remat import Rematerialisation
 from dlvm_py.transforms.differentiate.reverse import Sweep
@@ -47,6 +47,7 @@ class Keeper:
         self._taped: set[tuple[Value, Block]] = set()
         self._stacks: dict[tuple[Value, Block], Value] = {}
         self._extents: dict[tuple[Value, int], Value] = {}
+        self._slots: dict[Value, Value] = {}
         self._scratch = Builder(self._function, Block("scratch"))
 
     @staticmethod
@@ -97,6 +98,9 @@ class Keeper:
         if not self._is_forward(value) or self._is_used_directly(value):
             return value
         found = self._repeat(value)
+        if found is None and self._primal.is_split and is_array(value.type):
+            # between the sweeps the memory that it was read from is in the hands of the caller
+            found = self._b.emit("load", self._obtain(self._slot(value)))
         if found is None:
             self._make_available(value, self._here)
             return self._variable(value)
@@ -104,7 +108,7 @@ class Keeper:
         return found
 
     def _is_used_directly(self, value: Value) -> bool:
-        if not self._remat.is_direct(value, self._here):
+        if not self._remat.is_direct(value, self._here) or (self._primal.is_split and is_array(value.type)):
             return False
         # an array value that lives on into another block needs memory: what can be read again is not kept
         local = self._here is self._primal.exit.block and value.block is self._here  # type: ignore[attr-defined]
@@ -152,7 +156,7 @@ class Keeper:
         if not isinstance(found, Instruction) or found.block is not self._scratch.block:
             return self._obtain(found)
         leaf, at = found.operands[0], found.attrs["at"]
-        if self._remat.is_direct(leaf, self._here):
+        if self._remat.is_direct(leaf, self._here) and not (self._primal.is_split and is_array(leaf.type)):
             return self._b.emit("extent", leaf, name=original.name, at=at)
         return self._kept_extent(leaf, at)
 
@@ -202,14 +206,27 @@ class Keeper:
         if (value, place) in self._taped:
             return
         self._taped.add((value, place))
-        stack = entry_builder(self._function).emit("createStack", name="tape", element=value.type)
+        if self._primal.is_split:
+            stack = self._primal.tape(value.type)
+        else:
+            stack = entry_builder(self._function).emit("createStack", name="tape", element=value.type)
         b = Builder(self._function).before(place.instructions[-1])
         b.loc = value.loc if isinstance(value, Instruction) else None
         b.emit("push", value, stack)
         b.block, b.position = self._blocks[place], 0
         popped = b.emit("pop", stack, name=value.name)
         b.insert(assignment(self._variable(value), popped))
-        self._stacks[value, place] = stack
+        if not self._primal.is_split:
+            self._stacks[value, place] = stack
+
+    def _slot(self, value: Value) -> Value:
+        """Memory of its own for an array value, filled in the forward sweep."""
+        if value not in self._slots:
+            b = self._after(value)
+            b.loc = value.loc if isinstance(value, Instruction) else None
+            self._slots[value] = b.emit("allocateHeap", *extents(b, value), dtype=value.type.dtype.name)  # type: ignore[attr-defined]
+            b.emit("store", value, self._slots[value])
+        return self._slots[value]
 
     @property
     def stacks(self) -> list[Value]:

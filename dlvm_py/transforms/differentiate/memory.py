@@ -54,7 +54,8 @@ def initialises(store: Instruction) -> bool:
     return not any(pointer in j.operands and j.op.name != "extent" for j in between)
 
 
-def _adjoint_stack(sweep: Sweep, stack: Value) -> Value:
+def adjoint_stack(sweep: Sweep, stack: Value) -> Value:
+    """The stack of the adjoints of what goes through `stack`."""
     found = sweep.adjoint_stacks.get(stack)
     if found is None:
         found = entry_builder(sweep.primal.function).emit(
@@ -73,7 +74,7 @@ def pop(sweep: Sweep, i: Instruction) -> None:
         return
     seed = sweep.take(i)
     amount = zeros_like(sweep.b, i) if seed is None else _of_type(sweep.b, seed, i)
-    sweep.b.emit("push", amount, _adjoint_stack(sweep, stack))
+    sweep.b.emit("push", amount, adjoint_stack(sweep, stack))
 
 
 def _of_type(b: Builder, seed: Value, like: Value) -> Value:
@@ -85,7 +86,7 @@ def push(sweep: Sweep, i: Instruction) -> None:
     """v_adj += pop s_adj."""
     value, stack = i.operands
     if sweep.primal.is_active(stack):
-        amount = sweep.b.emit("pop", _adjoint_stack(sweep, stack), name=f"{value.name}_adj")
+        amount = sweep.b.emit("pop", adjoint_stack(sweep, stack), name=f"{value.name}_adj")
         sweep.accumulate(value, amount)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlvm_py.ir import VOID, Builder, Instruction, PointerType, TensorType, Type, Value, literal, scalar
+from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.shadows import filled, zeros_like
@@ -34,6 +35,10 @@ def seed_type(output: Type) -> Type:
 def seed_outputs(sweep: Sweep) -> None:
     """Give every output its seed, at the start of the reverse sweep; an output named twice counts twice."""
     primal, b = sweep.primal, sweep.b
+    if primal.is_split:
+        for leaf, seed in zip([v for v in primal.exit.leaves if carries_derivative(v)], sweep.seeds, strict=True):
+            sweep.accumulate(leaf, seed)
+        return
     touched: frozenset[Value] = frozenset()
     for k, output in enumerate(primal.config.outputs):
         value = primal.output(output)
@@ -80,6 +85,15 @@ def finish(sweep: Sweep) -> Type:
     value = results[0] if len(results) == 1 else b.emit("tuple", *results)
     b.ret(value)
     return value.type
+
+
+def finish_split(sweep: Sweep) -> None:
+    """The same for a reverse function: the adjoints of its scalar parameters."""
+    primal, b = sweep.primal, sweep.b
+    b.at_end(sweep.blocks[primal.function.entry])
+    b.loc = None
+    results = sweep.scalar_results([p for p in primal.formal if carries_derivative(p)])
+    b.ret(*([b.emit("tuple", *results)] if len(results) > 1 else results))
 
 
 def _derivative(sweep: Sweep, index: int) -> Value:

@@ -1,11 +1,14 @@
 """Which allocations a pointer can refer to, through views, block arguments and stacks.
 
-The roots of a pointer are parameters and `allocateHeap` instructions; a value popped from a stack has the
-roots of everything that is pushed to it. Parameters are taken to be apart: where the caller's arguments
-overlap and are written, the caller passes views of one copy.
+The roots of a pointer are parameters, `allocateHeap` instructions and calls; a value popped from a stack has
+the roots of everything that is pushed to it. Parameters are taken to be apart: where the caller's arguments
+overlap and are written, the caller passes views of one copy. Of a function that is called by others
+(`overlapping`) all parameters of one dtype are one root.
 """
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from dlvm_py.ir import Function, Instruction, Kind, PointerType, StackType, Value
 from dlvm_py.ir.analysis import predecessors
@@ -14,12 +17,19 @@ _NONE: frozenset[Value] = frozenset()
 
 
 class PointsTo:
-    """Roots of every pointer of a function; `written` are the roots that a store or a call may write."""
+    """Roots of every pointer of a function; `written` are the roots that a store or a call may write.
 
-    def __init__(self, function: Function) -> None:
+    written: which parameters each callee writes (of one that is not there: all).
+    """
+
+    def __init__(
+        self, function: Function, written: Mapping[str, set[int]] | None = None, overlapping: bool = False
+    ) -> None:
+        arrays = [p for p in function.params if isinstance(p.type, PointerType)]
         self._roots: dict[Value, frozenset[Value]] = {
-            p: frozenset((p,)) for p in function.params if isinstance(p.type, PointerType)
+            p: frozenset(q for q in arrays if q is p or (overlapping and _dtype(q) is _dtype(p))) for p in arrays
         }
+        self._results: dict[tuple[Value, object], Value] = {}
         self._edges = predecessors(function)
         changed = True
         while changed:
@@ -36,7 +46,11 @@ class PointsTo:
             if i.op.name == "store":
                 self.written |= self.roots(i.operands[1])
             elif i.op.kind is Kind.CALL:
-                self.written = self.written.union(*(self.roots(o) for o in i.operands))
+                known = (written or {}).get(i.attrs["callee"], range(len(i.operands)))
+                self.written = self.written.union(*(self.roots(i.operands[k]) for k in known))
+        if overlapping:
+            # the caller may write them before the reverse sweep runs
+            self.written = self.written.union(arrays)
 
     def roots(self, pointer: Value) -> frozenset[Value]:
         """What `pointer` can refer to; empty for NULL, UNDEFINED and what is no pointer."""
@@ -55,11 +69,26 @@ class PointsTo:
             return False
         if i.op.name == "allocateHeap":
             return self._update(i, [frozenset((i,))])
-        if i.op.kind is Kind.CALL:
-            # fresh memory, or views of what the callee was given
-            return self._update(i, [frozenset((i,)), *(self.roots(o) for o in i.operands)])
+        call = called(i)
+        if call is not None:
+            # fresh memory, which results of one call may share, or views of what the callee was given
+            root = self._results.setdefault((call, _dtype(i)), i)
+            handed = [o for o in call.operands if isinstance(o.type, PointerType) and _dtype(o) is _dtype(i)]
+            return self._update(i, [frozenset((root,)), *map(self.roots, handed)])
         # views have their base first; a pop has the stack, which collects the roots of what is pushed
         return self._update(i, [self.roots(i.operands[0])])
+
+
+def called(value: Value) -> Instruction | None:
+    """The call that a value is the result of, or an element of its result."""
+    if isinstance(value, Instruction) and value.op.name == "extract":
+        value = value.operands[0]
+    return value if isinstance(value, Instruction) and value.op.kind is Kind.CALL else None
+
+
+def _dtype(pointer: Value) -> object:
+    assert isinstance(pointer.type, PointerType)
+    return pointer.type.dtype
 
 
 def carries_pointers(value: Value) -> bool:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dlvm_py.errors import NotDifferentiable
-from dlvm_py.ir import Block, Function, Instruction, Kind, PointerType, Value
+from dlvm_py.ir import Block, Function, Instruction, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder, uses
 from dlvm_py.ir.analysis.loops import Loop
-from dlvm_py.transforms.differentiate.activity import Activity, carries_derivative
+from dlvm_py.transforms.differentiate.activity import Activity, carries_floats
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.demote import demote
 from dlvm_py.transforms.differentiate.normal_form import Exit, leaving_edges, reaching
-from dlvm_py.transforms.differentiate.points_to import PointsTo, carries_pointers
+from dlvm_py.transforms.differentiate.points_to import PointsTo
 
 
 class Primal:
@@ -20,18 +22,40 @@ class Primal:
     `params` are the values that stand for the parameters (a copy where the primal writes one); `order`
     the blocks that can reach the exit, in reverse postorder; `bodies` their instructions before anything
     is added, without terminators; `edges` the incoming edges of the blocks in `order`.
+
+    config: None for a function whose two sweeps become functions of their own (calls.py): all floats are active,
+    and parameters are no copies. written: which parameters each callee writes.
     """
 
-    def __init__(self, function: Function, exit_: Exit, config: AdjointConfig) -> None:
+    def __init__(
+        self,
+        function: Function,
+        exit_: Exit,
+        config: AdjointConfig | None,
+        written: Mapping[str, set[int]] | None = None,
+    ) -> None:
         self.function = function
         self.exit = exit_
-        self.config = config
+        self.config = config or AdjointConfig((), ())
+        self.is_split = config is None
+        self.tapes: dict[Type, Value] = {}  # of a split function: the stacks that its callers hand over
+        self.adjoint_stacks: dict[Value, Value] = {}  # of a split function: for each stack parameter of floats
         demote(function)
         self.formal: list[Value] = list(function.params)
-        self.params, prologue = copy_written(function, PointsTo(function), exit_)
-        self.points_to = PointsTo(function)
-        outputs = [self.output(o) for o in config.outputs]
-        self.activity = Activity(function, self.points_to, [self.params[k] for k in config.wrt], outputs)
+        prologue: set[Instruction] = set()
+        if config is None:
+            self.params = self.formal
+            self.points_to = PointsTo(function, written, overlapping=True)
+            floats = [p for p in self.formal if carries_floats(p.type)]
+            arrays = [v for v in (*floats, *exit_.leaves) if isinstance(v.type, PointerType) and carries_floats(v.type)]
+            handed = [p for p in floats if not isinstance(p.type, TensorType)]
+            outputs = [*handed, *(v for v in exit_.leaves if carries_floats(v.type))]
+            self.activity = Activity(function, self.points_to, floats, outputs, arrays)
+        else:
+            self.params, prologue = copy_written(function, PointsTo(function, written), exit_)
+            self.points_to = PointsTo(function, written)
+            outputs = [self.output(o) for o in config.outputs]
+            self.activity = Activity(function, self.points_to, [self.params[k] for k in config.wrt], outputs)
         live = reaching(function, exit_.block)
         self.order = [b for b in reverse_postorder(function) if b in live]
         self.bodies = {
@@ -45,7 +69,9 @@ class Primal:
         for loop in self._forest.loops:
             for source, index in leaving_edges(function, loop, exit_.block):
                 self.exits[loop] = source.targets[index].block
-        self._refuse_calls()
+        for i in self.function.instructions():
+            if i in self.activity.calls:
+                _refuse(i)
 
     def output(self, output: Output) -> Value:
         """The value of an output at the exit."""
@@ -75,21 +101,35 @@ class Primal:
         """The block that goes back to the header."""
         return loop.latches[0]
 
-    def _refuse_calls(self) -> None:
-        for i in self.function.instructions():
-            if i.op.kind is Kind.CALL and any(self._involved(o) for o in (i, *i.operands)):
-                raise NotDifferentiable(
-                    f"the recursive call of '{i.attrs['callee']}' takes or gives values that the derivative "
-                    "depends on",
-                    i.loc,
-                    code="DL610",
-                    help="write the recursion as a loop",
-                )
+    def tape(self, type: Type) -> Value:
+        """Of a split function: the stack that keeps values of this type for its reverse sweep."""
+        if type not in self.tapes:
+            self.tapes[type] = self.function.entry.add_arg(StackType(type), "tape")
+        return self.tapes[type]
 
-    def _involved(self, value: Value) -> bool:
-        if isinstance(value.type, PointerType) or carries_pointers(value):
-            return self.has_shadow(value)
-        if isinstance(value, Instruction) and value.op.kind is Kind.CALL:
-            return carries_derivative(value) and any(self.is_active(o) for o in value.operands)
-        return value in self.activity.varied
+
+def _refuse(call: Instruction) -> None:
+    """NotDifferentiable for calls through which derivatives flow in ways that have no rule."""
+    results = call.type.elements if isinstance(call.type, TupleType) else (call.type,)
+    what = ""
+    for t in (*(o.type for o in call.operands), *results):
+        if isinstance(t, StackType) and not is_scalar_type(t.element):
+            if carries_floats(t):
+                what = "keeps arrays: its derivative cannot be differentiated again"
+        elif isinstance(t, TensorType | PointerType) and t.dtype.is_complex:
+            what = "works on complex numbers"
+        elif isinstance(t, TupleType) or (isinstance(t, TensorType) and t.shape):
+            what = "takes or gives array values"
+    if what:
+        raise NotDifferentiable(
+            f"the recursive function '{call.attrs['callee']}' {what}",
+            call.loc,
+            code="DL610",
+            help="write the recursion as a loop",
+        )
+
+
+def is_scalar_type(type: Type) -> bool:
+    """Whether values of this type are single numbers."""
+    return isinstance(type, TensorType) and not type.shape
 

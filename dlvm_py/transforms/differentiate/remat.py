@@ -99,6 +99,8 @@ class Rematerialisation:
         if value.op.name == "load":
             roots = self._primal.points_to.roots(value.operands[0])
             return bool(roots) and roots.isdisjoint(self._primal.points_to.written) and roots <= self._formal
+        if value.op.name == "extract":
+            return False  # the results of a call are not there any more
         return value.op.is_pure and (
             value.op.name in _MOVES
             or self._is_index(value)

@@ -9,17 +9,23 @@ out afterwards which of them are really used, and how each becomes available.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import Block, Builder, Instruction, TensorType, Value, is_array, literal, scalar
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.memory import CONSTRUCTS
 from dlvm_py.transforms.differentiate.outputs import seed_outputs
+from dlvm_py.transforms.differentiate.points_to import called
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.rules import contributions
 from dlvm_py.transforms.differentiate.shadow_sums import ShadowSums
 from dlvm_py.transforms.differentiate.shadows import Shadows
 from dlvm_py.transforms.ssa_repair import Variable, assignment
+
+if TYPE_CHECKING:
+    from dlvm_py.transforms.differentiate.calls import Splits
 
 
 class Sweep:
@@ -28,14 +34,17 @@ class Sweep:
     `sums` collects the additions of adjoints: where one operand turns out to be zero, they fold.
     """
 
-    def __init__(self, primal: Primal, shadows: Shadows, control: Control, seeds: list[Value]) -> None:
+    def __init__(
+        self, primal: Primal, shadows: Shadows, control: Control, seeds: list[Value], splits: Splits
+    ) -> None:
         self.primal = primal
+        self.splits = splits
         self.shadows = shadows
         self.seeds = seeds
         self.b = Builder(primal.function)
         self.memory = ShadowSums(self.b, primal, shadows)
         self.sums: list[Instruction] = []
-        self.adjoint_stacks: dict[Value, Value] = {}
+        self.adjoint_stacks: dict[Value, Value] = dict(primal.adjoint_stacks)
         self._control = control
         self._variables: dict[Value, Variable] = {}
         self._current: dict[Value, Value | None] = {}
@@ -135,6 +144,11 @@ class Sweep:
                 self.accumulate(operand, seed)
 
     def _instruction(self, i: Instruction) -> None:
+        if i in self.splits.calls:
+            self.splits.reverse(self, i)
+            return
+        if called(i) is not None:
+            return  # what an element of a result has gathered, the call takes
         if i.op in CONSTRUCTS:
             CONSTRUCTS[i.op](self, i)
             return

@@ -13,6 +13,8 @@ has exactly the type of its pointer.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from dlvm_py.ir import (
     Block,
     Builder,
@@ -28,7 +30,11 @@ from dlvm_py.ir import (
 )
 from dlvm_py.ir.types import TensorType
 from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_builder, extents
+from dlvm_py.transforms.differentiate.points_to import called
 from dlvm_py.transforms.differentiate.primal import Primal
+
+if TYPE_CHECKING:
+    from dlvm_py.transforms.differentiate.calls import Splits
 
 
 def zeros_like(b: Builder, like: Value) -> Value:
@@ -69,14 +75,19 @@ def view_again(b: Builder, view: Instruction, base: Value, operands: list[Value]
 class Shadows:
     """Builds all shadows of a primal; `of` answers which one belongs to a pointer or stack."""
 
-    def __init__(self, primal: Primal) -> None:
+    def __init__(self, primal: Primal, splits: Splits) -> None:
         self._primal = primal
+        self._splits = splits
         self._function: Function = primal.function
         self._shadow: dict[Value, Value] = {}
         self.buffers: dict[Value, Value] = {}  # of a root: the C-contiguous memory of its shadow
         self._count = {block: len(block.args) for block in self._function.blocks}
+        self.formal: list[Value] = []  # of a split function: the parameters that are shadows
         for formal in primal.formal:
-            if self._wanted(formal):
+            if primal.is_split and isinstance(formal.type, PointerType) and formal.type.dtype.is_inexact:
+                self._shadow[formal] = self._function.entry.add_arg(formal.type, f"{formal.name}_shadow")
+                self.formal.append(self._shadow[formal])
+            elif self._wanted(formal):
                 self._make_root(entry_builder(self._function), formal)
         for block in self._function.blocks[1:]:
             for arg in list(block.args):
@@ -108,6 +119,9 @@ class Shadows:
                 value = [self.of(v) for v in i.operands]
                 b.emit(i.op, *value)
             return
+        if i in self._primal.activity.calls and i not in self._splits.calls:
+            self._shadow.update(self._splits.forward(self._primal, i, self.of))
+            return
         if i in self._shadow or not self._wanted(i):
             return
         b.after(i).loc = i.loc
@@ -121,6 +135,8 @@ class Shadows:
         elif i.op.kind is Kind.INDEX:
             self._shadow[i] = view_again(b, i, self.of(i.operands[0]), list(i.operands[1:]))
             self._shadow[i].name = name
+        elif called(i) is not None:
+            self._make_root(b, i)  # no derivative flows through the call
 
     def _pass_on(self, block: Block) -> None:
         for target in block.targets:

@@ -1,0 +1,66 @@
+"""Who calls whom, and which arguments a call writes."""
+
+from __future__ import annotations
+
+from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.ir.function import Function, Module
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.types import PointerType
+from dlvm_py.ir.value import Instruction
+
+
+def calls(function: Function) -> list[Instruction]:
+    """The calls in `function`, in layout order."""
+    return [i for i in function.instructions() if i.op.kind is Kind.CALL]
+
+
+def callees(function: Function) -> list[str]:
+    """The names of the functions that `function` calls, each once."""
+    return list(dict.fromkeys(i.attrs["callee"] for i in calls(function)))
+
+
+def reachable(module: Module, name: str) -> list[Function]:
+    """The function `name`, then every function of the module that can be reached from it by calls."""
+    found = {name: module.functions[name]}
+    work = [module.functions[name]]
+    while work:
+        for callee in callees(work.pop(0)):
+            if callee not in found and callee in module.functions:
+                found[callee] = module.functions[callee]
+                work.append(found[callee])
+    return list(found.values())
+
+
+def written_params(module: Module, name: str) -> set[int]:
+    """Indices of the pointer parameters of function `name` that it writes, itself or through what it calls."""
+    return written_by_all(module, name)[name]
+
+
+def written_by_all(module: Module, name: str) -> dict[str, set[int]]:
+    """`written_params` of `name` and of all that it reaches: the least solution, found by iteration."""
+    functions = reachable(module, name)
+    if len(functions) == 1 and not callees(functions[0]):
+        return {name: AliasAnalysis(functions[0]).written_params()}
+    called = {n for f in functions for n in callees(f)}
+    alias = {f.name: AliasAnalysis(f, noalias_params=f.name not in called) for f in functions}
+    written: dict[str, set[int]] = {f.name: set() for f in functions}
+    changed = True
+    while changed:
+        changed = False
+        for f in functions:
+            new = {k for k, p in enumerate(f.params) if isinstance(p.type, PointerType)}
+            new = {k for k in new if any(_writes(i, f.params[k], alias[f.name], written) for i in f.instructions())}
+            if new != written[f.name]:
+                written[f.name], changed = new, True
+    return written
+
+
+def _writes(i: Instruction, pointer, alias: AliasAnalysis, written: dict[str, set[int]]) -> bool:  # type: ignore[no-untyped-def]
+    if i.op.name == "store":
+        return alias.may_write(i, pointer)
+    if i.op.kind is not Kind.CALL:
+        return False
+    known = written.get(i.attrs["callee"])
+    if known is None or any(not isinstance(o.type, PointerType) and not hasattr(o.type, "shape") for o in i.operands):
+        return alias.may_write(i, pointer)
+    return any(alias.may_alias(i.operands[k], pointer) for k in known)

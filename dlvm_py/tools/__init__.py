@@ -1,0 +1,1 @@
+"""The command line: dlopt, which transforms programs of the IR, and dlc, which compiles and runs them."""

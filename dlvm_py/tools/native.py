@@ -1,0 +1,132 @@
+"""Programs of the IR → native code: an object, texts, or a function that can be called from here.
+
+    module --lower_values, inline, clean up, bufferize, ownership--> stage scheduled --emit--> LLVM IR --> object
+
+The functions of an object follow the native calling convention of docs/architecture.md, `dl.NAME` each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.backend.cpu.compile import Compiled, compile_module
+from dlvm_py.backend.cpu.emit import EmitResult, emit
+from dlvm_py.backend.imports import Imports
+from dlvm_py.driver import CLEAN_UP, TO_COMPUTE, TO_SCHEDULED
+from dlvm_py.ir import VOID, Function, Module, PointerType, TensorType, TupleType, Type, print_module
+from dlvm_py.ir.analysis.calls import callees, reachable, written_params
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec
+from dlvm_py.ir.parser import parse_module
+from dlvm_py.options import Options
+from dlvm_py.runtime import python_entry
+from dlvm_py.runtime.native.entry import entry_text
+from dlvm_py.runtime.version import CallSpec, Version
+from dlvm_py.tools.common import Failure
+from dlvm_py.transforms import lower_values
+from dlvm_py.transforms.pass_manager import run_pipeline
+
+
+def scheduled(module: Module, names: Sequence[str]) -> Module:
+    """A copy of `module` (stage raw or optimizable) with these functions, and what they call, at stage scheduled."""
+    copy = parse_module(print_module(module), module.name)
+    if copy.stage == "scheduled":
+        return copy
+    if copy.stage == "compute":
+        passes: tuple[str, ...] = TO_SCHEDULED
+    else:
+        passes = ("inline", *CLEAN_UP, *TO_COMPUTE, *TO_SCHEDULED)
+        # only these: what they do not reach may be beyond the back end
+        kept = {f.name for name in names for f in reachable(copy, name)}
+        copy.functions = {n: f for n, f in copy.functions.items() if n in kept}
+        lower_values.run(copy)
+    pending, stage = list(names), copy.stage
+    done: set[str] = set()
+    while pending:
+        name = pending.pop(0)
+        function = copy.functions[name]
+        if name in done or not function.blocks:
+            continue
+        done.add(name)
+        apart = not any(name in callees(f) for f in copy.functions.values())
+        run_pipeline(function, passes, module=copy, stage=stage, noalias_params=apart)
+        pending += callees(function)
+    copy.stage = "scheduled"
+    return copy
+
+
+def kernel(module: Module, name: str, imports: Imports) -> tuple[Function, EmitResult]:
+    """The lowered function and its LLVM IR text."""
+    lowered = scheduled(module, [name])
+    for f in reachable(lowered, name):
+        for callee in callees(f):
+            if not lowered.functions[callee].blocks:
+                raise Failure(f"@{f.name} calls @{callee}, which has no body: the CPU backend does not link it yet")
+    function = lowered.functions[name]
+    return function, emit(function, imports, Options(), program=lowered)
+
+
+def compile_functions(module: Module, names: Sequence[str]) -> Compiled:
+    """One object with the kernels of these functions."""
+    imports = Imports()
+    made = [kernel(module, name, imports)[1] for name in names]
+    symbols = [m.symbol for m in made]
+    texts: list[str] = []
+    for m, others in ((m, set(symbols) - {m.symbol}) for m in made):
+        texts.append(_private(m.module_text, others))
+    return compile_module(texts, imports, symbols)
+
+
+def _private(text: str, others: set[str]) -> str:
+    """Kernels that are linked from several texts (what recursive functions call) are defined in one alone."""
+    for symbol in others:
+        text = text.replace(f'define i32 @"{symbol}"(', f'define linkonce_odr i32 @"{symbol}"(')
+    return text
+
+
+def callable_of(module: Module, name: str) -> Any:
+    """A Python callable that runs function `name` natively; arrays are ndarrays."""
+    original = module.functions[name].type
+    imports = Imports()
+    function, made = kernel(module, name, imports)
+    types = [p.type for p in function.params]
+    call = CallSpec(
+        args=tuple(map(_spec, types)),
+        param_names=tuple(f"p{k}" for k in range(len(types))),
+        result=_spec(function.result),
+        written=tuple(sorted(written_params(_alone(function), name))),
+    )
+    done = compile_module([made.module_text, entry_text(made.symbol, call, imports)], imports)
+    version = Version.load(call, done.object, imports.names, tuple(made.sites), name)
+
+    def run(*args: Any) -> Any:
+        found = python_entry.run(version, args)
+        if isinstance(original.result, TupleType) and original.result.elements:
+            return tuple(map(_shaped, found, original.result.elements))
+        return _shaped(found, original.result)
+
+    return run
+
+
+def _alone(function: Function) -> Module:
+    module = Module("alone")
+    module.functions[function.name] = function
+    return module
+
+
+def _shaped(value: Any, t: Type) -> Any:
+    """A result in the dtype of its type: the runtime gives Python's own numbers where it can."""
+    return np.asarray(value, t.dtype.numpy)[()] if isinstance(t, TensorType) else value
+
+
+def _spec(t: Type) -> Spec:
+    if t == VOID:
+        return ConstantSpec(None)
+    if isinstance(t, TupleType):
+        return TupleSpec(tuple(map(_spec, t.elements)))
+    if isinstance(t, PointerType):
+        return ArraySpec(t.dtype.name, tuple(n == 1 for n in t.shape), t.layout)
+    assert isinstance(t, TensorType)
+    return ScalarSpec(t.dtype.name, weak=False)

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlvm_py.errors import ArgumentError, NotDifferentiable
-from dlvm_py.ir import BlockArg, Builder, Function, Instruction, Module, PointerType, TupleType, Value
+from dlvm_py.ir import VOID, BlockArg, Builder, Function, Instruction, Module, PointerType, TupleType, Value, literal
 from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import (
     ArraySpec,
@@ -56,6 +56,8 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
     offsets = _offsets(of.args)
     wrt = [(position, of.args[position]) for position in recipe.wrt]
     indices = [i for position, spec in wrt for i in _float_leaves(of, position, spec, offsets[position])]
+    if not any(b.terminator and b.terminator.op.name == "return" for b in of.function.blocks):
+        return _always_raises(of, recipe, seeds)
     sources = [leaf for source in _sources(of, recipe) for leaf in _output_leaves(of, source, offsets)]
     active = [(output, spec) for output, spec in sources if dtype_of_leaf(spec).is_inexact]
     if not active:
@@ -96,6 +98,18 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
     return Program(of.module, function.name, tuple(recipe.signature().parameters), (*of.args, *seeds), of.captured, result)
 
 
+def _always_raises(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
+    """The gradient of a function that raises whatever happens, for these types: it raises the same."""
+    function = adjoint(of.module, of.name, AdjointConfig(wrt=(), outputs=()))
+    function.result = VOID
+    at = len(function.params) - len(of.captured)
+    for spec in (leaf for seed in seeds for leaf in leaves(seed)):
+        function.entry.args.insert(at, BlockArg(spec.ir_type(), function.entry, "seed"))
+        at += 1
+    names = tuple(recipe.signature().parameters)
+    return Program(of.module, function.name, names, (*of.args, *seeds), of.captured, ConstantSpec(None))
+
+
 def _title(of: Program) -> str:
     return f"'{of.name}'"
 
@@ -112,13 +126,11 @@ def _float_leaves(of: Program, position: int, spec: Spec, offset: int) -> list[i
     name = of.parameter_names[position]
     found = [offset + k for k, leaf in enumerate(leaves(spec)) if dtype_of_leaf(leaf).is_inexact]
     if not found:
-        what = {ScalarSpec: "a number", ArraySpec: "an array"}.get(type(spec), "a value")
-        first = next(iter(leaves(spec)), None)
-        dtype = f" of dtype {dtype_of_leaf(first).numpy}" if first is not None else ""
+        advice = {ScalarSpec: f"pass a float: float({name})", ArraySpec: f"pass an array of floats: {name}.astype(float)"}
         raise ArgumentError(
-            f"cannot differentiate with respect to '{name}': it is {what}{dtype}, which carries no derivative",
+            f"cannot differentiate with respect to '{name}': it is {_described(spec)}, which carries no derivative",
             code="DL702",
-            help=f"pass a float: float({name}) for a number, {name}.astype(float) for an array",
+            help=advice.get(type(spec), "wrt names parameters that get floats"),
         )
     return found
 
@@ -216,8 +228,18 @@ def _gradient_structure(spec: Spec) -> Spec:
     return ConstantSpec(None)
 
 
+def _copy(b: Builder, value: Value) -> Value:
+    """An array of its own with the contents of another one; a scalar as it is."""
+    if not isinstance(value.type, PointerType):
+        return value
+    extents = [literal(n) if n is not None else b.emit("extent", value, at=k) for k, n in enumerate(value.type.shape)]
+    copy = b.emit("allocateHeap", *extents, dtype=value.type.dtype.name)
+    b.emit("store", b.emit("load", value), copy)
+    return copy
+
+
 def _order_results(function: Function, order: list[int]) -> None:
-    """Reorder (and repeat) the leaves of every return."""
+    """Reorder the leaves of every return; one that is asked for again is copied."""
     for block in function.blocks:
         end = block.terminator
         if end is None or end.op.name != "return":
@@ -231,7 +253,7 @@ def _order_results(function: Function, order: list[int]) -> None:
             return
         b = Builder(function)
         b.before(end)
-        new = [parts[i] for i in order]
+        new = [_copy(b, parts[i]) if i in order[:k] else parts[i] for k, i in enumerate(order)]
         end.operands = [b.emit("tuple", *new) if len(new) > 1 else new[0]]
         function.result = end.operands[0].type
 

@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import os
 import pickle
 import threading
 import time
@@ -42,13 +43,22 @@ def _compiler() -> ModuleType:
     return importlib.import_module("dlvm_py.driver")
 
 
+_ATTEMPTS = 100  # at a call, while another thread changes what the function captures
+
+# One thread compiles at a time (LLVM has a lock of its own), and a fork waits for it: the child's copy is free.
+_COMPILING = threading.RLock()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_COMPILING.acquire, after_in_parent=_COMPILING.release, after_in_child=_COMPILING.release
+    )
+
+
 class Dispatcher:
     """The compiled versions of one recipe, and the way to the next one."""
 
     def __init__(self, recipe: Recipe, options: Options) -> None:
         self.recipe = recipe
         self.options = options
-        self.lock = threading.RLock()
         self.counts = {"compiled": 0, "loaded": 0, "compile_s": 0.0, "load_s": 0.0}
         self.latest: Request | None = None
         self._callable: Any = None
@@ -77,8 +87,14 @@ class Dispatcher:
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that no installed version took: make the version that takes it, and run it."""
         values = self.values(args, kwargs)
-        version = self.version(function, values)
-        return python_entry.run(version, values)
+        for _ in range(_ATTEMPTS):
+            handled, result = python_entry.attempt(self.version(function, values), values)
+            if handled:
+                return result
+        raise InternalError(
+            f"no version of {self.recipe.primal.__name__}() takes the arguments it was compiled for"
+            " (or another thread changes what it captures all the time)"
+        )
 
     def request(self, values: tuple[Any, ...], noalias: bool = True) -> Request:
         """The compilation that these argument values ask for."""
@@ -105,19 +121,24 @@ class Dispatcher:
 
     def version(self, function: Any, values: tuple[Any, ...]) -> Version:
         """The installed version for these values, made if there is none."""
-        with self.lock:
-            for version in native.versions(function):
-                if python_entry.matches(version.call, values):
-                    return version
+        found = self._installed(function, values)
+        if found is not None:
+            return found
+        with _COMPILING:
+            found = self._installed(function, values)
+            if found is not None:
+                return found
             request = self.request(values)
             version = self._make(request)
-            if not python_entry.matches(version.call, values):
+            if python_entry.overlaps(version.call, values, [c.value for c in request.captures.arrays]):
                 # written arguments that share memory with others: a version that expects it
                 version = self._make(request._replace(noalias=False))
-                if not python_entry.matches(version.call, values):
-                    raise InternalError("a version was compiled that does not take the arguments it was compiled for")
             native.add_version(function, version)
             return version
+
+    @staticmethod
+    def _installed(function: Any, values: tuple[Any, ...]) -> Version | None:
+        return next((v for v in native.versions(function) if python_entry.matches(v.call, values)), None)
 
     def _make(self, request: Request) -> Version:
         self.latest = request

@@ -7,14 +7,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from dlvm_py.backend.cpu.compile import compile_module
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.derivative import Program, derive
-from dlvm_py.errors import ArgumentError
+from dlvm_py.errors import ArgumentError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, written_params
@@ -67,14 +68,29 @@ def lower_to(request: Request, stage: str) -> Program:
     """The program of a request at one of `STAGES`. Of a derivative, raw is what the adjoint pass made."""
     if stage not in STAGES:
         raise ArgumentError(f"stage={stage!r}: the stages are {', '.join(STAGES)}", code="DL708")
-    if stage == "raw" and isinstance(request.recipe, Primal):
-        return _translated(request)
-    program = lower(request)
-    for wanted, passes in (("compute", TO_COMPUTE), ("scheduled", TO_SCHEDULED)):
-        if STAGES.index(stage) >= STAGES.index(wanted):
-            _run(program, passes, request, program.module.stage)
-            program.module.stage = wanted
-    return program
+    with _depth_limited(request):
+        if stage == "raw" and isinstance(request.recipe, Primal):
+            return _translated(request)
+        program = lower(request)
+        for wanted, passes in (("compute", TO_COMPUTE), ("scheduled", TO_SCHEDULED)):
+            if STAGES.index(stage) >= STAGES.index(wanted):
+                _run(program, passes, request, program.module.stage)
+                program.module.stage = wanted
+        return program
+
+
+@contextlib.contextmanager
+def _depth_limited(request: Request) -> Iterator[None]:
+    """Expressions are walked recursively: one that is too deep for Python's stack is the user's to split."""
+    try:
+        yield
+    except RecursionError:
+        code = request.recipe.primal.__code__  # type: ignore[attr-defined]
+        raise UnsupportedSyntax(
+            f"an expression in {code.co_name} is nested too deeply to be compiled",
+            Loc(code.co_filename, code.co_firstlineno),
+            help="split it over several statements; a chain of many terms counts as deep",
+        ) from None
 
 
 def _translated(request: Request) -> Program:
@@ -125,7 +141,8 @@ def compile_request(request: Request) -> Compiled:
     count = sum(len(leaves(spec)) for spec in (*program.args, *program.captured))
     written = [i for i in sorted(written_params(program.module, program.name)) if i < count]
     imports = Imports()
-    kernel = emit(program.function, imports, request.options, noalias_params=request.noalias, program=program.module)
+    with _depth_limited(request):
+        kernel = emit(program.function, imports, request.options, noalias_params=request.noalias, program=program.module)
     facts = {
         "result": to_json(program.result),
         "written": written,

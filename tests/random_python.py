@@ -473,7 +473,7 @@ class Writer:
         name, inner = self.fresh("c"), s.inner(loop=True)
         self.line(i, f"{name} = 0")
         bound = self.r.choice(("3", "k", "len(x)", "2"))
-        extra = f" and {self.condition(s)}" if self.chance(0.4) else ""
+        extra = f" and ({self.condition(s)})" if self.chance(0.4) else ""
         self.line(i, f"while {name} < {bound}{extra}:")
         if self.chance(0.7):
             self.line(i + 1, f"{name} += 1")

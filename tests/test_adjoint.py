@@ -570,10 +570,11 @@ def test_select_keeps_nan_factors_out():
     np.testing.assert_allclose(gy, [np.log(4.0), 0.0])
 
 
-def test_product_reduction_is_refused():
+def test_what_has_no_rule_is_refused():
     """What has no rule is refused with its place."""
     p = Program(V)
-    p.ret(p.emit("reduce", p.get(p.params[0]), literal(1.0), by="multiply", axes=(0,)))
+    curved = p.emit("trigamma", p.get(p.params[0]))
+    p.ret(p.emit("reduce", curved, literal(0.0), by="add", axes=(0,)))
     with pytest.raises(NotDifferentiable):
         adjoint(p.done(), "f", AdjointConfig((0,), RESULT))
 
@@ -620,10 +621,10 @@ def test_third_derivative():
         np.testing.assert_allclose(got, want)
 
 
-def test_recursion_through_active_values_is_refused():
-    """A call that is left, with values that carry the derivative, is refused with its place."""
-    p = Program(F)
-    p.ret(p.emit("apply", p.params[0], callee="f", result=F))
+def test_calls_without_a_rule_are_refused():
+    """A call that is left and gives array values, which the front end never makes, is refused."""
+    p = Program(V)
+    p.ret(p.emit("reduce", p.emit("apply", p.params[0], callee="f", result=V.pointee), literal(0.0), by="add", axes=(0,)))
     with pytest.raises(NotDifferentiable, match="recursive"):
         adjoint(p.module, "f", AdjointConfig((0,), RESULT))
 

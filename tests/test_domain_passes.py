@@ -15,7 +15,7 @@ from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import algebra_simplification as algebra
-from dlvm_py.transforms import cfg_canonicalization, matrix_multiplication_reordering
+from dlvm_py.transforms import cfg_canonicalization, linear_algebra_fusion, matrix_multiplication_reordering
 from dlvm_py.transforms import literal_broadcasting_promotion as promotion
 from dlvm_py.transforms.pass_manager import PASSES, find_pass
 
@@ -298,6 +298,75 @@ def test_a_product_that_is_used_twice_is_an_operand():
     b.emit("store", b.emit("add", *products_), out)
     b.ret()
     assert not matrix_multiplication_reordering.run(f)
+
+
+# -- linear algebra fusion ---------------------------------------------------------------------------
+
+
+def fused(build, ranks=(2, 2, 2), n=3, types=None):
+    """The ops after fusing what `build(b, x, y, z, a)` gives, whose value must stay to rounding."""
+    types = types or [pointer(F64, *[None] * r) for r in ranks]
+    module, f, b, (*arrays, a, out) = new_function(*types, REAL, pointer(F64, None, None))
+    value = build(b, *(b.emit("load", p) for p in arrays), a)
+    f.params[-1].type = pointer(F64, *value.type.shape)
+    b.emit("store", value, f.params[-1])
+    b.ret()
+    verify(f)
+    rng = np.random.default_rng(1)
+    inputs = [rng.standard_normal([m or n for m in t.shape]) for t in types]
+    before, after = (np.empty([n if m is None else m for m in value.type.shape]) for _ in range(2))
+    run(module, "f", [*inputs, 0.75, before])
+    settle(linear_algebra_fusion, f)
+    run(module, "f", [*inputs, 0.75, after])
+    np.testing.assert_allclose(after, before, rtol=1e-12, atol=1e-12)
+    return [name for name in ops(f) if name not in ("load", "store", "return")]
+
+
+def test_scalings_leave_the_operands_of_products():
+    """(a x) y = a (x y), on either side, for signs and for vectors too."""
+    dot = lambda b, x, y: b.emit("dot", x, y)  # noqa: E731
+    assert fused(lambda b, x, y, z, a: dot(b, b.emit("multiply", a, x), y)) == ["dot", "multiply"]
+    assert fused(lambda b, x, y, z, a: dot(b, x, b.emit("multiply", y, a))) == ["dot", "multiply"]
+    assert fused(lambda b, x, y, z, a: dot(b, x, b.emit("negate", y))) == ["dot", "negate"]
+    both = lambda b, x, y, z, a: dot(b, b.emit("multiply", a, x), b.emit("multiply", a, y))  # noqa: E731
+    assert fused(both) == ["dot", "multiply", "multiply"]
+
+
+def test_a_scaling_stays_where_the_result_is_larger():
+    """An outer product has more elements than its factors."""
+    types = [pointer(F64, *s) for s in ((9, 1), (1, 9), (9, 9))]
+    module, f, b, (p, q, r, a) = new_function(*types, REAL)
+    b.emit("store", b.emit("dot", b.emit("multiply", a, b.emit("load", p)), b.emit("load", q)), r)
+    b.ret()
+    assert not linear_algebra_fusion.run(f)
+
+
+def test_the_transpose_of_a_product():
+    """(x y)ᵀ = yᵀ xᵀ, through two levels."""
+    one = lambda b, x, y, z, a: b.emit("transpose", b.emit("dot", x, y))  # noqa: E731
+    assert fused(one) == ["transpose", "transpose", "dot"]
+    two = lambda b, x, y, z, a: b.emit("transpose", b.emit("dot", b.emit("dot", x, y), z))  # noqa: E731
+    assert fused(two) == ["transpose", "transpose", "transpose", "dot", "dot"]
+
+
+@pytest.mark.parametrize("op", ["add", "subtract"])
+def test_a_common_factor(op):
+    """x y + x z = x (y + z), x z + y z = (x + y) z: one product fewer; none where the factor differs."""
+    left = lambda b, x, y, z, a: b.emit(op, b.emit("dot", x, y), b.emit("dot", x, z))  # noqa: E731
+    right = lambda b, x, y, z, a: b.emit(op, b.emit("dot", x, z), b.emit("dot", y, z))  # noqa: E731
+    assert fused(left) == fused(right) == [op, "dot"]
+    with pytest.raises(AssertionError):
+        fused(lambda b, x, y, z, a: b.emit(op, b.emit("dot", x, y), b.emit("dot", y, z)))
+
+
+def test_products_that_are_used_twice_stay():
+    """What has another user is needed as it is."""
+    _, f, b, (p, q, a) = new_function(pointer(F64, None, None), pointer(F64, None, None), REAL)
+    x = b.emit("load", p)
+    scaled = b.emit("multiply", a, x)
+    b.emit("store", b.emit("add", b.emit("dot", scaled, x), scaled), q)
+    b.ret()
+    assert not linear_algebra_fusion.run(f)
 
 
 # -- control flow ------------------------------------------------------------------------------------

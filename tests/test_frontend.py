@@ -438,7 +438,10 @@ def _two_types(x):
 
 
 def _recursive(n):
-    return 1 if n < 2 else _recursive(n - 1)
+    def inner(k):
+        return 1 if k < 2 else inner(k - 1)
+
+    return inner(n)
 
 
 def _in_place_cast(a):

@@ -434,6 +434,24 @@ def test_damaged_cache_files_are_misses(tmp_path):
     assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).split() == ["6.0", "0"]
 
 
+def test_object_is_the_same_in_every_process(tmp_path):
+    """An object holds no address: two processes, with other address layouts, compile to the same bytes."""
+    code = """
+        import hashlib
+        import numpy as np
+        import dlvm_py as dlvm
+        from dlvm_py.driver import compile_request
+        from dlvm_py.dispatch import dispatcher_of
+        w = np.ones(3)
+        def f(x, i):
+            return np.dot(x, w) + x[i], x * 2.0
+        for g in (dlvm.jit(f), dlvm.grad(f)):
+            done = compile_request(dispatcher_of(g).request((np.ones(3), 1)))
+            print(hashlib.sha256(done.image).hexdigest())
+    """
+    assert _run(code, tmp_path) == _run(code, tmp_path)
+
+
 def test_changed_callee_is_a_new_key(tmp_path):
     """A change in a helper in another file gives new code."""
     (tmp_path / "helper_mod.py").write_text("def h(x):\n    return x + 1.0\n")

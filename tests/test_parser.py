@@ -168,6 +168,7 @@ def test_every_op():
     b.emit("convolve", images, kernel, strides=(2,), padding=((1, 2),), leftDilation=(2,), rightDilation=(1,), groups=2)
     b.emit("convolve", images, kernel, padding=((1, 2),), groups=2)
     b.emit("scan", matrix, by="max", axes=(1,))
+    b.emit("recurrence", matrix, matrix, axis=1)
     b.emit("reduce", matrix, literal(0.0), by="add", axes=(0, 1))
     b.emit("reduce", matrix, literal(0.0), by="max", axes=())
     b.emit("unbroadcast", b.emit("broadcast", vector, n), n)
@@ -208,7 +209,7 @@ def test_every_op():
     b.at_end(end).ret(got)
     verify(module)
     parsed = again(module)
-    assert {i.op.name for i in f.instructions()} >= OPS.keys() - {"retain", "release", "branch"}
+    assert {i.op.name for i in f.instructions()} >= OPS.keys() - {"retain", "release", "branch", "branchEnum"}
     pairs = list(zip(f.instructions(), parsed.functions["f"].instructions(), strict=True))
     for old, new in pairs:
         assert (old.op, old.type, new.name) == (new.op, new.type, old.name)

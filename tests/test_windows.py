@@ -27,7 +27,8 @@ def convolution(x, kernel, strides, padding, left, right, groups):
     rank = x.ndim - 2
     base = [(n - 1) * d + 1 + sum(p) for n, d, p in zip(x.shape[2:], left, padding, strict=True)]
     count = [
-        max((b - (w - 1) * r - 1) // s + 1, 0) for b, w, r, s in zip(base, kernel.shape[2:], right, strides, strict=True)
+        max((b - (w - 1) * r - 1) // s + 1, 0)
+        for b, w, r, s in zip(base, kernel.shape[2:], right, strides, strict=True)
     ]
     each = kernel.shape[0] // groups
     out = np.zeros((x.shape[0], each * groups, *count))
@@ -103,7 +104,9 @@ SCANS = {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.mi
 
 
 @pytest.mark.parametrize("by", SCANS)
-@pytest.mark.parametrize(("shape", "axes"), [((7,), (0,)), ((3, 5), (0,)), ((3, 5), (1,)), ((2, 3, 4), (2, 0)), ((3,), ()), ((0, 2), (0,))])
+@pytest.mark.parametrize(
+    ("shape", "axes"), [((7,), (0,)), ((3, 5), (0,)), ((3, 5), (1,)), ((2, 3, 4), (2, 0)), ((3,), ()), ((0, 2), (0,))]
+)
 @pytest.mark.parametrize("dtype", [np.float64, np.int32])
 def test_scan(by, shape, axes, dtype):
     """scan is accumulate, along one axis after the other, in its own dtype."""
@@ -117,6 +120,18 @@ def test_scan(by, shape, axes, dtype):
     assert found.dtype == dtype
     np.testing.assert_array_equal(found, expected)
     check_native("scan", [x], [], {"by": by, "axes": axes})
+
+
+@pytest.mark.parametrize(("shape", "axis"), [((6,), 0), ((3, 4), 0), ((3, 4), 1), ((2, 3, 4), 1), ((0,), 0)])
+def test_recurrence(shape, axis):
+    """y is a times the y before, plus b."""
+    a, b = np.moveaxis(normal(*shape), axis, 0), np.moveaxis(normal(*shape), axis, 0)
+    y = b.copy()
+    for k in range(1, len(y)):
+        y[k] = a[k] * y[k - 1] + b[k]
+    a, b, y = (np.moveaxis(v, 0, axis) for v in (a, b, y))
+    np.testing.assert_allclose(OPS["recurrence"].evaluate(a, b, axis=axis), y, rtol=1e-12)
+    check_native("recurrence", [a, b], [], {"axis": axis})
 
 
 def test_scan_of_flags():
@@ -147,7 +162,7 @@ ARRANGEMENTS = [
 ]
 
 
-@pytest.mark.parametrize(("name", "x", "rest", "attrs", "numpy"), ARRANGEMENTS, ids=lambda v: v if isinstance(v, str) else "")
+@pytest.mark.parametrize(("name", "x", "rest", "attrs", "numpy"), ARRANGEMENTS)
 @pytest.mark.parametrize("known", [False, True])
 def test_arrangements(name, x, rest, attrs, numpy, known):
     """Ops that move elements are NumPy's indexing, and natively what the interpreter gives."""
@@ -258,7 +273,19 @@ def check_rule(build, arguments, expected, known):
             np.testing.assert_allclose(out, np.reshape(e, out.shape), rtol=1e-10, atol=1e-10)
 
 
-LOWERED = {"section", "embed", "slice", "reverse", "concatenate", "windows", "overlapAdd", "reduceWindow", "convolve", "scan"}
+LOWERED = {
+    "section",
+    "embed",
+    "slice",
+    "reverse",
+    "concatenate",
+    "windows",
+    "overlapAdd",
+    "reduceWindow",
+    "convolve",
+    "scan",
+    "recurrence",
+}
 
 
 @pytest.mark.parametrize(

@@ -62,6 +62,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         what = f"module {owner.__name__}" if isinstance(owner, ModuleType) else describe(Static(owner))
         known = numpy_names() if owner is np else dir(owner)
         e.error(UnknownFunction, f"{what} has no attribute `{name}`", help=suggestion(name, known))
+    if isinstance(owner, ModuleType):
+        value = e.session.captures.value_of(owner.__dict__, name, value)
     if isinstance(owner, (ModuleType, np.finfo, np.iinfo, np.dtype)):
         return e.session.lift(e, value, name)
     e.error(

@@ -53,6 +53,16 @@ class Captures:
     arrays: list[Captured] = field(default_factory=list)
     guards: list[Captured] = field(default_factory=list)
     functions: list[FunctionType] = field(default_factory=list)
+    _values: dict[tuple[int, str], Any] | None = None
+
+    def value_of(self, holder: Any, name: str, now: Any) -> Any:
+        """The value that a name had when it was captured: what is compiled must be what is guarded.
+
+        `now`, which another thread may have changed since, is for names that were not captured.
+        """
+        if self._values is None:
+            self._values = {(id(c.holder), c.name): c.value for c in (*self.guards, *self.arrays)}
+        return self._values.get((id(holder), name), now)
 
     def index_of(self, array: np.ndarray) -> int | None:
         """Position of a captured array among the hidden parameters."""
@@ -147,12 +157,19 @@ def _reads(function: FunctionType) -> Iterator[Captured]:
 
 
 def _module_reads(value: Any, attributes: tuple[str, ...], owner: FunctionType) -> Iterator[Captured]:
-    """Attributes of a user's module, `settings.steps`: as good as globals."""
-    if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] in _STABLE:
-        return
-    for name in attributes:
-        if name in value.__dict__:
-            yield Captured(value.__dict__, name, value.__dict__[name], owner)
+    """Attributes of a user's modules, `settings.steps` and `package.settings.steps`: as good as globals."""
+    pending, seen = [value], {id(value)}
+    while pending:
+        module = pending.pop()
+        if not isinstance(module, ModuleType) or module.__name__.partition(".")[0] in _STABLE:
+            continue
+        for name in attributes:
+            if name in module.__dict__:
+                found = module.__dict__[name]
+                yield Captured(module.__dict__, name, found, owner)
+                if id(found) not in seen:
+                    seen.add(id(found))
+                    pending.append(found)
 
 
 _STABLE = sys.stdlib_module_names | {"numpy", "scipy", "dlvm_py"}

@@ -13,7 +13,7 @@ import numpy as np
 
 from dlvm_py.errors import CompileError, Loc, TypeMismatch
 from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, Facts, key, number
-from dlvm_py.ir import BOOL, F64, I64, OPS, Block, Builder, DType, Function, Literal, TensorType, Value, literal, scalar
+from dlvm_py.ir import BOOL, F64, I64, OPS, U64, Block, Builder, DType, Function, Literal, TensorType, Value, literal, scalar
 from dlvm_py.options import Options
 
 MAX_CHECK_OPERANDS = 4  # the error record of the native calling convention has four slots
@@ -85,7 +85,10 @@ class Emitter:
             return None
         with np.errstate(all="ignore"):
             values = [np.dtype(v.type.dtype.numpy).type(v.value) for v in operands]  # type: ignore[attr-defined]
-            result = row.evaluate(*values, **attrs)
+            try:
+                result = row.evaluate(*values, **attrs)
+            except (OverflowError, ValueError):  # a cast of what does not fit, behind a check that fails
+                return None
         result_type = row.result_type(operands, attrs)
         if not isinstance(result_type, TensorType) or result_type.shape:
             return None
@@ -104,6 +107,13 @@ class Emitter:
                 self.facts.interval.setdefault(cast, (0, 1))
             return cast
         return self.pure("dataTypeCast", value, to=dtype.name)
+
+    def whole(self, value: Value, exception: str = "IndexError") -> Value:
+        """An integer as i64; a large one of u64 raises instead of turning negative."""
+        if value.type.dtype is U64:  # type: ignore[attr-defined]
+            fits = self.pure("lessThan", value, literal(2**63, scalar(U64)))
+            self.check(fits, exception, "a uint64 of 2**63 or more does not fit 64 bits with a sign")
+        return self.cast(value, I64)
 
     # -- control ---------------------------------------------------------------------------------
 
@@ -180,6 +190,10 @@ class Emitter:
 
     def linear_form(self, base: Value | None, amount: int, checked: bool = False) -> Value:
         """base + amount; `checked`: raises OverflowError where it does not fit."""
+        wrapped = (amount - I64_MIN) % 2**64 + I64_MIN
+        if checked and amount != wrapped:
+            self.check(literal(False), "OverflowError", "integer overflow: the result does not fit in 64 bits")
+        amount = wrapped
         if base is None:
             return i64(amount)
         if amount == 0:
@@ -189,7 +203,7 @@ class Emitter:
         known = self.facts.lookup(("linear", base, amount))
         if known is not None and (fits or not checked or known.attrs.get("checked")):
             return known
-        op, size = ("add", amount) if amount > 0 else ("subtract", -amount)
+        op, size = ("add", amount) if amount > 0 or amount == I64_MIN else ("subtract", -amount)
         value = self.pure(op, base, i64(size), checked=checked and not fits)
         self.facts.remember(("linear", base, amount), value)
         self.facts.linear[value] = (base, amount)

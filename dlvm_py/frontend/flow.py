@@ -264,7 +264,7 @@ class Flow:
             e.builder.conditional(condition, inside, None, outside)
             exits.append((outside, dict(self.env)))
             self.start(inside)
-        e.facts.push()
+        inner = e.facts.push()
         e.facts.remember(("checked", condition), True)  # the body runs only where the condition holds
         self.loops.append(context)
         if counter is not None:
@@ -274,6 +274,7 @@ class Flow:
         if self.alive:
             context.continues.append(self.jump(context.header, context.expected))
         self.loops.pop()
+        e.facts.pop(inner)  # the body's end does not dominate the latch (continue) or the exits (no iteration)
         if not self._close(node, context, header, counter, types):
             return False
         edges = list(context.breaks)

@@ -62,7 +62,7 @@ def _entry(e: Emitter, item: Any) -> Any:
 def as_index(e: Emitter, value: Any, what: str) -> Value:
     """An int as an i64 value, for lengths, axes and bounds."""
     if isinstance(value, Scalar) and value.dtype.is_integer:
-        return e.cast(value.value, I64)
+        return e.whole(value.value)
     if isinstance(value, Scalar) and value.dtype is BOOL and value.weak:
         return e.cast(value.value, I64)
     e.error(TypeMismatch, f"{what} must be an int, not {describe(value)}", help="convert with int(...)")
@@ -70,7 +70,7 @@ def as_index(e: Emitter, value: Any, what: str) -> Value:
 
 def normalised(e: Emitter, index: Scalar, extent: Value, axis: int) -> Value:
     """A position in [0, extent), checked at run time unless proven."""
-    i = e.cast(index.value, I64)
+    i = e.whole(index.value)
     extent = e.facts.find(extent)
     known = e.facts.lookup(("position", i, extent))
     if known is not None:
@@ -100,7 +100,7 @@ def clipped(e: Emitter, value: Scalar | None, extent: Value, default: Value, low
     """One bound of a slice, as slice.indices() computes it."""
     if value is None:
         return default
-    v = e.cast(value.value, I64)
+    v = e.whole(value.value)
     n = number(v)
     if n is not None:
         v = e.offset(extent, n) if n < 0 else v
@@ -112,7 +112,7 @@ def clipped(e: Emitter, value: Scalar | None, extent: Value, default: Value, low
 def slice_range(e: Emitter, part: SliceKey, extent: Value) -> tuple[Value, Value, Value]:
     """(start, count, step) of a slice over an axis; start is any number where count is 0."""
     extent = e.facts.find(extent)
-    step = i64(1) if part.step is None else e.cast(part.step.value, I64)
+    step = i64(1) if part.step is None else e.whole(part.step.value)
     s = number(step)
     if s == 0:
         e.error(TypeMismatch, "slice step cannot be zero")
@@ -137,10 +137,16 @@ def slice_range(e: Emitter, part: SliceKey, extent: Value) -> tuple[Value, Value
     return start, dynamic_count(e, start, stop, step, forward), step
 
 
-def dynamic_count(e: Emitter, start: Value, stop: Value, step: Value, forward: Value) -> Value:
-    """The number of steps of either sign from start to before stop."""
-    gap = e.choose(forward, e.subtract(stop, start), e.subtract(start, stop))
-    size = e.choose(forward, step, e.pure("negate", step))
+def dynamic_count(
+    e: Emitter, start: Value, stop: Value, step: Value, forward: Value, checked: bool = False
+) -> Value:
+    """The number of steps of either sign from start to before stop; `checked` for bounds that may be far apart."""
+    if checked:
+        gap = e.subtract(stop, start, checked=True)
+        gap = e.choose(forward, gap, e.subtract(i64(0), gap, checked=True))
+    else:
+        gap = e.choose(forward, e.subtract(stop, start), e.subtract(start, stop))
+    size = e.choose(forward, step, e.subtract(i64(0), step, checked) if checked else e.pure("negate", step))
     count = e.pure("floorDivide", e.offset(e.maximum(gap, i64(0)), -1), size)
     count = e.offset(count, 1)
     e.facts.interval[count] = (0, EXTENT_MAX)
@@ -163,16 +169,19 @@ def _literal_range(e: Emitter, part: SliceKey, extent: Value) -> tuple[Value, Va
     return i64(a), e.clamp(e.minimum(i64(b), extent), -a)
 
 
-def count_between(e: Emitter, low: Value, high: Value, step: int) -> Value:
-    """max(ceil((high - low) / step), 0)."""
+def count_between(e: Emitter, low: Value, high: Value, step: int, checked: bool = False) -> Value:
+    """max(ceil((high - low) / step), 0); `checked` for bounds that may be far apart."""
     base, total = e.facts.split(low)
-    gap = e.clamp(high, -total) if base is None and total >= 0 else e.maximum(e.subtract(high, low), i64(0))
+    gap = e.clamp(high, -total) if base is None and total >= 0 else e.maximum(e.subtract(high, low, checked), i64(0))
     if step == 1 or number(gap) == 0:
         return gap
     n = number(gap)
     if n is not None:
         return i64(-(-n // step))
-    count = e.pure("floorDivide", e.offset(gap, step - 1), i64(step))
+    if e.facts.range_of(gap)[1] + step - 1 < 2**63:
+        count = e.pure("floorDivide", e.offset(gap, step - 1), i64(step))
+    else:
+        count = e.offset(e.pure("floorDivide", e.offset(gap, -1), i64(step)), 1)
     e.facts.interval.setdefault(count, (0, max(e.facts.range_of(gap)[1], 0)))
     return count
 

@@ -155,7 +155,7 @@ def _float_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Value:
     if n is None or n < 0:
         fine = e.either(e.pure("notEqual", x, zero), e.pure("greaterThanOrEqual", y, zero))
         e.check(fine, "ZeroDivisionError", ZERO_POWER)
-    if n is None or float(n) != int(n):
+    if n is None or not float(n).is_integer():
         whole = e.pure("equal", y, e.pure("rint", y))
         fine = e.either(e.pure("not", e.pure("lessThan", x, zero)), whole)
         message = "a negative number to a fractional power is complex: complex numbers are not supported yet"

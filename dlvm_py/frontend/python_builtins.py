@@ -119,7 +119,7 @@ def int_(e: Emitter, x: Any = None) -> Any:
         return weak(i64(0))
     x = _number(e, x, "int")
     if not x.dtype.is_float:
-        return weak(e.cast(x.value, I64))
+        return weak(e.whole(x.value, "OverflowError"))
     value = e.cast(x.value, F64)
     e.check(e.pure("not", e.pure("isNan", value)), "ValueError", "cannot convert float NaN to integer")
     e.check(e.pure("isFinite", value), "OverflowError", "cannot convert float infinity to integer")

@@ -18,7 +18,7 @@ import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend.arrays import make_array, materialise
-from dlvm_py.frontend.capture import Captures
+from dlvm_py.frontend.capture import ABSENT, Captures
 from dlvm_py.frontend.elementwise import REAL_PAIR, supported
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.facts import EXTENT_MAX
@@ -157,6 +157,7 @@ class Session:
             raise UnsupportedSyntax(
                 f"this function is nested too deeply to be compiled (Python's recursion limit is {limit})",
                 source.loc(source.node),
+                help="split it over several statements or functions",
             ) from error
 
     def _argument(self, e: Emitter, name: str, spec: Spec, params: list[ParamInfo]) -> Any:
@@ -230,11 +231,12 @@ class Session:
         if name in code.co_freevars:
             cell = fn.__closure__[code.co_freevars.index(name)]
             try:
-                return self.lift(e, cell.cell_contents, name)
+                return self.lift(e, self.captures.value_of(cell, name, cell.cell_contents), name)
             except ValueError:
                 e.error(UnknownName, f"the variable `{name}` of the enclosing function has no value yet")
-        if name in fn.__globals__:
-            return self.lift(e, fn.__globals__[name], name)
+        found = self.captures.value_of(fn.__globals__, name, fn.__globals__.get(name, ABSENT))
+        if found is not ABSENT:
+            return self.lift(e, found, name)
         if hasattr(builtins, name):
             return Static(getattr(builtins, name))
         known = [*code.co_varnames, *code.co_freevars, *fn.__globals__, *dir(builtins)]
@@ -300,7 +302,8 @@ class Session:
         except NotFirstClass:
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         if callee.result is None:
-            # so far nothing is known of it but this call
+            # so far nothing is known of it but this call: it does not return
+            e.emit("apply", *leaves, callee=callee.function.name, result=VOID)
             e.emit("raise", exception="RecursionError", message="maximum recursion depth exceeded")
             raise Unreachable
         taken = [*leaves, *(self.captured_array(e, k).pointer for k in callee.captured)]
@@ -389,7 +392,9 @@ class Session:
                 found.result = None
             return found
         if result is None:
-            if guess.result is not None or not any(c.is_used and c.result is None for c in self._running.values()):
+            if not any(c.is_used and c.result is None for c in self._running.values()):
+                if guess.result is None and not captured:
+                    return found  # all that it does is raise, or call itself for ever
                 raise TypeMismatch(
                     f"the type of what {fn.__name__} returns cannot be determined: on every path it calls itself",
                     source.loc(source.node),

@@ -105,7 +105,8 @@ class Machine:
         """Memory of a variable of the module, 0 at first."""
         t = variable.type
         if not isinstance(t, PointerType) or not isinstance(t.pointee, TensorType) or None in t.shape:
-            return Pointer(np.zeros((), object), None)
+            cell = np.full((), UNDEFINED, object)
+            return Pointer(cell, Allocation(cell, True, repr(variable)))
         view = np.zeros([n or 0 for n in t.shape], t.dtype.numpy)
         return Pointer(view, Allocation(view, True, repr(variable)))
 
@@ -136,7 +137,8 @@ class Machine:
             target = frame.run_block(block.instructions)
             if target is None:
                 return frame.result
-            values = [frame.get(v) for v in target.args]
+            payload, frame.payload = frame.payload, None
+            values = [frame.get(v) for v in target.args] if payload is None else list(payload)
             block = target.block
 
     def step(self) -> None:
@@ -155,6 +157,7 @@ class Frame:
         self.values: dict[Value, Any] = {}
         self.tree: dict[Value, Any] = {}  # parts of the tree whose root runs now
         self.result: Any = None
+        self.payload: Sequence[Any] | None = None  # what the case holds that branchEnum has found
 
     def run_block(self, instructions: Sequence[Instruction]) -> Target | None:
         """Run a block; the edge that is taken, None after a return."""
@@ -166,6 +169,11 @@ class Frame:
                     return i.targets[0]
                 if name == "conditional":
                     return i.targets[0 if self.get(i.operands[0], True) else 1]
+                if name == "branchEnum":
+                    case, self.payload = self.get(i.operands[0], True)
+                    if case not in i.attrs["cases"]:
+                        raise PassError(f"no case of the branch is ?{case}")
+                    return i.targets[i.attrs["cases"].index(case)]
                 if name == "return":
                     self.result = self.get(i.operands[0]) if i.operands else None
                     return None
@@ -272,6 +280,9 @@ class Frame:
         value = self.get(i.operands[0], True)
         if p.owner is None and not p.view.ndim:
             raise PassError("store to a null pointer")
+        if p.view.dtype == object:
+            p.view[()] = value
+            return
         if np.shape(value) != p.view.shape:
             raise PassError(f"a value of extents {np.shape(value)} is stored to extents {p.view.shape}")
         p.view[...] = value

@@ -19,7 +19,7 @@ from typing import Any
 
 from dlvm_py.errors import Loc
 from dlvm_py.ir.function import Function, Module
-from dlvm_py.ir.lexer import DUPLICATE, INDEX, LITERAL, SYNTAX, TOO_DEEP, UNDEFINED_NAME, Token
+from dlvm_py.ir.lexer import DUPLICATE, INDEX, LITERAL, OPERANDS, SYNTAX, TOO_DEEP, UNDEFINED_NAME, Token
 from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.parser_module import TYPE_WORDS, ModuleReader
@@ -27,7 +27,7 @@ from dlvm_py.ir.parser_types import LITERAL_WORDS, MAX_NESTING
 from dlvm_py.ir.resolve import Reference, Statement, name_of, resolve
 from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Item, form_items, mnemonics, op_of_mnemonic, unquote
 from dlvm_py.ir.types import DTYPES, I64, ArrayType, EnumType, FunctionType, StructType, TensorType, scalar
-from dlvm_py.ir.value import Literal, Value
+from dlvm_py.ir.value import UNDEFINED, Literal, Value
 
 _OLD_STAGES = {"canonical": "optimizable"}
 
@@ -301,6 +301,8 @@ class _Parser(ModuleReader):
                 statement.targets.append((block, self.uses()))
             case "result":
                 statement.stated = self.type()
+            case "attribute" if item.text == "cases":
+                self.cases(statement)
             case "attribute":
                 if item.attr not in statement.attrs:
                     statement.attrs[item.attr] = self.attribute(item)
@@ -311,6 +313,21 @@ class _Parser(ModuleReader):
                     statement.attrs.setdefault(item.attr, True)
             case _:
                 self.keyword(item.text, statement)
+
+    def cases(self, statement: Statement) -> None:
+        """{ "case" ENUMCASE BLOCK }: the blocks take what the cases hold."""
+        (value,) = statement.operands
+        found: list[str] = []
+        while self.at_word("case"):
+            self.take()
+            case = self.expect("case", "a case such as ?leaf")
+            held = value.type.cases.get(case.text[1:]) if isinstance(value.type, EnumType) else ()
+            if held is None:
+                raise self.error(f"there is no case {case} in {value.type}", case, OPERANDS)
+            found.append(case.text[1:])
+            block = self.expect("block", "the name of a block")
+            statement.targets.append((block, [Literal(t, UNDEFINED) for t in held]))
+        statement.attrs["cases"] = tuple(found)
 
     def keyword(self, text: str, statement: Statement) -> None:
         """Take a keyword or punctuation."""

@@ -215,6 +215,11 @@ class _Writer:
                 return self._target(self.targets.pop(0)) if self.targets else "?"
             case "result":
                 return str(self.i.type)
+            case "attribute" if item.text == "cases":
+                pairs = zip(self.i.attrs.get("cases", ()), self.targets, strict=False)
+                text = " ".join(f"case ?{c} {self.names.get(t.block, '?')}" for c, t in pairs)
+                self.targets = []
+                return text
             case "attribute":
                 return _attribute(item.text, self.i.attrs.get(item.attr, "?"))
             case "group":

@@ -8,7 +8,7 @@ A form is the mnemonic and then items, separated by blanks:
     <a:kind>    attribute `a`                        [w ...] only if the attribute is there (`[w]`: if it is true)
     other       a keyword or punctuation, as it stands
 
-The kinds of attributes: int, ints, pairs of ints, keys (numbers and #fields), dtype, type, word, name (a word or a string), string, function.
+The kinds of attributes: int, ints, pairs of ints, keys (numbers and #fields), cases (of an enum, with blocks), dtype, type, word, name (a word or a string), string, function.
 Operands stand in the text in their order. Several `(%*)` share what the single ones leave, in equal parts.
 An op without an entry is written `name a, b`, with as many operands as its NumPy semantics take, and `checked`
 if it has that attribute; so a new elementwise op needs nothing here.
@@ -54,6 +54,7 @@ FORMS: dict[str, str] = {
     "convolve": "convolve % kernel % [strides <strides:ints>] [padding <padding:pairs>]"
     " [leftDilation <leftDilation:ints>] [rightDilation <rightDilation:ints>] [groups <groups:int>]",
     "scan": "scan % by <by:word> along <axes:ints>",
+    "recurrence": "recurrence % , % along <axis:int>",
     "pointerCast": "pointerCast % to <to:type>",
     "extent": "extent % at <at:int>",
     "reduce": "reduce % by <by:word> init % along <axes:ints>",
@@ -72,6 +73,7 @@ FORMS: dict[str, str] = {
     "tuple": "literal (%*) : <=>",
     "aggregate": "aggregate (%*) : <type:type>",
     "enumCase": "enumCase <case:name> (%*) : <type:type>",
+    "branchEnum": "branchEnum % <cases:cases>",
     "extract": "extract <at:keys> from %",
     "insert": "insert % to % at <at:keys>",
     "apply": "apply <callee:function> (%*) -> <result:type>",

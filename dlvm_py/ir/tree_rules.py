@@ -23,7 +23,7 @@ from dlvm_py.ir.value import Instruction, Value
 _INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast"}
 _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
-_UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan"}
+_UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
 
 Report = Callable[[object, str], None]  # (instruction or block, message)
 

@@ -30,7 +30,7 @@ STAGES = ("raw", "optimizable", "compute", "scheduled")
 _TARGET_COUNT = {"branch": 1, "conditional": 2}
 # operands of ops without NumPy semantics; the type rules of the others that are missing here count them
 _OPERAND_COUNT = {
-    **dict.fromkeys(("load", "retain", "release", "pop", "destroyStack", "conditional"), 1),
+    **dict.fromkeys(("branchEnum", "load", "retain", "release", "pop", "destroyStack", "conditional"), 1),
     **dict.fromkeys(("createStack", "branch"), 0),
     **dict.fromkeys(("store", "push", "insert"), 2),
 }
@@ -187,7 +187,7 @@ def _check_terminators(function: Function, owned: set[object], report: _Report) 
         for i in block.instructions:
             if i.op.is_terminator and i is not block.instructions[-1]:
                 report.add(i, "a terminator in the middle of a block")
-            if len(i.targets) != _TARGET_COUNT.get(i.op.name, 0):
+            if len(i.targets) != len(i.attrs.get("cases", ())) + _TARGET_COUNT.get(i.op.name, 0):
                 report.add(i, f"{len(i.targets)} targets")
                 sound = False
             for t in i.targets:

@@ -27,6 +27,7 @@ import llvmlite.binding as llvm
 import numpy as np
 import platformdirs
 
+from dlvm_py.errors import ArgumentError
 from dlvm_py.options import environment
 
 _MAGIC = b"dlvm-py object 1"
@@ -76,8 +77,8 @@ class Cache:
     def __init__(self, folder: str | os.PathLike[str] | None = None, size_mib: float | None = None) -> None:
         """`folder` and `size_mib` default to DLVM_CACHE_DIR (or the user's cache folder) and DLVM_CACHE_SIZE."""
         chosen = folder or environment("DLVM_CACHE_DIR")
-        self.folder = Path(chosen) if chosen else Path(platformdirs.user_cache_dir("dlvm-py", appauthor=False))
-        self.limit = int((float(environment("DLVM_CACHE_SIZE")) if size_mib is None else size_mib) * 2**20)
+        self.folder = Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("dlvm-py", appauthor=False))
+        self.limit = int((_size_wanted() if size_mib is None else size_mib) * 2**20)
         self._written: int | None = None  # bytes put since the folder was last measured
 
     def get(self, key: str) -> tuple[dict[str, Any], bytes] | None:
@@ -145,6 +146,14 @@ class Cache:
             with contextlib.suppress(OSError):
                 os.unlink(path)
             total -= size
+
+
+def _size_wanted() -> float:
+    text = environment("DLVM_CACHE_SIZE")
+    try:
+        return float(text)
+    except ValueError:
+        raise ArgumentError(f"DLVM_CACHE_SIZE={text!r} is no number of MiB", code="DL708") from None
 
 
 def _is_ours(facts: os.stat_result) -> bool:

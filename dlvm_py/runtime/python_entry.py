@@ -66,9 +66,20 @@ _SET_BASE_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_o
 def call(version: Version, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, Any]:
     """(True, result) if the version takes these arguments, (False, None) if not. Raises what the call raises."""
     values = bind(version.call, args, kwargs)
-    if values is None or not matches(version.call, values):
+    return (False, None) if values is None else attempt(version, values)
+
+
+def attempt(version: Version, values: Sequence[Any]) -> tuple[bool, Any]:
+    """As `call`, for one value a parameter. The captured arrays that are checked are those that are used."""
+    captured = read_captured(version.call)
+    if not matches(version.call, values, captured):
         return False, None
-    return True, run(version, values)
+    return True, run(version, values, captured)
+
+
+def read_captured(spec: CallSpec) -> list[Any]:
+    """The captured values of a version as they are now: another thread may bind the names anew at any time."""
+    return [c.source.read() for c in spec.captured]
 
 
 def bind(spec: CallSpec, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
@@ -88,15 +99,15 @@ def bind(spec: CallSpec, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
     return None if left else values
 
 
-def matches(spec: CallSpec, values: Sequence[Any]) -> bool:
+def matches(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any] | None = None) -> bool:
     """Whether a version takes these values (one a parameter), as things are now with what it captured."""
-    captured = [c.source.read() for c in spec.captured]
+    captured = read_captured(spec) if captured is None else captured
     expected = [*spec.args, *(c.spec for c in spec.captured)]
     if not all(map(_fits, expected, [*values, *captured])):
         return False
     if not all(same_constant(g.source.read(), g.value) for g in spec.guards):
         return False
-    return spec.may_alias or not overlaps(spec, values)
+    return spec.may_alias or not overlaps(spec, values, captured)
 
 
 def _fits(spec: Spec, value: Any) -> bool:
@@ -129,15 +140,15 @@ def same_constant(a: Any, b: Any) -> bool:
     return isinstance(a, int | str | bytes | slice | range | np.dtype) and bool(a == b)
 
 
-def overlaps(spec: CallSpec, values: Sequence[Any]) -> bool:
+def overlaps(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> bool:
     """Whether an array that the kernel writes shares bytes with another one."""
-    found = _leaf_values(spec, values)
+    found = _leaf_values(spec, values, captured)
     arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray)]
     return any(np.may_share_memory(found[a], found[b]) for a in spec.written for b in arrays if a != b)
 
 
-def _leaf_values(spec: CallSpec, values: Sequence[Any]) -> list[Any]:
-    return _flatten(TupleSpec(spec.args), values) + [c.source.read() for c in spec.captured]
+def _leaf_values(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
+    return [*_flatten(TupleSpec(spec.args), values), *captured]
 
 
 def _flatten(spec: Spec, value: Any) -> list[Any]:
@@ -149,13 +160,13 @@ def _flatten(spec: Spec, value: Any) -> list[Any]:
 # -- the call ------------------------------------------------------------------------------------------
 
 
-def run(version: Version, values: Sequence[Any]) -> Any:
-    """Calls the kernel on values that match, one a parameter.
+def run(version: Version, values: Sequence[Any], captured: Sequence[Any] | None = None) -> Any:
+    """Calls the kernel on values that match, one a parameter, and captured arrays that do.
 
     Raises: ValueError for a read-only array that the function writes; what the compiled code raises.
     """
     call = version.call
-    found = _leaf_values(call, values)
+    found = _leaf_values(call, values, read_captured(call) if captured is None else captured)
     for k in call.written:
         if not found[k].flags.writeable:
             raise ValueError("assignment destination is read-only")

@@ -77,6 +77,8 @@ def run_tool(main: Callable[[list[str]], int], arguments: list[str]) -> int:
         return 1
     except DLError as e:
         message = str(e)
+    except SystemExit as e:  # argparse, after --help
+        return int(e.code or 0)
     except BrokenPipeError:
         sys.stderr.close()
         return 1

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from pathlib import Path
 
 import dlvm_py
@@ -22,6 +23,28 @@ def pass_list() -> str:
     rows = [("AD", AD, doc), *((p.abbreviation, p.name, p.description) for p in PASSES.values())]
     width = max(len(name) for _, name, _ in rows)
     return "".join(f"{short:8} {name:{width}}  {text}\n" for short, name, text in rows)
+
+
+PASSES_HEAD = """# Passes
+
+Made by docs/build_passes.py from the docstrings of `dlvm_py/transforms`. `dlopt -p` takes the abbreviation, the name, or
+DLVM's long name (`DeadCodeElimination`); `dlopt --list-passes` shows the table. AD comes first, always. Programs that
+show each pass at work are in tests/dl/transforms.
+
+| abbreviation | name | |
+|---|---|---|
+"""
+
+
+def passes_page() -> str:
+    """docs/passes.md: the table, then what each pass does, with the IR before and after."""
+    modules = {AD: differentiate_module} | {name: sys.modules[row.run.__module__] for name, row in PASSES.items()}
+    short = {AD: "AD"} | {name: row.abbreviation for name, row in PASSES.items()}
+    docs = {name: inspect.getdoc(module) or "" for name, module in modules.items()}
+    first = {name: doc.partition("\n")[0].rstrip(".") for name, doc in docs.items()}
+    table = "".join(f"| `{short[name]}` | `{name}` | {first[name]} |\n" for name in modules)
+    parts = [f"\n## {short[name]}: {name}\n\n{doc.strip()}\n" for name, doc in docs.items()]
+    return PASSES_HEAD + table + "".join(parts)
 
 
 def explain(word: str) -> str:

@@ -36,7 +36,9 @@ from dlvm_py.transforms.simplify_cfg import drop_arguments, incoming_values
 def run(function: Function) -> bool:
     """Remove the dead code of `function`; whether anything changed."""
     live = _mark(function)
-    dead_args = {a for block in function.blocks[1:] for a in block.args if a not in live}
+    # the arguments of these blocks are what the cases of an enum hold
+    bound = {t.block for i in function.instructions() if i.op.name == "branchEnum" for t in i.targets}
+    dead_args = {a for block in function.blocks[1:] if block not in bound for a in block.args if a not in live}
     changed = bool(dead_args)
     drop_arguments(function, dead_args)
     for block in function.blocks:

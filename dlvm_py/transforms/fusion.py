@@ -37,7 +37,7 @@ from dlvm_py.ir.value import Instruction, Literal, Value
 VIEWS = frozenset({"transpose", "padShape", "squeezeShape", "shapeCast", "section", "windows"})
 # a tree cannot read through these: the operand is in memory
 ON_POINTERS = frozenset({"shapeCast", "section", "windows"})
-HEAVY = frozenset({"reduce", "unbroadcast", "dot", "overlapAdd", "scan"})
+HEAVY = frozenset({"reduce", "unbroadcast", "dot", "overlapAdd", "scan", "recurrence"})
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32

@@ -3,7 +3,7 @@
     slice, reverse                  section
     concatenate, embed              memory, a store to the section that each part is, a load
     reduceWindow                    reduce of windows of the operand embedded in identities
-    convolve                        dot of the kernel and the windows of the input, as matrices (ops/window.py)
+    convolve                        dot of the kernel and the windows of the input, as matrices (ops/convolve.py)
     scan along several axes         one scan an axis
     rank, shape, unitCount          extents
 
@@ -23,7 +23,8 @@ from dlvm_py.errors import PassError
 from dlvm_py.ir.builder import Builder, Expr, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops.arrange import indices, places, reverse_section, sizes, slice_section
-from dlvm_py.ir.ops.window import expand_convolve, expand_reduce_window
+from dlvm_py.ir.ops.convolve import expand_convolve
+from dlvm_py.ir.ops.window import expand_reduce_window
 from dlvm_py.ir.value import Instruction, Value
 
 

@@ -106,10 +106,15 @@ def _keep_type(i: Instruction, before: list[Value]) -> list[Instruction]:
     found = _result_type(i)
     if found == i.type:
         return []
+    asked: list[Instruction] = []
+    if i.op is OPS["section"] and isinstance(found, PointerType):
+        asked = _ask_whole(i)
+        if _result_type(i) == i.type:
+            return asked
     if isinstance(found, PointerType):
         refined = _placed(Instruction(i.op, i.operands, i.attrs, name=i.name, loc=i.loc), i)
         i.op, i.operands, i.attrs, i.name = OPS["pointerCast"], [refined], {"to": i.type}, ""
-        return [refined]
+        return [*asked, refined]
     pinned = []
     for k, (old, new) in enumerate(zip(before, i.operands, strict=True)):
         if isinstance(new, Literal) and new is not old:
@@ -117,6 +122,23 @@ def _keep_type(i: Instruction, before: list[Value]) -> list[Instruction]:
             i.operands[k] = pin
             pinned.append(pin)
     return pinned
+
+
+def _ask_whole(i: Instruction) -> list[Instruction]:
+    """Count a contiguous section by the extents of its new base, where the layout that it had says so.
+
+    Its type was right before: of layout C, all axes but the first are whole; of layout F, all are.
+    """
+    base, rank = i.operands[0], (len(i.operands) - 1) // 3
+    assert isinstance(i.type, PointerType) and isinstance(base.type, PointerType)
+    first = {"C": 1, "F": 0}.get(i.type.layout, rank)
+    asked = []
+    for k in range(first, rank):
+        if base.type.shape[k] is None and not is_extent(i.operands[1 + rank + k], base, k):
+            extent = _placed(Instruction(OPS["extent"], [base], {"at": k}, loc=i.loc), i)
+            i.operands[1 + rank + k] = extent
+            asked.append(extent)
+    return asked
 
 
 def _result_type(i: Instruction) -> Type | None:

@@ -16,7 +16,7 @@ from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.pointers import offset
-from dlvm_py.backend.cpu.text import Parallel
+from dlvm_py.backend.cpu.text import Parallel, rolled_loop
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, float_constant, i64
 
@@ -139,7 +139,7 @@ class Blocks:
         total.add(e.select(odd, taken, total.value), e.here)
         level.add(e.op("add nuw nsw", level.value, ONE), e.here)
         rest.add(e.op("lshr", rest.value, ONE), e.here)
-        e.br(head)
+        e.br(head, rolled_loop(e))
         e.place(done)
         return total.value
 
@@ -154,7 +154,7 @@ def _push_function(e: FunctionEmitter, type: str, by: str) -> str:
     name = f"dlvm.push.{by}.{type}"
     if name in e.module.functions:
         return name
-    c = Code(e.module, e.imports, name, "void", ["ptr", "i64", type], "internal |nounwind")
+    c = Code(e.module, e.imports, name, "void", ["ptr", "i64", type], "internal |noinline nounwind")
     levels, count, x = c.params
     size = i64(8 if type == "double" else 4)
     head, body, done = c.label("head"), c.label("carry"), c.label("done")
@@ -170,7 +170,7 @@ def _push_function(e: FunctionEmitter, type: str, by: str) -> str:
     carry.add(c.fop(INSTRUCTION[by], c.load(type, place), carry.value), c.here)
     level.add(c.op("add nuw nsw", level.value, ONE), c.here)
     rest.add(c.op("lshr", rest.value, ONE), c.here)
-    c.br(head)
+    c.br(head, rolled_loop(c))
     c.place(done)
     c.store(carry.value, place)
     c.line("ret void")

@@ -298,7 +298,7 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
         store_dot(e, value, dest)  # type: ignore[arg-type]
     elif name == "overlapAdd":
         store_overlap(e, value, dest)  # type: ignore[arg-type]
-    elif name == "scan":
+    elif name in ("scan", "recurrence"):
         store_scan(e, value, dest)  # type: ignore[arg-type]
     elif name == "shapeCast":
         _store_reshaped(e, value, dest)  # type: ignore[arg-type]

@@ -23,6 +23,8 @@ from dlvm_py.options import Options
 # more roots than this get no alias metadata, whose text grows with their square
 MAX_SCOPES = 48
 
+# the attribute of an extent
+NOT_NEGATIVE = "range(i64 0, 9223372036854775807)"
 
 Lowered = V | Pointer | list
 
@@ -54,12 +56,15 @@ class FunctionEmitter(Code):
         self._scratch: dict[str, V] = {}
         self._alias = AliasAnalysis(function, noalias_params)
         self._scopes = self._make_scopes()
+        self._notes: dict[frozenset[Value], str] = {}
         self.fuel = self.alloca("i64")
         self._refuel()
         values = self.params[1:-1]
         for p, types in zip(function.params, widths, strict=True):
             mine, values = values[: len(types)], values[len(types) :]
             is_stack = isinstance(p.type, StackType)
+            if isinstance(p.type, PointerType):
+                self.param_notes.update(dict.fromkeys(mine[2 : 2 + p.type.rank], NOT_NEGATIVE))
             self.env[p] = mine[0] if is_stack else self.from_memory_form(p.type, mine, self.notes(p))
 
     # -- values --------------------------------------------------------------------------------------
@@ -230,6 +235,11 @@ class FunctionEmitter(Code):
     def notes(self, value: Value) -> str:
         """The alias.scope and noalias metadata of accesses through a pointer or to a stack."""
         roots = self._alias.roots(value)
+        if roots not in self._notes:
+            self._notes[roots] = self._make_notes(roots)
+        return self._notes[roots]
+
+    def _make_notes(self, roots: frozenset[Value]) -> str:
         if not roots or not all(r in self._scopes for r in roots):
             return ""
         apart = [s for r, s in self._scopes.items() if not any(self._meet(r, ours) for ours in roots)]

@@ -55,7 +55,7 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
             return e.scalar(o[1 + axis])
         case "overlapAdd":
             return e.scalar(o[1 + axis])
-        case "scan":
+        case "scan" | "recurrence":
             return tree_extents(e, o[0])[axis]
         case "iota":
             return e.scalar(o[0])

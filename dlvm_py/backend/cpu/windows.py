@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.dot import multiply_add
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import fill, nest
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
@@ -10,18 +11,18 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V
-from dlvm_py.ir import Instruction
+from dlvm_py.ir import Instruction, Value
 
 
-def _tree(e: FunctionEmitter, i: Instruction) -> Tree:
-    tree = Tree(e, i.operands[0])
+def _tree(e: FunctionEmitter, value: Value) -> Tree:
+    tree = Tree(e, value)
     tree.fast = not tree.conditions()
     return tree
 
 
 def store_overlap(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
     """Write an overlapAdd: zeros, and then every window added where it comes from."""
-    tree, rank = _tree(e, i), dest.rank
+    tree, rank = _tree(e, i.operands[0]), dest.rank
     extents = tree_extents(e, i.operands[0])
     numbers = [e.scalar(v) for v in i.operands[1:]]
     steps, spreads = numbers[rank : 2 * rank], numbers[2 * rank :]
@@ -45,42 +46,46 @@ def store_overlap(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
 
 
 def store_scan(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
-    """Write a scan along one axis: an accumulator where it is the last one, else rows added to rows."""
-    tree = _tree(e, i)
-    (axis,) = i.attrs["axes"]
-    extents = tree_extents(e, i.operands[0])
+    """Write a scan or a recurrence along one axis: an accumulator where it is the last one, else rows from rows."""
+    trees = [_tree(e, v) for v in i.operands]
+    index = trees[0].index
+    for tree in trees:
+        tree.index = index
+    axis = i.attrs["axis"] if i.op.name == "recurrence" else i.attrs["axes"][0]
     strides, last = strides_of(e, dest), dest.rank - 1
-    combine = TABLE[i.attrs["by"]][dest.dtype.kind]
 
-    def place(at: V | None = None) -> V:
-        index = [at if at is not None and k == axis else tree.index[k] for k in range(dest.rank)]
-        return offset(e, dest.data, index, strides)
+    def place(at: V) -> V:
+        return offset(e, dest.data, [at if k == axis else index[k] for k in range(dest.rank)], strides)
+
+    def following(first: V, before: V) -> V:
+        """The element at the index; `before` is that of the index before, and nothing in the first row."""
+        *factor, x = (tree.element() for tree in trees)
+        if factor:
+            return e.select(first, x, multiply_add(e, dest.dtype, x, factor[0], before, ""))
+        combined = TABLE[i.attrs["by"]][dest.dtype.kind](e, dest.dtype, {}, before, x)
+        return e.select(first, x, combined)
 
     def along_rows() -> None:
-        start = V(scalar_type(dest.dtype), "zeroinitializer")
-        with e.loop(extents[axis], [start]) as loop:
-            tree.index[axis] = loop.index
-            x = tree.element()
-            total = combine(e, dest.dtype, {}, loop.carried[0], x)
-            total = e.select(e.icmp("eq", loop.index, ZERO), x, total)
-            store_element(e, dest.dtype, total, place(), dest.notes)
-            loop.next = [total]
+        with e.loop(dest.extents[axis], [V(scalar_type(dest.dtype), "zeroinitializer")]) as loop:
+            index[axis] = loop.index
+            found = following(e.icmp("eq", loop.index, ZERO), loop.carried[0])
+            store_element(e, dest.dtype, found, place(loop.index), dest.notes)
+            loop.next = [found]
 
     def rows() -> None:
-        with e.loop(extents[axis]) as loop:
-            tree.index[axis] = loop.index
+        with e.loop(dest.extents[axis]) as loop:
+            index[axis] = loop.index
             first = e.icmp("eq", loop.index, ZERO)
-            before = e.select(first, ZERO, e.op("sub", loop.index, ONE))
+            row = e.select(first, ZERO, e.op("sub", loop.index, ONE))
             parallel = Parallel(e)
-            tree.group, notes = parallel.access, dest.notes + parallel.access
-            with nest(e, tree.index, [last], extents, parallel.loop):
-                x = tree.element()
-                # in the first row: what is read is not used
-                old = load_element(e, dest.dtype, place(before), notes)
-                total = e.select(first, x, combine(e, dest.dtype, {}, old, x))
-                store_element(e, dest.dtype, total, place(), notes)
+            notes = dest.notes + parallel.access
+            for tree in trees:
+                tree.group = parallel.access
+            with nest(e, index, [last], dest.extents, parallel.loop):
+                before = load_element(e, dest.dtype, place(row), notes)
+                store_element(e, dest.dtype, following(first, before), place(loop.index), notes)
 
     outer = [k for k in range(dest.rank) if k not in (axis, last)]
-    with nest(e, tree.index, outer, extents):
+    with nest(e, index, outer, dest.extents):
         along_rows() if axis == last else rows()
-    e.charge(e.product(extents))
+    e.charge(e.product(dest.extents))

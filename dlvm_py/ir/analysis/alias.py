@@ -177,7 +177,8 @@ class AliasAnalysis:
         """What may lie on stacks with these roots: memory that is known, and values whose memory may."""
         group = self._group(stacks)
         calls = [c for c in self._calls if c in group]
-        values = [p.operands[0] for p in self._pushes if self.roots(p.operands[1]) & group]
+        pushes = [p for p in self._pushes if _carries_pointers(p.operands[0].type)]
+        values = [p.operands[0] for p in pushes if self.roots(p.operands[1]) & group]
         values += [v for c in calls for v in c.operands if isinstance(v.type, PointerType | TupleType)]
         # a stack parameter comes filled by the caller
         unknown = [None] if any(isinstance(s, BlockArg) and isinstance(s.type, StackType) for s in group) else []

@@ -59,7 +59,7 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[2 + axis]
         case "random":
             return o[axis]
-        case "slice" | "reverse" | "scan":
+        case "slice" | "reverse" | "scan" | "recurrence":
             return o[0], axis
         case "iota":
             return o[0]

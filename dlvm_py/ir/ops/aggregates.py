@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
-from dlvm_py.ir.types import ArrayType, EnumType, StructType, TensorType, TupleType, Type
+from dlvm_py.ir.types import VOID, ArrayType, EnumType, StructType, TensorType, TupleType, Type
 from dlvm_py.ir.value import Value
 
 Key = int | str
@@ -124,4 +124,28 @@ enumCase = Op(
 # insert v to a at k: a with another element
 insert = Op("insert", Kind.AGGREGATE, _insert_type, None, attrs=("at",), no_derivative=ELSEWHERE)
 
-AGGREGATES = (aggregate, enumCase, insert)
+
+def _branch_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    t, cases = operands[0].type, attrs["cases"]
+    if not isinstance(t, EnumType):
+        raise TypeError(f"{t} is no enum")
+    for case in cases:
+        if case not in t.cases:
+            raise TypeError(f"no case ?{case} in {t}")
+    if len(set(cases)) != len(cases):
+        raise TypeError("a case stands twice")
+    return VOID
+
+
+# branchEnum e case ?a 'x case ?b 'y: a terminator; the arguments of each block are what the case holds. In memory the
+# targets pass undefined literals, because the values are nowhere else
+branchEnum = Op(
+    "branchEnum",
+    Kind.CONTROL,
+    _branch_type,
+    None,
+    attrs=("cases",),
+    no_derivative="an enum has no derivative",
+)
+
+AGGREGATES = (aggregate, enumCase, insert, branchEnum)

@@ -40,6 +40,8 @@ def _same_extents(a: TensorType, b: TensorType) -> bool:
 def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     value, destination = operands
     to = pointer(destination, "destination").pointee
+    if not isinstance(to, TensorType) and to == value.type:
+        return VOID  # a struct, an enum, ...
     if not isinstance(value.type, TensorType) or value.type.dtype is not to.dtype or not _same_extents(value.type, to):
         raise TypeError(f"{value.type} cannot be stored to {destination.type}")
     return VOID

@@ -13,7 +13,7 @@
 ; A new allocation with one reference, or null. The data can be freed with free(); more than 1024
 ; bytes are aligned to 64.
 ; Its result is not `noalias`: the list of the context reaches the header as well.
-define ptr @dlvm.allocate(ptr %ctx, i64 %wanted) nounwind {
+define ptr @dlvm.allocate(ptr %ctx, i64 %wanted) noinline nounwind {
   %fits = icmp ule i64 %wanted, 9223372036854775744
   br i1 %fits, label %sized, label %failed
 sized:

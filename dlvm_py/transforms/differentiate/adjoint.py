@@ -28,7 +28,7 @@ analysis after Hascoët, Naumann, Pascual (2005); the IR side follows DLVM (Wei,
 
 from __future__ import annotations
 
-from dlvm_py.ir import Builder, Function, Module, PointerType, StackType, TensorType, TupleType, Type, Value
+from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.transforms import ssa_repair
 from dlvm_py.transforms.differentiate.activity import carries_derivative, carries_floats
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, mark_results, never_returns
@@ -130,7 +130,7 @@ def _never_returns(function: Function, primal: Function, config: AdjointConfig) 
         t = primal.params[k].type
         wanted.append(PointerType(t.pointee) if isinstance(t, PointerType) else t)
     wanted += [kind(o) for o in config.keeping]
-    function.result = wanted[0] if len(wanted) == 1 else TupleType(tuple(wanted))
+    function.result = VOID if not wanted else wanted[0] if len(wanted) == 1 else TupleType(tuple(wanted))
     if config.seedable:
         for o in config.outputs:
             function.entry.add_arg(seed_type(kind(o)), "seed")

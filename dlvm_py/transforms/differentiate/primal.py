@@ -122,7 +122,7 @@ def _refuse(call: Instruction) -> None:
             what = "takes or gives array values"
     if what:
         raise NotDifferentiable(
-            f"the recursive function '{call.attrs['callee']}' {what}",
+            f"the recursive function '{call.attrs['callee'].partition('_forward')[0]}' {what}",
             call.loc,
             code="DL610",
             help="write the recursion as a loop",

@@ -1,0 +1,123 @@
+"""Prefix scans, and the linear recurrence that their adjoints are made of.
+
+Along one axis a scan is yᵢ = f(yᵢ₋₁, xᵢ). With ȳ the seed, the adjoints of y follow rᵢ = ȳᵢ + rᵢ₊₁ ∂yᵢ₊₁/∂yᵢ, a
+recurrence from the back, and x̄ᵢ = rᵢ ∂yᵢ/∂xᵢ. No division: zeros in a product are no special case.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.ops.arrange import checked_axes, indices, reverse, sizes
+from dlvm_py.ir.ops.elementwise import dataTypeCast, equal, greaterThan, lessThan, maximum
+from dlvm_py.ir.ops.reduce import COMBINERS
+from dlvm_py.ir.ops.rules import tensor
+from dlvm_py.ir.ops.shape import embed, section
+from dlvm_py.ir.ops.window import identity_of
+from dlvm_py.ir.types import TensorType, Type
+from dlvm_py.ir.value import Value
+
+
+def _scan_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    t, by = tensor(operands[0]), attrs["by"]
+    if by not in COMBINERS or (by in ("and", "or")) != (t.dtype.kind == "b"):
+        raise TypeError(f"no scan by {by} of {t.dtype}")
+    checked_axes(t, attrs["axes"])
+    return t
+
+
+def _scan(x: Any, by: str, axes: Sequence[int]) -> Any:
+    x = np.asarray(x)
+    for axis in axes:
+        x = COMBINERS[by].accumulate(x, axis=axis, dtype=x.dtype)
+    return x
+
+
+def _scan_adjoint(seed: Any, y: Any, x: Any, by: str, axes: Sequence[int]) -> Any:
+    if by == "add":
+        return (reverse(scan(reverse(seed, axes=axes), by="add", axes=axes), axes=axes),)
+    steps = [x]
+    for axis in axes:
+        steps.append(scan(steps[-1], by=by, axes=(axis,)))
+    for axis, before, after in zip(reversed(axes), steps[-2::-1], steps[:0:-1], strict=True):
+        seed = _scan_step_adjoint(seed, after, before, by, axis)
+    return (seed,)
+
+
+def _scan_step_adjoint(seed: Any, y: Any, x: Any, by: str, axis: int) -> Any:
+    """The adjoint of x along one axis: ∂yᵢ/∂xᵢ times what a recurrence with ∂yᵢ₊₁/∂yᵢ gives."""
+    last = _shifted(y, identity_of(by, x.type.dtype), axis)
+    if by == "multiply":
+        return last * _backward(x, seed, axis)
+    # a tie gives each of the two one half, as everywhere
+    wins = greaterThan if by == "max" else lessThan
+    half = 0.5 * _number(equal(last, x), x)
+    of_last, of_x = _number(wins(last, x), x) + half, _number(wins(x, last), x) + half
+    return of_x * _backward(of_last, seed, axis)
+
+
+def _number(flag: Any, like: Any) -> Any:
+    return dataTypeCast(flag, to=like.type.dtype.name)
+
+
+def _shifted(x: Any, first: Any, axis: int) -> Any:
+    """xᵢ₋₁ along an axis, `first` before the first."""
+    n = sizes(x)
+    kept = list(n)
+    kept[axis] = max(n[axis] - 1, 0) if isinstance(n[axis], int) else maximum(n[axis] - 1, 0)
+    zeros, ones = [0] * len(n), [1] * len(n)
+    place = [int(k == axis) for k in range(len(n))]
+    return embed(section(x, *indices(*zeros, *kept, *ones)), first, *indices(*n, *place, *ones))
+
+
+def _backward(a: Any, seed: Any, axis: int) -> Any:
+    """The r with rᵢ = seedᵢ + aᵢ₊₁ rᵢ₊₁."""
+    turned = _shifted(reverse(a, axes=(axis,)), 0.0, axis)
+    return reverse(recurrence(turned, reverse(seed, axes=(axis,)), axis=axis), axes=(axis,))
+
+
+# scan x by (add|...) along axes: every element combined with those before it, along one axis after the other
+scan: Op = Op(
+    "scan",
+    Kind.REDUCTION,
+    _scan_type,
+    _scan,
+    attrs=("by", "axes"),
+    adjoint=_scan_adjoint,
+    numpy_name="cumsum, cumprod, maximum.accumulate",
+)
+
+
+def _recurrence_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    a, b = (tensor(v) for v in operands)
+    if a.dtype is not b.dtype or a.dtype.kind == "b" or a.rank != b.rank:
+        raise TypeError(f"a recurrence of {a} and {b}")
+    checked_axes(a, (attrs["axis"],))
+    for n, m in zip(a.shape, b.shape, strict=True):
+        if None not in (n, m) and n != m:
+            raise TypeError(f"extents {n} and {m} of a recurrence differ")
+    return TensorType(tuple(m if n is None else n for n, m in zip(a.shape, b.shape, strict=True)), a.dtype)
+
+
+def _recurrence(a: Any, b: Any, axis: int) -> Any:
+    a, y = np.moveaxis(a, axis, 0), np.moveaxis(np.array(b), axis, 0)
+    for k in range(1, len(y)):
+        y[k] += a[k] * y[k - 1]
+    return np.moveaxis(y, 0, axis)
+
+
+def _recurrence_adjoint(seed: Any, y: Any, a: Any, b: Any, axis: int) -> Any:
+    back = _backward(a, seed, axis)
+    return back * _shifted(y, 0.0, axis), back
+
+
+# recurrence a, b along axis: yᵢ = aᵢ yᵢ₋₁ + bᵢ, and y₀ = b₀. What the adjoints of scans are made of
+recurrence: Op = Op(
+    "recurrence", Kind.REDUCTION, _recurrence_type, _recurrence, attrs=("axis",), adjoint=_recurrence_adjoint
+)
+
+SCAN = (scan, recurrence)

@@ -1,0 +1,145 @@
+"""The programs in tests/dl: the manual of the IR, its passes and its tools. The first line of each says what it shows.
+
+    // RUN: dlopt %s -p DCE | filecheck %s        the output must have what the CHECK lines say
+    // RUN: not dlopt %s 2>&1 | filecheck %s      exit status 1
+    // EVAL: @f(3.0, [1, 2]) == 6.0               by the reference interpreter and by native code
+    // EVAL: @f(0) raises ZeroDivisionError
+    // EVAL-INTERPRETER: @f(1) == 2               by the interpreter alone: the back end does not have it yet
+
+Expected values are Python's; f32 results are compared to 1e-5, f64 to 1e-12.
+"""
+
+import ast
+import contextlib
+import io
+import re
+import shlex
+from pathlib import Path
+
+import numpy as np
+import pytest
+from filecheck.matcher import Matcher
+from filecheck.options import Options
+
+from dlvm_py.ir import PointerType, TensorType, TupleType, print_module
+from dlvm_py.ir.interpreter import run as interpret
+from dlvm_py.ir.parser import parse_module
+from dlvm_py.ir.verifier import verify
+from dlvm_py.tools import dlc, dlopt
+from dlvm_py.tools.common import run_tool
+from dlvm_py.tools.native import callable_of
+from dlvm_py.transforms import differentiate_module
+from dlvm_py.transforms.pass_manager import PASSES
+
+FOLDER = Path(__file__).parent / "dl"
+FILES = sorted(FOLDER.rglob("*.dl"))
+TOOLS = {"dlopt": dlopt.main, "dlc": dlc.main}
+RUNS = [(f, line) for f in FILES for line in re.findall(r"// RUN: (.*)", f.read_text(encoding="utf-8"))]
+EVAL = re.compile(r"// EVAL(-INTERPRETER)?: @([\w.]+)\((.*)\) (==|raises) (.*)")
+EVALS = [(f, found) for f in FILES for found in EVAL.findall(f.read_text(encoding="utf-8"))]
+
+
+def shown(value):
+    """The name of a test case."""
+    return str(value.relative_to(FOLDER)) if isinstance(value, Path) else None
+
+
+def execute(words):
+    """Exit status, standard output and standard error of a tool."""
+    out, err = io.TextIOWrapper(io.BytesIO(), encoding="utf-8"), io.StringIO()
+    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err):
+        status = run_tool(TOOLS[words[0]], words[1:])
+        out.flush()
+    return status, out.buffer.getvalue().decode(), err.getvalue()
+
+
+@pytest.mark.parametrize(("file", "line"), RUNS, ids=shown)
+def test_run(file, line, tmp_path, monkeypatch):
+    """A tool's output is what the CHECK lines of the file say."""
+    command, _, check = line.replace("%s", file.name).replace("%t", str(tmp_path / "out")).partition(" | ")
+    monkeypatch.chdir(file.parent)
+    words = shlex.split(command)
+    wanted = 1 if words[0] == "not" else 0
+    words = words[wanted:]
+    both = "2>&1" in words
+    status, out, err = execute([w for w in words if w != "2>&1"])
+    assert status == wanted, err
+    if not check:
+        return
+    received = tmp_path / "received"
+    received.write_text(err + out if both else out, encoding="utf-8")
+    prefix = next(iter(re.findall(r"--check-prefix[= ](\S+)", check)), "CHECK")
+    options = Options(str(file), str(received), check_prefixes=[prefix])
+    said = io.StringIO()
+    with contextlib.redirect_stdout(said), contextlib.redirect_stderr(said):
+        failed = Matcher.from_opts(options).run()
+    assert not failed, said.getvalue() + "\n" + received.read_text(encoding="utf-8")
+
+
+def given(value, t):
+    """An argument of an EVAL line as a fresh value of its type."""
+    tensor = t.pointee if isinstance(t, PointerType) else t
+    array = np.array(value, tensor.dtype.numpy)
+    return array if tensor.rank else array[()]
+
+
+def compare(found, wanted, t):
+    """Equal, but for the rounding of its dtype."""
+    if isinstance(t, TupleType):
+        found = found if isinstance(found, tuple) else (found,) if t.elements else ()
+        assert len(found) == len(wanted) == len(t.elements)
+        for f, w, e in zip(found, wanted, t.elements, strict=True):
+            compare(f, w, e)
+        return
+    dtype = (t.pointee if isinstance(t, PointerType) else t).dtype if isinstance(t, TensorType | PointerType) else None
+    tolerance = {"f16": 1e-2, "f32": 1e-5, "f64": 1e-12}.get(getattr(dtype, "name", ""), 0)
+    np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize(("file", "case"), EVALS, ids=lambda v: shown(v) or f"@{v[1]}({v[2]})")
+def test_eval(file, case):
+    """A function gives, or raises, what the EVAL line says: in the interpreter, in native code."""
+    only_interpreter, name, arguments, relation, expected = case
+    module = parse_module(file.read_text(encoding="utf-8"), str(file))
+    differentiate_module.run(module)
+    verify(module)
+    type = module.functions[name].type
+    values = ast.literal_eval(f"({arguments},)") if arguments else ()
+    executors = [lambda *a: interpret(module, name, a)]
+    if not only_interpreter:
+        executors.append(callable_of(module, name))
+    for run in executors:
+        args = [given(v, t) for v, t in zip(values, type.params, strict=True)]
+        if relation == "raises":
+            with pytest.raises(Exception) as caught:  # noqa: B017 - the name is compared
+                run(*args)
+            assert caught.type.__name__ == expected.strip()
+        else:
+            compare(run(*args), ast.literal_eval(expected), type.result)
+
+
+@pytest.mark.parametrize("file", FILES, ids=shown)
+def test_first_line_is_a_sentence(file):
+    """Each file begins with a comment of one sentence, and does something."""
+    text = file.read_text(encoding="utf-8")
+    assert re.match(r"// [A-Za-z`].*\.\n", text), text[:80]
+    assert "// RUN: " in text or "// EVAL" in text
+
+
+@pytest.mark.parametrize("file", FILES, ids=shown)
+def test_round_trip(file):
+    """What the printer writes, the parser reads as the same program. (Not where reading it must fail.)"""
+    text = file.read_text(encoding="utf-8")
+    if "RUN: not" in text:
+        return
+    module = parse_module(text, str(file))
+    verify(module)
+    printed = print_module(module)
+    assert print_module(parse_module(printed)) == printed
+
+
+def test_every_pass_has_a_file():
+    """Each pass that dlopt knows is named by a RUN line in its own folder."""
+    for row in PASSES.values():
+        folder = FOLDER / "transforms" / row.name
+        assert any(re.search(rf"RUN: .*\b{row.abbreviation}\b", f.read_text(encoding="utf-8")) for f in folder.glob("*.dl"))

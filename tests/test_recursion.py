@@ -1,0 +1,518 @@
+"""Recursion from Python to native code: values against Python, every stage against native, gradients against differences."""
+
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+from dlvm_py.dispatch import dispatcher_of
+from dlvm_py.driver import lower_to
+from dlvm_py.errors import CompileError, PassError, TypeMismatch, UnsupportedSyntax
+from dlvm_py.ir.interpreter import run
+
+RNG = np.random.default_rng(5)
+V = RNG.normal(size=7)
+M = RNG.normal(size=(4, 4))
+WEIGHTS = np.array([1.0, 2.0, 3.0])
+
+
+# -- programs ------------------------------------------------------------------------------------------
+
+
+def gcd(a, b):
+    return a if b == 0 else gcd(b, a % b)
+
+
+def fib(n):
+    return n if n < 2 else fib(n - 1) + fib(n - 2)
+
+
+def ackermann(m, n):
+    if m == 0:
+        return n + 1
+    if n == 0:
+        return ackermann(m - 1, 1)
+    return ackermann(m - 1, ackermann(m, n - 1))
+
+
+def is_even(n):
+    return True if n == 0 else is_odd(n - 1)
+
+
+def is_odd(n):
+    return False if n == 0 else is_even(n - 1)
+
+
+def collatz(n, steps=0):
+    if n == 1:
+        return steps
+    return collatz(n // 2, steps + 1) if n % 2 == 0 else collatz(3 * n + 1, steps + 1)
+
+
+def widening(n):
+    return 0 if n == 0 else 0.5 + widening(n - 1)
+
+
+def horner(c, x, k):
+    return c[k] if k == c.shape[0] - 1 else c[k] + x * horner(c, x, k + 1)
+
+
+def captured(x, k):
+    return WEIGHTS[k] if k == 2 else WEIGHTS[k] + x * captured(x, k + 1)
+
+
+def tree_sum(x, lo, hi):
+    if hi - lo == 1:
+        return np.sin(x[lo])
+    mid = (lo + hi) // 2
+    return tree_sum(x, lo, mid) * 0.9 + tree_sum(x, mid, hi)
+
+
+def power(x, n):
+    if n == 0:
+        return 1.0
+    half = power(x, n // 2)
+    return half * half if n % 2 == 0 else half * half * x
+
+
+def damped(x, n):
+    return x if n == 0 else np.sin(x) * damped(x * 0.9, n - 1) + x
+
+
+def ping(x, n):
+    return x if n == 0 else np.sin(pong(x * 1.1, n - 1))
+
+
+def pong(x, n):
+    return x * x if n == 0 else np.exp(-ping(x, n - 1)) * x
+
+
+def looping(x, n):
+    total = x
+    for i in range(10):
+        if i > n:
+            break
+        total = total * looping(x * 0.3, n - 1) + i
+        if total > 100.0:
+            return total
+    return total
+
+
+def pair(x, n):
+    if n == 0:
+        return x, (1.0, x)
+    a, (b, c) = pair(x * 0.5, n - 1)
+    return a + b, (a * c, b)
+
+
+def of_pair(x, n):
+    a, (b, c) = pair(x, n)
+    return a * b + c
+
+
+def quick_sort(a, lo, hi):
+    if hi - lo < 2:
+        return
+    pivot = a[hi - 1]
+    i = lo
+    for j in range(lo, hi - 1):
+        if a[j] < pivot:
+            t = a[i]
+            a[i] = a[j]
+            a[j] = t
+            i += 1
+    t = a[i]
+    a[i] = a[hi - 1]
+    a[hi - 1] = t
+    quick_sort(a, lo, i)
+    quick_sort(a, i + 1, hi)
+
+
+def quick_sorted(a, w):
+    quick_sort(a, 0, a.shape[0])
+    return np.sum(a * w)
+
+
+def merge_sort(a):
+    n = a.shape[0]
+    if n <= 1:
+        return a
+    left, right = merge_sort(a[: n // 2]), merge_sort(a[n // 2 :])
+    out = np.empty(n)
+    i = 0
+    j = 0
+    for k in range(n):
+        if j >= right.shape[0] or (i < left.shape[0] and left[i] <= right[j]):
+            out[k] = left[i]
+            i += 1
+        else:
+            out[k] = right[j]
+            j += 1
+    return out
+
+
+def merge_sorted(a, w):
+    return np.sum(merge_sort(a) * np.sin(w))
+
+
+def minor(a, c):
+    n = a.shape[0]
+    out = np.empty((n - 1, n - 1))
+    for i in range(1, n):
+        k = 0
+        for j in range(n):
+            if j != c:
+                out[i - 1, k] = a[i, j]
+                k += 1
+    return out
+
+
+def det(a):
+    n = a.shape[0]
+    if n == 1:
+        return a[0, 0]
+    total = 0.0
+    sign = 1.0
+    for c in range(n):
+        total += sign * a[0, c] * det(minor(a, c))
+        sign = -sign
+    return total
+
+
+def accumulate(out, x, k):
+    if k == x.shape[0]:
+        return
+    out[k] += x[k] * x[k] * (out[k - 1] if k > 0 else 1.0)
+    accumulate(out, x, k + 1)
+
+
+def accumulated(x):
+    out = np.ones(x.shape[0])
+    accumulate(out, x, 0)
+    return np.sum(out)
+
+
+def views(x, y, n):
+    if n == 0:
+        return x[0] * y, y
+    x[1:] = x[:-1] * y + x[1:]
+    a, b = views(x[::-1], y * 0.9, n - 1)
+    x[0] = np.sin(x[0]) * a
+    return a + x[1] * b, b * x[0]
+
+
+def of_views(x, y, n):
+    a, b = views(x, y, n)
+    return a * b + np.sum(x * x)
+
+
+def swap(x, y, n):
+    if n == 0:
+        return x[0] * y[1]
+    x[1] = y[0] * x[0]
+    return swap(y, x, n - 1) + x[0]
+
+
+def overlapping(x, n):
+    return swap(x, x[1:], n)
+
+
+def arrays(x, depth, v):
+    if depth == 0:
+        return v * v
+    s = v
+    for i in range(x.shape[0]):
+        s = np.sin(s * x[i]) + v
+    return arrays(x, depth - 1, s) + arrays(x * 0.5, depth - 1, s * v)
+
+
+def of_arrays(x):
+    return np.sum(arrays(x, 2, x[:2]))
+
+
+def deep(n):
+    return 0 if n == 0 else 1 + deep(n - 1)
+
+
+VALUES = [
+    (gcd, (48, 18)), (fib, (15,)), (ackermann, (2, 3)), (is_even, (7,)), (is_even, (10,)), (collatz, (27,)),
+    (widening, (4,)), (captured, (2.0, 0)),
+]  # fmt: skip
+DIFFERENTIABLE = [
+    (horner, (WEIGHTS, 2.0, 0), (0, 1)),
+    (tree_sum, (V, 0, 7), (0,)),
+    (power, (1.5, 10), (0,)),
+    (damped, (0.7, 5), (0,)),
+    (ping, (0.6, 5), (0,)),
+    (looping, (0.3, 3), (0,)),
+    (of_pair, (0.3, 4), (0,)),
+    (quick_sorted, (V, V[::-1].copy()), (0, 1)),
+    (merge_sorted, (V, V[::-1].copy()), (0, 1)),
+    (det, (M,), (0,)),
+    (accumulated, (V,), (0,)),
+    (of_views, (V, 0.7, 3), (0, 1)),
+    (overlapping, (V, 3), (0,)),
+    (of_arrays, (V[:3].copy(),), (0,)),
+]
+GRADIENTS = [(f, args, k) for f, args, wrt in DIFFERENTIABLE for k in wrt]
+
+
+def _copies(args):
+    return [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+
+
+def _difference(f, args, k, h=1e-6):
+    def at(index, step):
+        moved = _copies(args)
+        if isinstance(moved[k], np.ndarray):
+            moved[k][index] += step
+        else:
+            moved[k] += step
+        return f(*moved)
+
+    found = np.zeros(np.shape(args[k]))
+    for index in np.ndindex(found.shape):
+        found[index] = (at(index, h) - at(index, -h)) / (2 * h)
+    return found
+
+
+def _stages(function, args, want):
+    """Every stage of the IR gives what native code gave."""
+    for stage in ("raw", "optimizable", "compute", "scheduled"):
+        request = dispatcher_of(function).asked(tuple(_copies(args)), {}, "ir")
+        p = lower_to(request, stage)
+        late = stage in ("compute", "scheduled")
+        got = run(p.module, p.name, _copies(args), check_ownership=stage == "scheduled", trees_at_root=late)
+        np.testing.assert_allclose(got, want, rtol=1e-12, err_msg=stage)
+
+
+# -- values ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f, args", VALUES + [(f, a) for f, a, _ in DIFFERENTIABLE], ids=lambda x: getattr(x, "__name__", ""))
+def test_values(f, args):
+    """What Python gives, of the same type, and what it does to the arguments."""
+    compiled = dlvm.jit(f)
+    ours, theirs = _copies(args), _copies(args)
+    got, want = compiled(*ours), f(*theirs)
+    assert type(got) is type(want)
+    np.testing.assert_allclose(got, want, rtol=1e-12)
+    for a, b in zip(ours, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-12)
+    if f is not captured:
+        _stages(compiled, args, got)
+
+
+def test_the_callable_may_call_itself():
+    """A decorated function finds itself under its own name."""
+    compiled = dlvm.jit(fib)
+    assert [compiled(n) for n in range(10)] == [fib(n) for n in range(10)]
+    assert decorated(12) == fib(12)
+
+
+@dlvm.jit
+def decorated(n):
+    return n if n < 2 else decorated(n - 1) + decorated(n - 2)
+
+
+def test_captured_arrays_are_seen_as_they_are():
+    """Captured arrays go down the recursion as arguments."""
+    compiled = dlvm.jit(captured)
+    before = WEIGHTS.copy()
+    try:
+        WEIGHTS[:] = [3.0, 4.0, 5.0]
+        assert compiled(2.0, 0) == captured(2.0, 0) == 31.0
+    finally:
+        WEIGHTS[:] = before
+
+
+def test_results_are_arguments_views_and_none():
+    """A returned argument is that object, a returned view has it as base."""
+
+    compiled = dlvm.jit(rest)
+    x = np.arange(5.0)
+    assert compiled(x, 0) is x
+    got = compiled(x, 2)
+    assert got.base is x and got.tolist() == [2.0, 3.0, 4.0]
+    y = V.copy()
+    assert dlvm.jit(quick_sort)(y, 0, 7) is None
+    np.testing.assert_array_equal(y, np.sort(V))
+
+
+def rest(x, n):
+    return x if n == 0 else rest(x[1:], n - 1)
+
+
+def test_arrays_that_are_only_read_may_be_read_only():
+    """What a recursion writes is known."""
+    x = V.copy()
+    x.flags.writeable = False
+    np.testing.assert_allclose(dlvm.jit(tree_sum)(x, 0, 7), tree_sum(x, 0, 7))
+    with pytest.raises(ValueError, match="read-only"):
+        dlvm.jit(quick_sort)(x, 0, 7)
+
+
+def raising(x, n):
+    y = x * 2.0
+    return y[n] + raising(y, n - 1) if n >= 0 else x[x.shape[0] + n + 1]
+
+
+def only_raises(n):
+    if n == 0:
+        raise ValueError("bottom")
+    return 1 + only_raises(n - 1)
+
+
+def test_exceptions_come_up_with_their_line():
+    """An exception at the bottom leaves all levels; what they hold is freed by the entry."""
+    with pytest.raises(IndexError) as caught:
+        dlvm.jit(raising)(V, 3)
+    assert "test_recursion.py" in str(caught.value.__notes__)
+    with pytest.raises(ValueError, match="bottom"):
+        dlvm.jit(only_raises)(5)
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+
+def no_result(n):
+    return no_result(n + 1)
+
+
+def nested(x, n):
+    def go(y, k):
+        return y if k == 0 else go(y * x, k - 1)
+
+    return go(x, n)
+
+
+def ranks(x, n):
+    return x if n == 0 else ranks(x[None], n - 1)
+
+
+def conflicting(x, n):
+    return 1.0 if n == 0 else (conflicting(x, n - 1), x)
+
+
+@pytest.mark.parametrize("f, args, kind, words", [
+    (nested, (1.0, 3), UnsupportedSyntax, "define it outside"),
+    (ranks, (V, 2), UnsupportedSyntax, "ever new types or shapes"),
+    (conflicting, (1.0, 3), TypeMismatch, "no common type"),
+])  # fmt: skip
+def test_refusals(f, args, kind, words):
+    """What cannot be compiled says so, with a place in the source."""
+    with pytest.raises(CompileError) as caught:
+        dlvm.jit(f)(*args)
+    assert type(caught.value) is kind and words in str(caught.value) and "test_recursion.py" in str(caught.value)
+
+
+# -- the machine stack -----------------------------------------------------------------------------------
+
+
+def _too_deep(compiled, depth=10**9):
+    assert compiled(500) == 500
+    for _ in range(2):
+        with pytest.raises(RecursionError, match="maximum recursion depth exceeded") as caught:
+            compiled(depth)
+        assert "test_recursion.py" in str(caught.value.__notes__)
+    assert compiled(500) == 500
+
+
+def test_too_deep():
+    """No crash: RecursionError with the line, and the function goes on working."""
+    _too_deep(dlvm.jit(deep))
+    with pytest.raises(RecursionError):
+        dlvm.jit(no_result)(1)
+    with pytest.raises(RecursionError):
+        dlvm.grad(damped, wrt=0)(0.5, 10**9)
+
+
+@pytest.mark.parametrize("kilobytes", [256, 1024, 16384])
+def test_too_deep_in_a_thread(kilobytes):
+    """The limit is that of the thread which calls."""
+    compiled = dlvm.jit(deep)
+    compiled(1)
+    problems = []
+
+    def work():
+        try:
+            _too_deep(compiled)
+        except BaseException as e:  # noqa: BLE001 - handed to the test
+            problems.append(e)
+
+    before = threading.stack_size(kilobytes * 1024)
+    try:
+        thread = threading.Thread(target=work)
+        thread.start()
+        thread.join()
+    finally:
+        threading.stack_size(before)
+    assert not problems
+
+
+def test_signals_are_seen():
+    """A recursion without loops can be interrupted."""
+    compiled = dlvm.jit(fib)
+    compiled(3)
+    threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+    start = time.perf_counter()
+    with pytest.raises(KeyboardInterrupt):
+        compiled(70)
+    assert time.perf_counter() - start < 20
+
+
+# -- derivatives -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("f, args, k", GRADIENTS, ids=lambda x: getattr(x, "__name__", str(x) if isinstance(x, int) else ""))
+def test_gradients(f, args, k):
+    """Against central differences; arguments stay as they are, and every stage agrees."""
+    gradient = dlvm.grad(f, wrt=k)
+    ours = _copies(args)
+    got = gradient(*ours)
+    for a, b in zip(ours, args, strict=True):
+        np.testing.assert_array_equal(a, b)
+    np.testing.assert_allclose(got, _difference(f, args, k), rtol=1e-5, atol=1e-7)
+    _stages(gradient, args, got)
+
+
+@pytest.mark.parametrize("f, args", [(power, (1.3, 5)), (damped, (0.7, 5)), (ping, (0.6, 4)), (looping, (0.3, 2)), (of_pair, (0.3, 4))])
+def test_higher_derivatives_of_scalar_recursions(f, args):
+    """The tapes that calls share have adjoints of their own."""
+    first = dlvm.grad(f, wrt=0)
+    second = dlvm.grad(first, wrt=0)
+    third = dlvm.grad(second, wrt=0)
+    np.testing.assert_allclose(second(*args), _difference(first, args, 0), rtol=1e-5, atol=1e-7)
+    np.testing.assert_allclose(third(*args), _difference(second, args, 0), rtol=1e-5, atol=1e-7)
+    _stages(second, args, second(*args))
+
+
+def test_value_and_gradient():
+    """Kept outputs come along."""
+    value, gradient = dlvm.value_and_grad(det, wrt=0)(M)
+    np.testing.assert_allclose(value, np.linalg.det(M))
+    np.testing.assert_allclose(gradient, np.linalg.det(M) * np.linalg.inv(M).T)
+
+
+def test_cost_is_linear_in_depth():
+    """A gradient runs each call once forward and once backward: twice the depth takes about twice the steps."""
+    gradient = dlvm.grad(damped, wrt=0)
+    request = dispatcher_of(gradient).asked((0.5, 3), {}, "ir")
+    p = lower_to(request, "optimizable")
+
+    def steps(depth):
+        low, high = 0, 1 << 20
+        while high - low > 1:
+            middle = (low + high) // 2
+            try:
+                run(p.module, p.name, (0.5, depth), max_steps=middle)
+                high = middle
+            except PassError:
+                low = middle
+        return high
+
+    assert steps(40) < 2.2 * steps(20)

@@ -62,7 +62,9 @@ def jit(
         raise DeviceError(f"target={target!r} is not supported yet: this version compiles for target='cpu' only")
     if checkpoint not in ("auto", "store"):
         raise ArgumentError(
-            f"checkpoint={checkpoint!r} is not supported yet", code="DL705", help="'auto' keeps every value that the reverse sweep needs"
+            f"checkpoint={checkpoint!r} is not supported yet",
+            code="DL705",
+            help="'auto' keeps every value that the reverse sweep needs",
         )
 
     def wrap(function: Callable[..., Any]) -> Any:

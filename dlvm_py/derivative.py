@@ -62,7 +62,9 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
     active = [(output, spec) for output, spec in sources if dtype_of_leaf(spec).is_inexact]
     if not active:
         raise NotDifferentiable(
-            f"the output of {_title(of)} that is differentiated is an integer or bool", code="DL703", help="return a float"
+            f"the output of {_title(of)} that is differentiated is an integer or bool",
+            code="DL703",
+            help="return a float",
         )
     kept = [_kept(of, name, offsets) for name in _keeping(recipe)]
     kept_leaves = [leaf for _, found in kept for leaf in found]
@@ -95,7 +97,9 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
         result = TupleSpec((*structures, *(spec for spec, _ in kept)))
     else:
         result = gradients
-    return Program(of.module, function.name, tuple(recipe.signature().parameters), (*of.args, *seeds), of.captured, result)
+    return Program(
+        of.module, function.name, tuple(recipe.signature().parameters), (*of.args, *seeds), of.captured, result
+    )
 
 
 def _always_raises(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
@@ -126,7 +130,10 @@ def _float_leaves(of: Program, position: int, spec: Spec, offset: int) -> list[i
     name = of.parameter_names[position]
     found = [offset + k for k, leaf in enumerate(leaves(spec)) if dtype_of_leaf(leaf).is_inexact]
     if not found:
-        advice = {ScalarSpec: f"pass a float: float({name})", ArraySpec: f"pass an array of floats: {name}.astype(float)"}
+        advice = {
+            ScalarSpec: f"pass a float: float({name})",
+            ArraySpec: f"pass an array of floats: {name}.astype(float)",
+        }
         raise ArgumentError(
             f"cannot differentiate with respect to '{name}': it is {_described(spec)}, which carries no derivative",
             code="DL702",
@@ -160,7 +167,9 @@ def _sources(of: Program, recipe: Gradient) -> tuple[OutputName, ...]:
     if len(written) == 1:
         return (written[0],)
     if not written:
-        raise ArgumentError(f"{_title(of)} returns None and writes no argument: there is nothing to differentiate", code="DL703")
+        raise ArgumentError(
+            f"{_title(of)} returns None and writes no argument: there is nothing to differentiate", code="DL703"
+        )
     raise ArgumentError(
         f"{_title(of)} returns None and writes several arguments: say which one to differentiate",
         code="DL703",
@@ -173,7 +182,9 @@ def _keeping(recipe: Gradient) -> tuple[OutputName | None, ...]:
     return (None, *recipe.keeping) if recipe.value_first else recipe.keeping
 
 
-def _resolve(of: Program, name: OutputName | None, offsets: list[int]) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
+def _resolve(
+    of: Program, name: OutputName | None, offsets: list[int]
+) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
     """The spec of an output and, a leaf, its number for the adjoint pass."""
     if isinstance(name, str):
         position = of.parameter_names.index(name)
@@ -194,9 +205,7 @@ def _resolve(of: Program, name: OutputName | None, offsets: list[int]) -> tuple[
             raise ArgumentError(f"{_title(of)} returns no tuple: its one result is number 0, not {name}", code="DL703")
         return _owned(result), [(Output("result", k), leaf) for k, leaf in enumerate(leaves(result))]
     if not -len(result.items) <= name < len(result.items):
-        raise ArgumentError(
-            f"{_title(of)} returns {len(result.items)} values: there is no number {name}", code="DL703"
-        )
+        raise ArgumentError(f"{_title(of)} returns {len(result.items)} values: there is no number {name}", code="DL703")
     name %= len(result.items)
     start = sum(len(leaves(item)) for item in result.items[:name])
     item = result.items[name]
@@ -207,7 +216,9 @@ def _output_leaves(of: Program, name: OutputName, offsets: list[int]) -> list[tu
     return _resolve(of, name, offsets)[1]
 
 
-def _kept(of: Program, name: OutputName | None, offsets: list[int]) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
+def _kept(
+    of: Program, name: OutputName | None, offsets: list[int]
+) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
     return _resolve(of, name, offsets)
 
 
@@ -287,9 +298,9 @@ def _fit_seeds(
     """Give the seed parameters the types of the arguments, and put them before the captured arrays."""
     given = [leaf for spec in seeds for leaf in leaves(spec)]
     if len(given) != len(active):
-        expected = ", ".join(_described(spec) for _, spec in active)
+        expected = active[0][1] if len(active) == 1 else TupleSpec(tuple(spec for _, spec in active))
         raise ArgumentError(
-            f"the seed must look like what is differentiated: {expected if len(active) == 1 else f'a tuple ({expected})'}",
+            f"the seed must look like what is differentiated: {_described(expected)}",
             code="DL704",
             help=f"given: {_described(*seeds)}",
         )
@@ -302,7 +313,8 @@ def _fit_seeds(
     for leaf, old, (_, output) in zip(given, formal, active, strict=True):
         if not _seeds(leaf, output):
             raise ArgumentError(
-                f"the seed must look like what is differentiated: {_described(output)}, not {_described(leaf)}", code="DL704"
+                f"the seed must look like what is differentiated: {_described(output)}, not {_described(leaf)}",
+                code="DL704",
             )
         new = BlockArg(leaf.ir_type(), function.entry, old.name)
         actual.append(new)

@@ -275,7 +275,9 @@ def _reduce(self: Any) -> Any:
         recipe = recipe.of
     function = recipe.primal
     if "<" in function.__qualname__:
-        raise pickle.PicklingError(f"{self!r} cannot be pickled: only functions at the top of a module can be found again")
+        raise pickle.PicklingError(
+            f"{self!r} cannot be pickled: only functions at the top of a module can be found again"
+        )
     return _rebuild, (function.__module__, function.__qualname__, tuple(chain), options_of(self))
 
 
@@ -315,5 +317,3 @@ def _install_methods() -> None:
         if not name.startswith("__"):
             method.__name__ = method.__qualname__ = name
         setattr(cls, name, method)
-
-

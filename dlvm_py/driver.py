@@ -34,6 +34,11 @@ CLEAN_UP = (
     "simplify_cfg", "constant_fold", "cse", "redundant_load", "value_promotion", "licm", "cse", "dce",
     "constant_fold", "simplify_cfg", "dce",
 )  # fmt: skip
+# laws of real numbers, which round otherwise
+FAST_MATH = (
+    "algebra_simplification", "literal_broadcasting_promotion", "matrix_multiplication_reordering",
+    "linear_algebra_fusion", "constant_fold", "cse", "dce",
+)  # fmt: skip
 TO_COMPUTE = ("bufferize", "cse", "dce")
 TO_SCHEDULED = ("ownership",)
 
@@ -72,6 +77,8 @@ def lower_to(request: Request, stage: str) -> Program:
         if stage == "raw" and isinstance(request.recipe, Primal):
             return _translated(request)
         program = lower(request)
+        if request.options.fastmath:
+            _run(program, FAST_MATH, request, program.module.stage)
         for wanted, passes in (("compute", TO_COMPUTE), ("scheduled", TO_SCHEDULED)):
             if STAGES.index(stage) >= STAGES.index(wanted):
                 _run(program, passes, request, program.module.stage)
@@ -142,7 +149,9 @@ def compile_request(request: Request) -> Compiled:
     written = [i for i in sorted(written_params(program.module, program.name)) if i < count]
     imports = Imports()
     with _depth_limited(request):
-        kernel = emit(program.function, imports, request.options, noalias_params=request.noalias, program=program.module)
+        kernel = emit(
+            program.function, imports, request.options, noalias_params=request.noalias, program=program.module
+        )
     facts = {
         "result": to_json(program.result),
         "written": written,

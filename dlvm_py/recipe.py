@@ -122,7 +122,9 @@ def _position(wrt: object, names: list[str]) -> int:
     listing = ", ".join(names)
     if isinstance(wrt, str):
         if wrt not in names:
-            raise ArgumentError(f"wrt={wrt!r}: the function has no such parameter", code="DL701", help=f"its parameters are: {listing}")
+            raise ArgumentError(
+                f"wrt={wrt!r}: the function has no such parameter", code="DL701", help=f"its parameters are: {listing}"
+            )
         return names.index(wrt)
     if isinstance(wrt, bool) or not hasattr(wrt, "__index__"):
         raise ArgumentError(
@@ -133,7 +135,9 @@ def _position(wrt: object, names: list[str]) -> int:
     wrt = operator.index(wrt)
     if not -len(names) <= wrt < len(names):
         raise ArgumentError(
-            f"wrt={wrt}: the function has {len(names)} parameter{'s' * (len(names) != 1)}", code="DL701", help=f"its parameters are: {listing}"
+            f"wrt={wrt}: the function has {len(names)} parameter{'s' * (len(names) != 1)}",
+            code="DL701",
+            help=f"its parameters are: {listing}",
         )
     return wrt % len(names)
 

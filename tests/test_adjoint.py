@@ -624,7 +624,8 @@ def test_third_derivative():
 def test_calls_without_a_rule_are_refused():
     """A call that is left and gives array values, which the front end never makes, is refused."""
     p = Program(V)
-    p.ret(p.emit("reduce", p.emit("apply", p.params[0], callee="f", result=V.pointee), literal(0.0), by="add", axes=(0,)))
+    called = p.emit("apply", p.params[0], callee="f", result=V.pointee)
+    p.ret(p.emit("reduce", called, literal(0.0), by="add", axes=(0,)))
     with pytest.raises(NotDifferentiable, match="recursive"):
         adjoint(p.module, "f", AdjointConfig((0,), RESULT))
 

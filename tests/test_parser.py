@@ -186,6 +186,7 @@ def test_every_op():
     b.emit("destroyStack", tape)
     b.emit("extract", b.emit("tuple", x, k), at=1)
     b.emit("tuple")
+    b.emit("builtin", vector, intrinsic="softmax", result=vector.type)
     tree = EnumType("Tree", {"leaf": (scalar(F64),)})
     module.types["Tree"] = tree
     b.emit("enumCase", x, case="leaf", type=tree)
@@ -440,8 +441,8 @@ def test_layout_of_the_text_is_free_where_it_may():
         ("%a = matrixMultiply %v: <2 x f64>, %v: <2 x f64>", "%a = dot %v: <2 x f64>, %v: <2 x f64>"),
         ("%a = apply @f(%v: <2 x f64>): (<2 x f64>) -> ()", ""),
         ("apply @f(%v: <2 x f64>): (<2 x f64>) -> void", "apply @f(%v: <2 x f64>) -> ()"),
-        ("%a = shapeCast %v: <2 x f64> to 1 x 2", "%a = shapeCast %v: <2 x f64> to (1: i64, 2: i64)"),
-        ("%a = shapeCast 1: f64 to scalar", "%a = shapeCast 1: f64 to ()"),
+        ("%a = shapeCast %v: <2 x f64> to 1 x 2", "%a = shapeCast %v: <2 x f64> to 1 x 2"),
+        ("%a = shapeCast 1: f64 to scalar", "%a = shapeCast 1: f64 to scalar"),
         ("%a = broadcast zero: f64 to (2: i64)", "%a = literal 0.0: <2 x f64>"),
         ("exp %v: <2 x f64>", "%0.0 = exp %v: <2 x f64>"),
         ('%"a" = exp %"v": <2 x f64>', "%a = exp %v: <2 x f64>"),
@@ -463,7 +464,7 @@ def test_element_pointer_with_bare_indices():
     """Indices of an elementPointer may be bare numbers."""
     params = "%p: *<2 x 3 x f64>"
     parsed = parse_module(body("    %a = elementPointer %p: *<2 x 3 x f64> at 1, 2\n    return", params))
-    assert "at 1: i64, 2: i64\n" in print_module(parsed)
+    assert "at 1, 2\n" in print_module(parsed)
 
 
 def test_old_stage():

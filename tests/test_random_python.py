@@ -67,30 +67,25 @@ def scalar_of(fn):
     return total
 
 
-def differences(total, args, position, h):
-    """Central differences of `total` with respect to argument `position`."""
-    value = np.asarray(args[position])
-    out = np.zeros(value.shape)
-    for index in np.ndindex(*value.shape):
-        ends = []
-        for sign in (1, -1):
-            moved = np.array(value)
-            moved[index] += sign * h
-            new = list(copy.deepcopy(args))
-            new[position] = moved if value.shape else float(moved)
-            ends.append(total(new))
-        out[index] = np.nan if None in ends else (ends[0] - ends[1]) / (2 * h)
-    return out
+def directional(total, args, direction, h):
+    """A central difference of `total` along a direction in all float arguments."""
+    ends = []
+    for sign in (1, -1):
+        moved = [np.asarray(v) + sign * h * d for v, d in zip(args, direction, strict=False)]
+        ends.append(total((*(v if v.ndim else float(v) for v in moved), *args[len(WRT) :])))
+    return np.nan if None in ends else (ends[0] - ends[1]) / (2 * h)
 
 
 def assert_near_differences(got, total, args, h=1e-5, tolerance=2e-5):
-    """Derivatives agree with differences wherever two step sizes agree with each other (no kink, no chaos)."""
-    for position, g in zip(WRT, got, strict=True):
-        coarse, fine = differences(total, args, position, h), differences(total, args, position, h / 3)
-        scale = 1.0 + np.abs(fine)
-        smooth = np.abs(coarse - fine) < tolerance * scale
-        bad = smooth & ~(np.abs(g - fine) < 10 * tolerance * scale)
-        assert not bad.any(), (position, g, fine)
+    """Derivatives along random directions agree with differences, where two step sizes agree (no kink, no chaos)."""
+    rng = np.random.default_rng(0)
+    for _ in range(3):
+        direction = [rng.choice([-1.0, 0.5, 1.0], np.shape(args[k])) for k in WRT]
+        coarse, fine = (directional(total, args, direction, step) for step in (h, h / 3))
+        scale = 1.0 + abs(fine)
+        along = sum(float(np.sum(g * d)) for g, d in zip(got, direction, strict=True))
+        if abs(coarse - fine) < tolerance * scale:
+            assert abs(along - fine) < 10 * tolerance * scale, (along, fine)
 
 
 def check_gradient(fn, args, stage="optimizable"):
@@ -168,19 +163,19 @@ def check_all(fn, sizes=(5, 2, 0), ks=(2,)):
         check_gradient(fn, make_args(n, ks[0]))
 
 
-@pytest.mark.parametrize("seed", range(24))
+@pytest.mark.parametrize("seed", range(10))
 def test_random_program(seed):
     """Values and gradients of a random program of any size, for several lengths."""
     check_all(random_program(seed).fn)
 
 
-@pytest.mark.parametrize("seed", range(100, 104))
+@pytest.mark.parametrize("seed", range(100, 102))
 def test_random_second_derivative(seed):
     """The gradient of the gradient of a small random program."""
     check_second(random_program(seed, size=4).fn, make_args(4))
 
 
-@pytest.mark.parametrize("seed", range(200, 204))
+@pytest.mark.parametrize("seed", range(200, 202))
 def test_random_layouts(seed):
     """Layouts and overlapping arguments of a small random program."""
     check_layouts(random_program(seed, size=5).fn)

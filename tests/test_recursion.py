@@ -1,4 +1,4 @@
-"""Recursion from Python to native code: values against Python, every stage against native, gradients against differences."""
+"""Recursion from Python to native code: values against Python, stages against native, gradients against differences."""
 
 import os
 import signal
@@ -239,7 +239,7 @@ def deep(n):
 
 
 VALUES = [
-    (gcd, (48, 18)), (fib, (15,)), (ackermann, (2, 3)), (is_even, (7,)), (is_even, (10,)), (collatz, (27,)),
+    (gcd, (48, 18)), (fib, (15,)), (ackermann, (2, 3)), (is_even, (7,)), (is_even, (10,)), (collatz, (27, 0)),
     (widening, (4,)), (captured, (2.0, 0)),
 ]  # fmt: skip
 DIFFERENTIABLE = [
@@ -259,6 +259,10 @@ DIFFERENTIABLE = [
     (of_arrays, (V[:3].copy(),), (0,)),
 ]
 GRADIENTS = [(f, args, k) for f, args, wrt in DIFFERENTIABLE for k in wrt]
+
+
+def _name(x):
+    return x.__name__ if callable(x) else str(x) if isinstance(x, int) else ""
 
 
 def _copies(args):
@@ -293,7 +297,7 @@ def _stages(function, args, want):
 # -- values ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("f, args", VALUES + [(f, a) for f, a, _ in DIFFERENTIABLE], ids=lambda x: getattr(x, "__name__", ""))
+@pytest.mark.parametrize("f, args", [*VALUES, *((f, a) for f, a, _ in DIFFERENTIABLE)], ids=_name)
 def test_values(f, args):
     """What Python gives, of the same type, and what it does to the arguments."""
     compiled = dlvm.jit(f)
@@ -468,7 +472,7 @@ def test_signals_are_seen():
 # -- derivatives -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("f, args, k", GRADIENTS, ids=lambda x: getattr(x, "__name__", str(x) if isinstance(x, int) else ""))
+@pytest.mark.parametrize("f, args, k", GRADIENTS, ids=_name)
 def test_gradients(f, args, k):
     """Against central differences; arguments stay as they are, and every stage agrees."""
     gradient = dlvm.grad(f, wrt=k)
@@ -480,7 +484,10 @@ def test_gradients(f, args, k):
     _stages(gradient, args, got)
 
 
-@pytest.mark.parametrize("f, args", [(power, (1.3, 5)), (damped, (0.7, 5)), (ping, (0.6, 4)), (looping, (0.3, 2)), (of_pair, (0.3, 4))])
+SCALAR = [(power, (1.3, 5)), (damped, (0.7, 5)), (ping, (0.6, 4)), (looping, (0.3, 2)), (of_pair, (0.3, 4))]
+
+
+@pytest.mark.parametrize("f, args", SCALAR, ids=_name)
 def test_higher_derivatives_of_scalar_recursions(f, args):
     """The tapes that calls share have adjoints of their own."""
     first = dlvm.grad(f, wrt=0)
@@ -489,6 +496,21 @@ def test_higher_derivatives_of_scalar_recursions(f, args):
     np.testing.assert_allclose(second(*args), _difference(first, args, 0), rtol=1e-5, atol=1e-7)
     np.testing.assert_allclose(third(*args), _difference(second, args, 0), rtol=1e-5, atol=1e-7)
     _stages(second, args, second(*args))
+
+
+@pytest.mark.parametrize("f, args", [
+    (horner, (WEIGHTS, 2.0, 0)), (tree_sum, (V[:4].copy(), 0, 4)), (det, (M[:3, :3].copy(),)),
+    (quick_sorted, (V[:4].copy(), V[3::-1].copy())), (accumulated, (V[:4].copy(),)), (of_views, (V[:4].copy(), 0.7, 2)),
+    (overlapping, (V[:4].copy(), 3)), (of_arrays, (V[:3].copy(),))], ids=_name)  # fmt: skip
+def test_second_derivatives_with_arrays(f, args):
+    """The shadows of what the tapes hold travel beside them."""
+    k = 1 if f is horner else 0
+    first = dlvm.grad(f, wrt=k)
+    second = dlvm.grad(first, wrt=k)
+    got = second(*_copies(args))
+    want = _difference(lambda *a: np.sum(first(*a)), args, k)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-6)
+    _stages(second, args, got)
 
 
 def test_value_and_gradient():

@@ -10,7 +10,7 @@ from dlvm_py.errors import PassError
 from dlvm_py.ir import F64, I64, OPS, Expr, PointerType, literal, scalar
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.verifier import verify
-from dlvm_py.transforms import bufferize, lower_shape, ownership
+from dlvm_py.transforms import bufferize, cse, dce, lower_shape, ownership
 
 RNG = np.random.default_rng(3)
 
@@ -96,8 +96,8 @@ def test_reduce_window(shape, dims, strides, padding, expected, by, init):
             if all(0 <= i < n for i, n in zip(k, shape, strict=True)):
                 seen = ufunc(seen, x[k])
         np.testing.assert_allclose(found[at], seen, rtol=1e-12)
-    check_native("reduceWindow", [x], [init], attrs, known=True)
-    check_native("reduceWindow", [x], [init], attrs)
+    if by in ("add", "max"):
+        check_native("reduceWindow", [x], [init], attrs, known=by == "max")
 
 
 SCANS = {"add": np.add, "multiply": np.multiply, "max": np.maximum, "min": np.minimum}
@@ -195,6 +195,9 @@ def test_random_is_a_stream():
     stream.uniform(2, 3, 50), stream.integers(-2, 2, (2, 50))
     np.testing.assert_array_equal(first, stream.uniform(2, 3, 50))
     assert whole.type.rank == 2
+    for clean_up in (cse, dce):
+        clean_up.run(f)
+        assert [i.op.name for i in f.instructions()].count("random") == 3
     with pytest.raises(PassError, match="no native code"):
         bufferize.run(f)
 

@@ -13,7 +13,22 @@ import numpy as np
 
 from dlvm_py.errors import CompileError, Loc, TypeMismatch
 from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, Facts, key, number
-from dlvm_py.ir import BOOL, F64, I64, OPS, U64, Block, Builder, DType, Function, Literal, TensorType, Value, literal, scalar
+from dlvm_py.ir import (
+    BOOL,
+    F64,
+    I64,
+    OPS,
+    U64,
+    Block,
+    Builder,
+    DType,
+    Function,
+    Literal,
+    TensorType,
+    Value,
+    literal,
+    scalar,
+)
 from dlvm_py.options import Options
 
 MAX_CHECK_OPERANDS = 4  # the error record of the native calling convention has four slots
@@ -192,6 +207,9 @@ class Emitter:
         """base + amount; `checked`: raises OverflowError where it does not fit."""
         wrapped = (amount - I64_MIN) % 2**64 + I64_MIN
         if checked and amount != wrapped:
+            if base is not None:  # in two steps, of which the first fits if the sum does
+                first = I64_MAX if amount > 0 else I64_MIN
+                return self.linear_form(self.linear_form(base, first, True), amount - first, True)
             self.check(literal(False), "OverflowError", "integer overflow: the result does not fit in 64 bits")
         amount = wrapped
         if base is None:

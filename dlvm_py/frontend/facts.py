@@ -46,8 +46,10 @@ class Facts:
         self.scopes.append({})
         return len(self.scopes) - 1
 
-    def pop(self, depth: int) -> None:
-        """Close all scopes from `depth` on."""
+    def pop(self, depth: int, keep: bool = False) -> None:
+        """Close all scopes from `depth` on; with `keep`, what the outermost of them knows stays known."""
+        if keep:
+            self.scopes[depth - 1].update(self.scopes[depth])
         del self.scopes[depth:]
 
     def lookup(self, name: object) -> Any:

@@ -281,9 +281,11 @@ class Flow:
         for block, env in exits:
             self.start(block)
             self.env = env
+            depth = e.facts.push()
             orelse()
             if self.alive:
                 edges.append(self.jump(context.after))
+            e.facts.pop(depth)
         self.merge(edges, "after")
         return True
 

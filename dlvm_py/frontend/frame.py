@@ -90,9 +90,15 @@ class Frame(Expressions):
 
     def run(self) -> Any:
         """Translate the body; returns the result where all `return`s meet, None if none is reached."""
-        self.execute(self.body)
+        depth, last = self.e.facts.push(), self.body[-1]
+        self.execute(self.body[:-1])
+        early = bool(self.returns)
+        self.execute([last])
+        straight = not early and (self.alive or isinstance(last, gast.Return))
         if self.alive:
             self._return(NONE, self.source.loc(self.source.node))
+        # the code before one return does not dominate the others
+        self.e.facts.pop(depth, keep=straight and len(self.returns) == 1)
         if not self.returns:
             return None
         self.merge(self.returns, "return")
@@ -196,7 +202,11 @@ class Frame(Expressions):
         places = " and ".join(f"line {p.line}" for p in conflict.places if p is not None)
         verb = "returned" if what == "the result" else "assigned"
         where = f" ({verb} in {places})" if places else ""
-        hint = "give both paths values of one type" if what == "the result" else "use two names, or give both paths values of one type"
+        hint = (
+            "give both paths values of one type"
+            if what == "the result"
+            else "use two names, or give both paths values of one type"
+        )
         self.e.error(
             TypeMismatch,
             f"{what} is {conflict.reason}{where}: there is no common type",
@@ -341,19 +351,23 @@ class Frame(Expressions):
         context = LoopContext(self.live.after[node], self.live.header[node] | self.live.after[node], frozenset())
         self.loops.append(context)
         for item in items.items:
+            depth = self.e.facts.push()
             self.assign(node.target, item)
             self.execute(node.body)
             if self.alive:
                 context.continues.append(self.jump(context.header))
+            self.e.facts.pop(depth)
             self.merge(context.continues, "next")
             context.continues.clear()
             if not self.alive:
                 break
         self.loops.pop()
+        depth = self.e.facts.push()
         if self.alive:
             self.execute(node.orelse)
         if self.alive:
             context.breaks.append(self.jump(context.after))
+        self.e.facts.pop(depth)
         self.merge(context.breaks, "after")
 
     # -- raising ---------------------------------------------------------------------------------

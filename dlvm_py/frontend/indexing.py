@@ -137,9 +137,7 @@ def slice_range(e: Emitter, part: SliceKey, extent: Value) -> tuple[Value, Value
     return start, dynamic_count(e, start, stop, step, forward), step
 
 
-def dynamic_count(
-    e: Emitter, start: Value, stop: Value, step: Value, forward: Value, checked: bool = False
-) -> Value:
+def dynamic_count(e: Emitter, start: Value, stop: Value, step: Value, forward: Value, checked: bool = False) -> Value:
     """The number of steps of either sign from start to before stop; `checked` for bounds that may be far apart."""
     if checked:
         gap = e.subtract(stop, start, checked=True)

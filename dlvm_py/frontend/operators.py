@@ -84,7 +84,11 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
         return matmul(e, a, b)
     if kind not in BINARY:
         symbol = _OTHER_SYMBOLS.get(kind, kind.__name__)
-        e.error(UnsupportedSyntax, f"the operator `{symbol}` is not supported", help="a * 2**k and a // 2**k shift an integer")
+        e.error(
+            UnsupportedSyntax,
+            f"the operator `{symbol}` is not supported",
+            help="a * 2**k and a // 2**k shift an integer",
+        )
     symbol, ufunc, python = BINARY[kind]
     if isinstance(a, Sequence) or isinstance(b, Sequence):
         return _sequence_binary(e, kind, a, b)

@@ -10,7 +10,9 @@ from __future__ import annotations
 import ast
 import inspect
 import linecache
+import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -40,6 +42,7 @@ class Source:
 def function_source(fn: FunctionType) -> Source:
     """The source of a plain Python function; UnsupportedSyntax if it is gone or ambiguous."""
     code = fn.__code__
+    _check_current(code)
     if code.co_name == "<lambda>":
         return Source(gast.ast_to_gast(_find_lambda(code)), code.co_filename, 0)
     try:
@@ -66,6 +69,60 @@ def _no_source(code: CodeType) -> UnsupportedSyntax:
         Loc(code.co_filename, code.co_firstlineno),
         help="define it in a file (or a notebook cell), not through exec",
     )
+
+
+# -- is the file still what was loaded? --------------------------------------------------------------
+
+
+def _check_current(code: CodeType) -> None:
+    """Refuse a function whose file was edited after it was loaded: the text would be of another program."""
+    linecache.checkcache(code.co_filename)
+    found = _code_objects("".join(linecache.getlines(code.co_filename)), code.co_filename)
+    if found and not any(_same_program(code, c) for c in found.get((code.co_name, code.co_firstlineno), ())):
+        raise UnsupportedSyntax(
+            f"the source of {code.co_name} is not that of the running program any more: the file has changed",
+            Loc(code.co_filename, code.co_firstlineno),
+            help="load the module again, or restart the program",
+        )
+
+
+@lru_cache(maxsize=64)
+def _code_objects(text: str, file: str) -> dict[tuple[str, int], list[CodeType]]:
+    """The code objects of all functions of a file, by name and first line; none if it cannot be compiled."""
+    found: dict[tuple[str, int], list[CodeType]] = {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            pending = [compile(text, file, "exec", dont_inherit=True)]
+    except (SyntaxError, ValueError, RecursionError):
+        return found
+    while pending:
+        code = pending.pop()
+        found.setdefault((code.co_name, code.co_firstlineno), []).append(code)
+        pending += _nested(code)
+    return found
+
+
+def _same_program(running: CodeType, source: CodeType) -> bool:
+    """Whether running code is compiled from the source. Tools may have added to it (pytest rewrites `assert`)."""
+    ours, theirs = _vocabulary(source), _vocabulary(running)
+    if not ours <= theirs or (ours == theirs and running.co_code != source.co_code):
+        return False
+    return all(any(_same_program(r, s) for r in _nested(running)) for s in _nested(source))
+
+
+def _vocabulary(code: CodeType) -> set[tuple[str, str]]:
+    """The names and constants of a code object."""
+    names = {("", n) for n in (*code.co_names, *code.co_varnames, *code.co_freevars, *code.co_cellvars)}
+    constants = (c for c in code.co_consts if not isinstance(c, CodeType))
+    # sets print in any order
+    return names | {
+        (type(c).__name__, str(sorted(map(repr, c))) if isinstance(c, frozenset) else repr(c)) for c in constants
+    }
+
+
+def _nested(code: CodeType) -> list[CodeType]:
+    return [c for c in code.co_consts if isinstance(c, CodeType)]
 
 
 def _find_lambda(code: CodeType) -> ast.Lambda:

@@ -302,7 +302,7 @@ class Session:
         except NotFirstClass:
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         if callee.result is None:
-            # so far nothing is known of it but this call: it does not return
+            # it does not return, or so it seems: nothing is known yet but this call
             e.emit("apply", *leaves, callee=callee.function.name, result=VOID)
             e.emit("raise", exception="RecursionError", message="maximum recursion depth exceeded")
             raise Unreachable
@@ -337,7 +337,7 @@ class Session:
             e.error(
                 UnsupportedSyntax,
                 f"{fn.__name__} calls itself with arguments of ever new types or shapes",
-                help="pass arrays of unknown length (slices of an argument), and the same kinds of values, at each call",
+                help="pass the same kinds of values at each call, and arrays of one rank (slices of an argument)",
             )
         callee: _Callee | None = None
         for _ in range(_MAX_ATTEMPTS):
@@ -394,7 +394,8 @@ class Session:
         if result is None:
             if not any(c.is_used and c.result is None for c in self._running.values()):
                 if guess.result is None and not captured:
-                    return found  # all that it does is raise, or call itself for ever
+                    found.result = None  # all that it does is raise, or call itself for ever
+                    return found
                 raise TypeMismatch(
                     f"the type of what {fn.__name__} returns cannot be determined: on every path it calls itself",
                     source.loc(source.node),

@@ -25,7 +25,7 @@ from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.parser_module import TYPE_WORDS, ModuleReader
 from dlvm_py.ir.parser_types import LITERAL_WORDS, MAX_NESTING
 from dlvm_py.ir.resolve import Reference, Statement, name_of, resolve
-from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Item, form_items, mnemonics, op_of_mnemonic, unquote
+from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Combiner, Item, form_items, mnemonics, op_of_mnemonic, unquote
 from dlvm_py.ir.types import DTYPES, I64, ArrayType, EnumType, FunctionType, StructType, TensorType, scalar
 from dlvm_py.ir.value import UNDEFINED, Literal, Value
 
@@ -367,6 +367,9 @@ class _Parser(ModuleReader):
                 return unquote(self.expect("string", "a text in quotes").text)
             case "name" if self.at("string"):
                 return unquote(self.take().text)
+            case "word" if item.attr == "by" and self.at_word("builtin"):
+                self.take()
+                return Combiner(unquote(self.expect("string", "the name of a builtin in quotes").text))
             case "function":
                 token = self.expect("global", "the name of a function")
                 self.calls.append((str(name_of(token)), token))

@@ -14,8 +14,8 @@ from typing import Any
 
 from dlvm_py.ir.function import AdjointRequest, Declaration, Function, Module
 from dlvm_py.ir.ops import OPS
-from dlvm_py.ir.syntax import Item, form_items, form_text, quote, spell
-from dlvm_py.ir.types import VOID, Alias, EnumType, StructType, TensorType, Type, scalar
+from dlvm_py.ir.syntax import Combiner, Item, form_items, form_text, quote, spell
+from dlvm_py.ir.types import I64, VOID, Alias, EnumType, StructType, TensorType, Type, scalar
 from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Target, Value, Variable
 
 
@@ -169,7 +169,7 @@ class _Writer:
         for item in form:
             written = self._item(item, share)
             # commas, colons and the operands of a call stand close to what they follow
-            close = item.text in (",", ":") or (item.kind == "(%*)" and self.i.op.name == "apply")
+            close = item.text in (",", ":") or (item.kind == "(%*)" and self.i.op.name in ("apply", "builtin"))
             text += written if close or not written else f" {written}"
         rest = [self._use(v) for v in self.operands] + [self._target(t) for t in self.targets]
         return text + "".join(f", {r}" for r in rest)
@@ -201,6 +201,18 @@ class _Writer:
         rows = [values[k : k + width] for k in range(0, len(values), width)]
         return f"<{', '.join(f'{self._rows(r, row)}: {row}' for r in rows)}>"
 
+    def _shape(self, count: int) -> str:
+        """The shape of a shapeCast or random as the original writes it, if all extents are known: `2 x 3`, `scalar`."""
+        extents = self.operands[:count]
+        if self.i.op.name not in ("shapeCast", "random") or not all(map(_is_extent, extents)):
+            return ""
+        self.operands = self.operands[count:]
+        return " x ".join(str(v.value) for v in extents) or "scalar"  # type: ignore[attr-defined]
+
+    def _key(self, v: Value) -> str:
+        self.operands = self.operands[1:]
+        return str(v.value) if isinstance(v, Literal) and _is_extent(v) else self._use(v)
+
     def _item(self, item: Item, share: int) -> str:
         match item.kind:
             case "%":
@@ -208,9 +220,11 @@ class _Writer:
             case "%?":
                 return self._uses(1)
             case "%,":
+                if self.i.op is OPS["elementPointer"]:
+                    return ", ".join(self._key(v) for v in self.operands)
                 return self._uses(len(self.operands))
             case "(%*)":
-                return f"({self._uses(share)})"
+                return self._shape(share) or f"({self._uses(share)})"
             case "'":
                 return self._target(self.targets.pop(0)) if self.targets else "?"
             case "result":
@@ -248,7 +262,13 @@ class _Writer:
         return f"{name}({', '.join(map(self._use, t.args))})"
 
 
+def _is_extent(v: Value) -> bool:
+    return isinstance(v, Literal) and v.type == scalar(I64) and isinstance(v.value, int) and v.value >= 0
+
+
 def _attribute(kind: str, value: Any) -> str:
+    if isinstance(value, Combiner):
+        return f"builtin {quote(value)}"
     match kind:
         case "pairs" if value != "?":
             return ", ".join(f"({a}, {b})" for a, b in value)

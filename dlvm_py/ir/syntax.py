@@ -73,6 +73,7 @@ FORMS: dict[str, str] = {
     "tuple": "literal (%*) : <=>",
     "aggregate": "aggregate (%*) : <type:type>",
     "enumCase": "enumCase <case:name> (%*) : <type:type>",
+    "builtin": "builtin <intrinsic:string> (%*) -> <result:type>",
     "branchEnum": "branchEnum % <cases:cases>",
     "extract": "extract <at:keys> from %",
     "insert": "insert % to % at <at:keys>",
@@ -85,6 +86,12 @@ FORMS: dict[str, str] = {
 }
 MNEMONICS = {form.split()[0]: name for name, form in FORMS.items()}
 OLD_MNEMONICS = {"matrixMultiply": "dot"}  # read, never printed
+
+
+class Combiner(str):
+    """A combiner that is written `builtin "max"`: it means the op of its name."""
+
+    __slots__ = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,9 @@ class Cache:
     def __init__(self, folder: str | os.PathLike[str] | None = None, size_mib: float | None = None) -> None:
         """`folder` and `size_mib` default to DLVM_CACHE_DIR (or the user's cache folder) and DLVM_CACHE_SIZE."""
         chosen = folder or environment("DLVM_CACHE_DIR")
-        self.folder = Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("dlvm-py", appauthor=False))
+        self.folder = (
+            Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("dlvm-py", appauthor=False))
+        )
         self.limit = int((_size_wanted() if size_mib is None else size_mib) * 2**20)
         self._written: int | None = None  # bytes put since the folder was last measured
 

@@ -1,6 +1,6 @@
 """Algebra simplification: DLVM's table of laws, each known to be exact or not.
 
-    %0.0 = power %w: f32, 0.0: f32                      %0.0 = cos 1.0: f32
+    %0.0 = power %w: f32, 0.0: f32                      %0.0 = cos 1: f32
     %0.1 = power %0.0: f32, 1.0: f32                    return %0.0: f32
     %0.2 = power %0.1: f32, 2.0: f32            =>
     %0.3 = cos %0.2: f32
@@ -203,7 +203,7 @@ class _Sweep:
     def _constant(self, number: float, like: Instruction) -> Value:
         """A number of the type of `like`, built right before it."""
         assert isinstance(like.type, TensorType)
-        value = literal(number, scalar(like.type.dtype))  # type: ignore[arg-type]
+        value = _number(number, scalar(like.type.dtype))
         if not is_array(like.type):
             return value
         b = Builder(self.function).before(like)
@@ -244,9 +244,16 @@ def _kind(type: Type) -> str:
     return dtype.kind if dtype is not None else "none"
 
 
+def _number(value: float, t: TensorType) -> Literal:
+    """A number of the table; whole ones print without a fraction, as DLVM's."""
+    found = literal(value, t)
+    found.integral = True
+    return found
+
+
 def _build(b: Builder, p: Pattern, bound: Bindings, number_type: TensorType) -> Value:
     if isinstance(p, str):
         return bound[p]
     if not isinstance(p, tuple):
-        return literal(p, number_type)  # type: ignore[arg-type]
+        return _number(p, number_type)
     return b.emit(p[0], *(_build(b, q, bound, number_type) for q in p[1:]))

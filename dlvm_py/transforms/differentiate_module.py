@@ -44,10 +44,11 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
+from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.declarations import adjoint_signature, wrt_of
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.types import I64
-from dlvm_py.transforms import dce, inline, lower_values, redundant_load, simplify_cfg, value_promotion
+from dlvm_py.transforms import dce, expand_builtins, inline, lower_values, redundant_load, simplify_cfg, value_promotion
 from dlvm_py.transforms.differentiate import AdjointConfig, Output, adjoint
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import extents
@@ -129,6 +130,29 @@ class _Maker:
         lower_values.restore(made, signature)
         for clean_up in (simplify_cfg, redundant_load, value_promotion, dce):
             clean_up.run(made)
+        self._bring_over(function, made, reachable(scratch, made.name))
+        return made
+
+    def _bring_over(self, function: Function, made: Function, needed: list[Function]) -> None:
+        """Add what `made` calls, but for functions that are here just so: the sweeps of recursive functions."""
+        names = {made.name: function.name}
+        for f in needed:
+            here = self.module.functions.get(f.name)
+            if f is made or here is not None and here.blocks and here.type == f.type:
+                continue
+            old = f.name
+            names[old] = self._insert(f, function).name
+        for f in needed:
+            for i in f.instructions():
+                if i.op.kind is Kind.CALL:
+                    i.attrs["callee"] = names.get(i.attrs["callee"], i.attrs["callee"])
+
+    def _insert(self, made: Function, after: Function) -> Function:
+        """Add a function right behind another one, under a free name."""
+        self.module.add(made)
+        order = [f for f in self.module.functions.values() if f is not made]
+        order.insert(order.index(after) + 1, made)
+        self.module.functions = {f.name: f for f in order}
         return made
 
     def gradient_of(self, callee: Function, source: int | None, after: Function) -> Function:
@@ -145,10 +169,7 @@ class _Maker:
         made.declaration = request
         made.signature = adjoint_signature(callee, request)
         made.result = made.signature.result
-        self.module.add(made)
-        order = [f for f in self.module.functions.values() if f is not made]
-        order.insert(order.index(after) + 1, made)
-        self.module.functions = {f.name: f for f in order}
+        self._insert(made, after)
         self.declared.append(made)
         return made
 
@@ -191,6 +212,7 @@ class _StraightLine:
         self.declared = function
         self.request = request
         self.f = clone(primal, function.name)
+        expand_builtins.run(self.f)
         self.wrt = [self.f.params[k] for k in wrt_of(primal, request)]
         self.varied: set[Value] = set(self.wrt)
         self.adjoints: dict[Value, Value] = {}

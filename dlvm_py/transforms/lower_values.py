@@ -37,6 +37,7 @@ from dlvm_py.ir import (
 )
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.types import ArrayType, BoxType, NominalType
+from dlvm_py.transforms import expand_builtins
 from dlvm_py.transforms.differentiate.demote import demote
 from dlvm_py.transforms.substitution import substitute
 
@@ -57,7 +58,7 @@ def lower(function: Function) -> bool:
             function.result = function.signature.result
         return False
     _refuse(function)
-    changed = False
+    changed = expand_builtins.run(function)
     for i in list(function.instructions()):
         changed |= _LOWER[i.op.name](function, i) if i.op.name in _LOWER else False
     changed |= function.result != lowered(function.result)

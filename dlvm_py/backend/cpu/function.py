@@ -8,6 +8,7 @@ wherever it is read, so that a loop may count it down to exactly 0 (a trip count
 from __future__ import annotations
 
 from collections.abc import Sequence
+
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
 from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten
@@ -41,11 +42,12 @@ class FunctionEmitter(Code):
         noalias_params: bool,
         sites: list[Site] | None = None,
     ) -> None:
-        # kernels are not inlined into each other: the alias metadata of one activation say nothing of another
+        # kernels are not inlined into each other: the alias metadata of one activation say nothing of another.
+        # No tail calls: a recursion without end is to come to the end of the stack
         self.is_in_calls = sites is not None
         widths = [["ptr"] if isinstance(p.type, StackType) else flat_types(p.type) for p in function.params]
         params = ["ptr", *(t for types in widths for t in types), "ptr"]
-        attributes = "|nounwind noinline" if self.is_in_calls else "|nounwind"
+        attributes = '|nounwind noinline "disable-tail-calls"="true"' if self.is_in_calls else "|nounwind"
         super().__init__(module, imports, f"dl.{function.name}", "i32", params, attributes)
         self.function = function
         self.flags = "fast" if options.fastmath else ""

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.op import Kind
-from dlvm_py.ir.types import PointerType
-from dlvm_py.ir.value import Instruction
+from dlvm_py.ir.types import PointerType, StackType, TupleType
+from dlvm_py.ir.value import Instruction, Value
 
 
 def calls(function: Function) -> list[Instruction]:
@@ -38,7 +38,7 @@ def written_params(module: Module, name: str) -> set[int]:
 
 def written_by_all(module: Module, name: str) -> dict[str, set[int]]:
     """`written_params` of `name` and of all that it reaches: the least solution, found by iteration."""
-    functions = reachable(module, name)
+    functions = [f for f in reachable(module, name) if f.blocks or f.name == name]
     if len(functions) == 1 and not callees(functions[0]):
         return {name: AliasAnalysis(functions[0]).written_params()}
     called = {n for f in functions for n in callees(f)}
@@ -55,12 +55,12 @@ def written_by_all(module: Module, name: str) -> dict[str, set[int]]:
     return written
 
 
-def _writes(i: Instruction, pointer, alias: AliasAnalysis, written: dict[str, set[int]]) -> bool:  # type: ignore[no-untyped-def]
+def _writes(i: Instruction, pointer: Value, alias: AliasAnalysis, written: dict[str, set[int]]) -> bool:
     if i.op.name == "store":
         return alias.may_write(i, pointer)
     if i.op.kind is not Kind.CALL:
         return False
     known = written.get(i.attrs["callee"])
-    if known is None or any(not isinstance(o.type, PointerType) and not hasattr(o.type, "shape") for o in i.operands):
+    if known is None or any(isinstance(o.type, StackType | TupleType) for o in i.operands):
         return alias.may_write(i, pointer)
     return any(alias.may_alias(i.operands[k], pointer) for k in known)

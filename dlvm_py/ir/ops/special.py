@@ -23,6 +23,7 @@ def _by_math(name: str, f: Callable[[float], float]) -> Callable[[Any], Any]:
     """A function of Python floats on every element of an array."""
     ufunc = np.frompyfunc(f, 1, 1)
 
+    @np.errstate(all="ignore")
     def evaluate(x: Any) -> Any:
         x = np.asarray(x)
         return np.asarray(ufunc(x.astype(np.float64))).astype(x.dtype)
@@ -97,6 +98,7 @@ def trigamma(x: Any) -> Any:
     return np.where(at < 0, s * s - y, y).astype(x.dtype)
 
 
+@np.errstate(all="ignore")
 def round_half_away(x: Any) -> Any:
     """The nearest integer, of two equally near ones that farther from 0."""
     whole = np.trunc(x)

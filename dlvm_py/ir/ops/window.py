@@ -145,6 +145,8 @@ def _reduce_window_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Typ
     by, dims, strides = attrs["by"], attrs["dims"], attrs["strides"]
     if by not in COMBINERS or (by in ("and", "or")) != (x.dtype.kind == "b"):
         raise TypeError(f"no reduction by {by} of {x.dtype}")
+    if x.dtype.is_complex and by in ("max", "min"):
+        raise TypeError(f"complex numbers have no {by} of nothing, which windows at the border need")
     if len(dims) != x.rank or len(strides) != x.rank or not x.rank:
         raise TypeError(f"dims {tuple(dims)} and strides {tuple(strides)} do not fit rank {x.rank}")
     if min(*dims, *strides) < 1:

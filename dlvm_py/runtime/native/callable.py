@@ -125,6 +125,9 @@ def _python_only() -> bool:
 class PythonFunction:
     """The compiled function of platforms without the native type."""
 
+    # not in the __dict__, which functools.wraps copies from function to function
+    __slots__ = ("_fallback", "_versions", "__dict__", "__weakref__")
+
     def __init__(self, fallback: Callable[..., Any]) -> None:
         self._fallback = fallback
         self._versions: tuple[Version, ...] = ()

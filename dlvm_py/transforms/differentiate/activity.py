@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from dlvm_py.ir import Function, Instruction, Kind, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis import predecessors, reverse_postorder
 from dlvm_py.ir.value import BlockArg
-from dlvm_py.transforms.differentiate.points_to import PointsTo, called
+from dlvm_py.transforms.differentiate.points_to import PointsTo, called, carries_pointers
 
 
 def carries_derivative(value: Value) -> bool:
@@ -72,8 +72,8 @@ class Activity:
     # -- calls: any argument may flow into any result and into any array that is handed over ----------
 
     def _is_in(self, value: Value, found: set[Value]) -> bool:
-        if isinstance(value.type, PointerType):
-            return value.type.dtype.is_inexact and not found.isdisjoint(self._points_to.roots(value))
+        if carries_pointers(value):
+            return carries_floats(value.type) and not found.isdisjoint(self._points_to.roots(value))
         return value in found
 
     def _is_varied(self, call: Instruction, found: set[Value]) -> bool:
@@ -86,10 +86,8 @@ class Activity:
 
     def _mark_handed(self, call: Instruction) -> None:
         for o in call.operands:
-            if isinstance(o.type, PointerType):
+            if isinstance(o.type, PointerType | StackType) and carries_floats(o.type):
                 self._mark(o)
-            elif isinstance(o.type, StackType) and carries_floats(o.type):
-                self._found.add(o)
 
     def _solve(self, start: Iterable[Value], step) -> set[Value]:  # type: ignore[no-untyped-def]
         self._found = set()
@@ -103,8 +101,8 @@ class Activity:
 
     def _mark(self, value: Value) -> None:
         """A scalar or tensor is marked itself; a pointer stands for its roots."""
-        if isinstance(value.type, PointerType):
-            if value.type.dtype.is_inexact:
+        if carries_pointers(value):
+            if carries_floats(value.type):
                 self._found |= self._points_to.roots(value)
         elif carries_derivative(value) or isinstance(value.type, StackType):
             self._found.add(value)
@@ -128,7 +126,7 @@ class Activity:
                 if self._holds(i.operands[0]):
                     self._mark(i)
             case "store" | "push":
-                if i.operands[0] in self._found:
+                if i.operands[0] in self._found and isinstance(i.operands[0].type, TensorType):
                     self._mark(i.operands[1])
             case "pop":
                 if i.operands[0] in self._found:
@@ -192,13 +190,13 @@ class Activity:
 
     def _close(self, wanted: Iterable[Value]) -> set[Value]:
         """The roots that need a shadow: the active ones, and what shares a pointer with one of them."""
-        roots = {v for v in self.active if isinstance(v.type, PointerType)}
+        roots = {v for v in self.active if carries_pointers(v)}
         roots = roots.union(*(self._points_to.roots(v) for v in wanted))
         pointers = [
             v
             for block in self._function.blocks
             for v in (*block.args, *block.instructions)
-            if isinstance(v, BlockArg | Instruction) and isinstance(v.type, PointerType)
+            if isinstance(v, BlockArg | Instruction) and carries_pointers(v)
         ]
         size = -1
         while len(roots) != size:

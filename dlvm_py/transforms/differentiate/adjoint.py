@@ -28,17 +28,19 @@ analysis after Hascoët, Naumann, Pascual (2005); the IR side follows DLVM (Wei,
 
 from __future__ import annotations
 
-from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, StackType, TensorType, TupleType, Type, Value
+from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType, TupleType, Type, Value
 from dlvm_py.transforms import ssa_repair
-from dlvm_py.transforms.differentiate.activity import carries_derivative, carries_floats
-from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, mark_results, never_returns
+from dlvm_py.transforms.differentiate.activity import carries_derivative
+from dlvm_py.transforms.differentiate.arguments import copy_written
+from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.dead import remove_dead
 from dlvm_py.transforms.differentiate.keep import Keeper
-from dlvm_py.transforms.differentiate.normal_form import normalize
+from dlvm_py.transforms.differentiate.normal_form import Exit, normalize
 from dlvm_py.transforms.differentiate.outputs import add_seed_params, finish, finish_split, seed_type
+from dlvm_py.transforms.differentiate.points_to import PointsTo
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import Shadows
@@ -102,7 +104,7 @@ def _split(splits: Splits, split: Split) -> None:
     floats = [leaf for leaf in exit_.leaves if carries_derivative(leaf)]
     seeds: list[Value] = [function.entry.add_arg(leaf.type, "seed") for leaf in floats]
     for p in primal.formal:
-        if isinstance(p.type, StackType) and carries_floats(p.type):
+        if has_adjoint_stack(p.type):
             primal.adjoint_stacks[p] = function.entry.add_arg(p.type, f"{p.name}_adj")
     sweep = Sweep(primal, shadows, control, seeds, splits)
     finish_split(sweep)
@@ -119,7 +121,11 @@ def _destroy(function: Function, sweep: Sweep, stacks: list[Value]) -> None:
 
 
 def _never_returns(function: Function, primal: Function, config: AdjointConfig) -> None:
-    """A function that always raises (or loops for ever) has itself as gradient, but for the result type."""
+    """A function that always raises (or loops for ever) has itself as gradient, but for the result type.
+
+    What it writes on its way goes into copies of the arguments, as in any gradient.
+    """
+    copy_written(function, PointsTo(function), Exit(function.entry, []))
     results = primal.result.elements if isinstance(primal.result, TupleType) else (primal.result,)
 
     def kind(o: Output) -> Type:

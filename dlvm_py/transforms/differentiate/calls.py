@@ -21,7 +21,7 @@ The caller's forward sweep calls the first in the place of the call, its reverse
 * What lies in memory may be changed by the caller before the reverse sweep. So a split function keeps the elements
   that it has read, in memory of their own, and never reads an argument again.
 * A stack of floats that is handed over (in a second derivative: it is such a tape) has its adjoint stack handed
-  to the reverse function.
+  to the reverse function; a stack of arrays has a stack of their shadows beside it.
 
 Source: the split mode of tape-based reverse mode, Griewank and Walther (2008), section 6.1; DLVM has
 seedable adjoints for calls, which run the callee again at every level.
@@ -33,7 +33,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from dlvm_py.errors import PassError
+from dlvm_py.errors import NotDifferentiable, PassError
 from dlvm_py.ir import (
     OPS,
     VOID,
@@ -51,9 +51,8 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
-from dlvm_py.ir.analysis.calls import calls, reachable, written_by_all
+from dlvm_py.ir.analysis.calls import calls, reachable, written_params
 from dlvm_py.ir.value import BlockArg
-from dlvm_py.transforms.differentiate.activity import carries_floats
 from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_builder
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.memory import adjoint_stack
@@ -91,6 +90,16 @@ def _is_float_array(t: Type) -> bool:
     return isinstance(t, PointerType) and t.dtype.is_inexact
 
 
+def _has_shadow(t: Type) -> bool:
+    """Whether a parameter brings its shadow along: arrays of floats, and stacks of them."""
+    return _is_float_array(t.element if isinstance(t, StackType) else t)
+
+
+def has_adjoint_stack(t: Type) -> bool:
+    """Whether a parameter is a stack of floats, which the reverse function takes the adjoint stack of."""
+    return isinstance(t, StackType) and _is_float_scalar(t.element)
+
+
 @dataclass
 class Split:
     """A function and its two halves. `tapes`: the element types of the stacks that each takes last."""
@@ -106,16 +115,12 @@ class Splits:
 
     def __init__(self, module: Module, name: str) -> None:
         self.module = module
-        self.written = written_by_all(module, name)
-        self.written.update({f.name: self._written(f.name) for f in reachable(module, name) if f.name != name})
+        self.written = {f.name: written_params(module, f.name) for f in reachable(module, name) if f.blocks}
         self.calls: dict[Value, Split] = {}  # the values that stand for calls of the primal
         self._elements: dict[Value, list[list[Value]]] = {}  # of these: the scalar results, by result
         self._operands: dict[Value, list[Value]] = {}
         self._splits: dict[str, Split] = {}
         self._pending: list[Split] = []
-
-    def _written(self, name: str) -> set[int]:
-        return written_by_all(self.module, name)[name]
 
     def of(self, name: str) -> Split:
         """The split of function `name`, whose bodies are made later."""
@@ -135,7 +140,12 @@ class Splits:
 
     def forward(self, primal: Primal, call: Instruction, shadow: Callable[[Value], Value]) -> dict[Value, Value]:
         """Turn a call of the primal into one of the forward function; the shadows of its array results."""
-        split = self.of(call.attrs["callee"])
+        callee = self.module.functions.get(call.attrs["callee"])
+        if callee is None or not callee.blocks:
+            raise NotDifferentiable(
+                f"the function '{call.attrs['callee']}' is not known here", call.loc, code="DL610", help="define it"
+            )
+        split = self.of(callee.name)
         results = leaves(call.type)
         users = primal.uses[call]
         uses: list[list[Value]] = [[] for _ in results]
@@ -148,7 +158,7 @@ class Splits:
             uses[0].append(call)
         self.calls[call], self._operands[call] = split, list(call.operands)
         self._elements[call] = [values if _is_float_scalar(t) else [] for t, values in zip(results, uses, strict=True)]
-        handed = [shadow(o) for o in call.operands if _is_float_array(o.type)]
+        handed = [shadow(o) for o in call.operands if _has_shadow(o.type)]
         operands = [*call.operands, *handed]
         attrs = {"callee": split.forward.name, "result": split.forward.result}
         b = Builder(primal.function)
@@ -186,7 +196,7 @@ class Splits:
         stacks = [
             adjoint_stack(sweep, o)
             for o in self._operands[call]
-            if isinstance(o.type, StackType) and carries_floats(o.type)
+            if has_adjoint_stack(o.type)
         ]
         result = split.reverse.result
         made = b.emit("apply", *seeds, *stacks, callee=split.reverse.name, result=result)
@@ -337,7 +347,7 @@ def never_returns(split: Split) -> None:
     """Both halves of a function that always raises, or calls itself for ever."""
     body = clone(split.primal, split.primal.name)
     for p in list(body.params):
-        if _is_float_array(p.type):
+        if _has_shadow(p.type):
             body.entry.add_arg(p.type, f"{p.name}_shadow")
     split.forward.blocks = body.blocks
     entry = split.reverse.new_block("entry")
@@ -345,7 +355,7 @@ def never_returns(split: Split) -> None:
         if _is_float_scalar(t):
             entry.add_arg(t, "seed")
     for p in split.primal.params:
-        if isinstance(p.type, StackType) and carries_floats(p.type):
+        if has_adjoint_stack(p.type):
             entry.add_arg(p.type, f"{p.name}_adj")
     message = f"the reverse sweep of {split.primal.name} was reached, which never returns"
     Builder(split.reverse, entry).emit("raise", exception="RuntimeError", message=message)

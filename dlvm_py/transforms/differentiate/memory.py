@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 
 from dlvm_py.ir import OPS, Builder, Instruction, Value
 from dlvm_py.transforms.differentiate.arguments import entry_builder
+from dlvm_py.transforms.differentiate.points_to import carries_pointers
 from dlvm_py.transforms.differentiate.shadows import filled, zeros_like
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def adjoint_stack(sweep: Sweep, stack: Value) -> Value:
 def pop(sweep: Sweep, i: Instruction) -> None:
     """push v_adj to s_adj."""
     stack = i.operands[0]
-    if not sweep.primal.is_active(stack):
+    if not sweep.primal.is_active(stack) or carries_pointers(stack):
         return
     seed = sweep.take(i)
     amount = zeros_like(sweep.b, i) if seed is None else _of_type(sweep.b, seed, i)
@@ -85,7 +86,7 @@ def _of_type(b: Builder, seed: Value, like: Value) -> Value:
 def push(sweep: Sweep, i: Instruction) -> None:
     """v_adj += pop s_adj."""
     value, stack = i.operands
-    if sweep.primal.is_active(stack):
+    if sweep.primal.is_active(stack) and not carries_pointers(stack):
         amount = sweep.b.emit("pop", adjoint_stack(sweep, stack), name=f"{value.name}_adj")
         sweep.accumulate(value, amount)
 

@@ -25,7 +25,7 @@ class PointsTo:
     def __init__(
         self, function: Function, written: Mapping[str, set[int]] | None = None, overlapping: bool = False
     ) -> None:
-        arrays = [p for p in function.params if isinstance(p.type, PointerType)]
+        arrays = [p for p in function.params if carries_pointers(p)]
         self._roots: dict[Value, frozenset[Value]] = {
             p: frozenset(q for q in arrays if q is p or (overlapping and _dtype(q) is _dtype(p))) for p in arrays
         }
@@ -48,6 +48,7 @@ class PointsTo:
             elif i.op.kind is Kind.CALL:
                 known = (written or {}).get(i.attrs["callee"], range(len(i.operands)))
                 self.written = self.written.union(*(self.roots(i.operands[k]) for k in known))
+                self.written = self.written.union(*(self.roots(o) for o in i.operands if isinstance(o.type, StackType)))
         if overlapping:
             # the caller may write them before the reverse sweep runs
             self.written = self.written.union(arrays)
@@ -65,6 +66,21 @@ class PointsTo:
         if i.op.name == "push":
             value, stack = i.operands
             return self._update(stack, [self.roots(value)])
+        if i.op.kind is Kind.CALL and any(isinstance(o.type, StackType) and carries_pointers(o) for o in i.operands):
+            return self._visit_stacks(i) | self._visit_pointer(i)
+        return self._visit_pointer(i)
+
+    def _visit_stacks(self, call: Instruction) -> bool:
+        """What a call may push: itself a root, what is handed over, what lies on another stack, its results."""
+        changed = False
+        for stack in call.operands:
+            if isinstance(stack.type, StackType) and carries_pointers(stack):
+                alike = [o for o in call.operands if carries_pointers(o) and _dtype(o) is _dtype(stack)]
+                given = self._results.get((call, _dtype(stack)), stack)
+                changed |= self._update(stack, [frozenset((stack, given)), *map(self.roots, alike)])
+        return changed
+
+    def _visit_pointer(self, i: Instruction) -> bool:
         if not isinstance(i.type, PointerType):
             return False
         if i.op.name == "allocateHeap":
@@ -73,7 +89,7 @@ class PointsTo:
         if call is not None:
             # fresh memory, which results of one call may share, or views of what the callee was given
             root = self._results.setdefault((call, _dtype(i)), i)
-            handed = [o for o in call.operands if isinstance(o.type, PointerType) and _dtype(o) is _dtype(i)]
+            handed = [o for o in call.operands if carries_pointers(o) and _dtype(o) is _dtype(i)]
             return self._update(i, [frozenset((root,)), *map(self.roots, handed)])
         # views have their base first; a pop has the stack, which collects the roots of what is pushed
         return self._update(i, [self.roots(i.operands[0])])
@@ -87,8 +103,9 @@ def called(value: Value) -> Instruction | None:
 
 
 def _dtype(pointer: Value) -> object:
-    assert isinstance(pointer.type, PointerType)
-    return pointer.type.dtype
+    t = pointer.type.element if isinstance(pointer.type, StackType) else pointer.type
+    assert isinstance(t, PointerType)
+    return t.dtype
 
 
 def carries_pointers(value: Value) -> bool:

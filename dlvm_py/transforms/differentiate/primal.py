@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlvm_py.errors import NotDifferentiable
-from dlvm_py.ir import Block, Function, Instruction, PointerType, StackType, TensorType, TupleType, Type, Value
+from dlvm_py.ir import Block, Function, Instruction, Kind, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder, uses
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.transforms.differentiate.activity import Activity, carries_floats
@@ -13,7 +13,7 @@ from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.demote import demote
 from dlvm_py.transforms.differentiate.normal_form import Exit, leaving_edges, reaching
-from dlvm_py.transforms.differentiate.points_to import PointsTo
+from dlvm_py.transforms.differentiate.points_to import PointsTo, carries_pointers
 
 
 class Primal:
@@ -47,7 +47,7 @@ class Primal:
             self.params = self.formal
             self.points_to = PointsTo(function, written, overlapping=True)
             floats = [p for p in self.formal if carries_floats(p.type)]
-            arrays = [v for v in (*floats, *exit_.leaves) if isinstance(v.type, PointerType) and carries_floats(v.type)]
+            arrays = [v for v in (*floats, *exit_.leaves) if carries_pointers(v) and carries_floats(v.type)]
             handed = [p for p in floats if not isinstance(p.type, TensorType)]
             outputs = [*handed, *(v for v in exit_.leaves if carries_floats(v.type))]
             self.activity = Activity(function, self.points_to, floats, outputs, arrays)
@@ -72,6 +72,10 @@ class Primal:
         for i in self.function.instructions():
             if i in self.activity.calls:
                 _refuse(i)
+            elif i.op.kind is Kind.CALL and any(self.has_shadow(o) for o in i.operands if isinstance(o.type, StackType)):
+                raise NotDifferentiable(
+                    "this recursion shares arrays with another one that a derivative flows through", i.loc, code="DL610"
+                )
 
     def output(self, output: Output) -> Value:
         """The value of an output at the exit."""
@@ -113,9 +117,9 @@ def _refuse(call: Instruction) -> None:
     results = call.type.elements if isinstance(call.type, TupleType) else (call.type,)
     what = ""
     for t in (*(o.type for o in call.operands), *results):
-        if isinstance(t, StackType) and not is_scalar_type(t.element):
-            if carries_floats(t):
-                what = "keeps arrays: its derivative cannot be differentiated again"
+        if isinstance(t, StackType):
+            if not isinstance(t.element, PointerType) and not is_scalar_type(t.element):
+                what = "keeps array values"
         elif isinstance(t, TensorType | PointerType) and t.dtype.is_complex:
             what = "works on complex numbers"
         elif isinstance(t, TupleType) or (isinstance(t, TensorType) and t.shape):

@@ -29,8 +29,9 @@ from dlvm_py.ir import (
     scalar,
 )
 from dlvm_py.ir.types import TensorType
+from dlvm_py.transforms.differentiate.activity import carries_floats
 from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_builder, extents
-from dlvm_py.transforms.differentiate.points_to import called
+from dlvm_py.transforms.differentiate.points_to import called, carries_pointers
 from dlvm_py.transforms.differentiate.primal import Primal
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ class Shadows:
         self._count = {block: len(block.args) for block in self._function.blocks}
         self.formal: list[Value] = []  # of a split function: the parameters that are shadows
         for formal in primal.formal:
-            if primal.is_split and isinstance(formal.type, PointerType) and formal.type.dtype.is_inexact:
+            if primal.is_split and carries_pointers(formal) and carries_floats(formal.type):
                 self._shadow[formal] = self._function.entry.add_arg(formal.type, f"{formal.name}_shadow")
                 self.formal.append(self._shadow[formal])
             elif self._wanted(formal):

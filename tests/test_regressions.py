@@ -1,0 +1,117 @@
+"""Programs that once gave wrong numbers, invalid IR or crashes, each as small as it still failed; the IR is verified."""
+
+import numpy as np
+import pytest
+from irbuild import new_function
+from test_random_python import assert_same, check_values, outcome
+
+import dlvm_py as dlvm
+from dlvm_py.ir import I64, literal, scalar
+from dlvm_py.ir.verifier import verify
+from dlvm_py.transforms import constant_fold
+
+
+@pytest.fixture(autouse=True)
+def verified(monkeypatch):
+    """The IR verifier runs after every pass."""
+    monkeypatch.setenv("DLVM_VERIFY", "1")
+
+
+def check(fn, *args):
+    """Native code equals plain Python."""
+    check_values(dlvm.jit(fn), fn, args)
+
+
+def test_value_of_a_loop_body_is_not_reused_at_the_latch():
+    """`continue` skips the rest of a body: what is computed there does not reach the loop's increment."""
+
+    def f(x, y, m):
+        s = 0.0
+        for i in range(len(x) - 1):
+            if x[i] < 0:
+                continue
+            s += x[i + 1]
+        return s
+
+    check(f, np.array([1.0, -2.0, 3.0, 4.0]), np.zeros(1), np.zeros((1, 1)))
+
+
+@pytest.mark.parametrize("n", [0, 3])
+def test_check_in_a_loop_body_does_not_hold_in_its_else(n):
+    """A loop without iterations has checked nothing: its `else` checks and computes for itself."""
+
+    def f(x, y, m):
+        s = 0.0
+        for i in range(len(y)):
+            s += x[-1] * x[::-1][0] + y[i]
+        else:
+            x[::-1] *= 2.0 * x[-1]
+        return s
+
+    check(f, np.arange(float(n)), np.zeros(0), np.zeros((1, 1)))
+    check(f, np.arange(float(n)), np.ones(2), np.zeros((1, 1)))
+
+
+def test_section_of_whole_rows_keeps_its_layout_when_its_base_is_replaced():
+    """Rows of a view of everything stay C-contiguous when the view is replaced by the array itself."""
+    _, f, b, (n, m) = new_function(scalar(I64), scalar(I64))
+    zero, one = literal(0), literal(1)
+    a = b.emit("allocateHeap", n, m, dtype="f64")
+    view = b.emit("section", a, zero, zero, b.emit("extent", a, at=0), b.emit("extent", a, at=1), one, one)
+    rows = b.emit("section", view, one, zero, one, b.emit("extent", view, at=1), one, one)
+    assert rows.type.layout == "C"
+    b.ret(rows)
+    f.result = rows.type
+    verify(f)
+    assert constant_fold.run(f)
+    verify(f)
+
+
+def returns_early(x, n, m):
+    if n > 2:
+        return n
+    y = n * 1.5
+    return y
+
+
+def calls_what_returns_early(x, n, m):
+    def inner(v, i):
+        if v[0] < 0:
+            return 0.0
+        return v[i + 1] * v[-1]
+
+    s = inner(x, n)
+    return s + x[n + 1] * x[-1]
+
+
+def continues_over_a_tuple(x, n, m):
+    s = 0.0
+    for v in (1.0, 2.0):
+        if x[0] < v:
+            continue
+        s += x[n + 1] * v
+    return s + x[n + 1]
+
+
+def breaks_before_an_else(x, n, m):
+    s = 0.0
+    for i in range(n):
+        if x[i] < 0:
+            s = n
+            break
+    else:
+        s = n * 1.5
+    return s
+
+
+@pytest.mark.parametrize("fn", [returns_early, calls_what_returns_early, continues_over_a_tuple, breaks_before_an_else])
+def test_what_one_path_computed_or_checked_is_not_known_where_paths_meet(fn):
+    """After a merge of returns, breaks or continues no value and no check of a single path is reused."""
+    compiled = dlvm.jit(fn)
+    for n in (0, 1, 3):
+        for first in (1.0, -1.0):
+            args = np.array([first, 2.0, 3.0, -4.0]), n, np.zeros((1, 1))
+            got, want = outcome(compiled, args), outcome(fn, args)
+            if not isinstance(want, type):
+                got, want = [float(got[0])], [float(want[0])]  # ints and floats join in a float
+            assert_same(got, want)

@@ -76,7 +76,8 @@ BINARY = ("{} + {}", "{} - {}", "{} * {}", "{} * np.cos({})", "{} / (2.0 + np.si
 COMPARE = ("<", "<=", ">", ">=")
 # slices of a 1-d array of a length class: (text, class of the slice)
 SLICES = {
-    "n": (("1:", "n1"), (":-1", "n1"), ("1:-1", "n2"), ("2:", "n2"), (":-2", "n2"), ("::2", "h"), ("::-1", "n"), (":", "n")),
+    "n": (("1:", "n1"), (":-1", "n1"), ("1:-1", "n2"), ("2:", "n2"), (":-2", "n2"), ("::2", "h"),
+          ("::-1", "n"), (":", "n")),
     "n1": (("1:", "n2"), (":-1", "n2"), ("::-1", "n1"), (":", "n1")),
     "n2": (("::-1", "n2"), (":", "n2")),
     "h": (("::-1", "h"), (":", "h")),
@@ -152,7 +153,8 @@ class Writer:
             case "array":
                 return self.array(s, "n", 2)
             case "view":
-                return r.choice([n for n, c in s.arrays.items() if c == "n"]) + "[" + r.choice(("1:", "::-1", ":-1", "::2")) + "]"
+                text = r.choice(("1:", "::-1", ":-1", "::2"))
+                return r.choice([n for n, c in s.arrays.items() if c == "n"]) + f"[{text}]"
             case "matrix":
                 return self.matrix(s, ("n", "p"), 1)
             case "argument":
@@ -239,7 +241,8 @@ class Writer:
             return self.leaf(s, length)
         pick = r.random()
         if pick < 0.3:
-            return "(" + r.choice(BINARY).format(self.array(s, length, depth - 1), self.array(s, length, depth - 1)) + ")"
+            one, two = self.array(s, length, depth - 1), self.array(s, length, depth - 1)
+            return "(" + r.choice(BINARY).format(one, two) + ")"
         if pick < 0.5:
             return "(" + r.choice(BINARY).format(self.scalar(s, depth - 1), self.array(s, length, depth - 1)) + ")"
         if pick < 0.7:
@@ -248,7 +251,8 @@ class Writer:
             flag = f"{self.leaf(s, length)} {r.choice(COMPARE)} {r.choice((self.leaf(s, length), '0.1'))}"
             return f"np.where({flag}, {self.array(s, length, depth - 1)}, {self.array(s, length, depth - 1)})"
         if pick < 0.86:
-            return f"np.{r.choice(('maximum', 'minimum'))}({self.array(s, length, depth - 1)}, {r.choice((self.leaf(s, length), '0.2'))})"
+            how, other = r.choice(("maximum", "minimum")), r.choice((self.leaf(s, length), "0.2"))
+            return f"np.{how}({self.array(s, length, depth - 1)}, {other})"
         if pick < 0.9:
             return f"{r.choice(('_mix', '_mix', '_scan'))}({self.array(s, length, depth - 1)}, {self.scalar(s, 0)})"
         return self.product(s, length, depth)
@@ -307,7 +311,8 @@ class Writer:
 
     def size(self, s: Scope, length: str) -> str:
         named = [n for n, c in s.arrays.items() if c == length]
-        return f"len({named[0]})" if named else {"n": "len(x)", "p": "3", "q": "2", "r": "1"}.get(length, f"len({self.leaf(s, length)})")
+        known = {"n": "len(x)", "p": "3", "q": "2", "r": "1"}
+        return f"len({named[0]})" if named else known.get(length, f"len({self.leaf(s, length)})")
 
     def bounded(self, text: str) -> str:
         return self.r.choice(("np.sin({})", "np.tanh({})", "0.5 * np.sin({})", "np.cos({})")).format(text)
@@ -369,7 +374,8 @@ class Writer:
         for n, c in s.arrays.items():
             options += [(f"{n}[{text}]", d) for text, d in SLICES[c]]
         for n, (c, d) in s.matrices.items():
-            options += [(f"{n}[{self.index(s, c)}]", d), (f"{n}[:, {self.index(s, d)}]", c), (f"{n}.T[{self.index(s, d)}]", c)]
+            options += [(f"{n}[{self.index(s, c)}]", d), (f"{n}[:, {self.index(s, d)}]", c)]
+            options += [(f"{n}.T[{self.index(s, d)}]", c)]
         options += [(f"_tail({n})", "n1") for n, c in s.arrays.items() if c == "n"]
         text, c = self.r.choice(options)
         old = self.target(s, [n for n, d in s.arrays.items() if d == c])
@@ -383,7 +389,8 @@ class Writer:
         name = self.target(s, [n for n, d in s.arrays.items() if d == c]) or self.fresh("f")
         value = self.bounded(self.array(s, c, 3))
         if self.chance(0.2):
-            value = self.r.choice((f"np.zeros({self.size(s, c)})", f"{self.leaf(s, c)}.copy()", f"np.zeros_like({self.leaf(s, c)})"))
+            like = self.leaf(s, c)
+            value = self.r.choice((f"np.zeros({self.size(s, c)})", f"{like}.copy()", f"np.zeros_like({like})"))
         self.line(i, f"{name} = {value}")
         s.arrays[name] = c
 
@@ -441,7 +448,8 @@ class Writer:
         c, reach, text = self.r.choice(
             (
                 ("n", 0, "len(x)"), ("n", 1, "1, len(x)"), ("n", 0, "len(x) - 1, -1, -1"), ("n", 0, "0, len(y), 2"),
-                ("n1", 0, "len(x) - 1"), ("p", 0, "3"), ("q", 0, "2"), ("n", 1, "len(x) - 1, 0, -1"), ("n", 0, "m.shape[0]"),
+                ("n1", 0, "len(x) - 1"), ("p", 0, "3"), ("q", 0, "2"), ("n", 1, "len(x) - 1, 0, -1"),
+                ("n", 0, "m.shape[0]"),
                 ("", 0, "k"), ("", 0, "2, k"), ("", 0, "k, 0, -1"), ("n", 0, "k % 2, len(x), 3"), ("", 0, "3, 1"),
             )
         )  # fmt: skip

@@ -395,6 +395,22 @@ def test_read_only_arrays_are_read_but_never_written():
     assert not a.any() and not b.any()
 
 
+def test_arrays_without_axes_are_references_too():
+    """An augmented assignment to a 0-d argument writes it, and returning it returns that object."""
+
+    def f(x, y):
+        for _ in range(3):
+            x *= y
+        return x
+
+    a = np.array(5.0)
+    assert dlvm.jit(f)(a, 2.0) is a and a == 40.0
+    dx, dy = dlvm.grad(f, wrt=(0, 1))(a, 2.0)
+    assert dx == 8.0 and dx.shape == () and dy == 480.0 and a == 40.0
+    with pytest.raises(dlvm.TypeMismatch, match="same_kind"):
+        dlvm.jit(f)(np.array(2), 0.5)
+
+
 def test_sizes_that_cannot_be_are_numpys_errors():
     """Negative, huge and overflowing sizes raise; the process lives."""
     zeros = dlvm.jit(lambda n: np.zeros(n))

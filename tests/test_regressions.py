@@ -1,4 +1,4 @@
-"""Programs that once gave wrong numbers, invalid IR or crashes, each as small as it still failed; the IR is verified."""
+"""Programs that once gave wrong numbers, invalid IR or crashes, as small as they still failed; the IR is verified."""
 
 import numpy as np
 import pytest

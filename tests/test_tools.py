@@ -54,7 +54,8 @@ def test_standard_input(monkeypatch, capsys):
     monkeypatch.setattr(sys, "stdin", Bytes(PROGRAM))
     assert run_tool(dlopt.main, ["-"]) == 0
     out = capsys.readouterr().out
-    assert out.startswith('Source file: <stdin>\nAD: changed\n\nmodule "m"\nstage optimizable\n') and out.endswith("}\n\n")
+    assert out.startswith('Source file: <stdin>\nAD: changed\n\nmodule "m"\nstage optimizable\n')
+    assert out.endswith("}\n\n")
 
 
 def test_output_replaces_the_input(program, capsys):
@@ -70,7 +71,8 @@ def test_output_replaces_the_input(program, capsys):
 def test_npy_arguments(program, tmp_path, capsys):
     """Arrays come from .npy files, and the first result goes to one."""
     np.save(tmp_path / "x.npy", np.array([3.0, 4.0]))
-    assert run_tool(dlc.main, ["run", str(program), "@g", str(tmp_path / "x.npy"), "--out", str(tmp_path / "y.npy")]) == 0
+    words = ["run", str(program), "@g", str(tmp_path / "x.npy"), "--out", str(tmp_path / "y.npy")]
+    assert run_tool(dlc.main, words) == 0
     assert capsys.readouterr().out == "<2 x f64>: [6., 8.]\nf64: 25.0\n"
     assert np.load(tmp_path / "y.npy").tolist() == [6, 8]
     np.save(tmp_path / "x.npy", np.array([3, 4]))

@@ -277,7 +277,7 @@ class Frame(Expressions):
         if isinstance(target, gast.Name):
             old = self.read_name(target.id)
             value = self.expression(node.value)
-            if isinstance(old, Array) and old.rank:
+            if isinstance(old, Array):
                 self._in_place(old, kind, value)
             else:
                 self.assign_name(target.id, self._settle(operators.binary(self.e, kind, old, value)))

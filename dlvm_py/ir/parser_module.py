@@ -9,7 +9,7 @@ from __future__ import annotations
 from dlvm_py.ir.function import AdjointRequest, Declaration, Extern, Module
 from dlvm_py.ir.lexer import DUPLICATE, SYNTAX, UNDEFINED_NAME, Token
 from dlvm_py.ir.parser_types import Reader
-from dlvm_py.ir.types import VOID, Alias, EnumType, NominalType, PointerType, StructType, TensorType, Type
+from dlvm_py.ir.types import VOID, Alias, EnumType, NominalType, PointerType, StructType, Type
 from dlvm_py.ir.value import Variable
 
 TYPE_WORDS = ("type", "struct", "enum")
@@ -79,9 +79,8 @@ class ModuleReader(Reader):
             self.unexpected("'{'")
         seen: set[str] = set()
         while not self.at("}"):
-            token = self.expect("key", "a field such as #x, or '}'") if isinstance(declared, StructType) else self.expect(
-                "case", "a case such as ?leaf, or '}'"
-            )
+            kind, shown = ("key", "field such as #x") if isinstance(declared, StructType) else ("case", "case such as ?leaf")
+            token = self.expect(kind, f"a {shown}, or '}}'")
             key = token.text[1:]
             if key in seen:
                 raise self.error(f"{token} is defined twice in {name}", token, DUPLICATE)
@@ -172,8 +171,3 @@ class ModuleReader(Reader):
         for name, token in self.primals:
             if name not in module.functions:
                 raise self.error(f"there is no function {token}", token, UNDEFINED_NAME)
-
-
-def is_plain(pointer: PointerType) -> bool:
-    """Whether what it points to is a tensor: the only memory that programs can work on today."""
-    return isinstance(pointer.pointee, TensorType)

@@ -23,7 +23,8 @@ def print_module(module: Module, *, locations: bool = False) -> str:
     """The text of a module, with the source location behind each instruction if `locations`."""
     head = f"module {quote(module.name)}\nstage {module.stage}\n"
     parts = [*_type_declarations(module)]
-    parts += [f"var {_global(v.name)}: {v.type.pointee}\n" for v in module.variables.values()]  # type: ignore[attr-defined]
+    stored = [(v.name, v.type.pointee) for v in module.variables.values()]  # type: ignore[attr-defined]
+    parts += [f"var {_global(name)}: {type}\n" for name, type in stored]
     parts += [print_function(f, locations=locations) for f in module.functions.values()]
     return head + "".join("\n" + part for part in parts)
 
@@ -34,8 +35,9 @@ def _type_declarations(module: Module) -> Iterator[str]:
     for enum in (t for t in types if isinstance(t, EnumType)):
         cases = (f"    ?{c}({', '.join(map(str, held))})\n" for c, held in enum.cases.items())
         yield f"enum {enum} {{\n{''.join(cases)}}}\n"
-    for struct in (t for t in types if isinstance(t, StructType)):
-        yield f"struct {struct} {{\n{''.join(f'    #{n}: {t}' + chr(10) for n, t in struct.fields.items())}}}\n"
+    for record in (t for t in types if isinstance(t, StructType)):
+        fields = (f"    #{n}: {t}\n" for n, t in record.fields.items())
+        yield f"struct {record} {{\n{''.join(fields)}}}\n"
     for other in types:
         if isinstance(other, Alias):
             yield f"type ${other.name} = {other.target}\n"

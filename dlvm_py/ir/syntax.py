@@ -8,7 +8,8 @@ A form is the mnemonic and then items, separated by blanks:
     <a:kind>    attribute `a`                        [w ...] only if the attribute is there (`[w]`: if it is true)
     other       a keyword or punctuation, as it stands
 
-The kinds of attributes: int, ints, pairs of ints, keys (numbers and #fields), cases (of an enum, with blocks), dtype, type, word, name (a word or a string), string, function.
+The kinds of attributes: int, ints, pairs, keys (numbers and #fields), cases (of an enum, with blocks), dtype, type,
+word, name (a word or a string), string, function.
 Operands stand in the text in their order. Several `(%*)` share what the single ones leave, in equal parts.
 An op without an entry is written `name a, b`, with as many operands as its NumPy semantics take, and `checked`
 if it has that attribute; so a new elementwise op needs nothing here.

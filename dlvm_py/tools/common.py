@@ -70,11 +70,8 @@ def run_tool(main: Callable[[list[str]], int], arguments: list[str]) -> int:
         note = "".join(f" ({n})" for n in getattr(e, "__notes__", ()))
         message = f"the program breaks the rules of the IR{note}\n{e}"
     except CompileError as e:
-        # the place comes first, as editors want it
-        message = f"{e.reason}"
-        shown = str(e).replace(f"error {e.code}: ", f"error: {e.code} ", 1)
-        _complain(shown if e.loc is None else f"error: {message}\n{e}")
-        return 1
+        # what is wrong, then where: the location, the line and a caret
+        message = f"{e.reason}\n{e}" if e.loc is not None else e.reason + (f"\n  help: {e.help}" if e.help else "")
     except DLError as e:
         message = str(e)
     except SystemExit as e:  # argparse, after --help

@@ -72,12 +72,12 @@ def parser() -> Parser:
     p.add_argument("-o", "--outputs", nargs="+", action="extend", default=[], metavar="FILE",
                    help="where to write, one for each input; - is standard output")  # fmt: skip
     p.add_argument("--print-ir", nargs="?", const="true", metavar="true|false",
-                   help="print the module; false: write it, over the input if there is no -o (true unless there is -o)")  # fmt: skip
+                   help="print the module; false: write it, over the input if there is no -o; true unless -o")  # fmt: skip
     p.add_argument("--no-verify", nargs="?", const="true", default="false", metavar="true|false",
                    help="do not verify after each pass")  # fmt: skip
     p.add_argument("--pipeline", choices=["original", "jit"], default="original",
-                   help="original: AD, then --passes. jit: what dlvm.jit does with a Python function: inline, clean up, "
-                   "AD, clean up; then --passes")  # fmt: skip
+                   help="original: AD, then --passes. jit: what dlvm.jit does with a Python function: inline, clean "
+                   "up, AD, clean up; then --passes")  # fmt: skip
     p.add_argument("--print-after-all", action="store_true", help="print the module after each pass")
     p.add_argument("--time-passes", action="store_true", help="the seconds of each pass, on standard error")
     p.add_argument("--verify-only", action="store_true", help="read and verify, nothing else")

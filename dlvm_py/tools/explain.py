@@ -27,9 +27,9 @@ def pass_list() -> str:
 
 PASSES_HEAD = """# Passes
 
-Made by docs/build_passes.py from the docstrings of `dlvm_py/transforms`. `dlopt -p` takes the abbreviation, the name, or
-DLVM's long name (`DeadCodeElimination`); `dlopt --list-passes` shows the table. AD comes first, always. Programs that
-show each pass at work are in tests/dl/transforms.
+Made by docs/build_passes.py from the docstrings of `dlvm_py/transforms`. `dlopt -p` takes the abbreviation, the name,
+or DLVM's long name (`DeadCodeElimination`); `dlopt --list-passes` shows the table. AD comes first, always. Programs
+that show each pass at work are in tests/dl/transforms.
 
 | abbreviation | name | |
 |---|---|---|

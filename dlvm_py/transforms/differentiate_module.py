@@ -41,7 +41,6 @@ from dlvm_py.ir import (
     TupleType,
     Value,
     is_array,
-    literal,
     scalar,
 )
 from dlvm_py.ir.analysis.calls import reachable
@@ -112,7 +111,7 @@ class _Maker:
         """By the pass that knows control flow and memory, on a copy of the module."""
         signature = adjoint_signature(primal, request)
         scratch = Module(self.module.name, self.module.stage)
-        for f in self.module.functions.values():
+        for f in reachable(self.module, primal.name):
             if f.blocks:
                 copy = scratch.functions[f.name] = clone(f, f.name)
                 copy.attributes = set(f.attributes)
@@ -187,7 +186,8 @@ def _as_tuple(function: Function) -> None:
 # -- straight-line code ----------------------------------------------------------------------------------
 
 _VALUE_KINDS = {
-    Kind.ELEMENTWISE, Kind.INDEX, Kind.GENERATE, Kind.REDUCTION, Kind.CONTRACTION, Kind.AGGREGATE, Kind.CALL, Kind.CHECK,
+    Kind.ELEMENTWISE, Kind.INDEX, Kind.GENERATE, Kind.REDUCTION, Kind.CONTRACTION, Kind.AGGREGATE, Kind.CALL,
+    Kind.CHECK,
 }  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""`builtin "name"(operands) -> type`: functions that are no ops, by name. The table is open: a row is all there is to add.
+"""`builtin "name"(operands) -> type`: functions that are no ops, by name. A row of the table is all there is to add.
 
 A row has the rule of its type, and its meaning in terms of ops, on Exprs (transforms/expand_builtins.py writes them) or
 on NumPy arrays (the interpreter). So derivatives and native code need nothing more. `min` and `max` are also

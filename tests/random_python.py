@@ -328,7 +328,7 @@ class Writer:
             (2, self.store_matrix), (1, self.call), (1, self.swap), (1, self.unpack),
         ]  # fmt: skip
         if nested:
-            kinds += [(4, self.for_range), (1, self.for_each), (2, self.while_), (3, self.if_)]
+            kinds += [(4, self.for_range), (1, self.for_each), (1, self.for_tuple), (2, self.while_), (3, self.if_)]
         if s.in_loop:
             kinds += [(1, self.jump)]
         if self.early and s.depth:
@@ -476,6 +476,13 @@ class Writer:
             self.line(i, f"for {value} in {source}:")
         inner.floats.append(value)
         self.block(inner, i + 1)
+
+    def for_tuple(self, s: Scope, i: int) -> None:
+        inner, value = s.inner(loop=True), self.fresh("e")
+        self.line(i, f"for {value} in ({self.r.choice(s.floats)}, 0.5, {self.scalar(s, 1)}):")
+        inner.floats.append(value)
+        self.block(inner, i + 1)
+        self.otherwise(s, i)
 
     def while_(self, s: Scope, i: int) -> None:
         name, inner = self.fresh("c"), s.inner(loop=True)

@@ -72,7 +72,9 @@ class Primal:
         for i in self.function.instructions():
             if i in self.activity.calls:
                 _refuse(i)
-            elif i.op.kind is Kind.CALL and any(self.has_shadow(o) for o in i.operands if isinstance(o.type, StackType)):
+            elif i.op.kind is Kind.CALL and any(
+                self.has_shadow(o) for o in i.operands if isinstance(o.type, StackType)
+            ):
                 raise NotDifferentiable(
                     "this recursion shares arrays with another one that a derivative flows through", i.loc, code="DL610"
                 )

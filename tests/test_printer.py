@@ -32,6 +32,7 @@ ROW, TABLE, DOUBLE = TensorType((None,), F64), TensorType((None, 3), F64), scala
 PARAMS = {
     "p": VECTOR, "m": MATRIX, "v": ROW, "t": TABLE, "x": DOUBLE, "n": INDEX, "c": scalar(BOOL),
     "s": StackType(DOUBLE), "w": TensorType((1, None), F64), "u": TupleType((DOUBLE, INDEX)),
+    "i": TensorType((2, 1, 8), F64), "k": TensorType((1, 1, 3), F64),
 }  # fmt: skip
 P = {name: f"%{name}: {type}" for name, type in PARAMS.items()}
 
@@ -92,6 +93,24 @@ GOLDEN = [
     ("enumCase", ["x"], {"case": "leaf", "type": TREE}, "%0.0 = literal ?leaf(%x: f64): $Tree"),
     ("broadcast", [Literal(DOUBLE, 1.0, integral=True), TWO], {}, "%0.0 = literal 1: <2 x f64>"),
     ("builtin", ["v"], {"intrinsic": "mean", "result": DOUBLE}, '%0.0 = builtin "mean"(%v: <_ x f64>) -> f64'),
+    ("slice", ["i"], {"lo": 0, "hi": 1}, f"%0.0 = slice {P['i']} from 0 upto 1"),
+    ("reverse", ["t"], {"axes": (0, 1)}, f"%0.0 = reverse {P['t']} along 0, 1"),
+    ("concatenate", ["t", "t"], {"at": 0}, f"%0.0 = concatenate {P['t']}, {P['t']} along 0"),
+    ("rank", ["t"], {}, f"%0.0 = rank of {P['t']}"),
+    ("shape", ["t"], {}, f"%0.0 = shape of {P['t']}"),
+    ("unitCount", ["t"], {}, f"%0.0 = unitCount of {P['t']}"),
+    ("random", ["n", "x", "x"], {}, f"%0.0 = random (%n: i64) from {P['x']} upto {P['x']}"),
+    ("scan", ["t"], {"by": "add", "axes": (0,)}, f"%0.0 = scan {P['t']} by add along 0"),
+    ("recurrence", ["t", "t"], {"axis": 0}, f"%0.0 = recurrence {P['t']}, {P['t']} along 0"),
+    ("windows", ["v", TWO, "n", ONE, ONE], {},
+     f"%0.0 = windows {P['v']} size (2: i64) count (%n: i64) step (1: i64) spread (1: i64)"),
+    ("overlapAdd", ["t", "n", ONE, TWO], {}, f"%0.0 = overlapAdd {P['t']} to (%n: i64) step (1: i64) spread (2: i64)"),
+    ("embed", ["v", "x", "n", ONE, TWO], {},
+     f"%0.0 = embed {P['v']} in {P['x']} to (%n: i64) at (1: i64) step (2: i64)"),
+    ("reduceWindow", ["t", "x"], {"by": "max", "dims": (2, 1), "strides": (1, 1), "padding": "half"},
+     f"%0.0 = reduceWindow {P['t']} by max init {P['x']} dims 2, 1 strides 1, 1 padding half"),
+    ("convolve", ["i", "k"], {"strides": (2,), "padding": ((1, 1),)},
+     f"%0.0 = convolve {P['i']} kernel {P['k']} strides 2 padding (1, 1)"),
     ("insert", ["x", "u"], {"at": 0}, "%0.0 = insert %x: f64 to %u: (f64, i64) at 0"),
     ("extract", ["u"], {"at": 1}, "%0.0 = extract 1 from %u: (f64, i64)"),
     ("apply", ["x", "n"], {"callee": "g", "result": DOUBLE}, "%0.0 = apply @g(%x: f64, %n: i64) -> f64"),

@@ -1,10 +1,10 @@
 """dlvm-py: a compiler for numeric Python, with derivatives of the same code.
 
-    import dlvm_py as dlvm
+import dlvm_py as dlvm
 
-    @dlvm.jit
-    def f(x): ...
-    dlvm.grad(f)(x)
+@dlvm.jit
+def f(x): ...
+dlvm.grad(f)(x)
 """
 
 from dlvm_py.api import grad, jit, value_and_grad

@@ -50,8 +50,8 @@ def parameter_type(argument, known=False):
 def evaluate(rule, *arguments, known=False):
     """Run `rule`, written on Exprs, as an IR program: its results as NumPy values.
 
-    Arrays are loaded from memory and array results stored to fresh memory; their extents are `known` or not. A result that is None or a plain
-    number, as rules may give, stands for itself.
+    Arrays are loaded from memory and array results stored to fresh memory; their extents are `known` or not. A
+    result that is None or a plain number, as rules may give, stands for itself.
     """
     module, f, b, params = new_function(*(parameter_type(a, known) for a in arguments))
     values = [b.emit("load", p) if isinstance(p.type, PointerType) else p for p in params]

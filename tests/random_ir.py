@@ -349,9 +349,7 @@ class _Generator:
         value = self.expression(shape, 2) if shape else None
         if value is None or not value.type.shape:
             return
-        self.scope.floats.append(
-            self.emit("reduce", value, literal(0.0), by="add", axes=tuple(range(len(shape))))
-        )
+        self.scope.floats.append(self.emit("reduce", value, literal(0.0), by="add", axes=tuple(range(len(shape)))))
 
     def check(self) -> None:
         bound = self.rng.choice((2, 100, 2**62))

@@ -285,8 +285,11 @@ class Writer:
                 found.append(f"{name}[:, {self.index(s, d)}]")
         if length == "r":
             found.append("m[0, :1]")
-        return r.choice(found) if found else {"p": "m[0]", "q": "m[0, 1:]", "r": "m[0, :1]"}.get(length) or (
-            "x" + {"n": "", "n1": "[1:]", "n2": "[2:]", "h": "[::2]"}[length]
+        return (
+            r.choice(found)
+            if found
+            else {"p": "m[0]", "q": "m[0, 1:]", "r": "m[0, :1]"}.get(length)
+            or ("x" + {"n": "", "n1": "[1:]", "n2": "[2:]", "h": "[::2]"}[length])
         )
 
     def matrix(self, s: Scope, shape: tuple[str, str], depth: int) -> str:

@@ -603,7 +603,6 @@ def test_nothing_is_taped_for_read_only_loops():
     check(module, np.array([1.0, 2.0]), np.array([3.0, -1.0]))
 
 
-
 # -- composition, refusals, random programs --------------------------------------------------------------
 
 

@@ -80,7 +80,8 @@ def check_same(op, dtype, got, want, args):
 
 
 EXACT = {"negate", "add", "subtract", "multiply", "floorDivide", "modulo", "max", "min", "sqrt", "square", "abs",
-         "sign", "floor", "ceil", "rint", "round", "copysign", "truncate", "select", "dataTypeCast", "scaleSeed"}  # fmt: skip
+         "sign", "floor", "ceil", "rint", "round", "copysign", "truncate", "select", "dataTypeCast",
+         "scaleSeed"}  # fmt: skip
 # fused multiply-add and Smith's formula: NumPy's own complex products are not reproducible to the bit
 EXACT_REAL_ONLY = {"multiply", "square", "scaleSeed", "divide", "sqrt"}
 

@@ -149,9 +149,7 @@ def test_dot_into_a_store():
 
 def test_dot_onto_its_operand():
     """x[...] = x @ w needs a temporary."""
-    program = Program(
-        (2, 2), lambda b, x, w: b.emit("store", b.emit("dot", b.emit("load", x), b.emit("load", w)), x)
-    )
+    program = Program((2, 2), lambda b, x, w: b.emit("store", b.emit("dot", b.emit("load", x), b.emit("load", w)), x))
     assert program.count() == 1
 
 

@@ -252,5 +252,3 @@ def test_substitution_keeps_types():
         "return %0.1: *<_ x f64>",
     ]
     np.testing.assert_array_equal(run(module, "f", [np.zeros(3)]), np.ones(4))
-
-

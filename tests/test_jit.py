@@ -498,7 +498,11 @@ def _run(code, folder=None, **env):
         root = os.path.dirname(os.path.dirname(os.path.abspath(dlvm.__file__)))
         paths = os.pathsep.join(filter(None, [root, env.pop("PYTHONPATH", "")]))
         done = subprocess.run(
-            [sys.executable, path], env={**os.environ, "PYTHONPATH": paths, **env}, capture_output=True, text=True, timeout=120
+            [sys.executable, path],
+            env={**os.environ, "PYTHONPATH": paths, **env},
+            capture_output=True,
+            text=True,
+            timeout=120,
         )
     assert done.returncode == 0, done.stderr
     return done.stdout

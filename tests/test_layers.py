@@ -157,8 +157,7 @@ HOUSE = {
     "ir/__init__.py": "from .types import Type\nfrom .value import Value\n",
     "ir/types.py": "import numpy as np\nfrom dataclasses import dataclass\nfrom dlvm_py import errors\n",
     "ir/value.py": (
-        "from typing import TYPE_CHECKING\nfrom .types import Type\n"
-        "if TYPE_CHECKING:\n    from .block import Block\n"
+        "from typing import TYPE_CHECKING\nfrom .types import Type\nif TYPE_CHECKING:\n    from .block import Block\n"
     ),
     "ir/block.py": "from .value import Value\n",
     "errors.py": "import enum\n",

@@ -27,7 +27,6 @@ ARITY = {name: op.evaluate.nin if isinstance(op.evaluate, np.ufunc) else 1 for n
 ARITY |= {"truncateDivide": 2, "scaleSeed": 2, "select": 3}
 
 
-
 def accepts(op, dtype):
     """Whether the type rule of an elementwise row accepts operands of one dtype."""
     operands = [Literal(TensorType((2, 3), DTYPES[dtype]), 0)] * ARITY[op.name]

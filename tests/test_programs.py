@@ -92,7 +92,9 @@ def differences(fn, args, position, h=1e-6):
 
 def float_positions(args):
     """Positions of float64 arguments."""
-    return tuple(k for k, a in enumerate(args) if isinstance(a, float) or (isinstance(a, np.ndarray) and a.dtype == np.float64))
+    return tuple(
+        k for k, a in enumerate(args) if isinstance(a, float) or (isinstance(a, np.ndarray) and a.dtype == np.float64)
+    )
 
 
 DIFFERENTIABLE = [p for p in PROGRAMS if p.differentiable]

@@ -195,5 +195,3 @@ def test_random_second_derivative_slow(seed):
     """As test_random_second_derivative, and layouts."""
     check_second(random_program(seed, size=6).fn, make_args(4))
     check_layouts(random_program(seed, size=6).fn)
-
-

@@ -264,9 +264,7 @@ class Session:
                 e.error(TypeMismatch, f"the int `{name}` does not fit 64 bits", help="make it a float")
             return Scalar(literal(int(value)), weak=True)
         if isinstance(value, complex):
-            e.error(
-                UnsupportedSyntax, f"`{name}` is complex: complex numbers are not supported yet", help=REAL_PAIR
-            )
+            e.error(UnsupportedSyntax, f"`{name}` is complex: complex numbers are not supported yet", help=REAL_PAIR)
         if type(value) in (tuple, list):
             return Sequence(tuple(self.lift(e, v, name) for v in value), isinstance(value, list))
         return Static(value)

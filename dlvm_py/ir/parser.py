@@ -294,7 +294,9 @@ class _Parser(ModuleReader):
                 operands.extend(self.listed(op))
             case "(%*)":
                 before = len(operands)
-                operands.extend(self.extents() if op.name in ("shapeCast", "random") and not self.at("(") else self.uses())
+                operands.extend(
+                    self.extents() if op.name in ("shapeCast", "random") and not self.at("(") else self.uses()
+                )
                 groups.append(len(operands) - before)
             case "'":
                 block = self.expect("block", "a block and its arguments in parentheses")

@@ -79,7 +79,9 @@ class ModuleReader(Reader):
             self.unexpected("'{'")
         seen: set[str] = set()
         while not self.at("}"):
-            kind, shown = ("key", "field such as #x") if isinstance(declared, StructType) else ("case", "case such as ?leaf")
+            kind, shown = (
+                ("key", "field such as #x") if isinstance(declared, StructType) else ("case", "case such as ?leaf")
+            )
             token = self.expect(kind, f"a {shown}, or '}}'")
             key = token.text[1:]
             if key in seen:
@@ -144,7 +146,9 @@ class ModuleReader(Reader):
         token = self.expect("global", "the name of the function to differentiate")
         primal = self.global_name(token, -1)
         self.primals.append((primal, token))
-        source, wrt, keeping = None, None, ()
+        source: int | None = None
+        wrt: tuple[int, ...] | None = None
+        keeping: tuple[int, ...] = ()
         if self.at_word("from"):
             self.take()
             source = self.count("the number of an element of the result")

@@ -72,9 +72,7 @@ U8, U16, U32, U64 = (DType(f"u{n}", "u", n, f"uint{n}") for n in (8, 16, 32, 64)
 F16, F32, F64 = (DType(f"f{n}", "f", n, f"float{n}") for n in (16, 32, 64))
 C64, C128 = (DType(f"c{n}", "c", n, f"complex{n}") for n in (64, 128))
 
-DTYPES: dict[str, DType] = {
-    d.name: d for d in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128)
-}
+DTYPES: dict[str, DType] = {d.name: d for d in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128)}
 _FROM_NUMPY = {d.numpy: d for d in DTYPES.values()}
 
 

@@ -158,8 +158,8 @@ def _run(options: argparse.Namespace) -> int:
         raise Failure(f"@{name} takes {len(type.params)} arguments ({wanted}), not {len(options.arguments)}")
     given = [argument(word, t, k) for k, (word, t) in enumerate(zip(options.arguments, type.params, strict=True))]
     before = [a.copy() if isinstance(a, np.ndarray) else a for a in given]
-    execute: Callable[..., Any] = callable_of(module, name) if not options.interpret else (
-        lambda *args: interpret(module, name, args)
+    execute: Callable[..., Any] = (
+        callable_of(module, name) if not options.interpret else (lambda *args: interpret(module, name, args))
     )
     try:
         result = execute(*given)
@@ -250,8 +250,10 @@ def _written(word: str, tensor: TensorType, what: str) -> np.ndarray:
 
 
 def _agrees(found: TensorType, wanted: TensorType) -> bool:
-    return found.dtype is wanted.dtype and found.rank == wanted.rank and all(
-        n in (None, m) for n, m in zip(wanted.shape, found.shape, strict=True)
+    return (
+        found.dtype is wanted.dtype
+        and found.rank == wanted.rank
+        and all(n in (None, m) for n, m in zip(wanted.shape, found.shape, strict=True))
     )
 
 

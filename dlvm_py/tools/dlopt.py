@@ -72,7 +72,7 @@ def parser() -> Parser:
     p.add_argument("-o", "--outputs", nargs="+", action="extend", default=[], metavar="FILE",
                    help="where to write, one for each input; - is standard output")  # fmt: skip
     p.add_argument("--print-ir", nargs="?", const="true", metavar="true|false",
-                   help="print the module; false: write it, over the input if there is no -o; true unless -o")  # fmt: skip
+                   help="print the module; false: write it, over the input without -o; true unless -o")  # fmt: skip
     p.add_argument("--no-verify", nargs="?", const="true", default="false", metavar="true|false",
                    help="do not verify after each pass")  # fmt: skip
     p.add_argument("--pipeline", choices=["original", "jit"], default="original",

@@ -56,9 +56,7 @@ def run(function: Function) -> bool:
     return bool(replaced)
 
 
-def _visit(
-    block: Block, available: dict[Hashable, Instruction], replaced: dict[Value, Value]
-) -> list[Hashable]:
+def _visit(block: Block, available: dict[Hashable, Instruction], replaced: dict[Value, Value]) -> list[Hashable]:
     """Remove what is available already from `block`; the keys that it makes available."""
     kept = []
     added = []

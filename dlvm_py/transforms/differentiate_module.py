@@ -156,9 +156,7 @@ class _Maker:
 
     def gradient_of(self, callee: Function, source: int | None, after: Function) -> Function:
         """The seedable derivative of a callee for all parameters that have one; declared if there is none."""
-        floats = tuple(
-            k for k, t in enumerate(callee.type.params) if isinstance(t, TensorType) and t.dtype.is_float
-        )
+        floats = tuple(k for k, t in enumerate(callee.type.params) if isinstance(t, TensorType) and t.dtype.is_float)
         wrt = None if len(floats) == len(callee.type.params) else floats
         request = AdjointRequest(callee.name, source, wrt, (), seedable=True)
         for f in self.module.functions.values():

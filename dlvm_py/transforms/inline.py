@@ -87,9 +87,7 @@ def clone_blocks(callee: Function, mapping: dict[Value, Value], prefix: str = ""
     for block, copy in blocks.items():
         for i in block.instructions:
             targets = [Target(blocks[t.block], list(t.args)) for t in i.targets]
-            mapping[i] = copy.append(
-                Instruction(i.op, list(i.operands), dict(i.attrs), targets, i.type, i.name, i.loc)
-            )
+            mapping[i] = copy.append(Instruction(i.op, list(i.operands), dict(i.attrs), targets, i.type, i.name, i.loc))
     # operands last: a use may stand before its definition in layout order
     substitute(blocks.values(), mapping)
     return list(blocks.values())

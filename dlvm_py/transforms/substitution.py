@@ -20,7 +20,9 @@ from collections.abc import Iterable
 from dlvm_py.ir import I64, OPS, Block, Instruction, Literal, PointerType, Type, Value, literal, scalar
 
 # the ops whose result type depends on the operands beyond their types
-_SHAPED_BY_OPERANDS = frozenset({"allocateHeap", "broadcast", "unbroadcast", "shapeCast", "section", "iota", "embed", "windows", "overlapAdd"})
+_SHAPED_BY_OPERANDS = frozenset(
+    {"allocateHeap", "broadcast", "unbroadcast", "shapeCast", "section", "iota", "embed", "windows", "overlapAdd"}
+)
 
 
 def substitute(blocks: Iterable[Block], mapping: dict[Value, Value]) -> None:
@@ -91,9 +93,7 @@ def _replace(i: Instruction, mapping: dict[Value, Value]) -> bool:
         t.args = [mapping.get(v, v) for v in t.args]
     if not any(v in mapping for v in i.operands):
         return False
-    i.operands = [
-        v if v not in mapping or _is_held(i, v, mapping[v]) else mapping[v] for v in i.operands
-    ]
+    i.operands = [v if v not in mapping or _is_held(i, v, mapping[v]) else mapping[v] for v in i.operands]
     return i.op.name in _SHAPED_BY_OPERANDS
 
 

@@ -129,8 +129,7 @@ class PostDominatorTree:
         # node 0 is the virtual exit
         self._number = {block: k + 1 for k, block in enumerate(order)}
         incoming: list[list[int]] = [[]] + [
-            [self._number[s] for s in b.successors() if s in self._number] + ([] if b.targets else [0])
-            for b in order
+            [self._number[s] for s in b.successors() if s in self._number] + ([] if b.targets else [0]) for b in order
         ]
         ipdom = _immediate(len(order) + 1, incoming)
         self.ipdom: dict[Block, Block | None] = {
@@ -146,9 +145,7 @@ class PostDominatorTree:
         return self._first[i] <= self._first[j] <= self._last[i]
 
 
-def _reverse_order(
-    roots: list[Block], next_of: Callable[[Block], list[Block]], within: set[Block]
-) -> list[Block]:
+def _reverse_order(roots: list[Block], next_of: Callable[[Block], list[Block]], within: set[Block]) -> list[Block]:
     """Reverse postorder from several roots along `next_of`, inside `within`."""
     seen: set[Block] = set()
     postorder: list[Block] = []

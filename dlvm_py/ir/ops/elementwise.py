@@ -44,10 +44,24 @@ def _op(name: str, kinds: str, evaluate: Callable[..., Any], **form: Any) -> Op:
 # attr `checked` (i64 only): raise OverflowError where the exact result does not fit, as a Python int
 
 negate = _op("negate", NUMERIC, np.negative, partials=lambda y, x: (-1.0,), attrs=("checked",), numpy_name="negative")
-add = _op("add", NUMERIC, np.add, partials=lambda y, a, b: (1.0, 1.0), attrs=("checked",), commutative=True, numpy_name="add")
-subtract = _op("subtract", NUMERIC, np.subtract, partials=lambda y, a, b: (1.0, -1.0), attrs=("checked",), numpy_name="subtract")
-multiply = _op("multiply", NUMERIC, np.multiply, partials=lambda y, a, b: (b, a), attrs=("checked",), commutative=True, numpy_name="multiply")
-divide = _op("divide", FLOATING, np.divide, partials=lambda y, a, b: (1.0 / b, -(y / b)), singular=True, numpy_name="divide")
+add = _op(
+    "add", NUMERIC, np.add, partials=lambda y, a, b: (1.0, 1.0), attrs=("checked",), commutative=True, numpy_name="add"
+)
+subtract = _op(
+    "subtract", NUMERIC, np.subtract, partials=lambda y, a, b: (1.0, -1.0), attrs=("checked",), numpy_name="subtract"
+)
+multiply = _op(
+    "multiply",
+    NUMERIC,
+    np.multiply,
+    partials=lambda y, a, b: (b, a),
+    attrs=("checked",),
+    commutative=True,
+    numpy_name="multiply",
+)
+divide = _op(
+    "divide", FLOATING, np.divide, partials=lambda y, a, b: (1.0 / b, -(y / b)), singular=True, numpy_name="divide"
+)
 floorDivide = _op("floorDivide", "iuf", np.floor_divide, no_derivative=STEP, numpy_name="floor_divide")
 truncateDivide = _op(
     "truncateDivide",
@@ -57,7 +71,9 @@ truncateDivide = _op(
     no_derivative=INTEGER_VALUED,
 )
 # x mod y = x - floor(x / y) y
-modulo = _op("modulo", "iuf", np.remainder, partials=lambda y, a, b: (1.0, -floor(a / b)), singular=True, numpy_name="remainder")
+modulo = _op(
+    "modulo", "iuf", np.remainder, partials=lambda y, a, b: (1.0, -floor(a / b)), singular=True, numpy_name="remainder"
+)
 
 
 def _power_partials(y: Any, a: Any, b: Any) -> tuple[Any, Any]:
@@ -83,10 +99,39 @@ def _tie_partials(y: Any, a: Any, b: Any, wins: Callable[[Any, Any], Any]) -> tu
     return dataTypeCast(wins(a, b), to=dtype) + half, dataTypeCast(wins(b, a), to=dtype) + half
 
 
-maximum = _op("max", NUMERIC, np.maximum, partials=lambda y, a, b: _tie_partials(y, a, b, lambda p, q: greaterThan(p, q)), commutative=True, numpy_name="maximum")
-minimum = _op("min", NUMERIC, np.minimum, partials=lambda y, a, b: _tie_partials(y, a, b, lambda p, q: lessThan(p, q)), commutative=True, numpy_name="minimum")
-atan2 = _op("atan2", "f", np.arctan2, partials=lambda y, a, b: (b / (a * a + b * b), -(a / (a * a + b * b))), singular=True, numpy_name="arctan2")
-hypot = _op("hypot", "f", np.hypot, partials=lambda y, a, b: (select(0.0, a / y, equal(y, 0.0)), select(0.0, b / y, equal(y, 0.0))), singular=True, commutative=True, numpy_name="hypot")
+maximum = _op(
+    "max",
+    NUMERIC,
+    np.maximum,
+    partials=lambda y, a, b: _tie_partials(y, a, b, lambda p, q: greaterThan(p, q)),
+    commutative=True,
+    numpy_name="maximum",
+)
+minimum = _op(
+    "min",
+    NUMERIC,
+    np.minimum,
+    partials=lambda y, a, b: _tie_partials(y, a, b, lambda p, q: lessThan(p, q)),
+    commutative=True,
+    numpy_name="minimum",
+)
+atan2 = _op(
+    "atan2",
+    "f",
+    np.arctan2,
+    partials=lambda y, a, b: (b / (a * a + b * b), -(a / (a * a + b * b))),
+    singular=True,
+    numpy_name="arctan2",
+)
+hypot = _op(
+    "hypot",
+    "f",
+    np.hypot,
+    partials=lambda y, a, b: (select(0.0, a / y, equal(y, 0.0)), select(0.0, b / y, equal(y, 0.0))),
+    singular=True,
+    commutative=True,
+    numpy_name="hypot",
+)
 
 TWO_OVER_ROOT_PI = 2.0 / math.sqrt(math.pi)
 
@@ -106,23 +151,42 @@ exp = _op("exp", FLOATING, np.exp, partials=lambda y, x: (y,), numpy_name="exp")
 expm1 = _op("expm1", FLOATING, np.expm1, partials=lambda y, x: (y + 1.0,), numpy_name="expm1")
 log = _op("log", FLOATING, np.log, partials=lambda y, x: (1.0 / x,), singular=True, numpy_name="log")
 log1p = _op("log1p", FLOATING, np.log1p, partials=lambda y, x: (1.0 / (1.0 + x),), singular=True, numpy_name="log1p")
-log2 = _op("log2", FLOATING, np.log2, partials=lambda y, x: (1.0 / (x * math.log(2.0)),), singular=True, numpy_name="log2")
-log10 = _op("log10", FLOATING, np.log10, partials=lambda y, x: (1.0 / (x * math.log(10.0)),), singular=True, numpy_name="log10")
+log2 = _op(
+    "log2", FLOATING, np.log2, partials=lambda y, x: (1.0 / (x * math.log(2.0)),), singular=True, numpy_name="log2"
+)
+log10 = _op(
+    "log10", FLOATING, np.log10, partials=lambda y, x: (1.0 / (x * math.log(10.0)),), singular=True, numpy_name="log10"
+)
 sqrt = _op("sqrt", FLOATING, np.sqrt, partials=lambda y, x: (0.5 / y,), singular=True, numpy_name="sqrt")
-rsqrt = _op("rsqrt", "f", lambda x: (1 / np.sqrt(x)).astype(x.dtype), partials=lambda y, x: (-0.5 * y * y * y,), singular=True)
+rsqrt = _op(
+    "rsqrt", "f", lambda x: (1 / np.sqrt(x)).astype(x.dtype), partials=lambda y, x: (-0.5 * y * y * y,), singular=True
+)
 square = _op("square", NUMERIC, np.square, partials=lambda y, x: (2.0 * x,), numpy_name="square")
 sin = _op("sin", FLOATING, np.sin, partials=lambda y, x: (cos(x),), numpy_name="sin")
 cos: Op = _op("cos", FLOATING, np.cos, partials=lambda y, x: (-sin(x),), numpy_name="cos")
 tan = _op("tan", FLOATING, np.tan, partials=lambda y, x: (1.0 + y * y,), numpy_name="tan")
-asin = _op("asin", FLOATING, np.arcsin, partials=lambda y, x: (1.0 / sqrt(1.0 - x * x),), singular=True, numpy_name="arcsin")
-acos = _op("acos", FLOATING, np.arccos, partials=lambda y, x: (-(1.0 / sqrt(1.0 - x * x)),), singular=True, numpy_name="arccos")
+asin = _op(
+    "asin", FLOATING, np.arcsin, partials=lambda y, x: (1.0 / sqrt(1.0 - x * x),), singular=True, numpy_name="arcsin"
+)
+acos = _op(
+    "acos", FLOATING, np.arccos, partials=lambda y, x: (-(1.0 / sqrt(1.0 - x * x)),), singular=True, numpy_name="arccos"
+)
 atan = _op("atan", FLOATING, np.arctan, partials=lambda y, x: (1.0 / (1.0 + x * x),), numpy_name="arctan")
 sinh = _op("sinh", FLOATING, np.sinh, partials=lambda y, x: (cosh(x),), numpy_name="sinh")
 cosh: Op = _op("cosh", FLOATING, np.cosh, partials=lambda y, x: (sinh(x),), numpy_name="cosh")
 tanh = _op("tanh", FLOATING, np.tanh, partials=lambda y, x: (1.0 - y * y,), numpy_name="tanh")
 asinh = _op("asinh", FLOATING, np.arcsinh, partials=lambda y, x: (rsqrt_of(1.0 + x * x),), numpy_name="arcsinh")
-acosh = _op("acosh", FLOATING, np.arccosh, partials=lambda y, x: (rsqrt_of(x - 1.0) * rsqrt_of(x + 1.0),), singular=True, numpy_name="arccosh")
-atanh = _op("atanh", FLOATING, np.arctanh, partials=lambda y, x: (1.0 / (1.0 - x * x),), singular=True, numpy_name="arctanh")
+acosh = _op(
+    "acosh",
+    FLOATING,
+    np.arccosh,
+    partials=lambda y, x: (rsqrt_of(x - 1.0) * rsqrt_of(x + 1.0),),
+    singular=True,
+    numpy_name="arccosh",
+)
+atanh = _op(
+    "atanh", FLOATING, np.arctanh, partials=lambda y, x: (1.0 / (1.0 - x * x),), singular=True, numpy_name="arctanh"
+)
 exp2 = _op("exp2", "f", np.exp2, partials=lambda y, x: (y * math.log(2.0),), numpy_name="exp2")
 cbrt = _op("cbrt", "f", np.cbrt, partials=lambda y, x: (1.0 / (3.0 * y * y),), singular=True, numpy_name="cbrt")
 erf = _op("erf", "f", special.erf, partials=lambda y, x: (TWO_OVER_ROOT_PI * exp(-(x * x)),))
@@ -139,14 +203,24 @@ rint = _op("rint", "f", np.rint, no_derivative=STEP, numpy_name="rint")
 # of two equally near integers the one farther from 0; rint takes the even one
 round_ = _op("round", "f", special.round_half_away, no_derivative=STEP)
 # |a| with the sign of b, of -0 too
-copysign: Op = _op("copysign", "f", np.copysign, partials=lambda y, a, b: (sign(a) * copysign(1.0, b), None), numpy_name="copysign")
+copysign: Op = _op(
+    "copysign", "f", np.copysign, partials=lambda y, a, b: (sign(a) * copysign(1.0, b), None), numpy_name="copysign"
+)
 truncate = _op("truncate", "f", np.trunc, no_derivative=STEP, numpy_name="trunc")
 
 # -- comparison, boolean, bits ---------------------------------------------------------------------
 
 
 def _compare(name: str, evaluate: Callable[..., Any], commutative: bool = False) -> Op:
-    return _op(name, ANY, evaluate, result=BOOL, no_derivative=INTEGER_VALUED, commutative=commutative, numpy_name=evaluate.__name__)
+    return _op(
+        name,
+        ANY,
+        evaluate,
+        result=BOOL,
+        no_derivative=INTEGER_VALUED,
+        commutative=commutative,
+        numpy_name=evaluate.__name__,
+    )
 
 
 equal: Op = _compare("equal", np.equal, True)
@@ -158,7 +232,9 @@ greaterThanOrEqual = _compare("greaterThanOrEqual", np.greater_equal)
 
 
 def _integer(name: str, kinds: str, evaluate: Callable[..., Any], commutative: bool = False) -> Op:
-    return _op(name, kinds, evaluate, no_derivative=INTEGER_VALUED, commutative=commutative, numpy_name=evaluate.__name__)
+    return _op(
+        name, kinds, evaluate, no_derivative=INTEGER_VALUED, commutative=commutative, numpy_name=evaluate.__name__
+    )
 
 
 logical_and = _integer("and", BOOLEAN, np.logical_and, True)

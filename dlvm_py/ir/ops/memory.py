@@ -87,7 +87,9 @@ def _push_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     return VOID
 
 
-createStack = _memory("createStack", lambda operands, attrs: StackType(attrs["element"]), {ALLOCATE}, ("element",), Kind.STACK)
+createStack = _memory(
+    "createStack", lambda operands, attrs: StackType(attrs["element"]), {ALLOCATE}, ("element",), Kind.STACK
+)
 push = _memory("push", _push_type, {WRITE}, kind=Kind.STACK)
 pop = _memory("pop", lambda operands, attrs: _stack(operands[0]).element, {WRITE}, kind=Kind.STACK)
 destroyStack = _memory("destroyStack", lambda operands, attrs: (_stack(operands[0]), VOID)[1], {WRITE}, kind=Kind.STACK)
@@ -107,12 +109,16 @@ make_tuple = Op(
     lambda *xs: tuple(xs),
     no_derivative=BY_ADJOINT_PASS,
 )
-extract = Op("extract", Kind.AGGREGATE, _extract_type, lambda t, at: t[at], attrs=("at",), no_derivative=BY_ADJOINT_PASS)
+extract = Op(
+    "extract", Kind.AGGREGATE, _extract_type, lambda t, at: t[at], attrs=("at",), no_derivative=BY_ADJOINT_PASS
+)
 
 # -- calls, checks, control --------------------------------------------------------------------------
 
 # apply @callee(args) -> result; attr `result` is the callee's result type
-apply = _memory("apply", lambda operands, attrs: attrs["result"], {READ, WRITE, TRAP, ALLOCATE}, ("callee", "result"), Kind.CALL)
+apply = _memory(
+    "apply", lambda operands, attrs: attrs["result"], {READ, WRITE, TRAP, ALLOCATE}, ("callee", "result"), Kind.CALL
+)
 
 
 def _check_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:

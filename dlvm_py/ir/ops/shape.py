@@ -149,7 +149,8 @@ def extents_of(x: Any) -> list[Any]:
     shape = _shaped(x.value).shape
     builder = x.builder
     return [
-        builder.expr(builder.emit(extent, x.value, at=k)) if n is None else Literal(scalar(I64), n) for k, n in enumerate(shape)
+        builder.expr(builder.emit(extent, x.value, at=k)) if n is None else Literal(scalar(I64), n)
+        for k, n in enumerate(shape)
     ]
 
 

@@ -206,4 +206,3 @@ class Activity:
                 if found & roots:
                     roots |= found
         return roots
-

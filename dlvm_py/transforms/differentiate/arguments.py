@@ -33,9 +33,7 @@ def allocate_like(b: Builder, pointer: Value, name: str) -> tuple[Value, Value]:
     return buffer, view
 
 
-def copy_written(
-    function: Function, points_to: PointsTo, exit_: Exit
-) -> tuple[list[Value], set[Instruction]]:
+def copy_written(function: Function, points_to: PointsTo, exit_: Exit) -> tuple[list[Value], set[Instruction]]:
     """Replace each written pointer parameter by a copy made at entry.
 
     Returns what now stands for every parameter, and the instructions that make the copies (they are no

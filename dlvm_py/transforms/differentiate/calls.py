@@ -193,11 +193,7 @@ class Splits:
                     total = seed if total is None else b.emit("add", total, seed)
             seeds.append(total if total is not None else literal(0.0, scalar(t.dtype)))  # type: ignore[attr-defined]
         sweep.memory.flush()
-        stacks = [
-            adjoint_stack(sweep, o)
-            for o in self._operands[call]
-            if has_adjoint_stack(o.type)
-        ]
+        stacks = [adjoint_stack(sweep, o) for o in self._operands[call] if has_adjoint_stack(o.type)]
         result = split.reverse.result
         made = b.emit("apply", *seeds, *stacks, callee=split.reverse.name, result=result)
         operands = [o for o in self._operands[call] if _is_float_scalar(o.type)]

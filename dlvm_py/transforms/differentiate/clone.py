@@ -16,9 +16,7 @@ def clone(function: Function, name: str) -> Function:
             values[arg] = blocks[block].add_arg(arg.type, arg.name)
         for i in block.instructions:
             # operands follow below: a use may stand before its definition in layout order
-            values[i] = blocks[block].append(
-                Instruction(i.op, [], dict(i.attrs), type=i.type, name=i.name, loc=i.loc)
-            )
+            values[i] = blocks[block].append(Instruction(i.op, [], dict(i.attrs), type=i.type, name=i.name, loc=i.loc))
     for block in function.blocks:
         for i in block.instructions:
             new = values[i]

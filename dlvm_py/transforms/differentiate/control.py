@@ -95,4 +95,3 @@ class Control:
             other = sources[-1] if last else b.function.new_block("which", after=b.block)
             b.conditional(b.emit("equal", which, number), sources[k], [], other)
             b.at_end(other)
-

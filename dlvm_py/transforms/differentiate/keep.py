@@ -232,4 +232,3 @@ class Keeper:
     def stacks(self) -> list[Value]:
         """The stacks of the tape."""
         return list(self._stacks.values())
-

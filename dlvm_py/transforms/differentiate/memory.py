@@ -92,4 +92,3 @@ def push(sweep: Sweep, i: Instruction) -> None:
 
 
 CONSTRUCTS = {OPS[f.__name__]: f for f in (load, store, pop, push)}
-

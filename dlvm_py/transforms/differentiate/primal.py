@@ -138,4 +138,3 @@ def _refuse(call: Instruction) -> None:
 def is_scalar_type(type: Type) -> bool:
     """Whether values of this type are single numbers."""
     return isinstance(type, TensorType) and not type.shape
-

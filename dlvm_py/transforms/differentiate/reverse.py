@@ -34,9 +34,7 @@ class Sweep:
     `sums` collects the additions of adjoints: where one operand turns out to be zero, they fold.
     """
 
-    def __init__(
-        self, primal: Primal, shadows: Shadows, control: Control, seeds: list[Value], splits: Splits
-    ) -> None:
+    def __init__(self, primal: Primal, shadows: Shadows, control: Control, seeds: list[Value], splits: Splits) -> None:
         self.primal = primal
         self.splits = splits
         self.shadows = shadows

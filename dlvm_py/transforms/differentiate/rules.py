@@ -15,9 +15,7 @@ from dlvm_py.ir import OPS, Builder, Expr, Instruction, Literal, TensorType, Val
 from dlvm_py.transforms.differentiate.arguments import extents
 
 
-def contributions(
-    b: Builder, i: Instruction, seed: Value, wanted: list[bool], guarded: bool
-) -> list[Value | None]:
+def contributions(b: Builder, i: Instruction, seed: Value, wanted: list[bool], guarded: bool) -> list[Value | None]:
     """The adjoint that each operand of `i` gets from `seed`, in the operand's shape; None for no flow.
 
     `guarded`: the result may be left out by a `select`, so a zero seed wins over any partial, singular or not
@@ -32,8 +30,7 @@ def contributions(
     except NotImplementedError as e:
         raise NotDifferentiable(f"{e} is not supported", i.loc, code="DL611") from e
     return [
-        _fit(b, r, o) if want and r is not None else None
-        for r, o, want in zip(raw, i.operands, wanted, strict=True)
+        _fit(b, r, o) if want and r is not None else None for r, o, want in zip(raw, i.operands, wanted, strict=True)
     ]
 
 

@@ -31,7 +31,9 @@ from dlvm_py.transforms.differentiate import AdjointConfig, Output, adjoint
 class Program:
     """IR for given argument specs: the module, the function's name, and how its values look from Python.
 
-    The IR parameters are the leaves of `args` in order, then one pointer per captured array.
+    The IR parameters are the leaves of `args` in order, then one pointer per captured array. `unshared` are those that
+    may not share memory with another one although this function does not write them: a derivative copies each array
+    that its primal writes, and a copy no longer sees what is written through the other.
     """
 
     module: Module
@@ -40,6 +42,7 @@ class Program:
     args: tuple[Spec, ...]
     captured: tuple[Spec, ...]
     result: Spec
+    unshared: tuple[int, ...] = ()
 
     @property
     def function(self) -> Function:
@@ -76,6 +79,7 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
         keeping=tuple(output for output, _ in kept_leaves),
         seedable=recipe.seedable,
     )
+    copied = set(written_params(of.module, of.name))
     function = adjoint(of.module, of.name, config)
     if recipe.seedable:
         _fit_seeds(function, of, active, seeds)
@@ -97,9 +101,17 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
         result = TupleSpec((*structures, *(spec for spec, _ in kept)))
     else:
         result = gradients
+    names = tuple(recipe.signature().parameters)
     return Program(
-        of.module, function.name, tuple(recipe.signature().parameters), (*of.args, *seeds), of.captured, result
+        of.module, function.name, names, (*of.args, *seeds), of.captured, result, _unshared(of, copied, seeds)
     )
+
+
+def _unshared(of: Program, copied: set[int], seeds: tuple[Spec, ...]) -> tuple[int, ...]:
+    """What the primal writes, and what may not be shared already; captured arrays stand behind the seeds."""
+    plain = sum(len(leaves(spec)) for spec in of.args)
+    added = sum(len(leaves(spec)) for spec in seeds)
+    return tuple(i if i < plain else i + added for i in sorted(copied.union(of.unshared)))
 
 
 def _always_raises(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:

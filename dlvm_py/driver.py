@@ -155,6 +155,7 @@ def compile_request(request: Request) -> Compiled:
     facts = {
         "result": to_json(program.result),
         "written": written,
+        "unshared": sorted({*written, *program.unshared}),
         "sites": sites_to_json(kernel.sites),
         "imports": imports.names,
     }

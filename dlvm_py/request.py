@@ -70,6 +70,7 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
             Guard(Source(g.holder, g.name), MISSING if g.value is ABSENT else g.value) for g in request.captures.guards
         ),
         written=tuple(facts["written"]),
+        unshared=tuple(facts["unshared"]),
         may_alias=not request.noalias,
         defaults={p.name: p.default for p in parameters if p.default is not p.empty},
         positional_only=kinds.count(inspect.Parameter.POSITIONAL_ONLY),

@@ -141,10 +141,10 @@ def same_constant(a: Any, b: Any) -> bool:
 
 
 def overlaps(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> bool:
-    """Whether an array that the kernel writes shares bytes with another one."""
+    """Whether an array that may not be shared has bytes in common with another one."""
     found = _leaf_values(spec, values, captured)
     arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray)]
-    return any(np.may_share_memory(found[a], found[b]) for a in spec.written for b in arrays if a != b)
+    return any(np.may_share_memory(found[a], found[b]) for a in spec.unshared for b in arrays if a != b)
 
 
 def _leaf_values(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> list[Any]:

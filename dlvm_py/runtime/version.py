@@ -90,7 +90,8 @@ class CallSpec:
     keyword, the last `keyword_only` no position; `defaults` by name. `variadic`: has *args or **kwargs, so that
     only the slow path can bind. result: of the kernel. captured: arrays read at each call, the kernel's last
     parameters. guards: constants compared at each call. written: indices in `leaves` of arrays that the kernel
-    writes. may_alias: compiled for written arrays that overlap others.
+    writes. unshared: indices of arrays that may not share memory with another one (all that are written, and what a
+    derivative copies because its primal writes it), unless may_alias: compiled for arrays that overlap.
     """
 
     args: tuple[Spec, ...]
@@ -99,6 +100,7 @@ class CallSpec:
     captured: tuple[Captured, ...] = ()
     guards: tuple[Guard, ...] = ()
     written: tuple[int, ...] = ()
+    unshared: tuple[int, ...] | None = None
     may_alias: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
     positional_only: int = 0
@@ -107,7 +109,9 @@ class CallSpec:
 
     def __post_init__(self) -> None:
         assert len(self.args) == len(self.param_names)
-        assert all(isinstance(self.leaves[k], ArraySpec) for k in self.written)
+        if self.unshared is None:
+            object.__setattr__(self, "unshared", self.written)
+        assert all(isinstance(self.leaves[k], ArraySpec) for k in {*self.written, *self.unshared})
 
     @functools.cached_property
     def leaves(self) -> list[ScalarSpec | ArraySpec]:

@@ -179,16 +179,16 @@ def read_captured(text: Body, call: CallSpec) -> list[list[str]]:
 
 
 def check_overlap(text: Body, call: CallSpec, values: list[list[str]]) -> None:
-    """A version that counts on it gets no written array that shares bytes with another one."""
+    """A version that counts on it gets no array that is written (or copied) and shares bytes with another one."""
     arrays = [k for k, leaf in enumerate(call.leaves) if isinstance(leaf, ArraySpec)]
-    written = [k for k in arrays if k in call.written]
-    if call.may_alias or not written or len(arrays) < 2:
+    unshared = [k for k in arrays if k in call.unshared]
+    if call.may_alias or not unshared or len(arrays) < 2:
         return
     ranges = {}
     for k in arrays:
         ranges[k] = text.slot("range", "[2 x i64]")
         itemsize = dtype_of_leaf(call.leaves[k]).itemsize
         text.line(f"call void @entry.range(ptr {values[k][-1]}, i64 {itemsize}, ptr {ranges[k]})")
-    for a, b in {(min(a, b), max(a, b)): None for a in written for b in arrays if a != b}:
+    for a, b in {(min(a, b), max(a, b)): None for a in unshared for b in arrays if a != b}:
         overlap = text.let("overlap", f"call i1 @entry.overlap(ptr {ranges[a]}, ptr {ranges[b]})")
         text.require(text.let("apart", f"xor i1 {overlap}, true"))

@@ -1,6 +1,7 @@
 """The front end: what its IR computes against plain Python, its structure, its joins, its errors, captures."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -87,7 +88,8 @@ def copied(value):
 def check(fn, *args):
     """Same value, type, dtype, shape, side effects, or the same exception, as plain Python."""
     mine, plain = copied(args), copied(args)
-    with np.errstate(all="ignore"):
+    with np.errstate(all="ignore"), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later: ~ of a bool
         try:
             want = fn(*plain)
         except Exception as error:  # noqa: BLE001 - whatever Python raises is what we want to see

@@ -61,7 +61,7 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
     indices = [i for position, spec in wrt for i in _float_leaves(of, position, spec, offsets[position])]
     if not any(b.terminator and b.terminator.op.name == "return" for b in of.function.blocks):
         return _always_raises(of, recipe, seeds)
-    sources = [leaf for source in _sources(of, recipe) for leaf in _output_leaves(of, source, offsets)]
+    sources = [leaf for source in _sources(of, recipe) for leaf in _resolve(of, source, offsets)[1]]
     active = [(output, spec) for output, spec in sources if dtype_of_leaf(spec).is_inexact]
     if not active:
         raise NotDifferentiable(
@@ -69,7 +69,7 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
             code="DL703",
             help="return a float",
         )
-    kept = [_kept(of, name, offsets) for name in _keeping(recipe)]
+    kept = [_resolve(of, name, offsets) for name in _keeping(recipe)]
     kept_leaves = [leaf for _, found in kept for leaf in found]
 
     unique = list(dict.fromkeys(indices))
@@ -210,33 +210,18 @@ def _resolve(
                 code="DL703",
                 help="the arguments that it writes: " + (", ".join(_written_names(of)) or "none"),
             )
-        return _owned(spec), found
+        return spec, found
     result = of.result
     if name is None or not isinstance(result, TupleSpec):
         if name not in (None, 0, -1):
             raise ArgumentError(f"{_title(of)} returns no tuple: its one result is number 0, not {name}", code="DL703")
-        return _owned(result), [(Output("result", k), leaf) for k, leaf in enumerate(leaves(result))]
+        return result, [(Output("result", k), leaf) for k, leaf in enumerate(leaves(result))]
     if not -len(result.items) <= name < len(result.items):
         raise ArgumentError(f"{_title(of)} returns {len(result.items)} values: there is no number {name}", code="DL703")
     name %= len(result.items)
     start = sum(len(leaves(item)) for item in result.items[:name])
     item = result.items[name]
-    return _owned(item), [(Output("result", start + k), leaf) for k, leaf in enumerate(leaves(item))]
-
-
-def _output_leaves(of: Program, name: OutputName, offsets: list[int]) -> list[tuple[Output, ScalarSpec | ArraySpec]]:
-    return _resolve(of, name, offsets)[1]
-
-
-def _kept(
-    of: Program, name: OutputName | None, offsets: list[int]
-) -> tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]:
-    return _resolve(of, name, offsets)
-
-
-def _owned(spec: Spec) -> Spec:
-    """The spec of a kept output: what it was, as a result."""
-    return spec
+    return item, [(Output("result", start + k), leaf) for k, leaf in enumerate(leaves(item))]
 
 
 def _gradient_structure(spec: Spec) -> Spec:

@@ -128,14 +128,19 @@ class Function:
         """Replace every use of the keys of `mapping`; chains in the mapping are followed."""
         if not mapping:
             return
-        resolved = {}
-        for key in mapping:
-            value = mapping[key]
-            while value in mapping:
-                value = mapping[value]
-            resolved[key] = value
+        resolved = resolve_chains(mapping)
         for instruction in self.instructions():
             instruction.substitute(resolved)
+
+
+def resolve_chains(mapping: dict[Value, Value]) -> dict[Value, Value]:
+    """A mapping of replacements with the chains in it followed to their ends."""
+    resolved = {}
+    for key, value in mapping.items():
+        while value in mapping:
+            value = mapping[value]
+        resolved[key] = value
+    return resolved
 
 
 class Module:

@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dlvm_py.ir import I64, OPS, Block, Instruction, Literal, PointerType, Type, Value, literal, scalar
+from dlvm_py.ir.function import resolve_chains
 
 # the ops whose result type depends on the operands beyond their types
 _SHAPED_BY_OPERANDS = frozenset(
@@ -32,12 +33,7 @@ def substitute(blocks: Iterable[Block], mapping: dict[Value, Value]) -> None:
     """
     if not mapping:
         return
-    resolved = {}
-    for key in mapping:
-        value = mapping[key]
-        while value in mapping:
-            value = mapping[value]
-        resolved[key] = value
+    resolved = resolve_chains(mapping)
     blocks = list(blocks)
     old: dict[Instruction, list[Value]] = {}
     for i in (i for block in blocks for i in block.instructions):

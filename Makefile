@@ -4,6 +4,7 @@
 #   make test        the fast test suite          make test-all   with the long sweeps
 #   make lint        ruff                         make types      mypy on the public API and ir/
 #   make bench       call overhead beside Numba   make clean      remove .venv and all that was made
+#   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
@@ -14,7 +15,7 @@ RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types bench clean
+.PHONY: help demo test test-all lint types bench npbench clean
 
 help:
 	@sed -n 's/^#  *make/  make/p' Makefile
@@ -42,6 +43,15 @@ types: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/call_overhead.py
+
+PRESET  := S
+KERNELS :=
+
+npbench: $(RUN)
+	@test -n "$(NPBENCH)" || { echo "say where a clone of https://github.com/spcl/npbench lies:" \
+	    "make npbench NPBENCH=/path/to/npbench" >&2; exit 2; }
+	$(BIN)/python benchmarks/npbench/run.py "$(NPBENCH)" --preset "$(PRESET)" --kernels "$(KERNELS)" \
+	    --json "benchmarks/npbench/results-$(PRESET).json"
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info examples/out

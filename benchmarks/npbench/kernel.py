@@ -1,0 +1,126 @@
+"""Measures one kernel of a clone of NPBench, in a process of its own; run.py starts it, once a kernel.
+
+    python benchmarks/npbench/kernel.py CLONE KERNEL PRESET OUT.json [--repeats N] [--seconds S]
+
+The function is the clone's `*_numpy.py`, unmodified, under `dlvm.jit`; data and validation are the clone's own code.
+OUT.json gets what is known so far after each step, so that something remains of a process that is stopped.
+"""
+
+import argparse
+import importlib
+import importlib.util
+import json
+import sys
+import time
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+import dlvm_py as dlvm
+
+
+class Record(dict):
+    """The facts of one kernel, written to their file at every change."""
+
+    def __init__(self, path, **facts):
+        super().__init__(facts)
+        self.path = path
+
+    def note(self, **facts):
+        """Add facts and write them all."""
+        self.update(facts)
+        with open(self.path, "w") as file:
+            json.dump(self, file)
+
+
+def infrastructure(clone, module):
+    """A module of the clone's infrastructure, without the package around it, which wants every framework's tools."""
+    path = Path(clone, "npbench", "infrastructure", f"{module}.py")
+    spec = importlib.util.spec_from_file_location(f"npbench_{module}", path)
+    loaded = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(loaded)
+    return loaded
+
+
+def load(clone, name, preset):
+    """(the kernel's description, its NumPy function, its data) from the clone."""
+    sys.path.insert(0, clone)
+    bench = infrastructure(clone, "benchmark").Benchmark(name)
+    info = bench.info
+    place = info["relative_path"].replace("/", ".")
+    module = importlib.import_module(f"npbench.benchmarks.{place}.{info['module_name']}_numpy")
+    return info, getattr(module, info["func_name"]), bench.get_data(preset)
+
+
+def timed_call(function, info, data):
+    """(seconds, outputs) of one call on fresh copies of the arrays: what it returns, then what it writes."""
+    values = {**data, **{name: np.copy(data[name]) for name in info["array_args"]}}
+    args = [values[name] for name in info["input_args"]]
+    start = time.perf_counter()
+    result = function(*args)
+    seconds = time.perf_counter() - start
+    returned = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
+    return seconds, returned + [values[name] for name in info["output_args"]]
+
+
+def timings(function, info, data, first, repeats, budget):
+    """Seconds of up to `repeats` calls, fewer where they would take more than `budget` seconds together."""
+    count = max(1, min(repeats, int(budget / max(first, 1e-9))))
+    return [timed_call(function, info, data)[0] for _ in range(count)]
+
+
+def validate(clone, info, expected, found):
+    """Whether the clone's rule finds the outputs equal, with the kernel's own tolerances."""
+    if len(expected) != len(found):
+        return False
+    tolerances = {name: info[name] for name in ("rtol", "atol", "norm_error") if name in info}
+    return bool(infrastructure(clone, "utilities").validate(expected, found, framework="dlvm_py", **tolerances))
+
+
+def measure(options, record):
+    """Compile, run, validate and time the kernel; what happens goes to the record."""
+    info, function, data = load(options.clone, options.kernel, options.preset)
+    importlib.import_module("dlvm_py.driver")  # the compiler's own import is not compile time
+    compiled = dlvm.jit(function, cache=False)
+    try:
+        _, found = timed_call(compiled, info, data)
+    except dlvm.CompileError as error:
+        record.note(status="does not compile", reason=str(error))
+        return
+    except Exception as error:
+        record.note(status="raises", reason=f"{type(error).__name__}: {error}")
+        return
+    finally:
+        record.note(compile_s=compiled.stats()["compile_s"] or None)
+    record.note(status="stopped: NumPy is being measured")
+    numpy_first, expected = timed_call(function, info, data)
+    if not validate(options.clone, info, expected, found):
+        record.note(status="does not validate", reason="the outputs differ from NumPy's")
+        return
+    record.note(status="validated")
+    first, found = timed_call(compiled, info, data)
+    ours = timings(compiled, info, data, first, options.repeats, options.seconds)
+    theirs = [numpy_first, *timings(function, info, data, numpy_first, options.repeats, options.seconds)]
+    versions = compiled.stats()["compiled"]
+    record.note(dlvm_s=median(ours), numpy_s=median(theirs), repeats=len(ours), versions=versions)
+
+
+def main():
+    """Measures the kernel that the command line names."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("clone")
+    parser.add_argument("kernel")
+    parser.add_argument("preset")
+    parser.add_argument("out")
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--seconds", type=float, default=2.0)
+    options = parser.parse_args()
+    record = Record(options.out, kernel=options.kernel, status="stopped: the first call")
+    record.note()
+    measure(options, record)
+
+
+if __name__ == "__main__":
+    np.seterr(all="ignore")  # what NumPy warns of on the suite's data is not news
+    main()

@@ -1,0 +1,141 @@
+"""Runs the kernels of a clone of NPBench under `dlvm.jit`, unmodified, beside NumPy.
+
+    python benchmarks/npbench/run.py CLONE [--preset S] [--kernels gemm,mlp] [--timeout SECONDS] [--json PATH]
+
+NPBench (https://github.com/spcl/npbench) is a suite of NumPy kernels; nothing of it is part of this repository. Every
+kernel runs in a process of its own with a time limit, without the disk cache: `compile` is a cold compilation. The
+outputs are compared with NumPy's by NPBench's own rule. Times are medians on fresh copies of the arguments; `speed` is
+NumPy's time over ours.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from statistics import geometric_mean, median
+
+import llvmlite
+import numpy as np
+
+import dlvm_py
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+
+
+def kernels_of(clone, chosen):
+    """Names of the suite's kernels, all or the chosen ones."""
+    names = sorted(path.stem for path in (clone / "bench_info").glob("*.json"))
+    if not names:
+        sys.exit(f"{clone} is not a clone of NPBench: it has no bench_info/*.json")
+    unknown = sorted(set(chosen) - set(names))
+    if unknown:
+        sys.exit(f"no such kernel: {', '.join(unknown)}; there are {', '.join(names)}")
+    return [name for name in names if not chosen or name in chosen]
+
+
+def measure(clone, name, options):
+    """The record of one kernel, measured in a process of its own."""
+    with tempfile.TemporaryDirectory() as folder:
+        out = Path(folder, "kernel.json")
+        command = [sys.executable, str(HERE / "kernel.py"), str(clone), name, options.preset, str(out)]
+        command += ["--repeats", str(options.repeats), "--seconds", str(options.seconds)]
+        path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+        environment = {**os.environ, "PYTHONPATH": path, "DLVM_CACHE": "0"}
+        start = time.perf_counter()
+        try:
+            done = subprocess.run(
+                command, timeout=options.timeout, env=environment, cwd=folder, text=True, capture_output=True
+            )
+            failed = done.returncode
+            said = done.stderr.strip()[-2000:]
+        except subprocess.TimeoutExpired:
+            failed, said = None, ""
+        record = json.loads(out.read_text()) if out.exists() else {"kernel": name, "status": "not started"}
+    record["wall_s"] = time.perf_counter() - start
+    if failed is None:
+        if record["status"] != "validated":
+            record["status"] = record["status"].replace("stopped", f"stopped after {options.timeout:g} s")
+    elif failed:
+        record["status"] = f"crashed with exit code {failed}"
+        record["reason"] = said
+    return record
+
+
+def milliseconds(record, key):
+    """A time of a record as text, "" if it has none."""
+    value = record.get(key)
+    return "" if value is None else f"{value * 1e3:.3g}" if value < 1 else f"{value * 1e3:.0f}"
+
+
+def line(record):
+    """A row of the table."""
+    speed = f"{record['numpy_s'] / record['dlvm_s']:.2f}" if record.get("dlvm_s") else ""
+    row = f"{record['kernel']:<26}{milliseconds(record, 'compile_s'):>10}{milliseconds(record, 'dlvm_s'):>10}"
+    row += f"{milliseconds(record, 'numpy_s'):>10}{speed:>8}  {record['status']}"
+    reason = record.get("reason", "").strip()
+    return row + ("\n" + "\n".join("        " + part for part in reason.splitlines()) if reason else "")
+
+
+def summary(records):
+    """How many validated, how fast they are, what compiling cost."""
+    good = [r for r in records if r["status"] == "validated"]
+    lines = [f"{len(good)} of {len(records)} kernels validated"]
+    speeds = [r["numpy_s"] / r["dlvm_s"] for r in good if r.get("dlvm_s")]
+    if speeds:
+        slower = sum(s < 1 for s in speeds)
+        lines.append(f"NumPy's time over ours: geometric mean {geometric_mean(speeds):.2f}, {slower} slower than NumPy")
+    compiles = [r["compile_s"] for r in good if r.get("compile_s")]
+    if compiles:
+        worst = max((r for r in good if r.get("compile_s")), key=lambda r: r["compile_s"])
+        lines.append(
+            f"cold compilation: median {median(compiles) * 1e3:.0f} ms, "
+            f"longest {worst['compile_s'] * 1e3:.0f} ms ({worst['kernel']})"
+        )
+    return lines
+
+
+def machine():
+    """What the figures depend on."""
+    return {
+        "dlvm_py": dlvm_py.__version__,
+        "python": platform.python_version(),
+        "numpy": np.__version__,
+        "llvmlite": llvmlite.__version__,
+        "platform": platform.platform(),
+        "cpus": os.cpu_count(),
+    }
+
+
+def main():
+    """Prints the table and writes the JSON file."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("clone", type=Path)
+    parser.add_argument("--preset", default="S")
+    parser.add_argument("--kernels", default="", help="names with commas between; all of them if left out")
+    parser.add_argument("--timeout", type=float, default=200.0, help="seconds a kernel")
+    parser.add_argument("--repeats", type=int, default=10, help="calls to time")
+    parser.add_argument("--seconds", type=float, default=2.0, help="most seconds for those calls together")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    options = parser.parse_args()
+    clone = options.clone.resolve()
+    names = kernels_of(clone, [k for k in options.kernels.replace(",", " ").split() if k])
+    print(f"NPBench, preset {options.preset}; times in ms\n")
+    print(f"{'kernel':<26}{'compile':>10}{'dlvm_py':>10}{'NumPy':>10}{'speed':>8}")
+    records = []
+    for name in names:
+        records.append(measure(clone, name, options))
+        print(line(records[-1]), flush=True)
+        if options.json:
+            figures = {"machine": machine(), "preset": options.preset, "kernels": records}
+            options.json.write_text(json.dumps(figures, indent=1) + "\n")
+    print("\n" + "\n".join(summary(records)))
+
+
+if __name__ == "__main__":
+    main()

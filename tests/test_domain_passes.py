@@ -92,8 +92,8 @@ def test_exact_laws_keep_every_bit(rule, type):
     try:
         module, f = expression(rule.pattern, type)
     except TypeError:
-        return  # integers neither divide nor have sines
-    if integers and rule.pattern[0] == "power" and rule.pattern[2] == -1.0:
+        return  # integers have no sines
+    if integers and (rule.number == 14 or rule.pattern[0] == "power" and rule.pattern[2] == -1.0):
         return  # raises
     before = [run(module, "f", [type.dtype.numpy.type(v)] * len(f.params)) for v in values]
     assert algebra.run(f, exact_only=True) == (type.dtype.kind in rule.exact)
@@ -531,7 +531,8 @@ def test_passes_are_found_by_the_originals_names():
         "LBP": "literal_broadcasting_promotion", "MMR": "matrix_multiplication_reordering",
         "MatrixMultiplicationReordering": "matrix_multiplication_reordering",
         "CFGCan": "cfg_canonicalization", "CFGCanonicalization": "cfg_canonicalization",
-        "CFGSimp": "simplify_cfg", "CFGSimpliciation": "simplify_cfg", "CFGSimplification": "simplify_cfg",
+        "CFGSimp": "cfg_simplification", "CFGSimpliciation": "cfg_simplification",
+        "CFGSimplification": "cfg_simplification", "SCFG": "simplify_cfg",
         "CSE": "cse", "CommonSubexpressionElimination": "cse", "DeadCodeElimination": "dce", "VP": "value_promotion",
     }  # fmt: skip
     for name, expected in names.items():

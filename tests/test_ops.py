@@ -24,6 +24,7 @@ DOMAINS = {
     "gamma": ((0.3, 4),), "lgamma": ((0.3, 9),), "digamma": ((0.3, 9),), "copysign": ((-2, -0.5), (0.5, 2)),
 }  # fmt: skip
 ARITY = {name: op.evaluate.nin if isinstance(op.evaluate, np.ufunc) else 1 for name, op in OPS.items()}
+ARITY["divide"] = 2
 ARITY |= {"truncateDivide": 2, "scaleSeed": 2, "select": 3}
 
 

@@ -30,7 +30,7 @@ from dlvm_py.transforms.pass_manager import Pass, find_pass
 STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
 
 FIT_FOR_ENUMS = {
-    "algebra_simplification", "constant_fold", "cse", "dce", "literal_broadcasting_promotion",
+    "algebra_simplification", "cfg_simplification", "constant_fold", "cse", "dce", "literal_broadcasting_promotion",
     "matrix_multiplication_reordering",
 }  # fmt: skip
 

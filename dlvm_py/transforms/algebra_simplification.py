@@ -48,13 +48,17 @@ Bindings = dict[str, Value]
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """`pattern` equals `result`; to the bit for dtypes of the kinds `exact`. `holds`: a condition on the root."""
+    """`pattern` equals `result`; to the bit for dtypes of the kinds `exact`. `holds`: a condition on the root.
+
+    `kinds`: of the dtypes for which it is a law at all. Integers, whose quotients are cut off, have few of division.
+    """
 
     number: int
     pattern: tuple[Any, ...]
     result: Pattern
     exact: str = ""
     holds: Callable[[Instruction], bool] | None = None
+    kinds: str = "iufc"
 
 
 def _is_identity(i: Instruction) -> bool:
@@ -75,7 +79,7 @@ RULES: tuple[Rule, ...] = (
     Rule(1, ("subtract", "x", 0.0), "x", "iuf"),
     Rule(1, ("multiply", "x", 1.0), "x", "iuf"),  # complex products mix the parts: inf * 1 has a NaN
     Rule(1, ("multiply", 1.0, "x"), "x", "iuf"),
-    Rule(1, ("divide", "x", 1.0), "x", "f"),
+    Rule(1, ("divide", "x", 1.0), "x", "iuf"),
     Rule(2, ("multiply", "x", 0.0), 0.0, "iu"),
     Rule(2, ("multiply", 0.0, "x"), 0.0, "iu"),
     Rule(3, ("power", "x", 0.0), 1.0, "iuf"),  # also for NaN, by IEEE 754
@@ -83,7 +87,7 @@ RULES: tuple[Rule, ...] = (
     Rule(5, ("subtract", "x", "x"), 0.0, "iu"),
     Rule(5, ("modulo", "x", "x"), 0.0, "iu"),
     Rule(6, ("divide", "x", "x"), 1.0),
-    Rule(7, ("power", "x", -1.0), ("divide", 1.0, "x")),
+    Rule(7, ("power", "x", -1.0), ("divide", 1.0, "x"), kinds="fc"),
     Rule(8, ("power", "x", 2.0), ("multiply", "x", "x"), "iu"),
     Rule(9, ("divide", ("subtract", _EXP, _EXP_MINUS), 2.0), ("sinh", "x")),
     Rule(9, ("divide", ("add", _EXP, _EXP_MINUS), 2.0), ("cosh", "x")),
@@ -92,15 +96,16 @@ RULES: tuple[Rule, ...] = (
     Rule(11, ("power", ("exp", "x"), "y"), ("exp", ("multiply", "x", "y"))),
     Rule(12, ("divide", ("exp", "x"), ("exp", "y")), ("exp", ("subtract", "x", "y"))),
     Rule(13, ("divide", "x", ("exp", "y")), ("multiply", "x", ("exp", ("negate", "y")))),
-    Rule(14, ("divide", "x", ("power", "y", "z")), ("multiply", "x", ("power", "y", ("negate", "z")))),
+    Rule(14, ("divide", "x", ("power", "y", "z")), ("multiply", "x", ("power", "y", ("negate", "z"))), kinds="fc"),
     Rule(
         15,
         ("divide", ("divide", "x", "y"), ("divide", "z", "a")),
         ("divide", ("multiply", "x", "a"), ("multiply", "y", "z")),
+        kinds="fc",
     ),
-    Rule(16, ("divide", ("divide", "x", "y"), "z"), ("divide", "x", ("multiply", "y", "z"))),
-    Rule(17, ("divide", "x", ("divide", "y", "z")), ("divide", ("multiply", "x", "z"), "y")),
-    Rule(18, ("transpose", ("transpose", "x")), "x", "biufc", _is_identity),
+    Rule(16, ("divide", ("divide", "x", "y"), "z"), ("divide", "x", ("multiply", "y", "z")), kinds="fc"),
+    Rule(17, ("divide", "x", ("divide", "y", "z")), ("divide", ("multiply", "x", "z"), "y"), kinds="fc"),
+    Rule(18, ("transpose", ("transpose", "x")), "x", "biufc", _is_identity, kinds="biufc"),
 )
 
 
@@ -146,7 +151,7 @@ class _Sweep:
         return not is_pinned(i) and any(self._apply(rule, i) for rule in _BY_OP.get(i.op.name, ()))
 
     def _apply(self, rule: Rule, i: Instruction) -> bool:
-        if self.exact_only and _kind(i.type) not in rule.exact:
+        if _kind(i.type) not in (rule.exact if self.exact_only else rule.kinds):
             return False
         if i.attrs.get("checked") and isinstance(rule.result, tuple):
             return False
@@ -221,7 +226,7 @@ class _Sweep:
             if OPS[name].result_type(values, {}) != i.type:
                 return False
         except TypeError:
-            return False  # integers do not divide, and so on
+            return False  # there is no exp of integers, and so on
         assert i.block is not None and scratch.block is not None
         at = i.block.instructions.index(i)
         for new in scratch.block.instructions:

@@ -144,7 +144,7 @@ def _is_defined(i: Instruction) -> bool:
     """Whether integer division, power and shifts have operands for which all languages agree."""
     second = integer(i.operands[-1])
     match i.op.name:
-        case "floorDivide" | "modulo" | "truncateDivide":
+        case "divide" | "floorDivide" | "modulo" | "truncateDivide":
             return second not in (None, 0, -1)
         case "power":
             return second is not None and second >= 0

@@ -131,7 +131,7 @@ def _multiply(i: Instruction) -> Value | None:
 
 
 def _divide(i: Instruction) -> Value | None:
-    return i.operands[0] if _is_float(i.operands[1], 1.0) else None
+    return i.operands[0] if _is_one(i.operands[1]) else None
 
 
 def _floor_divide(i: Instruction) -> Value | None:

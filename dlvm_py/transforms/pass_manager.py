@@ -20,6 +20,7 @@ from dlvm_py.transforms import (
     algebra_simplification,
     bufferize,
     cfg_canonicalization,
+    cfg_simplification,
     constant_fold,
     cse,
     dce,
@@ -62,7 +63,7 @@ PASSES: dict[str, Pass] = {
     row.name: row
     for row in (
         _row(inline, "INL", on_module=True),
-        _row(simplify_cfg, "CFGSimp"),  # DLVM's abbreviations where it had the pass
+        _row(simplify_cfg, "SCFG"),
         _row(constant_fold, "CF"),
         _row(cse, "CSE"),
         _row(dce, "DCE"),
@@ -73,6 +74,7 @@ PASSES: dict[str, Pass] = {
         _row(literal_broadcasting_promotion, "LBP"),
         _row(matrix_multiplication_reordering, "MMR"),
         _row(linear_algebra_fusion, "LAF"),
+        _row(cfg_simplification, "CFGSimp"),  # DLVM's abbreviations where it had the pass
         _row(cfg_canonicalization, "CFGCan"),
         _row(lower_shape, "LS"),
         _row(bufferize, "BUF"),
@@ -81,8 +83,7 @@ PASSES: dict[str, Pass] = {
 }
 # DLVM's long names of passes that are called otherwise here, in its own spelling too
 _LONG_NAMES = {
-    "CFGSimplification": "simplify_cfg",
-    "CFGSimpliciation": "simplify_cfg",
+    "CFGSimpliciation": "cfg_simplification",
     "CommonSubexpressionElimination": "cse",
     "ConstantPropagation": "constant_fold",
     "DeadCodeElimination": "dce",

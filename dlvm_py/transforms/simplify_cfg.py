@@ -57,7 +57,7 @@ def _sweep(function: Function) -> bool:
     changed |= _replace_copies(function)
     changed |= _drop_unused_arguments(function)
     changed |= _forward_empty_blocks(function)
-    changed |= _merge_chains(function)
+    changed |= merge_chains(function)
     return changed
 
 
@@ -188,7 +188,8 @@ def _forward_empty_blocks(function: Function) -> bool:
     return bool(removed)
 
 
-def _merge_chains(function: Function) -> bool:
+def merge_chains(function: Function) -> bool:
+    """Let each block swallow its only successor, where that has no other predecessor."""
     incoming_edges = predecessors(function)
     swallowed: set[Block] = set()
     passed: dict[Value, Value] = {}

@@ -49,6 +49,11 @@ def negate(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
     return subtract(c, dtype, attrs, number(a, 0), a)
 
 
+def same(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """What rounding makes of an integer."""
+    return a
+
+
 def square(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
     """a * a."""
     return multiply(c, dtype, attrs, a, a)

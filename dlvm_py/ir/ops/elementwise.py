@@ -59,17 +59,24 @@ multiply = _op(
     commutative=True,
     numpy_name="multiply",
 )
+
+
+def _truncated_quotient(a: Any, b: Any) -> Any:
+    # one more than the floor where the quotient is negative and not exact; 0 for the divisor 0, as floor_divide
+    return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+
+
+# integers are divided as truncateDivide divides them, which is what DLVM's text may ask for; the front end never does
 divide = _op(
-    "divide", FLOATING, np.divide, partials=lambda y, a, b: (1.0 / b, -(y / b)), singular=True, numpy_name="divide"
+    "divide",
+    NUMERIC,
+    lambda a, b: (_truncated_quotient if np.asarray(a).dtype.kind in "iu" else np.divide)(a, b),
+    partials=lambda y, a, b: (1.0 / b, -(y / b)),
+    singular=True,
+    numpy_name="divide",
 )
 floorDivide = _op("floorDivide", "iuf", np.floor_divide, no_derivative=STEP, numpy_name="floor_divide")
-truncateDivide = _op(
-    "truncateDivide",
-    INTEGRAL,
-    # one more than the floor where the quotient is negative and not exact; 0 for the divisor 0, as floor_divide
-    lambda a, b: np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0))),
-    no_derivative=INTEGER_VALUED,
-)
+truncateDivide = _op("truncateDivide", INTEGRAL, _truncated_quotient, no_derivative=INTEGER_VALUED)
 # x mod y = x - floor(x / y) y
 modulo = _op(
     "modulo", "iuf", np.remainder, partials=lambda y, a, b: (1.0, -floor(a / b)), singular=True, numpy_name="remainder"
@@ -197,16 +204,24 @@ digamma: Op = _op("digamma", "f", special.digamma, partials=lambda y, x: (trigam
 trigamma: Op = _op("trigamma", "f", special.trigamma, adjoint=lambda seed, y, x: _no_rule("trigamma"))
 absolute = _op("abs", "iuf", np.abs, partials=lambda y, x: (sign(x),), attrs=("checked",), numpy_name="absolute")
 sign: Op = _op("sign", "iuf", np.sign, no_derivative=STEP, numpy_name="sign")
-floor: Op = _op("floor", "f", np.floor, no_derivative=STEP, numpy_name="floor")
-ceil = _op("ceil", "f", np.ceil, no_derivative=STEP, numpy_name="ceil")
-rint = _op("rint", "f", np.rint, no_derivative=STEP, numpy_name="rint")
+
+
+def _rounding(name: str, evaluate: Callable[..., Any], numpy_name: str | None = None) -> Op:
+    """An op that makes floats whole; integers are."""
+    rounded = lambda x: x if np.asarray(x).dtype.kind in "iu" else evaluate(x)  # noqa: E731
+    return _op(name, "iuf", rounded, no_derivative=STEP, numpy_name=numpy_name)
+
+
+floor: Op = _rounding("floor", np.floor, "floor")
+ceil = _rounding("ceil", np.ceil, "ceil")
+rint = _rounding("rint", np.rint, "rint")
 # of two equally near integers the one farther from 0; rint takes the even one
-round_ = _op("round", "f", special.round_half_away, no_derivative=STEP)
+round_ = _rounding("round", special.round_half_away)
 # |a| with the sign of b, of -0 too
 copysign: Op = _op(
     "copysign", "f", np.copysign, partials=lambda y, a, b: (sign(a) * copysign(1.0, b), None), numpy_name="copysign"
 )
-truncate = _op("truncate", "f", np.trunc, no_derivative=STEP, numpy_name="trunc")
+truncate = _rounding("truncate", np.trunc, "trunc")
 
 # -- comparison, boolean, bits ---------------------------------------------------------------------
 

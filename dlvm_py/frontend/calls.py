@@ -8,6 +8,7 @@ from typing import Any
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.frontend.capture import is_ours, plain_function
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.library_calls import is_library
 from dlvm_py.frontend.table import METHODS, STATIC_CALLS, Handler, is_numpy, lookup, name_of, numpy_names, suggestion
 from dlvm_py.frontend.values import Closure, Method, Static, describe
 
@@ -24,6 +25,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     handler = lookup(target)
     if handler is not None:
         return _handled(e, handler, name_of(target), args, kwargs)
+    if is_library(target):
+        return e.session.library(e, target, args, kwargs)
     if any(target is known for known in STATIC_CALLS):
         return _static_call(e, target, args, kwargs)
     if is_numpy(target):

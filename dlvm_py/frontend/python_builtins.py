@@ -14,11 +14,12 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import operators
 from dlvm_py.frontend.elementwise import UFUNCS, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
 from dlvm_py.frontend.joins import ScalarType, join, type_of
 from dlvm_py.frontend.numpy_reduce import sum_ as array_sum
 from dlvm_py.frontend.operators import weak
-from dlvm_py.frontend.values import Array, Closure, Iteration, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.values import Array, Closure, Iteration, Scalar, Sequence, SliceKey, Static, Temp, describe
 from dlvm_py.ir import F64, I64, Value, literal
 
 _TWO63 = 2.0**63
@@ -166,6 +167,20 @@ def list_(e: Emitter, items: Any = None) -> Any:
     return Sequence(found.items, is_list=True)
 
 
+def slice_(e: Emitter, *bounds: Any) -> Any:
+    """slice(stop), slice(start, stop), slice(start, stop, step)."""
+    if not 1 <= len(bounds) <= 3:
+        e.error(TypeMismatch, f"slice expected 1 to 3 arguments, got {len(bounds)}")
+    start, stop, step = (None, *bounds, None) if len(bounds) == 1 else (*bounds, None)[:3]
+    return SliceKey(*(_slice_bound(e, b) for b in (start, stop, step)))
+
+
+def _slice_bound(e: Emitter, bound: Any) -> Scalar | None:
+    if bound is None or (isinstance(bound, Static) and bound.value is None):
+        return None
+    return weak(as_index(e, bound, "a bound of a slice"))
+
+
 def isinstance_(e: Emitter, x: Any, classes: Any) -> Any:
     """isinstance, decided at compile time."""
     wanted = classes.items if isinstance(classes, Sequence) else (classes,)
@@ -309,5 +324,6 @@ BUILTINS: dict[Any, Any] = {
     builtins.bool: bool_, builtins.round: round_, builtins.range: range_, builtins.enumerate: enumerate_,
     builtins.zip: zip_, builtins.reversed: reversed_, builtins.tuple: tuple_, builtins.list: list_,
     builtins.isinstance: isinstance_, builtins.divmod: divmod_, builtins.pow: pow_, builtins.print: refuse_print,
+    builtins.slice: slice_,
     builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
 }  # fmt: skip

@@ -28,9 +28,12 @@ class Source:
     node: Any
     file: str
     shift: int  # file line = line of the tree + shift
+    at: Loc | None = None  # library code: the place of the user's call stands for all of its lines
 
     def loc(self, node: Any) -> Loc | None:
         """The place of a node, None if it has none."""
+        if self.at is not None:
+            return self.at
         line = getattr(node, "lineno", None)
         if line is None:
             return None

@@ -13,6 +13,8 @@ import numpy as np
 
 from dlvm_py.frontend.elementwise import UFUNCS, ufunc_call
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.library import arrange
+from dlvm_py.frontend.library_calls import INTRINSICS, library_table
 from dlvm_py.frontend.linear import dot, matmul, outer
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_elementwise import ELEMENTWISE, ELEMENTWISE_METHODS
@@ -42,6 +44,7 @@ FUNCTIONS: dict[Any, Handler] = {
     **{d.numpy.type: _scalar(d) for d in DTYPES.values() if d.kind != "c" and d.name != "f16"},
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **BUILTINS, **MATH,
     np.dot: dot, np.matmul: matmul, np.outer: outer,
+    **INTRINSICS, **library_table(arrange.FUNCTIONS),
 }  # fmt: skip
 METHODS: dict[str, Handler] = {
     **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, "dot": dot,

@@ -10,7 +10,7 @@ from __future__ import annotations
 import builtins
 import re
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
@@ -18,6 +18,7 @@ import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend.arrays import make_array, materialise
+from dlvm_py.frontend.calls import bind_function
 from dlvm_py.frontend.capture import ABSENT, Captures
 from dlvm_py.frontend.elementwise import REAL_PAIR, supported
 from dlvm_py.frontend.emit import Emitter, Unreachable
@@ -406,6 +407,12 @@ class Session:
                 return found
         self._learned = found
         return None
+
+    def library(self, e: Emitter, fn: FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """Call a function of frontend/library: its body is translated here, at the place of the call."""
+        settled = {n: _settle(e, v) for n, v in bind_function(e, fn, args, kwargs).items()}
+        source = replace(self._source(fn), at=e.loc)
+        return self._in_place(e, source, fn.__name__, fn, None, settled)
 
     def inline(self, e: Emitter, closure: Closure, values: dict[str, Any]) -> Any:
         """Call a nested function: its body is translated here."""

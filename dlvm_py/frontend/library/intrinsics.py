@@ -1,0 +1,37 @@
+"""What library code may ask the compiler for; each has the same meaning in plain Python.
+
+The front end's side of them is in frontend/library_calls.py.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NoReturn
+
+import numpy as np
+
+
+def unroll(*bounds: int) -> tuple[int, ...]:
+    """The numbers of range(*bounds) as constants: a loop over them is written out, one body a number."""
+    return tuple(range(*bounds))
+
+
+def refuse(message: str, help: str | None = None) -> NoReturn:  # noqa: A002 - as in errors.py
+    """Stop: a compile error at the user's call, with what to write instead."""
+    raise TypeError(message if help is None else f"{message} ({help})")
+
+
+def is_constant(value: Any) -> bool:
+    """Whether a number is known when the call is compiled. In plain Python all of them are."""
+    return not isinstance(value, np.ndarray)
+
+
+def axis_of(axis: int, ndim: int) -> int:
+    """An axis argument, which must be a constant, counted from the front."""
+    return int(np.lib.array_utils.normalize_axis_index(axis, ndim))
+
+
+def axes_of(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
+    """Axes counted from the front, in ascending order; None stands for all."""
+    if axis is None:
+        return tuple(range(ndim))
+    return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(axis, ndim)))

@@ -1,0 +1,78 @@
+"""Calls of library functions (frontend/library), and the rules of the compile-time functions that they use."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any
+
+from dlvm_py.errors import UnsupportedSyntax
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.library import intrinsics
+from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
+from dlvm_py.frontend.values import Scalar, Sequence, Static
+from dlvm_py.ir import literal
+
+_EMITTER = inspect.Parameter("e", inspect.Parameter.POSITIONAL_ONLY)
+_PACKAGE = "dlvm_py.frontend.library."
+
+
+def is_library(function: Any) -> bool:
+    """Whether a callable is a function of the library."""
+    return isinstance(function, FunctionType) and function.__module__.startswith(_PACKAGE)
+
+
+def library(function: Any) -> Callable[..., Any]:
+    """The rule of a NumPy function that a library function implements, with the parameters of that one."""
+
+    def call(e: Emitter, *args: Any, **kwargs: Any) -> Any:
+        return e.session.library(e, function, list(args), kwargs)
+
+    signature = inspect.signature(function)
+    rule: Any = call
+    rule.__signature__ = signature.replace(parameters=[_EMITTER, *signature.parameters.values()])
+    rule.__doc__ = function.__doc__
+    return call
+
+
+def library_table(functions: dict[Any, Any]) -> dict[Any, Callable[..., Any]]:
+    """The rules of a table of library functions."""
+    return {implemented: library(function) for implemented, function in functions.items()}
+
+
+def _int(value: Any) -> Scalar:
+    return Scalar(i64(value), weak=True)
+
+
+def _unroll(e: Emitter, *bounds: Any) -> Sequence:
+    numbers = [b.number if isinstance(b, Scalar) else None for b in bounds]
+    if not all(isinstance(n, int) for n in numbers):
+        e.error(UnsupportedSyntax, "an argument that says how many there are must be a constant int")
+    return Sequence(tuple(map(_int, range(*numbers))))  # type: ignore[arg-type]
+
+
+def _refuse(e: Emitter, message: Any, help: Any = None) -> Any:  # noqa: A002 - as in errors.py
+    e.error(UnsupportedSyntax, message.value, help=getattr(help, "value", None))
+
+
+def _is_constant(e: Emitter, value: Any) -> Scalar:
+    known = isinstance(value, Static) or (isinstance(value, Scalar) and value.number is not None)
+    return Scalar(literal(known), weak=True)
+
+
+def _axis_of(e: Emitter, axis: Any, ndim: Any) -> Scalar:
+    return _int(as_axis(e, axis, ndim.number))
+
+
+def _axes_of(e: Emitter, axis: Any, ndim: Any) -> Sequence:
+    return Sequence(tuple(map(_int, as_axes(e, axis, ndim.number))))
+
+
+INTRINSICS: dict[Any, Callable[..., Any]] = {
+    intrinsics.unroll: _unroll,
+    intrinsics.refuse: _refuse,
+    intrinsics.is_constant: _is_constant,
+    intrinsics.axis_of: _axis_of,
+    intrinsics.axes_of: _axes_of,
+}

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import inspect
+import re
 from collections.abc import Iterator
 from string import Formatter
 from typing import Any
@@ -35,6 +36,7 @@ _OPERAND_COUNT = {
     **dict.fromkeys(("store", "push", "insert"), 2),
 }
 _OPTIONAL_ATTRS = {"transpose": {"axes"}, "convolve": set(OPS["convolve"].attrs)}
+_MODULE_NAME = re.compile("[A-Za-z_]")
 _MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(BOOL))
 
 
@@ -54,6 +56,9 @@ def verify(subject: Function | Module, stage: str | None = None) -> None:
     else:
         reports.append(_check_function(subject, None, stage or "raw"))
     guilty = [r for r in reports if r.found]
+    if isinstance(subject, Module) and not _MODULE_NAME.match(subject.name):
+        message = f"{subject.name!r} is no name of a module: it begins with a letter or '_'"
+        raise VerifierError("\n\n".join([message, *(r.text() for r in guilty)]), [message])
     if guilty:
         errors = [f"@{r.function.name}: {line}" for r in guilty for line in r.lines()]
         raise VerifierError("\n\n".join(r.text() for r in guilty), errors)
@@ -119,7 +124,7 @@ def _check_function(function: Function, module: Module | None, stage: str) -> _R
     owned = _check_membership(function, report)
     if not _check_terminators(function, owned, report):
         return report  # the graph cannot be walked
-    if predecessors(function)[function.entry]:
+    if stage in ("compute", "scheduled") and predecessors(function)[function.entry]:
         report.add(function.entry, "the entry block has a predecessor")
     for block in function.blocks:
         for i in block.instructions:

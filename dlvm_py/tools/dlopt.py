@@ -24,7 +24,7 @@ from dlvm_py.ir import Module, print_module
 from dlvm_py.ir.verifier import verify
 from dlvm_py.tools.common import STDIN, Failure, Parser, read_program, run_tool, write_file
 from dlvm_py.tools.explain import AD, explain, pass_list
-from dlvm_py.transforms import dead_calls, differentiate_module, lower_values
+from dlvm_py.transforms import dead_calls, differentiate_module, lower_values, own_entry
 from dlvm_py.transforms.pass_manager import Pass, find_pass
 
 STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
@@ -210,13 +210,18 @@ class Runner:
             self._need_stage(row.name)
             if row.name == "bufferize":
                 changed = lower_values.run(self.module)
-        for function in [f for f in self.module.functions.values() if f.blocks]:
+        functions = [f for f in self.module.functions.values() if f.blocks]
+        loops = [f for f in functions if row.name != "cfg_canonicalization" and own_entry.run(f)]
+        for function in functions:
             if row.name not in FIT_FOR_ENUMS and any(i.op.name == "branchEnum" for i in function.instructions()):
                 continue  # what its blocks are passed is not seen by the pass
             if row.name == "dce":
                 changed |= dead_calls.run(self.module, function.name)
             else:
-                changed |= row.run(self.module, function.name) if row.on_module else row.run(function)
+                options = {"arrays_cross": True} if row.name == "cse" else {}  # they do in DLVM's programs
+                changed |= row.run(self.module, function.name) if row.on_module else row.run(function, **options)
+        for function in loops:
+            own_entry.undo(function)
         self.module.stage = STAGE_AFTER.get(row.name, self.module.stage)
         self.times.append((row.abbreviation, time.perf_counter() - start))
         return changed

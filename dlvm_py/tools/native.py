@@ -25,7 +25,7 @@ from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import CallSpec, Version
 from dlvm_py.tools.common import Failure
-from dlvm_py.transforms import lower_values
+from dlvm_py.transforms import lower_values, own_entry
 from dlvm_py.transforms.pass_manager import run_pipeline
 
 
@@ -41,6 +41,9 @@ def scheduled(module: Module, names: Sequence[str]) -> Module:
         # only these: what they do not reach may be beyond the back end
         kept = {f.name for name in names for f in reachable(copy, name)}
         copy.functions = {n: f for n, f in copy.functions.items() if n in kept}
+        for f in copy.functions.values():
+            if f.blocks:
+                own_entry.run(f)
         lower_values.run(copy)
     pending, stage = list(names), copy.stage
     done: set[str] = set()

@@ -19,9 +19,10 @@ Three steps, the second and third until they find nothing:
    element for a tuple, none for a function without result). Blocks that raise stay as they are.
 2. A block s that forks, below a block p with the same immediate post-dominator d, gets a merge point of its own:
    the edges to d from the blocks that s dominates go through a new block `<s>_join` before d.
-3. Loops, innermost first: entering edges that do not come from one block with one successor go through
-   `<header>_preheader`, before the header; several back edges go through `latch`, after the last of them; exits
-   that blocks outside of the loop lead to as well are reached through a new block `exit` before them.
+3. A loop whose header is the entry gets a new entry (own_entry.py). Loops, innermost first: entering edges that do not
+   come from one block with one successor go through `<header>_preheader`, before the header; several back edges go
+   through `latch`, after the last of them; exits that blocks outside of the loop lead to as well are reached through
+   a new block `exit` before them.
 
 All of it is one operation, `join_edges`: a new block on some of the edges to a block, with anonymous arguments
 that it passes on. It keeps dominance, because it adds no path. Each step removes what it looks for and makes no
@@ -37,13 +38,15 @@ from __future__ import annotations
 from dlvm_py.ir import OPS, VOID, Block, Builder, Function, Instruction, TupleType, Value
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, PostDominatorTree, predecessors, reverse_postorder
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.transforms import own_entry
 
 Edge = tuple[Block, int]  # a block and the index of one of its targets
 
 
 def run(function: Function) -> bool:
     """Bring the control flow graph of `function` into canonical form; whether anything changed."""
-    changed = _unify_returns(function)
+    changed = own_entry.run(function, named=False)
+    changed |= _unify_returns(function)
     while _add_join(function) or _shape_loop(function):
         changed = True
     return changed

@@ -19,8 +19,8 @@ counted as a difference.
 Pure includes index ops on pointers (the same view of the same array) and `extent`, and also `checked`
 arithmetic, because the first of two equal instructions has raised already if the second would. For the same
 reason a `check` goes away whose condition a dominating check has seen to hold. Loads are redundant_load.py's.
-Tensors of rank 1 and more (and tuples) are shared within a block only: no array value crosses a border that
-it did not cross before. Any stage.
+Tensors of rank 1 and more (and tuples) are shared within a block only, unless asked: no array value crosses a border
+that it did not cross before. Any stage.
 """
 
 from __future__ import annotations
@@ -34,8 +34,11 @@ from dlvm_py.transforms.literals import literal_key
 from dlvm_py.transforms.substitution import rewrite_operands, substitute
 
 
-def run(function: Function) -> bool:
-    """Remove common subexpressions of `function`; whether anything changed."""
+def run(function: Function, arrays_cross: bool = False) -> bool:
+    """Remove common subexpressions of `function`; whether anything changed.
+
+    arrays_cross: array values and tuples are shared across blocks too, as in DLVM's programs.
+    """
     children = DominatorTree(function).children
     replaced: dict[Value, Value] = {}
     available: dict[Hashable, Instruction] = {}
@@ -48,7 +51,7 @@ def run(function: Function) -> bool:
             for key in scopes.pop():
                 del available[key]
             continue
-        scopes.append(_visit(block, available, replaced))
+        scopes.append(_visit(block, available, replaced, arrays_cross))
         pending.append(None)
         pending.extend(children[block])
     # arguments of branches that go back, which the walk has seen too early
@@ -56,12 +59,14 @@ def run(function: Function) -> bool:
     return bool(replaced)
 
 
-def _visit(block: Block, available: dict[Hashable, Instruction], replaced: dict[Value, Value]) -> list[Hashable]:
+def _visit(
+    block: Block, available: dict[Hashable, Instruction], replaced: dict[Value, Value], arrays_cross: bool
+) -> list[Hashable]:
     """Remove what is available already from `block`; the keys that it makes available."""
     kept = []
     added = []
     for i in (j for each in block.instructions for j in (*rewrite_operands(each, replaced), each)):
-        key = _key(i)
+        key = _key(i, arrays_cross)
         if key is not None and key in available:
             replaced[i] = available[key]
             continue
@@ -73,7 +78,7 @@ def _visit(block: Block, available: dict[Hashable, Instruction], replaced: dict[
     return added
 
 
-def _key(i: Instruction) -> Hashable | None:
+def _key(i: Instruction, arrays_cross: bool) -> Hashable | None:
     """Equal for instructions that may stand for each other; None for those that never may."""
     if i.op.name == "check":
         return "check", _operand_key(i.operands[0])
@@ -82,7 +87,7 @@ def _key(i: Instruction) -> Hashable | None:
     operands = [_operand_key(v) for v in i.operands]
     if _commutes(i):
         operands.sort(key=hash)
-    local = is_array(i.type) or isinstance(i.type, TupleType)
+    local = not arrays_cross and (is_array(i.type) or isinstance(i.type, TupleType))
     return i.op, i.type, _frozen(i.attrs), tuple(operands), i.block if local else None
 
 

@@ -33,9 +33,9 @@ from dlvm_py.ir.analysis.effects import may_trap, writes_memory
 from dlvm_py.transforms.simplify_cfg import drop_arguments, incoming_values
 
 
-def run(function: Function) -> bool:
-    """Remove the dead code of `function`; whether anything changed."""
-    live = _mark(function)
+def run(function: Function, keep_arguments: bool = False) -> bool:
+    """Remove the dead code of `function`, its block arguments unless they are to be kept; whether anything changed."""
+    live = _mark(function, keep_arguments)
     # the arguments of these blocks are what the cases of an enum hold
     bound = {t.block for i in function.instructions() if i.op.name == "branchEnum" for t in i.targets}
     dead_args = {a for block in function.blocks[1:] if block not in bound for a in block.args if a not in live}
@@ -48,7 +48,7 @@ def run(function: Function) -> bool:
     return changed
 
 
-def _mark(function: Function) -> set[Value]:
+def _mark(function: Function, keep_arguments: bool) -> set[Value]:
     owners = _owners(function)
     dependents: dict[Value, list[Instruction]] = {}
     for i, roots in owners.items():
@@ -57,6 +57,8 @@ def _mark(function: Function) -> set[Value]:
     incoming = incoming_values(function)
     live: set[Value] = set()
     pending: list[Value] = [i for i in function.instructions() if _is_root(i) and i not in owners]
+    if keep_arguments:
+        pending += incoming
     while pending:
         value = pending.pop()
         if value in live:

@@ -17,12 +17,15 @@ from dlvm_py.transforms import dce
 
 
 def run(module: Module, name: str) -> bool:
-    """Remove the dead code of function `name` of `module`, dead calls with it; whether anything changed."""
+    """Remove the dead code of function `name` of `module`, dead calls with it; whether anything changed.
+
+    As in DLVM, block arguments stay (simplify_cfg drops those that nothing reads).
+    """
     function = module.functions[name]
-    changed = dce.run(function)
+    changed = dce.run(function, keep_arguments=True)
     while _drop(module, function):
         changed = True
-        dce.run(function)
+        dce.run(function, keep_arguments=True)
     return changed
 
 

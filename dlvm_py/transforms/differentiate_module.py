@@ -47,7 +47,16 @@ from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.declarations import adjoint_signature, wrt_of
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.types import I64
-from dlvm_py.transforms import dce, expand_builtins, inline, lower_values, redundant_load, simplify_cfg, value_promotion
+from dlvm_py.transforms import (
+    dce,
+    expand_builtins,
+    inline,
+    lower_values,
+    own_entry,
+    redundant_load,
+    simplify_cfg,
+    value_promotion,
+)
 from dlvm_py.transforms.differentiate import AdjointConfig, Output, adjoint
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import extents
@@ -114,6 +123,7 @@ class _Maker:
         for f in reachable(self.module, primal.name):
             if f.blocks:
                 copy = scratch.functions[f.name] = clone(f, f.name)
+                own_entry.run(copy)
                 copy.attributes = set(f.attributes)
         lower_values.run(scratch)
         inline.run(scratch, primal.name)

@@ -30,6 +30,7 @@ from dlvm_py.transforms import (
     literal_broadcasting_promotion,
     lower_shape,
     matrix_multiplication_reordering,
+    own_entry,
     ownership,
     redundant_load,
     simplify_cfg,
@@ -125,7 +126,7 @@ def run_pipeline(
     module: where the function is from, which the passes on modules need. noalias_params: that different
     pointer parameters do not overlap, for the passes that ask the alias analysis.
     """
-    changed = False
+    changed = own_entry.run(function)
     for name in names:
         row = find_pass(name)
         if row.on_module:

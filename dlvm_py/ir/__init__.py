@@ -40,13 +40,23 @@ from dlvm_py.ir.types import (
     is_scalar,
     scalar,
 )
-from dlvm_py.ir.value import NULL, UNDEFINED, BlockArg, Instruction, Literal, Target, Value, Variable
+from dlvm_py.ir.value import (
+    NULL,
+    UNDEFINED,
+    BlockArg,
+    FunctionName,
+    Instruction,
+    Literal,
+    Target,
+    Value,
+    Variable,
+)
 
 __all__ = [
     "BOOL", "C64", "C128", "DTYPES", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "NULL", "OPS",
     "U8", "U16", "U32", "U64", "UNDEFINED", "VOID",
     "AdjointRequest", "Alias", "ArrayType", "BoxType", "EnumType", "Extern", "NominalType", "StructType", "Variable",
-    "Block", "BlockArg", "Builder", "DType", "Expr", "Function", "FunctionType", "Instruction", "Kind",
+    "Block", "BlockArg", "Builder", "DType", "Expr", "Function", "FunctionName", "FunctionType", "Instruction", "Kind",
     "Literal", "Module", "Op", "PointerType", "StackType", "Target", "TensorType", "TupleType", "Type",
     "Value", "dtype_of", "is_array", "is_scalar", "literal", "print_function", "print_module", "scalar",
 ]  # fmt: skip

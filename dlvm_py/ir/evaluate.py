@@ -14,7 +14,7 @@ import numpy as np
 from dlvm_py.errors import PassError
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import PointerType, TensorType, Type
-from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal
+from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Instruction, Literal, OpName
 
 OVERFLOW = "integer overflow: the result does not fit in 64 bits"
 
@@ -68,6 +68,8 @@ def literal_value(literal: Literal) -> Any:
     """What a literal is: UNDEFINED stays itself."""
     if literal.value is UNDEFINED:
         return UNDEFINED
+    if isinstance(literal.value, FunctionName | OpName):
+        return literal.value
     if literal.value is NULL:
         return null_pointer(literal.type)
     assert isinstance(literal.type, TensorType)

@@ -14,7 +14,7 @@ ndarray view and the allocation that owns it; a stack is a list. Fresh memory is
 from __future__ import annotations
 
 import builtins
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -31,11 +31,14 @@ from dlvm_py.ir.evaluate import (
     unwrap,
     view_of,
 )
+from dlvm_py.ir.externs import known, why_unknown
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
-from dlvm_py.ir.types import DTYPES, VOID, PointerType, TensorType, Type
-from dlvm_py.ir.value import UNDEFINED, Instruction, Literal, Target, Value, Variable
+from dlvm_py.ir.ops.window import window_at, window_counts
+from dlvm_py.ir.types import DTYPES, VOID, FunctionType, PointerType, TensorType, Type
+from dlvm_py.ir.value import UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
 
 
 def run(
@@ -47,6 +50,7 @@ def run(
     max_steps: int | None = None,
     trees_at_root: bool = False,
     seed: int = 0,
+    externs: Mapping[str, Callable[..., Any]] | None = None,
 ) -> Any:
     """Run function `name` of `module`; arrays are given as ndarrays and written in place.
 
@@ -58,8 +62,9 @@ def run(
     trees_at_root: array expressions are evaluated where their root stands, not where their parts stand, and
         must be fit for that (stages "compute" and "scheduled").
     seed: of the stream that `random` takes its numbers from, NumPy's default generator.
+    externs: Python functions for `[extern]` ones, by name; those of C's math library are known.
     """
-    machine = Machine(module, max_steps, trees_at_root, seed)
+    machine = Machine(module, max_steps, trees_at_root, seed, externs)
     with np.errstate(all="ignore"):
         return machine.call_from_outside(name, args, check_ownership)
 
@@ -67,8 +72,16 @@ def run(
 class Machine:
     """The state of one run: the allocations and stacks made so far, and the count of steps."""
 
-    def __init__(self, module: Module, max_steps: int | None, trees_at_root: bool, seed: int = 0) -> None:
+    def __init__(
+        self,
+        module: Module,
+        max_steps: int | None,
+        trees_at_root: bool,
+        seed: int = 0,
+        externs: Mapping[str, Callable[..., Any]] | None = None,
+    ) -> None:
         self.module = module
+        self.externs = externs or {}
         self.stream = np.random.default_rng(seed)
         self.steps_left = -1 if max_steps is None else max_steps
         self.trees_at_root = trees_at_root
@@ -96,6 +109,11 @@ class Machine:
             assert pointer.owner is not None
             self.allocations.append(pointer.owner)
             return checked_pointer(pointer, type)
+        if isinstance(type, FunctionType):
+            function = self.module.functions.get(str(value).removeprefix("@"))
+            if function is None or function.type != type:
+                raise PassError(f"{what}: the name of a {type} expected, got {value!r}")
+            return FunctionName(function.name)
         assert isinstance(type, TensorType), type
         if not np.can_cast(np.asarray(value).dtype, type.dtype.numpy, "same_kind"):
             raise PassError(f"{what}: {type} expected, got {value!r}")
@@ -125,6 +143,22 @@ class Machine:
             raise PassError("; ".join(problems))
 
     # -- running -------------------------------------------------------------------------------------
+
+    def call_by_name(self, name: str, args: Sequence[Any]) -> Any:
+        """Run the function of a name on wrapped values; an extern one too, if it is known."""
+        function = self.module.functions.get(name)
+        if function is None:
+            raise PassError(f"there is no function @{name}")
+        if function.blocks:
+            return self.call(function, args)
+        if name in self.externs:
+            result = self.externs[name](*map(unwrap, args))
+            return conform(result, function.type.result) if isinstance(function.type.result, TensorType) else result
+        op = known(function)
+        if op is None:
+            raise PassError(why_unknown(function))
+        assert op.evaluate is not None and isinstance(function.type.result, TensorType)
+        return conform(op.evaluate(*args), function.type.result)
 
     def call(self, function: Function, args: Sequence[Any]) -> Any:
         """Run one function on wrapped values."""
@@ -320,12 +354,49 @@ class Frame:
         self.machine.open_stacks -= 1
 
     def _apply(self, i: Instruction) -> Any:
-        callee = self.machine.module.functions.get(i.attrs["callee"])
-        if callee is None:
-            raise PassError(f"there is no function @{i.attrs['callee']}")
-        if not callee.blocks:
-            raise PassError(f"@{callee.name} is only declared: it has no body")
-        return self.machine.call(callee, [self.get(v) for v in i.operands])
+        return self.machine.call_by_name(i.attrs["callee"], [self.get(v) for v in i.operands])
+
+    # -- functions as values -----------------------------------------------------------------------------
+
+    def _apply_value(self, i: Instruction) -> Any:
+        function, *args = (self.get(v, k == 0) for k, v in enumerate(i.operands))
+        return self.machine.call_by_name(function, args)
+
+    def _combine(self, combiner: str, start: Any, elements: Iterable[Any]) -> Any:
+        for x in elements:
+            if isinstance(combiner, OpName):
+                start = OPS[combiner].evaluate(start, x)  # type: ignore[misc]
+            else:
+                start = self.machine.call_by_name(combiner, [start, x])
+        return start
+
+    def _reduce_by(self, i: Instruction) -> Any:
+        x, combiner, init = (self.get(v, True) for v in i.operands)
+        axes = sorted(i.attrs["axes"])
+        x = np.moveaxis(np.asarray(x), axes, range(len(axes)))
+        kept = x.shape[len(axes) :]
+        found = np.empty(kept, x.dtype)
+        for at in np.ndindex(*kept):
+            found[at] = self._combine(combiner, init, x[(..., *at)].ravel())
+        return found[()]
+
+    def _scan_by(self, i: Instruction) -> Any:
+        x, combiner = (self.get(v, True) for v in i.operands)
+        found = np.array(x)
+        for axis in i.attrs["axes"]:
+            rows = np.moveaxis(found, axis, 0)
+            for k in range(1, len(rows)):
+                for at in np.ndindex(*rows.shape[1:]):
+                    rows[(k, *at)] = self._combine(combiner, rows[(k - 1, *at)], [rows[(k, *at)]])
+        return found
+
+    def _reduce_window_by(self, i: Instruction) -> Any:
+        x, combiner, init = (self.get(v, True) for v in i.operands)
+        x = np.asarray(x)
+        found = np.empty(window_counts(x.shape, i.attrs), x.dtype)
+        for at in np.ndindex(*found.shape):
+            found[at] = self._combine(combiner, init, window_at(x, at, i.attrs).ravel())
+        return found
 
     def _tuple(self, i: Instruction) -> Any:
         return tuple(self.get(v) for v in i.operands)
@@ -372,6 +443,10 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "pop": Frame._pop,
     "destroyStack": Frame._destroy_stack,
     "apply": Frame._apply,
+    "applyValue": Frame._apply_value,
+    "reduceBy": Frame._reduce_by,
+    "scanBy": Frame._scan_by,
+    "reduceWindowBy": Frame._reduce_window_by,
     "tuple": Frame._tuple,
     "extract": Frame._extract,
     "insert": Frame._insert,

@@ -32,6 +32,7 @@ class Kind(Enum):
     STACK = "stack"
     AGGREGATE = "aggregate"
     CALL = "call"
+    HIGHER_ORDER = "higher order"  # takes a function value
     CHECK = "check"
     CONTROL = "control"  # terminators
 

@@ -19,15 +19,26 @@ from typing import Any
 
 from dlvm_py.errors import Loc
 from dlvm_py.ir.function import Function, Module
-from dlvm_py.ir.lexer import DUPLICATE, INDEX, LITERAL, OPERANDS, SYNTAX, TOO_DEEP, UNDEFINED_NAME, Token
+from dlvm_py.ir.lexer import (
+    DUPLICATE,
+    INDEX,
+    LITERAL,
+    OPERANDS,
+    REFERENCE_TYPE,
+    SYNTAX,
+    TOO_DEEP,
+    UNDEFINED_NAME,
+    Token,
+)
 from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.ops.functions import COMBINATIONS, FOLDS
 from dlvm_py.ir.parser_module import TYPE_WORDS, ModuleReader
 from dlvm_py.ir.parser_types import LITERAL_WORDS, MAX_NESTING
 from dlvm_py.ir.resolve import Reference, Statement, name_of, resolve
 from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Combiner, Item, form_items, mnemonics, op_of_mnemonic, unquote
-from dlvm_py.ir.types import DTYPES, I64, ArrayType, EnumType, FunctionType, StructType, TensorType, scalar
-from dlvm_py.ir.value import UNDEFINED, Literal, Value
+from dlvm_py.ir.types import DTYPES, I64, VOID, ArrayType, EnumType, FunctionType, StructType, TensorType, scalar
+from dlvm_py.ir.value import UNDEFINED, FunctionName, Literal, OpName, Value
 
 _OLD_STAGES = {"canonical": "optimizable"}
 
@@ -48,6 +59,7 @@ class _Parser(ModuleReader):
     def __init__(self, text: str | bytes, filename: str) -> None:
         super().__init__(text, filename)
         self.calls: list[tuple[str, Token]] = []
+        self.named: list[tuple[Token, FunctionType]] = []  # functions as operands
 
     # -- modules ---------------------------------------------------------------------------------
 
@@ -70,11 +82,19 @@ class _Parser(ModuleReader):
             else:
                 self.module_function(module)
         for callee, token in self.calls:
-            if callee not in module.functions:
-                near = _nearest(callee, module.functions)
-                raise self.error(f"there is no function {token}", token, UNDEFINED_NAME, near)
+            self.defined(module, callee, token)
+        for token, type in self.named:
+            found = self.defined(module, str(name_of(token)), token).type
+            if found != type:
+                raise self.error(f"{token} is {found}, not {type}", token, REFERENCE_TYPE)
         self.check_primals(module)
         return module
+
+    def defined(self, module: Module, name: str, token: Token) -> Function:
+        """The function of a name."""
+        if name not in module.functions:
+            raise self.error(f"there is no function {token}", token, UNDEFINED_NAME, _nearest(name, module.functions))
+        return module.functions[name]
 
     def module_function(self, module: Module) -> None:
         """A function, its name not taken yet."""
@@ -204,6 +224,9 @@ class _Parser(ModuleReader):
         if len(set(groups)) > 1:
             reason = f"{op.name} takes equally many operands in each bracket, not {', '.join(map(str, groups))}"
             raise self.error(reason, mnemonic, SYNTAX)
+        if statement.op is OPS["applyValue"]:
+            called, *given = statement.operands
+            called.type = FunctionType(tuple(v.type for v in given), statement.attrs["result"])
         if self.at("attribute"):
             statement.loc = self.location()
         return statement
@@ -305,6 +328,16 @@ class _Parser(ModuleReader):
                 statement.stated = self.type()
             case "attribute" if item.text == "cases":
                 self.cases(statement)
+            case "attribute" if item.attr == "by" and (self.at("local") or self.at("global")):
+                statement.op = COMBINATIONS[op.name]
+                operands.append(self.use())
+            case "attribute" if item.attr == "by" and self.at_word(*FOLDS):
+                statement.op = COMBINATIONS[op.name]
+                operands.append(self.fold(operands[0]))
+            case "attribute" if item.text == "function" and self.at("local"):
+                # its type is what follows: the operands and the result
+                statement.op = OPS["applyValue"]
+                operands.append(Reference(self.take(), VOID))
             case "attribute":
                 if item.attr not in statement.attrs:
                     statement.attrs[item.attr] = self.attribute(item)
@@ -315,6 +348,18 @@ class _Parser(ModuleReader):
                     statement.attrs.setdefault(item.attr, True)
             case _:
                 self.keyword(item.text, statement)
+
+    def fold(self, combined: Value) -> Literal:
+        """An op of two operands as a combiner."""
+        token = self.next
+        name = OpName(self.take().text)
+        t = combined.type
+        element = scalar(t.dtype) if isinstance(t, TensorType) else t
+        try:
+            found = OPS[name].result_type([Value(element), Value(element)], {})
+        except TypeError as error:
+            raise self.error(f"{name}: {error}", token, OPERANDS) from None
+        return Literal(FunctionType((element, element), found), name)
 
     def cases(self, statement: Statement) -> None:
         """{ "case" ENUMCASE BLOCK }: the blocks take what the cases hold."""
@@ -425,7 +470,11 @@ class _Parser(ModuleReader):
         """use = ( LOCAL | literal ) ":" type."""
         if self.at("local") or self.at("global"):
             token = self.take()
-            return Reference(token, self.annotation())
+            type = self.annotation()
+            if token.kind == "global" and isinstance(type, FunctionType):
+                self.named.append((token, type))
+                return Literal(type, FunctionName(name_of(token)))
+            return Reference(token, type)
         if not self.at_literal():
             self.unexpected("an operand: a value or a literal", help=_nearest(self.next.text, LITERAL_WORDS))
         return self.literal()

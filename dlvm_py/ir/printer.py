@@ -16,7 +16,7 @@ from dlvm_py.ir.function import AdjointRequest, Declaration, Function, Module
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.syntax import Combiner, Item, form_items, form_text, quote, spell
 from dlvm_py.ir.types import I64, VOID, Alias, EnumType, StructType, TensorType, Type, scalar
-from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Target, Value, Variable
+from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
 
 
 def print_module(module: Module, *, locations: bool = False) -> str:
@@ -118,6 +118,8 @@ def print_literal(value: object, type: Type) -> str:
     """The payload of a literal; `type` decides how a bool or an integer is meant."""
     if value is UNDEFINED or value is NULL:
         return repr(value)
+    if isinstance(value, FunctionName):
+        return _global(value)
     if hasattr(value, "item"):
         value = value.item()  # a NumPy scalar: its repr is no literal
     kind = type.dtype.kind if isinstance(type, TensorType) else ""
@@ -171,7 +173,8 @@ class _Writer:
         for item in form:
             written = self._item(item, share)
             # commas, colons and the operands of a call stand close to what they follow
-            close = item.text in (",", ":") or (item.kind == "(%*)" and self.i.op.name in ("apply", "builtin"))
+            called = item.kind == "(%*)" and self.i.op.name in ("apply", "applyValue", "builtin")
+            close = called or item.text in (",", ":")
             text += written if close or not written else f" {written}"
         rest = [self._use(v) for v in self.operands] + [self._target(t) for t in self.targets]
         return text + "".join(f", {r}" for r in rest)
@@ -221,6 +224,8 @@ class _Writer:
                 return self._uses(1) if self.operands else "?"
             case "%?":
                 return self._uses(1)
+            case "%&":
+                return self._uses(1).partition(":")[0] if self.operands else "?"
             case "%,":
                 if self.i.op is OPS["elementPointer"]:
                     return ", ".join(self._key(v) for v in self.operands)
@@ -251,6 +256,8 @@ class _Writer:
 
     def _use(self, v: Value) -> str:
         if isinstance(v, Literal):
+            if isinstance(v.value, OpName):
+                return v.value
             shown = print_literal(v.value, v.type)
             # the number as the program wrote it; -0 is no number without a fraction
             if v.integral and shown.endswith(".0") and shown != "-0.0":

@@ -6,7 +6,7 @@ A form is the mnemonic and then items, separated by blanks:
     %,          one or more operands, by commas      (%*)    operands in parentheses, perhaps none
     '           a target: block and its arguments    <=>     the type of the result
     <a:kind>    attribute `a`                        [w ...] only if the attribute is there (`[w]`: if it is true)
-    other       a keyword or punctuation, as it stands
+    other       a keyword or punctuation, as it stands      %&     a function value without its type
 
 The kinds of attributes: int, ints, pairs, keys (numbers and #fields), cases (of an enum, with blocks), dtype, type,
 word, name (a word or a string), string, function.
@@ -34,6 +34,11 @@ ATTRIBUTES = ("inline", "noinline")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 FORMS: dict[str, str] = {
+    # these share their mnemonics with what follows: the parser tells them apart by the combiner, or the callee
+    "reduceBy": "reduce % by % init % along <axes:ints>",
+    "scanBy": "scan % by % along <axes:ints>",
+    "reduceWindowBy": "reduceWindow % by % init % dims <dims:ints> strides <strides:ints> padding <padding:word>",
+    "applyValue": "apply %& (%*) -> <result:type>",
     "select": "select % , % by %",
     "dataTypeCast": "dataTypeCast % to <to:dtype>",
     "transpose": "transpose % [axes <axes:ints>]",
@@ -128,7 +133,7 @@ def op_of_mnemonic(word: str) -> Op | None:
 
 def mnemonics() -> list[str]:
     """Every first word that an instruction can have."""
-    return [*(form_text(op).split()[0] for op in OPS.values()), *OLD_MNEMONICS]
+    return [*dict.fromkeys(form_text(op).split()[0] for op in OPS.values()), *OLD_MNEMONICS]
 
 
 def _default_form(op: Op) -> str:
@@ -155,7 +160,7 @@ def _items(words: list[str]) -> tuple[Item, ...]:
             inner = _items(" ".join(words[k:behind]).strip("[]").split())
             attr = next((i.attr for i in inner if i.attr), inner[0].text)
             items.append(Item("group", inner[0].text, attr, inner))
-        elif word in ("%", "%?", "%,", "(%*)", "'"):
+        elif word in ("%", "%?", "%,", "%&", "(%*)", "'"):
             items.append(Item(word))
         elif word == "<=>":
             items.append(Item("result"))

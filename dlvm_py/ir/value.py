@@ -40,12 +40,24 @@ class _Null:
         return "null"
 
 
+class FunctionName(str):
+    """The payload of a literal of a function type: the name of the function that it is."""
+
+    __slots__ = ()
+
+
+class OpName(str):
+    """The payload of a literal of a function type: an op of two scalars that is the combiner of a reduction."""
+
+    __slots__ = ()
+
+
 UNDEFINED = _Undefined()
 NULL = _Null()
 
 
 class Literal(Value):
-    """An inline constant: a scalar (bool, int, float, complex), UNDEFINED of any type, or NULL.
+    """An inline constant: a scalar (bool, int, float, complex), a function by name, UNDEFINED of any type, or NULL.
 
     `integral`: a number of a float type that is written without a fraction, `1: f32`, as the program did.
     """

@@ -25,7 +25,7 @@ from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.printer import print_function
 from dlvm_py.ir.tree_rules import check_trees
 from dlvm_py.ir.types import BOOL, F64, I64, VOID, FunctionType, PointerType, TensorType, Type, scalar
-from dlvm_py.ir.value import NULL, UNDEFINED, Instruction, Literal, Value, Variable
+from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Instruction, Literal, OpName, Value, Variable
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
 _TARGET_COUNT = {"branch": 1, "conditional": 2}
@@ -33,7 +33,8 @@ _TARGET_COUNT = {"branch": 1, "conditional": 2}
 _OPERAND_COUNT = {
     **dict.fromkeys(("branchEnum", "load", "retain", "release", "pop", "destroyStack", "conditional"), 1),
     **dict.fromkeys(("createStack", "branch"), 0),
-    **dict.fromkeys(("store", "push", "insert"), 2),
+    **dict.fromkeys(("store", "push", "insert", "scanBy"), 2),
+    **dict.fromkeys(("reduceBy", "reduceWindowBy"), 3),
 }
 _OPTIONAL_ATTRS = {"transpose": {"axes"}, "convolve": set(OPS["convolve"].attrs)}
 _MODULE_NAME = re.compile("[A-Za-z_]")
@@ -209,7 +210,7 @@ def _check_uses(function: Function, owned: set[object], module: Module | None, r
         for i in block.instructions:
             for v in i.all_operands():
                 if isinstance(v, Literal):
-                    problem = _literal_problem(v)
+                    problem = _literal_problem(v) or _function_problem(v, module)
                     if problem:
                         report.add(i, problem)
                 elif isinstance(v, Variable):
@@ -221,6 +222,18 @@ def _check_uses(function: Function, owned: set[object], module: Module | None, r
                     report.add(i, f"the operand {v!r} has no value")
                 elif block in dominators.idom and not dominators.instruction_dominates(v, i):
                     report.add(i, f"the operand {_value_name(v)} does not dominate this use")
+
+
+def _function_problem(literal: Literal, module: Module | None) -> str | None:
+    """Why a function that is named as a value is not there, or None."""
+    if not isinstance(literal.value, FunctionName) or module is None:
+        return None
+    found = module.functions.get(literal.value)
+    if found is None:
+        return f"there is no function @{literal.value}"
+    if (found.blocks or found.signature is not None) and found.type != literal.type:
+        return f"@{found.name} is {found.type}, not {literal.type}"
+    return None
 
 
 def _value_name(v: Value) -> str:
@@ -337,6 +350,8 @@ def _literal_problem(literal: Literal) -> str | None:
         return "an undefined void literal" if type == VOID else None
     if value is NULL:
         return None if isinstance(type, PointerType) else f"null is no {type}"
+    if isinstance(value, FunctionName | OpName):
+        return None if isinstance(type, FunctionType) else f"the function @{value} is no {type}"
     if not isinstance(type, TensorType) or type.shape:
         return f"a literal of type {type}"
     wanted: Any = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[type.dtype.kind]

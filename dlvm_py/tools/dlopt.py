@@ -24,7 +24,7 @@ from dlvm_py.ir import Module, print_module
 from dlvm_py.ir.verifier import verify
 from dlvm_py.tools.common import STDIN, Failure, Parser, read_program, run_tool, write_file
 from dlvm_py.tools.explain import AD, explain, pass_list
-from dlvm_py.transforms import dead_calls, differentiate_module, lower_values, own_entry
+from dlvm_py.transforms import dead_calls, differentiate_module, lower_functions, lower_values, own_entry
 from dlvm_py.transforms.pass_manager import Pass, find_pass
 
 STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
@@ -210,6 +210,8 @@ class Runner:
             self._need_stage(row.name)
             if row.name == "bufferize":
                 changed = lower_values.run(self.module)
+                for name in self.module.functions:
+                    lower_functions.check(self.module, name)
         functions = [f for f in self.module.functions.values() if f.blocks]
         loops = [f for f in functions if row.name != "cfg_canonicalization" and own_entry.run(f)]
         for function in functions:

@@ -18,6 +18,7 @@ from dlvm_py.backend.imports import Imports
 from dlvm_py.driver import CLEAN_UP, TO_COMPUTE, TO_SCHEDULED
 from dlvm_py.ir import VOID, Function, Module, PointerType, TensorType, TupleType, Type, print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, written_params
+from dlvm_py.ir.externs import why_unknown
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.options import Options
@@ -25,7 +26,7 @@ from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import CallSpec, Version
 from dlvm_py.tools.common import Failure
-from dlvm_py.transforms import lower_values, own_entry
+from dlvm_py.transforms import lower_functions, lower_values, own_entry
 from dlvm_py.transforms.pass_manager import run_pipeline
 
 
@@ -45,6 +46,8 @@ def scheduled(module: Module, names: Sequence[str]) -> Module:
             if f.blocks:
                 own_entry.run(f)
         lower_values.run(copy)
+        for name in names:
+            lower_functions.check(copy, name)
     pending, stage = list(names), copy.stage
     done: set[str] = set()
     while pending:
@@ -66,7 +69,7 @@ def kernel(module: Module, name: str, imports: Imports) -> tuple[Function, EmitR
     for f in reachable(lowered, name):
         for callee in callees(f):
             if not lowered.functions[callee].blocks:
-                raise Failure(f"@{f.name} calls @{callee}, which has no body: the CPU backend does not link it yet")
+                raise Failure(f"@{f.name} cannot be compiled: {why_unknown(lowered.functions[callee])}")
     function = lowered.functions[name]
     return function, emit(function, imports, Options(), program=lowered)
 

@@ -31,6 +31,7 @@ from dlvm_py.ir import (
     Builder,
     Extern,
     Function,
+    FunctionType,
     Instruction,
     Kind,
     Literal,
@@ -51,6 +52,7 @@ from dlvm_py.transforms import (
     dce,
     expand_builtins,
     inline,
+    lower_functions,
     lower_values,
     own_entry,
     redundant_load,
@@ -102,7 +104,7 @@ class _Maker:
                 f"@{primal.name} is extern: there is no body to differentiate",
                 function.loc,
                 code="DL613",
-                help="declare the derivative extern too",
+                help=f"give its derivative, as a function @{primal.name}_grad: {self._wanted(primal)}",
             )
         for k in wrt_of(primal, request):
             t = primal.type.params[k]
@@ -116,16 +118,24 @@ class _Maker:
         function.declaration = function.signature = None
         function.meta[REQUEST] = request
 
+    def _wanted(self, primal: Function) -> str:
+        """The type of the derivative of an extern function that its callers need."""
+        source = 0 if isinstance(primal.type.result, TupleType) else None
+        return str(adjoint_signature(primal, AdjointRequest(primal.name, source, None, (), True)))
+
     def _general(self, function: Function, primal: Function, request: AdjointRequest) -> Function:
         """By the pass that knows control flow and memory, on a copy of the module."""
         signature = adjoint_signature(primal, request)
         scratch = Module(self.module.name, self.module.stage)
         for f in reachable(self.module, primal.name):
-            if f.blocks:
+            if f.blocks or isinstance(f.declaration, Extern):
                 copy = scratch.functions[f.name] = clone(f, f.name)
-                own_entry.run(copy)
+                if f.blocks:
+                    own_entry.run(copy)
                 copy.attributes = set(f.attributes)
+                copy.declaration, copy.signature = f.declaration, f.signature
         lower_values.run(scratch)
+        lower_functions.check(scratch, primal.name)
         inline.run(scratch, primal.name)
         keeping = tuple(Output("result", k) for k in request.keeping)
         config = AdjointConfig(
@@ -172,6 +182,11 @@ class _Maker:
         for f in self.module.functions.values():
             if request in (f.meta.get(REQUEST), f.declaration):
                 return f
+        if isinstance(callee.declaration, Extern):
+            given = self.module.functions.get(callee.name + "_grad")
+            if given is not None and given.type == adjoint_signature(callee, request):
+                given.meta[REQUEST] = request
+                return given
         made = Function(callee.name + "_grad", callee.result)
         made.declaration = request
         made.signature = adjoint_signature(callee, request)
@@ -200,7 +215,7 @@ _VALUE_KINDS = {
 
 
 def is_straight_line(function: Function) -> bool:
-    """Whether a function is one block of values: no branches, no memory, no stacks."""
+    """Whether a function is one block of values: no branches, no memory, no stacks, no functions that are passed."""
     if len(function.blocks) != 1 or function.entry.terminator is None:
         return False
     *body, last = function.entry.instructions
@@ -209,6 +224,7 @@ def is_straight_line(function: Function) -> bool:
         last.op is OPS["return"]
         and all(i.op.kind in _VALUE_KINDS for i in body)
         and not any(isinstance(v.type, PointerType | StackType) for v in values)
+        and not any(isinstance(v.type, FunctionType) for i in body for v in i.operands)
     )
 
 
@@ -220,7 +236,7 @@ class _StraightLine:
         self.declared = function
         self.request = request
         self.f = clone(primal, function.name)
-        expand_builtins.run(self.f)
+        expand_builtins.run(self.f, maker.module)
         self.wrt = [self.f.params[k] for k in wrt_of(primal, request)]
         self.varied: set[Value] = set(self.wrt)
         self.adjoints: dict[Value, Value] = {}

@@ -5,18 +5,34 @@
                                                             %0.2 = dataTypeCast %0.1: i64 to f32
                                                             %0.3 = divide %0.0: f32, %0.2: f32
 
-The table is ir/ops/intrinsics.py. Before differentiation and before memory; raw and optimizable stages.
+The table is ir/ops/intrinsics.py. Calls of extern functions of C's math library are ops too, those of ir/externs.py.
+Before differentiation and before memory; raw and optimizable stages.
 """
 
 from __future__ import annotations
 
-from dlvm_py.ir import OPS, Builder, Expr, Function, Instruction, Value
+from dlvm_py.ir import OPS, Builder, Expr, Function, Instruction, Module, Op, Value
+from dlvm_py.ir.externs import known
 from dlvm_py.ir.ops.intrinsics import INTRINSICS
 from dlvm_py.transforms.substitution import substitute
 
 
-def run(function: Function) -> bool:
-    """Expand the builtins of `function`; whether there were any."""
+def run(function: Function, module: Module) -> bool:
+    """Expand the builtins and the known extern calls of `function`, which is of `module`; whether there were any."""
+    changed = False
+    for i in function.instructions():
+        op = _extern(i, module)
+        if op is not None:
+            i.op, i.attrs, changed = op, {}, True
+    return _builtins(function) or changed
+
+
+def _extern(i: Instruction, module: Module) -> Op | None:
+    callee = module.functions.get(i.attrs["callee"]) if i.op is OPS["apply"] else None
+    return known(callee) if callee is not None else None
+
+
+def _builtins(function: Function) -> bool:
     found: dict[Value, Value] = {}
     for i in [i for i in function.instructions() if i.op is OPS["builtin"]]:
         b = Builder(function).before(i)

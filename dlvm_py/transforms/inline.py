@@ -97,7 +97,9 @@ def _is_inlinable(i: Instruction, module: Module, recursive: set[str]) -> bool:
     if i.op is not OPS["apply"]:
         return False
     callee = module.functions.get(i.attrs["callee"])
-    return callee is not None and callee.name not in recursive and NO_INLINE not in callee.attributes
+    if callee is None or not callee.blocks:
+        return False
+    return callee.name not in recursive and NO_INLINE not in callee.attributes
 
 
 def _recursive_functions(module: Module) -> set[str]:

@@ -11,12 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir import NULL, UNDEFINED, Literal, TensorType, Type, Value
+from dlvm_py.ir import UNDEFINED, Literal, TensorType, Type, Value
 
 
 def is_number(value: Value) -> bool:
-    """Whether `value` is a literal with a payload (neither UNDEFINED nor NULL)."""
-    return isinstance(value, Literal) and value.value is not UNDEFINED and value.value is not NULL
+    """Whether `value` is a literal number (neither UNDEFINED nor NULL nor a function)."""
+    return isinstance(value, Literal) and isinstance(value.type, TensorType) and value.value is not UNDEFINED
 
 
 def to_numpy(number: Literal) -> Any:

@@ -37,7 +37,7 @@ from dlvm_py.ir import (
 )
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.types import ArrayType, BoxType, NominalType
-from dlvm_py.transforms import expand_builtins
+from dlvm_py.transforms import expand_builtins, lower_functions
 from dlvm_py.transforms.differentiate.demote import demote
 from dlvm_py.transforms.substitution import substitute
 
@@ -45,12 +45,13 @@ from dlvm_py.transforms.substitution import substitute
 def run(module: Module) -> bool:
     """Lower the array values of all functions of `module`; whether anything changed."""
     before = [str(f.type) for f in module.functions.values()]
-    changed = [lower(f) for f in module.functions.values()]
+    changed = [lower_functions.run(module)]
+    changed += [lower(f, module) for f in module.functions.values()]
     return any(changed) or before != [str(f.type) for f in module.functions.values()]
 
 
-def lower(function: Function) -> bool:
-    """Lower one function; the functions that it calls must be lowered too."""
+def lower(function: Function, module: Module) -> bool:
+    """Lower one function of a module; the functions that it calls must be lowered too."""
     if not function.blocks:
         if function.signature is not None:
             params = tuple(map(lowered, function.signature.params))
@@ -58,7 +59,7 @@ def lower(function: Function) -> bool:
             function.result = function.signature.result
         return False
     _refuse(function)
-    changed = expand_builtins.run(function)
+    changed = expand_builtins.run(function, module)
     for i in list(function.instructions()):
         changed |= _LOWER[i.op.name](function, i) if i.op.name in _LOWER else False
     changed |= function.result != lowered(function.result)

@@ -54,7 +54,7 @@ class AliasAnalysis:
         self._dominators: DominatorTree | None = None  # made when it is asked for
         self._meetings: dict[tuple[Value, Value], bool] = {}
         self._pushes = [i for i in function.instructions() if i.op.name == "push"]
-        self._calls = [i for i in function.instructions() if i.op.name == "apply"]
+        self._calls = [i for i in function.instructions() if i.op.name in ("apply", "applyValue")]
         self._solve_roots()
         self._solve_stacks()
         self._solve_objects()
@@ -124,7 +124,7 @@ class AliasAnalysis:
                 if stacks not in contents:
                     contents[stacks] = self._contents(stacks)
                 self._objects[root], sources[root] = contents[stacks]
-            elif isinstance(root, Instruction) and root.op.name == "apply":
+            elif isinstance(root, Instruction) and root.op.name in ("apply", "applyValue"):
                 fresh, values = self._contents(self._stacks_of(root))
                 self._objects[root] |= fresh
                 sources[root] = [v for v in root.operands if _carries_pointers(v.type)] + values
@@ -154,7 +154,7 @@ class AliasAnalysis:
                 outer = self._group(self.roots(pop.operands[0]))
                 pushed = [p.operands[0] for p in self._pushes if self.roots(p.operands[1]) & outer]
                 # what others have pushed is one of theirs
-                others = (s for s in outer if not isinstance(s, Instruction) or s.op.name == "apply")
+                others = (s for s in outer if not isinstance(s, Instruction) or s.op.name in ("apply", "applyValue"))
                 changed |= self._join(frozenset((pop, *others)).union(*map(self.roots, pushed)))
 
     def _join(self, roots: frozenset[Value]) -> bool:
@@ -323,7 +323,7 @@ class AliasAnalysis:
         may_share = self.may_overlap if in_scope else self.may_alias
         if i.op.name == "store":
             return may_share(i.operands[1], pointer)
-        if i.op.name != "apply":
+        if i.op.name not in ("apply", "applyValue"):
             return False
         for v in i.operands:
             if may_share(v, pointer) if isinstance(v.type, PointerType) else self._reaches(v, pointer):
@@ -342,7 +342,7 @@ class AliasAnalysis:
     def written_params(self) -> set[int]:
         """Indices of the pointer parameters whose memory a store or a called function may write."""
         pointers = {p: k for p, k in self._params.items() if isinstance(p.type, PointerType)}
-        writers = [i for i in self._function.instructions() if i.op.name in ("store", "apply")]
+        writers = [i for i in self._function.instructions() if i.op.name in ("store", "apply", "applyValue")]
         return {k for p, k in pointers.items() if any(self.may_write(i, p) for i in writers)}
 
 

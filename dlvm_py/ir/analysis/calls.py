@@ -6,7 +6,7 @@ from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import PointerType, StackType, TupleType
-from dlvm_py.ir.value import Instruction, Value
+from dlvm_py.ir.value import FunctionName, Instruction, Literal, Value
 
 
 def calls(function: Function) -> list[Instruction]:
@@ -19,12 +19,19 @@ def callees(function: Function) -> list[str]:
     return list(dict.fromkeys(i.attrs["callee"] for i in calls(function)))
 
 
+def named(function: Function) -> list[str]:
+    """The names of the functions that `function` names as values, each once."""
+    literals = (v for i in function.instructions() for v in i.all_operands() if isinstance(v, Literal))
+    return list(dict.fromkeys(str(v.value) for v in literals if isinstance(v.value, FunctionName)))
+
+
 def reachable(module: Module, name: str) -> list[Function]:
-    """The function `name`, then every function of the module that can be reached from it by calls."""
+    """The function `name`, then every function of the module that it can reach by calls, or names as a value."""
     found = {name: module.functions[name]}
     work = [module.functions[name]]
     while work:
-        for callee in callees(work.pop(0)):
+        function = work.pop(0)
+        for callee in (*callees(function), *named(function)):
             if callee not in found and callee in module.functions:
                 found[callee] = module.functions[callee]
                 work.append(found[callee])

@@ -5,6 +5,7 @@ from dlvm_py.ir.ops.aggregates import AGGREGATES
 from dlvm_py.ir.ops.arrange import ARRANGE
 from dlvm_py.ir.ops.convolve import CONVOLVE
 from dlvm_py.ir.ops.elementwise import ELEMENTWISE
+from dlvm_py.ir.ops.functions import FUNCTIONS
 from dlvm_py.ir.ops.intrinsics import builtin
 from dlvm_py.ir.ops.memory import FLOW, MEMORY
 from dlvm_py.ir.ops.reduce import REDUCE
@@ -13,7 +14,7 @@ from dlvm_py.ir.ops.shape import SHAPE
 from dlvm_py.ir.ops.window import WINDOW
 
 OPS: dict[str, Op] = table(
-    ELEMENTWISE, SHAPE, REDUCE, ARRANGE, WINDOW, CONVOLVE, SCAN, MEMORY, FLOW, AGGREGATES, (builtin,)
+    ELEMENTWISE, SHAPE, REDUCE, ARRANGE, WINDOW, CONVOLVE, SCAN, MEMORY, FLOW, AGGREGATES, FUNCTIONS, (builtin,)
 )
 
 __all__ = ["OPS"]

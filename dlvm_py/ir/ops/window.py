@@ -132,7 +132,8 @@ def fits(n: Any, window: int, stride: int) -> Any:
     return maximum(floorDivide(n - window, stride) + 1, 0)
 
 
-def _window_counts(shape: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
+def window_counts(shape: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
+    """How many windows there are along each axis: numbers, Exprs, None where unknown."""
     found = []
     for n, w, s in zip(shape, attrs["dims"], attrs["strides"], strict=True):
         lo, hi = PADDINGS[attrs["padding"]](w)
@@ -142,29 +143,40 @@ def _window_counts(shape: Sequence[Any], attrs: dict[str, Any]) -> list[Any]:
 
 def _reduce_window_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     x, init = (tensor(v) for v in operands)
-    by, dims, strides = attrs["by"], attrs["dims"], attrs["strides"]
+    by = attrs["by"]
     if by not in COMBINERS or (by in ("and", "or")) != (x.dtype.kind == "b"):
         raise TypeError(f"no reduction by {by} of {x.dtype}")
     if x.dtype.is_complex and by in ("max", "min"):
         raise TypeError(f"complex numbers have no {by} of nothing, which windows at the border need")
+    if init != scalar(x.dtype):
+        raise TypeError(f"init must be a {x.dtype} scalar, not {init}")
+    return window_type(x, attrs)
+
+
+def window_type(x: TensorType, attrs: dict[str, Any]) -> Type:
+    """What there is of a tensor's windows: one element each."""
+    dims, strides = attrs["dims"], attrs["strides"]
     if len(dims) != x.rank or len(strides) != x.rank or not x.rank:
         raise TypeError(f"dims {tuple(dims)} and strides {tuple(strides)} do not fit rank {x.rank}")
     if min(*dims, *strides) < 1:
         raise TypeError("dims and strides are at least 1")
     if attrs["padding"] not in PADDINGS:
         raise TypeError(f"no padding {attrs['padding']}: none, half and full are known")
-    if init != scalar(x.dtype):
-        raise TypeError(f"init must be a {x.dtype} scalar, not {init}")
-    return TensorType(tuple(_window_counts(x.shape, attrs)), x.dtype)
+    return TensorType(tuple(window_counts(x.shape, attrs)), x.dtype)
+
+
+def window_at(x: np.ndarray, place: Sequence[int], attrs: dict[str, Any]) -> np.ndarray:
+    """What the window with this number sees of x."""
+    pads = [PADDINGS[attrs["padding"]](w) for w in attrs["dims"]]
+    starts = [k * s - lo for k, s, (lo, _) in zip(place, attrs["strides"], pads, strict=True)]
+    return x[tuple(slice(max(a, 0), max(a + w, 0)) for a, w in zip(starts, attrs["dims"], strict=True))]
 
 
 def _reduce_window(x: Any, init: Any, **attrs: Any) -> Any:
     x, ufunc = np.asarray(x), COMBINERS[attrs["by"]]
-    out = np.full(_window_counts(x.shape, attrs), init, x.dtype)
-    pads = [PADDINGS[attrs["padding"]](w) for w in attrs["dims"]]
+    out = np.full(window_counts(x.shape, attrs), init, x.dtype)
     for i in np.ndindex(*out.shape):
-        starts = [k * s - lo for k, s, (lo, _) in zip(i, attrs["strides"], pads, strict=True)]
-        window = x[tuple(slice(max(a, 0), a + w) for a, w in zip(starts, attrs["dims"], strict=True))]
+        window = window_at(x, i, attrs)
         if window.size:
             out[i] = ufunc(out[i], ufunc.reduce(window, axis=None, dtype=x.dtype))
     return out
@@ -181,7 +193,7 @@ def _padded(x: Any, attrs: dict[str, Any]) -> tuple[Any, list[Any]]:
 
 
 def _window_operands(x: Any, attrs: dict[str, Any]) -> list[Any]:
-    counts = _window_counts(sizes(x), attrs)
+    counts = window_counts(sizes(x), attrs)
     return indices(*attrs["dims"], *counts, *attrs["strides"], *[1] * len(counts))
 
 

@@ -14,6 +14,8 @@ from dlvm_py.ir import (
     VOID,
     ArrayType,
     EnumType,
+    FunctionName,
+    FunctionType,
     Instruction,
     Literal,
     StackType,
@@ -26,6 +28,7 @@ from dlvm_py.ir import (
     print_module,
     scalar,
 )
+from dlvm_py.ir.value import OpName
 
 VECTOR, MATRIX = pointer(F64, None), pointer(F64, None, None)
 ROW, TABLE, DOUBLE = TensorType((None,), F64), TensorType((None, 3), F64), scalar(F64)
@@ -53,6 +56,9 @@ def emitted(name, operands, **attrs):
 
 ZERO, ONE, TWO = (literal(k) for k in (0, 1, 2))
 POINT, TREE = StructType("Point", {"x": DOUBLE}), EnumType("Tree", {"leaf": (DOUBLE,)})
+
+BINARY = FunctionType((DOUBLE, DOUBLE), DOUBLE)
+COMBINE = Literal(BINARY, FunctionName("g"))
 
 GOLDEN = [
     ("add", ["x", literal(1.0)], {}, f"%0.0 = add {P['x']}, 1.0: f64"),
@@ -117,6 +123,12 @@ GOLDEN = [
     ("apply", [], {"callee": "g", "result": VOID}, "apply @g() -> ()"),
     ("check", ["c", "n"], {"exception": "IndexError", "message": 'a "{}"\n'},
      f'check {P["c"]} else IndexError "a \\"{{}}\\"\\n" (%n: i64)'),
+    ("applyValue", [COMBINE, "x", "x"], {"result": DOUBLE}, "%0.0 = apply @g(%x: f64, %x: f64) -> f64"),
+    ("reduceBy", ["t", COMBINE, "x"], {"axes": (0,)},
+     f"%0.0 = reduce {P['t']} by @g: (f64, f64) -> f64 init {P['x']} along 0"),
+    ("scanBy", ["t", Literal(BINARY, OpName("power"))], {"axes": (1, 0)}, f"%0.0 = scan {P['t']} by power along 1, 0"),
+    ("reduceWindowBy", ["t", COMBINE, "x"], {"dims": (1, 2), "strides": (1, 1), "padding": "none"},
+     f"%0.0 = reduceWindow {P['t']} by @g: (f64, f64) -> f64 init {P['x']} dims 1, 2 strides 1, 1 padding none"),
     ("raise", [], {"exception": "ValueError", "message": "no"}, 'raise ValueError "no" ()'),
     ("return", [], {}, "return"),
     ("return", ["x"], {}, "return %x: f64"),

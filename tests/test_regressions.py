@@ -115,3 +115,19 @@ def test_what_one_path_computed_or_checked_is_not_known_where_paths_meet(fn):
             if not isinstance(want, type):
                 got, want = [float(got[0])], [float(want[0])]  # ints and floats join in a float
             assert_same(got, want)
+
+
+def binds_in_the_loop_what_depends_on_the_carried(a, b):
+    x, y = a + b, a * b
+    for _ in range(2):
+        s = np.sum(x * y)
+        m = np.outer(x, y)
+        y = np.sum(m, axis=0) / (1.0 + s * s) + np.max(m, axis=1)
+    return np.sum(x) + np.sum(y) + np.sum(m)
+
+
+def test_an_array_that_a_loop_binds_first_and_changes_in_extent_settles():
+    """The types of the header come to rest: an extent of which nothing is known is not learned again and again."""
+    a, b = np.linspace(0.0, 1.0, 8).reshape(2, 4)
+    got = dlvm.jit(binds_in_the_loop_what_depends_on_the_carried)(a, b)
+    assert got == pytest.approx(binds_in_the_loop_what_depends_on_the_carried(a, b))

@@ -164,11 +164,11 @@ def _words(t: Any) -> str:
 
 
 def same_type(a: Any, b: Any) -> bool:
-    """Whether joining brought nothing new."""
+    """Whether joining `a` brought nothing that `b` does not allow: ANY says nothing of an extent."""
     match a, b:
         case ArrayType(), ArrayType():
             extents = all(
-                x is y or (x is not None and y is not None and key(x) == key(y))
+                x is y or y is ANY or (x is not None and y is not None and key(x) == key(y))
                 for x, y in zip(a.extents, b.extents, strict=True)
             )
             return extents and (a.dtype, a.layout, a.shape, a.copied) == (b.dtype, b.layout, b.shape, b.copied)

@@ -22,6 +22,7 @@ from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
 from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
+from dlvm_py.backend.cpu.outline import outline
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, unflatten, view
 from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_unbroadcast
 from dlvm_py.backend.cpu.scalar import TABLE
@@ -36,7 +37,6 @@ from dlvm_py.ir import (
     Function,
     Instruction,
     Kind,
-    Literal,
     Module,
     PointerType,
     StackType,
@@ -127,6 +127,7 @@ class _Control:
                     self._terminate(block, i)
                 else:
                     write_instruction(self.e, i)
+        outline(self.e)
 
     def _entry_values(self) -> list[V]:
         if self.order[0] not in self.headers:
@@ -287,37 +288,41 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
     value, dest = i.operands[0], e.pointer(i.operands[1])
     type = i.operands[1].type
     assert isinstance(type, PointerType)
-    name = value.op.name if isinstance(value, Instruction) else ""
     if not is_array(value.type):
         store_element(e, dest.dtype, e.scalar(value), dest.data, dest.notes)
-    elif name == "reduce":
-        store_reduce(e, value, dest)  # type: ignore[arg-type]
-    elif name == "unbroadcast":
-        store_unbroadcast(e, value, dest, type)  # type: ignore[arg-type]
-    elif name == "dot":
-        store_dot(e, value, dest)  # type: ignore[arg-type]
-    elif name == "overlapAdd":
-        store_overlap(e, value, dest)  # type: ignore[arg-type]
-    elif name in ("scan", "recurrence"):
-        store_scan(e, value, dest)  # type: ignore[arg-type]
-    elif name == "shapeCast":
-        _store_reshaped(e, value, dest)  # type: ignore[arg-type]
-    elif isinstance(value, Literal):
-        return  # an undefined array: nothing needs to be written
-    else:
-        store_tree(e, value, dest, type.shape)
+    elif isinstance(value, Instruction):  # an undefined array is a literal: nothing needs to be written
+        with e.region():
+            work = _store_array(e, value, dest, type)
+        e.charge(work)
 
 
-def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
+def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType) -> V:
+    """Write an array value to `dest`; the work that it is."""
+    match value.op.name:
+        case "reduce":
+            return store_reduce(e, value, dest)
+        case "unbroadcast":
+            return store_unbroadcast(e, value, dest, type)
+        case "dot":
+            return store_dot(e, value, dest)
+        case "overlapAdd":
+            return store_overlap(e, value, dest)
+        case "scan" | "recurrence":
+            return store_scan(e, value, dest)
+        case "shapeCast":
+            return _store_reshaped(e, value, dest)
+    return store_tree(e, value, dest, type.shape)
+
+
+def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     source = i.operands[0]
     if not is_array(source.type):
         store_element(e, dest.dtype, e.scalar(source), dest.data, dest.notes)
-        return
+        return ONE
     extents = tree_extents(e, source)
     if dest.layout == "C":
-        store_tree(e, source, replace(dest, extents=extents), source.type.shape)  # type: ignore[attr-defined]
-    else:
-        store_reshaped(e, Tree(e, source), extents, dest)
+        return store_tree(e, source, replace(dest, extents=extents), source.type.shape)  # type: ignore[attr-defined]
+    return store_reshaped(e, Tree(e, source), extents, dest)
 
 
 def _extent(e: FunctionEmitter, i: Instruction) -> V:

@@ -54,8 +54,8 @@ def versions(e: FunctionEmitter, conditions: Sequence[V], write: Callable[[bool]
         write(False)
 
 
-def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...]) -> None:
-    """Write every element of a tree to `dest`, whose type has `shape`."""
+def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...]) -> V:
+    """Write every element of a tree to `dest`, whose type has `shape`; the work that it is."""
     tree = Tree(e, value)
     work = e.product(dest.extents)
     extents: Sequence[V] = dest.extents
@@ -82,7 +82,7 @@ def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int
             store_element(e, dest.dtype, x, address, dest.notes + parallel.access)
 
     versions(e, conditions, write)
-    e.charge(work)
+    return work
 
 
 def fill(e: FunctionEmitter, dest: Pointer, x: V) -> None:
@@ -96,8 +96,8 @@ def fill(e: FunctionEmitter, dest: Pointer, x: V) -> None:
         store_element(e, dest.dtype, x, address, dest.notes + parallel.access)
 
 
-def store_reshaped(e: FunctionEmitter, tree: Tree, extents: Sequence[V], dest: Pointer) -> None:
-    """Write a tree to a `dest` of another shape, element after element in C order, by counting."""
+def store_reshaped(e: FunctionEmitter, tree: Tree, extents: Sequence[V], dest: Pointer) -> V:
+    """Write a tree to a `dest` of another shape, element after element in C order, by counting; the work."""
     strides = strides_of(e, dest)
     inner_counts = [e.product(dest.extents[k + 1 :]) for k in range(dest.rank)]
     tree.fast = False
@@ -113,4 +113,4 @@ def store_reshaped(e: FunctionEmitter, tree: Tree, extents: Sequence[V], dest: P
             place = e.op("urem", place, count) if count.ref != "1" else ZERO
         x = tree.element()
         store_element(e, dest.dtype, x, offset(e, dest.data, target, strides), dest.notes)
-    e.charge(e.product(extents))
+    return e.product(extents)

@@ -33,13 +33,14 @@ def scalar_dot(e: FunctionEmitter, i: Instruction) -> V:
     """The product of two vectors."""
     a, b = (e.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
     pairs = [(p.data, strides_of(e, p)[0]) for p in (a, b)]
-    x = versioned_inner_product(e, a.dtype, a.extents[0], pairs[0], pairs[1])
+    with e.region():
+        x = versioned_inner_product(e, a.dtype, a.extents[0], pairs[0], pairs[1])
     e.charge(a.extents[0])
     return x
 
 
-def store_dot(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
-    """Write a matrix-matrix, matrix-vector or vector-matrix product to `dest`."""
+def store_dot(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
+    """Write a matrix-matrix, matrix-vector or vector-matrix product to `dest`; the work."""
     p, q = (e.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
     a, b = as_matrix(e, p, column=False), as_matrix(e, q, column=True)
     to = as_matrix(e, dest, column=p.rank == 2)
@@ -51,7 +52,7 @@ def store_dot(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
         status = e.call(f"@{name}", "i32", [e.ctx, *extents, *a.flat(), *b.flat(), *to.flat()])
         done = e.icmp("eq", status, V("i32", "0"))
         e.require_memory(e.select(done, e.ctx, NULL))
-    e.charge(e.op("ashr", e.product(extents), i64(3)))
+    return e.op("ashr", e.product(extents), i64(3))
 
 
 def matmul_function(e: FunctionEmitter, dtype: DType) -> str:

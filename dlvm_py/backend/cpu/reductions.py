@@ -35,23 +35,25 @@ def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
     value, init = i.operands[0], e.scalar(i.operands[1])
     if not is_array(value.type):
         return combine(e, i.attrs["by"], value.type.dtype, e.scalar(value), init)  # type: ignore[attr-defined]
-    tree = Tree(e, value)
-    extents: Sequence[V] = tree_extents(e, value)
-    work = e.product(extents)
-    if tree.rank > 1 and any(tree.is_linear(p.layout, value.type.shape) for p in tree.loads()[:1]):  # type: ignore[attr-defined]
-        tree.linear = True
-        extents = [work]
-    order = loop_order(extents, tree.is_fortran() and not tree.linear)
-    tree.inner = order[-1]
-    result = e.alloca(init.type)
+    with e.region():
+        tree = Tree(e, value)
+        extents: Sequence[V] = tree_extents(e, value)
+        work = e.product(extents)
+        if tree.rank > 1 and any(tree.is_linear(p.layout, value.type.shape) for p in tree.loads()[:1]):  # type: ignore[attr-defined]
+            tree.linear = True
+            extents = [work]
+        order = loop_order(extents, tree.is_fortran() and not tree.linear)
+        tree.inner = order[-1]
+        result = e.alloca(init.type)
 
-    def write(fast: bool) -> None:
-        tree.fast = fast
-        e.store(accumulate(e, tree, order, extents, i.attrs["by"], init), result)
+        def write(fast: bool) -> None:
+            tree.fast = fast
+            e.store(accumulate(e, tree, order, extents, i.attrs["by"], init), result)
 
-    versions(e, tree.conditions(), write)
+        versions(e, tree.conditions(), write)
+        x = e.load(init.type, result)
     e.charge(work)
-    return e.load(init.type, result)
+    return x
 
 
 def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V) -> V:
@@ -72,8 +74,8 @@ def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Se
     return fold(0, init)
 
 
-def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
-    """Write a reduction along some axes to `dest`."""
+def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
+    """Write a reduction along some axes to `dest`; the work."""
     value, init = i.operands[0], e.scalar(i.operands[1])
     by, reduced = i.attrs["by"], set(i.attrs["axes"])
     tree = Tree(e, value)
@@ -109,7 +111,7 @@ def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
                 _row(e, tree, outer[-1], extents, address, dest, step)
 
     versions(e, tree.conditions(), rows if order[-1] in reduced else columns)
-    e.charge(e.product(extents))
+    return e.product(extents)
 
 
 def _row(e, tree, axis, extents, address, dest, step) -> None:  # type: ignore[no-untyped-def]
@@ -122,20 +124,22 @@ def _row(e, tree, axis, extents, address, dest, step) -> None:  # type: ignore[n
         store_element(e, dest.dtype, step(old, parallel), place, notes)
 
 
-def store_unbroadcast(e: FunctionEmitter, i: Instruction, dest: Pointer, type: PointerType) -> None:
-    """Write an unbroadcast: a copy where the extents are equal, else sums along the axes that dest has not."""
+def store_unbroadcast(e: FunctionEmitter, i: Instruction, dest: Pointer, type: PointerType) -> V:
+    """Write an unbroadcast: a copy for equal extents, else sums along the axes that dest has not; the work."""
     value = i.operands[0]
     extents = tree_extents(e, value)
+    work = e.product(extents)
     pairs = [(m, n) for m, n in zip(extents, dest.extents, strict=True) if m != n]
     if not pairs:
         store_tree(e, value, dest, type.shape)
-        return
+        return work
     same = e.both(*(e.icmp("eq", m, n) for m, n in pairs))
     with e.either(same) as arms:
         next(arms)
         store_tree(e, value, dest, type.shape)
         next(arms)
         _sum_axes(e, value, extents, dest)
+    return work
 
 
 def _sum_axes(e: FunctionEmitter, value, extents: Sequence[V], dest: Pointer) -> None:  # type: ignore[no-untyped-def]
@@ -185,4 +189,3 @@ def _sum_axes(e: FunctionEmitter, value, extents: Sequence[V], dest: Pointer) ->
             by_column()
             next(arms)
             by_row()
-    e.charge(e.product(extents))

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64
 
@@ -17,7 +18,8 @@ class ModuleText:
     """One LLVM module: functions by name in the order they were begun, declarations, metadata."""
 
     def __init__(self) -> None:
-        self.functions: dict[str, FunctionText] = {}
+        self.functions: dict[str, Any] = {}
+        self.kernels: dict[tuple, str] = {}  # names of the outlined kernels by what they say (outline.py)
         self.declarations: dict[str, str] = {}
         self.metadata = Metadata()
 
@@ -44,6 +46,8 @@ class FunctionText:
         self.result = result
         self.attributes = attributes
         self.params = [V(type, f"%p{k}") for k, type in enumerate(params)]
+        self.types = {p.ref: p.type for p in self.params}
+        self.regions: list[tuple[int, int]] = []  # the array kernels: positions in `labels`, first and behind the last
         self.param_notes: dict[V, str] = {}  # LLVM attributes
         self.flags = ""
         self._count = 0
@@ -93,6 +97,18 @@ class FunctionText:
         return phi
 
     @contextmanager
+    def region(self) -> Iterator[None]:
+        """Code that may become a function of its own: what is written inside is entered and left in one place."""
+        first, behind = self.label("kernel"), self.label("done")
+        self.br(first)
+        self.place(first)
+        position = len(self.labels) - 1
+        yield
+        self.br(behind)
+        self.regions.append((position, len(self.labels)))
+        self.place(behind)
+
+    @contextmanager
     def when(self, flag: V) -> Iterator[None]:
         """Code that runs where `flag` holds, with no value of its own."""
         then, after = self.label("then"), self.label("after")
@@ -127,7 +143,9 @@ class FunctionText:
 
     def _new(self, type: str) -> V:
         self._count += 1
-        return V(type, f"%v{self._count}")
+        v = V(type, f"%v{self._count}")
+        self.types[v.ref] = type
+        return v
 
     def value(self, type: str, text: str) -> V:
         """Append `%new = text`."""

@@ -20,8 +20,8 @@ def _tree(e: FunctionEmitter, value: Value) -> Tree:
     return tree
 
 
-def store_overlap(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
-    """Write an overlapAdd: zeros, and then every window added where it comes from."""
+def store_overlap(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
+    """Write an overlapAdd: zeros, and then every window added where it comes from; the work."""
     tree, rank = _tree(e, i.operands[0]), dest.rank
     extents = tree_extents(e, i.operands[0])
     numbers = [e.scalar(v) for v in i.operands[1:]]
@@ -42,11 +42,11 @@ def store_overlap(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
             notes = dest.notes + parallel.access
             old = load_element(e, dest.dtype, place, notes)
             store_element(e, dest.dtype, add(e, dest.dtype, {}, old, tree.element()), place, notes)
-    e.charge(e.product(extents))
+    return e.product(extents)
 
 
-def store_scan(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
-    """Write a scan or a recurrence along one axis: an accumulator where it is the last one, else rows from rows."""
+def store_scan(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
+    """Write a scan or recurrence: an accumulator along the last axis, else rows from rows; the work."""
     trees = [_tree(e, v) for v in i.operands]
     index = trees[0].index
     for tree in trees:
@@ -88,4 +88,4 @@ def store_scan(e: FunctionEmitter, i: Instruction, dest: Pointer) -> None:
     outer = [k for k in range(dest.rank) if k not in (axis, last)]
     with nest(e, index, outer, dest.extents):
         along_rows() if axis == last else rows()
-    e.charge(e.product(dest.extents))
+    return e.product(dest.extents)

@@ -1,0 +1,75 @@
+"""Kernels of long functions become LLVM functions of their own, and equal ones are written once."""
+
+import re
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+from dlvm_py.backend.cpu import outline
+
+
+def many(a, b):
+    x, y = a + b, a * b
+    for _ in range(2):
+        x = 0.5 * x + y
+        y = 0.5 * y - x[::-1]
+        x[1:] += 0.1 * y[:-1]
+        s = np.sum(x * y)
+        m = np.outer(x, y)
+        y = np.sum(m, axis=0) / (1.0 + s * s) + np.max(m, axis=1)
+    return np.sum(x) + np.dot(x, y) + np.sum(m.T @ m)
+
+
+def unlike(a, b):
+    for _ in range(3):
+        a = a // (b + 7)
+    return np.sum(a + b), np.sum(a, axis=0)
+
+
+@pytest.fixture(params=[0, 16], ids=["all", "default"])
+def few(request, monkeypatch):
+    monkeypatch.setattr(outline, "FEW", request.param)
+    return request.param
+
+
+def calls_and_kernels(text):
+    calls = re.findall(r'call [^\n@]*@"?dl\.kernel\d+', text)
+    kernels = re.findall(r'define internal [^\n@]*@"?dl\.kernel\d+', text)
+    return len(calls), len(kernels)
+
+
+def test_values_and_gradients_are_those_of_whole_functions(few):
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((2, 40))
+    f = dlvm.jit(many, cache=False)
+    assert f(a, b) == pytest.approx(many(a, b), rel=1e-12)
+    g = dlvm.grad(dlvm.jit(many, cache=False), wrt=(0, 1))
+    found = g(a, b)
+    for k, derivative in enumerate(found):
+        direction = rng.standard_normal(40)
+        arguments = [[a, b], [a, b]]
+        arguments[0][k] = arguments[0][k] + 1e-6 * direction
+        arguments[1][k] = arguments[1][k] - 1e-6 * direction
+        difference = (many(*arguments[0]) - many(*arguments[1])) / 2e-6
+        assert derivative @ direction == pytest.approx(difference, rel=1e-6)
+    calls, kernels = calls_and_kernels(g.llvm())
+    assert calls >= 20 and 0 < kernels < calls
+
+
+def test_integers_and_results_of_several_shapes(few):
+    a = np.arange(-30, 30).reshape(12, 5)
+    b = np.arange(60).reshape(12, 5)
+    total, columns = dlvm.jit(unlike, cache=False)(a, b)
+    expected, others = unlike(a, b)
+    assert total == expected
+    np.testing.assert_array_equal(columns, others)
+
+
+def test_short_functions_stay_whole():
+    def short(a, b):
+        return a + b, np.sum(a * b)
+
+    f = dlvm.jit(short, cache=False)
+    f(np.ones(3), np.ones(3))
+    assert calls_and_kernels(f.llvm()) == (0, 0)

@@ -18,11 +18,13 @@ from dlvm_py.ir.types import (
     ArrayType,
     BoxType,
     FunctionType,
+    NominalType,
     PointerType,
     StackType,
     TensorType,
     TupleType,
     Type,
+    called,
     scalar,
 )
 from dlvm_py.ir.value import NULL, UNDEFINED, Literal
@@ -212,7 +214,9 @@ class Reader:
             here, self.place = self.place, found
             found = self.types[token.text[1:]] = self.type()
             self.place = here
-        return found
+        name = token.text[1:]
+        # a name of another type is an alias, and stays to be seen
+        return found if isinstance(found, NominalType) and found.name == name else called(found, name)
 
     def _pointer(self) -> PointerType:
         star = self.expect("*")

@@ -15,7 +15,7 @@ from typing import Any
 from dlvm_py.ir.function import AdjointRequest, Declaration, Function, Module
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.syntax import Combiner, Item, form_items, form_text, quote, spell
-from dlvm_py.ir.types import I64, VOID, Alias, EnumType, StructType, TensorType, Type, scalar
+from dlvm_py.ir.types import I64, VOID, Alias, EnumType, StructType, TensorType, Type, expanded, scalar
 from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
 
 
@@ -65,7 +65,7 @@ def print_function(function: Function, *, locations: bool = False) -> str:
     lines = [f"!{a}" for a in sorted(function.attributes)]
     if function.declaration is not None:
         lines.append(_declaration(function.declaration))
-    head = f"func {_global(function.name)}: {function.type}"
+    head = f"func {_global(function.name)}: {expanded(function.type)}"
     if function.declaration is not None and not function.blocks:
         return "\n".join([*lines, head]) + "\n"
     names = _names(function)

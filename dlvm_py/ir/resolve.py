@@ -152,4 +152,5 @@ class _Resolver:
             raise self.reader.error(f"{what} is {computed}, not {i.type}", token, REFERENCE_TYPE)
         if computed == VOID and s.name is not None:
             raise self.reader.error(f"{s.mnemonic.text} gives no value that could be named", s.name, SYNTAX)
-        i.type = computed
+        if i not in self.stated:  # what the text states may be called by an alias
+            i.type = computed

@@ -13,7 +13,7 @@ back end has none of them yet; they can be read, verified and printed.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -83,7 +83,10 @@ def dtype_of(numpy_dtype: object) -> DType | None:
 
 
 class Type:
-    """Base of all IR types. Types are immutable values: equal when they print alike."""
+    """Base of all IR types. Types are immutable values: equal when they print alike, but for aliases.
+
+    `alias` is the name under which the program wrote the type, "" for none; it is shown, and means nothing.
+    """
 
     __slots__ = ()
 
@@ -94,6 +97,7 @@ class TensorType(Type):
 
     shape: tuple[int | None, ...]
     dtype: DType
+    alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     @property
     def rank(self) -> int:
@@ -101,6 +105,8 @@ class TensorType(Type):
         return len(self.shape)
 
     def __str__(self) -> str:
+        if self.alias:
+            return f"${self.alias}"
         if not self.shape:
             return self.dtype.name
         return "<" + " x ".join("_" if n is None else str(n) for n in self.shape) + f" x {self.dtype}>"
@@ -129,9 +135,10 @@ class PointerType(Type):
 
     pointee: TensorType
     layout: str = "C"
+    alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"*{_LAYOUT_WORD[self.layout]}{self.pointee}"
+        return f"${self.alias}" if self.alias else f"*{_LAYOUT_WORD[self.layout]}{self.pointee}"
 
     @property
     def rank(self) -> int:
@@ -154,9 +161,10 @@ class TupleType(Type):
     """A tuple; `()` is void."""
 
     elements: tuple[Type, ...]
+    alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return "(" + ", ".join(map(str, self.elements)) + ")"
+        return f"${self.alias}" if self.alias else "(" + ", ".join(map(str, self.elements)) + ")"
 
 
 VOID = TupleType(())
@@ -167,9 +175,10 @@ class StackType(Type):
     """A LIFO of values of one type: the tape of differentiation."""
 
     element: Type
+    alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"stack{{{self.element}}}"
+        return f"${self.alias}" if self.alias else f"stack{{{self.element}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,9 +187,10 @@ class ArrayType(Type):
 
     count: int
     element: Type
+    alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"[{self.count} x {self.element}]"
+        return f"${self.alias}" if self.alias else f"[{self.count} x {self.element}]"
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +198,10 @@ class BoxType(Type):
     """A reference-counted cell."""
 
     element: Type
+    alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"box{{{self.element}}}"
+        return f"${self.alias}" if self.alias else f"box{{{self.element}}}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -198,9 +209,10 @@ class NominalType(Type):
     """A type with a name, which alone makes it equal to another. Also an opaque one, `type $T = opaque`."""
 
     name: str
+    alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"${self.name}"
+        return f"${self.alias or self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -219,7 +231,7 @@ class EnumType(NominalType):
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A declaration `type $name = target`. Uses of the name are the target: an alias is no type of its own."""
+    """A declaration `type $name = target`. An alias is no type of its own: uses of the name are the target, called so."""
 
     name: str
     target: Type
@@ -231,9 +243,10 @@ class FunctionType(Type):
 
     params: tuple[Type, ...]
     result: Type
+    alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return "(" + ", ".join(map(str, self.params)) + f") -> {self.result}"
+        return f"${self.alias}" if self.alias else "(" + ", ".join(map(str, self.params)) + f") -> {self.result}"
 
 
 def is_scalar(t: Type) -> bool:
@@ -244,3 +257,25 @@ def is_scalar(t: Type) -> bool:
 def is_array(t: Type) -> bool:
     """Whether `t` is a tensor value of rank 1 or more."""
     return isinstance(t, TensorType) and bool(t.shape)
+
+
+def called(t: Type, alias: str) -> Type:
+    """The same type, printed under this name."""
+    return replace(t, alias=alias)  # type: ignore[type-var]
+
+
+def expanded(t: Type) -> Type:
+    """The same type without the names of aliases, at any depth."""
+    match t:
+        case PointerType(pointee):
+            # the pointee may be an aggregate
+            return PointerType(expanded(pointee), t.layout)  # type: ignore[arg-type]
+        case TupleType(elements):
+            return TupleType(tuple(map(expanded, elements)))
+        case FunctionType(params, result):
+            return FunctionType(tuple(map(expanded, params)), expanded(result))
+        case StackType(element) | BoxType(element):
+            return type(t)(expanded(element))
+        case ArrayType(count, element):
+            return ArrayType(count, expanded(element))
+    return called(t, "")

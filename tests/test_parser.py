@@ -193,6 +193,7 @@ def test_every_op():
     b.emit("builtin", vector, intrinsic="softmax", result=vector.type)
     tree = EnumType("Tree", {"leaf": (scalar(F64),)})
     module.types["Tree"] = tree
+    b.emit("constant", Literal(tree, UNDEFINED))
     b.emit("enumCase", x, case="leaf", type=tree)
     b.emit("extract", b.emit("insert", x, b.emit("aggregate", x, x, type=TensorType((2,), F64)), at=1), at=0)
     b.emit("add", k, one, checked=True)

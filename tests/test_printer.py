@@ -129,6 +129,8 @@ GOLDEN = [
     ("scanBy", ["t", Literal(BINARY, OpName("power"))], {"axes": (1, 0)}, f"%0.0 = scan {P['t']} by power along 1, 0"),
     ("reduceWindowBy", ["t", COMBINE, "x"], {"dims": (1, 2), "strides": (1, 1), "padding": "none"},
      f"%0.0 = reduceWindow {P['t']} by @g: (f64, f64) -> f64 init {P['x']} dims 1, 2 strides 1, 1 padding none"),
+    ("constant", [Literal(TREE, UNDEFINED)], {}, "%0.0 = literal undefined: $Tree"),
+    ("constant", [Literal(VECTOR, NULL)], {}, "%0.0 = literal null: *<_ x f64>"),
     ("raise", [], {"exception": "ValueError", "message": "no"}, 'raise ValueError "no" ()'),
     ("return", [], {}, "return"),
     ("return", ["x"], {}, "return %x: f64"),

@@ -450,6 +450,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "tuple": Frame._tuple,
     "extract": Frame._extract,
     "insert": Frame._insert,
+    "constant": lambda frame, i: frame.get(i.operands[0]),
     "aggregate": Frame._aggregate,
     "enumCase": Frame._aggregate,
     "random": Frame._random,

@@ -13,6 +13,7 @@ Whatever the text holds, nothing but ParseError is raised.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
 from typing import Any
@@ -35,10 +36,10 @@ from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.functions import COMBINATIONS, FOLDS
 from dlvm_py.ir.parser_module import TYPE_WORDS, ModuleReader
 from dlvm_py.ir.parser_types import LITERAL_WORDS, MAX_NESTING
-from dlvm_py.ir.resolve import Reference, Statement, name_of, resolve
+from dlvm_py.ir.resolve import Nested, Reference, Statement, name_of, resolve
 from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Combiner, Item, form_items, mnemonics, op_of_mnemonic, unquote
 from dlvm_py.ir.types import DTYPES, I64, VOID, ArrayType, EnumType, FunctionType, StructType, TensorType, scalar
-from dlvm_py.ir.value import UNDEFINED, FunctionName, Literal, OpName, Value
+from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Literal, OpName, Value
 
 _OLD_STAGES = {"canonical": "optimizable"}
 
@@ -59,6 +60,7 @@ class _Parser(ModuleReader):
     def __init__(self, text: str | bytes, filename: str) -> None:
         super().__init__(text, filename)
         self.calls: list[tuple[str, Token]] = []
+        self.nested: list[Statement] = []  # the literals in the literal that is being read
         self.named: list[tuple[Token, FunctionType]] = []  # functions as operands
 
     # -- modules ---------------------------------------------------------------------------------
@@ -216,8 +218,10 @@ class _Parser(ModuleReader):
             raise self.error(f"there is no instruction {mnemonic}", mnemonic, SYNTAX, near)
         statement = Statement(op, mnemonic, name, hint)
         groups: list[int] = []
-        if mnemonic.text == "literal" and not self.at("("):
+        if mnemonic.text == "literal":
+            outside, self.nested = self.nested, statement.nested
             self.constant(statement)
+            self.nested = outside
         else:
             for item in form_items(op):
                 self.item(item, statement, groups)
@@ -232,18 +236,22 @@ class _Parser(ModuleReader):
         return statement
 
     def constant(self, statement: Statement) -> None:
-        """A literal that is no tuple: a number in every element, or elements in brackets."""
+        """The literal of an instruction, with its type: a number in every element, or elements in brackets."""
         start = self.next
         operands = statement.operands
+        if self.at("("):
+            self.bracketed("(", ")", lambda: operands.append(self.element()))
+            statement.stated = self.annotation()
+            return
         if self.at("<"):
             self.rows(operands)
         elif self.at("["):
-            self.bracketed("[", "]", lambda: operands.append(self.use()))
+            self.bracketed("[", "]", lambda: operands.append(self.element()))
         elif self.at("{"):
             self.bracketed("{", "}", lambda: self.field(statement))
         elif self.at("case"):
             statement.attrs["case"] = self.take().text[1:]
-            operands.extend(self.uses())
+            self.bracketed("(", ")", lambda: operands.append(self.element()))
         else:
             self.splat(statement)
             return
@@ -265,20 +273,12 @@ class _Parser(ModuleReader):
         self.close(closing, f"',' or '{closing}'")
 
     def rows(self, found: list[Value]) -> None:
-        """The elements of a tensor. A row may be written in place if all are, down to the numbers."""
-
-        def element() -> None:
-            if self.at("<"):
-                self.rows(found)
-                self.annotation()
-            else:
-                found.append(self.use())
-
-        self.nesting += 1
-        if self.nesting > MAX_NESTING:
-            raise self.error(f"literals are nested more than {MAX_NESTING} deep", self.next, TOO_DEEP)
-        self.bracketed("<", ">", element)
-        self.nesting -= 1
+        """The elements of a tensor. Rows that are written in place, down to the numbers, are their numbers."""
+        self.bracketed("<", ">", lambda: found.append(self.element()))
+        inner = [v.statement for v in found if isinstance(v, Nested)]
+        if inner and len(inner) == len(found) and all(map(_is_row_of_numbers, inner)):
+            self.nested[:] = [s for s in self.nested if not any(s is i for i in inner)]
+            found[:] = [v for s in inner for v in s.operands]
 
     def field(self, statement: Statement) -> None:
         """STRUCTKEY "=" use."""
@@ -286,7 +286,20 @@ class _Parser(ModuleReader):
         statement.attrs.setdefault("fields", []).append(name.text[1:])
         if not self.around_newlines("="):
             self.unexpected("'='")
-        statement.operands.append(self.use())
+        statement.operands.append(self.element())
+
+    def element(self) -> Value:
+        """An operand of a literal: a use, or again a literal of elements, which becomes an instruction before it."""
+        if not (self.at("<") or self.at("(") or self.at("[") or self.at("{") or self.at("case")):
+            return self.use()
+        self.nesting += 1
+        if self.nesting > MAX_NESTING:
+            raise self.error(f"literals are nested more than {MAX_NESTING} deep", self.next, TOO_DEEP)
+        inner = Statement(OPS["tuple"], self.next, None, "")
+        self.constant(inner)
+        self.nesting -= 1
+        self.nested.append(inner)
+        return Nested(inner)
 
     def splat(self, statement: Statement) -> None:
         """A number in every element of a tensor: a broadcast to extents that are all known."""
@@ -296,6 +309,10 @@ class _Parser(ModuleReader):
         payload = self._payload()
         at = self.next
         type = self.annotation()
+        if payload is NULL or payload is UNDEFINED:
+            statement.op = OPS["constant"]
+            statement.operands = [Literal(type, self._fitted(payload, type, token))]
+            return
         if not isinstance(type, TensorType) or None in type.shape:
             raise self.error(f"a number is no literal of {type}", at, LITERAL)
         element = scalar(type.dtype)
@@ -476,7 +493,10 @@ class _Parser(ModuleReader):
                 return Literal(type, FunctionName(name_of(token)))
             return Reference(token, type)
         if not self.at_literal():
-            self.unexpected("an operand: a value or a literal", help=_nearest(self.next.text, LITERAL_WORDS))
+            alone = "a literal of elements is an instruction of its own: %y = literal <...>: <2 x f32>"
+            is_literal = self.next.kind in ("<", "(", "[", "{", "case")
+            help = alone if is_literal else _nearest(self.next.text, LITERAL_WORDS)  # noqa: A001
+            self.unexpected("an operand: a value or a literal", help=help)
         return self.literal()
 
     def uses(self) -> list[Value]:
@@ -515,6 +535,15 @@ class _Parser(ModuleReader):
     def number(self) -> Literal:
         """A bare number as an i64 literal."""
         return Literal(scalar(I64), self.count("a number"))
+
+
+def _is_row_of_numbers(s: Statement) -> bool:
+    """Whether a literal gives all numbers of a tensor one by one."""
+    t = s.attrs.get("type")
+    if not isinstance(t, TensorType) or None in t.shape:
+        return False
+    numbers = math.prod(n or 0 for n in t.shape)
+    return len(s.operands) == numbers and all(v.type == scalar(t.dtype) for v in s.operands)
 
 
 def _nearest(word: str, words: Iterable[str]) -> str | None:

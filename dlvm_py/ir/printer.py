@@ -186,6 +186,8 @@ class _Writer:
             number = i.operands[0] if i.operands else None
             if isinstance(number, Literal) and number.value is not UNDEFINED and number.type == scalar(i.type.dtype):
                 return f"literal {self._use(number).rpartition(':')[0]}: {i.type}"
+        if i.op is OPS["constant"]:
+            return f"literal {self._uses(1)}"
         if i.op is OPS["enumCase"]:
             return f"literal ?{i.attrs.get('case')}({', '.join(map(self._use, i.operands))}): {i.type}"
         if i.op is not OPS["aggregate"]:

@@ -47,6 +47,18 @@ class Statement:
     targets: list[tuple[Token, list[Value]]] = field(default_factory=list)
     stated: Type | None = None
     loc: Loc | None = None
+    nested: list[Statement] = field(default_factory=list)  # literals of elements among the operands
+
+
+class Nested(Value):
+    """A literal of elements as an element of another one: an instruction that has no place in the text."""
+
+    __slots__ = ("statement",)
+
+    def __init__(self, statement: Statement) -> None:
+        stated = statement.stated if statement.stated is not None else statement.attrs["type"]
+        super().__init__(stated)
+        self.statement = statement
 
 
 ReadBlock = tuple[Token, list[Token], list[Statement]]
@@ -79,6 +91,7 @@ class _Resolver:
         self.variables = variables
         self.blocks: dict[Name, Block] = {}
         self.values: dict[Name, Value] = {}
+        self.nested: dict[int, Instruction] = {}  # by the identity of their statements
         self.stated: dict[Value, Token] = {}  # the first place that states the type of an instruction's result
 
     def run(self) -> None:
@@ -94,21 +107,29 @@ class _Resolver:
 
     def define(self) -> list[tuple[Instruction, Statement]]:
         """Enter every name; the instructions are made, without operands and types."""
-        statements = []
+        statements: list[tuple[Instruction, Statement]] = []
         for block, (token, params, body) in zip(self.function.blocks, self.read, strict=True):
             self.enter(self.blocks, token, block)
             for param, arg in zip(params, block.args, strict=True):
                 self.enter(self.values, param, arg)
-            for s in body:
-                i = block.append(Instruction(s.op, [], s.attrs, type=VOID, name=s.hint, loc=s.loc))
+            for at, s in enumerate(body):
+                for inner in s.nested:
+                    self.nested[id(inner)] = self.instruction(block, inner, statements)
+                i = self.instruction(block, s, statements)
                 if s.name is not None:
                     self.enter(self.values, s.name, i)
                 else:
-                    self.values[len(self.blocks) - 1, ".", len(block.instructions) - 1] = i
-                if s.stated is not None:
-                    i.type, self.stated[i] = s.stated, s.mnemonic
-                statements.append((i, s))
+                    # the position in the text: nested literals do not count
+                    self.values[len(self.blocks) - 1, ".", at] = i
         return statements
+
+    def instruction(self, block: Block, s: Statement, statements: list[tuple[Instruction, Statement]]) -> Instruction:
+        """The instruction of a statement, without operands."""
+        i = block.append(Instruction(s.op, [], s.attrs, type=VOID, name=s.hint, loc=s.loc))
+        if s.stated is not None:
+            i.type, self.stated[i] = s.stated, s.mnemonic
+        statements.append((i, s))
+        return i
 
     def enter(self, names: dict[Name, Any], token: Token, thing: Any) -> None:
         """Give a thing its name, which must be new in the function."""
@@ -124,6 +145,8 @@ class _Resolver:
 
     def value(self, operand: Value) -> Value:
         """The definition of a reference, whose types must agree; literals stand for themselves."""
+        if isinstance(operand, Nested):
+            return self.nested[id(operand.statement)]
         if not isinstance(operand, Reference):
             return operand
         token = operand.token
@@ -145,7 +168,8 @@ class _Resolver:
             computed = s.op.result_type(i.operands, i.attrs)
         # rows raise TypeError; the others are for what the author of a row did not foresee
         except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
-            raise self.reader.error(f"{s.mnemonic.text}: {error}", s.mnemonic, OPERANDS) from None
+            word = s.mnemonic.text if s.mnemonic.kind == "word" else "literal"
+            raise self.reader.error(f"{word}: {error}", s.mnemonic, OPERANDS) from None
         if i in self.stated and computed != i.type:
             token = self.stated[i]
             what = "the result" if token is s.mnemonic else str(token)

@@ -77,6 +77,7 @@ FORMS: dict[str, str] = {
     "pop": "pop <=> from %",
     "destroyStack": "destroyStack %",
     "tuple": "literal (%*) : <=>",
+    "constant": "constant %",
     "aggregate": "aggregate (%*) : <type:type>",
     "enumCase": "enumCase <case:name> (%*) : <type:type>",
     "builtin": "builtin <intrinsic:string> (%*) -> <result:type>",

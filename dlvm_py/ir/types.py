@@ -231,7 +231,7 @@ class EnumType(NominalType):
 
 @dataclass(frozen=True, slots=True)
 class Alias:
-    """A declaration `type $name = target`. An alias is no type of its own: uses of the name are the target, called so."""
+    """A declaration `type $name = target`. An alias is no type of its own: what it names is the target, called so."""
 
     name: str
     target: Type

@@ -234,7 +234,12 @@ def _broadcast(function: Function, i: Instruction) -> bool:
     return len(i.operands) == 1 and _replace(function, i, i.operands[0])
 
 
+def _constant(function: Function, i: Instruction) -> bool:
+    return _replace(function, i, i.operands[0])
+
+
 _LOWER = {
+    "constant": _constant,
     "return": _return,
     "apply": _apply,
     "extract": _extract,

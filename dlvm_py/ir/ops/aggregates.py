@@ -148,4 +148,9 @@ branchEnum = Op(
     no_derivative="an enum has no derivative",
 )
 
-AGGREGATES = (aggregate, enumCase, insert, branchEnum)
+# literal undefined: T, literal null: *T: the literal that is the operand
+constant = Op(
+    "constant", Kind.AGGREGATE, lambda operands, attrs: operands[0].type, lambda x: x, no_derivative="it is constant"
+)
+
+AGGREGATES = (constant, aggregate, enumCase, insert, branchEnum)

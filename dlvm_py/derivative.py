@@ -54,7 +54,8 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
     """The program of `recipe` from the program `of` that it differentiates.
 
     Raises: ArgumentError DL702 for an integer `wrt`, DL703 for an output that must be named or does not
-    exist, DL704 for a seed that does not fit; NotDifferentiable for what the adjoint pass refuses.
+    exist, DL704 for a seed that does not fit; NotDifferentiable DL612 for a complex output
+    without seed, and for what the adjoint pass refuses.
     """
     offsets = _offsets(of.args)
     wrt = [(position, of.args[position]) for position in recipe.wrt]
@@ -68,6 +69,12 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
             f"the output of {_title(of)} that is differentiated is an integer or bool",
             code="DL703",
             help="return a float",
+        )
+    if not recipe.seedable and any(dtype_of_leaf(spec).is_complex for _, spec in active):
+        raise NotDifferentiable(
+            f"the output of {_title(of)} that is differentiated is complex: its derivative needs a seed",
+            code="DL612",
+            help="dlvm.grad(f, seedable=True) takes one: df = Re(conj(g) dx) for the output Re(conj(seed) y)",
         )
     kept = [_resolve(of, name, offsets) for name in _keeping(recipe)]
     kept_leaves = [leaf for _, found in kept for leaf in found]

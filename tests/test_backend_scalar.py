@@ -14,7 +14,9 @@ from dlvm_py.ir import (
     DTYPES,
     F16,
     I64,
+    OPS,
     Literal,
+    TensorType,
     scalar,
 )
 from dlvm_py.ir.ops.elementwise import ELEMENTWISE
@@ -81,24 +83,22 @@ def check_same(op, dtype, got, want, args):
 
 EXACT = {"negate", "add", "subtract", "multiply", "floorDivide", "modulo", "max", "min", "sqrt", "square", "abs",
          "sign", "floor", "ceil", "rint", "round", "copysign", "truncate", "select", "dataTypeCast",
-         "scaleSeed"}  # fmt: skip
+         "scaleSeed", "realPart", "imaginaryPart", "makeComplex", "conjugate"}  # fmt: skip
 # fused multiply-add and Smith's formula: NumPy's own complex products are not reproducible to the bit
 EXACT_REAL_ONLY = {"multiply", "square", "scaleSeed", "divide", "sqrt"}
 
 CASES = [(op, d) for op in ELEMENTWISE for d in DTYPES.values() if d.kind in TABLE[op.name]]
+CASES.remove((OPS["makeComplex"], F16))
 
 
 def elementwise_kernel(op, dtype, count):
     types = [pointer(BOOL if op.name == "select" and k == 2 else dtype, None) for k in range(count)]
-    result = BOOL if op.name in BOOLEAN else dtype
+    result = op.result_type([Literal(TensorType((None,), t.dtype), 0) for t in types], {}).dtype
     _, f, b, params = new_function(*types, pointer(result, None))
     y = b.emit(op, *(b.emit("load", p) for p in params[:-1]))
     b.emit("store", y, params[-1])
     b.ret()
     return Native(f), result
-
-
-BOOLEAN = {"equal", "notEqual", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual", "isFinite", "isNan"}
 
 
 def test_the_table_covers_every_row():
@@ -120,7 +120,9 @@ def test_the_table_covers_every_row():
                 accepted = True
             except TypeError:
                 accepted = False
-            assert accepted == (dtype.kind in TABLE[op.name]), (op.name, dtype)
+            # the parts of a complex number have 32 or 64 bits
+            has = dtype.kind in TABLE[op.name] and not (op.name == "makeComplex" and dtype is F16)
+            assert accepted == has, (op.name, dtype)
 
 
 @pytest.mark.parametrize(

@@ -477,7 +477,7 @@ ERRORS = [
     (lambda x: x[x > 0], (A,), UnsupportedSyntax, "np.where(mask, value, other)"),
     (lambda x: x[0.5], (A,), TypeMismatch, "int(...)"),
     (lambda x: print(x), (A,), UnsupportedSyntax, "print"),
-    (lambda x: 1j * x, (A,), UnsupportedSyntax, "complex"),
+    (lambda x: float(x[0] * 1j), (A,), TypeMismatch, "needs a real number"),
     (lambda x: np.sum(x, axis=5), (A,), TypeMismatch, "axis 5 is out of bounds"),
     (lambda x: np.zeros(3) + np.zeros(4), (A,), ShapeMismatch, "(3,) and (4,)"),
     (lambda x: 1 if x else 2, (A,), TypeMismatch, "np.any(...)"),

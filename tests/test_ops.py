@@ -25,7 +25,7 @@ DOMAINS = {
 }  # fmt: skip
 ARITY = {name: op.evaluate.nin if isinstance(op.evaluate, np.ufunc) else 1 for name, op in OPS.items()}
 ARITY["divide"] = 2
-ARITY |= {"truncateDivide": 2, "scaleSeed": 2, "select": 3}
+ARITY |= {"truncateDivide": 2, "scaleSeed": 2, "select": 3, "makeComplex": 2}
 
 
 def accepts(op, dtype):
@@ -216,15 +216,32 @@ ADJOINT_CASES = [
     ("select", {}, [ROW, A], [np.bool_(True)]),
     ("dataTypeCast", {"to": "f64"}, [A], []),
     ("dataTypeCast", {"to": "c128"}, [A], []),
+    ("makeComplex", {}, [A, ROW], []),
+    ("makeComplex", {}, [np.float64(2), A], []),
+]
+COMPLEX_ONLY = [(name, {}, [A + 1j * A[::-1]], []) for name in ("realPart", "imaginaryPart", "conjugate")]
+
+
+def as_complex(case):
+    """The same case on complex operands."""
+    name, attrs, x, rest = case
+    turned = [
+        np.asarray(a) * (1 + 0.3j) + 0.2j * np.asarray(a)[::-1].copy() if np.ndim(a) else a * (0.5 + 1j) for a in x
+    ]
+    return name, attrs, turned, [complex(c) if type(c) is float else c for c in rest]
+
+
+COMPLEX_CASES = COMPLEX_ONLY + [
+    as_complex(case) for case in ADJOINT_CASES if case[1].get("by") not in ("max", "min") and case[0] != "makeComplex"
 ]
 
 
-@pytest.mark.parametrize(("name", "attrs", "x", "rest"), ADJOINT_CASES)
+@pytest.mark.parametrize(("name", "attrs", "x", "rest"), ADJOINT_CASES + COMPLEX_CASES)
 def test_adjoint_rule_is_the_transpose_of_the_derivative(name, attrs, x, rest):
     """⟨w, J v⟩ = ⟨adjoint(w), v⟩ with J v by central differences."""
     op = OPS[name]
-    numbers = [literal(c) for c in rest if type(c) in (int, float)]
-    arrays = [c for c in rest if type(c) not in (int, float)]
+    numbers = [literal(c) for c in rest if type(c) in (int, float, complex)]
+    arrays = [c for c in rest if type(c) not in (int, float, complex)]
     y = np.asarray(op.evaluate(*x, *rest, **attrs))
     v = directions([np.asarray(a) for a in x])
     (w,) = directions([y])
@@ -245,7 +262,7 @@ def test_adjoint_rule_is_the_transpose_of_the_derivative(name, attrs, x, rest):
 def test_every_adjoint_rule_has_a_case():
     """A row with an adjoint or linear rule of its own is in the cases above; that of trigamma says there is none."""
     rows = {name for name, op in OPS.items() if op.adjoint is not None or op.linear is not None}
-    assert rows - {"trigamma"} <= {case[0] for case in ADJOINT_CASES}
+    assert rows - {"trigamma"} <= {case[0] for case in ADJOINT_CASES + COMPLEX_CASES}
 
 
 # -- kinks (DESIGN section 6) ------------------------------------------------------------------------------

@@ -10,6 +10,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import transpose
 from dlvm_py.frontend.table import METHODS, numpy_names, suggestion
 from dlvm_py.frontend.values import Array, Method, Scalar, Sequence, Static, Temp, describe
@@ -32,8 +33,10 @@ ARRAY_ATTRIBUTES: dict[str, Callable[[Emitter, Any], Any]] = {
     "itemsize": lambda e, x: _int(i64(x.dtype.itemsize)),
     "nbytes": lambda e, x: _int(e.multiply(e.product(_extents(x)), i64(x.dtype.itemsize))),
     "T": lambda e, x: x if isinstance(x, Scalar) else transpose(e, x),
-    "real": lambda e, x: x,
+    "real": real,
+    "imag": imag,
 }
+_OF_NUMBERS = {"real": real, "imag": imag}
 
 
 def attribute(e: Emitter, owner: Any, name: str) -> Any:
@@ -51,6 +54,10 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         )
     if isinstance(owner, Static):
         return _static(e, owner.value, name)
+    if isinstance(owner, Scalar) and name in _OF_NUMBERS:
+        return _OF_NUMBERS[name](e, owner)
+    if isinstance(owner, Scalar) and name == "conjugate":
+        return Method(owner, name)
     hint = "fill an array instead: out = np.empty(n), then out[i] = value" if isinstance(owner, Sequence) else None
     e.error(TypeMismatch, f"{describe(owner)} has no supported attribute `{name}`", help=hint)
 

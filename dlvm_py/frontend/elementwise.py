@@ -5,6 +5,8 @@ The table from ufunc to op is read off the op rows (`numpy_name`), so that a new
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -14,7 +16,7 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import combine, fit, temp, tensor_of
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
-from dlvm_py.ir import BOOL, F64, I64, OPS, DType, Op, Value, dtype_of, literal, scalar
+from dlvm_py.ir import BOOL, C128, F64, I64, OPS, DType, Op, Value, dtype_of, literal, scalar
 
 UFUNCS: dict[Any, Op] = {
     ufunc: row
@@ -28,12 +30,14 @@ _ON_BOOL = {
 }  # fmt: skip
 _LOGICAL = {np.logical_and, np.logical_or, np.logical_not}
 _IDENTITY_ON_INTEGERS = {np.floor, np.ceil, np.trunc, np.absolute}
+_PYTHON = {"i": int, "f": float, "c": complex}
+_WIDEST = {int: I64, float: F64, complex: C128}
 _COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
 
 Operand = Scalar | Array | Temp
 
 
-REAL_PAIR = "keep the real and the imaginary part in two arrays"
+REAL_PART = "take the part that is meant: z.real, z.imag or abs(z)"
 
 
 def operand(e: Emitter, value: Any, what: str) -> Operand:
@@ -54,9 +58,9 @@ def _resolve(ufunc: np.ufunc, signature: tuple[Any, ...]) -> tuple[np.dtype, ...
 
 
 def _signature(value: Operand) -> Any:
-    """What NumPy's promotion sees: a dtype, or Python's int or float for a weak scalar."""
-    if isinstance(value, Scalar) and value.weak and value.dtype.kind in "if":
-        return int if value.dtype.kind == "i" else float
+    """What NumPy's promotion sees: a dtype, or Python's int, float or complex for a weak scalar."""
+    if isinstance(value, Scalar) and value.weak and value.dtype.kind in _PYTHON:
+        return _PYTHON[value.dtype.kind]
     return value.dtype.numpy
 
 
@@ -64,7 +68,7 @@ def loop_dtypes(e: Emitter, ufunc: np.ufunc, operands: list[Operand]) -> list[DT
     """dtypes of the operands and the result in the loop that NumPy would run."""
     signature = tuple(map(_signature, operands))
     if all(isinstance(s, type) for s in signature):  # NumPy promotes lone Python numbers as arrays of them
-        signature = tuple(np.dtype(np.int64 if s is int else np.float64) for s in signature)
+        signature = tuple(_WIDEST[s].numpy for s in signature)
     try:
         resolved = _resolve(ufunc, signature)
     except TypeError as error:
@@ -73,11 +77,10 @@ def loop_dtypes(e: Emitter, ufunc: np.ufunc, operands: list[Operand]) -> list[DT
 
 
 def supported(e: Emitter, dtype: np.dtype, what: str) -> DType:
-    """Our dtype, or a located error for the ones without arithmetic."""
+    """Our dtype, or a located error for the ones that we do not have."""
     found = dtype_of(dtype)
-    if found is None or found.kind == "c" or found.name == "f16":
-        hint = REAL_PAIR if dtype.kind == "c" else "convert with .astype(np.float64)"
-        e.error(UnsupportedSyntax, f"{what} in {dtype} is not supported yet", help=hint)
+    if found is None:
+        e.error(UnsupportedSyntax, f"{what} in {dtype} is not supported", help="convert with .astype(np.float64)")
     return found
 
 
@@ -90,12 +93,20 @@ def convert(e: Emitter, value: Operand, dtype: DType) -> Any:
 
 def cast_scalar(e: Emitter, value: Scalar, dtype: DType) -> Value:
     """A scalar's value in `dtype`, with NumPy's OverflowError for weak ints that do not fit."""
+    if value.dtype.is_complex:
+        refuse_real(e, dtype)
     if value.weak and value.dtype is I64 and dtype.is_integer and dtype is not I64:
         info = np.iinfo(dtype.numpy)
         low, high = i64(int(info.min)), i64(min(int(info.max), 2**63 - 1))
         fits = e.both(e.compare("lessThanOrEqual", low, value.value), e.compare("lessThanOrEqual", value.value, high))
         e.check(fits, "OverflowError", "Python integer {} out of bounds for " + dtype.numpy_name, value.value)
     return e.cast(value.value, dtype)
+
+
+def refuse_real(e: Emitter, dtype: DType) -> None:
+    """A located error where a complex number would silently lose its imaginary part; NumPy warns or raises."""
+    if dtype.kind not in "bc":
+        e.error(TypeMismatch, f"a complex number cannot become {dtype.numpy_name} by itself", help=REAL_PART)
 
 
 def truth(e: Emitter, tensor: Value) -> Value:
@@ -145,7 +156,11 @@ def _widened(ufunc: np.ufunc, operands: list[Operand], loops: list[DType]) -> li
 def _run(e: Emitter, ufunc: np.ufunc, tensors: list[Value], loop: DType) -> Value:
     if loop.kind in "biu" and ufunc in _IDENTITY_ON_INTEGERS and (ufunc is not np.absolute or loop.kind in "bu"):
         return tensors[0]
-    if ufunc in (np.isfinite, np.isnan) and not loop.is_float:
+    if loop.is_complex and ufunc in ON_COMPLEX:
+        return ON_COMPLEX[ufunc](e, tensors[0])
+    if ufunc is np.conjugate and not loop.is_complex:
+        return tensors[0]
+    if ufunc in (np.isfinite, np.isnan) and not loop.is_inexact:
         tensors = [e.cast(tensors[0], F64)]
     row = UFUNCS[ufunc]
     name = row.name
@@ -168,11 +183,11 @@ def _simple_power(e: Emitter, operands: list[Operand]) -> Any:
     if (
         n == 2
         and isinstance(n, (int, float))
-        and (base.dtype.is_float or isinstance(n, int))
+        and (base.dtype.is_inexact or isinstance(n, int))
         and base.dtype is not BOOL
     ):
         return ufunc_call(e, np.square, base)
-    if not base.dtype.is_float:
+    if not base.dtype.is_inexact:
         return None
     if n == 1:
         tensor, extents = convert(e, base, base.dtype)
@@ -199,6 +214,46 @@ def _check_power(e: Emitter, operands: list[Operand], loops: list[DType]) -> Non
     e.check(e.pure("not", any_negative), "ValueError", message)
 
 
+# -- functions of complex numbers ----------------------------------------------------------------------
+
+
+def parts(e: Emitter, z: Value) -> tuple[Value, Value]:
+    """The real and the imaginary part of a complex tensor."""
+    return apply_op(e, "realPart", [z]), apply_op(e, "imaginaryPart", [z])
+
+
+def modulus(e: Emitter, z: Value) -> Value:
+    """|z|."""
+    return apply_op(e, "hypot", list(parts(e, z)))
+
+
+def _sign(e: Emitter, z: Value) -> Value:
+    """z / |z|, 0 at 0; of an infinite part its sign, NaN of two, as NumPy."""
+    size = modulus(e, z)
+    number = scalar(size.type.dtype)  # type: ignore[attr-defined]
+    zero, one, infinity, nan = (literal(x, number) for x in (0.0, 1.0, math.inf, math.nan))
+    at_zero = apply_op(e, "equal", [size, zero])
+    safe = apply_op(e, "select", [one, size, at_zero])
+    infinite = [apply_op(e, "equal", [apply_op(e, "abs", [p]), infinity]) for p in parts(e, z)]
+    one_is, both_are = apply_op(e, "or", infinite), apply_op(e, "and", infinite)
+    found = []
+    for part, far in zip(parts(e, z), infinite, strict=True):
+        direction = apply_op(e, "select", [apply_op(e, "copysign", [one, part]), zero, far])
+        finite = apply_op(e, "select", [zero, apply_op(e, "divide", [part, safe]), at_zero])
+        chosen = apply_op(e, "select", [direction, finite, one_is])
+        found.append(apply_op(e, "select", [nan, chosen, both_are]))
+    return apply_op(e, "makeComplex", found)
+
+
+def _by_part(op: str) -> Callable[[Emitter, Value], Value]:
+    return lambda e, z: apply_op(e, "makeComplex", [apply_op(e, op, [p]) for p in parts(e, z)])
+
+
+ON_COMPLEX: dict[Any, Callable[[Emitter, Value], Value]] = {
+    np.absolute: modulus, np.sign: _sign, np.rint: _by_part("rint"),
+}  # fmt: skip
+
+
 def where(e: Emitter, flag: Any, a: Any, b: Any) -> Any:
     """np.where with three arguments."""
     flag, a, b = (operand(e, v, "np.where") for v in (flag, a, b))
@@ -211,12 +266,12 @@ def where(e: Emitter, flag: Any, a: Any, b: Any) -> Any:
 
 def promoted(*values: Operand) -> np.dtype:
     """np.result_type of the operands."""
-    sample = {int: 0, float: 0.0}
+    sample = {int: 0, float: 0.0, complex: 0j}
     return np.result_type(*(sample.get(s, s) for s in map(_signature, values)))
 
 
 def astype(e: Emitter, value: Any, dtype: DType) -> Any:
-    """value.astype(dtype): always fresh."""
+    """value.astype(dtype): always fresh. Of a complex value as a real one, the real part."""
     value = operand(e, value, "astype")
     tensor = tensor_of(e, value)
     return temp(e, e.cast(tensor, dtype), () if isinstance(value, Scalar) else value.extents)

@@ -146,6 +146,8 @@ class Emitter:
         """A scalar in one of the types that a message can show: i64, f64, bool."""
         assert isinstance(value.type, TensorType)
         kind = value.type.dtype.kind
+        if kind == "c":
+            self.error(TypeMismatch, "a message cannot show a complex number", help="show z.real and z.imag")
         return value if kind == "b" else self.cast(value, I64 if kind in "iu" else F64)
 
     def compare(self, op: str, a: Value, b: Value) -> Value:

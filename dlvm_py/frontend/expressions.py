@@ -13,7 +13,6 @@ from dlvm_py.frontend import indexing, operators
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.calls import invoke
-from dlvm_py.frontend.elementwise import REAL_PAIR
 from dlvm_py.frontend.emit import MAX_CHECK_OPERANDS, Unreachable
 from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.source import Source
@@ -58,8 +57,6 @@ class Expressions(Flow):
             return handler(node)
 
     def _constant(self, node: Any) -> Any:
-        if isinstance(node.value, complex):
-            self.e.error(UnsupportedSyntax, "complex numbers are not supported yet", help=REAL_PAIR)
         if isinstance(node.value, int) and not isinstance(node.value, bool) and abs(node.value) >= 2**63:
             self.e.error(UnsupportedSyntax, "this int does not fit 64 bits", help="write it as a float")
         return operators.constant(node.value)

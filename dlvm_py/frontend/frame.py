@@ -12,7 +12,7 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import indexing, operators
+from dlvm_py.frontend import indexing, numpy_complex, operators
 from dlvm_py.frontend.arrays import fit, materialise, store
 from dlvm_py.frontend.elementwise import in_place
 from dlvm_py.frontend.emit import Emitter, Unreachable
@@ -225,6 +225,10 @@ class Frame(Expressions):
                 index = self.index(target.slice)
                 with self.at(target):
                     self._store_item(base, index, value)
+            case gast.Attribute() if target.attr in ("real", "imag"):
+                base = self.expression(target.value)
+                with self.at(target):
+                    indexing.write(self.e, self._part(base, target.attr), value)
             case _:
                 with self.at(target):
                     self.e.error(
@@ -232,6 +236,12 @@ class Frame(Expressions):
                         "assignment to an attribute is not supported",
                         help="return the new value instead",
                     )
+
+    def _part(self, base: Any, name: str) -> Array:
+        """The view that `base.real` or `base.imag` is, to write to."""
+        if not isinstance(base, Array):
+            self.e.error(UnsupportedSyntax, f"the part `{name}` of {describe(base)} cannot be assigned to")
+        return numpy_complex.part(self.e, base, name)
 
     def _store_item(self, base: Any, index: Any, value: Any) -> None:
         if not isinstance(base, Array):
@@ -281,6 +291,11 @@ class Frame(Expressions):
                 self._in_place(old, kind, value)
             else:
                 self.assign_name(target.id, self._settle(operators.binary(self.e, kind, old, value)))
+            return
+        if isinstance(target, gast.Attribute) and target.attr in ("real", "imag"):
+            with self.at(target):
+                place = self._part(self.expression(target.value), target.attr)
+            self._in_place(place, kind, self.expression(node.value))
             return
         if not isinstance(target, gast.Subscript):
             self.e.error(

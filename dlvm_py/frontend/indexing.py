@@ -10,7 +10,7 @@ from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import fit, make_array, materialise, store
-from dlvm_py.frontend.elementwise import cast_scalar
+from dlvm_py.frontend.elementwise import cast_scalar, refuse_real
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe
@@ -290,6 +290,8 @@ def write(e: Emitter, target: Array, value: Any) -> None:
     if isinstance(value, Scalar):
         tensor = fit(e, Scalar(cast_scalar(e, value, target.dtype), weak=False), target.extents)
     elif isinstance(value, (Array, Temp)):
+        if value.dtype.is_complex:
+            refuse_real(e, target.dtype)
         tensor = e.cast(fit(e, value, target.extents), target.dtype)
     else:
         e.error(TypeMismatch, f"{describe(value)} cannot be stored in an array", help="store numbers or arrays")

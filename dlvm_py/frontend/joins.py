@@ -19,6 +19,7 @@ from dlvm_py.frontend.facts import I64_MAX, I64_MIN, key
 from dlvm_py.frontend.values import Array, Binding, Conflict, Scalar, Sequence, describe
 from dlvm_py.ir import (
     BOOL,
+    C128,
     F64,
     I64,
     NULL,
@@ -124,7 +125,7 @@ def _join_scalars(a: ScalarType, b: ScalarType) -> Any:
         return a
     weak = a.weak and b.weak
     if weak:
-        return ScalarType(F64 if F64 in (a.dtype, b.dtype) else I64, True)
+        return ScalarType(next((d for d in (C128, F64) if d in (a.dtype, b.dtype)), I64), True)
     sample = [_sample(t) for t in (a, b)]
     dtype = dtype_of(np.result_type(*sample))
     if dtype is None:
@@ -134,7 +135,7 @@ def _join_scalars(a: ScalarType, b: ScalarType) -> Any:
 
 def _sample(t: ScalarType) -> Any:
     if t.weak and t.dtype is not BOOL:
-        return 0 if t.dtype is I64 else 0.0
+        return {"i": 0, "f": 0.0, "c": 0j}[t.dtype.kind]
     return t.dtype.numpy
 
 

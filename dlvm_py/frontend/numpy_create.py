@@ -108,6 +108,8 @@ def arange(e: Emitter, *bounds: Any, dtype: Any = None) -> Any:
     values = [operand(e, b, "np.arange") for b in bounds]
     if not all(isinstance(v, Scalar) for v in values):
         e.error(TypeMismatch, "np.arange needs numbers, not arrays")
+    if any(v.dtype.is_complex for v in values):
+        e.error(UnsupportedSyntax, "np.arange of complex numbers is not supported", help="np.arange(n) * step + start")
     if any(v.dtype.is_float for v in values):
         return _float_range(e, values, as_dtype(e, dtype))
     ints = [e.cast(v.value, I64) for v in values]
@@ -148,6 +150,9 @@ def linspace(e: Emitter, start: Any, stop: Any, num: Any = None) -> Any:
     first, last = (operand(e, v, "np.linspace") for v in (start, stop))
     if not (isinstance(first, Scalar) and isinstance(last, Scalar)):
         e.error(UnsupportedSyntax, "np.linspace needs numbers as start and stop")
+    if first.dtype.is_complex or last.dtype.is_complex:
+        hint = "start + (stop - start) * np.linspace(0.0, 1.0, n)"
+        e.error(UnsupportedSyntax, "np.linspace between complex numbers is not supported", help=hint)
     count = i64(50) if num is None else _extent(e, num)
     a, b = e.cast(first.value, F64), e.cast(last.value, F64)
     gaps = e.maximum(e.offset(count, -1), i64(1))

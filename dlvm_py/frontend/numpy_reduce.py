@@ -99,7 +99,7 @@ def mean(e: Emitter, a: Any, axis: Any = None, dtype: Any = None, keepdims: Any 
 
     def prepare(t: Value) -> Value:
         found = t.type.dtype  # type: ignore[attr-defined]
-        return e.cast(t, as_dtype(e, dtype, found if found.is_float else F64))
+        return e.cast(t, as_dtype(e, dtype, found if found.is_inexact else F64))
 
     total, axes, a = _reduce(e, a, axis, keepdims, "add", prepare, lambda d: 0)
     if isinstance(a, Scalar):
@@ -113,12 +113,16 @@ def mean(e: Emitter, a: Any, axis: Any = None, dtype: Any = None, keepdims: Any 
 def _lowest(dtype: DType) -> Any:
     if dtype is BOOL:
         return False
+    if dtype.is_complex:
+        return complex(-math.inf, -math.inf)
     return -math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).min)
 
 
 def _highest(dtype: DType) -> Any:
     if dtype is BOOL:
         return True
+    if dtype.is_complex:
+        return complex(math.inf, math.inf)
     return math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).max)
 
 

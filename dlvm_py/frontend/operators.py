@@ -14,13 +14,14 @@ import gast
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend import python_complex
 from dlvm_py.frontend.arrays import tensor_of
-from dlvm_py.frontend.elementwise import REAL_PAIR, operand, truth, ufunc_call
+from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import I64_MIN, number
 from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe
-from dlvm_py.ir import BOOL, F64, I64, Literal, Value, literal
+from dlvm_py.ir import BOOL, C128, F64, I64, Literal, Value, literal
 
 
 def _message_of(action: Callable[[], object]) -> str:
@@ -71,7 +72,7 @@ def weak(value: Value) -> Scalar:
 
 def constant(value: Any) -> Any:
     """The front end's value of a Python constant."""
-    if isinstance(value, (bool, int, float)):
+    if isinstance(value, (bool, int, float, complex)):
         return weak(literal(value))
     if isinstance(value, tuple):
         return Sequence(tuple(map(constant, value)))
@@ -117,8 +118,6 @@ def _fold(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Scalar) -
         result = python(a.number, b.number)
     except (ArithmeticError, ValueError):
         return None
-    if isinstance(result, complex):
-        e.error(UnsupportedSyntax, "complex numbers are not supported yet", help=REAL_PAIR)
     if isinstance(result, int) and not -(2**63) <= result < 2**63:
         return None
     return weak(literal(result))
@@ -132,6 +131,9 @@ def _weak_binary(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Sc
         return weak(
             e.pure({"bitAnd": "and", "bitOr": "or", "bitXor": "notEqual"}[_INTEGER_OPS[python]], a.value, b.value)
         )
+    if a.dtype.is_complex or b.dtype.is_complex:
+        symbol = next(s for s, _, p in BINARY.values() if p is python)
+        return weak(python_complex.binary(e, symbol, e.cast(a.value, C128), e.cast(b.value, C128)))
     if a.dtype.is_float or b.dtype.is_float or python is operator.truediv:
         if python in _INTEGER_OPS:
             e.error(TypeMismatch, "bit operations need ints, not floats")
@@ -162,7 +164,7 @@ def _float_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Value:
     if n is None or not float(n).is_integer():
         whole = e.pure("equal", y, e.pure("rint", y))
         fine = e.either(e.pure("not", e.pure("lessThan", x, zero)), whole)
-        message = "a negative number to a fractional power is complex: complex numbers are not supported yet"
+        message = "a negative number to a fractional power is complex: write the base as a complex number"
         e.check(fine, "ValueError", message)
     return e.pure("power", x, y)
 
@@ -227,12 +229,12 @@ def unary(e: Emitter, kind: type, a: Any) -> Any:
     if kind is gast.USub:
         if not python:
             return ufunc_call(e, np.negative, a)
-        if a.dtype.is_float:
+        if a.dtype.is_inexact:
             return weak(e.pure("negate", a.value))
         return weak(e.subtract(i64(0), e.cast(a.value, I64), checked=True))
     if python:
-        if a.dtype.is_float:
-            e.error(TypeMismatch, "`~` needs an int or a bool, not a float")
+        if a.dtype.is_inexact:
+            e.error(TypeMismatch, f"`~` needs an int or a bool, not {describe(a)}")
         return weak(e.pure("bitNot", e.cast(a.value, I64)))
     return ufunc_call(e, np.invert, a)
 
@@ -257,6 +259,10 @@ def compare(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     folded = _fold(e, python, a, b)
     if folded is not None:
         return folded
+    if a.dtype.is_complex or b.dtype.is_complex:
+        if kind not in (gast.Eq, gast.NotEq):
+            e.error(TypeMismatch, "complex numbers have no order", help="compare z.real, z.imag or abs(z)")
+        return weak(e.pure(op, e.cast(a.value, C128), e.cast(b.value, C128)))
     if a.dtype.is_float or b.dtype.is_float:
         return weak(e.pure(op, e.cast(a.value, F64), e.cast(b.value, F64)))
     return weak(e.compare(op, e.cast(a.value, I64), e.cast(b.value, I64)))

@@ -11,8 +11,8 @@ import gast
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import operators
-from dlvm_py.frontend.elementwise import UFUNCS, operand, ufunc_call
+from dlvm_py.frontend import operators, python_complex
+from dlvm_py.frontend.elementwise import REAL_PART, UFUNCS, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
@@ -26,7 +26,10 @@ _TWO63 = 2.0**63
 
 
 def _number(e: Emitter, x: Any, what: str) -> Scalar:
+    """A real number."""
     x = operand(e, x, what)
+    if x.dtype.is_complex:
+        e.error(TypeMismatch, f"{what} needs a real number, not {describe(x)}", help=REAL_PART)
     if not isinstance(x, Scalar):
         e.error(
             TypeMismatch,
@@ -63,6 +66,8 @@ def abs_(e: Emitter, x: Any) -> Any:
     x = operand(e, x, "abs")
     if not (isinstance(x, Scalar) and x.weak):
         return ufunc_call(e, np.absolute, x)
+    if x.dtype.is_complex:
+        return weak(python_complex.absolute(e, x.value))
     if x.dtype.is_float:
         return weak(e.pure("abs", x.value))
     value = e.pure("abs", e.cast(x.value, I64), checked=True)
@@ -194,7 +199,7 @@ def _class_of(x: Any) -> type:
     match x:
         case Scalar():
             if x.weak:
-                return {"b": bool, "f": float}.get(x.dtype.kind, int)
+                return {"b": bool, "f": float, "c": complex}.get(x.dtype.kind, int)
             return x.dtype.numpy.type
         case Array() | Temp():
             return np.ndarray
@@ -324,6 +329,6 @@ BUILTINS: dict[Any, Any] = {
     builtins.bool: bool_, builtins.round: round_, builtins.range: range_, builtins.enumerate: enumerate_,
     builtins.zip: zip_, builtins.reversed: reversed_, builtins.tuple: tuple_, builtins.list: list_,
     builtins.isinstance: isinstance_, builtins.divmod: divmod_, builtins.pow: pow_, builtins.print: refuse_print,
-    builtins.slice: slice_,
+    builtins.slice: slice_, builtins.complex: python_complex.make,
     builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
 }  # fmt: skip

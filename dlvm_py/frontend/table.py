@@ -16,11 +16,13 @@ from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.library import arrange
 from dlvm_py.frontend.library_calls import INTRINSICS, library_table
 from dlvm_py.frontend.linear import dot, matmul, outer
+from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_elementwise import ELEMENTWISE, ELEMENTWISE_METHODS
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
+from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.ir import DTYPES, DType
 
 Handler = Callable[..., Any]
@@ -41,13 +43,13 @@ def _scalar(dtype: DType) -> Handler:
 
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: _ufunc(ufunc) for ufunc in UFUNCS},
-    **{d.numpy.type: _scalar(d) for d in DTYPES.values() if d.kind != "c" and d.name != "f16"},
-    **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **BUILTINS, **MATH,
+    **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
+    **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **COMPLEX, **BUILTINS, **MATH, **CMATH,
     np.dot: dot, np.matmul: matmul, np.outer: outer,
     **INTRINSICS, **library_table(arrange.FUNCTIONS),
 }  # fmt: skip
 METHODS: dict[str, Handler] = {
-    **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, "dot": dot,
+    **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot,
 }  # fmt: skip
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
 
@@ -72,7 +74,7 @@ def name_of(function: Any) -> str:
     module = getattr(function, "__module__", None) or ""
     if is_numpy(function):
         return ".".join(["np", *module.split(".")[1:], name]) if not module.startswith("numpy._") else f"np.{name}"
-    return f"math.{name}" if module == "math" else name
+    return f"{module}.{name}" if module in ("math", "cmath") else name
 
 
 def numpy_names() -> list[str]:

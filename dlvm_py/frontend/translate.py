@@ -20,7 +20,7 @@ from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend.arrays import make_array, materialise
 from dlvm_py.frontend.calls import bind_function
 from dlvm_py.frontend.capture import ABSENT, Captures
-from dlvm_py.frontend.elementwise import REAL_PAIR, supported
+from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.frame import Frame
@@ -258,14 +258,12 @@ class Session:
         if isinstance(value, np.generic):
             dtype = supported(e, value.dtype, f"`{name}`")
             return Scalar(literal(value.item(), scalar(dtype)), weak=False)
-        if isinstance(value, (bool, float)):
+        if isinstance(value, (bool, float, complex)):
             return Scalar(literal(value), weak=True)
         if isinstance(value, int):
             if not -(2**63) <= value < 2**63:
                 e.error(TypeMismatch, f"the int `{name}` does not fit 64 bits", help="make it a float")
             return Scalar(literal(int(value)), weak=True)
-        if isinstance(value, complex):
-            e.error(UnsupportedSyntax, f"`{name}` is complex: complex numbers are not supported yet", help=REAL_PAIR)
         if type(value) in (tuple, list):
             return Sequence(tuple(self.lift(e, v, name) for v in value), isinstance(value, list))
         return Static(value)

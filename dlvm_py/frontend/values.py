@@ -17,7 +17,7 @@ from dlvm_py.ir import Block, DType, Literal, PointerType, TensorType, Value
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scalar:
-    """A number or bool. `weak`: Python's own type (bool, int, float), else a NumPy scalar."""
+    """A number or bool. `weak`: Python's own type (bool, int, float, complex), else a NumPy scalar."""
 
     value: Value
     weak: bool
@@ -158,7 +158,7 @@ def describe(value: Any) -> str:
     match value:
         case Scalar():
             if value.weak:
-                return {"b": "a bool", "i": "an int", "f": "a float"}.get(value.dtype.kind, "a number")
+                return {"b": "a bool", "i": "an int", "f": "a float", "c": "a complex"}[value.dtype.kind]
             return f"a NumPy {value.dtype.numpy_name}"
         case Array() | Temp():
             return f"an array ({value.rank}-d, {value.dtype.numpy_name})"

@@ -8,19 +8,19 @@ from dlvm_py.errors import Loc
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops import OPS
-from dlvm_py.ir.types import BOOL, F64, I64, PointerType, TensorType, Type, scalar
+from dlvm_py.ir.types import BOOL, C128, F64, I64, PointerType, TensorType, Type, scalar
 from dlvm_py.ir.value import Instruction, Literal, Target, Value
 
 
 def literal(value: bool | int | float | complex, type: Type | None = None) -> Literal:
-    """A scalar literal; without a type: bool, i64, f64 by the Python class."""
+    """A scalar literal; without a type: bool, i64, f64, c128 by the Python class."""
     if type is None:
         if isinstance(value, bool):
             type = scalar(BOOL)
         elif isinstance(value, int):
             type = scalar(I64)
         else:
-            type = scalar(F64)
+            type = scalar(C128 if isinstance(value, complex) else F64)
     assert isinstance(type, TensorType) and not type.shape
     kind = type.dtype.kind
     if kind == "f":

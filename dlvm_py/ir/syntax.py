@@ -62,6 +62,7 @@ FORMS: dict[str, str] = {
     "scan": "scan % by <by:word> along <axes:ints>",
     "recurrence": "recurrence % , % along <axis:int>",
     "pointerCast": "pointerCast % to <to:type>",
+    "partView": "partView % at <at:int>",
     "extent": "extent % at <at:int>",
     "reduce": "reduce % by <by:word> init % along <axes:ints>",
     "broadcast": "broadcast % to (%*)",

@@ -65,6 +65,11 @@ class DType:
         """The dtype of the real part."""
         return {"c64": F32, "c128": F64}.get(self.name, self)
 
+    @property
+    def complex(self) -> DType | None:
+        """The complex dtype with parts of this one, None if there is none."""
+        return {"f32": C64, "f64": C128}.get(self.name)
+
 
 BOOL = DType("bool", "b", 8, "bool")
 I8, I16, I32, I64 = (DType(f"i{n}", "i", n, f"int{n}") for n in (8, 16, 32, 64))

@@ -40,6 +40,7 @@ from dlvm_py.ir import (
     StackType,
     TensorType,
     TupleType,
+    Type,
     Value,
     is_array,
     scalar,
@@ -108,7 +109,7 @@ class _Maker:
             )
         for k in wrt_of(primal, request):
             t = primal.type.params[k]
-            if not isinstance(t, TensorType | PointerType) or not t.dtype.is_float:
+            if not isinstance(t, TensorType | PointerType) or not t.dtype.is_inexact:
                 raise NotDifferentiable(f"parameter {k} of @{primal.name} is {t}: no derivative", function.loc)
         if is_straight_line(primal):
             body = _StraightLine(self, function, primal, request).write()
@@ -215,7 +216,7 @@ _VALUE_KINDS = {
 
 
 def is_straight_line(function: Function) -> bool:
-    """Whether a function is one block of values: no branches, no memory, no stacks, no functions that are passed."""
+    """Whether a function is one block of real values: no branches, memory, stacks, functions that are passed."""
     if len(function.blocks) != 1 or function.entry.terminator is None:
         return False
     *body, last = function.entry.instructions
@@ -223,9 +224,13 @@ def is_straight_line(function: Function) -> bool:
     return (
         last.op is OPS["return"]
         and all(i.op.kind in _VALUE_KINDS for i in body)
-        and not any(isinstance(v.type, PointerType | StackType) for v in values)
+        and not any(isinstance(v.type, PointerType | StackType) or _is_complex(v.type) for v in values)
         and not any(isinstance(v.type, FunctionType) for i in body for v in i.operands)
     )
+
+
+def _is_complex(t: Type) -> bool:
+    return isinstance(t, TensorType) and t.dtype.is_complex
 
 
 class _StraightLine:

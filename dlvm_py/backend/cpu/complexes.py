@@ -6,6 +6,7 @@ AArch64 pass a `double complex`; c64 operands are widened and the result is roun
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from dlvm_py.backend.cpu.code import PURE, Code
@@ -19,6 +20,22 @@ def parts(c: Code, x: V) -> tuple[V, V]:
     """Real and imaginary part."""
     type = "double" if "double" in x.type else "float"
     return c.extract(x, 0, type), c.extract(x, 1, type)
+
+
+def part(at: int) -> Any:
+    """The emitter of the real (0) or imaginary (1) part."""
+    return lambda c, dtype, attrs, a: parts(c, a)[at]
+
+
+def make(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
+    """a + bi."""
+    return c.pack(a, b)
+
+
+def conjugate(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """re - im i."""
+    real, imaginary = parts(c, a)
+    return c.pack(real, c.fneg(imaginary))
 
 
 def partwise(name: str) -> Any:
@@ -94,6 +111,12 @@ def _log_scaled(factor: float) -> Any:
 log2, log10 = _log_scaled(1.4426950408889634), _log_scaled(0.4342944819032518)
 
 
+def exp2(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
+    """exp(a log 2)."""
+    real, imaginary = (c.fop("fmul", p, fc(p, math.log(2.0))) for p in parts(c, a))
+    return by_libm("cexp")(c, dtype, attrs, c.pack(real, imaginary))
+
+
 def log1p(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
     """log(1 + a)."""
     real, imaginary = parts(c, a)
@@ -112,17 +135,63 @@ def expm1(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
 
 
 def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
-    """a to the b: 1 for b = 0; of 0: 0 where b has a positive real part, else NaN; else libm's cpow."""
+    """a to the b: 1 for b = 0; of 0: 0 where b has a positive real part, else NaN; else as `_power_function`."""
     (ar, ai), (br, bi) = parts(c, a), parts(c, b)
     zero = fc(ar, 0.0)
     base_zero = c.both(c.fcmp("oeq", ar, zero), c.fcmp("oeq", ai, zero))
     to_zero = c.both(c.fcmp("oeq", br, zero), c.fcmp("oeq", bi, zero))
     positive = c.fcmp("ogt", br, zero)
     of_zero = c.select(positive, zero, fc(ar, float("nan")))
+    name = f"dlvm.power.{dtype}"
+    if name not in c.module.functions:
+        _power_function(c, name, dtype)
     found = []
-    for p, one in zip(parts(c, by_libm("cpow")(c, dtype, attrs, a, b)), (1.0, 0.0), strict=True):
+    for p, one in zip(parts(c, c.call(f"@{name}", a.type, [ar, ai, br, bi])), (1.0, 0.0), strict=True):
         found.append(c.select(to_zero, fc(ar, one), c.select(base_zero, of_zero, p)))
     return c.pack(*found)
+
+
+def _power_function(c: Code, name: str, dtype: DType) -> None:
+    """define {T, T} name(T ar, T ai, T br, T bi): products for real integer exponents of less than 100, else cpow.
+
+    As NumPy: n = |br|; result = 1; while n: { if (n & 1) result *= a; n >>= 1; if (n) a *= a }; 1 / result for br < 0
+    """
+    part = scalar_type(dtype.real)
+    pair = f"{{ {part}, {part} }}"
+    p = Code(c.module, c.imports, name, pair, [part] * 4, "internal |nounwind")
+    ar, ai, br, bi = p.params
+    a, b = p.pack(ar, ai), p.pack(br, bi)
+    whole, head, body, out, general = (p.label(n) for n in ("whole", "head", "body", "out", "general"))
+    zero, one = fc(ar, 0.0), p.pack(fc(ar, 1.0), fc(ar, 0.0))
+    size = intrinsic(p, "fabs", br)
+    integral = p.both(p.fcmp("olt", size, fc(ar, 100.0)), p.fcmp("oeq", br, intrinsic(p, "rint", br)))
+    p.cond_br(p.both(integral, p.fcmp("oeq", bi, zero)), whole, general)
+    p.place(whole)
+    count = p.cast("fptosi", size, "i32")
+    # a, a² and a³ do without the product by 1, which mixes the parts where one is infinite
+    plain = p.both(p.fcmp("ogt", br, zero), p.fcmp("ole", br, fc(ar, 3.0)))
+    p.br(head)
+    start = p.here
+    p.place(head)
+    result, base, exponent, bare = (p.phi(t) for t in (pair, pair, "i32", "i1"))
+    for phi, first in zip((result, base, exponent, bare), (one, a, count, plain), strict=True):
+        phi.add(first, start)
+    p.cond_br(p.icmp("eq", exponent.value, V("i32", "0")), out, body)
+    p.place(body)
+    odd = p.cast("trunc", exponent.value, "i1")
+    product = p.select(bare.value, base.value, multiply(p, dtype, {}, result.value, base.value))
+    result.add(p.select(odd, product, result.value), p.here)
+    base.add(multiply(p, dtype, {}, base.value, base.value), p.here)
+    exponent.add(p.op("lshr", exponent.value, V("i32", "1")), p.here)
+    bare.add(p.both(bare.value, p.op("xor", odd, TRUE)), p.here)
+    p.br(head)
+    p.place(out)
+    inverse = divide(p, dtype, {}, one, result.value)
+    found = p.select(p.fcmp("olt", br, zero), inverse, result.value)
+    p.line(f"ret {pair} {found.ref}")
+    p.place(general)
+    found = by_libm("cpow")(p, dtype, {}, a, b)
+    p.line(f"ret {pair} {found.ref}")
 
 
 def compare(strict: str, loose: str) -> Any:

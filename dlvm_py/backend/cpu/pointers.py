@@ -111,6 +111,7 @@ def view(f: FunctionText, name: str, attrs: dict, p: Pointer, indices: Sequence[
         "windows": _windows,
         "pointerCast": lambda f, attrs, p, indices: p,
         "elementPointer": _element,
+        "partView": _part,
     }[name]
     # strides that the new layout does not imply are made before the axes move
     explicit = replace(p, strides=strides_of(f, p)) if type.layout == "S" or name in _BY_STRIDES else p
@@ -121,7 +122,7 @@ def view(f: FunctionText, name: str, attrs: dict, p: Pointer, indices: Sequence[
     return replace(found, layout=type.layout, extents=extents, strides=found.strides if type.layout == "S" else None)
 
 
-_BY_STRIDES = {"section", "elementPointer", "windows"}
+_BY_STRIDES = {"partView", "section", "elementPointer", "windows"}
 
 
 def _transpose(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:
@@ -173,3 +174,9 @@ def _element(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> 
     assert p.strides is not None
     data = offset(f, p.data, indices, p.strides[:taken])
     return replace(p, data=data, extents=p.extents[taken:], strides=p.strides[taken:])
+
+
+def _part(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:
+    part = p.dtype.real
+    data = f.gep(memory_type(part), p.data, ONE) if attrs["at"] else p.data
+    return replace(p, dtype=part, data=data)

@@ -11,8 +11,9 @@ told apart by *objects*:
 * two parameters share memory only where `noalias_params` is false.
 
 What is not understood (what the caller left on a stack parameter) is the object `None`: it may be anything.
-Views never change the element type, so pointers of different dtypes are apart, except parameters that may
-overlap. Cost: linear in the function, times the length of the longest chain of block arguments.
+Views never change the element type, but for the parts of complex numbers; so pointers whose elements have different
+real parts are apart, except parameters that may overlap. Cost: linear in the function, times the length of the
+longest chain of block arguments.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops.rules import static_extent
-from dlvm_py.ir.types import PointerType, StackType, TupleType, Type
+from dlvm_py.ir.types import DType, PointerType, StackType, TupleType, Type
 from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
 
 _NOTHING: frozenset[Value] = frozenset()
@@ -197,7 +198,7 @@ class AliasAnalysis:
         ours, theirs = self._memory(p), self._memory(q)
         if self._overlapping_params(ours, theirs):
             return True
-        if _dtype(p) is not _dtype(q):
+        if _dtype(p).real is not _dtype(q).real:
             return False
         return _meet(ours, theirs) and (None in ours | theirs or not self._apart(p, q))
 
@@ -352,7 +353,7 @@ def _meet(ours: set[Value | None], theirs: set[Value | None]) -> bool:
     return bool(ours & theirs)
 
 
-def _dtype(pointer: Value) -> object:
+def _dtype(pointer: Value) -> DType:
     assert isinstance(pointer.type, PointerType), pointer
     return pointer.type.dtype
 

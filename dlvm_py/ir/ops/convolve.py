@@ -18,6 +18,7 @@ import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
 from dlvm_py.ir.ops.arrange import concatenate, indices, sizes
+from dlvm_py.ir.ops.elementwise import conjugate_of
 from dlvm_py.ir.ops.reduce import dot
 from dlvm_py.ir.ops.rules import tensor
 from dlvm_py.ir.ops.shape import embed, padShape, section, shapeCast, squeezeShape, transpose
@@ -199,8 +200,8 @@ def expand_convolve(x: Any, kernel: Any, **attrs: Any) -> Any:
 def _convolve_adjoint(seed: Any, y: Any, x: Any, kernel: Any, **attrs: Any) -> Any:
     g = _Gathered(x, kernel, attrs)
     rows = g.rows(seed)
-    ours = [g.from_columns(dot(transpose(g.weights(k)), row)) for k, row in enumerate(rows)]
-    theirs = [dot(row, transpose(g.columns(k))) for k, row in enumerate(rows)]
+    ours = [g.from_columns(dot(conjugate_of(transpose(g.weights(k))), row)) for k, row in enumerate(rows)]
+    theirs = [dot(row, conjugate_of(transpose(g.columns(k)))) for k, row in enumerate(rows)]
     return g.input_adjoint(ours), g.kernel_adjoint(theirs)
 
 

@@ -194,7 +194,7 @@ acosh = _op(
 atanh = _op(
     "atanh", FLOATING, np.arctanh, partials=lambda y, x: (1.0 / (1.0 - x * x),), singular=True, numpy_name="arctanh"
 )
-exp2 = _op("exp2", "f", np.exp2, partials=lambda y, x: (y * math.log(2.0),), numpy_name="exp2")
+exp2 = _op("exp2", FLOATING, np.exp2, partials=lambda y, x: (y * math.log(2.0),), numpy_name="exp2")
 cbrt = _op("cbrt", "f", np.cbrt, partials=lambda y, x: (1.0 / (3.0 * y * y),), singular=True, numpy_name="cbrt")
 erf = _op("erf", "f", special.erf, partials=lambda y, x: (TWO_OVER_ROOT_PI * exp(-(x * x)),))
 erfc = _op("erfc", "f", special.erfc, partials=lambda y, x: (-TWO_OVER_ROOT_PI * exp(-(x * x)),))
@@ -222,6 +222,66 @@ copysign: Op = _op(
     "copysign", "f", np.copysign, partials=lambda y, a, b: (sign(a) * copysign(1.0, b), None), numpy_name="copysign"
 )
 truncate = _rounding("truncate", np.trunc, "trunc")
+
+# -- complex numbers -------------------------------------------------------------------------------
+# The adjoint of a complex number z is ∂/∂(re z) + i ∂/∂(im z), so that d(output) = Re(conj(z_adj) dz). A real function
+# of complex numbers is written with these ops: |z| is hypot(realPart z, imaginaryPart z).
+
+
+def _part_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    t = tensor(operands[0])
+    if not t.dtype.is_complex:
+        raise TypeError(f"not defined for dtype {t.dtype}")
+    return t.with_dtype(t.dtype.real)
+
+
+def _complex_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    a, b = (tensor(v) for v in operands)
+    if a.dtype is not b.dtype or a.dtype.complex is None:
+        raise TypeError(f"no complex number has the parts {a.dtype} and {b.dtype}")
+    return TensorType(broadcast_shapes([a.shape, b.shape]), a.dtype.complex)
+
+
+def _make_complex(a: Any, b: Any) -> Any:
+    a, b = np.asarray(a), np.asarray(b)
+    z = np.empty(np.broadcast_shapes(a.shape, b.shape), np.result_type(a, np.complex64))
+    z.real, z.imag = a, b  # a + 1j * b would not keep infinities and signed zeros
+    return z[()]
+
+
+realPart = Op(
+    "realPart",
+    Kind.ELEMENTWISE,
+    _part_type,
+    lambda z: np.real(z),
+    adjoint=lambda seed, y, z: (makeComplex(seed, 0.0),),
+    numpy_name="real",
+)
+imaginaryPart = Op(
+    "imaginaryPart",
+    Kind.ELEMENTWISE,
+    _part_type,
+    lambda z: np.imag(z),
+    adjoint=lambda seed, y, z: (makeComplex(0.0, seed),),
+    numpy_name="imag",
+)
+# makeComplex a, b: a + bi, exactly
+makeComplex: Op = Op(
+    "makeComplex",
+    Kind.ELEMENTWISE,
+    _complex_type,
+    _make_complex,
+    adjoint=lambda seed, y, a, b: (realPart(seed), imaginaryPart(seed)),
+)
+conjugate: Op = _op(
+    "conjugate", "c", np.conjugate, adjoint=lambda seed, y, z: (conjugate(seed),), numpy_name="conjugate"
+)
+
+
+def conjugate_of(x: Any) -> Any:
+    """The complex conjugate of a rule's Expr; real ones are their own."""
+    return conjugate(x) if x.type.dtype.is_complex else x
+
 
 # -- comparison, boolean, bits ---------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
-from dlvm_py.ir.ops.elementwise import dataTypeCast, equal, greaterThan, select
+from dlvm_py.ir.ops.elementwise import conjugate_of, dataTypeCast, equal, greaterThan, select
 from dlvm_py.ir.ops.rules import is_constant, static_extent, tensor
 from dlvm_py.ir.ops.shape import extents_of, indices_are_i64, padShape, transpose
 from dlvm_py.ir.types import TensorType, Type, scalar
@@ -65,8 +65,8 @@ def _reduce_adjoint(seed: Any, y: Any, x: Any, init: Any, by: str, axes: tuple[i
     if by == "add":
         return restore_axes(seed, x, axes), None if constant else _total(seed)
     if by == "multiply":
-        others = None if constant else _total(seed * reduce(x, 1.0, by=by, axes=axes))
-        return restore_axes(seed, x, axes) * _others(x, init, axes), others
+        others = None if constant else _total(seed * conjugate_of(reduce(x, 1.0, by=by, axes=axes)))
+        return restore_axes(seed, x, axes) * conjugate_of(_others(x, init, axes)), others
     # max and min: shared evenly among the ties, of which init is none
     won = dataTypeCast(equal(x, restore_axes(y, x, axes)), to=x.type.dtype.name)
     count = reduce(won, 0.0, by="add", axes=axes)
@@ -173,11 +173,12 @@ def _dot_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 def _dot_adjoint(seed: Any, f: Any, x: Any, y: Any) -> Any:
     ranks = x.type.rank, y.type.rank
-    if ranks == (2, 2):  # dx = seed yᵀ, dy = xᵀ seed
+    x, y = conjugate_of(x), conjugate_of(y)
+    if ranks == (2, 2):  # dx = seed yᴴ, dy = xᴴ seed
         return dot(seed, transpose(y)), dot(transpose(x), seed)
     if ranks == (1, 1):
         return seed * y, seed * x
-    if ranks == (2, 1):  # dx = seed ⊗ y, dy = xᵀ seed
+    if ranks == (2, 1):  # dx = seed ⊗ conj(y), dy = xᴴ seed
         return dot(padShape(seed, at=1), padShape(y, at=0)), dot(transpose(x), seed)
     return dot(y, seed), dot(padShape(x, at=1), padShape(seed, at=0))
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
 from dlvm_py.ir.ops.arrange import checked_axes, indices, reverse, sizes
-from dlvm_py.ir.ops.elementwise import dataTypeCast, equal, greaterThan, lessThan, maximum
+from dlvm_py.ir.ops.elementwise import conjugate_of, dataTypeCast, equal, greaterThan, lessThan, maximum
 from dlvm_py.ir.ops.reduce import COMBINERS
 from dlvm_py.ir.ops.rules import tensor
 from dlvm_py.ir.ops.shape import embed, section
@@ -52,7 +52,7 @@ def _scan_step_adjoint(seed: Any, y: Any, x: Any, by: str, axis: int) -> Any:
     """The adjoint of x along one axis: ∂yᵢ/∂xᵢ times what a recurrence with ∂yᵢ₊₁/∂yᵢ gives."""
     last = _shifted(y, identity_of(by, x.type.dtype), axis)
     if by == "multiply":
-        return last * _backward(x, seed, axis)
+        return conjugate_of(last) * _backward(x, seed, axis)
     # a tie gives each of the two one half, as everywhere
     wins = greaterThan if by == "max" else lessThan
     half = 0.5 * _number(equal(last, x), x)
@@ -75,8 +75,8 @@ def _shifted(x: Any, first: Any, axis: int) -> Any:
 
 
 def _backward(a: Any, seed: Any, axis: int) -> Any:
-    """The r with rᵢ = seedᵢ + aᵢ₊₁ rᵢ₊₁."""
-    turned = _shifted(reverse(a, axes=(axis,)), 0.0, axis)
+    """The r with rᵢ = seedᵢ + conj(aᵢ₊₁) rᵢ₊₁."""
+    turned = _shifted(reverse(conjugate_of(a), axes=(axis,)), 0.0, axis)
     return reverse(recurrence(turned, reverse(seed, axes=(axis,)), axis=axis), axes=(axis,))
 
 
@@ -112,7 +112,7 @@ def _recurrence(a: Any, b: Any, axis: int) -> Any:
 
 def _recurrence_adjoint(seed: Any, y: Any, a: Any, b: Any, axis: int) -> Any:
     back = _backward(a, seed, axis)
-    return back * _shifted(y, 0.0, axis), back
+    return back * conjugate_of(_shifted(y, 0.0, axis)), back
 
 
 # recurrence a, b along axis: yᵢ = aᵢ yᵢ₋₁ + bᵢ, and y₀ = b₀. What the adjoints of scans are made of

@@ -247,10 +247,11 @@ def _embed_adjoint(seed: Any, y: Any, x: Any, fill: Any, *indices: Any) -> Any:
     if is_constant(fill):
         return back, None, *none
     # the fill stands wherever x does not
-    b, number = seed.builder, scalar(seed.type.dtype)
-    hole = b.expr(b.emit("broadcast", Literal(number, 0.0), *_values(extents_of(x))))
+    b, dtype = seed.builder, seed.type.dtype
+    zero = Literal(scalar(dtype), 0j if dtype.is_complex else 0.0)
+    hole = b.expr(b.emit("broadcast", zero, *_values(extents_of(x))))
     rest = seed * embed(hole, 1.0, *indices)
-    total = b.emit("reduce", rest.value, Literal(number, 0.0), by="add", axes=tuple(range(rank)))
+    total = b.emit("reduce", rest.value, zero, by="add", axes=tuple(range(rank)))
     return back, b.expr(total), *none
 
 
@@ -281,6 +282,26 @@ pointerCast = Op(
     no_derivative="a cast pointer is a view: its adjoint is the same cast of the adjoint buffer",
 )
 
+
+def _part_view_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    p = pointer(operands[0])
+    if not p.dtype.is_complex or attrs["at"] not in (0, 1):
+        raise TypeError(f"{p} has no part {attrs['at']}")
+    return PointerType(p.pointee.with_dtype(p.dtype.real), "S" if p.rank else "C")
+
+
+# partView p at (0|1): the real or the imaginary parts of complex elements, a view of real ones. The adjoint of a
+# complex element has the derivatives by the two parts as its parts, so that the same view is the adjoint's
+partView = Op(
+    "partView",
+    Kind.INDEX,
+    _part_view_type,
+    lambda x, at: x.imag if at else x.real,
+    attrs=("at",),
+    no_derivative="the parts of a complex array are views: their adjoints are the same views of the adjoint buffer",
+    numpy_name="real, imag",
+)
+
 # -- extent, iota -----------------------------------------------------------------------
 
 
@@ -309,4 +330,4 @@ def _iota_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 # iota n: 0, 1, ..., n - 1 as i64
 iota = Op("iota", Kind.GENERATE, _iota_type, lambda n: np.arange(int(n)), no_derivative="integer-valued")
 
-SHAPE = (transpose, padShape, squeezeShape, shapeCast, section, embed, pointerCast, extent, iota)
+SHAPE = (transpose, padShape, squeezeShape, shapeCast, section, embed, pointerCast, partView, extent, iota)

@@ -57,7 +57,7 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     primal_function = module.functions[name]
     for k in config.wrt:
         t = primal_function.params[k].type
-        assert isinstance(t, TensorType | PointerType) and t.dtype.is_float, f"parameter {k} is {t}"
+        assert isinstance(t, TensorType | PointerType) and t.dtype.is_inexact, f"parameter {k} is {t}"
     function = clone(primal_function, f"{name}_grad")
     exit_ = normalize(function)
     if exit_ is None:

@@ -122,8 +122,6 @@ def _refuse(call: Instruction) -> None:
         if isinstance(t, StackType):
             if not isinstance(t.element, PointerType) and not is_scalar_type(t.element):
                 what = "keeps array values"
-        elif isinstance(t, TensorType | PointerType) and t.dtype.is_complex:
-            what = "works on complex numbers"
         elif isinstance(t, TupleType) or (isinstance(t, TensorType) and t.shape):
             what = "takes or gives array values"
     if what:

@@ -18,8 +18,11 @@ from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.value import BlockArg
 from dlvm_py.transforms.differentiate.primal import Primal
 
-# array ops that only move elements or make them from scalars
-_MOVES = {"transpose", "padShape", "squeezeShape", "shapeCast", "broadcast", "iota", "dataTypeCast", "select"}
+# array ops that only move elements and their parts, or make them from scalars
+_MOVES = {
+    "transpose", "padShape", "squeezeShape", "shapeCast", "broadcast", "iota", "dataTypeCast", "select",
+    "realPart", "imaginaryPart", "makeComplex", "conjugate",
+}  # fmt: skip
 
 
 class Rematerialisation:

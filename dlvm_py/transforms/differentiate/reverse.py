@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import Block, Builder, Instruction, TensorType, Value, is_array, literal, scalar
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.control import Control
@@ -152,8 +151,6 @@ class Sweep:
             return
         if not (carries_derivative(i) and self.primal.is_active(i)):
             return
-        if i.type.dtype.is_complex:  # type: ignore[attr-defined]
-            raise NotDifferentiable("complex numbers are not differentiated yet", i.loc, code="DL612")
         seed = self.take(i)
         if seed is None:
             return

@@ -1,9 +1,10 @@
 """Adjoints of value ops, from the derivative form of their rows.
 
-With y = op(x₀, x₁, …) and y_adj: partials give xₖ_adj += y_adj · ∂y/∂xₖ. A partial of 1 or −1 needs no
-product; an op whose partials can be infinite multiplies by `scaleSeed`, in which a zero seed wins. Other
-rows give the adjoints themselves. Here contributions are brought to the shape of their operand: what the op
-has stretched is summed. The rules refer to primal values freely; what of it is really used is kept later.
+With y = op(x₀, x₁, …) and y_adj: partials give xₖ_adj += y_adj · conj(∂y/∂xₖ), conj for complex numbers (ops with
+partials are holomorphic, and the adjoint of z is ∂/∂(re z) + i ∂/∂(im z)). A partial of 1 or −1 needs no product;
+an op whose partials can be infinite multiplies by `scaleSeed`, in which a zero seed wins. Other rows give the
+adjoints themselves. Here contributions are brought to the shape of their operand: what the op has stretched is
+summed. The rules refer to primal values freely; what of it is really used is kept later.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Any
 
 from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import OPS, Builder, Expr, Instruction, Literal, TensorType, Value, literal, scalar
+from dlvm_py.ir.ops.elementwise import conjugate_of
 from dlvm_py.transforms.differentiate.arguments import extents
 
 
@@ -52,9 +54,11 @@ def _value(x: Any) -> Value | None:
 
 
 def _scaled(seed: Expr, partial: Any, singular: bool) -> Value | None:
-    """seed · partial."""
+    """seed · conj(partial)."""
     if partial is None:
         return None
+    if isinstance(partial, Expr):
+        partial = conjugate_of(partial)
     if not isinstance(partial, Expr):
         if partial == 1:
             return seed.value

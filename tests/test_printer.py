@@ -6,6 +6,7 @@ from irbuild import INDEX, new_function, pointer
 from dlvm_py.ir import (
     BOOL,
     C64,
+    C128,
     F32,
     F64,
     NULL,
@@ -35,7 +36,7 @@ ROW, TABLE, DOUBLE = TensorType((None,), F64), TensorType((None, 3), F64), scala
 PARAMS = {
     "p": VECTOR, "m": MATRIX, "v": ROW, "t": TABLE, "x": DOUBLE, "n": INDEX, "c": scalar(BOOL),
     "s": StackType(DOUBLE), "w": TensorType((1, None), F64), "u": TupleType((DOUBLE, INDEX)),
-    "i": TensorType((2, 1, 8), F64), "k": TensorType((1, 1, 3), F64),
+    "z": pointer(C128, None), "i": TensorType((2, 1, 8), F64), "k": TensorType((1, 1, 3), F64),
 }  # fmt: skip
 P = {name: f"%{name}: {type}" for name, type in PARAMS.items()}
 
@@ -75,6 +76,7 @@ GOLDEN = [
     ("section", ["p", ZERO, "n", TWO], {}, f"%0.0 = section {P['p']} at (0: i64) count (%n: i64) step (2: i64)"),
     ("pointerCast", ["p"], {"to": pointer(F64, None, layout="S")},
      f"%0.0 = pointerCast {P['p']} to *strided <_ x f64>"),
+    ("partView", ["z"], {"at": 1}, "%0.0 = partView %z: *<_ x c128> at 1"),
     ("extent", ["m"], {"at": 1}, f"%0.0 = extent {P['m']} at 1"),
     ("iota", ["n"], {}, f"%0.0 = iota {P['n']}"),
     ("reduce", ["t", "x"], {"by": "add", "axes": (0, 1)}, f"%0.0 = reduce {P['t']} by add init {P['x']} along 0, 1"),

@@ -30,6 +30,7 @@ from dlvm_py.ir.types import (
 from dlvm_py.ir.value import NULL, UNDEFINED, Literal
 
 MAX_NESTING = 64  # of types: more is no program, and Python's own stack is finite
+MAX_PARTS = 20_000  # of a type whose aliases are written out
 _BEING_READ = -1
 _LAYOUTS = {"fortran": "F", "strided": "S"}
 _KEYWORD_PAYLOADS = {"true": True, "false": False, "undefined": UNDEFINED, "null": NULL, "zero": 0}
@@ -137,8 +138,11 @@ class Reader:
         self.nesting += 1
         if self.nesting > MAX_NESTING:
             raise self.error(f"types are nested more than {MAX_NESTING} deep", self.next, TOO_DEEP)
+        token = self.next
         found = self._type()
         self.nesting -= 1
+        if not self.nesting and _is_too_large(found):
+            raise self.error("this type is too large when its aliases are written out", token, TOO_DEEP)
         return found
 
     def _type(self) -> Type:
@@ -324,6 +328,26 @@ class Reader:
             if kind == "c" and payload.__class__ in (float, complex):
                 return complex(payload)
         raise self.error(f"the literal {token} is no {type}", token, LITERAL)
+
+
+def _is_too_large(t: Type) -> bool:
+    """Whether a type has more parts, or is deeper, than a program can need: aliases of aliases double quickly."""
+    parts = [(t, 0)]
+    for count, (part, depth) in enumerate(parts):
+        if count > MAX_PARTS or depth > 2 * MAX_NESTING:
+            return True
+        inner: tuple[Type, ...] = ()
+        match part:
+            case TupleType():
+                inner = part.elements
+            case FunctionType():
+                inner = (*part.params, part.result)
+            case ArrayType() | BoxType() | StackType():
+                inner = (part.element,)
+            case PointerType():
+                inner = (part.pointee,)
+        parts.extend((x, depth + 1) for x in inner[: MAX_PARTS + 1])
+    return False
 
 
 def _dtype_help(token: Token) -> str | None:

@@ -37,7 +37,7 @@ _OPERAND_COUNT = {
     **dict.fromkeys(("reduceBy", "reduceWindowBy"), 3),
 }
 _OPTIONAL_ATTRS = {"transpose": {"axes"}, "convolve": set(OPS["convolve"].attrs)}
-_MODULE_NAME = re.compile("[A-Za-z_]")
+_MODULE_NAME = re.compile(r"[^\W\d]")
 _MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(BOOL))
 
 

@@ -68,17 +68,24 @@ def replaced(value: Any, t: Type, keys: Sequence[Key], new: Any) -> Any:
     return (*value[:place], inner, *value[place + 1 :])
 
 
+def _all_are(types: Sequence[Type], count: int, wanted: Type) -> bool:
+    """Whether there are so many types and each is the wanted one; the count may be astronomical."""
+    return len(types) == count and all(t == wanted for t in types)
+
+
 def _aggregate_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     t = attrs["type"]
     types = [v.type for v in operands]
     match t:
         case TensorType() if t.rank and None not in t.shape:
-            scalar = TensorType((), t.dtype)
-            rows = [TensorType(t.shape[1:], t.dtype)] * int(t.shape[0] or 0)
-            if types != rows and types != [scalar] * math.prod(n or 0 for n in t.shape):
+            rows, elements = t.shape[0] or 0, math.prod(n or 0 for n in t.shape)
+            if not (
+                _all_are(types, rows, TensorType(t.shape[1:], t.dtype))
+                or _all_are(types, elements, TensorType((), t.dtype))
+            ):
                 raise TypeError(f"the elements do not make a {t}")
         case ArrayType():
-            if types != [t.element] * t.count:
+            if not _all_are(types, t.count, t.element):
                 raise TypeError(f"the elements do not make a {t}")
         case StructType():
             if types != list(t.fields.values()):

@@ -111,6 +111,8 @@ def _concatenate_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
             shape[k] = n if shape[k] is None and k != at else shape[k]
     along = [t.shape[at] for t in types]
     shape[at] = None if None in along else sum(n or 0 for n in along)
+    if (shape[at] or 0) >= 2**63:
+        raise TypeError(f"an axis of {shape[at]} elements is too long")
     return TensorType(tuple(shape), types[0].dtype)
 
 

@@ -99,14 +99,14 @@ class Message:
         return f"({holes},)" if len(extents) == 1 else f"({holes})"
 
 
-def check_shapes(e: Emitter, condition: Value, *texts: Callable[[Message], str]) -> None:
-    """Raise ValueError unless `condition`, with the first text whose numbers the error record can hold."""
+def check_shapes(e: Emitter, condition: Value, *texts: Callable[[Message], str], exception: str = "ValueError") -> None:
+    """Raise an exception unless `condition`, with the first text whose numbers the error record can hold."""
     for text in texts:
         message = Message()
         shown = text(message)
         if len(message.operands) <= MAX_CHECK_OPERANDS:
             break
-    e.check(condition, "ValueError", shown, *message.operands)
+    e.check(condition, exception, shown, *message.operands)
 
 
 def broadcast_to(e: Emitter, tensor: Value, extents: Items[Value]) -> Value:
@@ -114,10 +114,14 @@ def broadcast_to(e: Emitter, tensor: Value, extents: Items[Value]) -> Value:
     return e.emit("broadcast", tensor, *extents)
 
 
-def combine(e: Emitter, operands: Items[Any]) -> tuple[list[Value], Extents]:
+_OPERANDS = ("ValueError", "operands could not be broadcast together")
+
+
+def combine(e: Emitter, operands: Items[Any], clash: tuple[str, str] = _OPERANDS) -> tuple[list[Value], Extents]:
     """Tensors of the operands, aligned for one elementwise op, and the extents of its result.
 
-    Operands are Scalars, Arrays, Temps, or (tensor, extents) pairs.
+    Operands are Scalars, Arrays, Temps, or (tensor, extents) pairs. clash: what is raised where they do not fit, and
+    what it says.
     """
     pairs = [_pair(e, o) for o in operands]
     rank = max((len(x) for _, x in pairs), default=0)
@@ -132,7 +136,7 @@ def combine(e: Emitter, operands: Items[Any]) -> tuple[list[Value], Extents]:
     for axis in range(rank):
         extent = ranked[0][1][axis]
         for shape, padded in ranked[1:]:
-            extent = _common_extent(e, extent, padded[axis], ranked[0][0], shape)
+            extent = _common_extent(e, extent, padded[axis], ranked[0][0], shape, clash)
         result.append(extent)
     tensors = [_stretched(e, t, x, result) if x else t for t, x in aligned]
     return tensors, tuple(result)
@@ -153,7 +157,7 @@ def _stretched(e: Emitter, tensor: Value, extents: Items[Value], result: Items[V
     return tensor
 
 
-def _common_extent(e: Emitter, a: Value, b: Value, shape_a: Extents, shape_b: Extents) -> Value:
+def _common_extent(e: Emitter, a: Value, b: Value, shape_a: Extents, shape_b: Extents, clash: tuple[str, str]) -> Value:
     """The broadcast extent of two axes, checked at run time where it is not known to exist."""
     facts = e.facts
     a, b = facts.find(a), facts.find(b)
@@ -161,27 +165,28 @@ def _common_extent(e: Emitter, a: Value, b: Value, shape_a: Extents, shape_b: Ex
         return a
     if number(a) == 1:
         return b
+    exception, wrong = clash
     if number(a) is not None and number(b) is not None:
         shapes = f"{_shown(shape_a)} and {_shown(shape_b)}"
-        e.error(ShapeMismatch, f"operands could not be broadcast together with shapes {shapes}")
+        e.error(ShapeMismatch, f"{wrong} with shapes {shapes}")
     known = facts.lookup(("fits", a, b))
     if known is not None:
         return known
     texts = (
-        lambda m: f"operands could not be broadcast together with shapes {m.shape(shape_a)} {m.shape(shape_b)} ",
-        lambda m: f"operands could not be broadcast together: an axis has extents {m.hole(a)} and {m.hole(b)}",
+        lambda m: f"{wrong} with shapes {m.shape(shape_a)} {m.shape(shape_b)} ",
+        lambda m: f"{wrong}: an axis has extents {m.hole(a)} and {m.hole(b)}",
     )
     equal, one = e.compare("equal", a, b), i64(1)
     never_a, never_b = facts.is_never_one(a), facts.is_never_one(b)
     if never_a and never_b:
-        check_shapes(e, equal, *texts)
+        check_shapes(e, equal, *texts, exception=exception)
         facts.unify(a, b)
         return facts.find(a)
     fits = equal
     for never, extent in ((never_a, a), (never_b, b)):
         if not never:
             fits = e.either(fits, e.compare("equal", extent, one))
-    check_shapes(e, fits, *texts)
+    check_shapes(e, fits, *texts, exception=exception)
     if never_a:
         result = a
     elif never_b:
@@ -267,12 +272,17 @@ def _check_fits(e: Emitter, n: Value, want: Value, shape: Extents, to: Items[Val
     return True
 
 
-def store(e: Emitter, tensor: Value, array: Array) -> None:
-    """Store a tensor of the array's shape, refusing arrays that may be copies of NumPy's views."""
+def require_writable(e: Emitter, array: Array) -> None:
+    """Refuse arrays that may be copies where NumPy has a view."""
     if array.copied:
         e.error(
             UnsupportedSyntax, array.copied, help="write to the array before it is reshaped, or copy it with .copy()"
         )
+
+
+def store(e: Emitter, tensor: Value, array: Array) -> None:
+    """Store a tensor of the array's shape, refusing arrays that may be copies of NumPy's views."""
+    require_writable(e, array)
     e.emit("store", tensor, array.pointer)
 
 

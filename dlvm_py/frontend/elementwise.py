@@ -277,7 +277,7 @@ def astype(e: Emitter, value: Any, dtype: DType) -> Any:
     return temp(e, e.cast(tensor, dtype), () if isinstance(value, Scalar) else value.extents)
 
 
-def in_place(e: Emitter, ufunc: np.ufunc, target: Array, value: Any) -> Value:
+def in_place(e: Emitter, ufunc: np.ufunc, target: Array | Temp, value: Any) -> Value:
     """The tensor that `target op= value` stores: the ufunc's result in the target's dtype and shape."""
     if isinstance(value, (Array, Temp)) and value.rank:
         value = Temp(fit(e, value, target.extents, in_place=True), target.extents, e.block)

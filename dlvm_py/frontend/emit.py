@@ -52,6 +52,7 @@ class Emitter:
         self.options = options
         self.builder = Builder(function)
         self.facts = Facts()
+        self.masks: dict[Value, Any] = {}  # masks to where they are true (advanced.py)
 
     @property
     def block(self) -> Block:

@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import indexing, operators
+from dlvm_py.frontend import operators, subscripts
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.calls import invoke
@@ -178,7 +178,7 @@ class Expressions(Flow):
 
     def _subscript(self, node: Any) -> Any:
         base = self.expression(node.value)
-        return indexing.read(self.e, base, self.index(node.slice))
+        return subscripts.read(self.e, base, self.index(node.slice))
 
     def index(self, node: Any) -> Any:
         """The value of an index: as an expression, with slices."""

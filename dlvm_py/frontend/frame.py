@@ -12,7 +12,9 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import indexing, numpy_complex, operators
+from dlvm_py.frontend import numpy_complex, operators, subscripts
+from dlvm_py.frontend.advanced import Selection, gathered
+from dlvm_py.frontend.advanced import write as write_selected
 from dlvm_py.frontend.arrays import fit, materialise, store
 from dlvm_py.frontend.elementwise import in_place
 from dlvm_py.frontend.emit import Emitter, Unreachable
@@ -228,7 +230,7 @@ class Frame(Expressions):
             case gast.Attribute() if target.attr in ("real", "imag"):
                 base = self.expression(target.value)
                 with self.at(target):
-                    indexing.write(self.e, self._part(base, target.attr), value)
+                    subscripts.assign(self.e, self._part(base, target.attr), value)
             case _:
                 with self.at(target):
                     self.e.error(
@@ -244,10 +246,7 @@ class Frame(Expressions):
         return numpy_complex.part(self.e, base, name)
 
     def _store_item(self, base: Any, index: Any, value: Any) -> None:
-        if not isinstance(base, Array):
-            hint = "build a new tuple, or use an array" if isinstance(base, Sequence) else None
-            self.e.error(UnsupportedSyntax, f"{describe(base)} cannot be assigned to by index", help=hint)
-        indexing.write(self.e, indexing.view(self.e, base, index), value)
+        subscripts.write(self.e, base, index, value)
 
     def _unpack(self, target: Any, value: Any) -> None:
         items = self._items(value, len(target.elts), target)
@@ -279,7 +278,7 @@ class Frame(Expressions):
                     f"cannot unpack an array of length {{}} into {count} names",
                     value.extents[0],
                 )
-                return [indexing.read(self.e, value, operators.weak(operators.i64(k))) for k in range(count)]
+                return [subscripts.read(self.e, value, operators.weak(operators.i64(k))) for k in range(count)]
         self.e.error(TypeMismatch, f"cannot unpack {describe(value)}")
 
     def _augmented(self, node: Any) -> None:
@@ -304,15 +303,24 @@ class Frame(Expressions):
                 help="return the new value instead",
             )
         base, index = self.expression(target.value), self.index(target.slice)
-        if not isinstance(base, Array):
-            self.e.error(UnsupportedSyntax, f"{describe(base)} cannot be assigned to by index")
         with self.at(target):
-            place = indexing.view(self.e, base, index)
+            place = subscripts.place(self.e, base, index)
+        if isinstance(place, Selection):
+            # NumPy changes a copy, taken before the right side runs, and stores it back
+            self._update(place, gathered(self.e, place), kind, self.expression(node.value))
+            return
         if place.rank:
             self._in_place(place, kind, self.expression(node.value))
             return
         old = Scalar(self.e.emit("load", place.pointer), weak=False)
-        indexing.write(self.e, place, operators.binary(self.e, kind, old, self.expression(node.value)))
+        subscripts.assign(self.e, place, operators.binary(self.e, kind, old, self.expression(node.value)))
+
+    def _update(self, place: Selection, old: Temp, kind: type, value: Any) -> None:
+        """place op= value, where arrays index the place."""
+        if kind not in operators.BINARY or not isinstance(value, (Scalar, Array, Temp)):
+            self.e.error(TypeMismatch, f"no such operation in place on a selection with {describe(value)}")
+        changed = in_place(self.e, operators.BINARY[kind][1], old, value)
+        write_selected(self.e, place, Temp(changed, old.extents, self.e.block))
 
     def _in_place(self, target: Array, kind: type, value: Any) -> None:
         """target op= value, written into the array."""

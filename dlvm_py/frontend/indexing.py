@@ -1,20 +1,21 @@
-"""Basic indexing: integers, slices, None and `...`, as views; elements as NumPy scalars.
+"""Basic indexing: integers, slices, None and `...`, as views.
 
-A key is a list of entries: a SliceKey, a Scalar int, Static(None), Static(Ellipsis). Negative indices
-are normalised, bounds are checked unless they are proven, slices are clipped as Python does.
+A key is a list of entries: a SliceKey, a Scalar int, Static(None), Static(Ellipsis), or an array, which advanced.py
+has the rules for. Negative indices are normalised, bounds are checked unless they are proven, slices are clipped as
+Python does.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import fit, make_array, materialise, store
-from dlvm_py.frontend.elementwise import cast_scalar, refuse_real
+from dlvm_py.frontend.arrays import make_array, tensor_of
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe
-from dlvm_py.ir import BOOL, I64, Value, literal, scalar
+from dlvm_py.ir import BOOL, I64, Value, literal
 
 _OUT_OF_BOUNDS = "index {{}} is out of bounds for axis {axis} with size {{}}"
 
@@ -44,18 +45,10 @@ def _entry(e: Emitter, item: Any) -> Any:
                 "only integers, slices (`:`), ellipsis (`...`) and None index arrays, not a float",
                 help="convert with int(...)",
             )
-        case Array() | Temp() | Sequence() if getattr(item, "dtype", None) is BOOL:
-            e.error(
-                UnsupportedSyntax,
-                "boolean-mask indexing is not supported yet",
-                help="use np.where(mask, value, other); to store, x[:] = np.where(mask, value, x)",
-            )
-        case Array() | Temp() | Sequence():
-            e.error(
-                UnsupportedSyntax,
-                "indexing with an array of integers is not supported yet",
-                help="loop over the indices, or use slices",
-            )
+        case Array() | Temp() if item.dtype.is_integer or (item.dtype is BOOL and item.rank):
+            return item if item.rank else Scalar(tensor_of(e, item), weak=False)
+        case Array() | Temp():
+            e.error(TypeMismatch, "arrays used as indices must be of integer (or boolean) type")
     e.error(TypeMismatch, f"{describe(item)} is no index")
 
 
@@ -185,8 +178,13 @@ def count_between(e: Emitter, low: Value, high: Value, step: int, checked: bool 
 
 
 def view(e: Emitter, array: Array, index: Any) -> Array:
-    """The view (of rank 0 for an element) that an index selects."""
-    parts = _expanded(e, entries(e, index), array.rank)
+    """The view (of rank 0 for an element) that a basic index selects."""
+    return view_of(e, array, expanded(e, entries(e, index), array.rank))
+
+
+def view_of(e: Emitter, array: Array, parts: list[Any]) -> Array:
+    """The view that the basic entries `parts`, one an axis besides new ones, select."""
+    parts = list(parts)
     pointer, extents = array.pointer, list(array.extents)
     axis = 0
     leading = []
@@ -238,9 +236,14 @@ def _axis_range(e: Emitter, part: SliceKey, pointer: Value, extent: Value, axis:
     return start, count, step
 
 
-def _expanded(e: Emitter, parts: list[Any], rank: int) -> list[Any]:
+def axes_taken(part: Any) -> int:
+    """How many axes of the array a basic entry takes."""
+    return 0 if isinstance(part, Static) else 1
+
+
+def expanded(e: Emitter, parts: list[Any], rank: int, taken: Callable[[Any], int] = axes_taken) -> list[Any]:
     """The entries with `...` written out and missing trailing axes added."""
-    used = sum(not isinstance(p, Static) for p in parts)
+    used = sum(map(taken, parts))
     if used > rank:
         e.error(TypeMismatch, f"too many indices for array: array is {rank}-dimensional, but {used} were indexed")
     dots = [k for k, p in enumerate(parts) if isinstance(p, Static) and p.value is Ellipsis]
@@ -250,51 +253,3 @@ def _expanded(e: Emitter, parts: list[Any], rank: int) -> list[Any]:
     if not dots:
         return [*parts, *whole]
     return [*parts[: dots[0]], *whole, *parts[dots[0] + 1 :]]
-
-
-def read(e: Emitter, base: Any, index: Any) -> Any:
-    """base[index]: an element (a NumPy scalar), a view, or an item of a tuple."""
-    if isinstance(base, Sequence):
-        return _item(e, base, index)
-    if not isinstance(base, (Array, Temp)):
-        e.error(TypeMismatch, f"{describe(base)} cannot be indexed")
-    selected = view(e, materialise(e, base), index)
-    if selected.rank == 0 and not _keeps_array(index):
-        return Scalar(e.emit("load", selected.pointer), weak=False)
-    return selected
-
-
-def _keeps_array(index: Any) -> bool:
-    items = index.items if isinstance(index, Sequence) else (index,)
-    return any(isinstance(i, Static) and i.value is Ellipsis for i in items)
-
-
-def _item(e: Emitter, base: Sequence, index: Any) -> Any:
-    if isinstance(index, SliceKey):
-        parts = [None if p is None else p.number for p in (index.start, index.stop, index.step)]
-        if all(p is None or isinstance(p, int) for p in parts) and parts[2] != 0:
-            return Sequence(base.items[slice(*parts)], base.is_list)
-    elif isinstance(index, Scalar) and isinstance(index.number, int):
-        if -len(base.items) <= index.number < len(base.items):
-            return base.items[index.number]
-        e.error(TypeMismatch, f"index {index.number} is out of range for {describe(base)}")
-    e.error(
-        UnsupportedSyntax,
-        "a tuple or list can only be indexed by a constant",
-        help="use an array, or unpack it: a, b = values",
-    )
-
-
-def write(e: Emitter, target: Array, value: Any) -> None:
-    """target[...] = value: cast as NumPy's assignment does, broadcast, store."""
-    if isinstance(value, Scalar):
-        tensor = fit(e, Scalar(cast_scalar(e, value, target.dtype), weak=False), target.extents)
-    elif isinstance(value, (Array, Temp)):
-        if value.dtype.is_complex:
-            refuse_real(e, target.dtype)
-        tensor = e.cast(fit(e, value, target.extents), target.dtype)
-    else:
-        e.error(TypeMismatch, f"{describe(value)} cannot be stored in an array", help="store numbers or arrays")
-    if target.rank == 0 and tensor.type != scalar(target.dtype):
-        e.error(TypeMismatch, "setting an array element with a sequence")
-    store(e, tensor, target)

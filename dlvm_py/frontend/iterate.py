@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import indexing
+from dlvm_py.frontend import indexing, subscripts
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.values import Array, Iteration, Scalar, Sequence, describe
@@ -18,7 +18,7 @@ def iteration_of(e: Emitter, value: Any) -> Iteration:
         return value
     if isinstance(value, Array) and value.rank:
         # the counter is below the extent: no bounds check is left
-        return Iteration(value.extents[0], lambda k: indexing.read(e, value, Scalar(k, weak=True)))
+        return Iteration(value.extents[0], lambda k: subscripts.read(e, value, Scalar(k, weak=True)))
     if isinstance(value, Sequence):
         e.error(UnsupportedSyntax, "a tuple cannot be used here", help="loop over the tuple itself, or over an array")
     e.error(

@@ -36,6 +36,7 @@ from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
+from dlvm_py.ir.ops.gather import scatter_into
 from dlvm_py.ir.ops.window import window_at, window_counts
 from dlvm_py.ir.types import DTYPES, VOID, FunctionType, PointerType, TensorType, Type
 from dlvm_py.ir.value import UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
@@ -264,9 +265,12 @@ class Frame:
         operands = [self.get(v, True) for v in i.operands]
         return evaluate(i, [x.view if isinstance(x, Pointer) else x for x in operands])
 
-    def _check_overlap(self, root: Value, to: np.ndarray) -> None:
-        """PassError if a load of the tree meets the destination other than at the element being written."""
-        work = [(root, True)]
+    def _check_overlap(self, root: Value, to: np.ndarray, in_place: bool = True) -> None:
+        """PassError if a load of the tree meets the destination other than at the element being written.
+
+        in_place: the element being written is the one at the root's own place.
+        """
+        work = [(root, in_place)]
         seen = set(work)
         while work:
             value, aligned = work.pop()
@@ -320,6 +324,14 @@ class Frame:
         if np.shape(value) != p.view.shape:
             raise PassError(f"a value of extents {np.shape(value)} is stored to extents {p.view.shape}")
         p.view[...] = value
+
+    def _scatter(self, i: Instruction) -> None:
+        p = self.pointer(i.operands[1])
+        if self.machine.trees_at_root:
+            for v in (i.operands[0], *i.operands[2:]):
+                self._check_overlap(v, p.view, in_place=False)
+        value, _, *indices = (self.get(v, True) for v in i.operands)
+        scatter_into(p.view, value, indices, i.attrs.get("by"))
 
     def _retain(self, i: Instruction) -> None:
         if self.get(i.operands[0]) is not UNDEFINED:
@@ -436,6 +448,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "allocateHeap": Frame._allocate,
     "load": Frame._load,
     "store": Frame._store,
+    "scatter": Frame._scatter,
     "retain": Frame._retain,
     "release": Frame._release,
     "createStack": Frame._create_stack,

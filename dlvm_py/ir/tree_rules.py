@@ -1,7 +1,7 @@
 """The rules of the stages "compute" and "scheduled": array values live in trees, fit to be run at their root.
 
-Part of the verifier. A *tree* is the array expression under a root: a `store` to an array, or a `reduce` or
-`dot` with a scalar result. A backend evaluates it element by element where the root stands, so
+Part of the verifier. A *tree* is the array expression under a root: a `store` to an array, a `scatter`, or a
+`reduce` or `dot` with a scalar result. A backend evaluates it element by element where the root stands, so
 
 * all of it is in the root's block, of ops that can be evaluated so;
 * nothing between a load and the root writes what is loaded;
@@ -14,16 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlvm_py.ir.analysis import AliasAnalysis, uses
+from dlvm_py.ir.analysis import AliasAnalysis, uses, written_pointer
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import StackType, TupleType, Type, is_array
 from dlvm_py.ir.value import Instruction, Value
 
-_INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast"}
+_INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast", "gather"}
 _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
 _UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
+_UNDER_STORE |= {"scatterAdd", "nonzero"}
+_ROOTS = {"store", "scatter"}
 
 Report = Callable[[object, str], None]  # (instruction or block, message)
 
@@ -46,7 +48,7 @@ def check_trees(function: Function, report: Report) -> None:
     for block in function.blocks:
         order = {i: k for k, i in enumerate(block.instructions)}
         for i in block.instructions:
-            if i.op.name == "store" or (i.op.name in ("reduce", "dot") and not is_array(i.type)):
+            if i.op.name in _ROOTS or (i.op.name in ("reduce", "dot") and not is_array(i.type)):
                 _check_root(i, order, alias, report)
 
 
@@ -69,14 +71,16 @@ def _check_member(i: Instruction, users: list[Instruction], report: Report) -> N
             report(user, "an array value of another block is used")
         if i.op.name in _UNDER_STORE and user.op.name != "store":
             report(user, f"{i.op.name} stands only directly under a store")
-        if not _is_interior(user) and user.op.name not in _UNDER_STORE | {"store"}:
+        if not _is_interior(user) and user.op.name not in _UNDER_STORE | _ROOTS:
             report(user, f"an array value is an operand of {user.op.name}")
         if user.op.name == "dot" and i.op.name != "load":
             report(user, "an operand of dot is not a load")
+        if user.op.name == "gather" and user.operands[0] is i and i.op.name != "load":
+            report(user, "what gather reads from is not a load")
 
 
 def _check_root(root: Instruction, order: dict[Instruction, int], alias: AliasAnalysis, report: Report) -> None:
-    destination = root.operands[1] if root.op.name == "store" else None
+    destination = written_pointer(root)
     assert root.block is not None
     for load, aligned in _loads(root):
         if load not in order:
@@ -93,7 +97,8 @@ def _check_root(root: Instruction, order: dict[Instruction, int], alias: AliasAn
 def _loads(root: Instruction) -> list[tuple[Instruction, bool]]:
     """The loads of a tree; with True where it is read at the very place that the root is at."""
     found = []
-    work: list[tuple[Value, bool]] = [(v, True) for v in root.operands]
+    # a scatter reads the value of one place, and may have written another one before
+    work: list[tuple[Value, bool]] = [(v, root.op.name != "scatter") for v in root.operands]
     seen = set(work)
     while work:
         value, aligned = work.pop()

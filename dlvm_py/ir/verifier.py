@@ -36,7 +36,7 @@ _OPERAND_COUNT = {
     **dict.fromkeys(("store", "push", "insert", "scanBy"), 2),
     **dict.fromkeys(("reduceBy", "reduceWindowBy"), 3),
 }
-_OPTIONAL_ATTRS = {"transpose": {"axes"}, "convolve": set(OPS["convolve"].attrs)}
+_OPTIONAL_ATTRS = {"transpose": {"axes"}, "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}}
 _MODULE_NAME = re.compile(r"[^\W\d]")
 _MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(BOOL))
 

@@ -29,7 +29,7 @@ from __future__ import annotations
 
 from dlvm_py.ir import OPS, BlockArg, Function, Instruction, Kind, Value
 from dlvm_py.ir.analysis.alias import AliasAnalysis
-from dlvm_py.ir.analysis.effects import may_trap, writes_memory
+from dlvm_py.ir.analysis.effects import may_trap, writes_memory, written_pointer
 from dlvm_py.transforms.simplify_cfg import drop_arguments, incoming_values
 
 
@@ -73,11 +73,11 @@ def _mark(function: Function, keep_arguments: bool) -> set[Value]:
 
 
 def _owners(function: Function) -> dict[Instruction, frozenset[Value]]:
-    """For each store and stack operation that touches nothing from outside: its allocations, its tapes."""
+    """For each store, scatter and stack operation that touches nothing from outside: its allocations, its tapes."""
     alias = AliasAnalysis(function)
     owners = {}
     for i in function.instructions():
-        if i.op is OPS["store"] or (i.op.kind is Kind.STACK and i.op is not OPS["createStack"]):
+        if written_pointer(i) is not None or (i.op.kind is Kind.STACK and i.op is not OPS["createStack"]):
             roots = alias.roots(i.operands[0 if i.op.name in ("pop", "destroyStack") else 1])
             if roots and all(map(_is_made_here, roots)):
                 owners[i] = roots

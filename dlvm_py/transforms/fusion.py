@@ -1,9 +1,9 @@
 """Which array values are fused into their consumers, and which get memory: the decisions of bufferize.
 
-Words: a *root* evaluates a tree element by element: a `store`, a `reduce` or `dot` with a scalar result, or a
-value that gets a *buffer* (it is stored to it). A tree is evaluated where its root stands, so its leaves, the
-`load`s, are read there and not where they were written. A *view* is an index op on something that a pointer
-can name; it costs nothing and is made again wherever it is used.
+Words: a *root* evaluates a tree element by element: a `store` or `scatter`, a `reduce` or `dot` with a scalar
+result, or a value that gets a *buffer* (it is stored to it). A tree is evaluated where its root stands, so its
+leaves, the `load`s, are read there and not where they were written. A *view* is an index op on something that a
+pointer can name; it costs nothing and is made again wherever it is used. What a `gather` reads from is in memory.
 
 Two sweeps are repeated until nothing new is forced into memory (`forced` only grows, so this ends; two or
 three rounds are the rule):
@@ -28,7 +28,7 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
 
-from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory
+from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory, written_pointer
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import PointerType, TensorType, is_array
@@ -37,7 +37,7 @@ from dlvm_py.ir.value import Instruction, Literal, Value
 VIEWS = frozenset({"transpose", "padShape", "squeezeShape", "shapeCast", "section", "windows"})
 # a tree cannot read through these: the operand is in memory
 ON_POINTERS = frozenset({"shapeCast", "section", "windows"})
-HEAVY = frozenset({"reduce", "unbroadcast", "dot", "overlapAdd", "scan", "recurrence"})
+HEAVY = frozenset({"reduce", "unbroadcast", "dot", "overlapAdd", "scan", "recurrence", "scatterAdd", "nonzero"})
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32
@@ -127,7 +127,7 @@ class FusionPlan:
         return u
 
     def _note_demands(self, v: Instruction, u: Instruction) -> None:
-        if u.op.name == "dot" or u.op.name in ON_POINTERS:
+        if u.op.name == "dot" or u.op.name in ON_POINTERS or (u.op.name == "gather" and v is u.operands[0]):
             self._named.add(v)
         if _stretches(v, u) or (u in self._stretched and u not in self.buffers):
             self._stretched.add(v)
@@ -202,7 +202,7 @@ class FusionPlan:
         depth = 1 + max((self._depth.get(x, 0) for x in v.operands), default=0)
         legal = v in self.buffers or v.op.name in HEAVY or (len(leaves) <= MANY_LEAVES and depth <= DEEP)
         legal = legal and not any(self._is_clobbered(leaf, u) for leaf in leaves for u in consumers)
-        legal = legal and not any(self._overlaps(leaves, u) for u in consumers if u.op.name == "store")
+        legal = legal and not any(self._overlaps(leaves, u) for u in consumers if written_pointer(u) is not None)
         if not legal:
             self._forced.add(v)
         if legal and v not in self.buffers:
@@ -223,13 +223,13 @@ class FusionPlan:
         return leaves
 
     def _overlaps(self, leaves: dict[Instruction, bool], s: Instruction) -> bool:
-        """Whether the store s could change an element that is still to be read."""
+        """Whether the store or scatter s could change an element that is still to be read."""
         destination = s.operands[1]
         for leaf, same_place in leaves.items():
             p = leaf.operands[0]
             if p in self.constants or not self.aliases.may_overlap(p, destination):
                 continue
-            if not same_place or not self.aliases.same_elements(p, destination):
+            if not same_place or s.op.name == "scatter" or not self.aliases.same_elements(p, destination):
                 return True
         return False
 
@@ -280,9 +280,13 @@ def _stretches(v: Value, u: Instruction) -> bool:
     """Whether u uses elements of v several times, along an axis where v's type states the extent 1."""
     if not is_array(v.type) or not is_array(u.type):
         return False
+    assert isinstance(v.type, TensorType) and isinstance(u.type, TensorType)
+    if u.op.name == "gather":
+        # an index is wanted again for every element of a row
+        row = v in u.operands[1:] and u.operands[0].type.rank > len(u.operands) - 1  # type: ignore[attr-defined]
+        return row or (v is not u.operands[0] and any(n == 1 != m for n, m in zip(v.type.shape, u.type.shape)))  # noqa: B905
     if u.op.kind is not Kind.ELEMENTWISE and u.op.name != "broadcast":
         return False
-    assert isinstance(v.type, TensorType) and isinstance(u.type, TensorType)
     return any(n == 1 and m != 1 for n, m in zip(v.type.shape, u.type.shape, strict=True))
 
 

@@ -48,7 +48,7 @@ from dlvm_py.ir import (
 )
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors
-from dlvm_py.ir.analysis.effects import is_pure, may_trap, writes_memory
+from dlvm_py.ir.analysis.effects import is_pure, may_trap, writes_memory, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.transforms.literals import is_number
 from dlvm_py.transforms.simplify_cfg import incoming_values
@@ -131,9 +131,8 @@ class _LoopMotion:
         return value.block not in self.loop.blocks
 
     def _clobbers(self, write: Instruction, pointer: Value) -> bool:
-        if write.op is not OPS["store"]:
-            return True
-        return self.facts.alias.may_alias(write.operands[1], pointer)
+        written = written_pointer(write)
+        return written is None or self.facts.alias.may_alias(written, pointer)
 
     def _preheader(self) -> Block:
         header, blocks, edges = self.loop.header, self.facts.function.blocks, self.facts.edges

@@ -11,7 +11,7 @@
 
 The walk goes down the dominator tree and carries a list of (pointer, value) facts: "a load of the pointer
 now gives this value". A load that hits a fact is replaced by its value. A load of a scalar or an array adds
-a fact, a store of a scalar does too. A store takes away the facts about all memory that it may overlap, by
+a fact, a store of a scalar does too. A store or scatter takes away the facts about all memory that it may overlap, by
 the alias analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same
 memory when the alias analysis knows that they have the same elements.
 
@@ -29,7 +29,7 @@ from dlvm_py.ir import Block, Function, Instruction, PointerType, Value, is_arra
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
-from dlvm_py.ir.analysis.effects import writes_memory
+from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
 from dlvm_py.transforms.substitution import substitute
 
 Facts = list[tuple[Value, Value]]
@@ -67,11 +67,11 @@ def _transfer(i: Instruction, facts: Facts, alias: AliasAnalysis, replaced: dict
             return [(pointer, i), *facts][:_MAX_FACTS]
         replaced[i] = value
         return facts
-    if i.op.name == "store":
-        value, destination = (replaced.get(v, v) for v in i.operands)
+    if written_pointer(i) is not None:
+        value, destination = (replaced.get(v, v) for v in i.operands[:2])
         facts = [(p, v) for p, v in facts if not alias.may_alias(p, destination)]
         assert isinstance(destination.type, PointerType)
-        if is_scalar(destination.type.pointee):
+        if i.op.name == "store" and is_scalar(destination.type.pointee):
             facts = [(destination, value), *facts][:_MAX_FACTS]
         return facts
     if i.op.name == "apply" and all(is_scalar(v.type) or isinstance(v.type, PointerType) for v in i.operands):

@@ -26,6 +26,7 @@ from dlvm_py.backend.cpu.outline import outline
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, unflatten, view
 from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_unbroadcast
 from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.scatter import scatter, store_nonzero, store_scatter_add
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
@@ -309,6 +310,10 @@ def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: Po
             return store_overlap(e, value, dest)
         case "scan" | "recurrence":
             return store_scan(e, value, dest)
+        case "scatterAdd":
+            return store_scatter_add(e, value, dest)
+        case "nonzero":
+            return store_nonzero(e, value, dest)
         case "shapeCast":
             return _store_reshaped(e, value, dest)
     return store_tree(e, value, dest, type.shape)
@@ -347,6 +352,7 @@ def _extract(e: FunctionEmitter, i: Instruction) -> Lowered:
 _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "load": _load,
     "store": _store,
+    "scatter": scatter,
     "reduce": reduce_scalar,
     "dot": scalar_dot,
     "extent": _extent,

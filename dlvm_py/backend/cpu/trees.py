@@ -31,6 +31,12 @@ def permutation(i: Instruction) -> tuple[int, ...]:
     return tuple(range(rank))[::-1] if axes is None else tuple(axes)
 
 
+def index_rank(gather: Instruction) -> int:
+    """How many axes the indices of a gather have together; the other axes of its result are those of its rows."""
+    source, *indices = gather.operands
+    return len(gather.type.shape) - len(source.type.shape) + len(indices)  # type: ignore[attr-defined]
+
+
 def tree_extents(e: FunctionEmitter, value: Value) -> tuple[V, ...]:
     """The extents of a tree value at run time."""
     t = value.type
@@ -55,6 +61,19 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
             return e.scalar(o[1 + axis])
         case "overlapAdd":
             return e.scalar(o[1 + axis])
+        case "gather":
+            rank = index_rank(value)
+            if axis >= rank:
+                return tree_extents(e, o[0])[axis - rank + len(o) - 1]
+            source = next(v for v in o[1:] if is_array(v.type) and v.type.shape[axis] is None)  # type: ignore[attr-defined]
+            return tree_extents(e, source)[axis]
+        case "scatterAdd":
+            count = len(o) // 2
+            if axis < count:
+                return e.scalar(o[1 + count + axis])
+            return tree_extents(e, o[0])[axis + len(o[0].type.shape) - len(value.type.shape)]  # type: ignore[attr-defined]
+        case "nonzero":
+            return e.scalar(o[1])
         case "scan" | "recurrence":
             return tree_extents(e, o[0])[axis]
         case "iota":
@@ -118,7 +137,7 @@ class Tree:
         """The operands of a node, each with the axes that it is read through."""
         name = i.op.name
         if i.op.kind is Kind.ELEMENTWISE:
-            return [(v, self._unstretched(v, axes)) for v in i.operands]
+            return [(v, self.unstretched(v, axes)) for v in i.operands]
         source = i.operands[0]
         if name == "transpose":
             found: list[Axis | None] = [None] * len(axes)
@@ -133,13 +152,18 @@ class Tree:
             if not is_array(source.type):
                 return [(source, ())]
             stretched = tuple(self._stretched(i, k, axis) for k, axis in enumerate(axes))
-            return [(source, self._unstretched(source, stretched))]
+            return [(source, self.unstretched(source, stretched))]
+        if name == "gather":
+            rank = index_rank(i)
+            row: Axes = (*[None] * (len(i.operands) - 1), *axes[rank:])
+            return [(source, row), *((v, self.unstretched(v, axes[:rank])) for v in i.operands[1:])]
         if name in ("load", "iota"):
             return []
         raise PassError(f"{name} stands inside a tree")
 
     @staticmethod
-    def _unstretched(v: Value, axes: Axes) -> Axes:
+    def unstretched(v: Value, axes: Axes) -> Axes:
+        """The axes that v is read through as an operand whose extents of 1 are stretched."""
         if not is_array(v.type):
             return ()
         return tuple(None if n == 1 else axis for axis, n in zip(axes, v.type.shape, strict=True))  # type: ignore[attr-defined]
@@ -181,6 +205,9 @@ class Tree:
             return all(self._is_linear(v, layout, shape) for v in value.operands)
         if value.op.name == "broadcast" and not is_array(value.operands[0].type):
             return True
+        if value.op.name == "gather":
+            complete = index_rank(value) == len(value.type.shape)  # type: ignore[attr-defined]
+            return complete and all(self._is_linear(v, layout, shape) for v in value.operands[1:])
         if value.op.name != "load" or value.operands[0].type.layout != layout:  # type: ignore[attr-defined]
             return False
         return all(m != 1 or n == 1 for m, n in zip(value.type.shape, shape, strict=True))  # type: ignore[attr-defined]
@@ -228,6 +255,8 @@ class Tree:
             return self._load(i, axes)
         if i.op.name == "iota":
             return self._position(axes[0])
+        if i.op.name == "gather":
+            return self._gathered(i, axes)
         parts = [self._read(v, a) for v, a in self.children(i, axes)]
         if i.op.kind is not Kind.ELEMENTWISE:
             return parts[0]
@@ -246,16 +275,28 @@ class Tree:
         e, p = self.e, self.e.pointer(i.operands[0])
         return load_element(e, p.dtype, self.address(i, axes), p.notes + self.group)
 
+    def _gathered(self, i: Instruction, axes: Axes) -> V:
+        (source, row), *indices = self.children(i, axes)
+        assert isinstance(source, Instruction)
+        e, p = self.e, self.e.pointer(source.operands[0])
+        places = [self._read(v, a) for v, a in indices]
+        places += [self._position(axis) for axis in row[len(indices) :]]
+        return load_element(e, p.dtype, offset(e, p.data, places, self._steps(source, row)), p.notes + self.group)
+
     def address(self, i: Instruction, axes: Axes) -> V:
         """The address that a load reads at the current index."""
         e, p = self.e, self.e.pointer(i.operands[0])
         if self.linear:
             return offset(e, p.data, [self.index[0]], [i64(p.itemsize)])
+        return offset(e, p.data, [self._position(axis) for axis in axes], self._steps(i, axes))
+
+    def _steps(self, i: Instruction, axes: Axes) -> list[V]:
+        """The strides of a load, in the fast version with what its conditions say."""
         strides = list(self._strides[i])
         k = self._inner_axis(i, axes) if self.fast else None
         if k is not None:
-            strides[k] = i64(p.itemsize)
-        return offset(e, p.data, [self._position(axis) for axis in axes], strides)
+            strides[k] = i64(self.e.pointer(i.operands[0]).itemsize)
+        return strides
 
     def is_unit_load(self) -> bool:
         """Whether the root is a load with elements side by side along the innermost axis."""

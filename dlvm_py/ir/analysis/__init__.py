@@ -3,7 +3,7 @@
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors, reverse_postorder
 from dlvm_py.ir.analysis.dominance import DominatorTree, PostDominatorTree
-from dlvm_py.ir.analysis.effects import effects, is_pure, may_trap, reads_memory, writes_memory
+from dlvm_py.ir.analysis.effects import effects, is_pure, may_trap, reads_memory, writes_memory, written_pointer
 from dlvm_py.ir.analysis.liveness import liveness
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.uses import uses
@@ -11,4 +11,5 @@ from dlvm_py.ir.analysis.uses import uses
 __all__ = [
     "AliasAnalysis", "DominatorTree", "Loop", "LoopForest", "PostDominatorTree", "effects", "is_pure",
     "liveness", "may_trap", "predecessors", "reads_memory", "reverse_postorder", "uses", "writes_memory",
+    "written_pointer",
 ]  # fmt: skip

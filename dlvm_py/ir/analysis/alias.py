@@ -22,6 +22,7 @@ from math import gcd
 
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
+from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops.rules import static_extent
@@ -317,13 +318,14 @@ class AliasAnalysis:
         return False
 
     def may_write(self, i: Instruction, pointer: Value, *, in_scope: bool = False) -> bool:
-        """Whether `i`, a store or a call, may change an element of `pointer`.
+        """Whether `i`, a store, scatter or call, may change an element of `pointer`.
 
         in_scope: at a time when the pointers of `i` and `pointer` are in scope, else at any two times in one call.
         """
         may_share = self.may_overlap if in_scope else self.may_alias
-        if i.op.name == "store":
-            return may_share(i.operands[1], pointer)
+        written = written_pointer(i)
+        if written is not None:
+            return may_share(written, pointer)
         if i.op.name not in ("apply", "applyValue"):
             return False
         for v in i.operands:
@@ -343,7 +345,8 @@ class AliasAnalysis:
     def written_params(self) -> set[int]:
         """Indices of the pointer parameters whose memory a store or a called function may write."""
         pointers = {p: k for p, k in self._params.items() if isinstance(p.type, PointerType)}
-        writers = [i for i in self._function.instructions() if i.op.name in ("store", "apply", "applyValue")]
+        calls = ("apply", "applyValue")
+        writers = [i for i in self._function.instructions() if i.op.name in calls or written_pointer(i) is not None]
         return {k for p, k in pointers.items() if any(self.may_write(i, p) for i in writers)}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import PointerType, StackType, TupleType
@@ -63,7 +64,7 @@ def written_by_all(module: Module, name: str) -> dict[str, set[int]]:
 
 
 def _writes(i: Instruction, pointer: Value, alias: AliasAnalysis, written: dict[str, set[int]]) -> bool:
-    if i.op.name == "store":
+    if written_pointer(i) is not None:
         return alias.may_write(i, pointer)
     if i.op.kind is not Kind.CALL:
         return False

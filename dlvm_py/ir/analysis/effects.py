@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dlvm_py.ir.op import READ, TRAP, WRITE, Kind
-from dlvm_py.ir.value import Instruction
+from dlvm_py.ir.value import Instruction, Value
 
 _TRAPS = frozenset({TRAP})
 
@@ -20,11 +20,16 @@ def reads_memory(instruction: Instruction) -> bool:
 
 
 def writes_memory(instruction: Instruction) -> bool:
-    """Whether arrays in memory may be changed or freed: store, apply, retain, release.
+    """Whether arrays in memory may be changed or freed: store, scatter, apply, retain, release.
 
     Stack operations move values and references; no array element changes, so they do not count.
     """
     return WRITE in instruction.op.effects and instruction.op.kind is not Kind.STACK
+
+
+def written_pointer(instruction: Instruction) -> Value | None:
+    """The pointer that a store or a scatter writes through; None for everything else."""
+    return instruction.operands[1] if instruction.op.name in ("store", "scatter") else None
 
 
 def may_trap(instruction: Instruction) -> bool:

@@ -59,6 +59,16 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[2 + axis]
         case "random":
             return o[axis]
+        case "gather":
+            rank = len(_shape(i)) - len(_shape(o[0])) + len(o) - 1  # of the indices together
+            if axis >= rank:
+                return o[0], axis - rank + len(o) - 1
+            return next((v, axis) for v in o[1:] if _shape(v) and _shape(v)[axis] is None)
+        case "scatterAdd":
+            count = len(o) // 2  # of the indices
+            return o[1 + count + axis] if axis < count else (o[0], axis + len(_shape(o[0])) - len(_shape(i)))
+        case "nonzero":
+            return o[1]
         case "slice" | "reverse" | "scan" | "recurrence":
             return o[0], axis
         case "iota":

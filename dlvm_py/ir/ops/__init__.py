@@ -6,6 +6,7 @@ from dlvm_py.ir.ops.arrange import ARRANGE
 from dlvm_py.ir.ops.convolve import CONVOLVE
 from dlvm_py.ir.ops.elementwise import ELEMENTWISE
 from dlvm_py.ir.ops.functions import FUNCTIONS
+from dlvm_py.ir.ops.gather import GATHER
 from dlvm_py.ir.ops.intrinsics import builtin
 from dlvm_py.ir.ops.memory import FLOW, MEMORY
 from dlvm_py.ir.ops.reduce import REDUCE
@@ -14,7 +15,7 @@ from dlvm_py.ir.ops.shape import SHAPE
 from dlvm_py.ir.ops.window import WINDOW
 
 OPS: dict[str, Op] = table(
-    ELEMENTWISE, SHAPE, REDUCE, ARRANGE, WINDOW, CONVOLVE, SCAN, MEMORY, FLOW, AGGREGATES, FUNCTIONS, (builtin,)
+    ELEMENTWISE, SHAPE, REDUCE, ARRANGE, WINDOW, CONVOLVE, SCAN, GATHER, MEMORY, FLOW, AGGREGATES, FUNCTIONS, (builtin,)
 )
 
 __all__ = ["OPS"]

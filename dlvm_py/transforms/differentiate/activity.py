@@ -125,7 +125,7 @@ class Activity:
             case "load":
                 if self._holds(i.operands[0]):
                     self._mark(i)
-            case "store" | "push":
+            case "store" | "scatter" | "push":
                 if i.operands[0] in self._found and isinstance(i.operands[0].type, TensorType):
                     self._mark(i.operands[1])
             case "pop":
@@ -164,7 +164,7 @@ class Activity:
             case "load":
                 if i in self._found:
                     self._mark(i.operands[0])
-            case "store":
+            case "store" | "scatter":
                 if self._holds(i.operands[1]):
                     self._mark_scalar(i.operands[0])
             case "push":

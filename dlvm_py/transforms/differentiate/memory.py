@@ -2,6 +2,8 @@
 
     v = load p          p_shadow += v_adj
     store v to p        v_adj += p_shadow; p_shadow = 0
+    scatter v to p at i         v_adj += gather p_shadow at i, of the last value for each place; these are 0 then
+    scatter v to p at i by add  v_adj += gather p_shadow at i
     v = pop s           push v_adj to s_adj
     push v to s         v_adj += pop s_adj
 
@@ -13,8 +15,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlvm_py.ir import OPS, Builder, Instruction, Value
-from dlvm_py.transforms.differentiate.arguments import entry_builder
+from dlvm_py.errors import NotDifferentiable
+from dlvm_py.ir import OPS, Builder, Instruction, Literal, Value, is_array, literal, scalar
+from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
 from dlvm_py.transforms.differentiate.points_to import carries_pointers
 from dlvm_py.transforms.differentiate.shadows import filled, zeros_like
 
@@ -55,6 +58,58 @@ def initialises(store: Instruction) -> bool:
     return not any(pointer in j.operands and j.op.name != "extent" for j in between)
 
 
+def scatter(sweep: Sweep, i: Instruction) -> None:
+    """What the last value for each place leaves there, its adjoint takes; what is added, all of them take."""
+    value, pointer, *indices = i.operands
+    if not sweep.primal.has_shadow(pointer):
+        return
+    by = i.attrs.get("by")
+    if by not in (None, "add"):
+        raise NotDifferentiable(f"scatter by {by} is not differentiated", i.loc, code="DL611")
+    b = sweep.b
+    sweep.memory.settle(pointer)
+    shadow = sweep.shadows.of(pointer)
+    if sweep.primal.is_active(value):
+        amount = b.emit("gather", b.emit("load", shadow), *indices)
+        if by is None and not _are_distinct(indices):
+            amount = _of_the_last(b, amount, shadow, indices)
+        sweep.accumulate(value, amount)
+    if by is None:
+        b.emit("scatter", zeros_like(b, value), shadow, *indices)
+
+
+def _of_the_last(b: Builder, amount: Value, shadow: Value, indices: list[Value]) -> Value:
+    """`amount` where no later value goes to the same place, else 0."""
+    count = len(indices)
+    places = next(i for i in indices if is_array(i.type))
+    counts = extents(b, amount)[: places.type.rank]  # type: ignore[attr-defined]
+    total = counts[0]
+    for n in counts[1:]:
+        total = b.emit("multiply", total, n)
+    number = b.emit("shapeCast", b.emit("iota", total), *counts)
+    # of each place the number of the value that was written last; other places are not read
+    last = b.emit("allocateHeap", *extents(b, shadow)[:count], name="last", dtype="i64")
+    b.emit("scatter", number, last, *indices)
+    stays = b.emit("equal", b.emit("gather", b.emit("load", last), *indices), number)
+    while stays.type.rank < amount.type.rank:  # type: ignore[attr-defined]
+        stays = b.emit("padShape", stays, at=stays.type.rank)  # type: ignore[attr-defined]
+    return b.emit("select", amount, literal(0.0, scalar(amount.type.dtype)), stays)  # type: ignore[attr-defined]
+
+
+def _are_distinct(indices: list[Value]) -> bool:
+    """Whether no place comes twice, since all indices of the true elements of some flags are among them."""
+    rows: dict[Value, set[int]] = {}
+    for i in indices:
+        while isinstance(i, Instruction) and i.op.name == "squeezeShape":
+            i = i.operands[0]
+        row: Value = literal(0)
+        if isinstance(i, Instruction) and i.op.name == "section":
+            i, row, *_ = i.operands
+        if isinstance(i, Instruction) and i.op.name == "nonzero" and isinstance(row, Literal):
+            rows.setdefault(i, set()).add(row.value)  # type: ignore[arg-type]
+    return any(len(found) == base.type.rank for base, found in rows.items())  # type: ignore[attr-defined]
+
+
 def adjoint_stack(sweep: Sweep, stack: Value) -> Value:
     """The stack of the adjoints of what goes through `stack`."""
     found = sweep.adjoint_stacks.get(stack)
@@ -91,4 +146,4 @@ def push(sweep: Sweep, i: Instruction) -> None:
         sweep.accumulate(value, amount)
 
 
-CONSTRUCTS = {OPS[f.__name__]: f for f in (load, store, pop, push)}
+CONSTRUCTS = {OPS[f.__name__]: f for f in (load, store, scatter, pop, push)}

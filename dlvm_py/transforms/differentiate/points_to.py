@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlvm_py.ir import Function, Instruction, Kind, PointerType, StackType, Value
-from dlvm_py.ir.analysis import predecessors
+from dlvm_py.ir.analysis import predecessors, written_pointer
 
 _NONE: frozenset[Value] = frozenset()
 
@@ -43,8 +43,9 @@ class PointsTo:
                     changed |= self._visit(i)
         self.written: frozenset[Value] = _NONE
         for i in function.instructions():
-            if i.op.name == "store":
-                self.written |= self.roots(i.operands[1])
+            written_here = written_pointer(i)
+            if written_here is not None:
+                self.written |= self.roots(written_here)
             elif i.op.kind is Kind.CALL:
                 known = (written or {}).get(i.attrs["callee"], range(len(i.operands)))
                 self.written = self.written.union(*(self.roots(i.operands[k]) for k in known))

@@ -20,7 +20,7 @@ from dlvm_py.transforms.differentiate.primal import Primal
 
 # array ops that only move elements and their parts, or make them from scalars
 _MOVES = {
-    "transpose", "padShape", "squeezeShape", "shapeCast", "broadcast", "iota", "dataTypeCast", "select",
+    "transpose", "padShape", "squeezeShape", "shapeCast", "broadcast", "iota", "gather", "dataTypeCast", "select",
     "realPart", "imaginaryPart", "makeComplex", "conjugate",
 }  # fmt: skip
 

@@ -5,15 +5,16 @@
 
 Additions commute, so they may wait until somebody reads the memory. What waits for a place is either *added*
 to it or, after the place was cleared, *set*. Entries leave in the order in which they came: an addition
-to memory that overlaps a cleared place stands behind it.
+to memory that overlaps a cleared place stands behind it. What is added at computed places (scatterAdd) goes there
+by a scatter: no array of zeros is made for it.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from dlvm_py.errors import Loc
-from dlvm_py.ir import Builder, Value
+from dlvm_py.ir import OPS, Builder, Instruction, Value
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.shadows import Shadows, zeros_like
 
@@ -24,6 +25,7 @@ class _Entry:
     amount: Value | None
     sets: bool
     loc: Loc | None
+    scattered: list[Instruction] = field(default_factory=list)  # scatterAdds to come behind the amount
 
 
 class ShadowSums:
@@ -39,7 +41,9 @@ class ShadowSums:
         """The shadow of `pointer` += amount."""
         entry = self._waiting.get(pointer)
         if entry is None:
-            self._waiting[pointer] = _Entry(pointer, amount, False, self._b.loc)
+            entry = self._waiting[pointer] = _Entry(pointer, None, False, self._b.loc)
+        if isinstance(amount, Instruction) and amount.op is OPS["scatterAdd"]:
+            entry.scattered.append(amount)
         else:
             entry.amount = amount if entry.amount is None else self._b.emit("add", entry.amount, amount)
 
@@ -48,6 +52,9 @@ class ShadowSums:
         if self._overlapping(pointer):
             self._flush_with(pointer)
         own = self._waiting.get(pointer)
+        if own is not None and own.scattered:
+            self._write(own)
+            own = None
         if own is not None and own.sets:
             return own.amount
         held: Value = self._b.emit("load", self._shadows.of(pointer))
@@ -57,6 +64,13 @@ class ShadowSums:
         """The shadow of `pointer` = 0."""
         self._flush_with(pointer)
         self._waiting[pointer] = _Entry(pointer, None, True, self._b.loc)
+
+    def settle(self, pointer: Value) -> None:
+        """Write all that waits for the memory of `pointer`."""
+        entries = self._overlapping(pointer)
+        for entry in list(self._waiting.values()):
+            if entry in entries or entry.pointer is pointer:
+                self._write(entry)
 
     def forget(self, pointer: Value) -> None:
         """Nothing reads the shadow of `pointer` from here on."""
@@ -89,9 +103,12 @@ class ShadowSums:
         amount = entry.amount
         if entry.sets:
             amount = amount if amount is not None else zeros_like(b, shadow)
-        else:
-            assert amount is not None
+        elif amount is not None:
             amount = b.emit("add", b.emit("load", shadow), amount)
-        b.emit("store", amount, shadow)
+        if amount is not None:
+            b.emit("store", amount, shadow)
+        for i in entry.scattered:
+            value, *numbers = i.operands
+            b.emit("scatter", value, shadow, *numbers[: len(numbers) // 2], by="add")
         b.loc = loc
         del self._waiting[entry.pointer]

@@ -30,6 +30,8 @@ def outcome(fn, args):
     try:
         with np.errstate(all="ignore"):
             return leaves(fn(*args)), args
+    except dlvm.CompileError:
+        raise  # some are ValueErrors or TypeErrors besides
     except ERRORS as error:
         return type(error), args
 

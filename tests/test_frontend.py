@@ -474,7 +474,7 @@ ERRORS = [
     (_two_types, (A,), TypeMismatch, "a float on one path and an array"),
     (_opens, (A,), UnsupportedSyntax, "`with`"),
     (lambda x: [a for a in x], (A,), UnsupportedSyntax, "a list comprehension"),
-    (lambda x: x[x > 0], (A,), UnsupportedSyntax, "np.where(mask, value, other)"),
+    (lambda x: x[x], (A,), TypeMismatch, "arrays used as indices must be of integer (or boolean) type"),
     (lambda x: x[0.5], (A,), TypeMismatch, "int(...)"),
     (lambda x: print(x), (A,), UnsupportedSyntax, "print"),
     (lambda x: float(x[0] * 1j), (A,), TypeMismatch, "needs a real number"),

@@ -6,7 +6,7 @@ from indexing import check, check_gradient
 
 rng = np.random.default_rng(11)
 X, Y, V = rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.standard_normal(6)
-I, J = np.array([0, 3, -1, 3]), np.array([[1], [4], [1]])
+PLACES, J = np.array([0, 3, -1, 3]), np.array([[1], [4], [1]])
 MASK = X > 0
 
 
@@ -126,25 +126,25 @@ def under_a_branch(x, i):
 
 
 CASES = [
-    (gather_rows, (X, I), 0),
-    (gather_columns, (X, I), 0),
-    (gather_mixed, (X, I, J), 0),
-    (gather_slices, (X, I), 0),
-    (gather_twice, (X, I), 0),
-    (gather_of_a_gather, (X, I), 0),
+    (gather_rows, (X, PLACES), 0),
+    (gather_columns, (X, PLACES), 0),
+    (gather_mixed, (X, PLACES, J), 0),
+    (gather_slices, (X, PLACES), 0),
+    (gather_twice, (X, PLACES), 0),
+    (gather_of_a_gather, (X, PLACES), 0),
     (masked_sum, (X, MASK), 0),
     (masked_rows, (X, MASK), 0),
     (masked_store, (X, MASK), 0),
     (masked_update, (X, Y, MASK), (0, 1)),
     (masked_store_of_a_vector, (X, V, MASK), (0, 1)),
-    (scatter_last_wins, (X, V, I), (0, 1)),
-    (scatter_rows, (X, V, I), (0, 1)),
-    (scatter_columns, (X, Y, I), (0, 1)),
-    (scatter_into_a_view, (X, V, I), (0, 1)),
-    (add_at, (X, V, I), (0, 1)),
-    (overwritten_index, (X, I), 0),
-    (in_a_loop, (X, I), 0),
-    (under_a_branch, (X, I), 0),
+    (scatter_last_wins, (X, V, PLACES), (0, 1)),
+    (scatter_rows, (X, V, PLACES), (0, 1)),
+    (scatter_columns, (X, Y, PLACES), (0, 1)),
+    (scatter_into_a_view, (X, V, PLACES), (0, 1)),
+    (add_at, (X, V, PLACES), (0, 1)),
+    (overwritten_index, (X, PLACES), 0),
+    (in_a_loop, (X, PLACES), 0),
+    (under_a_branch, (X, PLACES), 0),
 ]
 
 

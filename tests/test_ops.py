@@ -151,6 +151,7 @@ def test_partials_keep_the_dtype(name, dtype):
 rng = np.random.default_rng(SEED)
 A, B, U, V = rng.standard_normal((3, 4)), rng.standard_normal((4, 2)), rng.standard_normal(4), rng.standard_normal(4)
 CUBE, ROW, FLAGS = rng.standard_normal((2, 3, 4)), rng.standard_normal((1, 4)), rng.random((3, 4)) < 0.5
+PLACES = np.array([2, 0, 2, 1, 2])
 IMAGES = rng.standard_normal((2, 4, 5, 4))
 
 # (row, attributes, operands that carry derivatives, operands that do not)
@@ -211,6 +212,11 @@ ADJOINT_CASES = [
     ("scan", {"by": "max", "axes": (1,)}, [A], []),
     ("recurrence", {"axis": 0}, [A, A + 1], []),
     ("recurrence", {"axis": 2}, [CUBE, CUBE - 1], []),
+    ("gather", {}, [A], [PLACES]),
+    ("gather", {}, [A], [PLACES, PLACES[::-1].copy()]),
+    ("gather", {}, [CUBE], [np.array([[0], [1]]), np.array([[2, 0, 2]])]),
+    ("scatterAdd", {}, [rng.standard_normal(5)], [PLACES, 4]),
+    ("scatterAdd", {}, [rng.standard_normal((5, 2))], [PLACES, 4]),
     ("select", {}, [A, A[::-1].copy()], [FLAGS]),
     ("select", {}, [A, np.float64(2)], [FLAGS]),
     ("select", {}, [ROW, A], [np.bool_(True)]),

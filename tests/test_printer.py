@@ -9,6 +9,7 @@ from dlvm_py.ir import (
     C128,
     F32,
     F64,
+    I64,
     NULL,
     OPS,
     UNDEFINED,
@@ -37,6 +38,7 @@ PARAMS = {
     "p": VECTOR, "m": MATRIX, "v": ROW, "t": TABLE, "x": DOUBLE, "n": INDEX, "c": scalar(BOOL),
     "s": StackType(DOUBLE), "w": TensorType((1, None), F64), "u": TupleType((DOUBLE, INDEX)),
     "z": pointer(C128, None), "i": TensorType((2, 1, 8), F64), "k": TensorType((1, 1, 3), F64),
+    "a": TensorType((None,), I64), "f": TensorType((None, 3), BOOL),
 }  # fmt: skip
 P = {name: f"%{name}: {type}" for name, type in PARAMS.items()}
 
@@ -113,6 +115,11 @@ GOLDEN = [
     ("windows", ["v", TWO, "n", ONE, ONE], {},
      f"%0.0 = windows {P['v']} size (2: i64) count (%n: i64) step (1: i64) spread (1: i64)"),
     ("overlapAdd", ["t", "n", ONE, TWO], {}, f"%0.0 = overlapAdd {P['t']} to (%n: i64) step (1: i64) spread (2: i64)"),
+    ("gather", ["t", "a"], {}, f"%0.0 = gather {P['t']} at ({P['a']})"),
+    ("scatterAdd", ["t", "a", "n"], {}, f"%0.0 = scatterAdd {P['t']} at ({P['a']}) to (%n: i64)"),
+    ("scatter", ["v", "p", "a"], {}, f"scatter {P['v']} to {P['p']} at ({P['a']})"),
+    ("scatter", ["v", "p", "a"], {"by": "add"}, f"scatter {P['v']} to {P['p']} at ({P['a']}) by add"),
+    ("nonzero", ["f", "n"], {}, f"%0.0 = nonzero {P['f']} count %n: i64"),
     ("embed", ["v", "x", "n", ONE, TWO], {},
      f"%0.0 = embed {P['v']} in {P['x']} to (%n: i64) at (1: i64) step (2: i64)"),
     ("reduceWindow", ["t", "x"], {"by": "max", "dims": (2, 1), "strides": (1, 1), "padding": "half"},

@@ -12,7 +12,7 @@ from dlvm_py.errors import TypeMismatch, UnknownFunction
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import transpose
-from dlvm_py.frontend.table import METHODS, numpy_names, suggestion
+from dlvm_py.frontend.table import METHODS, lookup, numpy_names, suggestion
 from dlvm_py.frontend.values import Array, Method, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import Value
 
@@ -73,6 +73,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         value = e.session.captures.value_of(owner.__dict__, name, value)
     if isinstance(owner, (ModuleType, np.finfo, np.iinfo, np.dtype)):
         return e.session.lift(e, value, name)
+    if isinstance(owner, np.ufunc) and lookup(value) is not None:
+        return Static(value)
     e.error(
         UnknownFunction,
         f"the attribute `{name}` of {describe(Static(owner))} is not supported",

@@ -48,7 +48,11 @@ def _entry(e: Emitter, item: Any) -> Any:
         case Array() | Temp() if item.dtype.is_integer or (item.dtype is BOOL and item.rank):
             return item if item.rank else Scalar(tensor_of(e, item), weak=False)
         case Array() | Temp():
-            e.error(TypeMismatch, "arrays used as indices must be of integer (or boolean) type")
+            e.error(
+                TypeMismatch,
+                "arrays used as indices must be of integer (or boolean) type",
+                help="convert with .astype(np.int64)",
+            )
     e.error(TypeMismatch, f"{describe(item)} is no index")
 
 

@@ -19,6 +19,7 @@ from dlvm_py.frontend.linear import dot, matmul, outer
 from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_elementwise import ELEMENTWISE, ELEMENTWISE_METHODS
+from dlvm_py.frontend.numpy_index import INDEX
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
@@ -44,7 +45,7 @@ def _scalar(dtype: DType) -> Handler:
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: _ufunc(ufunc) for ufunc in UFUNCS},
     **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
-    **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **COMPLEX, **BUILTINS, **MATH, **CMATH,
+    **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **COMPLEX, **BUILTINS, **MATH, **CMATH,
     np.dot: dot, np.matmul: matmul, np.outer: outer,
     **INTRINSICS, **library_table(arrange.FUNCTIONS),
 }  # fmt: skip
@@ -72,6 +73,9 @@ def name_of(function: Any) -> str:
     """A callable as the user writes it: np.sin, math.sin, f."""
     name = getattr(function, "__name__", None) or repr(function)
     module = getattr(function, "__module__", None) or ""
+    owner = getattr(function, "__self__", None)
+    if isinstance(owner, np.ufunc):
+        return f"np.{owner.__name__}.{name}"
     if is_numpy(function):
         return ".".join(["np", *module.split(".")[1:], name]) if not module.startswith("numpy._") else f"np.{name}"
     return f"{module}.{name}" if module in ("math", "cmath") else name

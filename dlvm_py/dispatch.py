@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.capture import capture
-from dlvm_py.ir.interface import ArraySpec
+from dlvm_py.ir.interface import ArraySpec, Spec
 from dlvm_py.options import Options, environment
 from dlvm_py.recipe import Gradient, Primal, Recipe
 from dlvm_py.request import Request, call_spec, functions_in
@@ -98,16 +98,23 @@ class Dispatcher:
 
     def request(self, values: tuple[Any, ...], noalias: bool = True) -> Request:
         """The compilation that these argument values ask for."""
-        names = tuple(self.signature.parameters)
         self._refuse_keywords()
+        names = tuple(self.signature.parameters)
         of = f"of {self.recipe.primal.__name__}()"
-        args = tuple(spec_of(value, f"argument '{name}' {of}") for name, value in zip(names, values, strict=True))
+        return self.request_for(
+            tuple(spec_of(value, f"argument '{name}' {of}") for name, value in zip(names, values, strict=True)), noalias
+        )
+
+    def request_for(self, args: tuple[Spec, ...], noalias: bool = True) -> Request:
+        """The compilation for arguments of these specs, one a parameter."""
+        self._refuse_keywords()
         captures = capture(self.recipe.primal, also=tuple(f for spec in args for f in functions_in(spec)))
         captured = []
         for c in captures.arrays:
             spec = spec_of(c.value, f"the captured array '{c.name}'")
             assert isinstance(spec, ArraySpec)
             captured.append(Captured(Source(c.holder, c.name), spec))
+        names = tuple(self.signature.parameters)
         return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)
 
     def _refuse_keywords(self) -> None:

@@ -13,6 +13,7 @@ The tree::
     │   └── NotDifferentiable   DL6xx  a derivative that does not exist or is not supported
     ├── ArgumentError           DL7xx  arguments of a call or of an API function (also a TypeError)
     ├── DeviceError             DL8xx  a device or driver that is missing
+    ├── LinkError               DL81x  no linker, or one that fails
     └── InternalError           DL9xx  a bug of ours
         ├── VerifierError       the IR broke one of its rules
         └── PassError           a pass met a program that it should not have
@@ -159,6 +160,12 @@ class DeviceError(DLError):
     """A device, driver or package for a device that is missing."""
 
     code = "DL800"
+
+
+class LinkError(DLError):
+    """A shared library that cannot be linked: there is no linker, or it fails."""
+
+    code = "DL810"
 
 
 class InternalError(DLError):

@@ -373,6 +373,15 @@ def test_locations():
     assert "!loc" not in print_module(parsed) and print_module(parsed) == print_module(module)
 
 
+def test_locate():
+    """A program that is its own source: each instruction without a location gets its place in the text."""
+    text = 'module "m"\nstage raw\n\nfunc @f: (f64) -> f64 {\n\'entry(%x: f64):\n    %y = exp %x: f64\n'
+    text += '    return %y: f64 !loc("c.py", 1, 0, 0, 0)\n}\n'
+    located = parse_module(text, "m.dl", locate=True).functions["f"]
+    assert [i.loc for i in located.instructions()] == [Loc("m.dl", 6, 9, 6, 12), Loc("c.py", 1)]
+    assert [i.loc for i in parse_module(text, "m.dl").functions["f"].instructions()] == [None, Loc("c.py", 1)]
+
+
 def test_attributes_and_functions():
     """Attributes of functions come back; one function can be read alone, its calls go where they will."""
     _, f, b, (x,) = new_function(scalar(F64), result=scalar(F64))

@@ -89,12 +89,18 @@ class Source:
 
     def error(self, reason: str, start: int, end: int, code: str, help: str | None = None) -> ParseError:  # noqa: A002
         """The error for text[start:end], with its line and a caret."""
+        loc, text = self.place(start, end)
+        return ParseError(reason, loc, help=help, code=code, source_line=text)
+
+    def place(self, start: int, end: int) -> tuple[Loc, str]:
+        """The location of text[start:end], and the line that it begins in."""
         line = bisect_right(self._line_starts, start)
         begin = self._line_starts[line - 1]
-        text = re.split(r"[\r\n]", self.text[begin:], maxsplit=1)[0]
+        stop = self._line_starts[line] if line < len(self._line_starts) else len(self.text)
+        text = self.text[begin:stop].rstrip("\r\n")
         col = len(self.text[begin:start].encode())
         end_col = col + max(len(self.text[start : min(end, begin + len(text))].encode()), 1)
-        return ParseError(reason, Loc(self.filename, line, col, line, end_col), help=help, code=code, source_line=text)
+        return Loc(self.filename, line, col, line, end_col), text
 
     def tokens(self) -> list[Token]:
         """All tokens, "end" last; ParseError at the first thing that is none."""

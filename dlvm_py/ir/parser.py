@@ -44,9 +44,14 @@ from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Literal, OpName, Val
 _OLD_STAGES = {"canonical": "optimizable"}
 
 
-def parse_module(text: str | bytes, filename: str = "<string>") -> Module:
-    """The module that a text describes; ParseError if it describes none."""
-    return _Parser(text, filename).module()
+def parse_module(text: str | bytes, filename: str = "<string>", *, locate: bool = False) -> Module:
+    """The module that a text describes; ParseError if it describes none.
+
+    locate: an instruction without `!loc` gets its place in this text, for errors; else it has none.
+    """
+    parser = _Parser(text, filename)
+    parser.locates = locate
+    return parser.module()
 
 
 def parse_function(text: str | bytes, filename: str = "<string>") -> Function:
@@ -62,6 +67,7 @@ class _Parser(ModuleReader):
         self.calls: list[tuple[str, Token]] = []
         self.nested: list[Statement] = []  # the literals in the literal that is being read
         self.named: list[tuple[Token, FunctionType]] = []  # functions as operands
+        self.locates = False
 
     # -- modules ---------------------------------------------------------------------------------
 
@@ -134,7 +140,7 @@ class _Parser(ModuleReader):
             raise self.error(f"expected the type of a function, found {signature}", signature_token, SYNTAX)
         function = Function(self.global_name(name, place), signature.result)
         function.attributes = attributes
-        function.loc = self.source.error("", name.start, name.end, SYNTAX).loc
+        function.loc = self.place_of(name)
         if declaration is not None:
             function.declaration, function.signature = declaration, signature
             self.end_line("a new line: a declaration has no body")
@@ -233,6 +239,8 @@ class _Parser(ModuleReader):
             called.type = FunctionType(tuple(v.type for v in given), statement.attrs["result"])
         if self.at("attribute"):
             statement.loc = self.location()
+        elif self.locates:
+            statement.loc = self.place_of(mnemonic)
         return statement
 
     def constant(self, statement: Statement) -> None:

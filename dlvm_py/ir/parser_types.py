@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from dlvm_py.errors import ParseError
+from dlvm_py.errors import Loc, ParseError
 from dlvm_py.ir.lexer import LITERAL, SYNTAX, TOO_DEEP, UNDEFINED_NAME, Source, Token
 from dlvm_py.ir.types import (
     DTYPES,
@@ -64,6 +64,10 @@ class Reader:
     def error(self, reason: str, token: Token, code: str, help: str | None = None) -> ParseError:  # noqa: A002
         """The error for a token."""
         return self.source.error(reason, token.start, token.end, code, help)
+
+    def place_of(self, token: Token) -> Loc:
+        """Where a token stands."""
+        return self.source.place(token.start, token.end)[0]
 
     def unexpected(self, expected: str, help: str | None = None) -> NoReturn:  # noqa: A002
         """Raise: something else than the token at the cursor was expected."""

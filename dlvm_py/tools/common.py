@@ -16,6 +16,7 @@ from dlvm_py.errors import CompileError, DLError, VerifierError
 from dlvm_py.ir import Module
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.ir.verifier import verify
+from dlvm_py.transforms import differentiate_module
 
 STDIN = "<stdin>"
 
@@ -35,15 +36,33 @@ class Parser(argparse.ArgumentParser):
 def read_program(path: str) -> Module:
     """The verified module of a file, or of standard input for `-`."""
     if path == "-":
-        module = parse_module(sys.stdin.buffer.read(), STDIN)
+        module = parse_module(sys.stdin.buffer.read(), STDIN, locate=True)
     else:
         try:
             data = Path(path).read_bytes()
         except OSError as e:
             raise Failure(f"invalid input path: {path}" + (f" ({e.strerror})" if Path(path).exists() else "")) from None
-        module = parse_module(data, path)
+        module = parse_module(data, path, locate=True)
     verify(module)
     return module
+
+
+def read_derived(path: str) -> Module:
+    """`read_program`, with the bodies of all declared derivatives."""
+    module = read_program(path)
+    differentiate_module.run(module)
+    return module
+
+
+def function_named(module: Module, word: str) -> str:
+    """The name of a function with a body, which the user has written with or without its @."""
+    name = word.removeprefix("@")
+    if name not in module.functions:
+        there = ", ".join(f"@{n}" for n in module.functions) or "none"
+        raise Failure(f"there is no function @{name}; there are: {there}")
+    if not module.functions[name].blocks:
+        raise Failure(f"@{name} is only declared: it has no body")
+    return name
 
 
 def write_file(path: str, data: bytes | str) -> None:

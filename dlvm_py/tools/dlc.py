@@ -1,6 +1,8 @@
-"""dlc: compiles programs of the IR to an object, LLVM IR or assembly, or runs a function of one.
+"""dlc: compiles programs of the IR, and the compiled functions of Python files, to code for other programs.
 
-    dlc model.dl -o model.o                    dlc run model.dl @f 3.0 '<2 x f32>:[1, 2]' x.npy
+    dlc model.dl --emit shared                 libmodel.so and model.h, for C
+    dlc model.py --function 'f(<_ x f64>, float)' -o f.o
+    dlc run model.dl @f 3.0 '<2 x f32>:[1, 2]' x.npy
 
 Declared derivatives are written first (the pass AD), so they can be compiled and run like any function.
 """
@@ -8,261 +10,176 @@ Declared derivatives are written first (the pass AD), so they can be compiled an
 from __future__ import annotations
 
 import argparse
-import ast
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
-import numpy as np
+from dlvm_py.backend.aot.abi import identifier
+from dlvm_py.backend.aot.library import Library
+from dlvm_py.backend.aot.linker import link_shared
+from dlvm_py.ir import print_module
+from dlvm_py.tools.aot import library_of_module, library_of_python
+from dlvm_py.tools.common import STDIN, Failure, Parser, function_named, read_derived, run_tool, write_file
+from dlvm_py.tools.python_file import Typed, load_file, program_of, typed_functions
+from dlvm_py.tools.run import run_function
 
-from dlvm_py.ir import BOOL, FunctionType, Module, PointerType, TensorType, TupleType, Type
-from dlvm_py.ir.interpreter import run as interpret
-from dlvm_py.ir.parser_module import ModuleReader
-from dlvm_py.tools.common import Failure, Parser, read_program, run_tool, write_file
-from dlvm_py.tools.native import callable_of, compile_functions
-from dlvm_py.transforms import differentiate_module
+DESCRIPTION = "DLVM compiler: programs of the IR, and compiled functions of Python files, to code for other programs."
 
-DESCRIPTION = "DLVM compiler: programs of the IR to native code."
+HELP = """
+input:
+  FILE.dl   a program of the IR: all its functions, or those that --function @NAME names.
+  FILE.py   a Python file, which is run: what it makes at its top level with @dlvm.jit, dlvm.grad(...) and
+            dlvm.value_and_grad(...), or what --function names. The types of the arguments stand behind the name,
+            --function 'f(<_ x f64>, float)', or in the annotations of the function:
 
-COMPILE_HELP = """
-The object holds one function dl.NAME for each function of the program that has a body, by the calling convention
-of docs/architecture.md, and the table dlvm.imports, which the loader fills. Code is for the CPU it was compiled on.
+              float  int  bool  complex      a Python number, with Python's rules
+              f32  i64 ...                   a NumPy scalar
+              <_ x 3 x f64>                  an array in C order; _ is an extent that is known at the call
+              *fortran <_ x _ x f64>         an array in Fortran order
+              *strided <_ x _ x f64>         an array with any strides
+              (float, <_ x f32>)             a tuple
+
+            A parameter that is left out keeps its default. Arrays and numbers that a function captures become part
+            of the library, as they are now.
+
+output (--emit):
+  obj       an object file with C functions, and their header (default)
+  shared    a shared library with the same functions, and their header; needs a C compiler to link
+  header    the header alone
+  llvm      the LLVM IR of the object
+  asm       its assembly
+  dl        the program of the IR, optimised; of a Python file, what it was translated to
+
+Functions are named PREFIX_NAME and return 0, or 1 after an error, whose message PREFIX_last_error() gives; the header
+describes each. docs/aot.md has the whole interface and an example. A program that uses the code links the C library,
+the mathematical library (-lm), and where dlc says so a BLAS.
 
 examples:
-  dlc model.dl                              model.o beside it
-  dlc model.dl --emit llvm -o -             LLVM IR on standard output
-  dlc model.dl --emit asm --function @f     only @f, as assembly
-  dlc run model.dl @f 3.0                   run a function: see dlc run --help
+  dlc model.dl                                   model.o and model.h beside it
+  dlc model.dl --emit shared -o build/libnet.so  libnet.so and net.h in build; functions are named net_...
+  dlc model.dl --emit llvm -o -                  LLVM IR on standard output
+  dlc model.dl --emit asm --function @f          only @f, as assembly
+  dlc model.py --emit shared                     every compiled function with annotations, and every derivative
+  dlc model.py --function 'f(<_ x f64>, float)' --function 'df(<_ x f64>, float)' --emit shared
+  dlc model.dl --emit shared -l openblas         with its own reference to a BLAS
+  dlc run model.dl @f 3.0                        run a function: see dlc run --help
 
 exit status: 0, or 1 after an error, which is one `error:` line on standard error and where it is.
 """
 
-RUN_HELP = """
-arguments, one for each parameter:
-  3.5  -2  true                 a number or a bool, in the type of the parameter
-  2.5:f32                       the same with the type stated, which must be the parameter's
-  '[[1, 2], [3, 4]]'            an array
-  '<2 x f32>:[1, 2]'            an array with its type
-  x.npy                         an array from a NumPy file, of the dtype of the parameter
-
-What the function returns is printed, one line a value, as `type: value`; arrays that it was given by pointer and
-has written follow as `argument N: value`. What the program raises is an error.
-
-examples:
-  dlc run model.dl @f 3.0
-  dlc run model.dl @net '<1 x 2 x f32>:[[1, 2]]' w.npy --out result.npy
-  dlc run model.dl @f 3.0 --interpret       by the reference interpreter, without LLVM
-  dlc run model.dl @f -- -3.0               -- before an argument that begins with a minus
-"""
+SUFFIXES = {"obj": ".o", "shared": ".so", "header": ".h", "llvm": ".ll", "asm": ".s", "dl": ".dl"}
+CPUS = ("native", "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
 def compile_parser() -> Parser:
     """The command line of `dlc FILE`."""
     p = Parser(
         prog="dlc",
-        usage="dlc FILE [options]\n       dlc run FILE @FUNCTION [ARGUMENT ...] [options]",
+        usage="dlc FILE [options]\n       dlc run FILE FUNCTION [ARGUMENT ...] [options]",
         description=DESCRIPTION,
-        epilog=COMPILE_HELP,
+        epilog=HELP,
         formatter_class=argparse.RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
-    p.add_argument("file", metavar="FILE", help="the program, a .dl file; - is standard input")
+    p.add_argument("file", metavar="FILE", help="the program, .dl or .py; - is a .dl program on standard input")
     p.add_argument("-o", "--output", metavar="FILE", help="where to write; - is standard output (default: beside FILE)")
-    p.add_argument("--emit", choices=["obj", "llvm", "asm"], default="obj",
-                   help="obj: an object file, .o (default); llvm: LLVM IR, .ll; asm: assembly, .s")  # fmt: skip
-    p.add_argument("--function", action="append", metavar="@NAME", help="compile this function only; repeatable")
-    return p
-
-
-def run_parser() -> Parser:
-    """The command line of `dlc run`."""
-    p = Parser(
-        prog="dlc run",
-        description="Run a function of a program and print what it returns.",
-        epilog=RUN_HELP,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-        allow_abbrev=False,
-    )
-    p.add_argument("file", metavar="FILE", help="the program, a .dl file; - is standard input")
-    p.add_argument("function", metavar="@FUNCTION", help="the function")
-    p.add_argument("arguments", nargs="*", metavar="ARGUMENT", help="its arguments, see below")
-    p.add_argument("--interpret", action="store_true", help="run by the reference interpreter")
-    p.add_argument("--out", metavar="FILE.npy", help="write the (first) result to a NumPy file")
+    p.add_argument("--emit", choices=list(SUFFIXES), default="obj", help="what to write, see below")
+    p.add_argument("--function", action="append", default=[], metavar="NAME",
+                   help="compile only @f of a .dl program, f or 'f(TYPES)' of a .py file; repeatable")  # fmt: skip
+    p.add_argument("--prefix", metavar="NAME", help="what the C names begin with (default: from the output's name)")
+    p.add_argument("--header", metavar="FILE", help="where the header goes (default: PREFIX.h beside the output)")
+    p.add_argument("--cpu", choices=CPUS, default="native",
+                   help="the CPU that the code is for (default: native, the one that dlc runs on)")  # fmt: skip
+    p.add_argument("-l", action="append", default=[], metavar="LIBRARY", dest="libraries",
+                   help="link the shared library with this one; repeatable")  # fmt: skip
+    p.add_argument("-L", action="append", default=[], metavar="FOLDER", dest="folders",
+                   help="where libraries are looked for; repeatable")  # fmt: skip
     return p
 
 
 def main(arguments: list[str]) -> int:
     """Compile, or run; the exit status."""
     if arguments[:1] == ["run"]:
-        return _run(run_parser().parse_args(_guarded(arguments[1:])))
+        return run_function(arguments[1:])
     if not arguments:
         raise Failure("expected arguments: an input file\nusage: dlc FILE [options]")
-    return _compile(compile_parser().parse_args([a for a in arguments if a != "compile"]))
-
-
-def _guarded(arguments: list[str]) -> list[str]:
-    """Negative numbers are arguments and no options, in whatever place."""
-    flags = {word for action in run_parser()._actions for word in action.option_strings}
-    first = next((k for k, a in enumerate(arguments) if a[:1] == "-" and a != "-" and a not in flags), None)
-    if first is None or "--" in arguments or arguments[first][1:2] not in "0123456789.in":
-        return arguments
-    options = [a for a in arguments[first:] if a in flags and a != "--out"]
-    rest = [a for a in arguments[first:] if a not in options]
-    return [*options, *arguments[:first], "--", *rest]
-
-
-def _read(path: str) -> Module:
-    if path != "-" and not Path(path).is_file():
-        raise Failure(f"invalid input path: {path}")
-    module = read_program(path)
-    differentiate_module.run(module)
-    return module
-
-
-def _name(module: Module, word: str) -> str:
-    name = word.removeprefix("@")
-    if name not in module.functions:
-        there = ", ".join(f"@{n}" for n in module.functions) or "none"
-        raise Failure(f"there is no function @{name}; there are: {there}")
-    if not module.functions[name].blocks:
-        raise Failure(f"@{name} is only declared: it has no body")
-    return name
+    return _compile(compile_parser().parse_args(arguments[1:] if arguments[0] == "compile" else arguments))
 
 
 def _compile(options: argparse.Namespace) -> int:
-    module = _read(options.file)
+    if options.file.endswith(".py"):
+        functions = typed_functions(load_file(options.file), options.function)
+        if options.emit == "dl":
+            return _write_programs(options, functions)
+        prefix = _prefix(options)
+        library = library_of_python(functions, prefix, f"{prefix}.h", Path(options.file).name, options.cpu)
+        return _write(options, library, prefix)
+    module = read_derived(options.file)
     words = options.function or [n for n, f in module.functions.items() if f.blocks]
-    names = [_name(module, word) for word in words]
+    names = [function_named(module, word) for word in words]
     if not names:
         raise Failure("the program has no function with a body")
-    done = compile_functions(module, names)
-    suffix = {"obj": ".o", "llvm": ".ll", "asm": ".s"}[options.emit]
-    output = options.output or ("-" if options.file == "-" else str(Path(options.file).with_suffix(suffix)))
-    data = {"obj": lambda: done.object, "llvm": lambda: done.llvm, "asm": done.asm}[options.emit]()
-    if options.emit == "obj" and output == "-" and sys.stdout.isatty():
-        raise Failure("an object file is not written to a terminal: give -o FILE")
-    write_file(output, data)
+    if options.emit == "dl":
+        write_file(_output(options), print_module(module))
+        return 0
+    prefix = _prefix(options)
+    source = STDIN if options.file == "-" else Path(options.file).name
+    return _write(options, library_of_module(module, names, prefix, f"{prefix}.h", source, options.cpu), prefix)
+
+
+def _write_programs(options: argparse.Namespace, functions: list[Typed]) -> int:
+    if len(functions) > 1:
+        names = ", ".join(f.name for f in functions)
+        raise Failure(f"--emit dl writes the program of one function: choose with --function, of {names}")
+    program, _, _ = program_of(functions[0], "optimizable")
+    write_file(_output(options), print_module(program.module))
     return 0
 
 
-# -- running -------------------------------------------------------------------------------------------
+def _output(options: argparse.Namespace) -> str:
+    if options.output is not None:
+        return str(options.output)
+    if options.file == "-":
+        return "-"
+    path = Path(options.file).with_suffix(SUFFIXES[options.emit])
+    if path == Path(options.file):
+        raise Failure("the output would replace the input: give -o FILE")
+    return str(path.with_name(f"lib{path.name}") if options.emit == "shared" else path)
 
 
-def _run(options: argparse.Namespace) -> int:
-    module = _read(options.file)
-    name = _name(module, options.function)
-    type = module.functions[name].type
-    if len(options.arguments) != len(type.params):
-        wanted = ", ".join(map(str, type.params))
-        raise Failure(f"@{name} takes {len(type.params)} arguments ({wanted}), not {len(options.arguments)}")
-    given = [argument(word, t, k) for k, (word, t) in enumerate(zip(options.arguments, type.params, strict=True))]
-    before = [a.copy() if isinstance(a, np.ndarray) else a for a in given]
-    execute: Callable[..., Any] = (
-        callable_of(module, name) if not options.interpret else (lambda *args: interpret(module, name, args))
-    )
-    try:
-        result = execute(*given)
-    except (ArithmeticError, LookupError, ValueError, MemoryError, RuntimeError, TypeError, AssertionError) as e:
-        raise Failure(f"the program raised {e.__class__.__name__}: {e}") from None
-    values = results(result, type)
-    for value, t in values:
-        print(f"{t}: {shown(value)}")
-    for k, (a, b) in enumerate(zip(given, before, strict=True)):
-        if isinstance(a, np.ndarray) and isinstance(type.params[k], PointerType) and a.tobytes() != b.tobytes():
-            print(f"argument {k}: {shown(a)}")
-    if options.out:
-        if not values:
-            raise Failure(f"@{name} returns nothing to write")
-        np.save(options.out, values[0][0])
-    return 0
+def _prefix(options: argparse.Namespace) -> str:
+    """What C names begin with: libnet.so has net_f."""
+    if options.prefix is not None:
+        if identifier(options.prefix) != options.prefix:
+            raise Failure(f"--prefix {options.prefix} is no C identifier")
+        return str(options.prefix)
+    output = _output(options)
+    stem = Path(options.file if output == "-" else output).stem
+    return identifier("dlc" if stem == "-" else stem.removeprefix("lib") or stem)
 
 
-def results(result: Any, type: FunctionType) -> list[tuple[Any, Type]]:
-    """The values that a function has returned, each with its type."""
-    if not isinstance(type.result, TupleType):
-        return [(result, type.result)]
-    return list(zip(result, type.result.elements, strict=True)) if type.result.elements else []
-
-
-def shown(value: Any) -> str:
-    """A value as it could be written in an argument."""
-    if isinstance(value, np.ndarray):
-        return np.array2string(value, separator=", ", threshold=10**6, max_line_width=100)
-    if isinstance(value, np.generic):
-        value = value.item() if value.dtype.kind in "biu" else value
-    return str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def argument(word: str, t: Type, k: int) -> Any:
-    """The value of an argument of the command line, of type `t`."""
-    what = f"argument {k}"
-    tensor = t.pointee if isinstance(t, PointerType) else t
-    if not isinstance(tensor, TensorType):
-        raise Failure(f"{what}: a value of type {t} cannot be given on the command line")
-    if word.endswith(".npy"):
-        try:
-            value = np.load(word, allow_pickle=False)
-        except (OSError, ValueError) as e:
-            raise Failure(f"{what}: cannot read {word}: {e}") from None
-        if value.dtype != tensor.dtype.numpy:
-            raise Failure(f"{what}: {word} holds {value.dtype}, and {t} is wanted")
+def _write(options: argparse.Namespace, library: Library, prefix: str) -> int:
+    output = _output(options)
+    if options.emit == "header":
+        write_file(output, library.header)
+        return 0
+    if options.emit in ("llvm", "asm"):
+        write_file(output, library.code.llvm if options.emit == "llvm" else library.code.asm())
+        return 0
+    if output == "-" and (options.emit == "shared" or sys.stdout.isatty()):
+        kind = "a shared library" if options.emit == "shared" else "an object file"
+        raise Failure(f"{kind} is not written to {'a terminal' if options.emit == 'obj' else 'standard output'}: "
+                      "give -o FILE")  # fmt: skip
+    if options.emit == "shared":
+        arguments = [f"-L{f}" for f in options.folders] + [f"-l{name}" for name in options.libraries]
+        link_shared(library.code.object, Path(output), arguments)
     else:
-        value = _written(word, tensor, what)
-    fits = value.ndim == tensor.rank and all(n in (None, m) for n, m in zip(tensor.shape, value.shape, strict=True))
-    if not fits:
-        raise Failure(f"{what}: extents {value.shape} where {t} is wanted")
-    if not tensor.rank:
-        return value[()]
-    layout = t.layout if isinstance(t, PointerType) else "C"
-    return np.asfortranarray(value) if layout == "F" else np.ascontiguousarray(value)
-
-
-def _written(word: str, tensor: TensorType, what: str) -> np.ndarray:
-    """An argument that is written out, with its type or without."""
-    number = word
-    for stated, rest in (word.rpartition(":")[::-2], word.partition(":")[::2]):
-        if not stated or not rest or not any(c.isalpha() for c in stated):
-            continue
-        found = _type(stated, what)
-        if found != tensor and not (isinstance(found, TensorType) and _agrees(found, tensor)):
-            raise Failure(f"{what}: {found} is given, and {tensor} is wanted")
-        number = rest
-        break
-    try:
-        value = ast.literal_eval({"true": "True", "false": "False"}.get(number.strip(), number.strip()))
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
-        value = {"inf": np.inf, "-inf": -np.inf, "nan": np.nan}.get(number.strip())
-    if value is None:
-        raise Failure(f"{what}: '{number}' is no number, array or .npy file")
-    try:
-        array = np.asarray(value)
-    except ValueError:
-        raise Failure(f"{what}: the rows of {number} differ in length") from None
-    kinds = {"b": "b", "i": "iu", "u": "iu", "f": "iuf", "c": "iufc"}[tensor.dtype.kind]
-    if array.size and array.dtype.kind not in kinds:
-        raise Failure(f"{what}: {number} is no {tensor}")
-    if tensor.dtype is not BOOL and tensor.dtype.is_integer and array.size:
-        limits = np.iinfo(tensor.dtype.numpy)
-        if array.min() < limits.min or array.max() > limits.max:
-            raise Failure(f"{what}: {number} does not fit {tensor}")
-    return array.astype(tensor.dtype.numpy)
-
-
-def _agrees(found: TensorType, wanted: TensorType) -> bool:
-    return (
-        found.dtype is wanted.dtype
-        and found.rank == wanted.rank
-        and all(n in (None, m) for n, m in zip(wanted.shape, found.shape, strict=True))
-    )
-
-
-def _type(text: str, what: str) -> Type:
-    reader = ModuleReader(text.strip().removeprefix("*"), what)
-    found = reader.type()
-    if not reader.at("end"):
-        reader.unexpected("the end of the type")
-    return found
+        write_file(output, library.code.object)
+    header = options.header or (None if output == "-" else str(Path(output).with_name(f"{prefix}.h")))
+    if header is not None:
+        write_file(header, library.header)
+    if library.blas and not (options.emit == "shared" and options.libraries):
+        print(f"note: link a BLAS as well, for {', '.join(library.blas)}", file=sys.stderr)
+    return 0
 
 
 def run() -> None:

@@ -1,8 +1,8 @@
-"""Programs of the IR → native code: an object, texts, or a function that can be called from here.
+"""Programs of the IR → kernels, or a function that can be called from here.
 
-    module --lower_values, inline, clean up, bufferize, ownership--> stage scheduled --emit--> LLVM IR --> object
+    module --lower_values, inline, clean up, bufferize, ownership--> stage scheduled --emit--> LLVM IR of a kernel
 
-The functions of an object follow the native calling convention of docs/architecture.md, `dl.NAME` each.
+Kernels follow the native calling convention of docs/architecture.md.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.backend.cpu.compile import Compiled, compile_module
+from dlvm_py.backend.cpu.compile import compile_module
 from dlvm_py.backend.cpu.emit import EmitResult, emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.driver import CLEAN_UP, TO_COMPUTE, TO_SCHEDULED
@@ -32,7 +32,7 @@ from dlvm_py.transforms.pass_manager import run_pipeline
 
 def scheduled(module: Module, names: Sequence[str]) -> Module:
     """A copy of `module` (stage raw or optimizable) with these functions, and what they call, at stage scheduled."""
-    copy = parse_module(print_module(module), module.name)
+    copy = parse_module(print_module(module, locations=True), module.name)
     if copy.stage == "scheduled":
         return copy
     if copy.stage == "compute":
@@ -63,46 +63,28 @@ def scheduled(module: Module, names: Sequence[str]) -> Module:
     return copy
 
 
-def kernel(module: Module, name: str, imports: Imports) -> tuple[Function, EmitResult]:
-    """The lowered function and its LLVM IR text."""
+def kernel(module: Module, name: str, imports: Imports) -> tuple[Function, EmitResult, set[int]]:
+    """The lowered function, its LLVM IR text, and the indices of the arrays that it writes."""
     lowered = scheduled(module, [name])
     for f in reachable(lowered, name):
         for callee in callees(f):
             if not lowered.functions[callee].blocks:
                 raise Failure(f"@{f.name} cannot be compiled: {why_unknown(lowered.functions[callee])}")
     function = lowered.functions[name]
-    return function, emit(function, imports, Options(), program=lowered)
-
-
-def compile_functions(module: Module, names: Sequence[str]) -> Compiled:
-    """One object with the kernels of these functions."""
-    imports = Imports()
-    made = [kernel(module, name, imports)[1] for name in names]
-    symbols = [m.symbol for m in made]
-    texts: list[str] = []
-    for m, others in ((m, set(symbols) - {m.symbol}) for m in made):
-        texts.append(_private(m.module_text, others))
-    return compile_module(texts, imports, symbols)
-
-
-def _private(text: str, others: set[str]) -> str:
-    """Kernels that are linked from several texts (what recursive functions call) are defined in one alone."""
-    for symbol in others:
-        text = text.replace(f'define i32 @"{symbol}"(', f'define linkonce_odr i32 @"{symbol}"(')
-    return text
+    return function, emit(function, imports, Options(), program=lowered), written_params(lowered, name)
 
 
 def callable_of(module: Module, name: str) -> Any:
     """A Python callable that runs function `name` natively; arrays are ndarrays."""
     original = module.functions[name].type
     imports = Imports()
-    function, made = kernel(module, name, imports)
+    function, made, written = kernel(module, name, imports)
     types = [p.type for p in function.params]
     call = CallSpec(
         args=tuple(map(_spec, types)),
         param_names=tuple(f"p{k}" for k in range(len(types))),
         result=_spec(function.result),
-        written=tuple(sorted(written_params(_alone(function), name))),
+        written=tuple(sorted(written)),
     )
     done = compile_module([made.module_text, entry_text(made.symbol, call, imports)], imports)
     version = Version.load(call, done.object, imports.names, tuple(made.sites), name)
@@ -114,12 +96,6 @@ def callable_of(module: Module, name: str) -> Any:
         return _shaped(found, original.result)
 
     return run
-
-
-def _alone(function: Function) -> Module:
-    module = Module("alone")
-    module.functions[function.name] = function
-    return module
 
 
 def _shaped(value: Any, t: Type) -> Any:

@@ -1,16 +1,16 @@
 """LLVM IR texts → one optimised object file for this machine.
 
-The texts (kernels, entry) are linked with the runtime (`runtime/native/support.ll`) and the definition of the
-imports table; everything but the exported symbols becomes internal; LLVM's O3 pipeline runs for the host's CPU.
+The texts (kernels, entry) are linked with the runtime (`runtime/native`) and the definition of the imports
+table; everything but the exported symbols becomes internal; LLVM's O3 pipeline runs for the host's CPU.
 The object is position independent and leaves undefined only what LLVM itself calls for an instruction or a
-recognised loop: memcpy, memmove, memset, which every process has.
+recognised loop: memcpy, memmove, memset, which every process has. `backend/aot` makes its libraries of the same steps.
 """
 
 from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -20,6 +20,8 @@ from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import InternalError
 
 IMPORTS_SYMBOL = "dlvm.imports"
+# the CPU that this process runs on
+NATIVE = "native"
 # of runtime/native/recursion.ll
 RECURSION_GUARD = "dlvm.enter"
 # work between two polls, in elements and iterations: about a millisecond or two
@@ -29,15 +31,15 @@ _SLOT = re.compile(r"\{import:([^}]+)\}")
 
 @dataclass(frozen=True)
 class Compiled:
-    """An object file and the optimised LLVM IR that it was made of."""
+    """An object file, the optimised LLVM IR that it was made of, and the CPU that it is for."""
 
     object: bytes
     llvm: str
+    cpu: str = NATIVE
 
     def asm(self) -> str:
-        """The assembly of this machine (made anew: only people read it)."""
-        module = _parse(self.llvm)
-        return _target_machine().emit_assembly(module)
+        """The assembly (made anew: only people read it)."""
+        return target_machine(self.cpu).emit_assembly(parse(self.llvm))
 
 
 def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str] | None = None) -> Compiled:
@@ -47,24 +49,14 @@ def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str
     define as external and is no kernel (kernels are `dl.NAME`), or the kernels where there is nothing else.
     InternalError if a text is no valid LLVM IR.
     """
-    runtime = [support_text(imports)]
+    runtime = [support_text(imports, name) for name in ("support.ll", "signals.ll")]
     if any(RECURSION_GUARD in text for text in texts):
         runtime.append(support_text(imports, "recursion.ll"))
-    modules = [_parse(text) for text in texts]
+    modules = [parse(text) for text in texts]
     if exports is None:
         exports = _entries(modules)
     table = f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
-    linked = _parse(table)
-    for module in (*modules, *map(_parse, runtime)):
-        linked.link_in(module)
-    for f in linked.functions:
-        if not f.is_declaration and f.name not in exports:
-            f.linkage = llvm.Linkage.internal
-    _verify(linked)
-    machine = _target_machine()
-    _optimise(linked, machine)
-    text = str(linked)  # before code generation, which rewrites the module for itself
-    return Compiled(_emit_object(linked, machine), text)
+    return assemble(link([parse(table), *modules, *map(parse, runtime)], exports))
 
 
 def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
@@ -74,23 +66,40 @@ def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
     return [name for name in visible if not name.startswith("dl.")] or visible
 
 
-def support_text(imports: Imports, name: str = "support.ll") -> str:
-    """The runtime's IR with the slots of its imports filled in."""
-    text = (_support_source() if name == "support.ll" else _runtime_text(name)).replace("{fuel}", str(POLL_FUEL))
+def link(modules: Sequence[llvm.ModuleRef], exports: Collection[str]) -> llvm.ModuleRef:
+    """One module of all (which are used up), in which only the functions `exports` can be seen from outside."""
+    linked, *others = modules
+    for module in others:
+        linked.link_in(module)
+    for f in linked.functions:
+        if not f.is_declaration and f.name not in exports:
+            f.linkage = llvm.Linkage.internal
+    return linked
+
+
+def assemble(module: llvm.ModuleRef, cpu: str = NATIVE) -> Compiled:
+    """Optimise a whole module and make its object. InternalError if it is no valid LLVM IR."""
+    _verify(module)
+    machine = target_machine(cpu)
+    _optimise(module, machine)
+    text = str(module)  # before code generation, which rewrites the module for itself
+    return Compiled(_emit_object(module, machine), text, cpu)
+
+
+def support_text(imports: Imports, name: str) -> str:
+    """A text of the runtime with the slots of its imports filled in."""
+    text = _runtime_text(name).replace("{fuel}", str(POLL_FUEL))
     return _SLOT.sub(lambda found: str(imports.index(found[1])), text)
 
 
 @functools.cache
-def _support_source() -> str:
-    return _runtime_text("support.ll")
-
-
 def _runtime_text(name: str) -> str:
     # by its path from the package's root: the back end imports nothing of the runtime
     return resources.files("dlvm_py").joinpath(f"runtime/native/{name}").read_text(encoding="utf-8")
 
 
-def _parse(text: str) -> llvm.ModuleRef:
+def parse(text: str) -> llvm.ModuleRef:
+    """The module of an LLVM IR text; InternalError if it is none."""
     try:
         # the layout is known from the start: without it LLVM would align i64 to 4 bytes
         return llvm.parse_assembly(text if "target datalayout" in text else _target_lines() + text)
@@ -105,13 +114,15 @@ def _verify(module: llvm.ModuleRef) -> None:
         raise InternalError(f"the generated LLVM IR is wrong: {error}") from None
 
 
-def _target_machine() -> llvm.TargetMachine:
+def target_machine(cpu: str = NATIVE) -> llvm.TargetMachine:
+    """LLVM's code generator for this machine's CPU, or for another model of its architecture ("x86-64-v3")."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
+    native = cpu == NATIVE
     return target.create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
+        cpu=llvm.get_host_cpu_name() if native else cpu,
+        features=llvm.get_host_cpu_features().flatten() if native else "",
         opt=3,
         reloc="pic",
         codemodel="small",
@@ -120,7 +131,7 @@ def _target_machine() -> llvm.TargetMachine:
 
 @functools.cache
 def _target_lines() -> str:
-    machine = _target_machine()
+    machine = target_machine()
     return f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
 
 

@@ -1,4 +1,4 @@
-; The native runtime that every module carries: allocations, reference counts, tapes, signals.
+; The native runtime that every module carries: allocations, reference counts, tapes.
 ;
 ; Linked into each module by backend/cpu/compile.py, which replaces `import:NAME` in braces by the slot of NAME in
 ; @dlvm.imports and makes everything here internal. No global state: all of it hangs on the context.
@@ -166,39 +166,6 @@ moved_to:
   ret ptr %header
 failed:
   ret ptr null
-}
-
-; Re-arm the fuel and run pending signal handlers, with the GIL if it was given up (thread_state is set).
-; 1: a handler raised; the site says so.
-define i32 @dlvm.poll(ptr %ctx) noinline cold nounwind {
-  %fuel_at = getelementptr i8, ptr %ctx, i64 16
-  store i64 {fuel}, ptr %fuel_at
-  %state_at = getelementptr i8, ptr %ctx, i64 8
-  %state = load ptr, ptr %state_at
-  %check = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyErr_CheckSignals}), !invariant.load !0
-  %holds = icmp eq ptr %state, null
-  br i1 %holds, label %inside, label %outside
-inside:
-  %status_inside = call i32 %check()
-  br label %judge
-outside:
-  %restore = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyEval_RestoreThread}), !invariant.load !0
-  %save = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyEval_SaveThread}), !invariant.load !0
-  call void %restore(ptr %state)
-  %status_outside = call i32 %check()
-  %saved = call ptr %save()
-  store ptr %saved, ptr %state_at
-  br label %judge
-judge:
-  %status = phi i32 [ %status_inside, %inside ], [ %status_outside, %outside ]
-  %raised = icmp ne i32 %status, 0
-  br i1 %raised, label %leave, label %go_on
-leave:
-  %site_at = getelementptr i8, ptr %ctx, i64 24
-  store i32 -1, ptr %site_at
-  ret i32 1
-go_on:
-  ret i32 0
 }
 
 !0 = !{}

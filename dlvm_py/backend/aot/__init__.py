@@ -1,0 +1,1 @@
+"""Ahead-of-time libraries: C functions around kernels, their header, the object, and the link step (docs/aot.md)."""

@@ -1,0 +1,140 @@
+"""Functions of a program, or of a Python file, → the exports of a library of `backend/aot`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.backend.aot.abi import Export, Parameter, identifier
+from dlvm_py.backend.aot.library import Library, compile_library, shared_names
+from dlvm_py.backend.cpu.emit import emit
+from dlvm_py.backend.imports import Imports
+from dlvm_py.errors import TypeMismatch
+from dlvm_py.ir import VOID, AdjointRequest, Function, FunctionType, Module, PointerType, TensorType, TupleType, Type
+from dlvm_py.ir.analysis.calls import written_params
+from dlvm_py.ir.interface import ArraySpec, leaves
+from dlvm_py.tools.common import Failure
+from dlvm_py.tools.native import kernel
+from dlvm_py.tools.python_file import Typed, program_of
+from dlvm_py.transforms import differentiate_module
+
+# constants are written out as text on the way to LLVM
+MAX_CONSTANT_BYTES = 1 << 24
+
+
+class Names:
+    """The C names of one library: `prefix`_NAME, each once."""
+
+    def __init__(self, prefix: str) -> None:
+        self.prefix = prefix
+        self._taken = shared_names(prefix)
+
+    def of(self, name: str) -> str:
+        """The C name of a function."""
+        return identifier(f"{self.prefix}_{name}", self._taken)
+
+
+def library_of_module(
+    module: Module, functions: Sequence[str], prefix: str, header: str, source: str, cpu: str
+) -> Library:
+    """The library of functions of a program of the IR, whose derivatives are written."""
+    imports, names = Imports(), Names(prefix)
+    exports = []
+    for name in functions:
+        type = module.functions[name].type
+        _refuse_types(module.functions[name], type)
+        function, made, written = kernel(module, name, imports)
+        apart = written | _copied(module, name)
+        parameters = []
+        for k, p in enumerate(function.params):
+            assert isinstance(p.type, TensorType | PointerType)
+            label = p.name or f"argument_{k}"
+            if isinstance(p.type, PointerType):
+                parameters.append(Parameter(label, p.type, p.type.shape, k in written, k in apart))
+            else:
+                parameters.append(Parameter(label, p.type))
+        title = f"@{name}: {type}"
+        results = _leaves(function.result)
+        exports.append(Export(names.of(name), title, made.module_text, made.symbol, made.sites, parameters, results))
+    return compile_library(exports, imports, prefix, header, source, cpu)
+
+
+def _copied(module: Module, name: str) -> set[int]:
+    """The arrays that a derivative copies at entry, because its primal writes them: they may not overlap either."""
+    request = module.functions[name].meta.get(differentiate_module.REQUEST)
+    if not isinstance(request, AdjointRequest):
+        return set()
+    return written_params(module, request.primal) | _copied(module, request.primal)
+
+
+def library_of_python(functions: Sequence[Typed], prefix: str, header: str, source: str, cpu: str) -> Library:
+    """The library of functions of a Python file."""
+    imports, names = Imports(), Names(prefix)
+    exports = [_python_export(typed, names.of(typed.name), imports) for typed in functions]
+    return compile_library(exports, imports, prefix, header, source, cpu)
+
+
+def _python_export(typed: Typed, c_name: str, imports: Imports) -> Export:
+    program, options, captured = program_of(typed, "scheduled")
+    made = emit(program.function, imports, options, program=program.module)
+    written = written_params(program.module, program.name)
+    unshared = written.union(program.unshared)
+    extents = [e for g in typed.given for e in g.extents] + [a.shape for a in captured]
+    constants = [*typed.constants, *captured]
+    specs = [leaf for g in typed.given for leaf in leaves(g.spec)] + list(program.captured)
+    parameters = []
+    for k, (p, spec) in enumerate(zip(program.function.params, specs, strict=True)):
+        assert isinstance(p.type, TensorType | PointerType)
+        constant = constants[k]
+        if constant is not None and isinstance(spec, ArraySpec):
+            constant = _constant(typed, p.name, constant, k in written)
+        elif constant is not None:
+            constant = np.asarray(constant, p.type.dtype.numpy)[()]
+        parameters.append(Parameter(p.name, p.type, extents[k], k in written, k in unshared, constant))
+    results = _leaves(program.function.result)
+    shown = ", ".join(f"{p.name}: {p.shown()}" for p in parameters if p.constant is None)
+    gives = ", ".join(str(t.pointee if isinstance(t, PointerType) else t) for t in results)
+    title = f"{typed.name}({shown}) -> {gives if len(results) == 1 else f'({gives})'}"
+    return Export(c_name, title, made.module_text, made.symbol, made.sites, parameters, results)
+
+
+def _constant(typed: Typed, name: str, array: Any, is_written: bool) -> Any:
+    if is_written:
+        raise Failure(
+            f"{typed.name} writes the array '{name}', which is no argument of it: a library has no such array\n"
+            f"  help: make '{name}' a parameter"
+        )
+    if array.nbytes > MAX_CONSTANT_BYTES:
+        raise Failure(
+            f"{typed.name} reads the array '{name}' of {array.nbytes} bytes, and would hold a copy of it\n"
+            f"  help: make '{name}' a parameter (up to {MAX_CONSTANT_BYTES} bytes become part of the library)"
+        )
+    return array
+
+
+def _refuse_types(function: Function, type: FunctionType) -> None:
+    """TypeMismatch for what C cannot give or get."""
+    for k, t in enumerate(type.params):
+        if not _is_leaf(t):
+            raise TypeMismatch(
+                f"the parameter {k} of @{function.name} has the type {t}, which has no C form", function.loc,
+                help="parameters are scalars, arrays, and pointers to arrays",
+            )  # fmt: skip
+    for t in type.result.elements if isinstance(type.result, TupleType) else (type.result,):
+        if t != VOID and not _is_leaf(t):
+            raise TypeMismatch(
+                f"@{function.name} returns the type {t}, which has no C form", function.loc,
+                help="results are scalars and arrays, or one tuple of these",
+            )  # fmt: skip
+
+
+def _is_leaf(t: Type) -> bool:
+    return isinstance(t, TensorType) or (isinstance(t, PointerType) and isinstance(t.pointee, TensorType))
+
+
+def _leaves(result: Type) -> list[TensorType | PointerType]:
+    found = result.elements if isinstance(result, TupleType) else () if result == VOID else (result,)
+    assert all(isinstance(t, TensorType | PointerType) for t in found)
+    return list(found)  # type: ignore[arg-type]

@@ -131,15 +131,22 @@ def combine(e: Emitter, operands: Items[Any], clash: tuple[str, str] = _OPERANDS
             for _ in range(rank - len(extents)):
                 tensor, extents = e.emit("padShape", tensor, at=0), (i64(1), *extents)
         aligned.append((tensor, extents))
-    ranked = [(pairs[k][1], x) for k, (_, x) in enumerate(aligned) if x]
-    result: list[Value] = []
-    for axis in range(rank):
-        extent = ranked[0][1][axis]
-        for shape, padded in ranked[1:]:
-            extent = _common_extent(e, extent, padded[axis], ranked[0][0], shape, clash)
-        result.append(extent)
+    result = broadcast_extents(e, [x for _, x in pairs if x], clash)
     tensors = [_stretched(e, t, x, result) if x else t for t, x in aligned]
-    return tensors, tuple(result)
+    return tensors, result
+
+
+def broadcast_extents(e: Emitter, shapes: Items[Extents], clash: tuple[str, str] = _OPERANDS) -> Extents:
+    """The shape that shapes broadcast to, checked at run time where they are not known to."""
+    rank = max(map(len, shapes), default=0)
+    padded = [(*[i64(1)] * (rank - len(x)), *x) for x in shapes]
+    result = []
+    for axis in range(rank):
+        extent = padded[0][axis]
+        for shape, wide in zip(shapes[1:], padded[1:], strict=True):
+            extent = _common_extent(e, extent, wide[axis], shapes[0], shape, clash)
+        result.append(extent)
+    return tuple(result)
 
 
 def _pair(e: Emitter, operand: Any) -> tuple[Value, Extents]:

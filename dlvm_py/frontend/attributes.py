@@ -11,9 +11,9 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch, UnknownFunction
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
-from dlvm_py.frontend.numpy_shape import transpose
+from dlvm_py.frontend.numpy_shape import swapaxes, transpose
 from dlvm_py.frontend.table import METHODS, lookup, numpy_names, suggestion
-from dlvm_py.frontend.values import Array, Method, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.values import NONE, Array, Method, Scalar, Sequence, SliceKey, Static, Temp, describe
 from dlvm_py.ir import Value
 
 
@@ -35,6 +35,7 @@ ARRAY_ATTRIBUTES: dict[str, Callable[[Emitter, Any], Any]] = {
     "T": lambda e, x: x if isinstance(x, Scalar) else transpose(e, x),
     "real": real,
     "imag": imag,
+    "mT": lambda e, x: swapaxes(e, x, _int(i64(-1)), _int(i64(-2))),
 }
 _OF_NUMBERS = {"real": real, "imag": imag}
 
@@ -52,6 +53,9 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
             f"arrays have no supported attribute or method `{name}`",
             help=suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]) or "call it outside of compiled code",
         )
+    if isinstance(owner, SliceKey) and name in ("start", "stop", "step"):
+        found = getattr(owner, name)
+        return NONE if found is None else found
     if isinstance(owner, Static):
         return _static(e, owner.value, name)
     if isinstance(owner, Scalar) and name in _OF_NUMBERS:

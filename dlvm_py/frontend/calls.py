@@ -9,7 +9,16 @@ from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.frontend.capture import is_ours, plain_function
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.library_calls import is_library
-from dlvm_py.frontend.table import METHODS, STATIC_CALLS, Handler, is_numpy, lookup, name_of, numpy_names, suggestion
+from dlvm_py.frontend.table import (
+    METHODS,
+    STATIC_CALLS,
+    Handler,
+    is_numpy,
+    lookup,
+    name_of,
+    numpy_names,
+    suggestion,
+)
 from dlvm_py.frontend.values import Closure, Method, Static, describe
 
 

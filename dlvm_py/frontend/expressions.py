@@ -16,6 +16,7 @@ from dlvm_py.frontend.calls import invoke
 from dlvm_py.frontend.emit import MAX_CHECK_OPERANDS, Unreachable
 from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.source import Source
+from dlvm_py.frontend.table import subscripted
 from dlvm_py.frontend.values import Binding, Conflict, Scalar, Sequence, SliceKey, Static, describe
 from dlvm_py.ir import BOOL, Literal, Value
 
@@ -178,24 +179,28 @@ class Expressions(Flow):
 
     def _subscript(self, node: Any) -> Any:
         base = self.expression(node.value)
+        grid = subscripted(base)
+        if grid is not None:
+            return grid(self.e, self.index(node.slice, of_grid=True))
         return subscripts.read(self.e, base, self.index(node.slice))
 
-    def index(self, node: Any) -> Any:
-        """The value of an index: as an expression, with slices."""
+    def index(self, node: Any, of_grid: bool = False) -> Any:
+        """The value of an index: as an expression, with slices; those of np.mgrid may have float bounds."""
         if isinstance(node, gast.Slice):
-            parts = [self._slice_part(p) for p in (node.lower, node.upper, node.step)]
+            parts = [self._slice_part(p, of_grid) for p in (node.lower, node.upper, node.step)]
             return SliceKey(*parts)
         if isinstance(node, gast.Tuple):
-            return Sequence(tuple(self.index(n) for n in node.elts))
+            return Sequence(tuple(self.index(n, of_grid) for n in node.elts))
         return self.expression(node)
 
-    def _slice_part(self, node: Any) -> Scalar | None:
+    def _slice_part(self, node: Any, of_grid: bool) -> Scalar | None:
         if node is None:
             return None
         value = self.expression(node)
         if isinstance(value, Static) and value.value is None:
             return None
-        if not isinstance(value, Scalar) or not (value.dtype.is_integer or value.dtype is BOOL):
+        is_int = isinstance(value, Scalar) and (value.dtype.is_integer or value.dtype is BOOL)
+        if not is_int and not (of_grid and isinstance(value, Scalar)):
             with self.at(node):
                 self.e.error(
                     TypeMismatch,

@@ -1,4 +1,4 @@
-"""Products of matrices and vectors: np.dot, np.matmul and @, np.outer."""
+"""Products of matrices and vectors: np.dot, np.matmul and @. More axes are in library/products.py."""
 
 from __future__ import annotations
 
@@ -9,32 +9,35 @@ import numpy as np
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import Message, check_shapes, temp
 from dlvm_py.frontend.elementwise import convert, operand, promoted, supported, ufunc_call
-from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.facts import number
+from dlvm_py.frontend.library import products
 from dlvm_py.frontend.values import Array, Scalar, Temp
 
 _MATMUL = "matmul: Input operand 1 has a mismatch in its core dimension 0,"
 
 
 def dot(e: Emitter, a: Any, b: Any) -> Any:
-    """np.dot for scalars and ranks 1 and 2."""
+    """np.dot."""
     a, b = operand(e, a, "np.dot"), operand(e, b, "np.dot")
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         return ufunc_call(e, np.multiply, a, b)
+    if max(a.rank, b.rank) > 2:
+        return e.session.library(e, products.dot, [a, b], {})
     return _product(e, a, b, "np.dot")
 
 
 def matmul(e: Emitter, a: Any, b: Any) -> Any:
-    """np.matmul and `@` for ranks 1 and 2."""
+    """np.matmul and `@`."""
     a, b = operand(e, a, "`@`"), operand(e, b, "`@`")
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         e.error(TypeMismatch, "`@` needs arrays: one operand is a scalar", help="use * to scale")
+    if max(a.rank, b.rank) > 2:
+        return e.session.library(e, products.matmul, [a, b], {})
     return _product(e, a, b, "`@`")
 
 
 def _product(e: Emitter, a: Array | Temp, b: Array | Temp, what: str) -> Any:
-    if a.rank not in (1, 2) or b.rank not in (1, 2):
-        e.error(UnsupportedSyntax, f"{what} of {a.rank}-d and {b.rank}-d arrays is not supported yet")
     dtype = supported(e, promoted(a, b), what)
     if dtype.kind == "b":
         e.error(UnsupportedSyntax, f"{what} of bool arrays is not supported", help="convert with .astype(np.int64)")
@@ -63,15 +66,3 @@ def _check_inner(e: Emitter, a: Array | Temp, b: Array | Temp, what: str) -> Non
         return f"{shapes(m)}: {m.hole(inner)} (dim {a.rank - 1}) != {m.hole(other)} (dim 0)"
 
     check_shapes(e, e.compare("equal", inner, other), *((dimensions, shapes) if what == "np.dot" else (core,)))
-
-
-def outer(e: Emitter, a: Any, b: Any) -> Any:
-    """np.outer of vectors."""
-    a, b = operand(e, a, "np.outer"), operand(e, b, "np.outer")
-    if getattr(a, "rank", 0) != 1 or getattr(b, "rank", 0) != 1:
-        e.error(UnsupportedSyntax, "np.outer is supported for two 1-d arrays", help="use .ravel() on the operands")
-    dtype = supported(e, promoted(a, b), "np.outer")
-    (x, _), (y, _) = convert(e, a, dtype), convert(e, b, dtype)
-    column, row = e.emit("padShape", x, at=1), e.emit("padShape", y, at=0)
-    first = Temp(column, (a.extents[0], i64(1)), e.block)
-    return ufunc_call(e, np.multiply, first, Temp(row, (i64(1), b.extents[0]), e.block))

@@ -1,4 +1,4 @@
-"""Making arrays: zeros, ones, full, empty and their *_like, arange, linspace, eye, array of scalars."""
+"""Making arrays: zeros, ones, full, empty and their *_like, arange, eye, array of scalars."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from dlvm_py.frontend.arrays import Extents, allocate, filled, tensor_of
 from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, supported, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
-from dlvm_py.frontend.indexing import as_index, count_between
-from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.indexing import as_index, count_between, dynamic_count
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import BOOL, F64, I64, DType, Value, literal, scalar
 
 
 def as_dtype(e: Emitter, value: Any, default: DType = F64) -> DType:
     """A dtype argument: np.float32, float, "f4", x.dtype, None."""
-    if value is None or (isinstance(value, Static) and value.value is None):
+    if is_none(value):
         return default
     if isinstance(value, Static):
         try:
@@ -114,17 +114,16 @@ def arange(e: Emitter, *bounds: Any, dtype: Any = None) -> Any:
         return _float_range(e, values, as_dtype(e, dtype))
     ints = [e.cast(v.value, I64) for v in values]
     start, stop = (i64(0), ints[0]) if len(ints) == 1 else ints[:2]
-    step = number(ints[2]) if len(ints) == 3 else 1
-    if not step:
-        e.error(
-            UnsupportedSyntax,
-            "the step of np.arange must be a constant that is not 0",
-            help="np.arange(n) * step + start",
-        )
-    count = count_between(e, start, stop, step) if step > 0 else count_between(e, stop, start, -step)
+    step = ints[2] if len(ints) == 3 else i64(1)
+    known = number(step)
+    if not known:
+        e.check(e.compare("notEqual", step, i64(0)), "ZeroDivisionError", "division by zero")
+        count = dynamic_count(e, start, stop, step, e.compare("lessThan", i64(0), step), checked=True)
+    else:
+        count = count_between(e, start, stop, known) if known > 0 else count_between(e, stop, start, -known)
     tensor = e.emit("iota", count)
-    if step != 1:
-        tensor = e.emit("multiply", tensor, i64(step))
+    if known != 1:
+        tensor = e.emit("multiply", tensor, step)
     if number(start) != 0:
         tensor = e.emit("add", tensor, start)
     return Temp(e.cast(tensor, as_dtype(e, dtype, I64)), (count,), e.block)
@@ -145,30 +144,14 @@ def _float_range(e: Emitter, values: list[Scalar], dtype: DType) -> Temp:
     return Temp(e.cast(tensor, dtype), (count,), e.block)
 
 
-def linspace(e: Emitter, start: Any, stop: Any, num: Any = None) -> Any:
-    """np.linspace(start, stop, num=50), end point included."""
-    first, last = (operand(e, v, "np.linspace") for v in (start, stop))
-    if not (isinstance(first, Scalar) and isinstance(last, Scalar)):
-        e.error(UnsupportedSyntax, "np.linspace needs numbers as start and stop")
-    if first.dtype.is_complex or last.dtype.is_complex:
-        hint = "start + (stop - start) * np.linspace(0.0, 1.0, n)"
-        e.error(UnsupportedSyntax, "np.linspace between complex numbers is not supported", help=hint)
-    count = i64(50) if num is None else _extent(e, num)
-    a, b = e.cast(first.value, F64), e.cast(last.value, F64)
-    gaps = e.maximum(e.offset(count, -1), i64(1))
-    delta = e.pure("divide", e.pure("subtract", b, a), e.cast(gaps, F64))
-    index = e.emit("iota", count)
-    tensor = e.emit("add", e.emit("multiply", e.cast(index, F64), delta), a)
-    # the last element is exactly `stop` (and is `start` where there is just one)
-    at_end = e.emit("equal", index, e.maximum(e.offset(count, -1), i64(1)))
-    return Temp(e.emit("select", b, tensor, at_end), (count,), e.block)
-
-
-def eye(e: Emitter, N: Any, M: Any = None, dtype: Any = None) -> Any:  # noqa: N803 - NumPy's names
-    """np.eye(N, M): ones on the main diagonal."""
+def eye(e: Emitter, N: Any, M: Any = None, k: Any = None, dtype: Any = None) -> Any:  # noqa: N803 - NumPy's names
+    """np.eye(N, M, k): ones on a diagonal, the main one unless k is given."""
     rows = _extent(e, N)
-    columns = rows if M is None else _extent(e, M)
-    row = e.emit("padShape", e.emit("iota", rows), at=1)
+    columns = rows if is_none(M) else _extent(e, M)
+    index = e.emit("iota", rows)
+    if k is not None:
+        index = e.emit("add", index, as_index(e, k, "the diagonal of np.eye"))
+    row = e.emit("padShape", index, at=1)
     column = e.emit("padShape", e.emit("iota", columns), at=0)
     equal = ufunc_call(e, np.equal, Temp(row, (rows, i64(1)), e.block), Temp(column, (i64(1), columns), e.block))
     return astype(e, equal, as_dtype(e, dtype))
@@ -229,7 +212,7 @@ def scalar_of(e: Emitter, dtype: DType, x: Any = None) -> Any:
 CREATE: dict[Any, Any] = {
     np.zeros: _constant(0), np.ones: _constant(1), np.full: full, np.empty: empty,
     np.zeros_like: _constant_like(0), np.ones_like: _constant_like(1), np.full_like: full_like,
-    np.empty_like: empty_like, np.arange: arange, np.linspace: linspace, np.eye: eye,
+    np.empty_like: empty_like, np.arange: arange, np.eye: eye, np.ndarray: empty,
     np.array: array, np.asarray: asarray, np.copy: copy,
 }  # fmt: skip
 CREATE_METHODS: dict[str, Any] = {"copy": copy, "astype": cast_to}

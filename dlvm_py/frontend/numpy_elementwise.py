@@ -11,6 +11,7 @@ from dlvm_py.errors import UnsupportedSyntax
 from dlvm_py.frontend.elementwise import ufunc_call, where
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_create import copy
+from dlvm_py.frontend.numpy_ufunc import forms
 from dlvm_py.frontend.values import Scalar, Static
 from dlvm_py.ir import literal
 
@@ -40,9 +41,7 @@ def isinf(e: Emitter, x: Any) -> Any:
     return ufunc_call(e, np.logical_not, known)
 
 
-ELEMENTWISE: dict[Any, Any] = {
-    np.where: where_,
-    np.clip: clip,
+_COMPOSED: dict[np.ufunc, Any] = {
     np.isinf: isinf,
     np.positive: copy,
     np.fabs: lambda e, x: ufunc_call(e, np.absolute, ufunc_call(e, np.multiply, x, _weak(1.0))),
@@ -54,5 +53,10 @@ ELEMENTWISE: dict[Any, Any] = {
     np.logical_xor: lambda e, a, b: ufunc_call(
         e, np.not_equal, ufunc_call(e, np.not_equal, a, _weak(0)), ufunc_call(e, np.not_equal, b, _weak(0))
     ),
+}
+ELEMENTWISE: dict[Any, Any] = {
+    np.where: where_,
+    np.clip: clip,
+    **{ufunc: forms(ufunc, rule) for ufunc, rule in _COMPOSED.items()},
 }
 ELEMENTWISE_METHODS: dict[str, Any] = {"clip": clip}

@@ -1,26 +1,28 @@
-"""Reductions: sum, prod, mean, max, min, any, all, as functions and methods."""
+"""Reductions and running reductions: sum, prod, mean, max, min, any, all, cumsum, cumprod."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import temp, tensor_of
-from dlvm_py.frontend.elementwise import operand, truth
+from dlvm_py.frontend.arrays import fit, temp, tensor_of
+from dlvm_py.frontend.deliver import deliver, flags_of
+from dlvm_py.frontend.elementwise import apply_op, operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.numpy_create import as_dtype
-from dlvm_py.frontend.values import Scalar, Sequence, Static, describe
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, describe, is_none
 from dlvm_py.ir import BOOL, F64, I64, U64, DType, Value, literal, scalar
 
 
 def as_axes(e: Emitter, axis: Any, rank: int) -> tuple[int, ...]:
     """An axis argument (None, an int, a tuple of ints), normalised and sorted."""
-    if axis is None or (isinstance(axis, Static) and axis.value is None):
+    if is_none(axis):
         return tuple(range(rank))
     items = axis.items if isinstance(axis, Sequence) else (axis,)
     return tuple(sorted(as_axis(e, item, rank) for item in items))
@@ -37,7 +39,7 @@ def as_axis(e: Emitter, item: Any, rank: int) -> int:
 
 
 def _keeps(e: Emitter, keepdims: Any) -> bool:
-    if keepdims is None:
+    if is_none(keepdims):
         return False
     if isinstance(keepdims, Scalar) and keepdims.number is not None:
         return bool(keepdims.number)
@@ -51,63 +53,112 @@ def _accumulator(dtype: DType) -> DType:
     return U64 if dtype.kind == "u" else dtype
 
 
+_Identity = Callable[[DType], Any]
+
+
+@dataclass(frozen=True, slots=True)
+class _Form:
+    """The arguments that all reductions share, as they were given."""
+
+    axis: Any = None
+    keepdims: Any = None
+    initial: Any = None
+    where: Any = None
+    out: Any = None
+
+
 def _reduce(
     e: Emitter,
+    name: str,
     a: Any,
-    axis: Any,
-    keepdims: Any,
+    form: _Form,
     by: str,
+    identity: Callable[[DType], Any],
     prepare: Callable[[Value], Value],
-    init: Callable[[DType], Any],
-) -> tuple[Any, tuple[int, ...], Any]:
-    """(result, axes, operand): the reduced tensor wrapped, with kept axes if wanted."""
-    a = operand(e, a, "a reduction")
+) -> Any:
+    """A reduction of `prepare(a)`: elements that `where` leaves out count as the identity."""
+    a = operand(e, a, f"np.{name}")
+    if isinstance(a, Array) and a.rank == 0:
+        a = Scalar(tensor_of(e, a), weak=False)
     tensor = prepare(tensor_of(e, a))
     extents = () if isinstance(a, Scalar) else a.extents
-    axes = as_axes(e, axis, len(extents))
     dtype = tensor.type.dtype  # type: ignore[attr-defined]
+    first = literal(identity(dtype), scalar(dtype))
+    if not _everywhere(form.where):
+        tensor = _masked(e, name, tensor, extents, form.where, first)
+    axes = as_axes(e, form.axis, len(extents))
     if extents:
-        tensor = e.emit("reduce", tensor, literal(init(dtype), scalar(dtype)), by=by, axes=axes)
+        tensor = e.emit("reduce", tensor, first, by=by, axes=axes)
     kept = [n for k, n in enumerate(extents) if k not in axes]
-    if _keeps(e, keepdims):
+    if _keeps(e, form.keepdims):
         for k in axes:
             tensor = e.emit("padShape", tensor, at=k)
             kept.insert(k, i64(1))
-    return temp(e, tensor, kept), axes, a
+    if not is_none(form.initial):
+        initial = operand(e, form.initial, f"`initial` of np.{name}")
+        if not isinstance(initial, Scalar):
+            e.error(TypeMismatch, f"`initial` of np.{name} must be a number")
+        tensor = apply_op(e, by, [tensor, e.cast(initial.value, dtype)])
+    return deliver(e, name, temp(e, tensor, kept), form.out, None)
 
 
-def sum_(e: Emitter, a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = None) -> Any:
-    """np.sum."""
-
-    def prepare(t: Value) -> Value:
-        return e.cast(t, as_dtype(e, dtype, _accumulator(t.type.dtype)))  # type: ignore[attr-defined]
-
-    return _reduce(e, a, axis, keepdims, "add", prepare, lambda d: 0)[0]
+def _everywhere(where: Any) -> bool:
+    return where is None or (isinstance(where, Scalar) and where.number is True)
 
 
-def prod(e: Emitter, a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = None) -> Any:
-    """np.prod."""
-
-    def prepare(t: Value) -> Value:
-        return e.cast(t, as_dtype(e, dtype, _accumulator(t.type.dtype)))  # type: ignore[attr-defined]
-
-    return _reduce(e, a, axis, keepdims, "multiply", prepare, lambda d: 1)[0]
+def _masked(e: Emitter, name: str, tensor: Value, extents: tuple[Value, ...], where: Any, other: Value) -> Value:
+    flags = flags_of(e, name, where)
+    if not extents:
+        e.error(UnsupportedSyntax, f"np.{name} of a number with where= is not supported", help="write an `if`")
+    return apply_op(e, "select", [tensor, other, fit(e, flags, extents)])
 
 
-def mean(e: Emitter, a: Any, axis: Any = None, dtype: Any = None, keepdims: Any = None) -> Any:
+def _total(name: str, by: str, identity: int) -> Any:
+    """np.sum and np.prod: small integers and bools are added as i64 or u64."""
+
+    def reduction(
+        e: Emitter, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = None,
+        initial: Any = None, where: Any = None,
+    ) -> Any:  # fmt: skip
+        def prepare(t: Value) -> Value:
+            return e.cast(t, as_dtype(e, dtype, _accumulator(t.type.dtype)))  # type: ignore[attr-defined]
+
+        return _reduce(e, name, a, _Form(axis, keepdims, initial, where, out), by, lambda d: identity, prepare)
+
+    return reduction
+
+
+def mean(
+    e: Emitter, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = None, where: Any = None
+) -> Any:
     """np.mean: integers in f64; nan over no elements."""
+    a = operand(e, a, "np.mean")
 
     def prepare(t: Value) -> Value:
         found = t.type.dtype  # type: ignore[attr-defined]
         return e.cast(t, as_dtype(e, dtype, found if found.is_inexact else F64))
 
-    total, axes, a = _reduce(e, a, axis, keepdims, "add", prepare, lambda d: 0)
+    total = _reduce(e, "mean", a, _Form(axis, keepdims, None, where), "add", lambda d: 0, prepare)
     if isinstance(a, Scalar):
-        return total
-    count = e.cast(e.product(tuple(a.extents[k] for k in axes)), total.dtype)
-    if isinstance(total, Scalar):
-        return Scalar(e.pure("divide", total.value, count), weak=False)
-    return temp(e, e.emit("divide", total.tensor, count), total.extents)
+        return deliver(e, "mean", total, out, None)
+    count = Scalar(count_of(e, a.extents, axis), weak=False)
+    if not _everywhere(where):
+        flags = Temp(fit(e, flags_of(e, "mean", where), a.extents), a.extents, e.block)
+        count = SUM(e, flags, axis, keepdims=keepdims)
+    divisor = cast_to(e, count, total.dtype)
+    return deliver(e, "mean", ufunc_call(e, np.divide, total, divisor), out, None)
+
+
+def cast_to(e: Emitter, value: Any, dtype: DType) -> Any:
+    """A Scalar or Temp in another dtype."""
+    if isinstance(value, Scalar):
+        return Scalar(e.cast(value.value, dtype), weak=False)
+    return Temp(e.cast(tensor_of(e, value), dtype), value.extents, e.block)
+
+
+def count_of(e: Emitter, extents: tuple[Value, ...], axis: Any) -> Value:
+    """How many elements each result of a reduction is made of."""
+    return e.product(tuple(extents[k] for k in as_axes(e, axis, len(extents))))
 
 
 def _lowest(dtype: DType) -> Any:
@@ -126,15 +177,23 @@ def _highest(dtype: DType) -> Any:
     return math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).max)
 
 
-def _extreme(by: str, word: str, init: Callable[[DType], Any]) -> Any:
+def _extreme(name: str, by: str, word: str, identity: _Identity) -> Any:
     on_bool = {"max": "or", "min": "and"}[by]
 
-    def reduction(e: Emitter, a: Any, axis: Any = None, keepdims: Any = None) -> Any:
-        a = operand(e, a, f"np.{by}")
-        if isinstance(a, Scalar):
-            return Scalar(a.value, weak=False)
-        _check_not_empty(e, a.extents, as_axes(e, axis, a.rank), word)
-        return _reduce(e, a, axis, keepdims, on_bool if a.dtype is BOOL else by, lambda t: t, init)[0]
+    def reduction(
+        e: Emitter, a: Any, axis: Any = None, out: Any = None, keepdims: Any = None, initial: Any = None,
+        where: Any = None,
+    ) -> Any:  # fmt: skip
+        a = operand(e, a, f"np.{name}")
+        if isinstance(a, Scalar) and is_none(initial):
+            return deliver(e, name, Scalar(a.value, weak=False), out, None)
+        if is_none(initial):
+            if not _everywhere(where):
+                e.error(TypeMismatch, f"reduction operation '{word}' does not have an identity, so to use a where "
+                        "mask one has to specify 'initial'")  # fmt: skip
+            _check_not_empty(e, a.extents, as_axes(e, axis, a.rank), word)
+        op = on_bool if a.dtype is BOOL else by
+        return _reduce(e, name, a, _Form(axis, keepdims, initial, where, out), op, identity, lambda t: t)
 
     return reduction
 
@@ -151,20 +210,52 @@ def _check_not_empty(e: Emitter, extents: tuple[Value, ...], axes: tuple[int, ..
     e.check(fine, "ValueError", message)
 
 
-def any_(e: Emitter, a: Any, axis: Any = None, keepdims: Any = None) -> Any:
-    """np.any."""
-    return _reduce(e, a, axis, keepdims, "or", lambda t: truth(e, t), lambda d: False)[0]
+def _test(name: str, by: str, identity: bool) -> Any:
+    """np.any and np.all."""
+
+    def reduction(
+        e: Emitter, a: Any, axis: Any = None, out: Any = None, keepdims: Any = None, where: Any = None
+    ) -> Any:
+        form = _Form(axis, keepdims, None, where, out)
+        return _reduce(e, name, a, form, by, lambda d: identity, lambda t: truth(e, t))
+
+    return reduction
 
 
-def all_(e: Emitter, a: Any, axis: Any = None, keepdims: Any = None) -> Any:
-    """np.all."""
-    return _reduce(e, a, axis, keepdims, "and", lambda t: truth(e, t), lambda d: True)[0]
+def accumulate(e: Emitter, a: Any, by: str, axis: Any, dtype: Any) -> Any:
+    """A running sum, product or extreme along one axis; of all elements, flattened, for None."""
+    a = operand(e, a, "a running reduction")
+    if isinstance(a, Scalar):
+        a = Temp(e.emit("broadcast", a.value, i64(1)), (i64(1),), e.block)
+    tensor, extents = tensor_of(e, a), a.extents
+    found = tensor.type.dtype  # type: ignore[attr-defined]
+    wanted = _accumulator(found) if by in ("add", "multiply") else found
+    tensor = e.cast(tensor, as_dtype(e, dtype, wanted))
+    if is_none(axis):
+        extents = (e.product(extents),)
+        tensor, axes = e.emit("shapeCast", tensor, *extents) if a.rank != 1 else tensor, (0,)
+    else:
+        axes = (as_axis(e, axis, a.rank),)
+    if tensor.type.dtype is BOOL:  # type: ignore[attr-defined]
+        by = {"max": "or", "min": "and", "add": "or", "multiply": "and"}[by]
+    return Temp(e.emit("scan", tensor, by=by, axes=axes), extents, e.block)
 
 
-_max, _min = _extreme("max", "maximum", _lowest), _extreme("min", "minimum", _highest)
+def _running(name: str, by: str) -> Any:
+    """np.cumsum and np.cumprod."""
+
+    def reduction(e: Emitter, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+        return deliver(e, name, accumulate(e, a, by, axis, dtype), out, None)
+
+    return reduction
+
+
+SUM, PROD = _total("sum", "add", 0), _total("prod", "multiply", 1)
+_MAX, _MIN = _extreme("max", "max", "maximum", _lowest), _extreme("min", "min", "minimum", _highest)
+_ANY, _ALL = _test("any", "or", False), _test("all", "and", True)
+_CUMSUM, _CUMPROD = _running("cumsum", "add"), _running("cumprod", "multiply")
 REDUCE: dict[Any, Any] = {
-    np.sum: sum_, np.prod: prod, np.mean: mean, np.max: _max, np.min: _min, np.any: any_, np.all: all_,
+    np.sum: SUM, np.prod: PROD, np.mean: mean, np.max: _MAX, np.min: _MIN, np.any: _ANY, np.all: _ALL,
+    np.cumsum: _CUMSUM, np.cumprod: _CUMPROD,
 }  # fmt: skip
-REDUCE_METHODS: dict[str, Any] = {
-    "sum": sum_, "prod": prod, "mean": mean, "max": _max, "min": _min, "any": any_, "all": all_,
-}  # fmt: skip
+REDUCE_METHODS: dict[str, Any] = {f.__name__: rule for f, rule in REDUCE.items()}

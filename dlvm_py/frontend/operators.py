@@ -51,6 +51,8 @@ BINARY: dict[type, tuple[str, Any, Callable[[Any, Any], Any]]] = {
     gast.BitAnd: ("&", np.bitwise_and, operator.and_),
     gast.BitOr: ("|", np.bitwise_or, operator.or_),
     gast.BitXor: ("^", np.bitwise_xor, operator.xor),
+    gast.LShift: ("<<", np.left_shift, operator.lshift),
+    gast.RShift: (">>", np.right_shift, operator.rshift),
 }
 COMPARE: dict[type, tuple[Any, str, Callable[[Any, Any], Any]]] = {
     gast.Eq: (np.equal, "equal", operator.eq),
@@ -61,7 +63,7 @@ COMPARE: dict[type, tuple[Any, str, Callable[[Any, Any], Any]]] = {
     gast.GtE: (np.greater_equal, "greaterThanOrEqual", operator.ge),
 }
 _INTEGER_OPS = {operator.and_: "bitAnd", operator.or_: "bitOr", operator.xor: "bitXor"}
-_OTHER_SYMBOLS = {gast.LShift: "<<", gast.RShift: ">>"}
+_SHIFTS = (operator.lshift, operator.rshift)
 _MAX_UNROLLED_POWER = 64
 
 
@@ -83,13 +85,6 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     """`a op b` for an operator class of the syntax tree."""
     if kind is gast.MatMult:
         return matmul(e, a, b)
-    if kind not in BINARY:
-        symbol = _OTHER_SYMBOLS.get(kind, kind.__name__)
-        e.error(
-            UnsupportedSyntax,
-            f"the operator `{symbol}` is not supported",
-            help="a * 2**k and a // 2**k shift an integer",
-        )
     symbol, ufunc, python = BINARY[kind]
     if isinstance(a, Sequence) or isinstance(b, Sequence):
         return _sequence_binary(e, kind, a, b)
@@ -114,9 +109,11 @@ def _sequence_binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
 def _fold(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Scalar) -> Scalar | None:
     if a.number is None or b.number is None:
         return None
+    if python is operator.lshift and not -64 <= b.number <= 64:  # an int of as many bits
+        return None
     try:
         result = python(a.number, b.number)
-    except (ArithmeticError, ValueError):
+    except (ArithmeticError, ValueError, TypeError):
         return None
     if isinstance(result, int) and not -(2**63) <= result < 2**63:
         return None
@@ -135,7 +132,7 @@ def _weak_binary(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Sc
         symbol = next(s for s, _, p in BINARY.values() if p is python)
         return weak(python_complex.binary(e, symbol, e.cast(a.value, C128), e.cast(b.value, C128)))
     if a.dtype.is_float or b.dtype.is_float or python is operator.truediv:
-        if python in _INTEGER_OPS:
+        if python in _INTEGER_OPS or python in _SHIFTS:
             e.error(TypeMismatch, "bit operations need ints, not floats")
         return weak(_float_binary(e, python, e.cast(a.value, F64), e.cast(b.value, F64), a, b))
     return _int_binary(e, python, e.cast(a.value, I64), e.cast(b.value, I64), b)
@@ -180,6 +177,8 @@ def _int_binary(e: Emitter, python: Any, x: Value, y: Value, b: Scalar) -> Scala
         return weak(e.pure(_INTEGER_OPS[python], x, y))
     if python is operator.pow:
         return _int_power(e, x, y, b)
+    if python in _SHIFTS:
+        return weak(_int_shift(e, python, x, y))
     return weak(_int_division(e, python, x, y))
 
 
@@ -197,6 +196,19 @@ def _int_division(e: Emitter, python: Any, x: Value, y: Value) -> Value:
         bounds = (min(xlow // low, xlow // high), max(xhigh // low, xhigh // high)) if divided else (0, high - 1)
         e.facts.interval.setdefault(value, bounds)
     return value
+
+
+def _int_shift(e: Emitter, python: Any, x: Value, y: Value) -> Value:
+    if e.facts.range_of(y)[0] < 0:
+        e.check(e.compare("lessThanOrEqual", i64(0), y), "ValueError", "negative shift count")
+    if python is operator.rshift:
+        return e.pure("shiftRight", x, e.minimum(y, i64(63)))
+    shifted = e.pure("shiftLeft", x, e.minimum(y, i64(63)))
+    # exact where shifting back gives x again, and the count is below 64 or x is 0
+    back = e.compare("equal", e.pure("shiftRight", shifted, e.minimum(y, i64(63))), x)
+    fine = e.both(back, e.either(e.compare("lessThan", y, i64(64)), e.compare("equal", x, i64(0))))
+    e.check(fine, "OverflowError", "integer overflow: the result of << does not fit in 64 bits")
+    return shifted
 
 
 def _int_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Scalar:

@@ -17,7 +17,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
 from dlvm_py.frontend.joins import ScalarType, join, type_of
-from dlvm_py.frontend.numpy_reduce import sum_ as array_sum
+from dlvm_py.frontend.numpy_reduce import SUM
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.values import Array, Closure, Iteration, Scalar, Sequence, SliceKey, Static, Temp, describe
 from dlvm_py.ir import F64, I64, Value, literal
@@ -115,7 +115,7 @@ def sum_(e: Emitter, x: Any, start: Any = None) -> Any:
             total = operators.binary(e, gast.Add, total, item)
         return total
     if isinstance(x, (Array, Temp)) and x.rank == 1 and start is None:
-        return array_sum(e, x)
+        return SUM(e, x)
     e.error(UnsupportedSyntax, f"sum() of {describe(x)} is not supported", help="use np.sum(x, axis=0)")
 
 
@@ -207,6 +207,8 @@ def _class_of(x: Any) -> type:
             return list if x.is_list else tuple
         case Static():
             return type(x.value)
+        case SliceKey():
+            return slice
         case Closure():
             return type(_class_of)
     return object

@@ -11,28 +11,25 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.elementwise import UFUNCS, ufunc_call
+from dlvm_py.frontend.elementwise import UFUNCS
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.library import arrange
+from dlvm_py.frontend.library import arrange, create, joining, products, statistics
 from dlvm_py.frontend.library_calls import INTRINSICS, library_table
-from dlvm_py.frontend.linear import dot, matmul, outer
+from dlvm_py.frontend.linear import dot, matmul
 from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_elementwise import ELEMENTWISE, ELEMENTWISE_METHODS
 from dlvm_py.frontend.numpy_index import INDEX
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
+from dlvm_py.frontend.numpy_types import TYPES
+from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, forms
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
+from dlvm_py.frontend.values import Static
 from dlvm_py.ir import DTYPES, DType
 
 Handler = Callable[..., Any]
-
-
-def _ufunc(ufunc: np.ufunc) -> Handler:
-    if ufunc.nin == 1:
-        return lambda e, x: ufunc_call(e, ufunc, x)
-    return lambda e, x1, x2: ufunc_call(e, ufunc, x1, x2)
 
 
 def _scalar(dtype: DType) -> Handler:
@@ -42,16 +39,20 @@ def _scalar(dtype: DType) -> Handler:
     return make
 
 
+_LIBRARY = (arrange, create, joining, products, statistics)
 FUNCTIONS: dict[Any, Handler] = {
-    **{ufunc: _ufunc(ufunc) for ufunc in UFUNCS},
+    **{ufunc: forms(ufunc) for ufunc in UFUNCS},
     **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **COMPLEX, **BUILTINS, **MATH, **CMATH,
-    np.dot: dot, np.matmul: matmul, np.outer: outer,
-    **INTRINSICS, **library_table(arrange.FUNCTIONS),
+    **TYPES, **UFUNC_METHODS, np.dot: dot, np.matmul: matmul,
+    **INTRINSICS,
+    **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
 METHODS: dict[str, Handler] = {
     **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot,
+    **library_table(joining.METHODS), **library_table(statistics.METHODS),
 }  # fmt: skip
+SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
 
 
@@ -61,6 +62,13 @@ def lookup(function: Any) -> Handler | None:
         return FUNCTIONS.get(function)
     except TypeError:  # not hashable
         return None
+
+
+def subscripted(value: Any) -> Handler | None:
+    """The rule of value[...] for NumPy's objects that make arrays so, else None."""
+    if not isinstance(value, Static):
+        return None
+    return next((rule for known, rule in SUBSCRIPTED.items() if known is value.value), None)
 
 
 def is_numpy(function: Any) -> bool:

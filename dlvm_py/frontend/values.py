@@ -153,6 +153,11 @@ class Binding:
 NONE = Static(None)
 
 
+def is_none(value: Any) -> bool:
+    """Whether an argument is left out or None."""
+    return value is None or (isinstance(value, Static) and value.value is None)
+
+
 def describe(value: Any) -> str:
     """What a value is, in the user's words."""
     match value:

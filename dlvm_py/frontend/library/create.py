@@ -1,0 +1,202 @@
+"""Making arrays: linspace, logspace, geomspace, identity, vander, meshgrid, indices, fromfunction, mgrid, ogrid, r_."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.library.intrinsics import refuse
+
+
+def floats(x: Any) -> Any:
+    """A number or array in NumPy's floats."""
+    return np.multiply(x, 1.0)
+
+
+def linspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: Any = False, dtype: Any = None, axis: Any = 0
+) -> Any:
+    """np.linspace: start + k step, the end point exactly `stop`."""
+    if num < 0:
+        raise ValueError(f"Number of samples, {num}, must be non-negative.")
+    first, last = floats(start), floats(stop)
+    gaps = num - 1 if endpoint else num
+    step = (last - first) / max(gaps, 1)
+    index = np.arange(num)
+    if np.ndim(step) > 0:
+        shape = (num,) + (1,) * np.ndim(step)
+        index = np.reshape(index, shape)
+    y = index.astype(np.result_type(first, last, 1.0)) * step + first
+    if endpoint:  # a single element is `start`
+        y = np.where(index == max(gaps, 1), last, y)
+    if dtype is not None:
+        if np.dtype(dtype).kind == "i" or np.dtype(dtype).kind == "u":
+            y = np.floor(y)
+        y = y.astype(dtype)
+    if np.ndim(step) > 0 and axis != 0:
+        y = np.moveaxis(y, 0, axis)
+    if retstep:
+        return y, step if gaps > 0 else np.nan * step
+    return y
+
+
+def logspace(
+    start: Any, stop: Any, num: Any = 50, endpoint: Any = True, base: Any = 10.0, dtype: Any = None, axis: Any = 0
+) -> Any:
+    """np.logspace: base to the powers linspace(start, stop)."""
+    y = np.power(base, linspace(start, stop, num, endpoint, axis=axis))
+    return y if dtype is None else y.astype(dtype)
+
+
+def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, dtype: Any = None, axis: Any = 0) -> Any:
+    """np.geomspace: a geometric progression between numbers of one sign."""
+    if np.ndim(start) > 0 or np.ndim(stop) > 0:
+        refuse("np.geomspace needs numbers as start and stop")
+    first, last = floats(start), floats(stop)
+    if first == 0 or last == 0:
+        raise ValueError("Geometric sequence cannot include zero")
+    sign = -1.0 if first < 0 and last < 0 else 1.0
+    y = sign * logspace(np.log10(sign * first), np.log10(sign * last), num, endpoint)
+    index = np.arange(num)
+    y = np.where(index == 0, first, y)
+    if endpoint:
+        y = np.where(index == max(num - 1, 1), last, y)
+    return y if dtype is None else y.astype(dtype)
+
+
+def identity(n: Any, dtype: Any = None) -> Any:
+    """np.identity."""
+    return np.eye(n, n, dtype=dtype)
+
+
+def vander(x: Any, N: Any = None, increasing: Any = False) -> Any:  # noqa: N803 - NumPy's name
+    """np.vander: the powers of x as columns."""
+    if x.ndim != 1:
+        refuse("np.vander needs a one-dimensional array")
+    if N is None:
+        N = x.shape[0]  # noqa: N806 - NumPy's name
+    out = np.empty((x.shape[0], N), dtype=np.promote_types(np.result_type(x), int))
+    power = np.ones_like(x)
+    for k in range(N):
+        if increasing:
+            out[:, k] = power
+        else:
+            out[:, N - 1 - k] = power
+        power = power * x
+    return out
+
+
+def meshgrid(*xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
+    """np.meshgrid: coordinates as arrays, always fresh ones."""
+    if indexing not in ("xy", "ij"):
+        refuse("np.meshgrid: `indexing` must be 'xy' or 'ij'")
+    n = len(xi)
+    shape, parts = (), ()
+    for x in xi:
+        flat = np.ravel(x) if np.ndim(x) > 0 else np.full((1,), x)
+        shape, parts = shape + (flat.shape[0],), parts + (flat,)
+    swapped = indexing == "xy" and n > 1
+    if swapped:
+        shape = (shape[1], shape[0]) + shape[2:]
+    found = ()
+    for k, flat in enumerate(parts):
+        at = 1 - k if swapped and k < 2 else k
+        one = np.reshape(flat, (1,) * at + (flat.shape[0],) + (1,) * (n - 1 - at))
+        found = found + (np.copy(one) if sparse else np.copy(np.broadcast_to(one, shape)),)
+    return found
+
+
+def indices(dimensions: Any, dtype: Any = int, sparse: Any = False) -> Any:
+    """np.indices: for each axis an array of its index, one after the other (a tuple if sparse)."""
+    n = len(dimensions)
+    found = ()
+    for k, m in enumerate(dimensions):
+        found = found + (np.reshape(np.arange(m, dtype=dtype), (1,) * k + (m,) + (1,) * (n - 1 - k)),)
+    if sparse:
+        return found
+    out = np.empty((n,) + tuple(dimensions), dtype=dtype)
+    for k, one in enumerate(found):
+        out[k] = one
+    return out
+
+
+def fromfunction(function: Any, shape: Any, dtype: Any = float) -> Any:
+    """np.fromfunction: the function of the arrays of indices."""
+    found = ()
+    for k, m in enumerate(shape):
+        row = np.reshape(np.arange(m, dtype=dtype), (1,) * k + (m,) + (1,) * (len(shape) - 1 - k))
+        found = found + (np.copy(np.broadcast_to(row, shape)),)
+    return function(*found)
+
+
+# -- what is written with brackets -------------------------------------------------------------------
+
+
+def span(part: Any) -> Any:
+    """The numbers of one slice of np.mgrid: start, start + step, ..., before stop."""
+    if not isinstance(part, slice):
+        refuse("np.mgrid and np.ogrid need slices", "np.mgrid[0:n, 0:m]")
+    start = 0 if part.start is None else part.start
+    step = 1 if part.step is None else part.step
+    return np.arange(start, part.stop, step)
+
+
+def ogrid(key: Any) -> Any:
+    """np.ogrid[...]: one array an axis, of extent 1 on the others."""
+    if not isinstance(key, tuple):
+        return span(key)
+    found = ()
+    for k, part in enumerate(key):
+        numbers = span(part)
+        found = found + (np.reshape(numbers, (1,) * k + (numbers.shape[0],) + (1,) * (len(key) - 1 - k)),)
+    return found
+
+
+def mgrid(key: Any) -> Any:
+    """np.mgrid[...]: the arrays of ogrid, stretched and stacked."""
+    if not isinstance(key, tuple):
+        return span(key)
+    rows = ogrid(key)
+    shape = ()
+    for k, row in enumerate(rows):
+        shape = shape + (row.shape[k],)
+    out = np.empty((len(rows),) + shape, dtype=np.result_type(*rows))
+    for k, row in enumerate(rows):
+        out[k] = row
+    return out
+
+
+def r_(key: Any) -> Any:
+    """np.r_[...]: slices, numbers and arrays, joined along the first axis."""
+    if not isinstance(key, tuple):
+        key = (key,)
+    parts = ()
+    for part in key:
+        if isinstance(part, str):
+            refuse("np.r_ with a string is not supported", "np.concatenate(..., axis=k)")
+        if isinstance(part, slice):
+            part = span(part)
+        elif np.ndim(part) == 0:
+            part = np.full((1,), part)
+        parts = parts + (part,)
+    return np.concatenate(parts)
+
+
+def c_(key: Any) -> Any:
+    """np.c_[...]: vectors as columns."""
+    if not isinstance(key, tuple):
+        key = (key,)
+    parts = ()
+    for part in key:
+        if isinstance(part, slice):
+            part = span(part)
+        parts = parts + (part[:, np.newaxis] if part.ndim == 1 else part,)
+    return np.concatenate(parts, axis=-1)
+
+
+FUNCTIONS = {
+    np.linspace: linspace, np.logspace: logspace, np.geomspace: geomspace, np.identity: identity,
+    np.vander: vander, np.meshgrid: meshgrid, np.indices: indices, np.fromfunction: fromfunction,
+}  # fmt: skip
+SUBSCRIPTED = {np.mgrid: mgrid, np.ogrid: ogrid, np.r_: r_, np.c_: c_}

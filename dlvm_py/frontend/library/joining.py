@@ -1,0 +1,400 @@
+"""Arrays out of arrays: concatenate and its relatives, split, tile, repeat, append, insert, delete, pad."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.library.arrange import along
+from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, unroll
+
+
+def as_array(x: Any) -> Any:
+    """An array with at least one axis."""
+    if isinstance(x, (tuple, list)):
+        return np.array(x)
+    return x if np.ndim(x) > 0 else np.full((1,), x)
+
+
+def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Any:
+    """np.concatenate of a tuple or list of arrays."""
+    if not isinstance(arrays, (tuple, list)):
+        refuse("np.concatenate needs a tuple or list of arrays", "np.reshape joins the axes of one array")
+    if len(arrays) == 0:
+        refuse("need at least one array to concatenate")
+    parts = ()
+    for a in arrays:
+        a = np.array(a) if isinstance(a, (tuple, list)) else a
+        if np.ndim(a) == 0:
+            refuse("zero-dimensional arrays cannot be concatenated", "np.hstack joins numbers")
+        parts = parts + (np.ravel(a) if axis is None else a,)
+    first = parts[0]
+    k = 0 if axis is None else axis_of(axis, first.ndim)
+    total = 0
+    for i, a in enumerate(parts):
+        if a.ndim != first.ndim:
+            refuse("all the input array dimensions must be of one number: arrays of different ranks are joined")
+        for j in unroll(first.ndim):
+            if j != k and a.shape[j] != first.shape[j]:
+                raise ValueError(
+                    "all the input array dimensions except for the concatenation axis must match exactly, but along "
+                    f"dimension {j}, the array at index 0 has size {first.shape[j]} and the array at index {i} has "
+                    f"size {a.shape[j]}"
+                )
+        total = total + a.shape[k]
+    shape = first.shape[:k] + (total,) + first.shape[k + 1 :]
+    if out is None:
+        out = np.empty(shape, dtype=np.result_type(*parts) if dtype is None else dtype)
+    elif out.shape != shape:
+        raise ValueError("Output array is the wrong shape")
+    start = 0
+    for a in parts:
+        stop = start + a.shape[k]
+        out[along(k, slice(start, stop))] = a
+        start = stop
+    return out
+
+
+def stack(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Any:
+    """np.stack: along a new axis."""
+    if not isinstance(arrays, (tuple, list)):
+        refuse("np.stack needs a tuple or list of arrays")
+    parts = ()
+    for a in arrays:
+        if isinstance(a, (tuple, list)):
+            a = np.array(a)
+        if np.ndim(a) == 0:
+            parts = parts + (np.full((1,), a),)
+        else:
+            parts = parts + (np.expand_dims(a, axis_of(axis, a.ndim + 1)),)
+    for a in parts[1:]:
+        if a.ndim != parts[0].ndim or a.shape != parts[0].shape:
+            raise ValueError("all input arrays must have the same shape")
+    return concatenate(parts, axis_of(axis, parts[0].ndim), out, dtype)
+
+
+def vstack(tup: Any, dtype: Any = None) -> Any:
+    """np.vstack: vectors count as rows."""
+    return concatenate(each_at_least_2d(tup), 0, None, dtype)
+
+
+def each_at_least_2d(arrays: Any) -> Any:
+    """The arrays, each with two axes or more, the missing ones in front."""
+    if not isinstance(arrays, (tuple, list)):
+        refuse("a tuple or list of arrays is needed here")
+    parts = ()
+    for a in arrays:
+        a = as_array(a)
+        parts = parts + (a[np.newaxis, :] if a.ndim == 1 else a,)
+    return parts
+
+
+def hstack(tup: Any, dtype: Any = None) -> Any:
+    """np.hstack: along axis 1, vectors and numbers along axis 0."""
+    if not isinstance(tup, (tuple, list)):
+        refuse("np.hstack needs a tuple or list of arrays")
+    parts = ()
+    for a in tup:
+        parts = parts + (as_array(a),)
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, None, dtype)
+
+
+def dstack(tup: Any) -> Any:
+    """np.dstack: along axis 2."""
+    parts = ()
+    for a in each_at_least_2d(tup):
+        parts = parts + (a[:, :, np.newaxis] if a.ndim == 2 else a,)
+    return concatenate(parts, 2)
+
+
+def column_stack(tup: Any) -> Any:
+    """np.column_stack: vectors as columns."""
+    if not isinstance(tup, (tuple, list)):
+        refuse("np.column_stack needs a tuple or list of arrays")
+    parts = ()
+    for a in tup:
+        a = as_array(a)
+        parts = parts + (a[:, np.newaxis] if a.ndim == 1 else a,)
+    return concatenate(parts, 1)
+
+
+def block(arrays: Any) -> Any:
+    """np.block of a list of rows, each a list of arrays (or of one such row)."""
+    if not isinstance(arrays, (tuple, list)):
+        return np.copy(arrays)
+    if not isinstance(arrays[0], (tuple, list)):
+        return hstack(arrays)
+    rows = ()
+    for row in arrays:
+        if not isinstance(row, (tuple, list)):
+            refuse("np.block: rows of different depth")
+        for part in row:
+            if isinstance(part, (tuple, list)):
+                refuse("np.block of more than two levels is not supported")
+        parts = each_at_least_2d(row)
+        rows = rows + (concatenate(parts, parts[0].ndim - 1),)
+    return concatenate(rows, rows[0].ndim - 2)
+
+
+def append(arr: Any, values: Any, axis: Any = None) -> Any:
+    """np.append: a new array, longer by `values`."""
+    return concatenate((as_array(arr), as_array(values)), axis)
+
+
+def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
+    """np.insert of a row (or number) before an index, which is an int."""
+    if np.ndim(obj) != 0 or isinstance(obj, (slice, tuple, list)):
+        refuse("np.insert needs one int as index", "insert one after the other")
+    if axis is None:
+        arr, k = np.ravel(arr), 0
+    else:
+        k = axis_of(axis, arr.ndim)
+    n = arr.shape[k]
+    if obj < -n or obj > n:
+        raise IndexError(f"index {obj} is out of bounds for axis {k} with size {n}")
+    at = obj + n if obj < 0 else obj
+    if isinstance(values, (tuple, list)):
+        values = np.array(values)
+    count = 1
+    if np.ndim(values) > 0 and (arr.ndim == 1 or np.ndim(values) == arr.ndim):
+        count = values.shape[k]
+    out = np.empty(arr.shape[:k] + (n + count,) + arr.shape[k + 1 :], dtype=np.result_type(arr))
+    out[along(k, slice(None, at))] = arr[along(k, slice(None, at))]
+    out[along(k, slice(at, at + count))] = inserted(values, arr.ndim, k)
+    out[along(k, slice(at + count, None))] = arr[along(k, slice(at, None))]
+    return out
+
+
+def inserted(values: Any, ndim: Any, axis: Any) -> Any:
+    """The values of np.insert in the order of the result's axes."""
+    if np.ndim(values) == 0 or np.ndim(values) == ndim:
+        return values
+    return np.expand_dims(values, axis_of(axis, np.ndim(values) + 1))
+
+
+def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
+    """np.delete of one index, an int, or of a slice of constants."""
+    if axis is None:
+        arr, k = np.ravel(arr), 0
+    else:
+        k = axis_of(axis, arr.ndim)
+    n = arr.shape[k]
+    if isinstance(obj, slice):
+        if obj.step is not None:
+            refuse("np.delete of a slice with a step is not supported")
+        low = 0 if obj.start is None else obj.start
+        high = n if obj.stop is None else obj.stop
+        low = max(low + n, 0) if low < 0 else min(low, n)
+        high = max(high + n, 0) if high < 0 else min(high, n)
+        high = max(low, high)
+    else:
+        if np.ndim(obj) != 0 or isinstance(obj, (tuple, list)):
+            refuse("np.delete needs one int or a slice", "x[mask] leaves out what a mask says")
+        if obj < -n or obj >= n:
+            raise IndexError(f"index {obj} is out of bounds for axis {k} with size {n}")
+        low = obj + n if obj < 0 else obj
+        high = low + 1
+    return concatenate((arr[along(k, slice(None, low))], arr[along(k, slice(high, None))]), k)
+
+
+# -- splitting ---------------------------------------------------------------------------------------
+
+
+def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
+    """np.array_split: views; the number of parts is a constant, the places may be computed."""
+    k = axis_of(axis, ary.ndim)
+    n = ary.shape[k]
+    parts, start = (), 0
+    if isinstance(indices_or_sections, (tuple, list)):
+        for stop in indices_or_sections:
+            parts = parts + (ary[along(k, slice(start, stop))],)
+            start = stop
+        return list(parts + (ary[along(k, slice(start, None))],))
+    sections = indices_or_sections
+    if np.ndim(sections) > 0 or not is_constant(sections):
+        refuse("the number of parts must be a constant", "slice the array: x[i * n : (i + 1) * n]")
+    if sections <= 0:
+        refuse("number sections must be larger than 0.")
+    for i in unroll(sections):
+        stop = start + n // sections + (1 if i < n % sections else 0)
+        parts = parts + (ary[along(k, slice(start, stop))],)
+        start = stop
+    return list(parts)
+
+
+def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
+    """np.split: views, of one length where a number of parts is given."""
+    if not isinstance(indices_or_sections, (tuple, list)):
+        if ary.shape[axis_of(axis, ary.ndim)] % indices_or_sections != 0:
+            raise ValueError("array split does not result in an equal division")
+    return array_split(ary, indices_or_sections, axis)
+
+
+def hsplit(ary: Any, indices_or_sections: Any) -> Any:
+    """np.hsplit."""
+    return split(ary, indices_or_sections, 0 if ary.ndim == 1 else 1)
+
+
+def vsplit(ary: Any, indices_or_sections: Any) -> Any:
+    """np.vsplit."""
+    if ary.ndim < 2:
+        refuse("vsplit only works on arrays of 2 or more dimensions")
+    return split(ary, indices_or_sections, 0)
+
+
+def dsplit(ary: Any, indices_or_sections: Any) -> Any:
+    """np.dsplit."""
+    if ary.ndim < 3:
+        refuse("dsplit only works on arrays of 3 or more dimensions")
+    return split(ary, indices_or_sections, 2)
+
+
+# -- repetition --------------------------------------------------------------------------------------
+
+
+def tile(A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
+    """np.tile: the array so many times along each axis."""
+    x = as_array(A)
+    if not isinstance(reps, (tuple, list)):
+        reps = (reps,)
+    counts = (1,) * max(x.ndim - len(reps), 0) + tuple(reps)
+    sizes = (1,) * max(len(reps) - x.ndim, 0) + x.shape
+    thin, wide, shape = (), (), ()
+    for n, count in zip(sizes, counts):  # noqa: B905 - of one length
+        thin, wide, shape = thin + (1, n), wide + (count, n), shape + (n * count,)
+    return np.reshape(np.broadcast_to(np.reshape(x, thin), wide), shape)
+
+
+def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
+    """np.repeat: each element so often; `repeats` is an int or one int for each."""
+    x = as_array(a)
+    if axis is None:
+        x, k = np.ravel(x), 0
+    else:
+        k = axis_of(axis, x.ndim)
+    n = x.shape[k]
+    if isinstance(repeats, (tuple, list)):
+        repeats = np.array(repeats)
+    if np.ndim(repeats) == 0:
+        if repeats < 0:
+            raise ValueError("repeats may not contain negative values.")
+        shape = x.shape[: k + 1] + (repeats,) + x.shape[k + 1 :]
+        wide = np.broadcast_to(np.expand_dims(x, k + 1), shape)
+        return np.reshape(wide, x.shape[:k] + (n * repeats,) + x.shape[k + 1 :])
+    if repeats.shape[0] != n:
+        raise ValueError(f"operands could not be broadcast together with shape ({n},) ({repeats.shape[0]},)")
+    if np.any(repeats < 0):
+        raise ValueError("repeats may not contain negative values.")
+    out = np.empty(x.shape[:k] + (int(np.sum(repeats)),) + x.shape[k + 1 :], dtype=np.result_type(x))
+    at = 0
+    for i in range(n):
+        for _ in range(repeats[i]):
+            out[along(k, at)] = x[along(k, i)]
+            at = at + 1
+    return out
+
+
+# -- padding -----------------------------------------------------------------------------------------
+
+
+def pad(
+    array: Any, pad_width: Any, mode: Any = "constant", stat_length: Any = None, constant_values: Any = 0,
+    end_values: Any = 0, reflect_type: Any = "even",
+) -> Any:  # fmt: skip
+    """np.pad, one axis after the other; the widths may be computed."""
+    if not isinstance(mode, str):
+        refuse("np.pad needs the name of a mode")
+    if mode not in (
+        "constant", "edge", "reflect", "symmetric", "wrap", "empty", "linear_ramp", "maximum", "minimum", "mean",
+    ):  # fmt: skip
+        refuse("this mode of np.pad is not supported")
+    if stat_length is not None:
+        refuse("np.pad: stat_length is not supported")
+    if reflect_type != "even":
+        refuse("np.pad: only reflect_type='even' is supported")
+    x = array
+    for k in unroll(array.ndim):
+        before, after = pair_of(pad_width, k)
+        if before < 0 or after < 0:
+            raise ValueError("index can't contain negative values")
+        x = pad_axis(x, k, before, after, mode, pair_of(constant_values, k), pair_of(end_values, k))
+    return x
+
+
+def pair_of(value: Any, axis: Any) -> Any:
+    """What np.pad takes as a number, (number,), (before, after) or one pair an axis, for one axis."""
+    if not isinstance(value, (tuple, list)):
+        return (value, value)
+    if isinstance(value[0], (tuple, list)):
+        pair = value[axis] if len(value) > 1 else value[0]
+        return (pair[0], pair[-1])
+    return (value[0], value[-1])
+
+
+def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, constants: Any, ends: Any) -> Any:
+    """np.pad of one axis."""
+    n = x.shape[k]
+    out = np.empty(x.shape[:k] + (before + n + after,) + x.shape[k + 1 :], dtype=np.result_type(x))
+    left, middle, right = slice(None, before), slice(before, before + n), slice(before + n, None)
+    out[along(k, middle)] = x
+    if mode == "constant":
+        out[along(k, left)] = constants[0]
+        out[along(k, right)] = constants[1]
+        return out
+    if mode == "empty":
+        return out
+    if n == 0:
+        if before + after > 0:
+            raise ValueError(f"can't extend empty axis {k} using modes other than 'constant' or 'empty'")
+        return out
+    first, last = x[along(k, slice(None, 1))], x[along(k, slice(-1, None))]
+    if mode == "edge":
+        out[along(k, left)] = first
+        out[along(k, right)] = last
+    elif mode == "linear_ramp":
+        out[along(k, left)] = ramp(ends[0], first, before, k, x)
+        out[along(k, right)] = np.flip(ramp(ends[1], last, after, k, x), k)
+    elif mode in ("maximum", "minimum", "mean"):
+        value = np.max(x, k, keepdims=True) if mode == "maximum" else np.min(x, k, keepdims=True)
+        if mode == "mean":
+            value = np.mean(x, k, keepdims=True)
+            if np.result_type(x).kind in ("i", "u"):
+                value = np.rint(value)
+        out[along(k, left)] = value
+        out[along(k, right)] = value
+    else:
+        # elements come back after so many steps: n in a circle, twice that where it turns at the ends
+        period = n if mode == "wrap" else 2 * n if mode == "symmetric" else max(2 * (n - 1), 1)
+        for i in range(before):
+            out[along(k, i)] = x[along(k, mirrored(i - before, n, period, mode))]
+        for i in range(after):
+            out[along(k, before + n + i)] = x[along(k, mirrored(n + i, n, period, mode))]
+    return out
+
+
+def mirrored(i: Any, n: Any, period: Any, mode: Any) -> Any:
+    """The index in [0, n) that stands at i outside of it."""
+    i = i % period
+    if i < n:
+        return i
+    return period - 1 - i if mode == "symmetric" else period - i
+
+
+def ramp(end: Any, edge: Any, count: Any, k: Any, x: Any) -> Any:
+    """From `end` towards the edge in `count` steps, without the edge."""
+    shape = (1,) * k + (count,) + (1,) * (x.ndim - 1 - k)
+    step = np.reshape(np.arange(count), shape) / max(count, 1)
+    values = end + (edge - end) * step
+    if np.result_type(x).kind in ("i", "u"):
+        values = np.floor(values)
+    return values.astype(np.result_type(x))
+
+
+FUNCTIONS = {
+    np.concatenate: concatenate, np.stack: stack, np.vstack: vstack, np.hstack: hstack, np.dstack: dstack,
+    np.column_stack: column_stack, np.block: block, np.append: append, np.insert: insert, np.delete: delete,
+    np.array_split: array_split, np.split: split, np.hsplit: hsplit, np.vsplit: vsplit, np.dsplit: dsplit,
+    np.tile: tile, np.repeat: repeat, np.pad: pad,
+}  # fmt: skip
+METHODS = {"repeat": repeat}

@@ -1,0 +1,236 @@
+"""Moments and counts: var, std, average, cov, corrcoef, ptp, count_nonzero, and the forms that leave out nan."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, refuse, unroll
+
+# NumPy 2.4 gives its own integer where there is one count
+COUNT_IS_PYTHON = isinstance(np.count_nonzero(np.ones(1)), int)
+
+
+def count(shape: Any, axes: Any) -> Any:
+    """How many elements lie along the axes."""
+    n = 1
+    for k in axes:
+        n = n * shape[k]
+    return n
+
+
+def squared(x: Any) -> Any:
+    """|x|², real."""
+    if np.result_type(x).kind == "c":
+        return np.real(x) ** 2 + np.imag(x) ** 2
+    return x * x
+
+
+def deliver(result: Any, out: Any) -> Any:
+    """The result, stored in `out` if there is one."""
+    if out is None:
+        return result
+    out[...] = result
+    return out
+
+
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
+    """np.var: the mean of |a - mean(a)|², over n - ddof."""
+    if correction is not None:
+        ddof = correction
+    if mean is None:
+        mean = np.mean(a, axis, dtype, keepdims=True, where=where)
+    total = np.sum(squared(a - mean), axis, dtype, keepdims=keepdims, where=where)
+    if where is True:
+        n = count(np.shape(a), axes_of(axis, np.ndim(a)))
+        return deliver(total / max(n - ddof, 0), out)
+    n = np.sum(np.broadcast_to(where, np.shape(a)), axis, keepdims=keepdims)
+    return deliver((total / np.maximum(n - ddof, 0)).astype(np.result_type(total)), out)
+
+
+def std(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
+    """np.std: the square root of the variance."""
+    return deliver(np.sqrt(var(a, axis, dtype, None, ddof, keepdims, where, mean, correction)), out)
+
+
+def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """np.ptp: the largest minus the smallest."""
+    return np.subtract(np.max(a, axis, keepdims=keepdims), np.min(a, axis, keepdims=keepdims), out=out)
+
+
+def count_nonzero(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """np.count_nonzero."""
+    flags = a != 0
+    total = np.sum(flags, axis, keepdims=keepdims)
+    if axis is None and not keepdims and COUNT_IS_PYTHON:
+        return int(total)
+    return total
+
+
+def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False, keepdims: Any = False) -> Any:
+    """np.average: the mean, or sum(a w) / sum(w)."""
+    if weights is None:
+        result = np.mean(a, axis, keepdims=keepdims)
+        if not returned:
+            return result
+        n = count(a.shape, axes_of(axis, a.ndim))
+        return result, np.zeros_like(result) + n if np.ndim(result) else np.result_type(result).type(n)
+    if np.ndim(weights) != a.ndim:
+        if axis is None or isinstance(axis, tuple) or np.ndim(weights) != 1:
+            refuse("np.average: weights of another rank need one axis and must be 1-d")
+        k = axis_of(axis, a.ndim)
+        if weights.shape[0] != a.shape[k]:
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        weights = np.reshape(weights, (weights.shape[0],) + (1,) * (a.ndim - 1 - k))
+        total = np.sum(np.broadcast_to(weights, a.shape), axis, keepdims=keepdims)
+    else:
+        for k in unroll(a.ndim):
+            if weights.shape[k] != a.shape[k]:
+                raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        total = np.sum(weights, axis, keepdims=keepdims)
+    if np.any(total == 0.0):
+        raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+    result = np.sum(a * weights, axis, keepdims=keepdims) / total
+    if returned:
+        return result, total + 0 * result
+    return result
+
+
+def cov(
+    m: Any, y: Any = None, rowvar: Any = True, bias: Any = False, ddof: Any = None, fweights: Any = None,
+    aweights: Any = None,
+) -> Any:  # fmt: skip
+    """np.cov of the rows of a matrix (of the columns for rowvar=False)."""
+    if fweights is not None or aweights is not None:
+        refuse("np.cov with weights is not supported", "np.average(..., weights=w) gives weighted means")
+    if ddof is None:
+        ddof = 0 if bias else 1
+    x = rows_of(m, rowvar)
+    if y is not None:
+        x = np.concatenate((x, rows_of(y, rowvar)))
+    if np.result_type(x).kind != "f" and np.result_type(x).kind != "c":
+        x = x * 1.0
+    x = x - np.mean(x, axis=1, keepdims=True)
+    n = x.shape[1] - ddof
+    turned = np.conj(x.T) if np.result_type(x).kind == "c" else x.T
+    c = np.dot(x, turned) * np.true_divide(1, max(n, 0))
+    if y is None and m.ndim == 1:
+        return c[0, 0]
+    return c
+
+
+def rows_of(m: Any, rowvar: Any) -> Any:
+    """The variables of cov as rows."""
+    if m.ndim == 1:
+        return m[np.newaxis, :]
+    if m.ndim != 2:
+        refuse("np.cov needs arrays of one or two axes")
+    return m if rowvar else m.T
+
+
+def corrcoef(x: Any, y: Any = None, rowvar: Any = True) -> Any:
+    """np.corrcoef: the covariance, divided by the standard deviations, within [-1, 1]."""
+    if y is None and x.ndim == 1:
+        c = cov(x, None, rowvar)
+        return c / c
+    c = cov(x, y, rowvar)
+    deviation = np.sqrt(np.diagonal(c))
+    return np.clip(c / deviation[:, np.newaxis] / deviation[np.newaxis, :], -1, 1)
+
+
+# -- without nan -------------------------------------------------------------------------------------
+
+
+def is_inexact(a: Any) -> bool:
+    """Whether elements may be nan."""
+    return np.result_type(a).kind == "f" or np.result_type(a).kind == "c"
+
+
+def without_nan(a: Any, other: Any) -> Any:
+    """`other` in the place of nan."""
+    return np.where(np.isnan(a), np.result_type(a).type(other), a) if is_inexact(a) else a
+
+
+def numbers(a: Any, axis: Any, keepdims: Any) -> Any:
+    """How many elements are not nan."""
+    if is_inexact(a):
+        return np.sum(~np.isnan(a), axis, keepdims=keepdims)
+    return np.sum(np.broadcast_to(True, np.shape(a)), axis, keepdims=keepdims)
+
+
+def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """np.nansum: nan counts as 0."""
+    return np.sum(without_nan(a, 0), axis, dtype, out, keepdims)
+
+
+def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """np.nanprod: nan counts as 1."""
+    return np.prod(without_nan(a, 1), axis, dtype, out, keepdims)
+
+
+def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """np.nancumsum: nan counts as 0."""
+    return np.cumsum(without_nan(a, 0), axis, dtype, out)
+
+
+def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
+    """np.nancumprod: nan counts as 1."""
+    return np.cumprod(without_nan(a, 1), axis, dtype, out)
+
+
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """np.nanmean: the mean of what is not nan; nan where nothing is."""
+    if not is_inexact(a):
+        return np.mean(a, axis, dtype, out, keepdims)
+    total = nansum(a, axis, dtype, None, keepdims)
+    return deliver(total / numbers(a, axis, keepdims).astype(np.result_type(total)), out)
+
+
+def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
+    """np.nanvar: the variance of what is not nan; nan where there are not more than ddof."""
+    if not is_inexact(a):
+        return var(a, axis, dtype, out, ddof, keepdims)
+    mean = nanmean(a, axis, dtype, None, True)
+    apart = np.where(np.isnan(a), np.result_type(a).type(0), a - mean)
+    total = np.sum(squared(apart), axis, dtype, keepdims=keepdims)
+    n = numbers(a, axis, keepdims).astype(np.result_type(total)) - ddof
+    return deliver(np.where(n > 0, total, np.nan) / np.where(n > 0, n, 1), out)
+
+
+def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
+    """np.nanstd."""
+    return deliver(np.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims)), out)
+
+
+def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """np.nanmax: the largest that is not nan; nan where all are."""
+    if not is_inexact(a):
+        return np.max(a, axis, out, keepdims)
+    found = np.max(without_nan(a, -np.inf), axis, keepdims=keepdims)
+    none = np.all(np.isnan(a), axis, keepdims=keepdims)
+    return deliver(np.where(none, np.result_type(a).type(np.nan), found), out)
+
+
+def nanmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+    """np.nanmin: the smallest that is not nan; nan where all are."""
+    if not is_inexact(a):
+        return np.min(a, axis, out, keepdims)
+    found = np.min(without_nan(a, np.inf), axis, keepdims=keepdims)
+    none = np.all(np.isnan(a), axis, keepdims=keepdims)
+    return deliver(np.where(none, np.result_type(a).type(np.nan), found), out)
+
+
+FUNCTIONS = {
+    np.var: var, np.std: std, np.ptp: ptp, np.count_nonzero: count_nonzero, np.average: average, np.cov: cov,
+    np.corrcoef: corrcoef, np.nansum: nansum, np.nanprod: nanprod, np.nancumsum: nancumsum,
+    np.nancumprod: nancumprod, np.nanmean: nanmean, np.nanvar: nanvar, np.nanstd: nanstd, np.nanmax: nanmax,
+    np.nanmin: nanmin,
+}  # fmt: skip
+METHODS = {"var": var, "std": std}

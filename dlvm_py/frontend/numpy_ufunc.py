@@ -1,0 +1,111 @@
+"""Calls of ufuncs with `out=`, `where=`, `dtype=`; the methods reduce, accumulate and outer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import TypeMismatch
+from dlvm_py.frontend.arrays import tensor_of
+from dlvm_py.frontend.deliver import deliver
+from dlvm_py.frontend.elementwise import UFUNCS, convert, operand, ufunc_call
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.numpy_create import as_dtype
+from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate
+from dlvm_py.frontend.values import Array, Scalar, Static, Temp, is_none
+from dlvm_py.ir import DType
+
+Handler = Callable[..., Any]
+
+_REDUCTIONS = {
+    np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
+    np.logical_and: np.all, np.logical_or: np.any,
+}  # fmt: skip
+_SCANS = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}
+
+
+def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
+    """The rule of a ufunc: its operands, then what NumPy's ufuncs take by name.
+
+    `rule`: what computes the result of the operands, the ufunc's op if it is left out.
+    """
+    compute = rule or (lambda e, *values: ufunc_call(e, ufunc, *values))
+
+    def call(e: Emitter, *args: Any, out: Any = None, where: Any = None, dtype: Any = None) -> Any:
+        if not ufunc.nin <= len(args) <= ufunc.nin + 1:
+            e.error(TypeMismatch, f"np.{ufunc.__name__} takes {ufunc.nin} operands, got {len(args)}")
+        if len(args) > ufunc.nin:
+            if not is_none(out):
+                e.error(TypeMismatch, f"np.{ufunc.__name__}: `out` is given twice")
+            out = args[-1]
+        values = [operand(e, v, f"np.{ufunc.__name__}") for v in args[: ufunc.nin]]
+        if not is_none(dtype):
+            values = _in_loop(e, ufunc, values, as_dtype(e, dtype))
+        return deliver(e, ufunc.__name__, compute(e, *values), out, where)
+
+    return call
+
+
+def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType) -> list[Any]:
+    """The operands in the dtypes of the loop whose result is `dtype`."""
+    signature = (*(v.dtype.numpy for v in values), *[None] * ufunc.nout)
+    try:
+        loops = ufunc.resolve_dtypes(
+            signature, signature=(*[None] * ufunc.nin, *[dtype.numpy] * ufunc.nout), casting="same_kind"
+        )
+    except TypeError as error:
+        e.error(TypeMismatch, f"np.{ufunc.__name__} with dtype={dtype.numpy_name}: {error}")
+    converted = []
+    for value, loop in zip(values, loops, strict=False):
+        tensor, extents = convert(e, value, as_dtype(e, Static(loop)))
+        converted.append(Temp(tensor, extents, e.block) if extents else Scalar(tensor, weak=False))
+    return converted
+
+
+# -- methods of ufuncs -------------------------------------------------------------------------------
+
+_AXIS_0 = Scalar(i64(0), weak=True)
+
+
+def _reduce(rule: Handler) -> Handler:
+    """ufunc.reduce(array, axis=0, dtype, out, keepdims, initial, where)."""
+
+    def reduce(e: Emitter, array: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None, **options: Any) -> Any:
+        if not is_none(dtype):
+            options["dtype"] = dtype
+        return rule(e, array, axis=axis, out=out, **options)
+
+    return reduce
+
+
+def _accumulate(ufunc: np.ufunc, by: str) -> Handler:
+    """ufunc.accumulate(array, axis=0, dtype, out)."""
+
+    def accumulate_(e: Emitter, array: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None) -> Any:
+        return deliver(e, ufunc.__name__, accumulate(e, array, by, axis, dtype), out, None)
+
+    return accumulate_
+
+
+def _outer(ufunc: np.ufunc) -> Handler:
+    """ufunc.outer(a, b): every element of a with every element of b."""
+
+    def outer(e: Emitter, a: Any, b: Any, **options: Any) -> Any:
+        a, b = (operand(e, v, f"np.{ufunc.__name__}.outer") for v in (a, b))
+        if isinstance(a, (Array, Temp)) and isinstance(b, (Array, Temp)):
+            tensor, extents = tensor_of(e, a), a.extents
+            for _ in range(b.rank):
+                tensor, extents = e.emit("padShape", tensor, at=len(extents)), (*extents, i64(1))
+            a = Temp(tensor, extents, e.block)
+        return forms(ufunc)(e, a, b, **options)
+
+    return outer
+
+
+UFUNC_METHODS: dict[Any, Handler] = {
+    **{ufunc.reduce: _reduce(REDUCE[name]) for ufunc, name in _REDUCTIONS.items()},
+    **{ufunc.accumulate: _accumulate(ufunc, by) for ufunc, by in _SCANS.items()},
+    **{ufunc.outer: _outer(ufunc) for ufunc in UFUNCS if ufunc.nin == 2},
+}

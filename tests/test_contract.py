@@ -304,7 +304,6 @@ SYNTAX = {
     "x += 1j": "Cannot cast ufunc 'add'",
     "print(x)": "print",
     "s = f'{x}'": "f-string",
-    "y = 1 << 3": "`<<`",
     "x.shape = (1, 3)": "attribute",
     "l = []; l.append(x[0])": "append",
     "y = float(x)": "float needs a number",

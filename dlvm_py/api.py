@@ -1,4 +1,4 @@
-"""The public functions: jit, grad, value_and_grad. Thin: they make recipes and hand them to dispatch."""
+"""The public functions: jit, grad, value_and_grad, jvp. Thin: they make recipes and hand them to dispatch."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, overload
 from dlvm_py.dispatch import compiled_function, is_compiled, options_of, recipe_of
 from dlvm_py.errors import ArgumentError, DeviceError
 from dlvm_py.options import Options
-from dlvm_py.recipe import OutputName, Primal, Recipe, gradient
+from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, tangent
 
 Wrt = int | str | tuple[int | str, ...]
 
@@ -118,6 +118,41 @@ def value_and_grad(
     """
     recipe, options = _root(f, "value_and_grad")
     return compiled_function(gradient(recipe, wrt, keeping, seedable, from_, value_first=True), options)
+
+
+def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    """The value of `f` and its derivative along `tangents`, by forward mode: (f(*primals), ∂f · tangents).
+
+    primals: the arguments, one a parameter.
+    tangents: one for each of `primals`, of its shape and dtype (in the structure of the argument); None for an
+        argument that does not move, and for integers.
+
+    Returns the value as `f` gives it (the written argument where it returns None), and the tangent in the same
+    structure, None for integer leaves. Arguments are left untouched.
+
+    Raises: ArgumentError DL701 without any tangent, DL702 for a tangent of an integer, DL704 for a
+    tangent that does not fit; NotDifferentiable with the line for what has no derivative.
+    """
+    if len(tangents) != len(primals):
+        raise ArgumentError(
+            f"{len(primals)} arguments and {len(tangents)} tangents",
+            code="DL704",
+            help="None for one that does not move",
+        )
+    wrt = tuple(k for k, t in enumerate(tangents) if t is not None)
+    return _tangent_of(f, wrt)(*primals, *(tangents[k] for k in wrt))
+
+
+def _tangent_of(f: Callable[..., Any], wrt: tuple[int, ...]) -> Any:
+    """The compiled forward derivative of `f`, made once and kept on the function."""
+    owner, made = getattr(f, "__dict__", {}).get("__dlvm_tangents__", (None, {}))
+    if owner is not f:  # functools.wraps copies what it finds to other functions
+        made = {}
+    if wrt not in made:
+        recipe, options = _root(f, "jvp")
+        made[wrt] = compiled_function(tangent(recipe, wrt), options)
+        f.__dict__["__dlvm_tangents__"] = f, made
+    return made[wrt]
 
 
 def _root(f: Callable[..., Any], what: str) -> tuple[Recipe, Options]:

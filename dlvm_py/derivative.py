@@ -23,8 +23,8 @@ from dlvm_py.ir.interface import (
     dtype_of_leaf,
     leaves,
 )
-from dlvm_py.recipe import Gradient, OutputName
-from dlvm_py.transforms.differentiate import AdjointConfig, Output, adjoint
+from dlvm_py.recipe import Gradient, OutputName, Tangent
+from dlvm_py.transforms.differentiate import AdjointConfig, Output, TangentConfig, adjoint, tangent
 
 
 @dataclass(slots=True)
@@ -43,6 +43,7 @@ class Program:
     captured: tuple[Spec, ...]
     result: Spec
     unshared: tuple[int, ...] = ()
+    free: tuple[int, ...] = ()
 
     @property
     def function(self) -> Function:
@@ -89,7 +90,7 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
     copied = set(written_params(of.module, of.name))
     function = adjoint(of.module, of.name, config)
     if recipe.seedable:
-        _fit_seeds(function, of, active, seeds)
+        _fit_seeds(function, of, [spec for _, spec in active], seeds, "the seed must look like what is differentiated")
 
     derivatives = [unique.index(i) for i in indices]
     values = [len(unique) + k for k in range(len(kept_leaves))]
@@ -110,15 +111,66 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
         result = gradients
     names = tuple(recipe.signature().parameters)
     return Program(
-        of.module, function.name, names, (*of.args, *seeds), of.captured, result, _unshared(of, copied, seeds)
+        of.module, function.name, names, (*of.args, *seeds), of.captured, result, **_sharing(of, copied, seeds)
     )
 
 
-def _unshared(of: Program, copied: set[int], seeds: tuple[Spec, ...]) -> tuple[int, ...]:
-    """What the primal writes, and what may not be shared already; captured arrays stand behind the seeds."""
+def push_forward(of: Program, recipe: Tangent, tangents: tuple[Spec, ...]) -> Program:
+    """The program of a forward-mode derivative: (value, tangent of the value).
+
+    Raises: ArgumentError DL702 for a tangent of an integer, DL703 for an output that must be named or does not exist,
+    DL704 for a tangent that does not fit its argument; NotDifferentiable for what the tangent pass refuses.
+    """
+    offsets = _offsets(of.args)
+    wrt = [i for k in recipe.wrt for i in _float_leaves(of, k, of.args[k], offsets[k])]
+    if len(set(wrt)) != len(wrt):
+        raise ArgumentError("an argument has two tangents: name it once", code="DL701")
+    names = tuple(recipe.signature().parameters)
+    asked: tuple[OutputName | None, ...] = (None,)
+    if recipe.sources is not None:
+        asked = recipe.sources
+    elif isinstance(of.result, ConstantSpec):
+        asked = _sources(of, Gradient(recipe.of, recipe.wrt, True, None, (), False))
+    outputs = [_resolve(of, name, offsets) for name in asked]
+    found = [leaf for _, some in outputs for leaf in some]
+    active = [(output, spec) for output, spec in found if dtype_of_leaf(spec).is_inexact]
+    if not active:
+        raise NotDifferentiable(
+            f"the output of {_title(of)} is an integer or bool", code="DL703", help="return a float"
+        )
+    copied = set(written_params(of.module, of.name))
+    config = TangentConfig(tuple(wrt), tuple(o for o, _ in active), tuple(o for o, _ in found))
+    function = tangent(of.module, of.name, config)
+    plain = [leaf for spec in of.args for leaf in leaves(spec)]
+    _fit_seeds(function, of, [plain[i] for i in wrt], tangents, "a tangent must look like its argument")  # type: ignore[misc]
+    values = [len(active) + k for k in range(len(found))]
+    _order_results(function, values + list(range(len(active))))
+    specs = tuple(spec for spec, _ in outputs)
+    value = specs[0] if len(specs) == 1 else TupleSpec(specs)
+    result = TupleSpec((value, _tangent_structure(value)))
+    return Program(
+        of.module, function.name, names, (*of.args, *tangents), of.captured, result, **_sharing(of, copied, tangents)
+    )
+
+
+def _tangent_structure(spec: Spec) -> Spec:
+    """How the tangent of a value of this spec looks: None for what has none."""
+    if isinstance(spec, TupleSpec):
+        return TupleSpec(tuple(_tangent_structure(i) for i in spec.items))
+    if isinstance(spec, ScalarSpec | ArraySpec) and dtype_of_leaf(spec).is_inexact:
+        return spec
+    return ConstantSpec(None)
+
+
+def _sharing(of: Program, copied: set[int], new: tuple[Spec, ...]) -> dict[str, tuple[int, ...]]:
+    """The fields `unshared` (what the primal writes, too) and `free` (what is new, too); captured arrays stand last."""
     plain = sum(len(leaves(spec)) for spec in of.args)
-    added = sum(len(leaves(spec)) for spec in seeds)
-    return tuple(i if i < plain else i + added for i in sorted(copied.union(of.unshared)))
+    added = sum(len(leaves(spec)) for spec in new)
+    moved = lambda found: tuple(i if i < plain else i + added for i in sorted(found))  # noqa: E731
+    return {
+        "unshared": moved(copied.union(of.unshared)),
+        "free": (*moved(of.free), *range(plain, plain + added)),
+    }
 
 
 def _always_raises(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
@@ -296,17 +348,21 @@ def _described(spec: Spec) -> str:
 def _fit_seeds(
     function: Function,
     of: Program,
-    active: list[tuple[Output, ScalarSpec | ArraySpec]],
+    active: list[ScalarSpec | ArraySpec],
     seeds: tuple[Spec, ...],
+    rule: str,
 ) -> None:
-    """Give the seed parameters the types of the arguments, and put them before the captured arrays."""
+    """Give the parameters of seeds or tangents the types of the arguments, and put them before captured arrays.
+
+    active: what they must look like, by which `rule`.
+    """
     given = [leaf for spec in seeds for leaf in leaves(spec)]
     if len(given) != len(active):
-        expected = active[0][1] if len(active) == 1 else TupleSpec(tuple(spec for _, spec in active))
+        expected = active[0] if len(active) == 1 else TupleSpec(tuple(active))
         raise ArgumentError(
-            f"the seed must look like what is differentiated: {_described(expected)}",
+            f"{rule}: {_described(expected)}",
             code="DL704",
-            help=f"given: {_described(*seeds)}",
+            help=f"given: {', '.join(map(_described, seeds))}",
         )
     n = len(function.params) - len(active)
     params, formal = function.entry.args[:n], function.entry.args[n:]
@@ -314,10 +370,10 @@ def _fit_seeds(
     b = Builder(function)
     b.block, b.position = function.entry, 0
     mapping: dict[Value, Value] = {}
-    for leaf, old, (_, output) in zip(given, formal, active, strict=True):
+    for leaf, old, output in zip(given, formal, active, strict=True):
         if not _seeds(leaf, output):
             raise ArgumentError(
-                f"the seed must look like what is differentiated: {_described(output)}, not {_described(leaf)}",
+                f"{rule}: {_described(output)}, not {_described(leaf)}",
                 code="DL704",
             )
         new = BlockArg(leaf.ir_type(), function.entry, old.name)
@@ -336,4 +392,4 @@ def _fit_seeds(
     function.entry.args = [*params[:plain], *actual, *params[plain:]]
 
 
-__all__ = ["Program", "TupleType", "derive"]
+__all__ = ["Program", "TupleType", "derive", "push_forward"]

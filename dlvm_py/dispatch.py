@@ -15,6 +15,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import fields
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -22,7 +23,7 @@ from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.capture import capture
 from dlvm_py.ir.interface import ArraySpec, Spec
 from dlvm_py.options import Options, environment
-from dlvm_py.recipe import Gradient, Primal, Recipe
+from dlvm_py.recipe import Derivative, Gradient, Primal, Recipe, Tangent
 from dlvm_py.request import Request, call_spec, functions_in
 from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.cache import Cache
@@ -200,7 +201,7 @@ def compiled_function(recipe: Recipe, options: Options) -> Any:
     primal = recipe.primal
     functools.update_wrapper(function, primal)
     function.__dict__["__dlvm__"] = dispatcher
-    if isinstance(recipe, Gradient):
+    if isinstance(recipe, Derivative):
         function.__dict__["__signature__"] = dispatcher.signature
         del function.__dict__["__wrapped__"]
     return function
@@ -267,18 +268,19 @@ def _stats(self: Any) -> dict[str, Any]:
 
 def _repr(self: Any) -> str:
     recipe = recipe_of(self)
-    depth = 0
-    while isinstance(recipe, Gradient):
-        recipe, depth = recipe.of, depth + 1
-    return f"<{'gradient of ' * depth}compiled function {recipe.primal.__qualname__}>"
+    what = ""
+    while isinstance(recipe, Derivative):
+        what += f"{type(recipe).__name__.lower()} of "
+        recipe = recipe.of
+    return f"<{what}compiled function {recipe.primal.__qualname__}>"
 
 
 def _reduce(self: Any) -> Any:
     """Pickled by what was compiled: the primal function's module and name, the recipe, the options."""
     recipe = recipe_of(self)
     chain = []
-    while isinstance(recipe, Gradient):
-        chain.append((recipe.wrt, recipe.single, recipe.sources, recipe.keeping, recipe.seedable, recipe.value_first))
+    while isinstance(recipe, Derivative):
+        chain.append((type(recipe).__name__, tuple(getattr(recipe, f.name) for f in fields(recipe)[1:])))
         recipe = recipe.of
     function = recipe.primal
     if "<" in function.__qualname__:
@@ -297,8 +299,9 @@ def _rebuild(module: str, qualname: str, chain: tuple[Any, ...], options: Option
             return found
         found = recipe_of(found).primal
     recipe: Recipe = Primal(found)
-    for fields in reversed(chain):
-        recipe = Gradient(recipe, *fields)
+    kinds: dict[str, Callable[..., Recipe]] = {"Gradient": Gradient, "Tangent": Tangent}
+    for kind, values in reversed(chain):
+        recipe = kinds[kind](recipe, *values)
     return compiled_function(recipe, options)
 
 

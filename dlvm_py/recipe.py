@@ -62,14 +62,12 @@ class Gradient:
         signature = self.of.signature()
         if not self.seedable:
             return signature
-        parameters = list(signature.parameters.values())
-        seed = inspect.Parameter(_fresh("seed", signature), inspect.Parameter.POSITIONAL_OR_KEYWORD)
-        if parameters and parameters[-1].kind not in (seed.kind, inspect.Parameter.POSITIONAL_ONLY):
-            # nothing positional can stand behind *args or a keyword-only parameter
-            return signature.replace(parameters=[*parameters, seed.replace(kind=inspect.Parameter.KEYWORD_ONLY)])
-        # the seed has no default: what comes before it cannot have one either
-        plain = [p.replace(default=inspect.Parameter.empty) for p in parameters]
-        return signature.replace(parameters=[*plain, seed])
+        return _extended(signature, ["seed"])
+
+    @property
+    def added(self) -> int:
+        """How many parameters it has behind those of `of`."""
+        return int(self.seedable)
 
     @property
     def primal(self) -> Callable[..., Any]:
@@ -82,7 +80,56 @@ class Gradient:
         return f"gradient{what!r} of {self.of.key()}"
 
 
-Recipe = Primal | Gradient
+@dataclass(frozen=True, slots=True)
+class Tangent:
+    """The forward-mode derivative of `of` along tangents of the parameters at `wrt`.
+
+    The parameters are those of `of`, then one tangent for each of `wrt`; the result is (value, tangent of the
+    value). `sources`: the outputs that count as the value; None: the whole result, or the one written argument.
+    """
+
+    of: Recipe
+    wrt: tuple[int, ...]
+    sources: tuple[OutputName, ...] | None = None
+
+    def signature(self) -> inspect.Signature:
+        """The signature of `of`, then a parameter `x_tangent` for each parameter `x` of `wrt`."""
+        signature = self.of.signature()
+        names = list(signature.parameters)
+        return _extended(signature, [f"{names[k]}_tangent" for k in self.wrt])
+
+    @property
+    def added(self) -> int:
+        """How many parameters it has behind those of `of`."""
+        return len(self.wrt)
+
+    @property
+    def primal(self) -> Callable[..., Any]:
+        """The function at the root."""
+        return self.of.primal
+
+    def key(self) -> str:
+        """The part of the cache key beside the function itself."""
+        return f"tangent{(self.wrt, self.sources)!r} of {self.of.key()}"
+
+
+Derivative = Gradient | Tangent
+Recipe = Primal | Derivative
+
+
+def _extended(signature: inspect.Signature, names: list[str]) -> inspect.Signature:
+    """A signature with more parameters at the end, which have no default."""
+    for name in names:
+        parameters = list(signature.parameters.values())
+        new = inspect.Parameter(_fresh(name, signature), inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        if parameters and parameters[-1].kind not in (new.kind, inspect.Parameter.POSITIONAL_ONLY):
+            # nothing positional can stand behind *args or a keyword-only parameter
+            parameters.append(new.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+        else:
+            # what comes before a parameter without a default cannot have one either
+            parameters = [*(p.replace(default=inspect.Parameter.empty) for p in parameters), new]
+        signature = signature.replace(parameters=parameters)
+    return signature
 
 
 def _fresh(name: str, signature: inspect.Signature) -> str:
@@ -116,6 +163,20 @@ def gradient(
     # a plain 0 is the default output, which may be the one written argument; in a tuple it is the result
     default = sources == (0,) and not isinstance(from_, tuple)
     return Gradient(of, positions, single, None if default else sources, kept, bool(seedable), value_first)
+
+
+def tangent(
+    of: Recipe, wrt: tuple[int | str, ...], from_: OutputName | tuple[OutputName, ...] | None = None
+) -> Tangent:
+    """A checked Tangent recipe.
+
+    Raises: ArgumentError DL701 for a `wrt` or `from_` that names nothing.
+    """
+    names = list(of.signature().parameters)
+    if not wrt:
+        raise ArgumentError("no argument has a tangent: give at least one", code="DL701")
+    sources = None if from_ is None else _outputs(from_, names, "from_")
+    return Tangent(of, tuple(_position(w, names) for w in wrt), sources)
 
 
 def _position(wrt: object, names: list[str]) -> int:

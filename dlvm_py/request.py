@@ -71,6 +71,7 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         ),
         written=tuple(facts["written"]),
         unshared=tuple(facts["unshared"]),
+        free=tuple(facts["free"]),
         may_alias=not request.noalias,
         defaults={p.name: p.default for p in parameters if p.default is not p.empty},
         positional_only=kinds.count(inspect.Parameter.POSITIONAL_ONLY),

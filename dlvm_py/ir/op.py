@@ -4,8 +4,9 @@ A row is a frozen dataclass with no defaults where a gap would be silent: the ty
 the NumPy semantics (`evaluate`, which the reference interpreter runs) and exactly one derivative form:
 
 * `partials=`       partials(y, *x) -> one local partial an operand (None: no flow). Both modes follow.
-* `linear=`         linear(i, seed, y, *x) -> the adjoint of operand i; the tangent is the op itself.
-* `adjoint=`        adjoint(seed, y, *x) -> one adjoint an operand, for rules with a form of their own.
+* `adjoint=`        adjoint(seed, y, *x) -> one adjoint an operand; and beside it `tangent=`: LINEAR (the op itself, on
+                    the tangents of its inexact operands), MULTILINEAR (a sum: the op with one operand replaced by its
+                    tangent), or tangent(t, y, *x) -> the tangent of y, t the tangents (None: zero) of the operands.
 * `no_derivative=`  the reason, in words that a user can read.
 
 Rules are written on `Expr` operands (see builder.py), with Python operators and with ops called as
@@ -37,6 +38,7 @@ class Kind(Enum):
     CONTROL = "control"  # terminators
 
 
+LINEAR, MULTILINEAR = "linear", "multilinear"
 READ, WRITE, ALLOCATE, TRAP = "read", "write", "allocate", "trap"
 
 
@@ -51,8 +53,8 @@ class Op:
     attrs: tuple[str, ...] = ()
     effects: frozenset[str] = frozenset()
     partials: Callable[..., Any] | None = None
-    linear: Callable[..., Any] | None = None
     adjoint: Callable[..., Any] | None = None
+    tangent: Callable[..., Any] | str | None = None
     no_derivative: str | None = None
     singular: bool = False  # partials can be inf or nan at finite operands: the seed is guarded
     commutative: bool = False
@@ -61,9 +63,11 @@ class Op:
     properties: Mapping[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        forms = [f for f in (self.partials, self.linear, self.adjoint, self.no_derivative) if f is not None]
+        forms = [f for f in (self.partials, self.adjoint, self.no_derivative) if f is not None]
         if len(forms) != 1:
             raise TypeError(f"op {self.name}: give exactly one derivative form, not {len(forms)}")
+        if self.tangent is not None and self.adjoint is None:
+            raise TypeError(f"op {self.name}: a tangent rule stands beside an adjoint rule")
 
     def __call__(self, *args: Any, **attrs: Any) -> Any:
         """Apply to Expr operands (emits an instruction) or to NumPy values (evaluates)."""

@@ -144,7 +144,8 @@ def overlaps(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> 
     """Whether an array that may not be shared has bytes in common with another one."""
     found = _leaf_values(spec, values, captured)
     arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray)]
-    return any(np.may_share_memory(found[a], found[b]) for a in spec.unshared for b in arrays if a != b)
+    others = [b for b in arrays if b not in spec.free]
+    return any(np.may_share_memory(found[a], found[b]) for a in spec.unshared for b in others if a != b)
 
 
 def _leaf_values(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> list[Any]:

@@ -92,6 +92,7 @@ class CallSpec:
     parameters. guards: constants compared at each call. written: indices in `leaves` of arrays that the kernel
     writes. unshared: indices of arrays that may not share memory with another one (all that are written, and what a
     derivative copies because its primal writes it), unless may_alias: compiled for arrays that overlap.
+    free: indices of arrays that may share memory with any (seeds and tangents: read at entry, and nothing is written).
     """
 
     args: tuple[Spec, ...]
@@ -101,6 +102,7 @@ class CallSpec:
     guards: tuple[Guard, ...] = ()
     written: tuple[int, ...] = ()
     unshared: tuple[int, ...] | None = None
+    free: tuple[int, ...] = ()
     may_alias: bool = False
     defaults: Mapping[str, Any] = field(default_factory=dict)
     positional_only: int = 0

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import TRAP, Kind, Op
+from dlvm_py.ir.op import LINEAR, TRAP, Kind, Op
 from dlvm_py.ir.ops.rules import static_extent, tensor
 from dlvm_py.ir.ops.shape import embed, extents_of, indices_are_i64, section
 from dlvm_py.ir.types import I64, TensorType, Type, scalar
@@ -59,6 +59,7 @@ slice_: Op = Op(
     adjoint=lambda seed, y, x, lo, hi: (
         embed(seed, 0.0, *indices(*sizes(x), lo, *[0] * (x.type.rank - 1), *[1] * x.type.rank)),
     ),
+    tangent=LINEAR,
 )
 
 
@@ -91,6 +92,7 @@ reverse: Op = Op(
     lambda x, axes: np.flip(x, tuple(axes)),
     attrs=("axes",),
     adjoint=lambda seed, y, x, axes: (reverse(seed, axes=axes),),
+    tangent=LINEAR,
     numpy_name="flip",
 )
 
@@ -134,6 +136,7 @@ concatenate = Op(
     lambda *xs, at: np.concatenate(xs, axis=at),
     attrs=("at",),
     adjoint=lambda seed, y, *xs, at: tuple(section(seed, *place) for place in places(xs, at)),
+    tangent=LINEAR,
     numpy_name="concatenate",
 )
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.op import MULTILINEAR, Kind, Op
 from dlvm_py.ir.ops.arrange import concatenate, indices, sizes
 from dlvm_py.ir.ops.elementwise import conjugate_of
 from dlvm_py.ir.ops.reduce import dot
@@ -214,6 +214,7 @@ convolve = Op(
     _convolve,
     attrs=("strides", "padding", "leftDilation", "rightDilation", "groups"),
     adjoint=_convolve_adjoint,
+    tangent=MULTILINEAR,
 )
 
 CONVOLVE = (convolve,)

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.op import LINEAR, Kind, Op
 from dlvm_py.ir.ops import special
 from dlvm_py.ir.ops.rules import (
     ANY,
@@ -201,7 +201,13 @@ erfc = _op("erfc", "f", special.erfc, partials=lambda y, x: (-TWO_OVER_ROOT_PI *
 gamma = _op("gamma", "f", special.gamma, partials=lambda y, x: (y * digamma(x),), singular=True)
 lgamma = _op("lgamma", "f", special.lgamma, partials=lambda y, x: (digamma(x),), singular=True)
 digamma: Op = _op("digamma", "f", special.digamma, partials=lambda y, x: (trigamma(x),), singular=True)
-trigamma: Op = _op("trigamma", "f", special.trigamma, adjoint=lambda seed, y, x: _no_rule("trigamma"))
+trigamma: Op = _op(
+    "trigamma",
+    "f",
+    special.trigamma,
+    adjoint=lambda seed, y, x: _no_rule("trigamma"),
+    tangent=lambda t, y, x: _no_rule("trigamma"),
+)
 absolute = _op("abs", "iuf", np.abs, partials=lambda y, x: (sign(x),), attrs=("checked",), numpy_name="absolute")
 sign: Op = _op("sign", "iuf", np.sign, no_derivative=STEP, numpy_name="sign")
 
@@ -255,6 +261,7 @@ realPart = Op(
     _part_type,
     lambda z: np.real(z),
     adjoint=lambda seed, y, z: (makeComplex(seed, 0.0),),
+    tangent=LINEAR,
     numpy_name="real",
 )
 imaginaryPart = Op(
@@ -263,6 +270,7 @@ imaginaryPart = Op(
     _part_type,
     lambda z: np.imag(z),
     adjoint=lambda seed, y, z: (makeComplex(0.0, seed),),
+    tangent=LINEAR,
     numpy_name="imag",
 )
 # makeComplex a, b: a + bi, exactly
@@ -272,9 +280,15 @@ makeComplex: Op = Op(
     _complex_type,
     _make_complex,
     adjoint=lambda seed, y, a, b: (realPart(seed), imaginaryPart(seed)),
+    tangent=LINEAR,
 )
 conjugate: Op = _op(
-    "conjugate", "c", np.conjugate, adjoint=lambda seed, y, z: (conjugate(seed),), numpy_name="conjugate"
+    "conjugate",
+    "c",
+    np.conjugate,
+    adjoint=lambda seed, y, z: (conjugate(seed),),
+    tangent=LINEAR,
+    numpy_name="conjugate",
 )
 
 
@@ -343,6 +357,7 @@ select: Op = Op(
     _select_type,
     lambda a, b, flag: np.where(flag, a, b),
     adjoint=lambda seed, y, a, b, flag: (select(seed, 0.0, flag), select(0.0, seed, flag), None),
+    tangent=LINEAR,
     numpy_name="where",
 )
 
@@ -368,6 +383,7 @@ dataTypeCast: Op = Op(
     adjoint=lambda seed, y, x, to: (
         (dataTypeCast(seed, to=x.type.dtype.name),) if x.type.dtype.is_inexact and y.type.dtype.is_inexact else (None,)
     ),
+    tangent=LINEAR,
 )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.op import LINEAR, MULTILINEAR, Kind, Op
 from dlvm_py.ir.ops.elementwise import conjugate_of, dataTypeCast, equal, greaterThan, select
 from dlvm_py.ir.ops.rules import is_constant, static_extent, tensor
 from dlvm_py.ir.ops.shape import extents_of, indices_are_i64, padShape, transpose
@@ -77,6 +77,28 @@ def _reduce_adjoint(seed: Any, y: Any, x: Any, init: Any, by: str, axes: tuple[i
     return restore_axes(shared, x, axes) * won, _total(select(0.0, seed, reached))
 
 
+def reduce_tangent(t: Any, y: Any, x: Any, init: Any, by: str, axes: tuple[int, ...]) -> Any:
+    """The tangent of a reduction from those of its operands; also what a window gives."""
+    along, first = t
+    total = lambda v: reduce(v, 0.0, by="add", axes=axes)  # noqa: E731
+    if by == "add":
+        parts = [None if along is None else total(along), first]
+    elif by == "multiply":
+        parts = [
+            None if along is None else total(along * _others(x, init, axes)),
+            None if first is None else first * reduce(x, 1.0, by=by, axes=axes),
+        ]
+    else:
+        won = dataTypeCast(equal(x, restore_axes(y, x, axes)), to=x.type.dtype.name)
+        count = total(won)
+        shared = 0.0 if along is None else total(along * won) / count
+        if is_constant(init):
+            return shared
+        return select(shared, 0.0 if first is None else first, greaterThan(count, 0.0))
+    kept = [p for p in parts if p is not None]
+    return kept[0] if len(kept) == 1 else kept[0] + kept[1]
+
+
 def _others(x: Any, init: Any, axes: tuple[int, ...]) -> Any:
     """The product of init and all other elements along the axes, for each element of x, also where some are 0."""
     is_zero = equal(x, 0.0)
@@ -95,6 +117,7 @@ reduce = Op(
     _evaluate_reduce,
     attrs=("by", "axes"),
     adjoint=_reduce_adjoint,
+    tangent=reduce_tangent,
     numpy_name="sum, max, min, prod, all, any",
 )
 
@@ -129,6 +152,7 @@ broadcast = Op(
     _broadcast_type,
     lambda x, *extents: np.broadcast_to(x, tuple(int(n) for n in extents)),
     adjoint=_broadcast_adjoint,
+    tangent=LINEAR,
     numpy_name="broadcast_to",
 )
 
@@ -154,6 +178,7 @@ unbroadcast = Op(
     _unbroadcast_type,
     _unbroadcast,
     adjoint=lambda seed, y, x, *extents: (broadcast(seed, *extents_of(x)), *(None for _ in extents)),
+    tangent=LINEAR,
 )
 
 # -- dot ---------------------------------------------------------------------------------------------
@@ -190,6 +215,7 @@ dot = Op(
     _dot_type,
     lambda x, y: np.dot(x, y),
     adjoint=_dot_adjoint,
+    tangent=MULTILINEAR,
     numpy_name="dot",
 )
 

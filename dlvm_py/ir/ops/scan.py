@@ -48,16 +48,32 @@ def _scan_adjoint(seed: Any, y: Any, x: Any, by: str, axes: Sequence[int]) -> An
     return (seed,)
 
 
+def _scan_tangent(t: Any, y: Any, x: Any, by: str, axes: Sequence[int]) -> Any:
+    (found,) = t
+    if by == "add":
+        return scan(found, by="add", axes=axes)
+    for axis in axes:
+        following = scan(x, by=by, axes=(axis,))
+        of_last, of_x = _scan_step_partials(following, x, by, axis)
+        found, x = recurrence(of_last, of_x * found, axis=axis), following
+    return found
+
+
 def _scan_step_adjoint(seed: Any, y: Any, x: Any, by: str, axis: int) -> Any:
     """The adjoint of x along one axis: ∂yᵢ/∂xᵢ times what a recurrence with ∂yᵢ₊₁/∂yᵢ gives."""
+    of_last, of_x = _scan_step_partials(y, x, by, axis)
+    return conjugate_of(of_x) * _backward(of_last, seed, axis)
+
+
+def _scan_step_partials(y: Any, x: Any, by: str, axis: int) -> tuple[Any, Any]:
+    """∂yᵢ/∂yᵢ₋₁ and ∂yᵢ/∂xᵢ of a scan along one axis."""
     last = _shifted(y, identity_of(by, x.type.dtype), axis)
     if by == "multiply":
-        return conjugate_of(last) * _backward(x, seed, axis)
+        return x, last
     # a tie gives each of the two one half, as everywhere
     wins = greaterThan if by == "max" else lessThan
     half = 0.5 * _number(equal(last, x), x)
-    of_last, of_x = _number(wins(last, x), x) + half, _number(wins(x, last), x) + half
-    return of_x * _backward(of_last, seed, axis)
+    return _number(wins(last, x), x) + half, _number(wins(x, last), x) + half
 
 
 def _number(flag: Any, like: Any) -> Any:
@@ -88,6 +104,7 @@ scan: Op = Op(
     _scan,
     attrs=("by", "axes"),
     adjoint=_scan_adjoint,
+    tangent=_scan_tangent,
     numpy_name="cumsum, cumprod, maximum.accumulate",
 )
 
@@ -115,9 +132,23 @@ def _recurrence_adjoint(seed: Any, y: Any, a: Any, b: Any, axis: int) -> Any:
     return back * conjugate_of(_shifted(y, 0.0, axis)), back
 
 
+def _recurrence_tangent(t: Any, y: Any, a: Any, b: Any, axis: int) -> Any:
+    of_a, of_b = t
+    if of_a is not None:
+        through = of_a * _shifted(y, 0.0, axis)
+        of_b = through if of_b is None else through + of_b
+    return recurrence(a, of_b, axis=axis)
+
+
 # recurrence a, b along axis: yᵢ = aᵢ yᵢ₋₁ + bᵢ, and y₀ = b₀. What the adjoints of scans are made of
 recurrence: Op = Op(
-    "recurrence", Kind.REDUCTION, _recurrence_type, _recurrence, attrs=("axis",), adjoint=_recurrence_adjoint
+    "recurrence",
+    Kind.REDUCTION,
+    _recurrence_type,
+    _recurrence,
+    attrs=("axis",),
+    adjoint=_recurrence_adjoint,
+    tangent=_recurrence_tangent,
 )
 
 SCAN = (scan, recurrence)

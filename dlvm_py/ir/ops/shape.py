@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.op import LINEAR, Kind, Op
 from dlvm_py.ir.ops.rules import is_constant, pointer, static_extent, tensor
 from dlvm_py.ir.types import I64, PointerType, TensorType, Type, scalar
 from dlvm_py.ir.value import Literal, Value
@@ -78,6 +78,7 @@ transpose: Op = Op(
     lambda x, axes=None: np.transpose(x, axes),
     attrs=("axes",),
     adjoint=lambda seed, y, x, axes=None: (transpose(seed, axes=None if axes is None else _inverse(axes)),),
+    tangent=LINEAR,
     numpy_name="transpose",
 )
 
@@ -112,6 +113,7 @@ padShape = Op(
     lambda x, at: np.expand_dims(x, at),
     attrs=("at",),
     adjoint=lambda seed, y, x, at: (squeezeShape(seed, at=at),),
+    tangent=LINEAR,
 )
 squeezeShape: Op = Op(
     "squeezeShape",
@@ -120,6 +122,7 @@ squeezeShape: Op = Op(
     lambda x, at: np.squeeze(x, at),
     attrs=("at",),
     adjoint=lambda seed, y, x, at: (padShape(seed, at=at),),
+    tangent=LINEAR,
 )
 
 # -- shapeCast -------------------------------------------------------------------------------------
@@ -140,6 +143,7 @@ shapeCast: Op = Op(
     _shape_cast_type,
     lambda x, *extents: np.reshape(x, tuple(int(n) for n in extents)),
     adjoint=lambda seed, y, x, *extents: (shapeCast(seed, *extents_of(x)), *(None for _ in extents)),
+    tangent=LINEAR,
     numpy_name="reshape",
 )
 
@@ -220,6 +224,7 @@ section: Op = Op(
         embed(seed, 0.0, *extents_of(x), *indices[: x.type.rank], *indices[2 * x.type.rank :]),
         *(None for _ in indices),
     ),
+    tangent=LINEAR,
 )
 
 
@@ -257,7 +262,7 @@ def _embed_adjoint(seed: Any, y: Any, x: Any, fill: Any, *indices: Any) -> Any:
 
 # embed x in fill to (n...) at (start...) step (t...): the array of these extents whose section is x, and
 # which is fill everywhere else. With fill 0 the transpose of section
-embed: Op = Op("embed", Kind.GENERATE, _embed_type, _embed, adjoint=_embed_adjoint, numpy_name="pad")
+embed: Op = Op("embed", Kind.GENERATE, _embed_type, _embed, adjoint=_embed_adjoint, tangent=LINEAR, numpy_name="pad")
 
 
 def _pointer_cast_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:

@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.op import LINEAR, Kind, Op
 from dlvm_py.ir.ops.arrange import indices, sizes
 from dlvm_py.ir.ops.elementwise import floorDivide, maximum
-from dlvm_py.ir.ops.reduce import COMBINERS, reduce
+from dlvm_py.ir.ops.reduce import COMBINERS, reduce, reduce_tangent
 from dlvm_py.ir.ops.rules import static_extent, tensor
 from dlvm_py.ir.ops.shape import embed, indices_are_i64, section
 from dlvm_py.ir.types import DType, PointerType, TensorType, Type, scalar
@@ -66,6 +66,7 @@ windows: Op = Op(
         overlapAdd(seed, *indices(*sizes(x)), *operands[2 * x.type.rank :]),
         *(None for _ in operands),
     ),
+    tangent=LINEAR,
     numpy_name="lib.stride_tricks.as_strided",
 )
 
@@ -101,7 +102,7 @@ def _overlap_adjoint(seed: Any, x: Any, y: Any, *operands: Any) -> Any:
     return back, *(None for _ in operands)
 
 
-overlapAdd: Op = Op("overlapAdd", Kind.REDUCTION, _overlap_type, _overlap, adjoint=_overlap_adjoint)
+overlapAdd: Op = Op("overlapAdd", Kind.REDUCTION, _overlap_type, _overlap, adjoint=_overlap_adjoint, tangent=LINEAR)
 
 # -- reduceWindow ------------------------------------------------------------------------------------
 
@@ -213,6 +214,15 @@ def _reduce_window_adjoint(seed: Any, y: Any, x: Any, init: Any, **attrs: Any) -
     return section(back, *place[rank : 2 * rank], *indices(*sizes(x)), *place[2 * rank :]) if place else back, init_adj
 
 
+def _reduce_window_tangent(t: Any, y: Any, x: Any, init: Any, **attrs: Any) -> Any:
+    rank, (along, first) = x.type.rank, t
+    wide, place = _padded(x, attrs)
+    operands = _window_operands(x, attrs)
+    if along is not None:
+        along = windows(embed(along, 0.0, *place) if place else along, *operands)
+    return reduce_tangent((along, first), y, windows(wide, *operands), init, by=attrs["by"], axes=tuple(range(rank)))
+
+
 # reduceWindow x by (add|...) init v dims w strides s padding (none|half|full): every window of x reduced, v included;
 # what a window reads outside of x does not count. half gives ceil(n / s) windows, full every window that meets x
 reduceWindow = Op(
@@ -222,6 +232,7 @@ reduceWindow = Op(
     _reduce_window,
     attrs=("by", "dims", "strides", "padding"),
     adjoint=_reduce_window_adjoint,
+    tangent=_reduce_window_tangent,
 )
 
 WINDOW = (windows, overlapAdd, reduceWindow)

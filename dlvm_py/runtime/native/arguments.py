@@ -181,6 +181,7 @@ def read_captured(text: Body, call: CallSpec) -> list[list[str]]:
 def check_overlap(text: Body, call: CallSpec, values: list[list[str]]) -> None:
     """A version that counts on it gets no array that is written (or copied) and shares bytes with another one."""
     arrays = [k for k, leaf in enumerate(call.leaves) if isinstance(leaf, ArraySpec)]
+    arrays = [k for k in arrays if k not in call.free]
     unshared = [k for k in arrays if k in call.unshared]
     if call.may_alias or not unshared or len(arrays) < 2:
         return

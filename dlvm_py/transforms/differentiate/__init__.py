@@ -1,6 +1,7 @@
-"""Reverse mode automatic differentiation on the IR: see adjoint.py for the map of this package."""
+"""Differentiation on the IR: reverse mode (adjoint.py has the map of this package) and forward mode (tangent.py)."""
 
 from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
+from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
 
-__all__ = ["AdjointConfig", "Output", "adjoint"]
+__all__ = ["AdjointConfig", "Output", "TangentConfig", "adjoint", "tangent"]

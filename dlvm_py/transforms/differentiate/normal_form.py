@@ -40,9 +40,9 @@ class Exit:
 def normalize(function: Function) -> Exit | None:
     """Bring `function` to normal form in place. None: it never returns."""
     _fresh_entry(function)
-    _drop_unreachable(function)
+    drop_unreachable(function)
     _refuse_irreducible(function)
-    exit_ = _unify_returns(function)
+    exit_ = unify_returns(function)
     if exit_ is None:
         return None
     _split_critical_edges(function)
@@ -55,7 +55,8 @@ def normalize(function: Function) -> Exit | None:
     return exit_
 
 
-def _drop_unreachable(function: Function) -> None:
+def drop_unreachable(function: Function) -> None:
+    """Remove the blocks that the entry does not lead to."""
     reachable = set(reverse_postorder(function))
     function.blocks = [b for b in function.blocks if b in reachable]
 
@@ -83,7 +84,8 @@ def _refuse_irreducible(function: Function) -> None:
 # -- returns ---------------------------------------------------------------------------------------------
 
 
-def _unify_returns(function: Function) -> Exit | None:
+def unify_returns(function: Function) -> Exit | None:
+    """Take the returns out and lead them to one block. None: there is none."""
     found = returns(function)
     if not found:
         return None

@@ -45,7 +45,7 @@ def seed_outputs(sweep: Sweep) -> None:
         t = value.type
         seed = sweep.seeds[k] if sweep.seeds else None
         if seed is not None and isinstance(t, PointerType):
-            seed = _of_shape(b, seed, value)
+            seed = of_shape(b, seed, value, "the seed does not have the shape of the output")
         if isinstance(t, TensorType):
             if primal.is_active(value):
                 sweep.accumulate(value, seed if seed is not None else literal(1.0, scalar(t.dtype)))
@@ -60,11 +60,11 @@ def seed_outputs(sweep: Sweep) -> None:
             touched |= roots
 
 
-def _of_shape(b: Builder, seed: Value, output: Value) -> Value:
+def of_shape(b: Builder, seed: Value, output: Value, complaint: str) -> Value:
     """A view of the seed with the type of the output's shape. What the caller gave may have any: it is checked."""
     given, wanted = extents(b, seed), extents(b, output)
     for axis, (n, m) in enumerate(zip(given, wanted, strict=True)):
-        message = f"the seed does not have the shape of the output: axis {axis} has extent {{}}, not {{}}"
+        message = f"{complaint}: axis {axis} has extent {{}}, not {{}}"
         b.emit("check", b.emit("equal", n, m), n, m, exception="ValueError", message=message)
     if all(isinstance(m, Instruction) for m in wanted):
         return seed

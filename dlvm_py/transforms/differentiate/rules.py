@@ -42,9 +42,10 @@ def _apply(
     row = i.op
     if row.partials is not None:
         partials = row.partials(y, *operands)
-        return [_scaled(s, p, row.singular or guarded) if w else None for p, w in zip(partials, wanted, strict=True)]
-    if row.linear is not None:
-        return [_value(row.linear(k, s, y, *operands, **i.attrs)) if w else None for k, w in enumerate(wanted)]
+        return [
+            scaled(s, conjugate_of(p) if isinstance(p, Expr) else p, row.singular or guarded) if w else None
+            for p, w in zip(partials, wanted, strict=True)
+        ]
     assert row.adjoint is not None, f"{row.name} has no adjoint rule"
     return [_value(r) for r in row.adjoint(s, y, *operands, **i.attrs)]
 
@@ -53,12 +54,10 @@ def _value(x: Any) -> Value | None:
     return x.value if isinstance(x, Expr) else x
 
 
-def _scaled(seed: Expr, partial: Any, singular: bool) -> Value | None:
-    """seed · conj(partial)."""
+def scaled(seed: Expr, partial: Any, singular: bool) -> Value | None:
+    """seed · partial; None where nothing flows."""
     if partial is None:
         return None
-    if isinstance(partial, Expr):
-        partial = conjugate_of(partial)
     if not isinstance(partial, Expr):
         if partial == 1:
             return seed.value

@@ -1,4 +1,4 @@
-"""Shadows: the adjoint memory of pointers, made in the forward sweep.
+"""Shadows: the adjoint memory of pointers, made in the forward sweep. In forward mode they hold tangents.
 
 Adjoint buffers belong to allocations: every root that needs one gets a *shadow*, memory of the same
 extents full of zeros. The shadow of a view is the same view of the shadow, since index ops are stated in
@@ -13,7 +13,8 @@ has exactly the type of its pointer.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dlvm_py.ir import (
     Block,
@@ -28,14 +29,40 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
+from dlvm_py.ir.analysis import DominatorTree
 from dlvm_py.ir.types import TensorType
 from dlvm_py.transforms.differentiate.activity import carries_floats
 from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_builder, extents
 from dlvm_py.transforms.differentiate.points_to import called, carries_pointers
-from dlvm_py.transforms.differentiate.primal import Primal
 
 if TYPE_CHECKING:
-    from dlvm_py.transforms.differentiate.calls import Splits
+    from dlvm_py.transforms.differentiate.activity import Activity
+
+Start = Callable[[Builder, Value], Value]
+
+
+class Prepared(Protocol):
+    """What shadows are made for: a primal, or a function that gets tangents."""
+
+    function: Function
+    formal: list[Value]
+    is_split: bool  # floats are active wherever they are, and array parameters bring their shadows along
+    activity: Activity
+    dominators: DominatorTree
+
+    def has_shadow(self, pointer: Value) -> bool:
+        """Whether there is a shadow for what `pointer` refers to."""
+        ...
+
+
+class Calls(Protocol):
+    """What becomes of calls that derivatives flow through."""
+
+    calls: dict[Value, Any]
+
+    def forward(self, primal: Any, call: Instruction, shadow: Callable[[Value], Value]) -> dict[Value, Value]:
+        """Hand the shadows of the arguments over; the shadows of the array results."""
+        ...
 
 
 def zeros_like(b: Builder, like: Value) -> Value:
@@ -76,7 +103,9 @@ def view_again(b: Builder, view: Instruction, base: Value, operands: list[Value]
 class Shadows:
     """Builds all shadows of a primal; `of` answers which one belongs to a pointer or stack."""
 
-    def __init__(self, primal: Primal, splits: Splits) -> None:
+    def __init__(self, primal: Prepared, splits: Calls, start: Start = zeros_like) -> None:
+        """start: what the shadow of a root holds at first."""
+        self._start = start
         self._primal = primal
         self._splits = splits
         self._function: Function = primal.function
@@ -110,7 +139,7 @@ class Shadows:
 
     def _make_root(self, b: Builder, root: Value) -> None:
         self.buffers[root], self._shadow[root] = allocate_like(b, root, f"{root.name}_shadow")
-        b.emit("store", zeros_like(b, root), self._shadow[root])
+        b.emit("store", self._start(b, root), self._shadow[root])
 
     def _visit(self, i: Instruction) -> None:
         b = Builder(self._function)
@@ -146,6 +175,6 @@ class Shadows:
                     target.args.append(self.of(value))
 
 
-def _forward_order(primal: Primal) -> list[Block]:
+def _forward_order(primal: Prepared) -> list[Block]:
     """All blocks, definitions before uses: those that reach the exit and those that raise."""
     return list(primal.dominators.idom)

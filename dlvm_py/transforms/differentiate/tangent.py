@@ -1,0 +1,398 @@
+"""Forward mode differentiation by tangent code generation: beside every active value its tangent.
+
+    func @f: (f64) -> f64 {                  func @f_tangent: (f64, f64) -> f64 {
+    'entry(%x: f64):                         'entry(%x: f64, %x_tan: f64):
+        %y = sin %x: f64              →          %0 = cos %x: f64
+        return %y: f64                           %y_tan = multiply %x_tan: f64, %0: f64
+    }                                            return %y_tan: f64
+                                             }
+
+The control flow is that of the primal: a tangent is computed right behind its value, goes through the same block
+arguments, and lies in memory in the shadow of what its value lies in (shadows.py; here a shadow holds tangents).
+Rules come from the op rows: partials, LINEAR, MULTILINEAR, or a rule of their own. What comes out is ordinary
+raw IR: it can be differentiated again, in either mode.
+
+A function that is called (recursion) gets one more: `@g_tangent(args, shadows of arrays, tangents of scalars)` gives
+the results, then the shadows of those that are arrays, then the tangents of those that are floats.
+Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dlvm_py.errors import NotDifferentiable
+from dlvm_py.ir import (
+    OPS,
+    VOID,
+    Block,
+    Builder,
+    Expr,
+    Function,
+    Instruction,
+    Literal,
+    Module,
+    PointerType,
+    StackType,
+    TensorType,
+    TupleType,
+    Type,
+    Value,
+    literal,
+    scalar,
+)
+from dlvm_py.ir.analysis import DominatorTree, uses
+from dlvm_py.ir.analysis.calls import reachable, written_params
+from dlvm_py.ir.op import LINEAR, MULTILINEAR
+from dlvm_py.transforms.differentiate.activity import Activity, carries_derivative, carries_floats
+from dlvm_py.transforms.differentiate.arguments import allocate_like, copy_written
+from dlvm_py.transforms.differentiate.calls import bundle, leaves
+from dlvm_py.transforms.differentiate.clone import clone
+from dlvm_py.transforms.differentiate.config import Output
+from dlvm_py.transforms.differentiate.normal_form import Exit, drop_unreachable, unify_returns
+from dlvm_py.transforms.differentiate.outputs import of_shape, seed_type
+from dlvm_py.transforms.differentiate.points_to import PointsTo, carries_pointers
+from dlvm_py.transforms.differentiate.rules import scaled
+from dlvm_py.transforms.differentiate.shadows import Shadows, filled, zeros_like
+
+
+@dataclass(frozen=True)
+class TangentConfig:
+    """What is asked of the tangent pass.
+
+    `wrt` are indices of parameters that are float scalars or pointers to floats, each of which gets one more
+    parameter, its tangent, at the end. The tangents of `outputs` are returned, then what is in `keeping`.
+    """
+
+    wrt: tuple[int, ...]
+    outputs: tuple[Output, ...]
+    keeping: tuple[Output, ...] = ()
+
+
+def tangent(module: Module, name: str, config: TangentConfig) -> Function:
+    """Add the tangent function of `name` to `module`, as `<name>_tangent`, and return it. Arguments are not changed.
+
+    Raises: NotDifferentiable, located, where a derivative flows through something without a rule.
+    """
+    primal = module.functions[name]
+    function = clone(primal, f"{name}_tangent")
+    drop_unreachable(function)
+    callees = _Callees(module, name)
+    copied, prologue = copy_written(function, PointsTo(function, callees.written), Exit(function.entry, []))
+    prepared = _Prepared(function, callees, copied, config)
+    given = [function.entry.add_arg(seed_type(copied[k].type), f"{primal.params[k].name}_tan") for k in config.wrt]
+    tangents = dict(zip((copied[k] for k in config.wrt), given, strict=True))
+    walk = _Walk(prepared, callees, tangents, prologue)
+    results: list[Value] = []
+    if prepared.exit is not None:
+        b = Builder(function, prepared.exit.block)
+        results = [walk.result(b, prepared.output(o)) for o in config.outputs]
+        results += [prepared.output(o) for o in config.keeping]
+        _return(b, results)
+    function.result = bundle([v.type for v in results])
+    module.add(function)
+    callees.finish()
+    return function
+
+
+def _return(b: Builder, values: list[Value]) -> None:
+    b.ret(*([b.emit("tuple", *values)] if len(values) > 1 else values))
+
+
+class _Prepared:
+    """A private copy with one exit (None: it never returns), and what is known of it (see shadows.Prepared)."""
+
+    def __init__(
+        self, function: Function, callees: _Callees, params: list[Value], config: TangentConfig | None
+    ) -> None:
+        self.function = function
+        self.params = params
+        self.formal = list(function.params)
+        self.is_split = config is None
+        self.exit = unify_returns(function)
+        self.points_to = PointsTo(function, callees.written, overlapping=self.is_split)
+        ends = self.exit.leaves if self.exit is not None else []
+        if config is None:
+            floats = [p for p in self.formal if carries_floats(p.type)]
+            arrays = [v for v in (*floats, *ends) if carries_pointers(v) and carries_floats(v.type)]
+            handed = [p for p in floats if not isinstance(p.type, TensorType)]
+            outputs = [*handed, *(v for v in ends if carries_floats(v.type))]
+            self.activity = Activity(function, self.points_to, floats, outputs, arrays)
+        else:
+            outputs = [self.output(o) for o in config.outputs] if self.exit is not None else []
+            inputs = [params[k] for k in config.wrt]
+            self.activity = Activity(function, self.points_to, inputs, outputs)
+        self.uses = uses(function)
+        self.dominators = DominatorTree(function)
+
+    def output(self, output: Output) -> Value:
+        """The value of an output at the exit."""
+        assert self.exit is not None
+        return self.exit.leaves[output.index] if output.kind == "result" else self.params[output.index]
+
+    def is_active(self, value: Value) -> bool:
+        """Whether a tensor, scalar or stack has a tangent."""
+        return value in self.activity.active
+
+    def has_shadow(self, pointer: Value) -> bool:
+        """Whether there is memory for the tangents of what `pointer` refers to."""
+        return self.activity.has_shadow(pointer)
+
+
+class _Walk:
+    """Puts the tangents into a prepared function.
+
+    given: those of its parameters. prologue: what is no part of the primal.
+    """
+
+    def __init__(
+        self, prepared: _Prepared, callees: _Callees, given: dict[Value, Value], prologue: set[Instruction]
+    ) -> None:
+        self.prepared = prepared
+        self.callees = callees
+        self.shadows = Shadows(prepared, callees, self._start(given))
+        self.tangents: dict[Value, Value] = {v: t for v, t in given.items() if isinstance(v.type, TensorType)}
+        self._b = Builder(prepared.function)
+        function = prepared.function
+        if prepared.is_split:
+            for p in prepared.formal:
+                if carries_floats(p.type) and not carries_pointers(p):
+                    self.tangents[p] = function.entry.add_arg(p.type, f"{p.name}_tan")
+        count = {block: len(block.args) for block in function.blocks}
+        for block in function.blocks[1:]:
+            for arg in list(block.args):
+                if carries_derivative(arg) and prepared.is_active(arg):
+                    self.tangents[arg] = block.add_arg(arg.type, f"{arg.name}_tan")
+        blocks = list(prepared.dominators.idom)
+        for block in blocks:
+            for i in list(block.instructions):
+                if i not in prologue:
+                    self._visit(i)
+        for block in blocks:
+            self._pass_on(block, count)
+
+    @staticmethod
+    def _start(given: dict[Value, Value]) -> Callable[[Builder, Value], Value]:
+        what = "the tangent does not have the shape of its argument"
+        return lambda b, root: (
+            b.emit("load", of_shape(b, given[root], root, what)) if root in given else zeros_like(b, root)
+        )
+
+    def of(self, b: Builder, value: Value) -> Value:
+        """The tangent of a scalar or tensor, zeros where it has none."""
+        found = self.tangents.get(value)
+        return zeros_like(b, value) if found is None else found
+
+    def result(self, b: Builder, value: Value) -> Value:
+        """The tangent of an output: a number, or memory."""
+        if not isinstance(value.type, PointerType):
+            return self.of(b, value)
+        if self.prepared.has_shadow(value):
+            return self.shadows.of(value)
+        _, memory = allocate_like(b, value, "tangent")
+        b.emit("store", zeros_like(b, value), memory)
+        return memory
+
+    def _pass_on(self, block: Block, count: dict[Block, int]) -> None:
+        for target in block.targets:
+            for arg, value in zip(target.block.args[: count[target.block]], list(target.args), strict=False):
+                if arg in self.tangents and isinstance(arg.type, TensorType):
+                    b = Builder(self.prepared.function).before(block.instructions[-1])
+                    target.args.append(_of_type(b, self.of(b, value), arg))
+
+    # -- instructions --------------------------------------------------------------------------------
+
+    def _visit(self, i: Instruction) -> None:
+        b, p = self._b, self.prepared
+        if i.op.is_terminator or i in self.tangents:
+            return
+        b.after(i).loc = i.loc
+        match i.op.name:
+            case "load":
+                if p.is_active(i) and p.has_shadow(i.operands[0]):
+                    self._set(i, b.emit("load", self.shadows.of(i.operands[0])))
+            case "store":
+                value, pointer = i.operands
+                if p.has_shadow(pointer) and not _is_undefined(value):
+                    b.emit("store", _of_type(b, self.of(b, value), value), self.shadows.of(pointer))
+            case "createStack" | "push" | "pop" | "destroyStack":
+                self._stack(i)
+            case "apply":
+                if i in self.callees.calls:
+                    self.callees.complete(self, b.before(i), i)
+            case _:
+                if carries_derivative(i) and p.is_active(i):
+                    self._value(i)
+
+    def _set(self, value: Value, found: Value) -> None:
+        if isinstance(found, Instruction) and not found.name and getattr(value, "name", ""):
+            found.name = f"{value.name}_tan"  # type: ignore[attr-defined]
+        self.tangents[value] = found
+
+    def _stack(self, i: Instruction) -> None:
+        stack = i if i.op.name == "createStack" else i.operands[-1]
+        if carries_pointers(stack) or not (self.prepared.is_active(stack) or stack in self.tangents):
+            return
+        if i is stack:
+            self._set(i, self._b.emit(i.op, **i.attrs))
+        elif i.op.name == "push":
+            value = i.operands[0]
+            self._b.emit(i.op, _of_type(self._b, self.of(self._b, value), value), self.tangents[stack])
+        elif i.op.name == "pop":
+            self._set(i, self._b.emit(i.op, self.tangents[stack]))
+        else:
+            self._b.emit(i.op, self.tangents[stack])
+
+    def _value(self, i: Instruction) -> None:
+        found = self._by_rule(i)
+        if found is not None:
+            self._set(i, _of_type(self._b, found, i))
+
+    def _by_rule(self, i: Instruction) -> Value | None:
+        b, row = self._b, i.op
+        tangents = [self.tangents.get(o) if carries_derivative(o) else None for o in i.operands]
+        if not any(tangents):
+            return None
+        if row.tangent == LINEAR:
+            replaced = [
+                (zeros_like(b, o) if t is None else t) if carries_derivative(o) else o
+                for o, t in zip(i.operands, tangents, strict=True)
+            ]
+            return b.emit(row, *replaced, **i.attrs)
+        if row.tangent == MULTILINEAR:
+            parts = [
+                b.emit(row, *i.operands[:k], t, *i.operands[k + 1 :], **i.attrs)
+                for k, t in enumerate(tangents)
+                if t is not None
+            ]
+            return _sum(b, parts)
+        y, operands = b.expr(i), [b.expr(o) for o in i.operands]
+        if row.partials is not None:
+            partials = row.partials(y, *operands)
+            products = [scaled(b.expr(t), p, row.singular) for t, p in zip(tangents, partials, strict=True) if t]
+            return _sum(b, [p for p in products if p is not None])
+        if row.tangent is None or isinstance(row.tangent, str):
+            raise NotDifferentiable(f"'{row.name}' has no tangent rule", i.loc, code="DL611")
+        try:
+            return _value(row.tangent([None if t is None else b.expr(t) for t in tangents], y, *operands, **i.attrs), i)
+        except NotImplementedError as e:
+            raise NotDifferentiable(f"{e} is not supported", i.loc, code="DL611") from e
+
+
+def _value(x: Any, i: Instruction) -> Value:
+    return x.value if isinstance(x, Expr) else literal(x, scalar(i.type.dtype))  # type: ignore[attr-defined]
+
+
+def _is_undefined(value: Value) -> bool:
+    return isinstance(value, Literal) and not isinstance(value.value, bool | int | float | complex)
+
+
+def _sum(b: Builder, parts: list[Value]) -> Value | None:
+    total: Value | None = None
+    for part in parts:
+        total = part if total is None else b.emit("add", total, part)
+    return total
+
+
+def _of_type(b: Builder, found: Value, like: Value) -> Value:
+    """A tangent with exactly the type of its value: a rule may have left out a stretched axis."""
+    return found if found.type == like.type else filled(b, found, like)
+
+
+class _Callees:
+    """The tangent functions of what is called (see shadows.Calls)."""
+
+    def __init__(self, module: Module, name: str) -> None:
+        self.module = module
+        self.written = {f.name: written_params(module, f.name) for f in reachable(module, name) if f.blocks}
+        self.calls: dict[Value, tuple[list[Value], list[tuple[list[Value], Value]]]] = {}
+        self._made: dict[str, Function] = {}
+        self._pending: list[Function] = []
+
+    def of(self, name: str) -> Function:
+        """The tangent function of `name`, whose body is made later."""
+        if name not in self._made:
+            primal = self.module.functions[name]
+            results = leaves(primal.result)
+            function = Function(f"{name}_tangent", VOID)
+            while function.name in self.module.functions:
+                function.name += "_"
+            function.result = bundle([*results, *filter(_is_array, results), *filter(_is_number, results)])
+            self.module.add(function)
+            self._made[name] = function
+            self._pending.append(primal)
+        return self._made[name]
+
+    def forward(self, primal: _Prepared, call: Instruction, shadow: Callable[[Value], Value]) -> dict[Value, Value]:
+        """Turn a call into one of the tangent function, without the tangents of scalars; shadows of results."""
+        callee = self.module.functions.get(call.attrs["callee"])
+        if callee is None or not callee.blocks:
+            raise NotDifferentiable(
+                f"the function '{call.attrs['callee']}' is not known here", call.loc, code="DL610", help="define it"
+            )
+        function = self.of(callee.name)
+        given = list(call.operands)
+        operands = [*given, *(shadow(o) for o in given if _brings_shadow(o.type))]
+        attrs = {"callee": function.name, "result": function.result}
+        results = leaves(callee.result)
+        if not isinstance(function.result, TupleType):
+            call.operands, call.attrs = operands, attrs
+            self.calls[call] = given, []
+            return {}
+        b = Builder(primal.function).before(call)
+        b.loc = call.loc
+        made = b.emit("apply", *operands, **attrs)
+        parts: list[Value] = [b.emit("extract", made, at=k) for k in range(len(function.result.elements))]
+        stand_for: list[list[Value]] = [[] for _ in results]
+        if isinstance(call.type, TupleType):
+            for user in primal.uses[call]:
+                stand_for[user.attrs["at"]].append(user)
+            call.op, call.operands, call.attrs = OPS["tuple"], parts[: len(results)], {}
+        else:
+            stand_for[0].append(call)
+            call.op, call.operands, call.attrs = OPS["extract"], [made], {"at": 0}
+        arrays = [values for t, values in zip(results, stand_for, strict=True) if _is_array(t)]
+        numbers = [values for t, values in zip(results, stand_for, strict=True) if _is_number(t)]
+        of_arrays = parts[len(results) : len(results) + len(arrays)]
+        self.calls[made] = given, list(zip(numbers, parts[len(results) + len(arrays) :], strict=True))
+        shadows = {v: part for values, part in zip(arrays, of_arrays, strict=True) for v in values}
+        return {v: part for v, part in shadows.items() if primal.has_shadow(v)}
+
+    def complete(self, walk: _Walk, b: Builder, made: Instruction) -> None:
+        """Hand over the tangents of the scalars, and take those of the results."""
+        given, numbers = self.calls[made]
+        for o in given:
+            if carries_floats(o.type) and not carries_pointers(o):
+                made.operands = [*made.operands, walk.of(b, o)]
+        for values, part in numbers:
+            walk.tangents.update(dict.fromkeys(values, part))
+
+    def finish(self) -> None:
+        """Make all bodies."""
+        while self._pending:
+            primal = self._pending.pop()
+            function = self._made[primal.name]
+            body = clone(primal, primal.name)
+            drop_unreachable(body)
+            prepared = _Prepared(body, self, list(body.params), None)
+            walk = _Walk(prepared, self, {}, set())
+            if prepared.exit is not None:
+                b = Builder(body, prepared.exit.block)
+                ends = prepared.exit.leaves
+                arrays = [walk.result(b, v) for v in ends if _is_array(v.type)]
+                _return(b, [*ends, *arrays, *(walk.of(b, v) for v in ends if _is_number(v.type))])
+            function.blocks = body.blocks
+
+
+def _is_number(t: Type) -> bool:
+    return isinstance(t, TensorType) and t.dtype.is_inexact
+
+
+def _is_array(t: Type) -> bool:
+    return isinstance(t, PointerType) and t.dtype.is_inexact
+
+
+def _brings_shadow(t: Type) -> bool:
+    return _is_array(t.element if isinstance(t, StackType) else t)

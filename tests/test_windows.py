@@ -6,9 +6,9 @@ from irbuild import new_function, parameter_type, pointer
 from native import Native
 from test_ops import ADJOINT_CASES
 
-from dlvm_py.errors import PassError
-from dlvm_py.ir import F64, I64, OPS, Expr, PointerType, literal, scalar
+from dlvm_py.ir import DTYPES, F64, I64, OPS, Expr, PointerType, literal, scalar
 from dlvm_py.ir.interpreter import run
+from dlvm_py.ir.ops.random import seeded, uniform
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import bufferize, cse, dce, lower_shape, ownership
 
@@ -191,15 +191,30 @@ def test_random_is_a_stream():
     first, again, other = (run(module, "f", [np.int64(50)], seed=s) for s in (1, 1, 2))
     np.testing.assert_array_equal(first, again)
     assert np.all((first >= 2) & (first < 3)) and not np.array_equal(first, other)
-    stream = np.random.default_rng(1)
-    stream.uniform(2, 3, 50), stream.integers(-2, 2, (2, 50))
-    np.testing.assert_array_equal(first, stream.uniform(2, 3, 50))
+    # 150 numbers were taken before these
+    counters = seeded(1) + np.arange(150, 200, dtype=np.uint64)
+    np.testing.assert_array_equal(first, uniform(counters, np.float64(2), np.float64(3), "f64"))
     assert whole.type.rank == 2
     for clean_up in (cse, dce):
         clean_up.run(f)
         assert [i.op.name for i in f.instructions()].count("random") == 3
-    with pytest.raises(PassError, match="no native code"):
-        bufferize.run(f)
+
+
+def test_random_numbers_are_uniform():
+    """Means, variances and counts of each dtype are those of a uniform distribution; neighbouring seeds differ."""
+    counters = seeded(3) + np.arange(60_000, dtype=np.uint64)
+    for name in ("f16", "f32", "f64"):
+        dtype = DTYPES[name].numpy.type
+        x = uniform(counters, dtype(-1), dtype(3), name)
+        assert x.dtype == dtype and np.all((x >= -1) & (x < 3))
+        wide = x.astype(np.float64)
+        assert abs(wide.mean() - 1) < 0.02 and abs(wide.var() - 16 / 12) < 0.02
+        assert abs(np.corrcoef(wide[1:], wide[:-1])[0, 1]) < 0.02
+    for name in ("i8", "u64", "i64"):
+        dtype = DTYPES[name].numpy.type
+        counts = np.bincount(uniform(counters, dtype(2), dtype(12), name).astype(int), minlength=12)
+        assert counts[:2].sum() == 0 and np.all(abs(counts[2:] - 6000) < 400)
+    assert len({int(seeded(s)) for s in range(1000)}) == 1000
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ ndarray view and the allocation that owns it; a stack is a list. Fresh memory is
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,7 @@ from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
 from dlvm_py.ir.ops.gather import scatter_into
+from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, seeded, uniform
 from dlvm_py.ir.ops.window import window_at, window_counts
 from dlvm_py.ir.types import DTYPES, VOID, FunctionType, PointerType, TensorType, Type
 from dlvm_py.ir.value import UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
@@ -62,7 +64,7 @@ def run(
     max_steps: PassError after so many instructions.
     trees_at_root: array expressions are evaluated where their root stands, not where their parts stand, and
         must be fit for that (stages "compute" and "scheduled").
-    seed: of the stream that `random` takes its numbers from, NumPy's default generator.
+    seed: of the random numbers, as `randomSeed` would set it.
     externs: Python functions for `[extern]` ones, by name; those of C's math library are known.
     """
     machine = Machine(module, max_steps, trees_at_root, seed, externs)
@@ -83,7 +85,7 @@ class Machine:
     ) -> None:
         self.module = module
         self.externs = externs or {}
-        self.stream = np.random.default_rng(seed)
+        self.counter = seeded(seed)  # of random numbers
         self.steps_left = -1 if max_steps is None else max_steps
         self.trees_at_root = trees_at_root
         self.allocations: list[Allocation] = []
@@ -175,6 +177,12 @@ class Machine:
             payload, frame.payload = frame.payload, None
             values = [frame.get(v) for v in target.args] if payload is None else list(payload)
             block = target.block
+
+    def take(self, n: int) -> np.int64:
+        """The counter of random numbers, which goes on by n."""
+        before = self.counter.astype(np.int64)
+        self.counter = np.add(self.counter, np.int64(n).astype(np.uint64))
+        return before
 
     def step(self) -> None:
         """Count one instruction."""
@@ -427,8 +435,18 @@ class Frame:
     def _random(self, i: Instruction) -> Any:
         *extents, low, high = (self.get(v, True) for v in i.operands)
         assert isinstance(i.type, TensorType)
-        draw = self.machine.stream.integers if i.type.dtype.is_integer else self.machine.stream.uniform
-        return conform(draw(low, high, tuple(int(n) for n in extents)), i.type)
+        name = i.type.dtype.name
+        if not low < high:
+            raise ValueError(EMPTY_RANGE.format(*(v.item() for v in bounds_shown(low, high, name))))
+        shape = tuple(int(n) for n in extents)
+        counters = self.machine.take(math.prod(shape)) + np.arange(math.prod(shape))
+        return conform(uniform(counters, low, high, name).reshape(shape), i.type)
+
+    def _random_counter(self, i: Instruction) -> Any:
+        return self.machine.take(int(self.get(i.operands[0], True)))
+
+    def _random_seed(self, i: Instruction) -> None:
+        self.machine.counter = seeded(int(self.get(i.operands[0], True)))
 
     def _check(self, i: Instruction) -> None:
         if not self.get(i.operands[0], True):
@@ -467,6 +485,8 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "aggregate": Frame._aggregate,
     "enumCase": Frame._aggregate,
     "random": Frame._random,
+    "randomCounter": Frame._random_counter,
+    "randomSeed": Frame._random_seed,
     "check": Frame._check,
     "raise": Frame._raise,
 }

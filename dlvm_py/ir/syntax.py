@@ -54,6 +54,8 @@ FORMS: dict[str, str] = {
     "shape": "shape of %",
     "unitCount": "unitCount of %",
     "random": "random (%*) from % upto %",
+    "randomCounter": "randomCounter %",
+    "randomSeed": "randomSeed %",
     "windows": "windows % size (%*) count (%*) step (%*) spread (%*)",
     "overlapAdd": "overlapAdd % to (%*) step (%*) spread (%*)",
     "reduceWindow": "reduceWindow % by <by:word> init % dims <dims:ints> strides <strides:ints> padding <padding:word>",

@@ -6,12 +6,11 @@
     convolve                        dot of the kernel and the windows of the input, as matrices (ops/convolve.py)
     scan along several axes         one scan an axis
     rank, shape, unitCount          extents
+    random                          arithmetic on the counter of the stream
 
 bufferize begins with this, so that windows and sections become views of memory: no window is copied for a reduction,
 and for a convolution once. Stage optimizable → optimizable. Types stay. A composition may itself use ops that
 are lowered: the instructions that it emits are visited in turn; each step emits simpler ones, so this ends.
-
-PassError for `random`, which only the interpreter has.
 """
 
 from __future__ import annotations
@@ -24,8 +23,9 @@ from dlvm_py.ir.builder import Builder, Expr, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops.arrange import indices, places, reverse_section, sizes, slice_section
 from dlvm_py.ir.ops.convolve import expand_convolve
+from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, uniform
 from dlvm_py.ir.ops.window import expand_reduce_window
-from dlvm_py.ir.value import Instruction, Value
+from dlvm_py.ir.value import Instruction, Literal, Value
 
 
 def run(function: Function) -> bool:
@@ -120,7 +120,19 @@ def _scan(b: Builder, i: Instruction, operands: list[Expr]) -> Any:
 
 
 def _random(b: Builder, i: Instruction, operands: list[Expr]) -> Any:
-    raise PassError(f"{i.loc or 'random'}: random numbers have no native code yet; the interpreter has them")
+    *extents, low, high = operands
+    name = i.type.dtype.name  # type: ignore[attr-defined]
+    shown = _values(bounds_shown(low, high, name))
+    b.emit("check", (low < high).value, *shown, exception="ValueError", message=EMPTY_RANGE)
+    count = literal(1)
+    for n in _values(extents):
+        # a count that wraps is that of no memory
+        count = n if isinstance(count, Literal) and count.value == 1 else b.emit("multiply", count, n)
+    start = b.expr(b.emit("randomCounter", count))
+    if not extents:
+        return uniform(start, low, high, name)
+    flat = uniform(b.expr(b.emit("iota", count)) + start, low, high, name)
+    return flat if len(extents) == 1 else b.emit("shapeCast", flat.value, *_values(extents))
 
 
 _LOWER: dict[str, Callable[[Builder, Instruction, list[Expr]], Any]] = {

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlvm_py.backend.cpu import calls, memory
+from dlvm_py.backend.cpu import calls, memory, random
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
@@ -357,6 +357,8 @@ _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "dot": scalar_dot,
     "extent": _extent,
     "check": _check,
+    "randomCounter": random.take,
+    "randomSeed": random.seed,
     "allocateHeap": memory.allocate_heap,
     "retain": lambda e, i: memory.retain(e, e.pointer(i.operands[0]).header),
     "release": lambda e, i: memory.release(e, e.pointer(i.operands[0]).header),

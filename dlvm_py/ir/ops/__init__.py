@@ -9,13 +9,15 @@ from dlvm_py.ir.ops.functions import FUNCTIONS
 from dlvm_py.ir.ops.gather import GATHER
 from dlvm_py.ir.ops.intrinsics import builtin
 from dlvm_py.ir.ops.memory import FLOW, MEMORY
+from dlvm_py.ir.ops.random import RANDOM
 from dlvm_py.ir.ops.reduce import REDUCE
 from dlvm_py.ir.ops.scan import SCAN
 from dlvm_py.ir.ops.shape import SHAPE
 from dlvm_py.ir.ops.window import WINDOW
 
 OPS: dict[str, Op] = table(
-    ELEMENTWISE, SHAPE, REDUCE, ARRANGE, WINDOW, CONVOLVE, SCAN, GATHER, MEMORY, FLOW, AGGREGATES, FUNCTIONS, (builtin,)
+    ELEMENTWISE, SHAPE, REDUCE, ARRANGE, RANDOM, WINDOW, CONVOLVE, SCAN, GATHER, MEMORY, FLOW, AGGREGATES, FUNCTIONS,
+    (builtin,),
 )
 
 __all__ = ["OPS"]

@@ -1,4 +1,4 @@
-"""Arrangements of values: slice, reverse, concatenate; the rank, the shape and the number of elements; random.
+"""Arrangements of values: slice, reverse, concatenate; the rank, the shape and the number of elements.
 
 These are for values only, and the pass lower_shape states most of them in index ops before they get memory.
 Extents in rules are ints where a type states them and Exprs elsewhere, so that arithmetic folds.
@@ -12,9 +12,9 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import LINEAR, TRAP, Kind, Op
-from dlvm_py.ir.ops.rules import static_extent, tensor
-from dlvm_py.ir.ops.shape import embed, extents_of, indices_are_i64, section
+from dlvm_py.ir.op import LINEAR, Kind, Op
+from dlvm_py.ir.ops.rules import tensor
+from dlvm_py.ir.ops.shape import embed, extents_of, section
 from dlvm_py.ir.types import I64, TensorType, Type, scalar
 from dlvm_py.ir.value import Literal, Value
 
@@ -156,27 +156,4 @@ rank = _count("rank", lambda x: np.int64(np.ndim(x)), "ndim")
 shape = _count("shape", lambda x: np.array(np.shape(x), np.int64), "shape")
 unitCount = _count("unitCount", lambda x: np.int64(math.prod(np.shape(x))), "size")
 
-# -- random ------------------------------------------------------------------------------------------
-
-
-def _random_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    *extents, lo, hi = operands
-    indices_are_i64(extents)
-    t = tensor(lo)
-    if t.rank or lo.type != hi.type or t.dtype.kind not in "iuf":
-        raise TypeError(f"random numbers from {lo.type} upto {hi.type}")
-    return TensorType(tuple(static_extent(n) for n in extents), t.dtype)
-
-
-# random (n...) from lo upto hi: uniform in [lo, hi), the next numbers of the program's stream, which the
-# executor seeds. Taking them is an effect: no two of these are one, and their order stays.
-random = Op(
-    "random",
-    Kind.GENERATE,
-    _random_type,
-    None,
-    effects=frozenset({TRAP}),
-    no_derivative="random numbers do not depend on what they are taken from differentiably",
-)
-
-ARRANGE = (slice_, reverse, concatenate, rank, shape, unitCount, random)
+ARRANGE = (slice_, reverse, concatenate, rank, shape, unitCount)

@@ -16,7 +16,19 @@ from dlvm_py.ir.ops.shape import SHAPE
 from dlvm_py.ir.ops.window import WINDOW
 
 OPS: dict[str, Op] = table(
-    ELEMENTWISE, SHAPE, REDUCE, ARRANGE, RANDOM, WINDOW, CONVOLVE, SCAN, GATHER, MEMORY, FLOW, AGGREGATES, FUNCTIONS,
+    ELEMENTWISE,
+    SHAPE,
+    REDUCE,
+    ARRANGE,
+    RANDOM,
+    WINDOW,
+    CONVOLVE,
+    SCAN,
+    GATHER,
+    MEMORY,
+    FLOW,
+    AGGREGATES,
+    FUNCTIONS,
     (builtin,),
 )
 

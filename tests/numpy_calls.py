@@ -277,3 +277,13 @@ def pads(v, x, k):
         np.pad(v, 1, "mean"),
         np.pad(np.array([1, 5, 2]), 2, "reflect"),
     )
+
+
+@family(lambda: (reals(2, 3),))
+def shape_in_place(x):
+    y = x * 2.0
+    z = y
+    part = y[1]
+    y.shape = (3, 2)
+    y[0, 1] = x[0, 0]
+    return (y, z, part)

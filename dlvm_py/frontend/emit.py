@@ -235,6 +235,8 @@ class Emitter:
         """max(value + amount, 0), amount <= 0: the extent that slicing leaves, in canonical form."""
         facts = self.facts
         value = facts.find(value)
+        if amount == 0 and facts.is_nonnegative(value):
+            return value
         base, total = facts.clamped.get(value) or facts.split(value)
         total += amount
         if base is None:

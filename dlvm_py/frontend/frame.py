@@ -22,6 +22,7 @@ from dlvm_py.frontend.expressions import Expressions
 from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import Liveness, reads, writes
+from dlvm_py.frontend.set_shape import pointers, set_shape
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.values import (
     NONE,
@@ -78,6 +79,7 @@ class Frame(Expressions):
         )
         self.locals = writes(self.body) | parameters
         self.env: dict[str, Binding] = {}
+        self.given: frozenset[Any] = frozenset()  # the pointers of the arguments
         self.loops: list[LoopContext] = []
         self.returns: list[Edge] = []
         self.learned: dict[tuple[Any, str], Any] = {}
@@ -89,6 +91,7 @@ class Frame(Expressions):
         """Bind the parameters."""
         loc = self.source.loc(self.source.node)
         self.env = {n: Binding(v, loc) for n, v in values.items()}
+        self.given = pointers(list(values.values()))
 
     def run(self) -> Any:
         """Translate the body; returns the result where all `return`s meet, None if none is reached."""
@@ -231,6 +234,15 @@ class Frame(Expressions):
                 base = self.expression(target.value)
                 with self.at(target):
                     subscripts.assign(self.e, self._part(base, target.attr), value)
+            case gast.Attribute(attr="shape"):
+                with self.at(target):
+                    if self.loops:
+                        self.e.error(
+                            UnsupportedSyntax,
+                            "assigning to `shape` inside a loop is not supported",
+                            help="write x = x.reshape(...)",
+                        )
+                    set_shape(self.e, self.env, self.given, self.expression(target.value), value)
             case _:
                 with self.at(target):
                     self.e.error(

@@ -2,10 +2,10 @@
 
     python benchmarks/npbench/run.py CLONE [--preset S] [--kernels gemm,mlp] [--timeout SECONDS] [--json PATH]
 
-NPBench (https://github.com/spcl/npbench) is a suite of NumPy kernels; nothing of it is part of this repository. Every
-kernel runs in a process of its own with a time limit, without the disk cache: `compile` is a cold compilation, `(cpu)`
-its CPU time. The outputs are compared with NumPy's by NPBench's own rule. Times are medians on fresh copies of the arguments; `speed` is
-NumPy's time over ours.
+NPBench (https://github.com/spcl/npbench) is a suite of NumPy kernels; nothing of it is part of this repository.
+Every kernel runs in a process of its own with a time limit, without the disk cache: `compile` is a cold compilation,
+`(cpu)` its CPU time. The outputs are compared with NumPy's by NPBench's own rule. Times are medians on fresh copies of
+the arguments; `speed` is NumPy's time over ours.
 """
 
 import argparse

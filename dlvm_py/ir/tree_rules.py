@@ -39,9 +39,11 @@ def check_trees(function: Function, report: Report) -> None:
             if _holds_array(arg.type):
                 report(block, f"argument of type {arg.type}: array values do not cross blocks")
     users = uses(function)
+    stores = [i for i in function.instructions() if i.op.name == "store"]
+    added = {product: s.operands[0] for s in stores if (product := accumulated(s)) is not None}
     for i in function.instructions():
         if is_array(i.type):
-            _check_member(i, users[i], report)
+            _check_member(i, users[i], added, report)
         elif _holds_array(i.type):
             report(i, f"a value of type {i.type} holds an array value")
     alias = AliasAnalysis(function)
@@ -50,6 +52,24 @@ def check_trees(function: Function, report: Report) -> None:
         for i in block.instructions:
             if i.op.name in _ROOTS or (i.op.name in ("reduce", "dot") and not is_array(i.type)):
                 _check_root(i, order, alias, report)
+
+
+def accumulated(store: Instruction) -> Instruction | None:
+    """The product that a store adds to, or subtracts from, what its destination holds (gemm, beta = 1); else None."""
+    total = store.operands[0]
+    if not isinstance(total, Instruction) or total.op.name not in ("add", "subtract"):
+        return None
+    here, product = total.operands
+    if total.op.name == "add" and not _is_load_of(here, store.operands[1]):
+        here, product = product, here
+    if not _is_load_of(here, store.operands[1]) or not isinstance(product, Instruction) or product.op.name != "dot":
+        return None
+    fits = here.type == product.type == total.type and total.block is product.block is store.block
+    return product if fits and is_array(product.type) and product.type.dtype.name != "f16" else None  # type: ignore[attr-defined]
+
+
+def _is_load_of(v: Value, pointer: Value) -> bool:
+    return isinstance(v, Instruction) and v.op.name == "load" and v.operands[0] is pointer
 
 
 def _holds_array(type: Type) -> bool:
@@ -62,13 +82,15 @@ def _is_interior(i: Instruction) -> bool:
     return i.op.kind is Kind.ELEMENTWISE or i.op.name in _INTERIOR
 
 
-def _check_member(i: Instruction, users: list[Instruction], report: Report) -> None:
-    """One array value: made by an op that trees have, used where trees may be used."""
+def _check_member(i: Instruction, users: list[Instruction], added: dict[Instruction, Value], report: Report) -> None:
+    """One array value: made by an op that trees have, used where trees may be used. `added`: products, and the sums."""
     if not _is_interior(i) and i.op.name not in _LEAVES | _UNDER_STORE:
         report(i, f"{i.op.name} does not give array values in this stage")
     for user in users:
         if user.block is not i.block:
             report(user, "an array value of another block is used")
+        if i in added and user is added[i]:
+            continue
         if i.op.name in _UNDER_STORE and user.op.name != "store":
             report(user, f"{i.op.name} stands only directly under a store")
         if not _is_interior(user) and user.op.name not in _UNDER_STORE | _ROOTS:

@@ -11,8 +11,9 @@ three rounds are the rule):
 1. backwards, structure (`_place`): a value with one root is fused into it. One with several roots, or that a
    consumer would compute again for every row (a static extent 1 that stretches), gets a buffer, unless it is
    free to repeat: a load, an iota, a broadcast, a view, a cast of a load. `reduce`, `unbroadcast` and `dot`
-   with array results get a buffer, or go straight to the one store that takes them. What crosses a block
-   border, or is pushed, returned or passed to a call, gets a buffer.
+   with array results get a buffer, or go straight to the one store that takes them; a `dot` also to the one that
+   adds it to what is there (tree_rules.accumulated). What crosses a block border, or is pushed, returned or
+   passed to a call, gets a buffer.
 2. forwards, legality (`_check`): a value is forced into memory at its definition if one of its loads would
    be overwritten before a consumer reads it, and if the store at its root may overwrite elements that the
    load needs for other places: a load that may overlap the destination must be the same elements in the
@@ -31,6 +32,7 @@ from bisect import bisect_left, bisect_right
 from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory, written_pointer
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
+from dlvm_py.ir.tree_rules import accumulated
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -112,7 +114,7 @@ class FusionPlan:
         if v in self._named and not self._can_be_named(v):
             buffer = True
         if v.op.name in HEAVY:
-            buffer = buffer or not self._is_stored_directly(v)
+            buffer = buffer or not (self._is_stored_directly(v) or self._is_added_in_place(v))
         elif not self._is_free(v):
             buffer = buffer or root is _MANY or v in self._stretched
         if buffer:
@@ -151,6 +153,20 @@ class FusionPlan:
     def _is_stored_directly(self, v: Instruction) -> bool:
         (first, *more) = [u for u in self._users[v] if u.op.name != "extent"]
         return not more and first.op.name == "store" and first.block is v.block
+
+    def _is_added_in_place(self, v: Instruction) -> bool:
+        """Whether v is a product that a store adds to its destination, which no operand of it is read from."""
+        users = [u for u in self._users[v] if u.op.name != "extent"]
+        total = users[0] if len(users) == 1 else None
+        if total is None or not is_array(total.type) or total in self._forced or len(self._users[total]) != 1:
+            return False
+        (s,) = self._users[total]
+        if s.op.name != "store" or accumulated(s) is not v:
+            return False
+        bases = (view_base(o) for o in v.operands)
+        loads = (b for b in bases if isinstance(b, Instruction) and b.op.name == "load" and b not in self._forced)
+        pointers = (b.operands[0] for b in loads)
+        return not any(p not in self.constants and self.aliases.may_overlap(p, s.operands[1]) for p in pointers)
 
     def _find_home(self, v: Instruction) -> None:
         if v in self._forced:

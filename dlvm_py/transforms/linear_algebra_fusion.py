@@ -21,7 +21,7 @@ the operands of a product to its result or the other way round, never back; 3 an
 an array op: so the sweeps end, and a second run changes nothing. All but the second round otherwise in floating
 point (the order of a sum is BLAS's own either way), so this is for fastmath. Stages raw and optimizable.
 
-A product added to memory, `p += x y`, is not one call of gemm with beta = 1: no op of the IR says so yet.
+A product that is added to memory, `p += x y`, is one call of gemm with beta = 1: accumulate_products.py.
 Source: DLVM's LinearAlgebraFusion, which was announced and never written.
 """
 

@@ -17,6 +17,7 @@ from dlvm_py.errors import PassError
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.verifier import verify as verify_ir
 from dlvm_py.transforms import (
+    accumulate_products,
     algebra_simplification,
     bufferize,
     cfg_canonicalization,
@@ -75,6 +76,7 @@ PASSES: dict[str, Pass] = {
         _row(literal_broadcasting_promotion, "LBP"),
         _row(matrix_multiplication_reordering, "MMR"),
         _row(linear_algebra_fusion, "LAF"),
+        _row(accumulate_products, "GEMM"),
         _row(cfg_simplification, "CFGSimp"),  # DLVM's abbreviations where it had the pass
         _row(cfg_canonicalization, "CFGCan"),
         _row(lower_shape, "LS"),

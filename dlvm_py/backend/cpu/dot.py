@@ -92,40 +92,50 @@ def versioned_inner_product(c: Code, dtype: DType, count: V, a: tuple[V, V], b: 
     return c.load(scalar_type(dtype), result)
 
 
-def loops(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix) -> None:
-    """to = a b without BLAS: rows of b added up where rows are contiguous, else scalar products."""
+def loops(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str = "") -> None:
+    """to = a b without BLAS: rows of b added up where rows are contiguous, else scalar products.
+
+    add: "add" for to += a b, "subtract" for to -= a b.
+    """
     size = i64(dtype.itemsize)
     if dtype.name == "f16":  # sums are kept in f32: never in the destination
-        _by_products(c, dtype, a, b, to)
+        assert not add
+        _by_products(c, dtype, a, b, to, add)
         return
     if b.col_step == size and to.col_step == size:
-        _by_rows(c, dtype, a, b, to)
+        _by_rows(c, dtype, a, b, to, add)
         return
     unit = c.both(c.icmp("eq", b.col_step, size), c.icmp("eq", to.col_step, size))
     with c.either(unit) as arms:
         next(arms)
-        _by_rows(c, dtype, a, replace(b, col_step=size), replace(to, col_step=size))
+        _by_rows(c, dtype, a, replace(b, col_step=size), replace(to, col_step=size), add)
         next(arms)
-        _by_products(c, dtype, a, b, to)
+        _by_products(c, dtype, a, b, to, add)
 
 
-def _by_products(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix) -> None:
+def _by_products(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str) -> None:
     with c.loop(to.rows) as i, c.loop(to.cols) as j:
         row = offset(c, a.data, [i.index], [a.row_step]), a.col_step
         column = offset(c, b.data, [j.index], [b.col_step]), b.row_step
         x = inner_product(c, dtype, a.cols, row, column)
-        store_element(c, dtype, x, offset(c, to.data, [i.index, j.index], [to.row_step, to.col_step]))
+        place = offset(c, to.data, [i.index, j.index], [to.row_step, to.col_step])
+        if add:
+            x = TABLE[add][dtype.kind](c, dtype, {}, load_element(c, dtype, place), x)
+        store_element(c, dtype, x, place)
 
 
-def _by_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix) -> None:
+def _by_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, mode: str) -> None:
     """to[i] = Σ_p a[i, p] b[p], whole rows at a time."""
     clear, add = Parallel(c), Parallel(c)
     with c.loop(to.rows) as i:
         row = offset(c, to.data, [i.index], [to.row_step])
-        with c.loop(to.cols, note=clear.loop) as j:
-            store_element(c, dtype, zero(dtype), offset(c, row, [j.index], [to.col_step]), clear.access)
+        if not mode:
+            with c.loop(to.cols, note=clear.loop) as j:
+                store_element(c, dtype, zero(dtype), offset(c, row, [j.index], [to.col_step]), clear.access)
         with c.loop(a.cols) as p:
             x = load_element(c, dtype, offset(c, a.data, [i.index, p.index], [a.row_step, a.col_step]))
+            if mode == "subtract":
+                x = TABLE["negate"][dtype.kind](c, dtype, {}, x)
             other = offset(c, b.data, [p.index], [b.row_step])
             with c.loop(to.cols, note=add.loop) as j:
                 place = offset(c, row, [j.index], [to.col_step])

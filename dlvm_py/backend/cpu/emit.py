@@ -50,6 +50,7 @@ from dlvm_py.ir import (
 from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.loops import LoopForest
+from dlvm_py.ir.tree_rules import accumulated
 from dlvm_py.options import Options
 
 
@@ -292,8 +293,12 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
     if not is_array(value.type):
         store_element(e, dest.dtype, e.scalar(value), dest.data, dest.notes)
     elif isinstance(value, Instruction):  # an undefined array is a literal: nothing needs to be written
+        product = accumulated(i)
         with e.region():
-            work = _store_array(e, value, dest, type)
+            if product is not None:
+                work = store_dot(e, product, dest, value.op.name)
+            else:
+                work = _store_array(e, value, dest, type)
         e.charge(work)
 
 

@@ -18,6 +18,7 @@ from dlvm_py.backend.cpu.contract import DATA, scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned_inner_product
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
+from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, V, float_constant, i64
 from dlvm_py.ir import DType, Instruction
@@ -39,36 +40,42 @@ def scalar_dot(e: FunctionEmitter, i: Instruction) -> V:
     return x
 
 
-def store_dot(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
-    """Write a matrix-matrix, matrix-vector or vector-matrix product to `dest`; the work."""
+def store_dot(e: FunctionEmitter, i: Instruction, dest: Pointer, add: str = "") -> V:
+    """Write a matrix-matrix, matrix-vector or vector-matrix product to `dest`; the work.
+
+    add: "add" or "subtract" it, to or from what is there.
+    """
     p, q = (e.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
     a, b = as_matrix(e, p, column=False), as_matrix(e, q, column=True)
     to = as_matrix(e, dest, column=p.rank == 2)
     extents = a.rows, b.cols, a.cols
     if is_tiny(*extents) or dest.dtype.name not in LETTERS:
-        loops(e, dest.dtype, a, b, to)
+        loops(e, dest.dtype, a, b, to, add)
     else:
-        name = matmul_function(e, dest.dtype)
+        name = matmul_function(e, dest.dtype, add)
         status = e.call(f"@{name}", "i32", [e.ctx, *extents, *a.flat(), *b.flat(), *to.flat()])
         done = e.icmp("eq", status, V("i32", "0"))
         e.require_memory(e.select(done, e.ctx, NULL))
     return e.op("ashr", e.product(extents), i64(3))
 
 
-def matmul_function(e: FunctionEmitter, dtype: DType) -> str:
-    """define i32 matmul(ctx, m, n, k, a..., b..., to...): 1 where memory for a copy was not to be had."""
-    name = f"dlvm.matmul.{dtype}"
+def matmul_function(e: Code, dtype: DType, add: str = "") -> str:
+    """define i32 matmul(ctx, m, n, k, a..., b..., to...): 1 where memory for a copy was not to be had.
+
+    add: "add" or "subtract", the product is added to `to` or subtracted from it.
+    """
+    name = f"dlvm.matmul.{dtype}" + (f".{add}" if add else "")
     if name not in e.module.functions:
         types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
-        _Matmul(Code(e.module, e.imports, name, "i32", types, "internal |noinline nounwind"), dtype).write()
+        _Matmul(Code(e.module, e.imports, name, "i32", types, "internal |noinline nounwind"), dtype, add).write()
     return name
 
 
 class _Matmul:
     """Writes the function; `self.c` is its code."""
 
-    def __init__(self, c: Code, dtype: DType) -> None:
-        self.c, self.dtype = c, dtype
+    def __init__(self, c: Code, dtype: DType, add: str) -> None:
+        self.c, self.dtype, self.add = c, dtype, add
         self.size = i64(dtype.itemsize)
         self.ctx, self.m, self.n, self.k = c.params[:4]
         a, b, to = c.params[4:7], c.params[7:10], c.params[10:13]
@@ -153,11 +160,11 @@ class _Matmul:
         c.place(after)
 
     def _loops(self) -> None:
-        loops(self.c, self.dtype, self.a, self.b, self.to)
+        loops(self.c, self.dtype, self.a, self.b, self.to, self.add)
 
-    def _again(self, a: Matrix, b: Matrix, to: Matrix) -> V:
+    def _again(self, a: Matrix, b: Matrix, to: Matrix, name: str = "") -> V:
         args = [self.ctx, to.rows, to.cols, a.cols, *a.flat(), *b.flat(), *to.flat()]
-        return self.c.call(f"@{self.c.name}", "i32", args)
+        return self.c.call(f"@{name or self.c.name}", "i32", args)
 
     def _transposed(self) -> V:
         return self._again(self.b.transposed, self.a.transposed, self.to.transposed)
@@ -172,11 +179,14 @@ class _Matmul:
         data = c.load("ptr", c.gep("i8", header, i64(DATA)))
         return header, Matrix(data, like.rows, like.cols, row, self.size)
 
-    def _copy(self, source: Matrix, to: Matrix) -> None:
+    def _copy(self, source: Matrix, to: Matrix, add: str = "") -> None:
         c = self.c
         with c.loop(to.rows) as i, c.loop(to.cols, note=plain_loop(c)) as j:
             x, y = (offset(c, p.data, [i.index, j.index], [p.row_step, p.col_step]) for p in (source, to))
-            store_element(c, self.dtype, load_element(c, self.dtype, x), y)
+            element = load_element(c, self.dtype, x)
+            if add:
+                element = TABLE[add][self.dtype.kind](c, self.dtype, {}, load_element(c, self.dtype, y), element)
+            store_element(c, self.dtype, element, y)
 
     def _release(self, header: V) -> None:
         self.c.module.declare("dlvm.release", "void", ["ptr", "ptr"])
@@ -184,8 +194,8 @@ class _Matmul:
 
     def _to_copy(self) -> V:
         header, fresh = self._fresh(self.to)
-        status = self._again(self.a, self.b, fresh)
-        self._copy(fresh, self.to)
+        status = self._again(self.a, self.b, fresh, matmul_function(self.c, self.dtype))
+        self._copy(fresh, self.to, self.add)
         self._release(header)
         return status
 
@@ -218,6 +228,11 @@ class _Matmul:
         part = scalar_type(self.dtype.real)
         return V(f"{{ {part}, {part} }}", f"{{ {part} {float_constant(part, x).ref}, {part} 0.0 }}")
 
+    def _factors(self) -> tuple[V, V]:
+        """alpha and beta."""
+        alpha = -1.0 if self.add == "subtract" else 1.0
+        return self._factor(alpha), self._factor(1.0 if self.add else NEVER_READ_BETA)
+
     def _letter(self, plain: V) -> V:
         return self.c.select(plain, V("i8", str(ord("N"))), V("i8", str(ord("T"))))
 
@@ -228,7 +243,7 @@ class _Matmul:
         """to = x · vector; x is column-major if `plain`, else row-major."""
         rows, cols = self._int(x.rows), self._int(x.cols)
         extents = self.c.select(plain, rows, cols), self.c.select(plain, cols, rows)
-        factors = self._factor(1.0), self._factor(NEVER_READ_BETA)
+        factors = self._factors()
         args = [self._letter(plain), *extents, factors[0], x.data, lead, vector.data, step, factors[1]]
         self._call("gemv", [*args, self.to.data, to_step])
 
@@ -236,5 +251,6 @@ class _Matmul:
         """toᵀ = bᵀ aᵀ: what is column-major as it is must be transposed, and the other way round."""
         letters = [self._letter(self._not(plain)) for plain, _ in (b, a)]
         extents = [self._int(n) for n in (self.n, self.m, self.k)]
-        args = [*letters, *extents, self._factor(1.0), self.b.data, b[1], self.a.data, a[1]]
-        self._call("gemm", [*args, self._factor(NEVER_READ_BETA), self.to.data, lead])
+        alpha, beta = self._factors()
+        args = [*letters, *extents, alpha, self.b.data, b[1], self.a.data, a[1]]
+        self._call("gemm", [*args, beta, self.to.data, lead])

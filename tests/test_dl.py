@@ -21,8 +21,10 @@ import pytest
 from filecheck.matcher import Matcher
 from filecheck.options import Options
 
-from dlvm_py.ir import PointerType, TensorType, TupleType, print_module
+from dlvm_py.ir import ArrayType, EnumType, PointerType, StructType, TensorType, TupleType, print_module
 from dlvm_py.ir.interpreter import run as interpret
+from dlvm_py.ir.layout import members
+from dlvm_py.ir.objects import Reference
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.ir.verifier import verify
 from dlvm_py.tools import dlc, dlopt
@@ -79,17 +81,31 @@ def test_run(file, line, tmp_path, monkeypatch):
 def given(value, t):
     """An argument of an EVAL line as a fresh value of its type."""
     tensor = t.pointee if isinstance(t, PointerType) else t
+    if not isinstance(tensor, TensorType):
+        return Reference(value) if isinstance(t, PointerType) else value
     array = np.array(value, tensor.dtype.numpy)
     return array if tensor.rank else array[()]
 
 
 def compare(found, wanted, t):
     """Equal, but for the rounding of its dtype."""
-    if isinstance(t, TupleType):
-        found = found if isinstance(found, tuple) else (found,) if t.elements else ()
-        assert len(found) == len(wanted) == len(t.elements)
-        for f, w, e in zip(found, wanted, t.elements, strict=True):
+    if isinstance(t, TupleType | StructType):
+        types = [m for _, m in members(t)]
+        found = found if isinstance(found, tuple) else (found,) if types else ()
+        assert len(found) == len(wanted) == len(types)
+        for f, w, e in zip(found, wanted, types, strict=True):
             compare(f, w, e)
+        return
+    if isinstance(t, EnumType):
+        assert found[0] == wanted[0]
+        compare(found[1], wanted[1], TupleType(t.cases[found[0]]))
+        return
+    if isinstance(t, ArrayType):
+        assert isinstance(found, tuple)
+        compare(found, wanted, TupleType((t.element,) * t.count))
+        return
+    if isinstance(found, Reference):
+        compare(found.value, wanted, t.pointee)
         return
     dtype = (t.pointee if isinstance(t, PointerType) else t).dtype if isinstance(t, TensorType | PointerType) else None
     tolerance = {"f16": 1e-2, "f32": 1e-5, "f64": 1e-12}.get(getattr(dtype, "name", ""), 0)

@@ -451,7 +451,7 @@ def test_numpy_semantics_have_the_dtype_of_the_type_rule(name):
         operands = [np.ones((2, 3), DTYPES[dtype].numpy) for _ in range(ARITY[name])]
         if name == "select":
             operands[2] = np.ones((2, 3), bool)
-        attrs = {"to": dtype} if name == "dataTypeCast" else {}
+        attrs = {"to": dtype} if name in ("dataTypeCast", "bits") else {}
         values = [Literal(TensorType((2, 3), DTYPES[str(d)]), 0) for d in [dtype] * ARITY[name]]
         if name == "select":
             values[2] = Literal(TensorType((2, 3), DTYPES["bool"]), 0)

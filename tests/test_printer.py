@@ -7,6 +7,7 @@ from dlvm_py.ir import (
     BOOL,
     C64,
     C128,
+    CELL,
     F32,
     F64,
     I64,
@@ -15,11 +16,13 @@ from dlvm_py.ir import (
     UNDEFINED,
     VOID,
     ArrayType,
+    BoxType,
     EnumType,
     FunctionName,
     FunctionType,
     Instruction,
     Literal,
+    PointerType,
     StackType,
     StructType,
     Target,
@@ -34,11 +37,13 @@ from dlvm_py.ir.value import OpName
 
 VECTOR, MATRIX = pointer(F64, None), pointer(F64, None, None)
 ROW, TABLE, DOUBLE = TensorType((None,), F64), TensorType((None, 3), F64), scalar(F64)
+POINT, TREE = StructType("Point", {"x": DOUBLE}), EnumType("Tree", {"leaf": (DOUBLE,)})
 PARAMS = {
     "p": VECTOR, "m": MATRIX, "v": ROW, "t": TABLE, "x": DOUBLE, "n": INDEX, "c": scalar(BOOL),
     "s": StackType(DOUBLE), "w": TensorType((1, None), F64), "u": TupleType((DOUBLE, INDEX)),
     "z": pointer(C128, None), "i": TensorType((2, 1, 8), F64), "k": TensorType((1, 1, 3), F64),
     "a": TensorType((None,), I64), "f": TensorType((None, 3), BOOL),
+    "o": PointerType(ArrayType(2, POINT)), "b": BoxType(POINT), "r": scalar(CELL), "l": StackType(None), "e": TREE,
 }  # fmt: skip
 P = {name: f"%{name}: {type}" for name, type in PARAMS.items()}
 
@@ -58,7 +63,6 @@ def emitted(name, operands, **attrs):
 
 
 ZERO, ONE, TWO = (literal(k) for k in (0, 1, 2))
-POINT, TREE = StructType("Point", {"x": DOUBLE}), EnumType("Tree", {"leaf": (DOUBLE,)})
 
 BINARY = FunctionType((DOUBLE, DOUBLE), DOUBLE)
 COMBINE = Literal(BINARY, FunctionName("g"))
@@ -90,9 +94,27 @@ GOLDEN = [
     ("load", ["m"], {}, "%0.0 = load %m: *<_ x _ x f64>"),
     ("store", ["v", "p"], {}, f"store {P['v']} to {P['p']}"),
     ("elementPointer", ["m", "n", ONE], {}, f"%0.0 = elementPointer {P['m']} at %n: i64, 1"),
+    ("elementPointer", ["o", "n"], {"path": ("", "x")}, "%0.0 = elementPointer %o: *[2 x $Point] at %n: i64, #x"),
+    ("allocateAggregate", ["n"], {"type": POINT}, "%0.0 = allocateHeap $Point count (%n: i64)"),
+    ("allocateCounted", ["n"], {"type": POINT}, "%0.0 = allocateHeap $Point count %n: i64"),
+    ("allocateStack", [], {"type": POINT, "count": 2}, "%0.0 = allocateStack $Point count 2"),
+    ("allocateBox", [], {"type": POINT}, "%0.0 = allocateBox $Point"),
+    ("projectBox", ["b"], {}, "%0.0 = projectBox %b: box{$Point}"),
+    ("deallocate", ["b"], {}, "deallocate %b: box{$Point}"),
+    ("copy", ["o", "o", ONE], {}, "copy from %o: *[2 x $Point] to %o: *[2 x $Point] count 1: i64"),
+    ("trap", [], {}, "trap"),
+    ("bitCast", ["x"], {"type": INDEX}, "%0.0 = bitCast %x: f64 to i64"),
+    ("bits", ["v"], {"to": "i64"}, "%0.0 = bits %v: <_ x f64> to i64"),
+    ("makeCell", ["x"], {"tag": 1}, "%0.0 = makeCell 1 (%x: f64)"),
+    ("cellTag", ["r"], {}, "%0.0 = cellTag %r: cell"),
+    ("cellItem", ["r"], {"at": 0, "held": TupleType((DOUBLE,))}, "%0.0 = cellItem %r: cell at 0 of (f64)"),
+    ("leaf", ["e"], {"at": 0}, "%0.0 = leaf 0 of %e: $Tree"),
+    ("wholeEnum", ["r"], {"type": TREE}, "%0.0 = wholeEnum %r: cell: $Tree"),
     ("retain", ["p"], {}, f"retain {P['p']}"),
     ("release", ["p"], {}, f"release {P['p']}"),
     ("createStack", [], {"element": ROW}, "%0.0 = createStack <_ x f64>"),
+    ("createStack", [], {}, "%0.0 = createStack"),
+    ("pop", ["l"], {"type": DOUBLE}, "%0.0 = pop f64 from %l: stack"),
     ("push", ["x", "s"], {}, "push %x: f64 to %s: stack{f64}"),
     ("pop", ["s"], {}, "%0.0 = pop f64 from %s: stack{f64}"),
     ("destroyStack", ["s"], {}, f"destroyStack {P['s']}"),

@@ -9,6 +9,7 @@ from dlvm_py.ir.types import (
     BOOL,
     C64,
     C128,
+    CELL,
     DTYPES,
     F16,
     F32,
@@ -53,7 +54,7 @@ from dlvm_py.ir.value import (
 )
 
 __all__ = [
-    "BOOL", "C64", "C128", "DTYPES", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "NULL", "OPS",
+    "BOOL", "C64", "C128", "CELL", "DTYPES", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "NULL", "OPS",
     "U8", "U16", "U32", "U64", "UNDEFINED", "VOID",
     "AdjointRequest", "Alias", "ArrayType", "BoxType", "EnumType", "Extern", "NominalType", "StructType", "Variable",
     "Block", "BlockArg", "Builder", "DType", "Expr", "Function", "FunctionName", "FunctionType", "Instruction", "Kind",

@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import PassError
+from dlvm_py.ir.layout import members
 from dlvm_py.ir.op import Kind
-from dlvm_py.ir.types import PointerType, TensorType, Type
+from dlvm_py.ir.types import ArrayType, PointerType, StructType, TensorType, TupleType, Type
 from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Instruction, Literal, OpName
 
 OVERFLOW = "integer overflow: the result does not fit in 64 bits"
@@ -27,7 +28,7 @@ class Allocation:
 
     __slots__ = ("array", "borrowed", "count", "freed", "origin")
 
-    def __init__(self, array: np.ndarray, borrowed: bool, origin: str) -> None:
+    def __init__(self, array: Any, borrowed: bool, origin: str) -> None:
         self.array = array
         self.borrowed = borrowed
         self.count = 1
@@ -44,19 +45,38 @@ class Allocation:
             poison(self.array)
 
 
+class Record:
+    """Memory of a value that has elements of its own (objects.py): one memory an element."""
+
+    __slots__ = ("parts", "type")
+
+    def __init__(self, type: Type, parts: list[Any]) -> None:
+        self.type = type
+        self.parts = parts
+
+
 class Pointer:
-    """A view of an allocation. A null pointer has no owner, and extents 0."""
+    """A view of an allocation, or a part of a record. A null pointer has no owner, and extents 0.
 
-    __slots__ = ("owner", "view")
+    row: of a pointer to the first of several values, the memory of all of them.
+    """
 
-    def __init__(self, view: np.ndarray, owner: Allocation | None) -> None:
+    __slots__ = ("owner", "row", "view")
+
+    def __init__(self, view: Any, owner: Allocation | None, row: Any = None) -> None:
         self.view = view
         self.owner = owner
+        self.row = row
 
 
-def poison(array: np.ndarray) -> None:
-    """Fill with NaN, a large integer, or True."""
-    if array.dtype.kind in "fc":
+def poison(array: Any) -> None:
+    """Fill with NaN, a large integer, or True; references with UNDEFINED."""
+    if isinstance(array, Record):
+        for part in array.parts:
+            poison(part)
+    elif array.dtype == object:
+        array.fill(UNDEFINED)
+    elif array.dtype.kind in "fc":
         array.fill(complex(np.nan, np.nan) if array.dtype.kind == "c" else np.nan)
     elif array.dtype.kind == "b":
         array.fill(True)
@@ -65,34 +85,31 @@ def poison(array: np.ndarray) -> None:
 
 
 def literal_value(literal: Literal) -> Any:
-    """What a literal is: UNDEFINED stays itself."""
+    """What a literal is. UNDEFINED stays itself; of an aggregate, it is one of undefined elements."""
     if literal.value is UNDEFINED:
-        return UNDEFINED
+        return _undefined(literal.type)
     if isinstance(literal.value, FunctionName | OpName):
         return literal.value
     if literal.value is NULL:
-        return null_pointer(literal.type)
+        return null_pointer(literal.type) if isinstance(literal.type, PointerType) else NULL
     assert isinstance(literal.type, TensorType)
     return literal.type.dtype.numpy.type(literal.value)
+
+
+def _undefined(type: Type) -> Any:
+    if isinstance(type, TupleType | StructType):
+        return tuple(_undefined(m) for _, m in members(type))
+    if isinstance(type, ArrayType):
+        return (_undefined(type.element),) * (type.count or 0)
+    return UNDEFINED
 
 
 def null_pointer(type: Type) -> Pointer:
     """The null pointer of a type: extents 0, no owner."""
     assert isinstance(type, PointerType)
+    if not isinstance(type.pointee, TensorType):
+        return Pointer(np.full((), UNDEFINED, object), None)
     return Pointer(np.zeros((0,) * type.rank, type.dtype.numpy), None)
-
-
-def unwrap(value: Any) -> Any:
-    """A result as the caller sees it: pointers become ndarrays."""
-    if value is UNDEFINED:
-        raise PassError("an undefined value is returned")
-    if isinstance(value, tuple):
-        return tuple(unwrap(v) for v in value)
-    if isinstance(value, Pointer):
-        if value.owner is not None and value.owner.freed:
-            raise PassError(f"{value.owner.origin} is returned after it was freed")
-        return value.view
-    return value
 
 
 def conform(value: Any, type: TensorType) -> Any:

@@ -28,19 +28,23 @@ from dlvm_py.ir.evaluate import (
     conform,
     evaluate,
     literal_value,
+    null_pointer,
     poison,
-    unwrap,
     view_of,
 )
 from dlvm_py.ir.externs import known, why_unknown
 from dlvm_py.ir.function import Function, Module
+from dlvm_py.ir.objects import Cell, Reference, enum_of, fresh, given, leaf_values, place, read, unwrap, write
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
+from dlvm_py.ir.ops.cells import NO_CASE
 from dlvm_py.ir.ops.gather import scatter_into
+from dlvm_py.ir.ops.memory import element_keys
+from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TRAPPED
 from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, seeded, uniform
 from dlvm_py.ir.ops.window import window_at, window_counts
-from dlvm_py.ir.types import DTYPES, VOID, FunctionType, PointerType, TensorType, Type
+from dlvm_py.ir.types import ELEMENTS, VOID, ArrayType, FunctionType, PointerType, StackType, TensorType, Type
 from dlvm_py.ir.value import UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
 
 
@@ -89,6 +93,7 @@ class Machine:
         self.steps_left = -1 if max_steps is None else max_steps
         self.trees_at_root = trees_at_root
         self.allocations: list[Allocation] = []
+        self.in_cells: list[Allocation] = []  # once a reference that a cell holds
         self.open_stacks = 0
         self.variables = {v: self._variable(v) for v in module.variables.values()}
 
@@ -102,10 +107,14 @@ class Machine:
         result = self.call(function, wrapped)
         if check_ownership:
             self._check_ownership(result)
+        for a, pointer, p in zip(args, wrapped, function.params, strict=True):
+            if isinstance(a, Reference):
+                t = p.type.pointee if isinstance(p.type, PointerType) else p.type.element  # type: ignore[attr-defined]
+                a.value = unwrap(read(pointer.view, t))
         return unwrap(result)
 
     def _argument(self, value: Any, type: Type, what: str) -> Any:
-        if isinstance(type, PointerType):
+        if isinstance(type, PointerType) and isinstance(type.pointee, TensorType):
             if not isinstance(value, np.ndarray) or value.dtype != type.dtype.numpy:
                 raise PassError(f"{what}: {type} expected, got {getattr(value, 'dtype', value)!r}")
             pointer = Pointer(value, Allocation(value, True, what))
@@ -117,25 +126,19 @@ class Machine:
             if function is None or function.type != type:
                 raise PassError(f"{what}: the name of a {type} expected, got {value!r}")
             return FunctionName(function.name)
-        assert isinstance(type, TensorType), type
-        if not np.can_cast(np.asarray(value).dtype, type.dtype.numpy, "same_kind"):
-            raise PassError(f"{what}: {type} expected, got {value!r}")
-        return conform(value, type)
+        return given(value, type, what)
 
     def _variable(self, variable: Variable) -> Pointer:
         """Memory of a variable of the module, 0 at first."""
-        t = variable.type
-        if not isinstance(t, PointerType) or not isinstance(t.pointee, TensorType) or None in t.shape:
-            cell = np.full((), UNDEFINED, object)
-            return Pointer(cell, Allocation(cell, True, repr(variable)))
-        view = np.zeros([n or 0 for n in t.shape], t.dtype.numpy)
-        return Pointer(view, Allocation(view, True, repr(variable)))
+        assert isinstance(variable.type, PointerType)
+        memory = fresh(variable.type.pointee, zero=True)
+        return Pointer(memory, Allocation(memory, True, repr(variable)))
 
     def _check_ownership(self, result: Any) -> None:
         returned = [p.owner for p in _pointers(result)]
         problems = []
         for a in self.allocations:
-            held = a.count - a.borrowed - returned.count(a)
+            held = a.count - a.borrowed - returned.count(a) - self.in_cells.count(a)
             if held and not a.freed:
                 problems.append(f"{a.origin}: {held} references are not given back")
             if a.freed and a in returned:
@@ -215,7 +218,7 @@ class Frame:
                 if name == "branchEnum":
                     case, self.payload = self.get(i.operands[0], True)
                     if case not in i.attrs["cases"]:
-                        raise PassError(f"no case of the branch is ?{case}")
+                        raise ValueError(NO_CASE.format(i.operands[0].type))
                     return i.targets[i.attrs["cases"].index(case)]
                 if name == "return":
                     self.result = self.get(i.operands[0]) if i.operands else None
@@ -260,6 +263,8 @@ class Frame:
             return handler(self, i)
         operands = [self.get(v, True) for v in i.operands]
         if isinstance(i.type, PointerType):
+            if not isinstance(i.operands[0].type.pointee, TensorType):  # type: ignore[attr-defined]
+                return self._element(i)
             return view_of(i, operands)
         arrays = [x.view if isinstance(x, Pointer) else x for x in operands]
         return evaluate(i, arrays)
@@ -307,7 +312,7 @@ class Frame:
         extents = [int(self.get(v, True)) for v in i.operands]
         if any(n < 0 for n in extents):
             raise PassError(f"an allocation of extents {extents}")
-        array = np.empty(extents, DTYPES[i.attrs["dtype"]].numpy)
+        array = np.empty(extents, ELEMENTS[i.attrs["dtype"]].numpy)
         poison(array)
         owner = Allocation(array, False, f"the allocation in {_place(i, self.function)}")
         self.machine.allocations.append(owner)
@@ -315,19 +320,19 @@ class Frame:
 
     def _load(self, i: Instruction) -> Any:
         p = self.pointer(i.operands[0])
-        if p.owner is None and not p.view.ndim:
+        if p.owner is None and (not _is_tensor(i.operands[0]) or not p.view.ndim):
             raise PassError("load of a null pointer")
-        return p.view.copy()[()]
+        return read(p.view, i.type)
 
     def _store(self, i: Instruction) -> None:
         p = self.pointer(i.operands[1])
         if self.machine.trees_at_root:
             self._check_overlap(i.operands[0], p.view)
         value = self.get(i.operands[0], True)
-        if p.owner is None and not p.view.ndim:
+        if p.owner is None and (not _is_tensor(i.operands[1]) or not p.view.ndim):
             raise PassError("store to a null pointer")
-        if p.view.dtype == object:
-            p.view[()] = value
+        if not _is_tensor(i.operands[1]):
+            write(p.view, i.operands[0].type, value)
             return
         if np.shape(value) != p.view.shape:
             raise PassError(f"a value of extents {np.shape(value)} is stored to extents {p.view.shape}")
@@ -340,6 +345,101 @@ class Frame:
                 self._check_overlap(v, p.view, in_place=False)
         value, _, *indices = (self.get(v, True) for v in i.operands)
         scatter_into(p.view, value, indices, i.attrs.get("by"))
+
+    def _new(self, t: Type, i: Instruction, count: int | None = None) -> Pointer:
+        """Fresh memory of a `t`, or of several; a pointer to the first, or, with `count` of -1, to the one."""
+        memory = fresh(t)
+        owner = Allocation(memory, False, f"the allocation in {_place(i, self.function)}")
+        self.machine.allocations.append(owner)
+        return Pointer(memory, owner) if count is None else Pointer(place(memory, t, [0]), owner, memory)
+
+    def _allocate_aggregate(self, i: Instruction) -> Pointer:
+        t = i.attrs["type"]
+        counts = [int(self.get(v, True)) for v in i.operands]
+        if any(n < 0 for n in counts):
+            raise PassError(f"an allocation of {counts[0]} values")
+        return self._new(ArrayType(counts[0], t) if counts else t, i)
+
+    def _allocate_counted(self, i: Instruction) -> Pointer:
+        n = int(self.get(i.operands[0], True)) if i.operands else i.attrs["count"]
+        if n < 1:
+            raise PassError(f"an allocation of {n} values")
+        return self._new(ArrayType(n, i.attrs["type"]), i, n)
+
+    def _allocate_box(self, i: Instruction) -> Pointer:
+        return self._new(i.attrs["type"], i)
+
+    def _project(self, i: Instruction) -> Pointer:
+        return self.pointer(i.operands[0])
+
+    def _deallocate(self, i: Instruction) -> None:
+        owner = self.pointer(i.operands[0]).owner
+        if owner is None or owner.borrowed:
+            raise PassError("this memory is not the program's to deallocate")
+        owner.freed = True
+        poison(owner.array)
+
+    def _copy(self, i: Instruction) -> None:
+        source, destination = (self.pointer(v) for v in i.operands[:2])
+        t = i.operands[0].type
+        pointee = t.pointee if isinstance(t, PointerType) else t.element  # type: ignore[attr-defined]
+        n = int(self.get(i.operands[2], True))
+        if n == 1:
+            write(destination.view, pointee, read(source.view, pointee))
+            return
+        row = ArrayType(n, pointee)
+        try:
+            values = [read(place(source.row, row, [k]), pointee) for k in range(n)]
+            for k, value in enumerate(values):
+                write(place(destination.row, row, [k]), pointee, value)
+        except (TypeError, AttributeError):
+            raise PassError(f"{n} values are copied from or to memory of one") from None
+
+    def _bit_cast(self, i: Instruction) -> Any:
+        t = i.type
+        if not isinstance(t, PointerType):
+            return evaluate(i, [self.get(i.operands[0], True)])
+        p = self.pointer(i.operands[0])
+        pointee = t.pointee
+        source = i.operands[0].type.pointee  # type: ignore[attr-defined]
+        if isinstance(pointee, ArrayType) and pointee.element == source:
+            if p.row is not None and len(getattr(p.row, "parts", p.row)) == pointee.count:
+                return Pointer(p.row, p.owner)
+            raise PassError(f"the pointer does not refer to the first of {pointee.count} values")
+        if isinstance(source, ArrayType) and source.element == pointee:
+            return Pointer(place(p.view, source, [0]), p.owner, p.view)
+        shape = np.shape(fresh(pointee))
+        return Pointer(p.view.reshape(shape), p.owner)
+
+    def _element(self, i: Instruction) -> Pointer:
+        p = self.pointer(i.operands[0])
+        if p.owner is None:
+            return null_pointer(i.type)
+        keys = [k if isinstance(k, str) else int(self.get(k, True)) for k in element_keys(i.operands, i.attrs)]
+        return Pointer(place(p.view, i.operands[0].type.pointee, keys), p.owner)  # type: ignore[attr-defined]
+
+    # -- cells -----------------------------------------------------------------------------------------
+
+    def _make_cell(self, i: Instruction) -> Cell:
+        items = tuple(self.get(v) for v in i.operands)
+        self.machine.in_cells += [x.owner for x in items if isinstance(x, Pointer) and x.owner is not None]
+        return Cell(i.attrs["tag"], items)
+
+    def _cell_tag(self, i: Instruction) -> Any:
+        cell = self.get(i.operands[0])
+        return np.int64(cell.tag if isinstance(cell, Cell) else -1)
+
+    def _cell_item(self, i: Instruction) -> Any:
+        cell = self.get(i.operands[0], True)
+        if not isinstance(cell, Cell) or len(cell.items) != len(i.attrs["held"].elements):
+            raise PassError("the cell has no such items")
+        return cell.items[i.attrs["at"]]
+
+    def _leaf(self, i: Instruction) -> Any:
+        return leaf_values(self.get(i.operands[0], True), i.operands[0].type)[i.attrs["at"]]
+
+    def _whole_enum(self, i: Instruction) -> Any:
+        return enum_of(self.get(i.operands[0], True), i.attrs["type"])
 
     def _retain(self, i: Instruction) -> None:
         if self.get(i.operands[0]) is not UNDEFINED:
@@ -360,13 +460,17 @@ class Frame:
         return []
 
     def _push(self, i: Instruction) -> None:
-        self.get(i.operands[1], True).append(self.get(i.operands[0]))
+        self.get(i.operands[1], True).append((self.get(i.operands[0]), i.operands[0].type))
 
     def _pop(self, i: Instruction) -> Any:
         stack = self.get(i.operands[0], True)
+        untyped = i.operands[0].type == StackType(None)
         if not stack:
-            raise PassError("pop from an empty stack")
-        return stack.pop()
+            raise IndexError(EMPTY) if untyped else PassError(EMPTY)
+        value, type = stack.pop()
+        if untyped and type != i.type:
+            raise TypeError(OTHER_TYPE)
+        return value
 
     def _destroy_stack(self, i: Instruction) -> None:
         if self.get(i.operands[0], True):
@@ -448,6 +552,9 @@ class Frame:
     def _random_seed(self, i: Instruction) -> None:
         self.machine.counter = seeded(int(self.get(i.operands[0], True)))
 
+    def _trap(self, i: Instruction) -> None:
+        raise RuntimeError(TRAPPED)
+
     def _check(self, i: Instruction) -> None:
         if not self.get(i.operands[0], True):
             self._fail(i, i.operands[1:])
@@ -464,6 +571,20 @@ class Frame:
 
 _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "allocateHeap": Frame._allocate,
+    "allocateAggregate": Frame._allocate_aggregate,
+    "allocateCounted": Frame._allocate_counted,
+    "allocateStack": Frame._allocate_counted,
+    "allocateBox": Frame._allocate_box,
+    "projectBox": Frame._project,
+    "deallocate": Frame._deallocate,
+    "copy": Frame._copy,
+    "bitCast": Frame._bit_cast,
+    "trap": Frame._trap,
+    "makeCell": Frame._make_cell,
+    "cellTag": Frame._cell_tag,
+    "cellItem": Frame._cell_item,
+    "leaf": Frame._leaf,
+    "wholeEnum": Frame._whole_enum,
     "load": Frame._load,
     "store": Frame._store,
     "scatter": Frame._scatter,
@@ -494,6 +615,11 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
 
 def _place(i: Instruction, function: Function) -> str:
     return str(i.loc) if i.loc is not None else f"@{function.name}, at {i.op.name}"
+
+
+def _is_tensor(pointer: Value) -> bool:
+    """Whether a pointer is one to a tensor."""
+    return isinstance(pointer.type, PointerType) and isinstance(pointer.type.pointee, TensorType)
 
 
 def _is_tree(i: Instruction) -> bool:

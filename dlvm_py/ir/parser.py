@@ -38,7 +38,19 @@ from dlvm_py.ir.parser_module import TYPE_WORDS, ModuleReader
 from dlvm_py.ir.parser_types import LITERAL_WORDS, MAX_NESTING
 from dlvm_py.ir.resolve import Nested, Reference, Statement, name_of, resolve
 from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Combiner, Item, form_items, mnemonics, op_of_mnemonic, unquote
-from dlvm_py.ir.types import DTYPES, I64, VOID, ArrayType, EnumType, FunctionType, StructType, TensorType, scalar
+from dlvm_py.ir.types import (
+    DTYPES,
+    ELEMENTS,
+    I64,
+    VOID,
+    ArrayType,
+    EnumType,
+    FunctionType,
+    StackType,
+    StructType,
+    TensorType,
+    scalar,
+)
 from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Literal, OpName, Value
 
 _OLD_STAGES = {"canonical": "optimizable"}
@@ -224,6 +236,8 @@ class _Parser(ModuleReader):
             raise self.error(f"there is no instruction {mnemonic}", mnemonic, SYNTAX, near)
         statement = Statement(op, mnemonic, name, hint)
         groups: list[int] = []
+        if mnemonic.text == "allocateHeap":
+            statement.op = op = self.allocation()
         if mnemonic.text == "literal":
             outside, self.nested = self.nested, statement.nested
             self.constant(statement)
@@ -237,11 +251,22 @@ class _Parser(ModuleReader):
         if statement.op is OPS["applyValue"]:
             called, *given = statement.operands
             called.type = FunctionType(tuple(v.type for v in given), statement.attrs["result"])
+        if op is OPS["pop"] and statement.operands[0].type == StackType(None):
+            statement.attrs["type"] = statement.stated  # the stack does not say
         if self.at("attribute"):
             statement.loc = self.location()
         elif self.locates:
             statement.loc = self.place_of(mnemonic)
         return statement
+
+    def allocation(self) -> Op:
+        """Which allocateHeap it is: of tensors, of other values, or the original's with a count that is an operand."""
+        start = self.place
+        plain = self.at_word(*ELEMENTS)
+        self.type()
+        self.expect_word("count")
+        listed, self.place = self.at("("), start
+        return OPS["allocateHeap" if listed and plain else "allocateAggregate" if listed else "allocateCounted"]
 
     def constant(self, statement: Statement) -> None:
         """The literal of an instruction, with its type: a number in every element, or elements in brackets."""
@@ -339,7 +364,7 @@ class _Parser(ModuleReader):
                 if not self.at("newline") and not self.at("attribute") and not self.at("}"):
                     operands.append(self.use())
             case "%,":
-                operands.extend(self.listed(op))
+                operands.extend(self.listed(statement))
             case "(%*)":
                 before = len(operands)
                 operands.extend(
@@ -363,6 +388,9 @@ class _Parser(ModuleReader):
                 # its type is what follows: the operands and the result
                 statement.op = OPS["applyValue"]
                 operands.append(Reference(self.take(), VOID))
+            case "attribute" if item.text == "type?":
+                if not self.at("newline") and not self.at("attribute") and not self.at("}"):
+                    statement.attrs[item.attr] = self.type()
             case "attribute":
                 if item.attr not in statement.attrs:
                     statement.attrs[item.attr] = self.attribute(item)
@@ -430,7 +458,7 @@ class _Parser(ModuleReader):
             case "keys":
                 return self.keys()
             case "dtype":
-                if not self.at_word(*DTYPES):
+                if not self.at_word(*ELEMENTS):
                     self.unexpected("a dtype", help=_nearest(self.next.text, DTYPES))
                 return self.take().text
             case "type":
@@ -519,12 +547,20 @@ class _Parser(ModuleReader):
         self.close(")", "',' or ')'")
         return found
 
-    def listed(self, op: Op) -> list[Value]:
-        """use { "," use }; the keys of an elementPointer may be bare numbers, as in the original."""
+    def listed(self, statement: Statement) -> list[Value]:
+        """use { "," use }; the keys of an elementPointer may be bare numbers, as in the original, or #fields."""
         found: list[Value] = []
-        while not found or self.around_newlines(","):
-            bare = op.name == "elementPointer" and self.at("int") and self.tokens[self.place + 1].kind != ":"
+        path: list[str] = []
+        is_path = statement.op.name == "elementPointer"
+        while not (path or found) or self.around_newlines(","):
+            if is_path and self.at("key"):
+                path.append(self.take().text[1:])
+                continue
+            bare = is_path and self.at("int") and self.tokens[self.place + 1].kind != ":"
             found.append(self.number() if bare else self.use())
+            path.append("")
+        if is_path and any(path):
+            statement.attrs["path"] = tuple(path)
         return found
 
     def extents(self) -> list[Value]:

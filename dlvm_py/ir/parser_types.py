@@ -13,7 +13,9 @@ import numpy as np
 from dlvm_py.errors import Loc, ParseError
 from dlvm_py.ir.lexer import LITERAL, SYNTAX, TOO_DEEP, UNDEFINED_NAME, Source, Token
 from dlvm_py.ir.types import (
+    CELL,
     DTYPES,
+    ELEMENTS,
     VOID,
     ArrayType,
     BoxType,
@@ -151,15 +153,17 @@ class Reader:
 
     def _type(self) -> Type:
         token = self.next
-        if token.kind == "word" and token.text in DTYPES:
+        if token.kind == "word" and token.text in ELEMENTS:
             self.take()
-            return scalar(DTYPES[token.text])
+            return scalar(ELEMENTS[token.text])
         if self.at_word("void"):
             self.take()
             return VOID
         if self.at_word("stack"):
             self.take()
-            self.expect("{", "'{' and the type of the elements")
+            if not self.at("{"):
+                return StackType(None)
+            self.take()
             element = self.type()
             self.expect("}")
             return StackType(element)
@@ -184,7 +188,7 @@ class Reader:
     def _tensor(self) -> TensorType:
         self.expect("<")
         shape: list[int | None] = []
-        while not (self.next.kind == "word" and self.next.text in DTYPES):
+        while not (self.next.kind == "word" and self.next.text in ELEMENTS):
             if self.at_word("_"):
                 self.take()
                 shape.append(None)
@@ -195,13 +199,15 @@ class Reader:
             self.take()
         if not shape:
             self.unexpected("an extent: a scalar type is written without brackets")
-        dtype = DTYPES[self.take().text]
+        dtype = ELEMENTS[self.take().text]
         self.expect(">")
         return TensorType(tuple(shape), dtype)
 
     def _array(self) -> ArrayType:
         self.expect("[")
-        count = self.count("the number of elements")
+        count = None if self.at_word("_") else self.count("the number of elements, or '_'")
+        if count is None:
+            self.take()
         if not self.at_word("x"):
             self.unexpected("'x' between blanks")
         self.take()
@@ -231,7 +237,7 @@ class Reader:
         layout = _LAYOUTS[self.take().text] if self.at_word(*_LAYOUTS) else "C"
         pointee = self.type()
         if not isinstance(pointee, TensorType):
-            if layout != "C" or pointee == VOID or isinstance(pointee, PointerType | StackType | FunctionType):
+            if layout != "C" or pointee == VOID or isinstance(pointee, StackType | FunctionType):
                 raise self.error(f"a pointer must point to a tensor or an aggregate, not to {pointee}", star, SYNTAX)
             return PointerType(pointee)  # type: ignore[arg-type]
         if layout == "F" and pointee.rank < 2:
@@ -313,7 +319,7 @@ class Reader:
         """The payload as the class that literals of this type hold."""
         if payload is UNDEFINED and type != VOID:
             return payload
-        if payload is NULL and isinstance(type, PointerType):
+        if payload is NULL and (isinstance(type, PointerType) or type == scalar(CELL)):
             return payload
         if isinstance(type, TensorType) and not type.shape and payload is not UNDEFINED and payload is not NULL:
             kind = type.dtype.kind

@@ -216,8 +216,10 @@ class _Writer:
         self.operands = self.operands[count:]
         return " x ".join(str(v.value) for v in extents) or "scalar"  # type: ignore[attr-defined]
 
-    def _key(self, v: Value) -> str:
-        self.operands = self.operands[1:]
+    def _next_key(self) -> str:
+        if not self.operands:
+            return "?"
+        v, *self.operands = self.operands
         return str(v.value) if isinstance(v, Literal) and _is_extent(v) else self._use(v)
 
     def _item(self, item: Item, share: int) -> str:
@@ -230,7 +232,8 @@ class _Writer:
                 return self._uses(1).partition(":")[0] if self.operands else "?"
             case "%,":
                 if self.i.op is OPS["elementPointer"]:
-                    return ", ".join(self._key(v) for v in self.operands)
+                    path = self.i.attrs.get("path") or ("",) * len(self.operands)
+                    return ", ".join(f"#{name}" if name else self._next_key() for name in path)
                 return self._uses(len(self.operands))
             case "(%*)":
                 return self._shape(share) or f"({self._uses(share)})"
@@ -243,6 +246,8 @@ class _Writer:
                 text = " ".join(f"case ?{c} {self.names.get(t.block, '?')}" for c, t in pairs)
                 self.targets = []
                 return text
+            case "attribute" if item.text == "type?":
+                return str(self.i.attrs.get(item.attr) or "")
             case "attribute":
                 return _attribute(item.text, self.i.attrs.get(item.attr, "?"))
             case "group":

@@ -8,8 +8,8 @@ A form is the mnemonic and then items, separated by blanks:
     <a:kind>    attribute `a`                        [w ...] only if the attribute is there (`[w]`: if it is true)
     other       a keyword or punctuation, as it stands      %&     a function value without its type
 
-The kinds of attributes: int, ints, pairs, keys (numbers and #fields), cases (of an enum, with blocks), dtype, type,
-word, name (a word or a string), string, function.
+The kinds of attributes: int, ints, pairs, keys (numbers and #fields), cases (of an enum, with blocks), dtype, type
+(`type?`: or nothing), word, name (a word or a string), string, function.
 Operands stand in the text in their order. Several `(%*)` share what the single ones leave, in equal parts.
 An op without an entry is written `name a, b`, with as many operands as its NumPy semantics take, and `checked`
 if it has that attribute; so a new elementwise op needs nothing here.
@@ -73,13 +73,28 @@ FORMS: dict[str, str] = {
     "reduce": "reduce % by <by:word> init % along <axes:ints>",
     "broadcast": "broadcast % to (%*)",
     "unbroadcast": "unbroadcast % to (%*)",
+    "allocateAggregate": "allocateHeap <type:type> count (%*)",
+    "allocateCounted": "allocateHeap <type:type> count %",
+    "allocateStack": "allocateStack <type:type> count <count:int>",
+    "allocateBox": "allocateBox <type:type>",
+    "projectBox": "projectBox %",
+    "deallocate": "deallocate %",
+    "copy": "copy from % to % count %",
+    "trap": "trap",
+    "bitCast": "bitCast % to <type:type>",
+    "bits": "bits % to <to:dtype>",
+    "makeCell": "makeCell <tag:int> (%*)",
+    "cellTag": "cellTag %",
+    "cellItem": "cellItem % at <at:int> of <held:type>",
+    "leaf": "leaf <at:int> of %",
+    "wholeEnum": "wholeEnum % : <type:type>",
     "allocateHeap": "allocateHeap <dtype:dtype> count (%*)",
     "load": "load %",
     "store": "store % to %",
     "elementPointer": "elementPointer % at %,",
     "retain": "retain %",
     "release": "release %",
-    "createStack": "createStack <element:type>",
+    "createStack": "createStack <element:type?>",
     "push": "push % to %",
     "pop": "pop <=> from %",
     "destroyStack": "destroyStack %",

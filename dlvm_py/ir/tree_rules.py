@@ -72,7 +72,9 @@ def _is_load_of(v: Value, pointer: Value) -> bool:
     return isinstance(v, Instruction) and v.op.name == "load" and v.operands[0] is pointer
 
 
-def _holds_array(type: Type) -> bool:
+def _holds_array(type: Type | None) -> bool:
+    if type is None:
+        return False
     if isinstance(type, TupleType):
         return any(map(_holds_array, type.elements))
     return _holds_array(type.element) if isinstance(type, StackType) else is_array(type)

@@ -7,8 +7,9 @@ unknown extent `_` (`<_ x _ x f64>`), the layouts of strided pointers (`*fortran
 An unknown extent never broadcasts by itself: operands with `_` on an axis have equal extents there
 at run time (who builds the IR checks that), only an extent that the type states to be 1 stretches.
 
-Of DLVM's aggregates there are `[4 x T]`, `box{T}`, and the nominal `$name`: structs, enums, opaque types. The CPU
-back end has none of them yet; they can be read, verified and printed.
+Of DLVM's aggregates there are `[4 x T]` (`[_ x T]` in memory), `box{T}`, the untyped `stack`, and the nominal
+`$name`: structs, enums, opaque types. Before native code and differentiation they are made of tensors and pointers to
+tensors (layout.py says which); what refers to something, an enum or a pointer in memory, is then a `cell`.
 """
 
 from __future__ import annotations
@@ -78,6 +79,10 @@ F16, F32, F64 = (DType(f"f{n}", "f", n, f"float{n}") for n in (16, 32, 64))
 C64, C128 = (DType(f"c{n}", "c", n, f"complex{n}") for n in (64, 128))
 
 DTYPES: dict[str, DType] = {d.name: d for d in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128)}
+# a reference to an immutable record {tag, items}: what an enum, or a pointer that lies in memory, is lowered to.
+# In NumPy arrays of the interpreter an object; in native code an address, 0 for none
+CELL = DType("cell", "r", 64, "object")
+ELEMENTS: dict[str, DType] = {**DTYPES, CELL.name: CELL}  # of tensors in the IR
 _FROM_NUMPY = {d.numpy: d for d in DTYPES.values()}
 
 
@@ -138,7 +143,7 @@ class PointerType(Type):
     more), "S" (any strides, also negative and 0). Rank 0 and rank 1 contiguous pointers are "C".
     """
 
-    pointee: TensorType
+    pointee: TensorType  # or an aggregate: what asks for the dtype or the extents has a tensor
     layout: str = "C"
     alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
@@ -177,25 +182,27 @@ VOID = TupleType(())
 
 @dataclass(frozen=True, slots=True)
 class StackType(Type):
-    """A LIFO of values of one type: the tape of differentiation."""
+    """A LIFO of values of one type: the tape of differentiation. DLVM's `stack`, without a type, takes any value."""
 
-    element: Type
+    element: Type | None
     alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"${self.alias}" if self.alias else f"stack{{{self.element}}}"
+        if self.alias:
+            return f"${self.alias}"
+        return "stack" if self.element is None else f"stack{{{self.element}}}"
 
 
 @dataclass(frozen=True, slots=True)
 class ArrayType(Type):
-    """`count` values of one type in a row."""
+    """`count` values of one type in a row; None where that is unknown."""
 
-    count: int
+    count: int | None
     element: Type
     alias: str = field(default="", compare=False, repr=False, kw_only=True)
 
     def __str__(self) -> str:
-        return f"${self.alias}" if self.alias else f"[{self.count} x {self.element}]"
+        return f"${self.alias}" if self.alias else f"[{'_' if self.count is None else self.count} x {self.element}]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,11 +20,26 @@ from dlvm_py.errors import VerifierError
 from dlvm_py.ir.analysis import DominatorTree, predecessors
 from dlvm_py.ir.declarations import adjoint_signature
 from dlvm_py.ir.function import AdjointRequest, Function, Module
+from dlvm_py.ir.layout import REFERENCE
 from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.ops.aggregates import AGGREGATES
+from dlvm_py.ir.ops.objects import OBJECTS
 from dlvm_py.ir.printer import print_function
 from dlvm_py.ir.tree_rules import check_trees
-from dlvm_py.ir.types import BOOL, F64, I64, VOID, FunctionType, PointerType, TensorType, Type, scalar
+from dlvm_py.ir.types import (
+    BOOL,
+    F64,
+    I64,
+    VOID,
+    BoxType,
+    FunctionType,
+    PointerType,
+    StackType,
+    TensorType,
+    Type,
+    scalar,
+)
 from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Instruction, Literal, OpName, Value, Variable
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
@@ -37,8 +52,13 @@ _OPERAND_COUNT = {
     **dict.fromkeys(("store", "push", "insert", "scanBy"), 2),
     **dict.fromkeys(("reduceBy", "reduceWindowBy"), 3),
 }
-_OPTIONAL_ATTRS = {"transpose": {"axes"}, "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}}
+_OPTIONAL_ATTRS = {
+    "transpose": {"axes"}, "elementPointer": {"path"}, "pop": {"type"}, "createStack": {"element"},
+    "convolve": set(OPS["convolve"].attrs), "scatter": {"by"},
+}  # fmt: skip
 _MODULE_NAME = re.compile(r"[^\W\d]")
+# of stage raw and optimizable: lower_aggregates.py makes them simpler ones
+LOWERED = {*OBJECTS, *AGGREGATES, *(OPS[name] for name in ("leaf", "wholeEnum"))} - {OPS["bits"]}
 _MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(BOOL))
 
 
@@ -246,8 +266,11 @@ def _value_name(v: Value) -> str:
 
 def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
     """Arity, attributes and the result type, all from the row."""
-    if stage != "scheduled" and i.op.name in ("retain", "release"):
+    counts = i.op.name in ("retain", "release")
+    if counts and stage != "scheduled" and not any(isinstance(v.type, BoxType) for v in i.operands):
         report.add(i, "retain and release belong to the stage scheduled")
+    if stage in ("compute", "scheduled") and i.op in LOWERED:
+        report.add(i, f"{i.op.name} does not exist in the stage {stage}")
     for attr in i.attrs:
         if attr not in i.op.attrs:
             report.add(i, f"{i.op.name} has no attribute {attr}")
@@ -301,7 +324,7 @@ def _check_structure(i: Instruction, function: Function, module: Module | None, 
         _check_exception(i, report)
     elif i.op.name == "createStack":
         element = i.attrs.get("element")
-        if not isinstance(element, Type) or element == VOID or isinstance(element, FunctionType):
+        if element == VOID or isinstance(element, FunctionType | StackType):
             report.add(i, f"a stack of {element}")
 
 
@@ -350,7 +373,7 @@ def _literal_problem(literal: Literal) -> str | None:
     if value is UNDEFINED:
         return "an undefined void literal" if type == VOID else None
     if value is NULL:
-        return None if isinstance(type, PointerType) else f"null is no {type}"
+        return None if isinstance(type, PointerType) or type == REFERENCE else f"null is no {type}"
     if isinstance(value, FunctionName | OpName):
         return None if isinstance(type, FunctionType) else f"the function @{value} is no {type}"
     if not isinstance(type, TensorType) or type.shape:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -161,9 +161,17 @@ def _flatten(spec: Spec, value: Any) -> list[Any]:
 # -- the call ------------------------------------------------------------------------------------------
 
 
-def run(version: Version, values: Sequence[Any], captured: Sequence[Any] | None = None) -> Any:
+def run(
+    version: Version,
+    values: Sequence[Any],
+    captured: Sequence[Any] | None = None,
+    receive: Callable[[Any], Any] | None = None,
+    kept: list[Any] | None = None,
+) -> Any:
     """Calls the kernel on values that match, one a parameter, and captured arrays that do.
 
+    receive: is given the result while the memory of the call is still there, and gives what is returned.
+    kept: gets the context, whose memory then stays until `free` is given it.
     Raises: ValueError for a read-only array that the function writes; what the compiled code raises.
     """
     call = version.call
@@ -180,12 +188,22 @@ def run(version: Version, values: Sequence[Any], captured: Sequence[Any] | None 
     here = ctypes.addressof(context)
     try:
         if not invoke(here, _address(slots), _address(results)):
-            return _Boxing(bytes(results), found).box(call.result)
+            result = _Boxing(bytes(results), found).box(call.result)
+            return result if receive is None else receive(result)
         if context.site == -2:
             raise MemoryError
         raise version.error(context.site, *context.operands)
     finally:
-        finish(here)
+        if kept is None:
+            finish(here)
+        else:
+            kept.append(context)
+
+
+def free(version: Version, kept: Sequence[Any]) -> None:
+    """Free the memory of contexts that `run` has kept."""
+    for context in kept:
+        _FINISH(version.code[FINISH])(ctypes.addressof(context))
 
 
 def _address(buffer: bytearray) -> int:

@@ -15,8 +15,9 @@ from dlvm_py.errors import TypeMismatch
 from dlvm_py.ir import VOID, AdjointRequest, Function, FunctionType, Module, PointerType, TensorType, TupleType, Type
 from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import ArraySpec, leaves
+from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.tools.common import Failure
-from dlvm_py.tools.native import kernel
+from dlvm_py.tools.native import holds_references, kernel, own_params
 from dlvm_py.tools.python_file import Typed, program_of
 from dlvm_py.transforms import differentiate_module
 
@@ -46,9 +47,10 @@ def library_of_module(
         type = module.functions[name].type
         _refuse_types(module.functions[name], type)
         function, made, written = kernel(module, name, imports)
+        _refuse_variables(module, function)
         apart = written | _copied(module, name)
         parameters = []
-        for k, p in enumerate(function.params):
+        for k, p in enumerate(own_params(function)):
             assert isinstance(p.type, TensorType | PointerType)
             label = p.name or f"argument_{k}"
             if isinstance(p.type, PointerType):
@@ -128,6 +130,19 @@ def _refuse_types(function: Function, type: FunctionType) -> None:
                 f"@{function.name} returns the type {t}, which has no C form", function.loc,
                 help="results are scalars and arrays, or one tuple of these",
             )  # fmt: skip
+
+
+def _refuse_variables(module: Module, function: Function) -> None:
+    """TypeMismatch for variables whose memory would refer to what a call frees when it is over."""
+    names = {leaf.rpartition(".")[0] for leaf in function.meta.get(VARIABLES, ())}  # type: ignore[attr-defined]
+    for name in sorted(names):
+        if holds_references(module.variables[name]):
+            t = module.variables[name].type.pointee  # type: ignore[attr-defined]
+            raise TypeMismatch(
+                f"@{function.name} uses the variable @{name} of type {t}, which refers to memory of a call",
+                function.loc,
+                help="variables of a library hold numbers, and structs and arrays of numbers",
+            )
 
 
 def _is_leaf(t: Type) -> bool:

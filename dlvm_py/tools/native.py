@@ -7,26 +7,41 @@ Kernels follow the native calling convention of docs/architecture.md.
 
 from __future__ import annotations
 
+import functools
+import weakref
 from collections.abc import Sequence
 from typing import Any
-
-import numpy as np
 
 from dlvm_py.backend.cpu.compile import compile_module
 from dlvm_py.backend.cpu.emit import EmitResult, emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.driver import CLEAN_UP, TO_COMPUTE, TO_SCHEDULED
-from dlvm_py.ir import VOID, Function, Module, PointerType, TensorType, TupleType, Type, print_module
+from dlvm_py.ir import (
+    VOID,
+    BlockArg,
+    DType,
+    Function,
+    Module,
+    PointerType,
+    TensorType,
+    TupleType,
+    Type,
+    Variable,
+    print_module,
+)
 from dlvm_py.ir.analysis.calls import callees, reachable, written_params
 from dlvm_py.ir.externs import why_unknown
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec
+from dlvm_py.ir.layout import VARIABLES, leaves
 from dlvm_py.ir.parser import parse_module
+from dlvm_py.ir.types import CELL
 from dlvm_py.options import Options
 from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.native.entry import entry_text
+from dlvm_py.runtime.structured import Arguments, assembled
 from dlvm_py.runtime.version import CallSpec, Version
 from dlvm_py.tools.common import Failure
-from dlvm_py.transforms import lower_functions, lower_values, own_entry
+from dlvm_py.transforms import lower_aggregates, lower_functions, lower_values, own_entry
 from dlvm_py.transforms.pass_manager import run_pipeline
 
 
@@ -46,6 +61,7 @@ def scheduled(module: Module, names: Sequence[str]) -> Module:
             if f.blocks:
                 own_entry.run(f)
         lower_values.run(copy)
+        lower_aggregates.make_entries(copy, names)
         for name in names:
             lower_functions.check(copy, name)
     pending, stage = list(names), copy.stage
@@ -74,33 +90,52 @@ def kernel(module: Module, name: str, imports: Imports) -> tuple[Function, EmitR
     return function, emit(function, imports, Options(), program=lowered), written_params(lowered, name)
 
 
+def own_params(function: Function) -> list[BlockArg]:
+    """The parameters of a kernel that are the program's: behind them are variables, which the back end binds."""
+    return function.params[: len(function.params) - len(function.meta.get(VARIABLES, ()))]  # type: ignore[arg-type]
+
+
 def callable_of(module: Module, name: str) -> Any:
-    """A Python callable that runs function `name` natively; arrays are ndarrays."""
+    """A Python callable that runs function `name` natively.
+
+    Arrays are ndarrays; structs, tuples, enums and other memory are what runtime/structured.py says. The variables of
+    the module live as long as the callable, and so does what they refer to.
+    """
     original = module.functions[name].type
     imports = Imports()
     function, made, written = kernel(module, name, imports)
-    types = [p.type for p in function.params]
+    types = [p.type for p in own_params(function)]
     call = CallSpec(
         args=tuple(map(_spec, types)),
         param_names=tuple(f"p{k}" for k in range(len(types))),
         result=_spec(function.result),
-        written=tuple(sorted(written)),
+        written=tuple(sorted(k for k in written if k < len(types))),
     )
     done = compile_module([made.module_text, entry_text(made.symbol, call, imports)], imports)
     version = Version.load(call, done.object, imports.names, tuple(made.sites), name)
 
-    def run(*args: Any) -> Any:
-        found = python_entry.run(version, args)
-        if isinstance(original.result, TupleType) and original.result.elements:
-            return tuple(map(_shaped, found, original.result.elements))
-        return _shaped(found, original.result)
+    kept: list[Any] | None = [] if any(map(holds_references, module.variables.values())) else None
 
+    def receive(given: Arguments, result: Any) -> Any:
+        given.write_back()
+        if original.result == VOID:
+            return None
+        return assembled(iter(result if isinstance(function.result, TupleType) else [result]), original.result)
+
+    def run(*args: Any) -> Any:
+        given = Arguments()
+        pairs = enumerate(zip(args, original.params, strict=True))
+        values = [leaf for k, (a, t) in pairs for leaf in given.leaves(a, t, f"argument {k}")]
+        return python_entry.run(version, values, receive=functools.partial(receive, given), kept=kept)
+
+    if kept is not None:
+        weakref.finalize(run, python_entry.free, version, kept)
     return run
 
 
-def _shaped(value: Any, t: Type) -> Any:
-    """A result in the dtype of its type: the runtime gives Python's own numbers where it can."""
-    return np.asarray(value, t.dtype.numpy)[()] if isinstance(t, TensorType) else value
+def holds_references(variable: Variable) -> bool:
+    """Whether memory of a variable refers to cells, which then must outlive the call that made them."""
+    return any(p.dtype is CELL for p in leaves(variable.type))  # type: ignore[attr-defined]
 
 
 def _spec(t: Type) -> Spec:
@@ -109,6 +144,11 @@ def _spec(t: Type) -> Spec:
     if isinstance(t, TupleType):
         return TupleSpec(tuple(map(_spec, t.elements)))
     if isinstance(t, PointerType):
-        return ArraySpec(t.dtype.name, tuple(n == 1 for n in t.shape), t.layout)
+        return ArraySpec(_dtype(t.dtype), tuple(n == 1 for n in t.shape), t.layout)
     assert isinstance(t, TensorType)
-    return ScalarSpec(t.dtype.name, weak=False)
+    return ScalarSpec(_dtype(t.dtype), weak=False)
+
+
+def _dtype(dtype: DType) -> str:
+    """The dtype that the runtime knows: a cell is an address."""
+    return "u64" if dtype is CELL else dtype.name

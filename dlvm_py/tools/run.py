@@ -11,6 +11,8 @@ import numpy as np
 from dlvm_py.errors import DLError
 from dlvm_py.ir import FunctionType, PointerType, TupleType, Type
 from dlvm_py.ir.interpreter import run as interpret
+from dlvm_py.ir.objects import Reference
+from dlvm_py.ir.types import BoxType
 from dlvm_py.tools.common import Failure, Parser, function_named, read_derived
 from dlvm_py.tools.native import callable_of
 from dlvm_py.tools.python_file import function_of, load_file
@@ -23,10 +25,12 @@ arguments, one for each parameter:
   '[[1, 2], [3, 4]]'            an array
   '<2 x f32>:[1, 2]'            an array with its type
   x.npy                         an array from a NumPy file
+  '{#k = 1, #w = 2.0}'          in a .dl program a struct; '(1, 2.0)' a tuple; '[1, 2]' an array; '?leaf(1.0)' an enum;
+                                nested at will. For a pointer or a box: what it refers to
 In a Python file 2 is an int, 2.0 a float, 2:f32 an np.float32, '(1.0, 2.0)' a tuple.
 
-What the function returns is printed, one line a value, as `type: value`; arrays that it was given by reference and
-has written follow as `argument N: value`. What the program raises is an error.
+What the function returns is printed, one line a value, as `type: value`; what it was given by reference and
+has written follows as `argument N: value`. What the program raises is an error.
 
 examples:
   dlc run model.dl @f 3.0
@@ -79,10 +83,11 @@ def _run_program(options: argparse.Namespace) -> int:
         wanted = ", ".join(map(str, type.params))
         raise Failure(f"@{name} takes {len(type.params)} arguments ({wanted}), not {len(options.arguments)}")
     given = [argument(word, t, k) for k, (word, t) in enumerate(zip(options.arguments, type.params, strict=True))]
-    by_reference = [k for k, t in enumerate(type.params) if isinstance(t, PointerType)]
+    by_reference = [k for k, t in enumerate(type.params) if isinstance(t, PointerType | BoxType)]
     execute = callable_of(module, name) if not options.interpret else lambda *args: interpret(module, name, args)
     result, written = _executed(execute, given, by_reference)
-    return _report(options, [(v, str(t)) for v, t in results(result, type)], written)
+    values = [(v, str(t), shown(v, t)) for v, t in results(result, type)]
+    return _report(options, values, [(k, shown(v, type.params[k])) for k, v in written])
 
 
 def _run_python(options: argparse.Namespace) -> int:
@@ -91,28 +96,36 @@ def _run_python(options: argparse.Namespace) -> int:
     function = function_of(load_file(options.file), options.function.removeprefix("@"))
     given = [python_argument(word, k) for k, word in enumerate(options.arguments)]
     result, written = _executed(function, given, list(range(len(given))))
-    return _report(options, [(v, type_of(v)) for v in _leaves(result)], written)
+    values = [(v, type_of(v), shown(v)) for v in _leaves(result)]
+    return _report(options, values, [(k, shown(v)) for k, v in written])
 
 
 def _executed(
     execute: Callable[..., Any], given: list[Any], by_reference: list[int]
 ) -> tuple[Any, list[tuple[int, Any]]]:
-    """The result of a call, and the arrays that it has written, by position."""
-    before = {k: given[k].copy() for k in by_reference if isinstance(given[k], np.ndarray)}
+    """The result of a call, and the memory that it has written, by position."""
+    before = {k: _state(given[k]) for k in by_reference}
     try:
         result = execute(*given)
     except DLError:
         raise
     except (ArithmeticError, LookupError, ValueError, MemoryError, RuntimeError, TypeError, AssertionError) as e:
         raise Failure(f"the program raised {e.__class__.__name__}: {e}") from None
-    return result, [(k, given[k]) for k, old in before.items() if given[k].tobytes() != old.tobytes()]
+    return result, [(k, given[k]) for k, old in before.items() if _state(given[k]) != old]
 
 
-def _report(options: argparse.Namespace, values: list[tuple[Any, str]], written: list[tuple[int, Any]]) -> int:
-    for value, t in values:
-        print(f"{t}: {shown(value)}")
-    for k, array in written:
-        print(f"argument {k}: {shown(array)}")
+def _state(value: Any) -> Any:
+    """What is compared to see whether memory was written; nothing for what cannot be."""
+    if isinstance(value, np.ndarray):
+        return value.tobytes()
+    return repr(value) if isinstance(value, Reference) else None
+
+
+def _report(options: argparse.Namespace, values: list[tuple[Any, str, str]], written: list[tuple[int, str]]) -> int:
+    for _, t, text in values:
+        print(f"{t}: {text}")
+    for k, text in written:
+        print(f"argument {k}: {text}")
     if options.out:
         if not values:
             raise Failure(f"{options.function} returns nothing to write")

@@ -9,6 +9,7 @@ import numpy as np
 
 from dlvm_py.ir import BOOL, PointerType, TensorType, Type, dtype_of
 from dlvm_py.ir.parser_module import ModuleReader
+from dlvm_py.tools import literals
 from dlvm_py.tools.common import Failure
 
 
@@ -17,7 +18,10 @@ def argument(word: str, t: Type, k: int) -> Any:
     what = f"argument {k}"
     tensor = t.pointee if isinstance(t, PointerType) else t
     if not isinstance(tensor, TensorType):
-        raise Failure(f"{what}: a value of type {t} cannot be given on the command line")
+        reader = literals.Reader(word, what, lambda text, inner: argument(text, inner, k))
+        value = reader.value(t)
+        reader.end()
+        return value
     if word.endswith(".npy"):
         value = _loaded(word, what)
         if value.dtype != tensor.dtype.numpy:
@@ -60,8 +64,10 @@ def python_argument(word: str, k: int) -> Any:
     return array if tensor.rank else array[()]
 
 
-def shown(value: Any) -> str:
-    """A value as it could be written in an argument."""
+def shown(value: Any, t: Type | None = None) -> str:
+    """A value as it could be written in an argument; of type `t` where that is known."""
+    if t is not None:
+        return literals.shown(value, t, shown)
     if isinstance(value, np.ndarray):
         return np.array2string(value, separator=", ", threshold=10**6, max_line_width=100)
     if isinstance(value, np.generic):

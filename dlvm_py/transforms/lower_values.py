@@ -31,21 +31,20 @@ from dlvm_py.ir import (
     TupleType,
     Type,
     Value,
-    Variable,
     is_array,
     literal,
 )
 from dlvm_py.ir.ops.aggregates import keys_of
-from dlvm_py.ir.types import ArrayType, BoxType, NominalType
-from dlvm_py.transforms import expand_builtins, lower_functions
+from dlvm_py.transforms import expand_builtins, lower_aggregates, lower_functions
 from dlvm_py.transforms.differentiate.demote import demote
+from dlvm_py.transforms.lower_aggregates import spilled
 from dlvm_py.transforms.substitution import substitute
 
 
 def run(module: Module) -> bool:
     """Lower the array values of all functions of `module`; whether anything changed."""
     before = [str(f.type) for f in module.functions.values()]
-    changed = [lower_functions.run(module)]
+    changed = [lower_functions.run(module), lower_aggregates.run(module)]
     changed += [lower(f, module) for f in module.functions.values()]
     return any(changed) or before != [str(f.type) for f in module.functions.values()]
 
@@ -58,7 +57,6 @@ def lower(function: Function, module: Module) -> bool:
             function.signature = FunctionType(params, lowered(function.signature.result))
             function.result = function.signature.result
         return False
-    _refuse(function)
     changed = expand_builtins.run(function, module)
     for i in list(function.instructions()):
         changed |= _LOWER[i.op.name](function, i) if i.op.name in _LOWER else False
@@ -85,7 +83,7 @@ def restore(function: Function, type: FunctionType) -> None:
     for p, t in zip(function.params, type.params, strict=True):
         if p.type != t:
             pointer, p.type = p.type, t
-            memory = _spilled(b, p)
+            memory = spilled(b, p)
             mapping[p] = memory if memory.type == pointer else b.emit("pointerCast", memory, to=pointer)
             assert b.position is not None
             stores.update(function.entry.instructions[: b.position])
@@ -101,37 +99,7 @@ def restore(function: Function, type: FunctionType) -> None:
     function.result = type.result
 
 
-def _refuse(function: Function) -> None:
-    """PassError for what has no place in memory yet."""
-    for block in function.blocks:
-        for v in (*block.args, *block.instructions):
-            if _is_foreign(v.type):
-                raise PassError(f"@{function.name}: values of type {v.type} are not supported by the CPU backend yet")
-        for i in block.instructions:
-            for o in i.all_operands():
-                if isinstance(o, Variable):
-                    raise PassError(f"@{function.name}: the variable @{o.name} is not supported by the CPU backend yet")
-
-
-def _is_foreign(t: Type) -> bool:
-    if isinstance(t, TupleType):
-        return any(map(_is_foreign, t.elements))
-    return isinstance(t, ArrayType | BoxType | NominalType) or (
-        isinstance(t, PointerType) and not isinstance(t.pointee, TensorType)
-    )
-
-
 # -- by op -----------------------------------------------------------------------------------------------
-
-
-def _spilled(b: Builder, value: Value) -> Value:
-    """Fresh memory that holds an array value."""
-    t = value.type
-    assert isinstance(t, TensorType)
-    extents = [b.emit("extent", value, at=k) if n is None else literal(n) for k, n in enumerate(t.shape)]
-    memory = b.emit("allocateHeap", *extents, dtype=t.dtype.name)
-    b.emit("store", value, memory)
-    return memory
 
 
 def _replace(function: Function, i: Instruction, value: Value) -> bool:
@@ -158,7 +126,7 @@ def _return(function: Function, i: Instruction) -> bool:
         return False
     b = Builder(function).before(i)
     b.loc = i.loc
-    values = [_spilled(b, v) if is_array(v.type) else v for v in _elements(b, i.operands[0])]
+    values = [spilled(b, v) if is_array(v.type) else v for v in _elements(b, i.operands[0])]
     old = i.operands[0]
     i.operands = [b.emit("tuple", *values) if isinstance(function.result, TupleType) else values[0]]
     if isinstance(old, Instruction) and old.op is OPS["tuple"] and old.block is not None:
@@ -174,7 +142,7 @@ def _apply(function: Function, i: Instruction) -> bool:
         return False
     b = Builder(function).before(i)
     b.loc = i.loc
-    i.operands = [_spilled(b, v) if is_array(v.type) else v for v in i.operands]
+    i.operands = [spilled(b, v) if is_array(v.type) else v for v in i.operands]
     if result in (lowered(result), VOID):
         return True
     call = b.emit("apply", *i.operands, callee=i.attrs["callee"], result=lowered(result))
@@ -193,7 +161,7 @@ def _extract(function: Function, i: Instruction) -> bool:
         return _replace(function, i, b.emit("extract", value, at=keys[1:]) if keys[1:] else value)
     if not is_array(source.type):
         return False
-    at = b.emit("elementPointer", _spilled(b, source), *(literal(int(k)) for k in keys))
+    at = b.emit("elementPointer", spilled(b, source), *(literal(int(k)) for k in keys))
     return _replace(function, i, b.emit("load", at))
 
 
@@ -208,7 +176,7 @@ def _insert(function: Function, i: Instruction) -> bool:
         return _replace(function, i, b.emit("tuple", *values))
     if not is_array(source.type):
         raise PassError(f"insert into {source.type} is not supported by the CPU backend yet")
-    memory = _spilled(b, source)
+    memory = spilled(b, source)
     b.emit("store", value, b.emit("elementPointer", memory, *(literal(int(k)) for k in keys)))
     return _replace(function, i, b.emit("load", memory))
 

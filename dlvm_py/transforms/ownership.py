@@ -172,7 +172,7 @@ def _place(block: Block, live: set[Value], owners: _Owners) -> bool:
 
 def _handed_over(i: Instruction) -> list[Value]:
     """The pointers of which `i` takes one reference each, once an occurrence."""
-    if i.op.name in ("push", "return", "tuple"):
+    if i.op.name in ("push", "return", "tuple", "makeCell"):
         values = i.operands[:1] if i.op.name == "push" else i.operands
     elif i.op.name == "branch":
         values = i.targets[0].args

@@ -16,6 +16,7 @@ from importlib import resources
 
 import llvmlite.binding as llvm
 
+from dlvm_py.backend.cpu.contract import VARIABLE
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import InternalError
 
@@ -74,6 +75,9 @@ def link(modules: Sequence[llvm.ModuleRef], exports: Collection[str]) -> llvm.Mo
     for f in linked.functions:
         if not f.is_declaration and f.name not in exports:
             f.linkage = llvm.Linkage.internal
+    for g in linked.global_variables:
+        if g.name.startswith(VARIABLE):
+            g.linkage = llvm.Linkage.internal
     return linked
 
 

@@ -12,6 +12,9 @@ MAX_OPERANDS = 4
 SITE_RAISED, SITE_MEMORY = -1, -2
 # byte offsets in a header
 REFCOUNT, DATA, NBYTES, PYOBJECT = 0, 8, 16, 24
+# symbols of the memory of variables of the module begin so; BORROWED references keep it from being freed
+VARIABLE = "dl.variable."
+BORROWED = 1 << 62
 
 _FLOAT = {16: "half", 32: "float", 64: "double"}
 

@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlvm_py.backend.cpu import calls, memory, random
+from dlvm_py.backend.cpu import calls, cells, memory, random
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
@@ -50,6 +50,7 @@ from dlvm_py.ir import (
 from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.loops import LoopForest
+from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.ir.tree_rules import accumulated
 from dlvm_py.options import Options
 
@@ -79,14 +80,16 @@ def emit(
     module = ModuleText()
     functions = calls.kernels(function, program)
     called = {name for f in functions for name in callees(f)}
+    bound: tuple[str, ...] = () if function.name in called else function.meta.get(VARIABLES, ())  # type: ignore[assignment]
     if not called:
-        e = FunctionEmitter(module, imports, function, options, noalias_params)
+        e = FunctionEmitter(module, imports, function, options, noalias_params, bound=bound)
         _Control(e).write()
         return EmitResult(str(module), e.name, e.sites)
     sites: list[Site] = []
     for f in functions:
         apart = noalias_params and f is function and f.name not in called
-        _Control(FunctionEmitter(module, imports, f, options, apart, sites)).write()
+        its = bound if f is function else ()
+        _Control(FunctionEmitter(module, imports, f, options, apart, sites, its)).write()
     return EmitResult(str(module), f"dl.{function.name}", sites)
 
 
@@ -372,6 +375,9 @@ _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "pop": memory.pop,
     "destroyStack": memory.destroy_stack,
     "apply": calls.apply,
+    "makeCell": cells.make_cell,
+    "cellTag": cells.cell_tag,
+    "cellItem": cells.cell_item,
     "tuple": lambda e, i: [e.lookup(v) for v in i.operands],
     "extract": _extract,
 }

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
-from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten
+from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten, variable
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, float_constant, i64
 from dlvm_py.backend.imports import Imports
@@ -31,7 +31,10 @@ Lowered = V | Pointer | list
 
 
 class FunctionEmitter(Code):
-    """The code of one IR function. `env` maps IR values to scalars (V), Pointers, stacks (V) and lists (tuples)."""
+    """The code of one IR function; its last parameters are the variables of the module of the names `bound`.
+
+    `env` maps IR values to scalars (V), Pointers, stacks (V) and lists (tuples).
+    """
 
     def __init__(
         self,
@@ -41,11 +44,13 @@ class FunctionEmitter(Code):
         options: Options,
         noalias_params: bool,
         sites: list[Site] | None = None,
+        bound: Sequence[str] = (),
     ) -> None:
         # kernels are not inlined into each other: the alias metadata of one activation say nothing of another.
         # No tail calls: a recursion without end is to come to the end of the stack
         self.is_in_calls = sites is not None
-        widths = [["ptr"] if isinstance(p.type, StackType) else flat_types(p.type) for p in function.params]
+        own = function.params[: len(function.params) - len(bound)]
+        widths = [["ptr"] if isinstance(p.type, StackType) else flat_types(p.type) for p in own]
         params = ["ptr", *(t for types in widths for t in types), "ptr"]
         attributes = '|nounwind noinline "disable-tail-calls"="true"' if self.is_in_calls else "|nounwind"
         super().__init__(module, imports, f"dl.{function.name}", "i32", params, attributes)
@@ -62,7 +67,10 @@ class FunctionEmitter(Code):
         self.fuel = self.alloca("i64")
         self._refuel()
         values = self.params[1:-1]
-        for p, types in zip(function.params, widths, strict=True):
+        for p, name in zip(function.params[len(own) :], bound, strict=True):
+            assert isinstance(p.type, PointerType)
+            self.env[p] = variable(module, p.type, name)
+        for p, types in zip(own, widths, strict=True):
             mine, values = values[: len(types)], values[len(types) :]
             is_stack = isinstance(p.type, StackType)
             if isinstance(p.type, PointerType):

@@ -12,7 +12,8 @@ from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.values import FALSE, NULL, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
-from dlvm_py.ir import DTYPES, Instruction, PointerType, StackType, TensorType, Type, Value
+from dlvm_py.ir import Instruction, PointerType, StackType, TensorType, Type, Value
+from dlvm_py.ir.types import ELEMENTS
 
 STACK = "{ ptr, ptr, i64, i64 }"
 HEADER_FIELD, DATA_FIELD, USED_FIELD, CAPACITY_FIELD = 0, 8, 16, 24
@@ -25,7 +26,7 @@ def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
     if unknown:
         negative = e.any(*(e.icmp("slt", n, ZERO) for n in unknown))
         e.raise_unless(e.op("xor", negative, V("i1", "true")), "ValueError", "negative dimensions are not allowed")
-    dtype = DTYPES[i.attrs["dtype"]]
+    dtype = ELEMENTS[i.attrs["dtype"]]
     size, lost = i64(dtype.itemsize), FALSE
     for n in extents:
         if constant(n) == 1:

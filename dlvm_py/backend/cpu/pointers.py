@@ -6,11 +6,12 @@ Strides are in bytes; those of contiguous layouts are computed from the extents 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from dlvm_py.backend.cpu.contract import memory_type
-from dlvm_py.backend.cpu.text import FunctionText
+from dlvm_py.backend.cpu.contract import VARIABLE, memory_type
+from dlvm_py.backend.cpu.text import FunctionText, ModuleText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import DType, PointerType
@@ -43,6 +44,17 @@ def null_pointer(type: PointerType) -> Pointer:
     """What NULL and UNDEFINED literals are: no memory, extents 0."""
     zeros = (ZERO,) * type.rank
     return Pointer(type.dtype, type.layout, NULL, NULL, zeros, zeros if type.layout == "S" else None)
+
+
+def variable(module: ModuleText, type: PointerType, name: str) -> Pointer:
+    """The memory of a leaf of a variable of the module, whose extents are all known."""
+    if None in type.shape:
+        raise PassError(f"a variable of type {type.pointee}: its extents are not known")
+    size = type.dtype.itemsize * math.prod(n or 0 for n in type.shape)
+    symbol = VARIABLE + name
+    module.variable(symbol, max(size, 1) + -max(size, 1) % 64)
+    extents = tuple(i64(n or 0) for n in type.shape)
+    return Pointer(type.dtype, "C", V("ptr", f'@"{symbol}"'), V("ptr", f'@"{symbol}.header"'), extents)
 
 
 def strides_of(f: FunctionText, p: Pointer) -> tuple[V, ...]:

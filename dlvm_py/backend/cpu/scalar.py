@@ -12,6 +12,7 @@ from typing import Any
 from dlvm_py.backend.cpu import complexes, floating, integer, special
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.values import V
 from dlvm_py.ir import DTYPES, DType
 
@@ -51,8 +52,14 @@ def _cast(c: Code, dtype: DType, attrs: dict[str, Any], x: V) -> V:
     return cast(c, x, dtype, DTYPES[attrs["to"]])
 
 
+def _reinterpret(c: Code, dtype: DType, attrs: dict[str, Any], x: V) -> V:
+    to = scalar_type(DTYPES[attrs["to"]])
+    return x if to == x.type else c.cast("bitcast", x, to)
+
+
 _f = floating
 TABLE: dict[str, dict[str, Emitter]] = {
+    "bits": _row(iu=_reinterpret, f=_reinterpret),
     "negate": _row(iu=integer.negate, f=_f.negate, c=complexes.negate),
     "add": _row(iu=integer.add, f=_f.instruction("fadd"), c=complexes.partwise("fadd")),
     "subtract": _row(iu=integer.subtract, f=_f.instruction("fsub"), c=complexes.partwise("fsub")),

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from dlvm_py.backend.cpu.contract import BORROWED
 from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64
 
 
@@ -26,6 +27,17 @@ class ModuleText:
     def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
         """Declare an external function, once."""
         self.declarations[name] = f"declare {result} @{name}({', '.join(params)}) {attributes}".rstrip()
+
+    def constant(self, name: str, value: str) -> None:
+        """Define a constant of this module, once."""
+        self.declarations[name] = f"@{name} = internal constant {value}"
+
+    def variable(self, name: str, nbytes: int) -> None:
+        """Define memory that lives as long as the code, zero at first, and its header; one in all linked texts."""
+        self.declarations[name] = f'@"{name}" = linkonce_odr global [{nbytes} x i8] zeroinitializer, align 64'
+        header = f'i64 {BORROWED}, ptr @"{name}", i64 {nbytes}, ptr null, ptr null, ptr null'
+        kind = "{ i64, ptr, i64, ptr, ptr, ptr }"
+        self.declarations[f"{name}.header"] = f'@"{name}.header" = linkonce_odr global {kind} {{ {header} }}'
 
     def __str__(self) -> str:
         parts = ["@dlvm.imports = external global [0 x ptr]\n"]

@@ -10,10 +10,10 @@ told apart by *objects*:
 * an `apply` gives fresh memory or views of its pointer arguments: a function keeps no array between calls;
 * two parameters share memory only where `noalias_params` is false.
 
-What is not understood (what the caller left on a stack parameter) is the object `None`: it may be anything.
-Views never change the element type, but for the parts of complex numbers; so pointers whose elements have different
-real parts are apart, except parameters that may overlap. Cost: linear in the function, times the length of the
-longest chain of block arguments.
+What is not understood (what the caller left on a stack parameter, the items of cells) is the object `None`: it may be
+anything; and a call that is handed cells may write anything. Views never change the element type, but for the parts
+of complex numbers; so pointers whose elements have different real parts are apart, except parameters that may
+overlap. Cost: linear in the function, times the length of the longest chain of block arguments.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops.rules import static_extent
-from dlvm_py.ir.types import DType, PointerType, StackType, TupleType, Type
+from dlvm_py.ir.types import CELL, DType, PointerType, StackType, TensorType, TupleType, Type
 from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
 
 _NOTHING: frozenset[Value] = frozenset()
@@ -126,6 +126,8 @@ class AliasAnalysis:
                 if stacks not in contents:
                     contents[stacks] = self._contents(stacks)
                 self._objects[root], sources[root] = contents[stacks]
+            elif isinstance(root, Instruction) and root.op.name == "cellItem":
+                self._objects[root] = frozenset((None,))
             elif isinstance(root, Instruction) and root.op.name in ("apply", "applyValue"):
                 fresh, values = self._contents(self._stacks_of(root))
                 self._objects[root] |= fresh
@@ -329,6 +331,8 @@ class AliasAnalysis:
         if i.op.name not in ("apply", "applyValue"):
             return False
         for v in i.operands:
+            if carries_cells(v.type):
+                return True
             if may_share(v, pointer) if isinstance(v.type, PointerType) else self._reaches(v, pointer):
                 return True
         return False
@@ -348,6 +352,15 @@ class AliasAnalysis:
         calls = ("apply", "applyValue")
         writers = [i for i in self._function.instructions() if i.op.name in calls or written_pointer(i) is not None]
         return {k for p, k in pointers.items() if any(self.may_write(i, p) for i in writers)}
+
+
+def carries_cells(type: Type) -> bool:
+    """Whether a call that is handed such a value can get at cells."""
+    if isinstance(type, TupleType):
+        return any(map(carries_cells, type.elements))
+    if isinstance(type, StackType):
+        return type.element is not None and carries_cells(type.element)
+    return isinstance(type, TensorType | PointerType) and type.dtype is CELL
 
 
 def _meet(ours: set[Value | None], theirs: set[Value | None]) -> bool:

@@ -3,12 +3,14 @@
 from dlvm_py.ir.op import Op, table
 from dlvm_py.ir.ops.aggregates import AGGREGATES
 from dlvm_py.ir.ops.arrange import ARRANGE
+from dlvm_py.ir.ops.cells import CELLS
 from dlvm_py.ir.ops.convolve import CONVOLVE
 from dlvm_py.ir.ops.elementwise import ELEMENTWISE
 from dlvm_py.ir.ops.functions import FUNCTIONS
 from dlvm_py.ir.ops.gather import GATHER
 from dlvm_py.ir.ops.intrinsics import builtin
 from dlvm_py.ir.ops.memory import FLOW, MEMORY
+from dlvm_py.ir.ops.objects import OBJECTS
 from dlvm_py.ir.ops.random import RANDOM
 from dlvm_py.ir.ops.reduce import REDUCE
 from dlvm_py.ir.ops.scan import SCAN
@@ -28,6 +30,8 @@ OPS: dict[str, Op] = table(
     MEMORY,
     FLOW,
     AGGREGATES,
+    CELLS,
+    OBJECTS,
     FUNCTIONS,
     (builtin,),
 )

@@ -33,7 +33,7 @@ def element_type(t: Type, key: Key) -> Type:
     if isinstance(key, int):
         if isinstance(t, TupleType) and 0 <= key < len(t.elements):
             return t.elements[key]
-        if isinstance(t, ArrayType) and 0 <= key < t.count:
+        if isinstance(t, ArrayType) and 0 <= key < (math.inf if t.count is None else t.count):
             return t.element
         if isinstance(t, TensorType) and t.rank and 0 <= key < (math.inf if t.shape[0] is None else t.shape[0]):
             return TensorType(t.shape[1:], t.dtype)
@@ -84,7 +84,7 @@ def _aggregate_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
                 or _all_are(types, elements, TensorType((), t.dtype))
             ):
                 raise TypeError(f"the elements do not make a {t}")
-        case ArrayType():
+        case ArrayType() if t.count is not None:
             if not _all_are(types, t.count, t.element):
                 raise TypeError(f"the elements do not make a {t}")
         case StructType():

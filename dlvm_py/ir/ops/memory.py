@@ -11,10 +11,22 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm_py.ir.op import ALLOCATE, READ, TRAP, WRITE, Kind, Op
-from dlvm_py.ir.ops.aggregates import keys_of, path_type
+from dlvm_py.ir.ops.aggregates import element_type, keys_of, path_type
 from dlvm_py.ir.ops.rules import pointer, static_extent
 from dlvm_py.ir.ops.shape import indices_are_i64
-from dlvm_py.ir.types import BOOL, DTYPES, VOID, PointerType, StackType, TensorType, TupleType, Type, scalar
+from dlvm_py.ir.types import (
+    BOOL,
+    ELEMENTS,
+    VOID,
+    ArrayType,
+    BoxType,
+    PointerType,
+    StackType,
+    TensorType,
+    TupleType,
+    Type,
+    scalar,
+)
 from dlvm_py.ir.value import Value
 
 BY_ADJOINT_PASS = "differentiated by a construct of its own, in transforms/differentiate"
@@ -26,7 +38,7 @@ def _memory(name: str, rule: Any, effects: set[str], attrs: tuple[str, ...] = ()
 
 def _allocate_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     indices_are_i64(operands)
-    return PointerType(TensorType(tuple(static_extent(n) for n in operands), DTYPES[attrs["dtype"]]))
+    return PointerType(TensorType(tuple(static_extent(n) for n in operands), ELEMENTS[attrs["dtype"]]))
 
 
 def _load_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
@@ -47,10 +59,21 @@ def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     return VOID
 
 
+def element_keys(operands: Sequence[Value], attrs: dict[str, Any]) -> list[str | Value]:
+    """The keys of an elementPointer in order: names of fields, and indices."""
+    indices = list(operands[1:])
+    path = attrs.get("path") or ("",) * len(indices)
+    if sum(not name for name in path) != len(indices):
+        raise TypeError(f"{len(indices)} indices for the path {path}")
+    return [name or indices.pop(0) for name in path]
+
+
 def _element_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     p, *keys = operands
     t = pointer(p)
     indices_are_i64(keys)
+    if not isinstance(t.pointee, TensorType) or attrs.get("path"):
+        return _path_type(t, element_keys(operands, attrs))
     if not 0 < len(keys) <= t.rank:
         raise TypeError(f"{len(keys)} indices for rank {t.rank}")
     rest = t.shape[len(keys) :]
@@ -58,8 +81,28 @@ def _element_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     return PointerType(TensorType(rest, t.dtype), layout)
 
 
+def _path_type(t: PointerType, keys: list[str | Value]) -> Type:
+    """Through structs, tuples and arrays, at last the axes of a tensor."""
+    at: Type = t.pointee
+    for key in keys:
+        if isinstance(key, str):
+            at = element_type(at, key)
+        elif isinstance(at, ArrayType):
+            index = static_extent(key)
+            at = at.element if index is None else element_type(at, index)
+        elif isinstance(at, TensorType) and at.shape:
+            at = TensorType(at.shape[1:], at.dtype)
+        else:
+            place = static_extent(key)
+            if place is None:
+                raise TypeError(f"an element of {at} is named by a number, not by a value")
+            at = element_type(at, place)
+    return PointerType(at)  # type: ignore[arg-type]
+
+
 def _void_of_pointer(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    pointer(operands[0])
+    if not isinstance(operands[0].type, BoxType):
+        pointer(operands[0])
     return VOID
 
 
@@ -69,7 +112,8 @@ load = _memory("load", _load_type, {READ})
 # store v to p: same shape; all of v is read before any element is written
 store = _memory("store", _store_type, {WRITE})
 # elementPointer p at (i...): leading axes are indexed away; indices are in range
-elementPointer = _memory("elementPointer", _element_type, set(), kind=Kind.INDEX)
+# (of aggregates: `path` has the names of fields, and "" for each index, where there are names)
+elementPointer = _memory("elementPointer", _element_type, set(), ("path",), kind=Kind.INDEX)
 retain = _memory("retain", _void_of_pointer, {WRITE})
 release = _memory("release", _void_of_pointer, {WRITE})
 
@@ -82,16 +126,19 @@ def _stack(value: Value) -> StackType:
 
 def _push_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     value, stack = operands
-    if _stack(stack).element != value.type:
+    if _stack(stack).element not in (None, value.type):
         raise TypeError(f"{value.type} pushed to a {stack.type}")
     return VOID
 
 
 createStack = _memory(
-    "createStack", lambda operands, attrs: StackType(attrs["element"]), {ALLOCATE}, ("element",), Kind.STACK
+    "createStack", lambda operands, attrs: StackType(attrs.get("element")), {ALLOCATE}, ("element",), Kind.STACK
 )
 push = _memory("push", _push_type, {WRITE}, kind=Kind.STACK)
-pop = _memory("pop", lambda operands, attrs: _stack(operands[0]).element, {WRITE}, kind=Kind.STACK)
+# of a stack without a type, `type` says what is popped
+pop = _memory(
+    "pop", lambda operands, attrs: _stack(operands[0]).element or attrs["type"], {WRITE}, ("type",), kind=Kind.STACK
+)
 destroyStack = _memory("destroyStack", lambda operands, attrs: (_stack(operands[0]), VOID)[1], {WRITE}, kind=Kind.STACK)
 
 # -- aggregates --------------------------------------------------------------------------------------

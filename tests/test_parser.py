@@ -188,7 +188,9 @@ def test_every_op():
     b.emit("broadcast", x)
     b.emit("dot", matrix, b.emit("transpose", matrix))
     b.emit("allocateHeap", two, n, dtype="f32")
-    b.emit("allocateHeap", dtype="c128")
+    complex_memory = b.emit("allocateHeap", dtype="c128")
+    z = b.emit("load", complex_memory)
+    b.emit("partView", complex_memory, part="real")
     b.emit("elementPointer", m, one, zero)
     b.emit("store", vector, v)
     stack = b.emit("createStack", element=TupleType((scalar(F64), pointer(F32, None, layout="S"))))
@@ -238,7 +240,7 @@ def test_every_op():
     for op in OPS.values():
         if op.name not in FORMS and op.name not in ("dot", "iota"):
             count = form_text(op).count("%")
-            for value in (popped, k, c):
+            for value in (popped, k, c, z):
                 try:
                     b.emit(op, *[value] * count)
                 except TypeError:

@@ -352,7 +352,7 @@ def _is_too_large(t: Type) -> bool:
                 inner = part.elements
             case FunctionType():
                 inner = (*part.params, part.result)
-            case ArrayType() | BoxType() | StackType():
+            case ArrayType() | BoxType() | StackType() if part.element is not None:
                 inner = (part.element,)
             case PointerType():
                 inner = (part.pointee,)

@@ -286,8 +286,10 @@ def expanded(t: Type) -> Type:
             return TupleType(tuple(map(expanded, elements)))
         case FunctionType(params, result):
             return FunctionType(tuple(map(expanded, params)), expanded(result))
-        case StackType(element) | BoxType(element):
-            return type(t)(expanded(element))
+        case StackType(element):
+            return StackType(element and expanded(element))
+        case BoxType(element):
+            return BoxType(expanded(element))
         case ArrayType(count, element):
             return ArrayType(count, expanded(element))
     return called(t, "")

@@ -11,12 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir import UNDEFINED, Literal, TensorType, Type, Value
+from dlvm_py.ir import NULL, UNDEFINED, Literal, TensorType, Type, Value
 
 
 def is_number(value: Value) -> bool:
     """Whether `value` is a literal number (neither UNDEFINED nor NULL nor a function)."""
-    return isinstance(value, Literal) and isinstance(value.type, TensorType) and value.value is not UNDEFINED
+    if not isinstance(value, Literal) or not isinstance(value.type, TensorType):
+        return False
+    return value.value is not UNDEFINED and value.value is not NULL
 
 
 def to_numpy(number: Literal) -> Any:

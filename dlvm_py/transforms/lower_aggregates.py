@@ -64,6 +64,7 @@ from dlvm_py.ir.ops.cells import NO_CASE
 from dlvm_py.ir.ops.memory import element_keys
 from dlvm_py.ir.ops.objects import EMPTY, OBJECTS, OTHER_TYPE, TRAPPED
 from dlvm_py.ir.types import BoxType, EnumType, StructType
+from dlvm_py.transforms import own_entry
 
 _SPECIAL = {*OBJECTS, *(OPS[name] for name in ("enumCase", "branchEnum", "leaf", "wholeEnum"))} - {OPS["bits"]}
 
@@ -172,6 +173,8 @@ class _Lowerer:
 
     def function(self, function: Function) -> Function:
         """The lowered function."""
+        if function.blocks:
+            own_entry.run(function)
         hidden = [(v, k) for v in self.variables[function.name] for k in range(len(leaves(v.type)))]
         made = Function(function.name, self.result(function.result))
         made.attributes, made.declaration, made.loc = function.attributes, function.declaration, function.loc
@@ -307,6 +310,10 @@ class _Body:
         return [self.b.emit("cellItem", cell, at=k, held=held) for k in range(len(held.elements))]
 
     # -- aggregates as values --------------------------------------------------------------------------
+
+    def constant(self, i: Instruction) -> Leaves:
+        (value,) = i.operands
+        return [self.b.emit("constant", value, name=i.name)] if is_plain(value.type) else self.of(value)
 
     def tuple(self, i: Instruction) -> Leaves:
         return [v for o in i.operands for v in self.of(o)]
@@ -607,6 +614,7 @@ class _Pointers(Value):
 
 
 _ROWS: dict[str, Callable[[_Body, Instruction], Leaves]] = {
+    "constant": _Body.constant,
     "tuple": _Body.tuple,
     "aggregate": _Body.aggregate,
     "extract": _Body.extract,

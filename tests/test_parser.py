@@ -190,7 +190,7 @@ def test_every_op():
     b.emit("allocateHeap", two, n, dtype="f32")
     complex_memory = b.emit("allocateHeap", dtype="c128")
     z = b.emit("load", complex_memory)
-    b.emit("partView", complex_memory, part="real")
+    b.emit("partView", complex_memory, at=0)
     b.emit("elementPointer", m, one, zero)
     b.emit("store", vector, v)
     stack = b.emit("createStack", element=TupleType((scalar(F64), pointer(F32, None, layout="S"))))

@@ -66,7 +66,7 @@ def explain(word: str) -> str:
 def _derivative(op: Op) -> str:
     if op.no_derivative is not None:
         return op.no_derivative
-    form = "partials" if op.partials is not None else "linear" if op.linear is not None else "adjoint"
+    form = "partials" if op.partials is not None else "adjoint"
     return f"by its {form}" + (", guarded: they can be infinite" if op.singular else "")
 
 

@@ -1,8 +1,8 @@
 """Values of aggregates as words of a command line, in the notation of the literals of the IR.
 
-    {#k = 1, #w = 2.0}                          a struct; also in the order of the fields without their names
-    (1, 2.0)  [1, 2]                            a tuple, an array
-    ?leaf(1.0)  ?node(?leaf(1.0), ?none())      an enum
+{#k = 1, #w = 2.0}                          a struct; also in the order of the fields without their names
+(1, 2.0)  [1, 2]                            a tuple, an array
+?leaf(1.0)  ?node(?leaf(1.0), ?none())      an enum
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ def f(x): ...
 dlvm.grad(f)(x)
 """
 
-from dlvm_py.api import grad, jit, jvp, value_and_grad
+from dlvm_py.api import grad, hessian, hvp, jacobian, jit, jvp, value_and_grad
 from dlvm_py.errors import (
     ArgumentError,
     CompileError,
@@ -26,5 +26,6 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError", "CompileError", "DLError", "DeviceError", "InternalError", "NotDifferentiable", "ShapeMismatch",
-    "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "grad", "jit", "jvp", "value_and_grad",
+    "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "grad", "hessian", "hvp",
+    "jacobian", "jit", "jvp", "value_and_grad",
 ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The public functions: jit, grad, value_and_grad, jvp. Thin: they make recipes and hand them to dispatch."""
+"""The public functions: jit and the derivatives. Thin: they make recipes and hand them to dispatch."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dlvm_py.dispatch import compiled_function, is_compiled, options_of, recipe_
 from dlvm_py.errors import ArgumentError, DeviceError
 from dlvm_py.options import Options
 from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, tangent
+from dlvm_py.recipe import jacobian as jacobian_recipe
 
 Wrt = int | str | tuple[int | str, ...]
 
@@ -141,6 +142,47 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
         )
     wrt = tuple(k for k, t in enumerate(tangents) if t is not None)
     return _tangent_of(f, wrt)(*primals, *(tangents[k] for k in wrt))
+
+
+def jacobian(
+    f: Callable[..., Any],
+    wrt: Wrt = 0,
+    mode: str = "auto",
+    *,
+    from_: OutputName | tuple[OutputName, ...] | None = None,
+) -> Any:
+    """The function that gives all partial derivatives of `f`, as one array with the axes of the output, then of `wrt`.
+
+    f: a plain or jitted function, or a derivative. wrt: position or name of a parameter that is a number or an array; a
+        tuple of them gives a tuple.
+    mode: "forward" runs `f` with its tangent once for each element of `wrt`, "reverse" with its adjoint once for
+        each element of the output; "auto" takes the smaller number.
+    from_: outputs, as in `grad`; None: the whole result, in its structure (the written argument of a function that
+        returns None).
+
+    Raises: as `grad`; ArgumentError DL702 for a `wrt` with parts, and for complex numbers.
+    """
+    recipe, options = _root(f, "jacobian")
+    return compiled_function(jacobian_recipe(recipe, wrt, mode, from_), options)
+
+
+def hessian(f: Callable[..., Any], wrt: Wrt = 0) -> Any:
+    """The function that gives the second derivatives of a scalar function: axes of `wrt` twice.
+
+    The Jacobian of the gradient, forward over reverse. A tuple of parameters gives a tuple of tuples.
+    """
+    recipe, options = _root(f, "hessian")
+    gradient_of = gradient(recipe, wrt, None, False, 0)
+    return compiled_function(jacobian_recipe(gradient_of, wrt, "forward"), options)
+
+
+def hvp(f: Callable[..., Any], wrt: int | str = 0) -> Any:
+    """The function (arguments of `f`, v) -> second derivative of `f` with respect to `wrt`, times v of its shape.
+
+    The tangent of the gradient: about the work of a few gradients, and no matrix.
+    """
+    recipe, options = _root(f, "hvp")
+    return compiled_function(tangent(gradient(recipe, wrt, None, False, 0), (wrt,), with_value=False), options)
 
 
 def _tangent_of(f: Callable[..., Any], wrt: tuple[int, ...]) -> Any:

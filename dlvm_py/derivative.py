@@ -23,8 +23,8 @@ from dlvm_py.ir.interface import (
     dtype_of_leaf,
     leaves,
 )
-from dlvm_py.recipe import Gradient, OutputName, Tangent
-from dlvm_py.transforms.differentiate import AdjointConfig, Output, TangentConfig, adjoint, tangent
+from dlvm_py.recipe import Gradient, Jacobian, OutputName, Tangent
+from dlvm_py.transforms.differentiate import AdjointConfig, Output, TangentConfig, adjoint, jacobian, tangent
 
 
 @dataclass(slots=True)
@@ -126,12 +126,7 @@ def push_forward(of: Program, recipe: Tangent, tangents: tuple[Spec, ...]) -> Pr
     if len(set(wrt)) != len(wrt):
         raise ArgumentError("an argument has two tangents: name it once", code="DL701")
     names = tuple(recipe.signature().parameters)
-    asked: tuple[OutputName | None, ...] = (None,)
-    if recipe.sources is not None:
-        asked = recipe.sources
-    elif isinstance(of.result, ConstantSpec):
-        asked = _sources(of, Gradient(recipe.of, recipe.wrt, True, None, (), False))
-    outputs = [_resolve(of, name, offsets) for name in asked]
+    outputs = [_resolve(of, name, offsets) for name in _outputs(of, recipe)]
     found = [leaf for _, some in outputs for leaf in some]
     active = [(output, spec) for output, spec in found if dtype_of_leaf(spec).is_inexact]
     if not active:
@@ -139,18 +134,79 @@ def push_forward(of: Program, recipe: Tangent, tangents: tuple[Spec, ...]) -> Pr
             f"the output of {_title(of)} is an integer or bool", code="DL703", help="return a float"
         )
     copied = set(written_params(of.module, of.name))
-    config = TangentConfig(tuple(wrt), tuple(o for o, _ in active), tuple(o for o, _ in found))
+    kept = tuple(o for o, _ in found) if recipe.with_value else ()
+    config = TangentConfig(tuple(wrt), tuple(o for o, _ in active), kept)
     function = tangent(of.module, of.name, config)
     plain = [leaf for spec in of.args for leaf in leaves(spec)]
     _fit_seeds(function, of, [plain[i] for i in wrt], tangents, "a tangent must look like its argument")  # type: ignore[misc]
-    values = [len(active) + k for k in range(len(found))]
+    values = [len(active) + k for k in range(len(kept))]
     _order_results(function, values + list(range(len(active))))
     specs = tuple(spec for spec, _ in outputs)
     value = specs[0] if len(specs) == 1 else TupleSpec(specs)
-    result = TupleSpec((value, _tangent_structure(value)))
+    moved = _tangent_structure(value)
+    result = TupleSpec((value, moved)) if recipe.with_value else moved
     return Program(
         of.module, function.name, names, (*of.args, *tangents), of.captured, result, **_sharing(of, copied, tangents)
     )
+
+
+def _outputs(of: Program, recipe: Tangent | Jacobian) -> tuple[OutputName | None, ...]:
+    """The outputs that a recipe asks for, the default resolved; None stands for the whole result."""
+    if recipe.sources is not None:
+        return recipe.sources
+    if isinstance(of.result, ConstantSpec):
+        return _sources(of, Gradient(recipe.of, recipe.wrt, True, None, (), False))
+    return (None,)
+
+
+def all_partials(of: Program, recipe: Jacobian, _: tuple[Spec, ...]) -> Program:
+    """The program of a Jacobian.
+
+    Raises: ArgumentError DL702 for an integer `wrt` or one that is no number or array, DL703 for an output that must be
+    named or does not exist; NotDifferentiable for what the passes refuse.
+    """
+    offsets = _offsets(of.args)
+    for k in recipe.wrt:
+        _float_leaves(of, k, of.args[k], offsets[k])
+        spec = of.args[k]
+        if not isinstance(spec, ScalarSpec | ArraySpec):
+            raise ArgumentError(
+                f"'{of.parameter_names[k]}' is {_described(spec)}: a Jacobian needs a number or an array",
+                code="DL702",
+                help="take the parts as parameters of their own",
+            )
+        if dtype_of_leaf(spec).is_complex:
+            raise ArgumentError(
+                f"'{of.parameter_names[k]}' is complex: Jacobians of complex functions are not supported", code="DL702"
+            )
+    outputs = [_resolve(of, name, offsets) for name in _outputs(of, recipe)]
+    found = [(output, spec) for _, some in outputs for output, spec in some if dtype_of_leaf(spec).is_float]
+    if not found:
+        raise NotDifferentiable(f"the output of {_title(of)} is no float", code="DL703", help="return a float")
+    copied = set(written_params(of.module, of.name))
+    wrt = tuple(offsets[k] for k in recipe.wrt)
+    function = jacobian(of.module, of.name, wrt, tuple(o for o, _ in found), recipe.mode)
+    specs = tuple(_jacobian_structure(spec, of, recipe) for spec, _ in outputs)
+    result = specs[0] if len(specs) == 1 else TupleSpec(specs)
+    sharing = _sharing(of, copied, ())
+    return Program(of.module, function.name, of.parameter_names, of.args, of.captured, result, **sharing)
+
+
+def _jacobian_structure(spec: Spec, of: Program, recipe: Jacobian) -> Spec:
+    if isinstance(spec, TupleSpec):
+        return TupleSpec(tuple(_jacobian_structure(i, of, recipe) for i in spec.items))
+    if not isinstance(spec, ScalarSpec | ArraySpec) or not dtype_of_leaf(spec).is_float:
+        return ConstantSpec(None)
+    parts: list[Spec] = []
+    for k in recipe.wrt:
+        argument = of.args[k]
+        assert isinstance(argument, ScalarSpec | ArraySpec)
+        ones = [s.ones for s in (spec, argument) if isinstance(s, ArraySpec)]
+        if ones:
+            parts.append(ArraySpec(argument.dtype, tuple(one for some in ones for one in some), "C"))
+        else:
+            parts.append(argument)
+    return parts[0] if recipe.single else TupleSpec(tuple(parts))
 
 
 def _tangent_structure(spec: Spec) -> Spec:
@@ -392,4 +448,4 @@ def _fit_seeds(
     function.entry.args = [*params[:plain], *actual, *params[plain:]]
 
 
-__all__ = ["Program", "TupleType", "derive", "push_forward"]
+__all__ = ["Program", "TupleType", "all_partials", "derive", "push_forward"]

@@ -23,7 +23,7 @@ from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.capture import capture
 from dlvm_py.ir.interface import ArraySpec, Spec
 from dlvm_py.options import Options, environment
-from dlvm_py.recipe import Derivative, Gradient, Primal, Recipe, Tangent
+from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Recipe, Tangent
 from dlvm_py.request import Request, call_spec, functions_in
 from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.cache import Cache
@@ -299,7 +299,7 @@ def _rebuild(module: str, qualname: str, chain: tuple[Any, ...], options: Option
             return found
         found = recipe_of(found).primal
     recipe: Recipe = Primal(found)
-    kinds: dict[str, Callable[..., Recipe]] = {"Gradient": Gradient, "Tangent": Tangent}
+    kinds: dict[str, Callable[..., Recipe]] = {"Gradient": Gradient, "Tangent": Tangent, "Jacobian": Jacobian}
     for kind, values in reversed(chain):
         recipe = kinds[kind](recipe, *values)
     return compiled_function(recipe, options)

@@ -14,14 +14,14 @@ from typing import Any, NamedTuple
 from dlvm_py.backend.cpu.compile import compile_module
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
-from dlvm_py.derivative import Program, derive, push_forward
+from dlvm_py.derivative import Program, all_partials, derive, push_forward
 from dlvm_py.errors import ArgumentError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, written_params
 from dlvm_py.ir.interface import leaves, to_json
 from dlvm_py.options import environment
-from dlvm_py.recipe import Gradient, Primal
+from dlvm_py.recipe import Gradient, Jacobian, Primal, Tangent
 from dlvm_py.request import Request, call_spec
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
@@ -43,6 +43,8 @@ TO_COMPUTE = ("bufferize", "cse", "dce")
 TO_SCHEDULED = ("ownership",)
 
 
+_DERIVED: dict[type, Callable[..., Program]] = {Gradient: derive, Tangent: push_forward, Jacobian: all_partials}
+
 # -- from a recipe to IR -------------------------------------------------------------------------------
 
 
@@ -61,8 +63,8 @@ def lower(request: Request) -> Program:
             )
         count = len(request.args) - recipe.added
         inner = lower(request._replace(recipe=recipe.of, args=request.args[:count]))
-        made = derive if isinstance(recipe, Gradient) else push_forward
-        program = made(inner, recipe, request.args[count:])  # type: ignore[operator]
+        program = _DERIVED[type(recipe)](inner, recipe, request.args[count:])
+        _run(program, ("inline",), request, "raw")
     _run(program, CLEAN_UP, request, "raw")
     kept = {f.name for f in reachable(program.module, program.name)}
     program.module.functions = {n: f for n, f in program.module.functions.items() if n in kept}

@@ -91,6 +91,7 @@ class Tangent:
     of: Recipe
     wrt: tuple[int, ...]
     sources: tuple[OutputName, ...] | None = None
+    with_value: bool = True
 
     def signature(self) -> inspect.Signature:
         """The signature of `of`, then a parameter `x_tangent` for each parameter `x` of `wrt`."""
@@ -110,10 +111,43 @@ class Tangent:
 
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
-        return f"tangent{(self.wrt, self.sources)!r} of {self.of.key()}"
+        return f"tangent{(self.wrt, self.sources, self.with_value)!r} of {self.of.key()}"
 
 
-Derivative = Gradient | Tangent
+@dataclass(frozen=True, slots=True)
+class Jacobian:
+    """All partial derivatives of `of`: of each output with respect to each parameter at `wrt`.
+
+    `single`, `sources` are those of a Gradient, but that None is the whole result. The result has the structure of the
+    output, each leaf of it that of `wrt`, with the axes of the output and then those of the parameter.
+    """
+
+    of: Recipe
+    wrt: tuple[int, ...]
+    single: bool
+    sources: tuple[OutputName, ...] | None
+    mode: str
+
+    def signature(self) -> inspect.Signature:
+        """The signature of `of`."""
+        return self.of.signature()
+
+    @property
+    def added(self) -> int:
+        """It has the parameters of `of`."""
+        return 0
+
+    @property
+    def primal(self) -> Callable[..., Any]:
+        """The function at the root."""
+        return self.of.primal
+
+    def key(self) -> str:
+        """The part of the cache key beside the function itself."""
+        return f"jacobian{(self.wrt, self.single, self.sources, self.mode)!r} of {self.of.key()}"
+
+
+Derivative = Gradient | Tangent | Jacobian
 Recipe = Primal | Derivative
 
 
@@ -166,7 +200,10 @@ def gradient(
 
 
 def tangent(
-    of: Recipe, wrt: tuple[int | str, ...], from_: OutputName | tuple[OutputName, ...] | None = None
+    of: Recipe,
+    wrt: tuple[int | str, ...],
+    from_: OutputName | tuple[OutputName, ...] | None = None,
+    with_value: bool = True,
 ) -> Tangent:
     """A checked Tangent recipe.
 
@@ -176,7 +213,27 @@ def tangent(
     if not wrt:
         raise ArgumentError("no argument has a tangent: give at least one", code="DL701")
     sources = None if from_ is None else _outputs(from_, names, "from_")
-    return Tangent(of, tuple(_position(w, names) for w in wrt), sources)
+    return Tangent(of, tuple(_position(w, names) for w in wrt), sources, with_value)
+
+
+def jacobian(
+    of: Recipe,
+    wrt: int | str | tuple[int | str, ...],
+    mode: str,
+    from_: OutputName | tuple[OutputName, ...] | None = None,
+) -> Jacobian:
+    """A checked Jacobian recipe.
+
+    Raises: ArgumentError DL701 for a `wrt` or `from_` that names nothing, or an unknown mode.
+    """
+    if mode not in ("auto", "forward", "reverse"):
+        raise ArgumentError(f"mode={mode!r}: the modes are 'auto', 'forward' and 'reverse'", code="DL701")
+    names = list(of.signature().parameters)
+    asked = wrt if isinstance(wrt, tuple) else (wrt,)
+    if not asked:
+        raise ArgumentError("wrt is empty: name at least one parameter", code="DL701")
+    sources = None if from_ is None else _outputs(from_, names, "from_")
+    return Jacobian(of, tuple(_position(w, names) for w in asked), not isinstance(wrt, tuple), sources, mode)
 
 
 def _position(wrt: object, names: list[str]) -> int:

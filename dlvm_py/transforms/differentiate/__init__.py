@@ -2,6 +2,7 @@
 
 from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
+from dlvm_py.transforms.differentiate.jacobian import MODES, jacobian
 from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
 
-__all__ = ["AdjointConfig", "Output", "TangentConfig", "adjoint", "tangent"]
+__all__ = ["MODES", "AdjointConfig", "Output", "TangentConfig", "adjoint", "jacobian", "tangent"]

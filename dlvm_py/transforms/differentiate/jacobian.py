@@ -1,0 +1,197 @@
+"""Jacobians: a function that fills them, column by column in forward mode or row by row in reverse mode.
+
+    func @f: (*<_ x f64>) -> *<_ x f64>          func @f_jacobian: (*<_ x f64>) -> *<_ x _ x f64> {
+                                                 'entry(%x):
+                                                     %y = apply @f_value(%x)             its extents
+                                                     %j = allocateHeap f64 count (m, n)
+                                            →        for k < n:
+                                                         %t = the k-th unit vector
+                                                         %c = apply @f_tangent(%x, %t)
+                                                         store %c to column k of %j
+                                                     return %j
+
+The tangent (or gradient) function is inlined into the loop, where what does not depend on the unit vector is invariant
+and leaves it. A scalar output takes one reverse sweep, a scalar argument one forward sweep. Otherwise `auto` compares
+the numbers of columns and of rows when it runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlvm_py.ir import (
+    Builder,
+    Function,
+    Module,
+    PointerType,
+    TupleType,
+    Type,
+    Value,
+    literal,
+    scalar,
+)
+from dlvm_py.transforms.differentiate.adjoint import adjoint
+from dlvm_py.transforms.differentiate.arguments import extents
+from dlvm_py.transforms.differentiate.calls import bundle, leaves
+from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
+from dlvm_py.transforms.differentiate.outputs import seed_type
+from dlvm_py.transforms.differentiate.shadows import zeros_like
+from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
+
+MODES = ("auto", "forward", "reverse")
+
+
+def jacobian(module: Module, name: str, wrt: tuple[int, ...], outputs: tuple[Output, ...], mode: str) -> Function:
+    """Add the Jacobian function of `name` to `module`, as `<name>_jacobian`, and return it.
+
+    Result: for each output, for each of `wrt`, an array with the axes of the output, then those of the parameter (a
+    scalar where there are none). Arguments are not changed. Raises: NotDifferentiable, as the passes that it uses.
+    """
+    return _Jacobian(module, name, wrt, mode).build(outputs)
+
+
+class _Jacobian:
+    def __init__(self, module: Module, name: str, wrt: tuple[int, ...], mode: str) -> None:
+        self.module, self.primal, self.wrt, self.mode = module, module.functions[name], wrt, mode
+        self.function = Function(f"{name}_jacobian", bundle([]))
+        entry = self.function.new_block("entry")
+        self.params = [entry.add_arg(p.type, p.name) for p in self.primal.params]
+        self.b = Builder(self.function, entry)
+
+    def build(self, outputs: tuple[Output, ...]) -> Function:
+        results = [v for o in outputs for v in self._of_output(o)]
+        self.b.ret(*([self.b.emit("tuple", *results)] if len(results) > 1 else results))
+        self.function.result = bundle([v.type for v in results])
+        return self.module.add(self.function)
+
+    def _type(self, output: Output) -> Type:
+        if output.kind == "param":
+            return self.primal.params[output.index].type
+        return leaves(self.primal.result)[output.index]
+
+    def _of_output(self, output: Output) -> list[Value]:
+        if not isinstance(self._type(output), PointerType):
+            return self._call(adjoint(self.module, self.primal.name, AdjointConfig(self.wrt, (output,))), [])
+        arrays = [k for k in self.wrt if isinstance(self.params[k].type, PointerType)]
+        reverse = self.mode == "reverse"
+        found: dict[int, Value] = {}
+        if arrays or reverse:
+            found = self._loops(output, self.wrt if reverse else tuple(arrays))
+        for k in self.wrt:
+            if k not in found:
+                found[k] = self._columns(output, k)([literal(1.0, self.params[k].type)])
+        return [found[k] for k in self.wrt]
+
+    # -- what is called --------------------------------------------------------------------------------
+
+    def _call(self, callee: Function, more: list[Value]) -> list[Value]:
+        made = self.b.emit("apply", *self.params, *more, callee=callee.name, result=callee.result)
+        if isinstance(callee.result, TupleType):
+            return [self.b.emit("extract", made, at=k) for k in range(len(callee.result.elements))]
+        return [made]
+
+    def _columns(self, output: Output, k: int) -> Callable[[list[Value]], Value]:
+        """The tangent of the output from that of parameter k."""
+        f = tangent(self.module, self.primal.name, TangentConfig((k,), (output,)))
+        return lambda given: self._call(f, given)[0]
+
+    # -- loops -----------------------------------------------------------------------------------------
+
+    def _loops(self, output: Output, wrt: tuple[int, ...]) -> dict[int, Value]:
+        """Jacobians of an array output, allocated and filled."""
+        b, primal = self.b, self.primal.name
+        value = self._call(adjoint(self.module, primal, AdjointConfig((), (), (output,))), [])[0]
+        rows = extents(b, value)
+        own = {k: extents(b, self.params[k]) if isinstance(self.params[k].type, PointerType) else [] for k in wrt}
+        found = {k: b.emit("allocateHeap", *rows, *own[k], dtype=value.type.dtype.name) for k in wrt}  # type: ignore[attr-defined]
+        m = self._product(rows)
+
+        def by_columns() -> None:
+            for k in wrt:
+                self._fill_columns(self._columns(output, k), found[k], rows, own[k], self.params[k])
+
+        def by_rows() -> None:
+            config = AdjointConfig(wrt, (output,), seedable=True)
+            self._fill_rows(adjoint(self.module, primal, config), value, m, [(found[k], own[k]) for k in wrt])
+
+        if self.mode == "auto":
+            n = literal(0)
+            for k in wrt:
+                n = b.emit("add", n, self._product(own[k]))
+            self._either(b.emit("lessThanOrEqual", n, m), by_columns, by_rows)
+        else:
+            (by_columns if self.mode == "forward" else by_rows)()
+        return found
+
+    def _fill_columns(
+        self, column: Callable[[list[Value]], Value], to: Value, rows: list[Value], own: list[Value], param: Value
+    ) -> None:
+        b, n = self.b, self._product(own)
+        flat, given = self._unit(param, n)
+        matrix = b.emit("shapeCast", to, *rows, n)
+
+        def step(k: Value) -> None:
+            self._set(flat, k, 1.0)
+            moved = b.emit("load", column([given]))
+            zeros, ones = [literal(0)] * len(rows), [literal(1)] * len(rows)
+            place = b.emit("section", matrix, *zeros, k, *rows, literal(1), *ones, literal(1))
+            b.emit("store", moved, b.emit("squeezeShape", place, at=len(rows)))
+            self._set(flat, k, 0.0)
+
+        self._loop(n, step)
+
+    def _fill_rows(self, gradient: Function, value: Value, m: Value, to: list[tuple[Value, list[Value]]]) -> None:
+        b = self.b
+        flat, given = self._unit(value, m)
+        matrices = [b.emit("shapeCast", j, m, *own) for j, own in to]
+
+        def step(k: Value) -> None:
+            self._set(flat, k, 1.0)
+            for part, matrix in zip(self._call(gradient, [given]), matrices, strict=True):
+                moved = b.emit("load", part) if isinstance(part.type, PointerType) else part
+                b.emit("store", moved, b.emit("elementPointer", matrix, k))
+            self._set(flat, k, 0.0)
+
+        self._loop(m, step)
+
+    def _unit(self, like: Value, n: Value) -> tuple[Value, Value]:
+        """Memory of the shape of `like`, all zero: as a vector, and as a tangent or seed is given."""
+        b, wanted = self.b, seed_type(like.type)
+        memory = b.emit("allocateHeap", *extents(b, like), dtype=like.type.dtype.name)  # type: ignore[attr-defined]
+        b.emit("store", zeros_like(b, like), memory)
+        flat = b.emit("shapeCast", memory, n)
+        return flat, memory if memory.type == wanted else b.emit("pointerCast", memory, to=wanted)
+
+    def _set(self, flat: Value, k: Value, number: float) -> None:
+        element = self.b.emit("elementPointer", flat, k)
+        self.b.emit("store", literal(number, scalar(flat.type.dtype)), element)  # type: ignore[attr-defined]
+
+    def _product(self, counts: list[Value]) -> Value:
+        total: Value = literal(1)
+        for n in counts:
+            total = self.b.emit("multiply", total, n)
+        return total
+
+    # -- control ---------------------------------------------------------------------------------------
+
+    def _loop(self, count: Value, step: Callable[[Value], None]) -> None:
+        b, new = self.b, self.function.new_block
+        header, body, after = new("loop"), new("body"), new("after")
+        k = header.add_arg(count.type, "k")
+        b.branch(header, [literal(0)])
+        b.at_end(header)
+        b.conditional(b.emit("lessThan", k, count), body, [], after)
+        b.at_end(body)
+        step(k)
+        b.branch(header, [b.emit("add", k, literal(1))])
+        b.at_end(after)
+
+    def _either(self, flag: Value, then: Callable[[], None], other: Callable[[], None]) -> None:
+        b, new = self.b, self.function.new_block
+        blocks, after = (new("columns"), new("rows")), new("filled")
+        b.conditional(flag, blocks[0], [], blocks[1])
+        for block, write in zip(blocks, (then, other), strict=True):
+            b.at_end(block)
+            write()
+            b.branch(after)
+        b.at_end(after)

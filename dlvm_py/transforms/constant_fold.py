@@ -109,7 +109,7 @@ def _simplify(i: Instruction) -> Value | None:
     while True:
         if i.attrs.get("checked") and fits(i):
             i.attrs = {k: v for k, v in i.attrs.items() if k != "checked"}
-        folded = _evaluate(i)
+        folded = literal_result(i)
         if folded is not None:
             return folded
         rule = _RULES.get(i.op.name)
@@ -118,8 +118,8 @@ def _simplify(i: Instruction) -> Value | None:
             return value if value is not None and value.type == i.type else i
 
 
-def _evaluate(i: Instruction) -> Literal | None:
-    """The literal result of an exact op on literal numbers."""
+def literal_result(i: Instruction) -> Literal | None:
+    """The literal result of an exact op on literal numbers, None for any other instruction."""
     if i.op.kind is not Kind.ELEMENTWISE or i.op.name not in EXACT or not all(map(is_number, i.operands)):
         return None
     assert isinstance(i.type, TensorType)

@@ -23,6 +23,7 @@ from dlvm_py.transforms import (
     cfg_canonicalization,
     cfg_simplification,
     constant_fold,
+    constant_propagation,
     cse,
     dce,
     inline,
@@ -67,6 +68,7 @@ PASSES: dict[str, Pass] = {
         _row(inline, "INL", on_module=True),
         _row(simplify_cfg, "SCFG"),
         _row(constant_fold, "CF"),
+        _row(constant_propagation, "SCCP"),
         _row(cse, "CSE"),
         _row(dce, "DCE"),
         _row(licm, "LICM"),
@@ -88,7 +90,6 @@ PASSES: dict[str, Pass] = {
 _LONG_NAMES = {
     "CFGSimpliciation": "cfg_simplification",
     "CommonSubexpressionElimination": "cse",
-    "ConstantPropagation": "constant_fold",
     "DeadCodeElimination": "dce",
     "LoopInvariantCodeMotion": "licm",
     "RedundantLoadElimination": "redundant_load",

@@ -20,8 +20,8 @@
 
 (Empty blocks are left out on the right: they are simplify_cfg's.)
 
-Every value starts as not seen, becomes a literal, and at last may become varying; edges start as not taken. Only
-edges that can be taken carry values into block arguments, and a conditional on a literal takes one edge. So `%s` above is
+Every value starts as not seen, becomes a literal, and at last may become varying; edges start as not taken. Only edges
+that can be taken carry values into block arguments, and a conditional on a literal takes one edge. So `%s` above is
 1 although one block that passes it on passes 2: that block is never reached. Folding constants and removing
 dead blocks one after the other never finds that.
 

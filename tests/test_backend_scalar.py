@@ -46,7 +46,7 @@ def pairs(*arrays):
 
 
 def operand_count(op):
-    if op.name in ("select", "dataTypeCast"):
+    if op.name in ("select", "dataTypeCast", "polygamma"):
         return 3 if op.name == "select" else 1
     kind = next(iter(TABLE[op.name]))
     sample = np.ones(1, next(d for d in DTYPES.values() if d.kind == kind).numpy)
@@ -91,11 +91,15 @@ CASES = [(op, d) for op in ELEMENTWISE for d in DTYPES.values() if d.kind in TAB
 CASES.remove((OPS["makeComplex"], F16))
 
 
+def attributes(op):
+    return {"dataTypeCast": {"to": "f64"}, "polygamma": {"order": 3}}.get(op.name, {})
+
+
 def elementwise_kernel(op, dtype, count):
     types = [pointer(BOOL if op.name == "select" and k == 2 else dtype, None) for k in range(count)]
-    result = op.result_type([Literal(TensorType((None,), t.dtype), 0) for t in types], {}).dtype
+    result = op.result_type([Literal(TensorType((None,), t.dtype), 0) for t in types], attributes(op)).dtype
     _, f, b, params = new_function(*types, pointer(result, None))
-    y = b.emit(op, *(b.emit("load", p) for p in params[:-1]))
+    y = b.emit(op, *(b.emit("load", p) for p in params[:-1]), **attributes(op))
     b.emit("store", y, params[-1])
     b.ret()
     return Native(f), result
@@ -110,12 +114,12 @@ def test_the_table_covers_every_row():
                 Literal(scalar(BOOL if op.name == "select" and k == 2 else dtype), 1) for k in range(operand_count(op))
             ]
             try:
-                op.result_type(values, {"to": "f64"})
+                op.result_type(values, attributes(op))
                 sample = np.ones(1, dtype.numpy)
                 with np.errstate(all="ignore"):
                     op.evaluate(
                         *[sample.astype(v.type.dtype.numpy) for v in values],
-                        **({"to": "f64"} if op.name == "dataTypeCast" else {}),
+                        **attributes(op),
                     )
                 accepted = True
             except TypeError:
@@ -138,7 +142,7 @@ def test_elementwise(op, dtype):
     out = np.zeros(len(args[0]), result.numpy)
     kernel(*args, out)
     with np.errstate(all="ignore"):
-        want = np.asarray(op.evaluate(*args))
+        want = np.asarray(op.evaluate(*args, **attributes(op)))
     if op.name == "truncateDivide" and dtype.kind == "i":
         keep = args[0] != np.iinfo(dtype.numpy).min  # |smallest| wraps in the oracle
         keep &= args[1] != np.iinfo(dtype.numpy).min

@@ -166,6 +166,7 @@ def test_every_op():
         b.emit(name, matrix)
     b.emit("random", literal(0.0), literal(1.0))
     b.emit("random", two, n, one, k)
+    b.emit("polygamma", x, order=3)
     b.emit("randomSeed", b.emit("randomCounter", n))
     b.emit("overlapAdd", b.emit("windows", vector, two, n, one, one), n, one, one)
     b.emit("reduceWindow", matrix, x, by="add", dims=(1, 2), strides=(1, 1), padding="half")

@@ -133,6 +133,7 @@ GOLDEN = [
     ("unitCount", ["t"], {}, f"%0.0 = unitCount of {P['t']}"),
     ("randomSeed", ["n"], {}, "randomSeed %n: i64"),
     ("randomCounter", ["n"], {}, "%0.0 = randomCounter %n: i64"),
+    ("polygamma", ["x"], {"order": 2}, f"%0.0 = polygamma {P['x']} order 2"),
     ("random", ["n", "x", "x"], {}, f"%0.0 = random (%n: i64) from {P['x']} upto {P['x']}"),
     ("scan", ["t"], {"by": "add", "axes": (0,)}, f"%0.0 = scan {P['t']} by add along 0"),
     ("recurrence", ["t", "t"], {"axis": 0}, f"%0.0 = recurrence {P['t']}, {P['t']} along 0"),

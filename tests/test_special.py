@@ -30,6 +30,19 @@ def test_trigamma():
     np.testing.assert_array_equal(special.trigamma(np.array([0.0, -1.0, np.inf])), [np.inf, np.inf, 0])
 
 
+@pytest.mark.parametrize("order", [1, 2, 3, 4, 9, 30])
+def test_polygamma(order):
+    """ψₙ(x + 1) = ψₙ(x) - (-1/x)^(n+1) n!, on both sides of 0; ψ₁ is trigamma, ψ₂(1) = -2 ζ(3)."""
+    step = -math.factorial(order) / (-GRID) ** (order + 1)
+    here, there = special.polygamma(GRID, order), special.polygamma(GRID + 1, order)
+    size = np.abs(here) + np.abs(there) + np.abs(step)
+    assert np.all(np.abs(here + step - there) <= 2e-13 * order * size)
+    np.testing.assert_allclose(special.polygamma(GRID, 1), special.trigamma(GRID), rtol=1e-13)
+    np.testing.assert_allclose(special.polygamma([1.0, 0.5], 2), [-2.4041138063191885, -16.828796644234320], rtol=2e-15)
+    at_poles = special.polygamma(np.array([0.0, -1.0, np.inf, np.nan]), order)
+    np.testing.assert_array_equal(at_poles, [np.inf if order % 2 else -np.inf] * 2 + [0, np.nan])
+
+
 def test_poles_of_gamma():
     """gamma and lgamma give what C gives where Python's math raises."""
     x = np.array([0.0, -0.0, -1.0, -np.inf, 200.0, np.inf])

@@ -41,6 +41,7 @@ FORMS: dict[str, str] = {
     "applyValue": "apply %& (%*) -> <result:type>",
     "select": "select % , % by %",
     "dataTypeCast": "dataTypeCast % to <to:dtype>",
+    "polygamma": "polygamma % order <order:int>",
     "transpose": "transpose % [axes <axes:ints>]",
     "padShape": "padShape % at <at:int>",
     "squeezeShape": "squeezeShape % at <at:int>",

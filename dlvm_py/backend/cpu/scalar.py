@@ -102,6 +102,7 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "lgamma": _libm("lgamma", False),
     "digamma": _row(f=special.digamma),
     "trigamma": _row(f=special.trigamma),
+    "polygamma": _row(f=special.polygamma),
     "abs": _row(iu=integer.absolute, f=_f.by_intrinsic("fabs")),
     "sign": _row(iu=integer.sign, f=_f.sign),
     "floor": _row(iu=integer.same, f=_f.by_intrinsic("floor")),

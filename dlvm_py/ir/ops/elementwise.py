@@ -148,10 +148,6 @@ def rsqrt_of(x: Any) -> Any:
     return 1.0 / sqrt(x)
 
 
-def _no_rule(name: str) -> Any:
-    raise NotImplementedError(f"the derivative of {name}")
-
-
 # -- transcendental and other unary ----------------------------------------------------------------
 
 exp = _op("exp", FLOATING, np.exp, partials=lambda y, x: (y,), numpy_name="exp")
@@ -202,11 +198,32 @@ gamma = _op("gamma", "f", special.gamma, partials=lambda y, x: (y * digamma(x),)
 lgamma = _op("lgamma", "f", special.lgamma, partials=lambda y, x: (digamma(x),), singular=True)
 digamma: Op = _op("digamma", "f", special.digamma, partials=lambda y, x: (trigamma(x),), singular=True)
 trigamma: Op = _op(
-    "trigamma",
-    "f",
-    special.trigamma,
-    adjoint=lambda seed, y, x: _no_rule("trigamma"),
-    tangent=lambda t, y, x: _no_rule("trigamma"),
+    "trigamma", "f", special.trigamma, partials=lambda y, x: (polygamma(x, order=2),), singular=True
+)  # fmt: skip
+MAX_ORDER = 30  # of polygamma: n! has to be a float, and so have its powers of π
+
+
+def _polygamma_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if not 1 <= attrs["order"] <= MAX_ORDER:
+        raise TypeError(f"the order {attrs['order']} is not from 1 to {MAX_ORDER}")
+    return elementwise_type("f")(operands, attrs)
+
+
+def _next_polygamma(x: Any, order: int) -> Any:
+    if order == MAX_ORDER:
+        raise NotImplementedError(f"the derivative of polygamma of order {MAX_ORDER}")
+    return polygamma(x, order=order + 1)
+
+
+# the derivative of this order of digamma
+polygamma: Op = Op(
+    "polygamma",
+    Kind.ELEMENTWISE,
+    _polygamma_type,
+    special.polygamma,
+    attrs=("order",),
+    adjoint=lambda seed, y, x, order: (scaleSeed(seed, _next_polygamma(x, order)),),
+    tangent=lambda t, y, x, order: scaleSeed(t[0], _next_polygamma(x, order)),
 )
 absolute = _op("abs", "iuf", np.abs, partials=lambda y, x: (sign(x),), attrs=("checked",), numpy_name="absolute")
 sign: Op = _op("sign", "iuf", np.sign, no_derivative=STEP, numpy_name="sign")

@@ -1,7 +1,7 @@
 """Special functions on NumPy arrays, in their dtype: what the rows of erf, gamma and their like evaluate.
 
-NumPy has none of them. erf, erfc, gamma and lgamma are Python's; digamma and trigamma are raised to z >= 10
-by their recurrence, where the asymptotic series is exact to the last bit or two, and reflected for x < 0.
+NumPy has none of them. erf, erfc, gamma and lgamma are Python's; digamma, trigamma and polygamma are raised to z >= 10
+(and more) by their recurrence, where the asymptotic series is exact to the last bit or two, and reflected for x < 0.
 Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 6.3.5-6.3.18 and 6.4.6-6.4.12.
 """
 
@@ -96,6 +96,49 @@ def trigamma(x: Any) -> Any:
     s = np.pi / np.sin(np.pi * (at - np.rint(at)))
     # ψ'(x) = π² / sin² πx - ψ'(1 - x)
     return np.where(at < 0, s * s - y, y).astype(x.dtype)
+
+
+def cotangent_derivative(order: int) -> tuple[float, ...]:
+    """The polynomial P with d^order cot x / dx^order = P(cot x), the lowest power first."""
+    p = [0, 1]
+    for _ in range(order):  # (P(c))' = -(1 + c²) P'(c)
+        slope = [k * a for k, a in enumerate(p)][1:]
+        p = [-(a + b) for a, b in zip([*slope, 0, 0], [0, 0, *slope], strict=True)]
+    return tuple(map(float, p))
+
+
+def polygamma_terms(order: int) -> tuple[float, ...]:
+    """What stands before z^-order, z^-(order + 1), and z^-(order + 2k), k = 1 ..., in the series without its sign."""
+    powers = range(2, 2 * len(TRIGAMMA) + 1, 2)
+    tail = [b * math.factorial(k + order - 1) / math.factorial(k) for k, b in zip(powers, TRIGAMMA, strict=True)]
+    return (float(math.factorial(order - 1)), math.factorial(order) / 2, *tail)
+
+
+def raised_for(order: int) -> int:
+    """From where the series of the polygamma function of this order serves."""
+    return RAISED + order
+
+
+@np.errstate(all="ignore")
+def polygamma(x: Any, order: int) -> Any:
+    """digamma's derivative of that order, 1 or more: at the poles inf, for even orders -inf."""
+    x = np.asarray(x)
+    at = x.astype(np.float64)
+    z = np.where(at < 0, 1 - at, at)
+    y = np.zeros(z.shape)
+    limit, step = raised_for(order), math.factorial(order)
+    for _ in range(limit):  # ψₙ(z) = ψₙ(z + 1) ± n! / z^(n + 1); the sign is put before all of it
+        low = z < limit
+        y, z = y + np.where(low, step / z ** (order + 1), 0.0), np.where(low, z + 1, z)
+    first, second, *rest = polygamma_terms(order)
+    w = 1 / (z * z)
+    y = y + (first + second / z + w * _series(tuple(rest), w)) / z**order
+    # ψₙ(x) = -πⁿ⁺¹ P(cot πx) + (-1)ⁿ ψₙ(1 - x)
+    f = at - np.rint(at)
+    # near the halves, where it is 0, by its own complement
+    cot = np.where(np.abs(f) < 0.25, 1 / np.tan(np.pi * f), np.copysign(np.tan(np.pi * (0.5 - np.abs(f))), f))
+    mirrored = -(math.pi ** (order + 1)) * _series(cotangent_derivative(order), cot) - y
+    return np.where(at < 0, mirrored, y if order % 2 else -y).astype(x.dtype)
 
 
 @np.errstate(all="ignore")

@@ -29,7 +29,7 @@ from dlvm_py.frontend.arrays import (
     require_writable,
     tensor_of,
 )
-from dlvm_py.frontend.elementwise import cast_scalar, convert, refuse_real
+from dlvm_py.frontend.elementwise import convert, refuse_real, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.numpy_create import array as array_of
@@ -269,7 +269,7 @@ def write(e: Emitter, s: Selection, value: Any) -> None:
     """Store a value at what is selected: of several for one place the last one stays."""
     require_writable(e, s.view)
     if isinstance(value, Scalar):
-        tensor, have = cast_scalar(e, value, s.view.dtype), ()
+        tensor, have = stored_scalar(e, value, s.view.dtype), ()
     elif isinstance(value, (Array, Temp)):
         if value.dtype.is_complex:
             refuse_real(e, s.view.dtype)

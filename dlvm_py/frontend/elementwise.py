@@ -16,7 +16,7 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import combine, fit, temp, tensor_of
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
-from dlvm_py.ir import BOOL, C128, F64, I64, OPS, DType, Op, Value, dtype_of, literal, scalar
+from dlvm_py.ir import BOOL, C128, F64, I64, OPS, U64, DType, Op, Value, dtype_of, literal, scalar
 
 UFUNCS: dict[Any, Op] = {
     ufunc: row
@@ -103,6 +103,42 @@ def cast_scalar(e: Emitter, value: Scalar, dtype: DType) -> Value:
     return e.cast(value.value, dtype)
 
 
+_TOO_LARGE = "Python int too large to convert to C long"
+
+
+def stored_scalar(e: Emitter, value: Scalar, dtype: DType) -> Value:
+    """A scalar's value as an element of `dtype`, as `a[i] = value` and np.array([value], dtype) convert it.
+
+    Integers come by way of Python's int, with its errors for NaN, infinities and what does not fit; only into an
+    unsigned dtype a NumPy scalar is cast.
+    """
+    if not dtype.is_integer or value.dtype.is_complex or not (value.weak or dtype.kind == "i"):
+        return cast_scalar(e, value, dtype)
+    number = value.value
+    if value.dtype.is_float:
+        number = _whole_float(e, e.cast(number, F64), dtype)
+    elif value.dtype.kind == "u" and value.dtype is U64 and dtype is not U64:
+        e.check(e.pure("lessThan", number, literal(2**63, scalar(U64))), "OverflowError", _TOO_LARGE)
+    if number.type.dtype is dtype:  # type: ignore[attr-defined]
+        return number
+    return cast_scalar(e, Scalar(e.cast(number, I64), weak=True), dtype)
+
+
+def _whole_float(e: Emitter, x: Value, dtype: DType) -> Value:
+    """int(x) as i64; as u64 for that dtype where it is not negative."""
+    e.check(e.pure("not", e.pure("isNan", x)), "ValueError", "cannot convert float NaN to integer")
+    e.check(e.pure("isFinite", x), "OverflowError", "cannot convert float infinity to integer")
+    limit = 2.0**64 if dtype is U64 else 2.0**63
+    fits = e.both(e.pure("greaterThanOrEqual", x, literal(-(2.0**63))), e.pure("lessThan", x, literal(limit)))
+    e.check(fits, "OverflowError", _TOO_LARGE)
+    if dtype is not U64:
+        return e.cast(x, I64)
+    shown = e.cast(x, I64)
+    message = "Python integer {} out of bounds for uint64"
+    e.check(e.pure("greaterThan", x, literal(-1.0)), "OverflowError", message, shown)
+    return e.cast(x, U64)
+
+
 def refuse_real(e: Emitter, dtype: DType) -> None:
     """A located error where a complex number would silently lose its imaginary part; NumPy warns or raises."""
     if dtype.kind not in "bc":
@@ -138,10 +174,15 @@ def ufunc_call(e: Emitter, ufunc: np.ufunc, *values: Any) -> Any:
         tensors, extents = combine(e, pairs)
         return temp(e, apply_op(e, UFUNCS[ufunc].name, tensors), extents)
     dtypes = loop_dtypes(e, ufunc, operands)
+    if ufunc in _COMPARISONS:
+        mixed = _mixed_comparison(e, ufunc, operands, dtypes)
+        if mixed is not None:
+            return mixed
     loops, result = _widened(ufunc, operands, dtypes[: len(operands)]), dtypes[-1]
+    converted = [convert(e, o, d) for o, d in zip(operands, loops, strict=True)]
     if ufunc is np.power:
         _check_power(e, operands, loops)
-    tensors, extents = combine(e, [convert(e, o, d) for o, d in zip(operands, loops, strict=True)])
+    tensors, extents = combine(e, converted)
     return temp(e, e.cast(_run(e, ufunc, tensors, loops[0]), result), extents)
 
 
@@ -151,6 +192,29 @@ def _widened(ufunc: np.ufunc, operands: list[Operand], loops: list[DType]) -> li
     if ufunc in _COMPARISONS and ints and loops[0].is_integer and loops[0].bits < 64:
         return [I64] * len(loops)
     return loops
+
+
+# of a signed a and an unsigned b: the comparison of b and a
+_TURNED = {
+    np.equal: np.equal, np.not_equal: np.not_equal, np.less: np.greater, np.less_equal: np.greater_equal,
+    np.greater: np.less, np.greater_equal: np.less_equal,
+}  # fmt: skip
+
+
+def _mixed_comparison(e: Emitter, ufunc: np.ufunc, operands: list[Operand], dtypes: list[DType]) -> Any:
+    """Signed with unsigned numbers of 64 bits, by value; also a uint64 with a Python int. None if it is neither."""
+    found = [I64 if _signature(o) is int else d for o, d in zip(operands, dtypes, strict=False)]
+    if found not in ([I64, U64], [U64, I64]):
+        return None
+    (a, b), (x, y) = (found, operands) if found[0] is I64 else (found[::-1], operands[::-1])
+    if found[0] is U64:
+        ufunc = _TURNED[ufunc]
+    (signed, unsigned), extents = combine(e, [convert(e, x, a), convert(e, y, b)])
+    negative = apply_op(e, "lessThan", [signed, i64(0)])
+    compared = apply_op(e, UFUNCS[ufunc].name, [e.cast(signed, U64), unsigned])
+    if ufunc in (np.less, np.less_equal, np.not_equal):  # a negative number is below all unsigned ones
+        return temp(e, apply_op(e, "or", [negative, compared]), extents)
+    return temp(e, apply_op(e, "and", [apply_op(e, "not", [negative]), compared]), extents)
 
 
 def _run(e: Emitter, ufunc: np.ufunc, tensors: list[Value], loop: DType) -> Value:

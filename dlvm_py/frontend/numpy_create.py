@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import Extents, allocate, filled, tensor_of
-from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, supported, truth, ufunc_call
+from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, stored_scalar, supported, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.indexing import as_index, count_between, dynamic_count
@@ -175,7 +175,7 @@ def array(e: Emitter, object: Any, dtype: Any = None) -> Any:  # noqa: A002 - Nu
     for k, x in enumerate(flat):
         place = divmod(k, len(rows[0])) if nested else (k,)
         pointer = e.emit("elementPointer", out.pointer, *map(i64, place))
-        e.emit("store", cast_scalar(e, x, target), pointer)
+        e.emit("store", stored_scalar(e, x, target), pointer)
     return out
 
 
@@ -206,6 +206,8 @@ def scalar_of(e: Emitter, dtype: DType, x: Any = None) -> Any:
         return astype(e, x, dtype)
     if dtype is BOOL:
         return Scalar(truth(e, x.value), weak=False)
+    if x.weak:  # by way of Python's int, as an element is stored
+        return Scalar(stored_scalar(e, x, dtype), weak=False)
     return Scalar(cast_scalar(e, x, dtype), weak=False)
 
 

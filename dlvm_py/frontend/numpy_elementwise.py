@@ -10,8 +10,8 @@ import numpy as np
 from dlvm_py.errors import UnsupportedSyntax
 from dlvm_py.frontend.elementwise import ufunc_call, where
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.numpy_create import copy
 from dlvm_py.frontend.numpy_ufunc import forms
+from dlvm_py.frontend.operators import positive
 from dlvm_py.frontend.values import Scalar, Static
 from dlvm_py.ir import literal
 
@@ -43,7 +43,7 @@ def isinf(e: Emitter, x: Any) -> Any:
 
 _COMPOSED: dict[np.ufunc, Any] = {
     np.isinf: isinf,
-    np.positive: copy,
+    np.positive: positive,
     np.fabs: lambda e, x: ufunc_call(e, np.absolute, ufunc_call(e, np.multiply, x, _weak(1.0))),
     np.reciprocal: lambda e, x: ufunc_call(e, np.divide, _weak(1.0), x),
     np.deg2rad: lambda e, x: ufunc_call(e, np.multiply, x, _weak(math.pi / 180)),

@@ -8,11 +8,12 @@ import numpy as np
 
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import Extents, allocate, check_shapes, fit, make_array, require_array, store, tensor_of
+from dlvm_py.frontend.elementwise import operand, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.numpy_create import as_shape
 from dlvm_py.frontend.numpy_reduce import as_axis
-from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import Value
 
 _COPIED = "this array may be a copy where NumPy makes a view: writing to it is not supported"
@@ -167,7 +168,10 @@ def fill(e: Emitter, a: Any, value: Any) -> Any:
     """x.fill(value), in place."""
     if not isinstance(a, Array):
         e.error(TypeMismatch, "fill needs an array that has a name")
-    tensor = fit(e, Scalar(e.cast(value.value, a.dtype), weak=False), a.extents)
+    value = operand(e, value, "fill")
+    if not isinstance(value, Scalar):
+        e.error(TypeMismatch, f"fill needs a number, not {describe(value)}", help="x[...] = value")
+    tensor = fit(e, Scalar(stored_scalar(e, value, a.dtype), weak=False), a.extents)
     store(e, tensor, a)
     return Static(None)
 

@@ -48,11 +48,11 @@ BINARY: dict[type, tuple[str, Any, Callable[[Any, Any], Any]]] = {
     gast.FloorDiv: ("//", np.floor_divide, operator.floordiv),
     gast.Mod: ("%", np.remainder, operator.mod),
     gast.Pow: ("**", np.power, operator.pow),
+    gast.LShift: ("<<", np.left_shift, operator.lshift),
+    gast.RShift: (">>", np.right_shift, operator.rshift),
     gast.BitAnd: ("&", np.bitwise_and, operator.and_),
     gast.BitOr: ("|", np.bitwise_or, operator.or_),
     gast.BitXor: ("^", np.bitwise_xor, operator.xor),
-    gast.LShift: ("<<", np.left_shift, operator.lshift),
-    gast.RShift: (">>", np.right_shift, operator.rshift),
 }
 COMPARE: dict[type, tuple[Any, str, Callable[[Any, Any], Any]]] = {
     gast.Eq: (np.equal, "equal", operator.eq),
@@ -109,8 +109,9 @@ def _sequence_binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
 def _fold(e: Emitter, python: Callable[[Any, Any], Any], a: Scalar, b: Scalar) -> Scalar | None:
     if a.number is None or b.number is None:
         return None
-    if python is operator.lshift and not -64 <= b.number <= 64:  # an int of as many bits
-        return None
+    if python in (operator.pow, operator.lshift) and isinstance(b.number, int) and b.number > _MAX_UNROLLED_POWER:
+        if isinstance(a.number, int) and abs(a.number) > 1 or python is operator.lshift:
+            return None  # an int of astronomical size
     try:
         result = python(a.number, b.number)
     except (ArithmeticError, ValueError, TypeError):
@@ -175,11 +176,29 @@ def _int_binary(e: Emitter, python: Any, x: Value, y: Value, b: Scalar) -> Scala
         return weak(e.multiply(x, y, checked=True))
     if python in _INTEGER_OPS:
         return weak(e.pure(_INTEGER_OPS[python], x, y))
-    if python is operator.pow:
-        return _int_power(e, x, y, b)
     if python in _SHIFTS:
         return weak(_int_shift(e, python, x, y))
+    if python is operator.pow:
+        return _int_power(e, x, y, b)
     return weak(_int_division(e, python, x, y))
+
+
+def _int_shift(e: Emitter, python: Any, x: Value, y: Value) -> Value:
+    e.check(e.compare("lessThanOrEqual", i64(0), y), "ValueError", "negative shift count")
+    value = e.pure("shiftLeft" if python is operator.lshift else "shiftRight", x, y)
+    (low, high), (few, many) = e.facts.range_of(x), e.facts.range_of(y)
+    if python is operator.rshift:
+        few, many = max(few, 0), min(max(many, 0), 64)
+        ends = [n >> k for n in (low, high) for k in (min(few, 64), many)]
+        e.facts.interval.setdefault(value, (min(ends), max(ends)))
+        return value
+    if 0 <= few and many <= 63 and I64_MIN <= low << many and high << many < 2**63:
+        e.facts.interval.setdefault(value, (min(low << few, low << many), max(high << few, high << many)))
+        return value
+    # bits were lost where shifting back does not give x again
+    fine = e.pure("equal", e.pure("shiftRight", value, y), x)
+    e.check(fine, "OverflowError", "integer overflow: the result of << does not fit in 64 bits")
+    return value
 
 
 def _int_division(e: Emitter, python: Any, x: Value, y: Value) -> Value:
@@ -196,19 +215,6 @@ def _int_division(e: Emitter, python: Any, x: Value, y: Value) -> Value:
         bounds = (min(xlow // low, xlow // high), max(xhigh // low, xhigh // high)) if divided else (0, high - 1)
         e.facts.interval.setdefault(value, bounds)
     return value
-
-
-def _int_shift(e: Emitter, python: Any, x: Value, y: Value) -> Value:
-    if e.facts.range_of(y)[0] < 0:
-        e.check(e.compare("lessThanOrEqual", i64(0), y), "ValueError", "negative shift count")
-    if python is operator.rshift:
-        return e.pure("shiftRight", x, e.minimum(y, i64(63)))
-    shifted = e.pure("shiftLeft", x, e.minimum(y, i64(63)))
-    # exact where shifting back gives x again, and the count is below 64 or x is 0
-    back = e.compare("equal", e.pure("shiftRight", shifted, e.minimum(y, i64(63))), x)
-    fine = e.both(back, e.either(e.compare("lessThan", y, i64(64)), e.compare("equal", x, i64(0))))
-    e.check(fine, "OverflowError", "integer overflow: the result of << does not fit in 64 bits")
-    return shifted
 
 
 def _int_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Scalar:
@@ -237,7 +243,9 @@ def unary(e: Emitter, kind: type, a: Any) -> Any:
     a = operand(e, a, {gast.USub: "unary `-`", gast.UAdd: "unary `+`"}.get(kind, "`~`"))
     python = isinstance(a, Scalar) and a.weak
     if kind is gast.UAdd:
-        return weak(e.cast(a.value, I64)) if python and a.dtype is BOOL else a
+        if python:
+            return weak(e.cast(a.value, I64)) if a.dtype is BOOL else a
+        return positive(e, a)
     if kind is gast.USub:
         if not python:
             return ufunc_call(e, np.negative, a)
@@ -249,6 +257,16 @@ def unary(e: Emitter, kind: type, a: Any) -> Any:
             e.error(TypeMismatch, f"`~` needs an int or a bool, not {describe(a)}")
         return weak(e.pure("bitNot", e.cast(a.value, I64)))
     return ufunc_call(e, np.invert, a)
+
+
+def positive(e: Emitter, a: Any) -> Any:
+    """np.positive and `+a`: a copy."""
+    a = operand(e, a, "np.positive")
+    if a.dtype is BOOL:
+        e.error(TypeMismatch, "np.positive is not defined for bool", help="convert with .astype(np.int64)")
+    if isinstance(a, Scalar):
+        return Scalar(a.value, weak=False)
+    return Temp(tensor_of(e, a), a.extents, e.block)
 
 
 def compare(e: Emitter, kind: type, a: Any, b: Any) -> Any:

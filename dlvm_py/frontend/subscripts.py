@@ -7,7 +7,7 @@ from typing import Any
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import advanced, indexing
 from dlvm_py.frontend.arrays import fit, materialise, store, tensor_of
-from dlvm_py.frontend.elementwise import cast_scalar, refuse_real
+from dlvm_py.frontend.elementwise import refuse_real, stored_scalar
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe
 from dlvm_py.ir import scalar
@@ -78,7 +78,7 @@ def _target(e: Emitter, base: Any) -> Array:
 def assign(e: Emitter, target: Array, value: Any) -> None:
     """target[...] = value: cast as NumPy's assignment does, broadcast, store."""
     if isinstance(value, Scalar):
-        tensor = fit(e, Scalar(cast_scalar(e, value, target.dtype), weak=False), target.extents)
+        tensor = fit(e, Scalar(stored_scalar(e, value, target.dtype), weak=False), target.extents)
     elif isinstance(value, (Array, Temp)):
         if value.dtype.is_complex:
             refuse_real(e, target.dtype)

@@ -205,7 +205,7 @@ def _int_division(e: Emitter, python: Any, x: Value, y: Value) -> Value:
     low, high = e.facts.range_of(y)
     if low <= 0 <= high:
         e.check(e.pure("notEqual", y, i64(0)), "ZeroDivisionError", ZERO_DIVISION[python, "i"])
-    if low <= -1 <= high and e.facts.range_of(x)[0] == I64_MIN:
+    if python is operator.floordiv and low <= -1 <= high and e.facts.range_of(x)[0] == I64_MIN:
         fine = e.either(e.pure("notEqual", y, i64(-1)), e.pure("notEqual", x, i64(I64_MIN)))
         e.check(fine, "OverflowError", "Python int too large: the result of // does not fit 64 bits")
     divided = python is operator.floordiv

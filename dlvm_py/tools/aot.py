@@ -1,15 +1,16 @@
-"""Functions of a program, or of a Python file, → the exports of a library of `backend/aot`."""
+"""Functions of a program, or of a Python file, → the exports that `backend/aot` makes libraries and PTX of."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from dlvm_py.backend.aot.abi import Export, Parameter, identifier
-from dlvm_py.backend.aot.library import Library, compile_library, shared_names
-from dlvm_py.backend.cpu.emit import emit
+from dlvm_py.backend.aot.library import shared_names
+from dlvm_py.backend.aot.ptx import refuse_imports
+from dlvm_py.backend.cpu.emit import EmitResult, emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.ir import VOID, AdjointRequest, Function, FunctionType, Module, PointerType, TensorType, TupleType, Type
@@ -17,7 +18,7 @@ from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import ArraySpec, leaves
 from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.tools.common import Failure
-from dlvm_py.tools.native import holds_references, kernel, own_params
+from dlvm_py.tools.native import holds_references, kernel, own_params, scheduled
 from dlvm_py.tools.python_file import Typed, program_of
 from dlvm_py.transforms import differentiate_module
 
@@ -25,42 +26,90 @@ from dlvm_py.transforms import differentiate_module
 MAX_CONSTANT_BYTES = 1 << 24
 
 
-class Names:
-    """The C names of one library: `prefix`_NAME, each once."""
+class Exporter:
+    """Collects the functions of one library (or of one PTX text), whose C names begin with `prefix`_."""
 
-    def __init__(self, prefix: str) -> None:
+    def __init__(self, prefix: str, for_gpu: bool = False) -> None:
         self.prefix = prefix
+        self.for_gpu = for_gpu
+        self.imports = Imports()
+        self.exports: list[Export] = []
         self._taken = shared_names(prefix)
 
-    def of(self, name: str) -> str:
-        """The C name of a function."""
-        return identifier(f"{self.prefix}_{name}", self._taken)
+    def _add(
+        self,
+        name: str,
+        title: str,
+        function: Function,
+        write: Callable[[Imports], EmitResult],
+        parameters: Sequence[Parameter],
+    ) -> None:
+        imports = Imports() if self.for_gpu else self.imports
+        made = write(imports)
+        if self.for_gpu:
+            refuse_imports(function, imports)
+        c_name = identifier(f"{self.prefix}_{name}", self._taken)
+        results = _leaves(function.result)
+        self.exports.append(Export(c_name, title, made.module_text, made.symbol, made.sites, parameters, results))
 
-
-def library_of_module(
-    module: Module, functions: Sequence[str], prefix: str, header: str, source: str, cpu: str
-) -> Library:
-    """The library of functions of a program of the IR, whose derivatives are written."""
-    imports, names = Imports(), Names(prefix)
-    exports = []
-    for name in functions:
+    def add_function(self, module: Module, name: str) -> None:
+        """A function of a program of the IR, whose derivatives are written."""
         type = module.functions[name].type
         _refuse_types(module.functions[name], type)
-        function, made, written = kernel(module, name, imports)
-        _refuse_variables(module, function)
+        lowered = scheduled(module, [name])
+        function = lowered.functions[name]
+        self._refuse_variables(module, function)
+        written = written_params(lowered, name)
         apart = written | _copied(module, name)
         parameters = []
         for k, p in enumerate(own_params(function)):
             assert isinstance(p.type, TensorType | PointerType)
-            label = p.name or f"argument_{k}"
-            if isinstance(p.type, PointerType):
-                parameters.append(Parameter(label, p.type, p.type.shape, k in written, k in apart))
+            extents = p.type.shape if isinstance(p.type, PointerType) else ()
+            parameters.append(Parameter(p.name or f"argument_{k}", p.type, extents, k in written, k in apart))
+        self._add(name, f"@{name}: {type}", function, lambda imports: kernel(lowered, name, imports), parameters)
+
+    def _refuse_variables(self, module: Module, function: Function) -> None:
+        """TypeMismatch for variables whose memory would refer to what a call frees when it is over; all, on a GPU."""
+        names = {leaf.rpartition(".")[0] for leaf in function.meta.get(VARIABLES, ())}  # type: ignore[attr-defined]
+        for name in sorted(names):
+            t = module.variables[name].type.pointee  # type: ignore[attr-defined]
+            if self.for_gpu:
+                what, advice = "a GPU thread does not have", "pass its memory as an argument"
+            elif holds_references(module.variables[name]):
+                what = "refers to memory of a call"
+                advice = "variables of a library hold numbers, and structs and arrays of numbers"
             else:
-                parameters.append(Parameter(label, p.type))
-        title = f"@{name}: {type}"
-        results = _leaves(function.result)
-        exports.append(Export(names.of(name), title, made.module_text, made.symbol, made.sites, parameters, results))
-    return compile_library(exports, imports, prefix, header, source, cpu)
+                continue
+            reason = f"@{function.name} uses the variable @{name} of type {t}, which {what}"
+            raise TypeMismatch(reason, function.loc, help=advice)
+
+    def add_python(self, typed: Typed) -> None:
+        """A compiled function of a Python file."""
+        program, options, captured = program_of(typed, "scheduled")
+        written = written_params(program.module, program.name)
+        unshared = written.union(program.unshared)
+        extents = [e for g in typed.given for e in g.extents] + [a.shape for a in captured]
+        constants = [*typed.constants, *captured]
+        specs = [leaf for g in typed.given for leaf in leaves(g.spec)] + list(program.captured)
+        parameters = []
+        for k, (p, spec) in enumerate(zip(program.function.params, specs, strict=True)):
+            assert isinstance(p.type, TensorType | PointerType)
+            constant = constants[k]
+            if constant is not None and isinstance(spec, ArraySpec):
+                constant = _constant(typed, p.name, constant, k in written)
+            elif constant is not None:
+                constant = np.asarray(constant, p.type.dtype.numpy)[()]
+            parameters.append(Parameter(p.name, p.type, extents[k], k in written, k in unshared, constant))
+        shown = ", ".join(f"{p.name}: {p.shown()}" for p in parameters if p.constant is None)
+        results = [str(t.pointee if isinstance(t, PointerType) else t) for t in _leaves(program.function.result)]
+        gives = results[0] if len(results) == 1 else f"({', '.join(results)})"
+        self._add(
+            typed.name,
+            f"{typed.name}({shown}) -> {gives}",
+            program.function,
+            lambda imports: emit(program.function, imports, options, program=program.module),
+            parameters,
+        )
 
 
 def _copied(module: Module, name: str) -> set[int]:
@@ -69,37 +118,6 @@ def _copied(module: Module, name: str) -> set[int]:
     if not isinstance(request, AdjointRequest):
         return set()
     return written_params(module, request.primal) | _copied(module, request.primal)
-
-
-def library_of_python(functions: Sequence[Typed], prefix: str, header: str, source: str, cpu: str) -> Library:
-    """The library of functions of a Python file."""
-    imports, names = Imports(), Names(prefix)
-    exports = [_python_export(typed, names.of(typed.name), imports) for typed in functions]
-    return compile_library(exports, imports, prefix, header, source, cpu)
-
-
-def _python_export(typed: Typed, c_name: str, imports: Imports) -> Export:
-    program, options, captured = program_of(typed, "scheduled")
-    made = emit(program.function, imports, options, program=program.module)
-    written = written_params(program.module, program.name)
-    unshared = written.union(program.unshared)
-    extents = [e for g in typed.given for e in g.extents] + [a.shape for a in captured]
-    constants = [*typed.constants, *captured]
-    specs = [leaf for g in typed.given for leaf in leaves(g.spec)] + list(program.captured)
-    parameters = []
-    for k, (p, spec) in enumerate(zip(program.function.params, specs, strict=True)):
-        assert isinstance(p.type, TensorType | PointerType)
-        constant = constants[k]
-        if constant is not None and isinstance(spec, ArraySpec):
-            constant = _constant(typed, p.name, constant, k in written)
-        elif constant is not None:
-            constant = np.asarray(constant, p.type.dtype.numpy)[()]
-        parameters.append(Parameter(p.name, p.type, extents[k], k in written, k in unshared, constant))
-    results = _leaves(program.function.result)
-    shown = ", ".join(f"{p.name}: {p.shown()}" for p in parameters if p.constant is None)
-    gives = ", ".join(str(t.pointee if isinstance(t, PointerType) else t) for t in results)
-    title = f"{typed.name}({shown}) -> {gives if len(results) == 1 else f'({gives})'}"
-    return Export(c_name, title, made.module_text, made.symbol, made.sites, parameters, results)
 
 
 def _constant(typed: Typed, name: str, array: Any, is_written: bool) -> Any:
@@ -130,19 +148,6 @@ def _refuse_types(function: Function, type: FunctionType) -> None:
                 f"@{function.name} returns the type {t}, which has no C form", function.loc,
                 help="results are scalars and arrays, or one tuple of these",
             )  # fmt: skip
-
-
-def _refuse_variables(module: Module, function: Function) -> None:
-    """TypeMismatch for variables whose memory would refer to what a call frees when it is over."""
-    names = {leaf.rpartition(".")[0] for leaf in function.meta.get(VARIABLES, ())}  # type: ignore[attr-defined]
-    for name in sorted(names):
-        if holds_references(module.variables[name]):
-            t = module.variables[name].type.pointee  # type: ignore[attr-defined]
-            raise TypeMismatch(
-                f"@{function.name} uses the variable @{name} of type {t}, which refers to memory of a call",
-                function.loc,
-                help="variables of a library hold numbers, and structs and arrays of numbers",
-            )
 
 
 def _is_leaf(t: Type) -> bool:

@@ -14,10 +14,11 @@ import sys
 from pathlib import Path
 
 from dlvm_py.backend.aot.abi import identifier
-from dlvm_py.backend.aot.library import Library
+from dlvm_py.backend.aot.library import Library, compile_library
 from dlvm_py.backend.aot.linker import link_shared
+from dlvm_py.backend.aot.ptx import ARCHITECTURES, DEFAULT, ptx_text
 from dlvm_py.ir import print_module
-from dlvm_py.tools.aot import library_of_module, library_of_python
+from dlvm_py.tools.aot import Exporter
 from dlvm_py.tools.common import STDIN, Failure, Parser, function_named, read_derived, run_tool, write_file
 from dlvm_py.tools.python_file import Typed, load_file, program_of, typed_functions
 from dlvm_py.tools.run import run_function
@@ -47,6 +48,7 @@ output (--emit):
   header    the header alone
   llvm      the LLVM IR of the object
   asm       its assembly
+  ptx       PTX: an entry a function, for one GPU thread; what calls libm, a BLAS or itself is refused
   dl        the program of the IR, optimised; of a Python file, what it was translated to
 
 Functions are named PREFIX_NAME and return 0, or 1 after an error, whose message PREFIX_last_error() gives; the header
@@ -66,7 +68,7 @@ examples:
 exit status: 0, or 1 after an error, which is one `error:` line on standard error and where it is.
 """
 
-SUFFIXES = {"obj": ".o", "shared": ".so", "header": ".h", "llvm": ".ll", "asm": ".s", "dl": ".dl"}
+SUFFIXES = {"obj": ".o", "shared": ".so", "header": ".h", "llvm": ".ll", "asm": ".s", "ptx": ".ptx", "dl": ".dl"}
 CPUS = ("native", "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
@@ -89,6 +91,8 @@ def compile_parser() -> Parser:
     p.add_argument("--header", metavar="FILE", help="where the header goes (default: PREFIX.h beside the output)")
     p.add_argument("--cpu", choices=CPUS, default="native",
                    help="the CPU that the code is for (default: native, the one that dlc runs on)")  # fmt: skip
+    p.add_argument("--gpu-arch", choices=ARCHITECTURES, default=DEFAULT,
+                   help=f"the GPU that PTX is for (default: {DEFAULT})", metavar="sm_NN")  # fmt: skip
     p.add_argument("-l", action="append", default=[], metavar="LIBRARY", dest="libraries",
                    help="link the shared library with this one; repeatable")  # fmt: skip
     p.add_argument("-L", action="append", default=[], metavar="FOLDER", dest="folders",
@@ -106,24 +110,34 @@ def main(arguments: list[str]) -> int:
 
 
 def _compile(options: argparse.Namespace) -> int:
+    exporter = Exporter(_prefix(options), for_gpu=options.emit == "ptx")
     if options.file.endswith(".py"):
         functions = typed_functions(load_file(options.file), options.function)
         if options.emit == "dl":
             return _write_programs(options, functions)
-        prefix = _prefix(options)
-        library = library_of_python(functions, prefix, f"{prefix}.h", Path(options.file).name, options.cpu)
-        return _write(options, library, prefix)
-    module = read_derived(options.file)
-    words = options.function or [n for n, f in module.functions.items() if f.blocks]
-    names = [function_named(module, word) for word in words]
-    if not names:
-        raise Failure("the program has no function with a body")
-    if options.emit == "dl":
-        write_file(_output(options), print_module(module))
-        return 0
-    prefix = _prefix(options)
+        for typed in functions:
+            exporter.add_python(typed)
+    else:
+        module = read_derived(options.file)
+        words = options.function or [n for n, f in module.functions.items() if f.blocks]
+        names = [function_named(module, word) for word in words]
+        if not names:
+            raise Failure("the program has no function with a body")
+        if options.emit == "dl":
+            write_file(_output(options), print_module(module))
+            return 0
+        for name in names:
+            exporter.add_function(module, name)
     source = STDIN if options.file == "-" else Path(options.file).name
-    return _write(options, library_of_module(module, names, prefix, f"{prefix}.h", source, options.cpu), prefix)
+    if options.emit == "ptx":
+        write_file(_output(options), ptx_text(exporter.exports, source, options.gpu_arch))
+        return 0
+    header = Path(options.header).name if options.header else f"{exporter.prefix}.h"
+    return _write(
+        options,
+        compile_library(exporter.exports, exporter.imports, exporter.prefix, header, source, options.cpu),
+        exporter.prefix,
+    )
 
 
 def _write_programs(options: argparse.Namespace, functions: list[Typed]) -> int:
@@ -153,8 +167,10 @@ def _prefix(options: argparse.Namespace) -> str:
             raise Failure(f"--prefix {options.prefix} is no C identifier")
         return str(options.prefix)
     output = _output(options)
-    stem = Path(options.file if output == "-" else output).stem
-    return identifier("dlc" if stem == "-" else stem.removeprefix("lib") or stem)
+    path = Path(options.file if output == "-" else output)
+    # as the linker's -l reads it
+    stem = path.stem.removeprefix("lib") if path.suffix == ".so" else path.stem
+    return identifier("dlc" if stem in ("-", "") else stem)
 
 
 def _write(options: argparse.Namespace, library: Library, prefix: str) -> int:

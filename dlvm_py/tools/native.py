@@ -79,15 +79,13 @@ def scheduled(module: Module, names: Sequence[str]) -> Module:
     return copy
 
 
-def kernel(module: Module, name: str, imports: Imports) -> tuple[Function, EmitResult, set[int]]:
-    """The lowered function, its LLVM IR text, and the indices of the arrays that it writes."""
-    lowered = scheduled(module, [name])
+def kernel(lowered: Module, name: str, imports: Imports) -> EmitResult:
+    """The LLVM IR text of a function at stage scheduled, with the kernels that it calls."""
     for f in reachable(lowered, name):
         for callee in callees(f):
             if not lowered.functions[callee].blocks:
                 raise Failure(f"@{f.name} cannot be compiled: {why_unknown(lowered.functions[callee])}")
-    function = lowered.functions[name]
-    return function, emit(function, imports, Options(), program=lowered), written_params(lowered, name)
+    return emit(lowered.functions[name], imports, Options(), program=lowered)
 
 
 def own_params(function: Function) -> list[BlockArg]:
@@ -103,7 +101,8 @@ def callable_of(module: Module, name: str) -> Any:
     """
     original = module.functions[name].type
     imports = Imports()
-    function, made, written = kernel(module, name, imports)
+    lowered = scheduled(module, [name])
+    function, made, written = lowered.functions[name], kernel(lowered, name, imports), written_params(lowered, name)
     types = [p.type for p in own_params(function)]
     call = CallSpec(
         args=tuple(map(_spec, types)),

@@ -216,7 +216,7 @@ class _Emitter:
             if not nodes[node]:
                 assert isinstance(node, Instruction)
                 work.extend(v for v in node.operands if is_array(v.type))
-        new: dict[Value, Value] = {}
+        new: dict[Value, Instruction] = {}
         # operands before users, without recursion: expressions can be thousands of ops deep
         for node in sorted(nodes, key=lambda v: self.plan.number.get(v, -1)):
             if nodes[node]:
@@ -225,4 +225,5 @@ class _Emitter:
                 assert isinstance(node, Instruction)
                 operands = [new.get(v, v) for v in node.operands]
                 new[node] = self.builder.emit(node.op, *operands, name=node.name, **node.attrs)
+                new[node].loc = node.loc or self.builder.loc
         return new[top]

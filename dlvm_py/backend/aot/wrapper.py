@@ -35,10 +35,9 @@ SITES, FAIL = "library.sites", "library.fail"
 
 def wrapper_text(export: Export) -> str:
     """The LLVM IR module of the C function of `export`, which calls its kernel and has its table of sites."""
-    module = ModuleText()
-    writer = _Wrapper(module, export)
+    writer = Wrapper(ModuleText(), export)
     writer.write()
-    return f"{module}\n{sites_text(writer.sites)}{''.join(writer.constants)}"
+    return f"{writer.f.module}\n{sites_text(writer.sites)}{''.join(writer.constants)}"
 
 
 @dataclass(slots=True)
@@ -50,20 +49,41 @@ class _Array:
     count: V  # of elements
 
 
-class _Wrapper:
-    """Writes one C function; `f` is its text."""
+class Wrapper:
+    """Writes one C function; `f` is its text. What is not the same on a GPU are the methods for `aot.ptx`."""
 
-    def __init__(self, module: ModuleText, export: Export) -> None:
+    def __init__(
+        self, module: ModuleText, export: Export, result: str = "i32", convention: str = "", more: Sequence[str] = ()
+    ) -> None:
+        """more: the LLVM types of parameters behind those of the interface."""
         self.export = export
         self.given, self.outs = pieces(export)
         types = [p.llvm for p in (*self.given, *self.outs)]
-        self.f = FunctionText(module, export.name, "i32", types, "|nounwind")
+        self.f = FunctionText(module, export.name, result, [*types, *more], f"{convention}|nounwind")
+        self.more = self.f.params[len(types) :]
         self.sites = list(export.sites)
         self.constants: list[str] = []
         self.arrays: list[_Array] = []
-        module.declare(FAIL, "void", ["ptr", "ptr"])
-        module.declare("dlvm.free_all", "void", ["ptr"])
         module.declare("dlvm.allocate", "ptr", ["ptr", "i64"])
+
+    def begin(self) -> None:
+        """What comes first, with the context there."""
+
+    def fail(self) -> None:
+        """Leave with the error that is recorded in the context."""
+        f = self.f
+        f.module.declare(FAIL, "void", ["ptr", "ptr"])
+        f.call(f"@{FAIL}", "void", [self.context, V("ptr", f"@{SITES}")])
+        self._leave(1)
+
+    def succeed(self) -> None:
+        """Leave without an error."""
+        self._leave(0)
+
+    def _leave(self, status: int) -> None:
+        self.f.module.declare("dlvm.free_all", "void", ["ptr"])
+        self.f.call("@dlvm.free_all", "void", [self.context])
+        self.f.line(f"ret i32 {status}")
 
     def write(self) -> None:
         """The whole function."""
@@ -71,6 +91,7 @@ class _Wrapper:
         self.context = f.alloca(CONTEXT, 16)
         f.store(V(CONTEXT, "zeroinitializer"), self.context)
         f.store(i64(FIRST_FUEL), f.gep("i8", self.context, i64(FUEL)))
+        self.begin()
         values = {(p.leaf, p.role, p.axis): v for p, v in zip(self.given, f.params, strict=False)}
         operands = [v for k, p in enumerate(self.export.parameters) for v in self._operands(k, p, values)]
         self._check_apart()
@@ -85,8 +106,7 @@ class _Wrapper:
             for k, t in enumerate(t for leaf in types for t in leaf)
         ]
         self._results(flat)
-        f.call("@dlvm.free_all", "void", [self.context])
-        f.line("ret i32 0")
+        self.succeed()
 
     # -- errors --------------------------------------------------------------------------------------
 
@@ -100,9 +120,7 @@ class _Wrapper:
             f.store(V("i32", str(site)), f.gep("i8", self.context, i64(SITE)))
         for k, v in enumerate(operands):
             f.store(v, f.gep("i8", self.context, i64(OPERANDS + 8 * k)))
-        f.call(f"@{FAIL}", "void", [self.context, V("ptr", f"@{SITES}")])
-        f.call("@dlvm.free_all", "void", [self.context])
-        f.line("ret i32 1")
+        self.fail()
         f.place(ok)
 
     def _require(self, flag: V, message: str, operands: Sequence[V] = ()) -> None:
@@ -220,7 +238,8 @@ class _Wrapper:
             width = len(flat_types(t))
             mine, flat = flat[:width], flat[width:]
             values.append(self._owned(unflatten(t, mine)) if isinstance(t, PointerType) else mine[0])
-        addresses = dict(zip(((p.leaf, p.role) for p in self.outs), self.f.params[len(self.given) :], strict=True))
+        params = self.f.params[len(self.given) : len(self.given) + len(self.outs)]
+        addresses = dict(zip(((p.leaf, p.role) for p in self.outs), params, strict=True))
         for k, (t, value) in enumerate(zip(self.export.results, values, strict=True)):
             address = addresses[k, "out"]
             extents = addresses.get((k, "out_extents"))
@@ -318,9 +337,8 @@ def sites_text(sites: Sequence[Site]) -> str:
         parts = [f"{{ ptr, i32, i32 }} {{ {text(t)}, i32 {at}, i32 {kind} }}" for t, at, kind in _parts(site)]
         of = f"[{len(parts)} x {{ ptr, i32, i32 }}]"
         lists.append(f"@library.pieces.{k} = private constant {of} [{', '.join(parts)}]\n")
-        where = f" ({os.path.basename(site.loc.file)}:{site.loc.line}:{site.loc.col + 1})" if site.loc else ""
         rows.append(
-            f"{{ ptr, ptr, ptr, i64 }} {{ {text(site.exception)}, {text(where)}, "
+            f"{{ ptr, ptr, ptr, i64 }} {{ {text(site.exception)}, {text(place_text(site))}, "
             f"ptr @library.pieces.{k}, i64 {len(parts)} }}"
         )
     table = f"@{SITES} = private constant [{len(rows)} x {{ ptr, ptr, ptr, i64 }}] [{', '.join(rows)}]\n"
@@ -329,6 +347,11 @@ def sites_text(sites: Sequence[Site]) -> str:
         raw = value.replace("\0", " ").encode() + b"\0"
         made.append(f"{name} = private unnamed_addr constant [{len(raw)} x i8] {_bytes_text(raw)}\n")
     return "".join([*made, *lists, table])
+
+
+def place_text(site: Site) -> str:
+    """Where a site is, for the end of its message."""
+    return f" ({os.path.basename(site.loc.file)}:{site.loc.line}:{site.loc.col + 1})" if site.loc else ""
 
 
 def _parts(site: Site) -> list[tuple[str, int, int]]:

@@ -75,17 +75,13 @@ def link(modules: Sequence[llvm.ModuleRef], exports: Collection[str]) -> llvm.Mo
     for f in linked.functions:
         if not f.is_declaration and f.name not in exports:
             f.linkage = llvm.Linkage.internal
-    for g in linked.global_variables:
-        if g.name.startswith(VARIABLE):
-            g.linkage = llvm.Linkage.internal
     return linked
 
 
 def assemble(module: llvm.ModuleRef, cpu: str = NATIVE) -> Compiled:
     """Optimise a whole module and make its object. InternalError if it is no valid LLVM IR."""
-    _verify(module)
     machine = target_machine(cpu)
-    _optimise(module, machine)
+    optimise(module, machine)
     text = str(module)  # before code generation, which rewrites the module for itself
     return Compiled(_emit_object(module, machine), text, cpu)
 
@@ -102,11 +98,11 @@ def _runtime_text(name: str) -> str:
     return resources.files("dlvm_py").joinpath(f"runtime/native/{name}").read_text(encoding="utf-8")
 
 
-def parse(text: str) -> llvm.ModuleRef:
-    """The module of an LLVM IR text; InternalError if it is none."""
+def parse(text: str, head: str | None = None) -> llvm.ModuleRef:
+    """The module of an LLVM IR text; InternalError if it is none. head: `target_lines` of another target."""
     try:
         # the layout is known from the start: without it LLVM would align i64 to 4 bytes
-        return llvm.parse_assembly(text if "target datalayout" in text else _target_lines() + text)
+        return llvm.parse_assembly(text if "target datalayout" in text else (head or _host_lines()) + text)
     except RuntimeError as error:
         raise InternalError(f"the generated LLVM IR is wrong: {error}") from None
 
@@ -134,8 +130,12 @@ def target_machine(cpu: str = NATIVE) -> llvm.TargetMachine:
 
 
 @functools.cache
-def _target_lines() -> str:
-    machine = target_machine()
+def _host_lines() -> str:
+    return target_lines(target_machine())
+
+
+def target_lines(machine: llvm.TargetMachine) -> str:
+    """The layout and the triple of a target, as the first lines of a module."""
     return f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
 
 
@@ -144,7 +144,13 @@ def host() -> str:
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-def _optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """LLVM's O3 pipeline over a whole module. InternalError if it is no valid LLVM IR."""
+    for g in module.global_variables:
+        # up to here one memory for all the texts that name a variable
+        if g.name.startswith(VARIABLE):
+            g.linkage = llvm.Linkage.internal
+    _verify(module)
     options = llvm.create_pipeline_tuning_options(speed_level=3)
     options.loop_vectorization = True
     options.slp_vectorization = True

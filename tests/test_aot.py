@@ -216,6 +216,22 @@ def test_blas_by_its_names(folder, tmp_path, capfd):
 PROGRAM = """module "kinds"
 stage raw
 
+var @total: i64
+
+func @count: (i64) -> () {
+'entry(%n: i64):
+    %old = load @total: *i64
+    %new = add %old: i64, %n: i64
+    store %new: i64 to @total: *i64
+    return
+}
+
+func @counted: () -> i64 {
+'entry():
+    %n = load @total: *i64
+    return %n: i64
+}
+
 func @shown: (f64, i64, bool) -> f64 {
 'entry(%x: f64, %n: i64, %c: bool):
     check false: bool else ArithmeticError "{}, {{}} and {}, {}" (%x: f64, %n: i64, %c: bool)
@@ -291,8 +307,8 @@ def test_messages_look_as_in_python(kinds, x):
     n = -(2**63) if x < 0 else 12
     assert kinds.kinds_shown(c_double(x), c_int64(n), ctypes.c_bool(x > 1), None) == 1
     wanted = f"{x}, {{}} and {n}, {x > 1}"
-    assert kinds.kinds_last_error().decode() == f"ArithmeticError: {wanted} (kinds.dl:6:5)"
-    assert kinds.kinds_bare() == 1 and kinds.kinds_last_error() == b"KeyError (kinds.dl:12:5)"
+    assert kinds.kinds_last_error().decode() == f"ArithmeticError: {wanted} (kinds.dl:22:5)"
+    assert kinds.kinds_bare() == 1 and kinds.kinds_last_error() == b"KeyError (kinds.dl:28:5)"
 
 
 def test_kinds_of_values(kinds):
@@ -330,6 +346,13 @@ def test_views_of_an_argument_are_copied(kinds):
     assert ctypes.addressof(out.contents) != a.ctypes.data
     kinds.kinds_free.argtypes = [c_void_p]
     kinds.kinds_free(out)
+
+
+def test_variables(kinds):
+    """A variable is one memory for all functions of the library."""
+    n = c_int64()
+    assert kinds.kinds_count(c_int64(40)) == kinds.kinds_count(c_int64(2)) == kinds.kinds_counted(byref(n)) == 0
+    assert n.value == 42
 
 
 def test_names_do_not_collide(kinds):

@@ -11,7 +11,7 @@ from dlvm_py.backend.aot.ptx import Entry, ptx_text
 from dlvm_py.backend.cpu.compile import assemble, link, parse, support_text
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.imports import Imports
-from dlvm_py.errors import UnknownFunction, VerifierError
+from dlvm_py.errors import TypeMismatch, UnknownFunction, VerifierError
 from dlvm_py.ir import BOOL, DTYPES, OPS, VOID, Builder, Function, Kind, Module, scalar
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.ir.verifier import verify
@@ -142,6 +142,13 @@ def test_refusals(body, place, what):
     """What calls a library, or itself, is named with its line."""
     said = refusal(f"{HEAD}func @f: {body}")
     assert f"device.dl:{place}: error DL301: there is no GPU code for " in said and what in said
+
+
+def test_variables():
+    """What outlives a call is refused."""
+    body = "var @v: i64\n\nfunc @f: () -> i64 {\n'e():\n    %x = load @v: *i64\n    return %x: i64\n}\n"
+    with pytest.raises(TypeMismatch, match="@f uses the variable @v of type i64, which a GPU thread does not have"):
+        exporter(HEAD + body)
 
 
 # -- entries as CPU code ---------------------------------------------------------------------------------

@@ -8,7 +8,17 @@ parameter. If R is a tuple, `from i` says which element is meant.
 from __future__ import annotations
 
 from dlvm_py.ir.function import AdjointRequest, Function
-from dlvm_py.ir.types import FunctionType, PointerType, TensorType, TupleType, Type
+from dlvm_py.ir.layout import is_plain, parts
+from dlvm_py.ir.types import (
+    ArrayType,
+    EnumType,
+    FunctionType,
+    PointerType,
+    StructType,
+    TensorType,
+    TupleType,
+    Type,
+)
 
 
 def adjoint_signature(primal: Function, request: AdjointRequest) -> FunctionType:
@@ -48,7 +58,17 @@ def _at(types: tuple[Type, ...], k: int, what: str) -> Type:
 
 
 def _differentiable(t: Type, what: str) -> None:
-    if not isinstance(t, TensorType | PointerType) or t.dtype.kind == "b":
+    """TypeError for what has no derivative: bools, enums, and aggregates of nothing but such, or with pointers."""
+    if is_plain(t):
+        if not isinstance(t, TensorType | PointerType) or t.dtype.kind == "b":
+            raise TypeError(f"{what} is {t}, which has no derivative")
+        return
+    for part in parts(t):
+        if isinstance(part, EnumType):
+            raise TypeError(f"{what} is {t}: an enum has no derivative; leave it out of 'wrt'")
+        if not isinstance(part, TensorType | TupleType | StructType | ArrayType):
+            raise TypeError(f"{what} is {t}, which has no derivative")
+    if not any(isinstance(part, TensorType) and part.dtype.is_inexact for part in parts(t)):
         raise TypeError(f"{what} is {t}, which has no derivative")
 
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from dlvm_py.errors import PassError
 from dlvm_py.ir.evaluate import Allocation, Pointer, Record, conform, poison
-from dlvm_py.ir.layout import leaves, members
+from dlvm_py.ir.layout import leaves, members, memory_leaves
 from dlvm_py.ir.types import (
     ArrayType,
     BoxType,
@@ -145,8 +145,9 @@ def leaf_values(value: Any, t: Type) -> list[Any]:
     match t:
         case TupleType() | StructType():
             return [leaf for k, (_, m) in enumerate(members(t)) for leaf in leaf_values(value[k], m)]
-        case ArrayType() if isinstance(t.element, TensorType):
-            return [np.array(value, t.element.dtype.numpy).reshape([len(value), *(n or 0 for n in t.element.shape)])]
+        case ArrayType() if not isinstance(t.element, PointerType | BoxType):
+            rows = [leaf_values(v, t.element) for v in value]
+            return [_stacked([row[k] for row in rows], leaf) for k, leaf in enumerate(memory_leaves(t))]
         case EnumType():
             return [cell_of(value, t)]
         case PointerType() if not isinstance(t.pointee, TensorType):
@@ -154,6 +155,14 @@ def leaf_values(value: Any, t: Type) -> list[Any]:
         case TensorType() | PointerType():
             return [value]
     raise PassError(f"the leaves of {t} are not there in the interpreter")
+
+
+def _stacked(rows: list[Any], t: TensorType) -> np.ndarray:
+    """The leaf of an array whose rows are given."""
+    found = np.empty([n or 0 for n in t.shape], t.dtype.numpy)
+    for k, row in enumerate(rows):
+        found[k] = row
+    return found
 
 
 def _leaf_memory(memory: Any, t: Type) -> list[Any]:
@@ -191,11 +200,13 @@ def _whole(items: list[Any], t: Type) -> Any:
         case EnumType():
             return enum_of(items.pop(0), t)
         case TensorType() if t.shape:
-            return items.pop(0).view.copy()
+            array = items.pop(0)
+            return np.array(array.view if isinstance(array, Pointer) else array)
         case TensorType() | PointerType() if len(leaves(t)) == 1:
             return items.pop(0)
-        case ArrayType() if isinstance(t.element, TensorType):
-            return tuple(items.pop(0).view.copy())
+        case ArrayType():
+            arrays = [items.pop(0).view for _ in memory_leaves(t.element)]
+            return tuple(_whole([a[k] for a in arrays], t.element) for k in range(t.count or 0))
     raise PassError(f"a {t} in a cell is not there in the interpreter")
 
 

@@ -47,6 +47,7 @@ from dlvm_py.ir import (
 )
 from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.declarations import adjoint_signature, wrt_of
+from dlvm_py.ir.layout import is_plain
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.types import I64
 from dlvm_py.transforms import (
@@ -60,10 +61,11 @@ from dlvm_py.transforms import (
     simplify_cfg,
     value_promotion,
 )
-from dlvm_py.transforms.differentiate import AdjointConfig, Output, adjoint
+from dlvm_py.transforms.differentiate import adjoint, signatures
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.clone import clone
+from dlvm_py.transforms.differentiate.primal import refuse_dead_end
 from dlvm_py.transforms.differentiate.rules import contributions
 
 REQUEST = "adjoint request"  # in `meta` of a function that was made for one
@@ -109,7 +111,7 @@ class _Maker:
             )
         for k in wrt_of(primal, request):
             t = primal.type.params[k]
-            if not isinstance(t, TensorType | PointerType) or not t.dtype.is_inexact:
+            if is_plain(t) and not signatures.carries(t):
                 raise NotDifferentiable(f"parameter {k} of @{primal.name} is {t}: no derivative", function.loc)
         if is_straight_line(primal):
             body = _StraightLine(self, function, primal, request).write()
@@ -135,19 +137,20 @@ class _Maker:
                     own_entry.run(copy)
                 copy.attributes = set(f.attributes)
                 copy.declaration, copy.signature = f.declaration, f.signature
+        signatures.refuse_references(list(scratch.functions.values()))
+        scratch.variables = self.module.variables
         lower_values.run(scratch)
         lower_functions.check(scratch, primal.name)
         inline.run(scratch, primal.name)
-        keeping = tuple(Output("result", k) for k in request.keeping)
-        config = AdjointConfig(
-            wrt_of(primal, request), (Output("result", request.source or 0),), keeping, request.seedable
-        )
-        made = adjoint(scratch, primal.name, config)
+        lowered = scratch.functions[primal.name]
+        plan = signatures.plan(primal, lowered, request, signature)
+        made = adjoint(scratch, primal.name, plan.config)
         _as_tuple(made)
-        for p, t in zip(made.params[len(primal.params) :], signature.params[len(primal.params) :], strict=True):
-            p.name = _fresh("seed", made.params[: len(primal.params)])
-            assert p.type == t or is_array(t)
-        lower_values.restore(made, signature)
+        for p in made.params[len(lowered.params) :]:
+            p.name = _fresh("seed", made.params[: len(lowered.params)])
+        lower_values.restore(made, plan.flat)
+        if plan.hidden or not signatures.is_flat(signature):
+            signatures.restore(made, self.module, signature, plan, len(wrt_of(primal, request)))
         for clean_up in (simplify_cfg, redundant_load, value_promotion, dce):
             clean_up.run(made)
         self._bring_over(function, made, reachable(scratch, made.name))
@@ -220,13 +223,20 @@ def is_straight_line(function: Function) -> bool:
     if len(function.blocks) != 1 or function.entry.terminator is None:
         return False
     *body, last = function.entry.instructions
-    values = [*function.params, *body]
+    values = [*function.params, *body, *(o for i in body for o in i.operands)]
     return (
         last.op is OPS["return"]
         and all(i.op.kind in _VALUE_KINDS for i in body)
         and not any(isinstance(v.type, PointerType | StackType) or _is_complex(v.type) for v in values)
         and not any(isinstance(v.type, FunctionType) for i in body for v in i.operands)
+        and all(_is_simple(v.type) for v in values)
+        and not any(i.op.name in ("bitCast", "trap") for i in body)
     )
+
+
+def _is_simple(t: Type) -> bool:
+    """A tensor, or a tuple of tensors."""
+    return all(map(is_plain, t.elements)) if isinstance(t, TupleType) else is_plain(t)
 
 
 def _is_complex(t: Type) -> bool:
@@ -276,6 +286,7 @@ class _StraightLine:
         """What depends on the parameters that are differentiated for."""
         for i in primal:
             if any(o in self.varied for o in i.operands):
+                refuse_dead_end(i)
                 self.varied.add(i)
 
     def _results(self, last: Instruction) -> list[Value]:

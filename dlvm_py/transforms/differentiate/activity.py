@@ -69,6 +69,10 @@ class Activity:
         """Whether every root of `pointer` has a shadow (one active root is enough for that)."""
         return bool(self._points_to.roots(pointer) & self.shadowed)
 
+    def is_varied(self, value: Value) -> bool:
+        """Whether a value, or memory that it refers to, depends on an input."""
+        return self._is_in(value, self.varied)
+
     # -- calls: any argument may flow into any result and into any array that is handed over ----------
 
     def _is_in(self, value: Value, found: set[Value]) -> bool:

@@ -56,6 +56,9 @@ class Primal:
             self.points_to = PointsTo(function, written)
             outputs = [self.output(o) for o in config.outputs]
             self.activity = Activity(function, self.points_to, [self.params[k] for k in config.wrt], outputs)
+        for i in function.instructions():
+            if any(self.activity.is_varied(o) for o in i.operands):
+                refuse_dead_end(i)
         live = reaching(function, exit_.block)
         self.order = [b for b in reverse_postorder(function) if b in live]
         self.bodies = {
@@ -112,6 +115,19 @@ class Primal:
         if type not in self.tapes:
             self.tapes[type] = self.function.entry.add_arg(StackType(type), "tape")
         return self.tapes[type]
+
+
+def refuse_dead_end(i: Instruction) -> None:
+    """NotDifferentiable for an instruction on a value that varies, behind which derivatives cannot be followed."""
+    if i.op.name == "makeCell":
+        raise NotDifferentiable(
+            "a derivative flows into a value of an enum, which has none",
+            i.loc,
+            code="DL611",
+            help="keep the number beside the enum, or its index in an array",
+        )
+    if i.op.name == "bits":
+        raise NotDifferentiable("the bits of a number have no derivative", i.loc, code="DL611")
 
 
 def _refuse(call: Instruction) -> None:

@@ -287,3 +287,159 @@ def shape_in_place(x):
     y.shape = (3, 2)
     y[0, 1] = x[0, 0]
     return (y, z, part)
+
+
+# -- einsum ------------------------------------------------------------------------------------------
+
+
+@family(lambda: (reals(3, 4), reals(4, 5, seed=1), reals(2, 3, 4, seed=2), reals(4, seed=3), reals(3, 3, seed=4)))
+def einsums(a, b, c, v, s):
+    return (
+        np.einsum("ij,jk->ik", a, b),
+        np.einsum("ij,jk", a, b),
+        np.einsum("ij->ji", a),
+        np.einsum("ij->", a),
+        np.einsum("ij->j", a),
+        np.einsum("ij,j->i", a, v),
+        np.einsum("i,j->ji", v, v),
+        np.einsum("i,i->", v, v),
+        np.einsum("bij,bkj->bik", c, c),
+        np.einsum("bij,bij->b", c, c),
+        np.einsum("bij,ij,j->i", c, a, v),
+        np.einsum("ij,jk,lk,il->", a, b, s[:, :1] * b[0], s),
+        np.einsum("ii->i", s),
+        np.einsum("ii", s),
+        np.einsum("...ij,jk->...ik", c, b),
+        np.einsum("i...->...", c),
+        np.einsum("ijk,ij->k", c, c[:, :, 0]),
+        np.einsum("bij,cij->bc", c, c),
+    )
+
+
+# -- calculus, convolution, polynomials --------------------------------------------------------------
+
+
+@family(lambda: (reals(7), reals(4, 5, seed=1), np.cumsum(reals(7, seed=2)), 0.5))
+def calculus(v, x, t, h):
+    return (
+        np.diff(v),
+        np.diff(x, n=2, axis=0),
+        np.diff(v, prepend=0.5, append=v[:2]),
+        np.ediff1d(v, to_end=9.0),
+        np.gradient(v),
+        np.gradient(v, h),
+        np.gradient(v, t, edge_order=2),
+        np.gradient(x)[1],
+        np.gradient(x, 2.0, axis=0, edge_order=2),
+        np.trapezoid(v, t),
+        np.trapezoid(x, dx=h, axis=0),
+        np.interp(0.5 * t, t, v),
+        np.interp(2.0, t, v, left=-1.0),
+        np.unwrap(4.0 * v),
+    )
+
+
+@family(lambda: (reals(6), reals(3, seed=1), reals(2, 2, seed=2)))
+def polynomials(a, v, x):
+    return (
+        np.convolve(a, v),
+        np.convolve(a, v, "same"),
+        np.convolve(v, a, mode="valid"),
+        np.correlate(a, v),
+        np.correlate(a, v, "full"),
+        np.correlate(a, v, "same"),
+        np.correlate(v, a, "same"),
+        np.correlate(a, v[:2], "same"),
+        np.polyval(v, x),
+        np.polyval([1.0, 2.0], 3.0),
+        np.polyadd(a, v),
+        np.polysub(v, a),
+        np.polyder(a, 2),
+        np.polyint(v, k=1.0),
+    )
+
+
+# -- elements ----------------------------------------------------------------------------------------
+
+
+@family(lambda: (reals(3, 4) - 0.9, reals(4, seed=1)))
+def smooth_elements(x, y):
+    return (
+        np.logaddexp(x, y),
+        np.logaddexp2(x, y),
+        np.fmax(x, y),
+        np.fmin(x, 0.3),
+        np.fmod(x, 0.25),
+        np.float_power(y, 2),
+        np.sinc(x),
+        np.nan_to_num(x),
+        np.select((x > 0.5, x > 0.0), (x * 2.0, x**2), -x),
+        np.round(x, 1) * x,
+        np.modf(y)[0],
+        np.heaviside(x, 0.5) * x,
+        np.round(x[0]),
+    )
+
+
+@family(
+    lambda: (
+        np.array([1.0, np.nan, np.inf, -np.inf, -0.0, 2.5, -2.5]),
+        np.array([-7, 7, -6, 0, 4]),
+        np.array([3, -3, 4, 5, 0]),
+        np.float32([0.5, np.nan]),
+    ),
+    smooth=False,
+)
+def special_elements(x, n, m, s):
+    y = x.copy()
+    np.copyto(y, 1.0, where=np.isnan(x))
+    return (
+        y,
+        np.nan_to_num(x, nan=7.0, posinf=8.0),
+        np.nan_to_num(s),
+        np.isclose(x, x),
+        np.isclose(x, x + 1e-9, equal_nan=True),
+        np.allclose(n, n * 1.0),
+        np.array_equal(n, n),
+        np.array_equal(n, n[:2]),
+        np.array_equal(x, x, equal_nan=True),
+        np.array_equiv(n, n[None]),
+        np.fmax(x, 0.0),
+        np.fmin(s, s[::-1]),
+        np.fmod(n, m[3]),
+        np.fmod(x, 1.5),
+        np.signbit(x),
+        np.heaviside(x, 0.5),
+        np.heaviside(n, 0.25),
+        np.logaddexp(x, x),
+        np.fix(x),
+        np.isneginf(x),
+        np.isposinf(x),
+        np.gcd(n, m),
+        np.lcm(n, 6),
+        *np.divmod(n, 4),
+        *np.modf(x),
+        np.trace(np.outer(n, m), offset=1),
+        np.sinc(n),
+    )
+
+
+@family(lambda: (reals(2, 3), reals(3, seed=1), reals(2, 3, 3, seed=2), 2))
+def ranks(x, v, y, k):
+    return (
+        np.atleast_1d(v, 2.0)[1],
+        np.atleast_2d(v),
+        np.atleast_3d(x),
+        *np.broadcast_arrays(x, v),
+        np.rollaxis(y, 2),
+        np.resize(v, (k, 4)),
+        np.apply_along_axis(np.sum, 0, x),
+        np.apply_along_axis(lambda r: r[0] * r[-1], 1, x),
+        np.trace(x),
+        np.trace(y, axis1=1, axis2=-1),
+        np.hanning(5) * k,
+        np.hamming(4),
+        np.blackman(k + 4),
+        np.bartlett(1),
+        np.isscalar(k),
+    )

@@ -215,6 +215,7 @@ CREATE: dict[Any, Any] = {
     np.zeros: _constant(0), np.ones: _constant(1), np.full: full, np.empty: empty,
     np.zeros_like: _constant_like(0), np.ones_like: _constant_like(1), np.full_like: full_like,
     np.empty_like: empty_like, np.arange: arange, np.eye: eye, np.ndarray: empty,
-    np.array: array, np.asarray: asarray, np.copy: copy,
+    np.array: array, np.asarray: asarray, np.asanyarray: asarray, np.copy: copy,
+    **({np.astype: cast_to} if hasattr(np, "astype") else {}),
 }  # fmt: skip
 CREATE_METHODS: dict[str, Any] = {"copy": copy, "astype": cast_to}

@@ -256,6 +256,9 @@ _ANY, _ALL = _test("any", "or", False), _test("all", "and", True)
 _CUMSUM, _CUMPROD = _running("cumsum", "add"), _running("cumprod", "multiply")
 REDUCE: dict[Any, Any] = {
     np.sum: SUM, np.prod: PROD, np.mean: mean, np.max: _MAX, np.min: _MIN, np.any: _ANY, np.all: _ALL,
-    np.cumsum: _CUMSUM, np.cumprod: _CUMPROD,
+    np.cumsum: _CUMSUM, np.cumprod: _CUMPROD, np.amax: _MAX, np.amin: _MIN,
 }  # fmt: skip
-REDUCE_METHODS: dict[str, Any] = {f.__name__: rule for f, rule in REDUCE.items()}
+REDUCE_METHODS: dict[str, Any] = {
+    "sum": SUM, "prod": PROD, "mean": mean, "max": _MAX, "min": _MIN, "any": _ANY, "all": _ALL,
+    "cumsum": _CUMSUM, "cumprod": _CUMPROD,
+}  # fmt: skip

@@ -10,10 +10,10 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend.arrays import tensor_of
 from dlvm_py.frontend.deliver import deliver
-from dlvm_py.frontend.elementwise import UFUNCS, convert, operand, ufunc_call
+from dlvm_py.frontend.elementwise import UFUNCS, convert, loop_dtypes, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_create import as_dtype
-from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate
+from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to
 from dlvm_py.frontend.values import Array, Scalar, Static, Temp, is_none
 from dlvm_py.ir import DType
 
@@ -29,7 +29,7 @@ _SCANS = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum:
 def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
     """The rule of a ufunc: its operands, then what NumPy's ufuncs take by name.
 
-    `rule`: what computes the result of the operands, the ufunc's op if it is left out.
+    rule: what computes the result of the operands, the ufunc's op if it is left out.
     """
     compute = rule or (lambda e, *values: ufunc_call(e, ufunc, *values))
 
@@ -46,6 +46,18 @@ def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
         return deliver(e, ufunc.__name__, compute(e, *values), out, where)
 
     return call
+
+
+def written(ufunc: np.ufunc, function: Any) -> Handler:
+    """The rule of a ufunc that a library function implements: its operands have the dtypes of NumPy's loop."""
+
+    def compute(e: Emitter, *values: Any) -> Any:
+        *loops, result = loop_dtypes(e, ufunc, list(values))
+        pairs = [convert(e, v, d) for v, d in zip(values, loops, strict=True)]
+        operands = [Temp(t, x, e.block) if x else Scalar(t, weak=False) for t, x in pairs]
+        return cast_to(e, operand(e, e.session.library(e, function, operands, {}), "the result"), result)
+
+    return forms(ufunc, compute)
 
 
 def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType) -> list[Any]:

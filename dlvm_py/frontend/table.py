@@ -13,17 +13,29 @@ import numpy as np
 
 from dlvm_py.frontend.elementwise import UFUNCS
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.library import arrange, create, joining, products, statistics
+from dlvm_py.frontend.library import (
+    arrange,
+    calculus,
+    create,
+    elementwise,
+    joining,
+    polynomial,
+    products,
+    reshaping,
+    statistics,
+    ufuncs,
+)
 from dlvm_py.frontend.library_calls import INTRINSICS, library_table
 from dlvm_py.frontend.linear import dot, matmul
 from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
+from dlvm_py.frontend.numpy_einsum import EINSUM
 from dlvm_py.frontend.numpy_elementwise import ELEMENTWISE, ELEMENTWISE_METHODS
 from dlvm_py.frontend.numpy_index import INDEX
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.numpy_types import TYPES
-from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, forms
+from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, forms, written
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.frontend.values import Static
@@ -39,18 +51,21 @@ def _scalar(dtype: DType) -> Handler:
     return make
 
 
-_LIBRARY = (arrange, create, joining, products, statistics)
+_LIBRARY = (
+    arrange, calculus, create, elementwise, joining, polynomial, products, reshaping, statistics, ufuncs,
+)  # fmt: skip
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
+    **{ufunc: written(ufunc, function) for ufunc, function in ufuncs.UFUNCS.items()},
     **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **COMPLEX, **BUILTINS, **MATH, **CMATH,
-    **TYPES, **UFUNC_METHODS, np.dot: dot, np.matmul: matmul,
+    **TYPES, **UFUNC_METHODS, **EINSUM, np.dot: dot, np.matmul: matmul,
     **INTRINSICS,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
 METHODS: dict[str, Handler] = {
     **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot,
-    **library_table(joining.METHODS), **library_table(statistics.METHODS),
+    **{name: rule for module in _LIBRARY for name, rule in library_table(module.METHODS).items()},
 }  # fmt: skip
 SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants

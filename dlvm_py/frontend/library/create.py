@@ -200,3 +200,4 @@ FUNCTIONS = {
     np.vander: vander, np.meshgrid: meshgrid, np.indices: indices, np.fromfunction: fromfunction,
 }  # fmt: skip
 SUBSCRIPTED = {np.mgrid: mgrid, np.ogrid: ogrid, np.r_: r_, np.c_: c_}
+METHODS: dict[str, Any] = {}

@@ -155,7 +155,54 @@ def cross(a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axi
     return np.moveaxis(out, -1, axisc)
 
 
+def diagonal_of(x: Any, i: Any, j: Any) -> Any:
+    """The elements at which two axes have one index; that axis comes first. For np.einsum, which checks the extents."""
+    x = np.moveaxis(x, (i, j), (0, 1))
+    if x.shape[0] != x.shape[1]:
+        raise ValueError("dimensions in operand for collapsing index don't match")
+    out = np.empty(x.shape[1:], dtype=np.result_type(x))
+    for k in range(x.shape[0]):
+        out[k] = x[k, k]
+    return out
+
+
+def vecdot(x1: Any, x2: Any, axis: Any = -1) -> Any:
+    """np.vecdot: Σ conj(x1) x2 along an axis."""
+    return np.sum(np.conjugate(x1) * x2, axis)
+
+
+def matvec(x1: Any, x2: Any) -> Any:
+    """np.matvec: matrices times vectors."""
+    return np.matmul(x1, x2[..., np.newaxis])[..., 0]
+
+
+def vecmat(x1: Any, x2: Any) -> Any:
+    """np.vecmat: conjugated vectors times matrices."""
+    return np.matmul(np.conjugate(x1)[..., np.newaxis, :], x2)[..., 0, :]
+
+
+def trace(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None) -> Any:
+    """np.trace: the sum along a diagonal of two axes."""
+    x = np.moveaxis(a, (axis1, axis2), (0, 1))
+    n, m = x.shape[0], x.shape[1]
+    down, across = max(-offset, 0), max(offset, 0)
+    total = np.zeros_like(x[0, 0]) if x.ndim > 2 else np.result_type(x).type(0)
+    kind = np.result_type(x).kind
+    if dtype is not None:
+        total = total.astype(dtype)
+    elif kind == "b" or kind == "i":
+        total = total.astype(np.int64)
+    elif kind == "u":
+        total = total.astype(np.uint64)
+    for k in range(min(n - down, m - across)):
+        total = total + x[k + down, k + across]
+    return total
+
+
 FUNCTIONS = {
+    **{f: rule for name, rule in (("vecdot", vecdot), ("matvec", matvec), ("vecmat", vecmat))
+       if (f := getattr(np, name, None)) is not None},  # NumPy 2.1 and 2.2 brought these
+    np.trace: trace,
     np.inner: inner,  np.outer: outer, np.tensordot: tensordot, np.kron: kron, np.cross: cross,
 }  # fmt: skip
 METHODS: dict = {}

@@ -1,0 +1,215 @@
+"""Views of other ranks, and functions applied along axes: atleast_nd, broadcast_arrays, unstack, apply_along_axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.library.arrange import along, moveaxis
+from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, unroll
+from dlvm_py.frontend.library.joining import as_array
+
+
+def each(function: Any, arrays: Any) -> Any:
+    """The function of one array, or a tuple of its results for several."""
+    found = ()
+    for a in arrays:
+        found = found + (function(a),)
+    return found[0] if len(found) == 1 else found
+
+
+def with_1(a: Any) -> Any:
+    """At least one axis."""
+    return as_array(a)
+
+
+def with_2(a: Any) -> Any:
+    """At least two axes, new ones in front."""
+    a = as_array(a)
+    return a[np.newaxis, :] if a.ndim == 1 else a
+
+
+def with_3(a: Any) -> Any:
+    """At least three axes: a vector becomes (1, n, 1), a matrix (m, n, 1)."""
+    a = as_array(a)
+    if a.ndim == 1:
+        return a[np.newaxis, :, np.newaxis]
+    return a[:, :, np.newaxis] if a.ndim == 2 else a
+
+
+def atleast_1d(*arys: Any) -> Any:
+    """np.atleast_1d."""
+    return each(with_1, arys)
+
+
+def atleast_2d(*arys: Any) -> Any:
+    """np.atleast_2d."""
+    return each(with_2, arys)
+
+
+def atleast_3d(*arys: Any) -> Any:
+    """np.atleast_3d."""
+    return each(with_3, arys)
+
+
+def broadcast_arrays(*args: Any) -> Any:
+    """np.broadcast_arrays, as fresh arrays (NumPy's share memory and are not to be written)."""
+    shape = ()
+    for a in args:
+        shape = np.broadcast_shapes(shape, np.shape(a))
+    found = ()
+    for a in args:
+        found = found + (np.broadcast_to(a, shape),)
+    return found
+
+
+def matrix_transpose(x: Any) -> Any:
+    """np.matrix_transpose: the last two axes exchanged."""
+    return np.swapaxes(x, -1, -2)
+
+
+def rollaxis(a: Any, axis: Any, start: Any = 0) -> Any:
+    """np.rollaxis: an axis before another one."""
+    k = axis_of(axis, a.ndim)
+    if start < 0:
+        start = start + a.ndim
+    return moveaxis(a, k, start - 1 if k < start else start)
+
+
+def unstack(x: Any, axis: Any = 0) -> Any:
+    """np.unstack along an axis whose extent is known when the call is compiled."""
+    k = axis_of(axis, x.ndim)
+    if not is_constant(x.shape[k]):
+        refuse("np.unstack needs an axis of known extent", "loop over the array")
+    found = ()
+    for i in unroll(x.shape[k]):
+        found = found + (x[along(k, i)],)
+    return found
+
+
+def resize(a: Any, new_shape: Any) -> Any:
+    """np.resize: the elements again and again, as many as needed."""
+    if not isinstance(new_shape, (tuple, list)):
+        new_shape = (new_shape,)
+    n = 1
+    for m in new_shape:
+        n = n * m
+    flat = np.ravel(a)
+    if flat.shape[0] == 0:
+        return np.zeros(tuple(new_shape), dtype=np.result_type(a))
+    out = np.empty(n, dtype=np.result_type(a))
+    for start in range(0, n, flat.shape[0]):
+        part = out[start : start + flat.shape[0]]
+        part[...] = flat[: part.shape[0]]
+    return np.reshape(out, tuple(new_shape))
+
+
+def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
+    """np.ascontiguousarray: a copy in C order."""
+    if dtype is None:
+        dtype = np.result_type(a)
+    return as_array(a).astype(dtype)
+
+
+def isscalar(element: Any) -> Any:
+    """np.isscalar."""
+    if isinstance(element, str):
+        return True
+    return not isinstance(element, (tuple, list)) and np.ndim(element) == 0
+
+
+def cumulative_sum(x: Any, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:
+    """np.cumulative_sum."""
+    return running(np.cumsum, x, axis, dtype, include_initial, 0)
+
+
+def cumulative_prod(x: Any, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:
+    """np.cumulative_prod."""
+    return running(np.cumprod, x, axis, dtype, include_initial, 1)
+
+
+def running(function: Any, x: Any, axis: Any, dtype: Any, include_initial: Any, first: Any) -> Any:
+    """A running sum or product, with the value of no elements in front if that is wanted."""
+    if axis is None:
+        if x.ndim != 1:
+            refuse("For arrays which have more than one dimension ``axis`` argument is required.")
+        axis = 0
+    k = axis_of(axis, x.ndim)
+    found = function(x, k, dtype)
+    if not include_initial:
+        return found
+    out = np.full(x.shape[:k] + (x.shape[k] + 1,) + x.shape[k + 1 :], first, dtype=np.result_type(found))
+    out[along(k, slice(1, None))] = found
+    return out
+
+
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any) -> Any:
+    """np.apply_along_axis of a function that gives a number."""
+    x = np.moveaxis(arr, axis, -1)
+    if x.ndim == 1:
+        return func1d(x, *args)
+    n = 1
+    for m in x.shape[:-1]:
+        n = n * m
+    rows = np.reshape(x, (n, x.shape[-1]))
+    if n == 0:
+        raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
+    first = func1d(rows[0], *args)
+    if np.ndim(first) > 0:
+        refuse("np.apply_along_axis of a function that gives an array is not supported", "write a loop")
+    out = np.empty(n, dtype=np.result_type(first))
+    out[0] = first
+    for i in range(1, n):
+        out[i] = func1d(rows[i], *args)
+    return np.reshape(out, x.shape[:-1])
+
+
+# -- windows -----------------------------------------------------------------------------------------
+
+
+def cosines(m: Any, a: Any, b: Any, c: Any) -> Any:
+    """a + b cos + c cos 2, over one period of m points."""
+    if m < 1:
+        return np.zeros(0)
+    n = np.arange(1 - m, m, 2)
+    turn = np.pi * n / max(m - 1, 1)
+    return np.where(m == 1, 1.0, a + b * np.cos(turn) + c * np.cos(2.0 * turn))
+
+
+def hanning(M: Any) -> Any:  # noqa: N803 - NumPy's name
+    """np.hanning."""
+    return cosines(M, 0.5, 0.5, 0.0)
+
+
+def hamming(M: Any) -> Any:  # noqa: N803 - NumPy's name
+    """np.hamming."""
+    return cosines(M, 0.54, 0.46, 0.0)
+
+
+def blackman(M: Any) -> Any:  # noqa: N803 - NumPy's name
+    """np.blackman."""
+    return cosines(M, 0.42, 0.5, 0.08)
+
+
+def bartlett(M: Any) -> Any:  # noqa: N803 - NumPy's name
+    """np.bartlett."""
+    if M < 1:
+        return np.zeros(0)
+    n = np.arange(1 - M, M, 2)
+    gap = max(M - 1, 1)
+    return np.where(M == 1, 1.0, np.where(n <= 0, 1 + n / gap, 1 - n / gap))
+
+
+NEWER = (
+    ("matrix_transpose", matrix_transpose), ("unstack", unstack), ("cumulative_sum", cumulative_sum),
+    ("cumulative_prod", cumulative_prod),
+)  # fmt: skip
+FUNCTIONS = {
+    **{f: rule for name, rule in NEWER if (f := getattr(np, name, None)) is not None},
+    np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d, np.atleast_3d: atleast_3d,
+    np.broadcast_arrays: broadcast_arrays, np.rollaxis: rollaxis, np.resize: resize,
+    np.ascontiguousarray: ascontiguousarray, np.isscalar: isscalar, np.apply_along_axis: apply_along_axis,
+    np.hanning: hanning, np.hamming: hamming, np.blackman: blackman, np.bartlett: bartlett,
+}  # fmt: skip
+METHODS: dict[str, Any] = {}

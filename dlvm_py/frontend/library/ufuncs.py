@@ -1,0 +1,113 @@
+"""Ufuncs without an op: functions of operands that already have the dtypes of NumPy's loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+
+def logaddexp(x1: Any, x2: Any) -> Any:
+    """log(exp(x1) + exp(x2)) = max + log(1 + exp(-|x1 - x2|)); equal infinities do not cancel."""
+    gap = np.where(x1 == x2, 0, np.abs(x1 - x2)).astype(np.result_type(x1))
+    return np.maximum(x1, x2) + np.log1p(np.exp(-gap))
+
+
+def logaddexp2(x1: Any, x2: Any) -> Any:
+    """log2(2**x1 + 2**x2)."""
+    gap = np.where(x1 == x2, 0, np.abs(x1 - x2)).astype(np.result_type(x1))
+    return np.maximum(x1, x2) + np.log1p(np.exp2(-gap)) * np.result_type(x1).type(1.4426950408889634)
+
+
+def heaviside(x1: Any, x2: Any) -> Any:
+    """0 below 0, x2 at 0, 1 above, nan of nan."""
+    one = np.result_type(x1).type(1)
+    return np.where(np.isnan(x1), x1, np.where(x1 == 0, x2, np.where(x1 < 0, one - one, one)))
+
+
+def fmax(x1: Any, x2: Any) -> Any:
+    """The larger; of a number and nan, the number."""
+    if np.result_type(x1).kind != "f":
+        return np.maximum(x1, x2)
+    return np.where(np.isnan(x1), x2, np.where(np.isnan(x2), x1, np.maximum(x1, x2)))
+
+
+def fmin(x1: Any, x2: Any) -> Any:
+    """The smaller; of a number and nan, the number."""
+    if np.result_type(x1).kind != "f":
+        return np.minimum(x1, x2)
+    return np.where(np.isnan(x1), x2, np.where(np.isnan(x2), x1, np.minimum(x1, x2)))
+
+
+def fmod(x1: Any, x2: Any) -> Any:
+    """The remainder with the sign of x1."""
+    if np.result_type(x1).kind == "f":
+        return np.copysign(np.remainder(np.abs(x1), np.abs(x2)), x1)
+    rest = np.remainder(x1, x2)  # with the sign of x2
+    return np.where((rest != 0) & ((x1 < 0) != (x2 < 0)), rest - x2, rest)
+
+
+def float_power(x1: Any, x2: Any) -> Any:
+    """x1 ** x2 in f64 at least."""
+    return np.power(x1, x2)
+
+
+def signbit(x: Any) -> Any:
+    """Whether the sign bit is set: also of -0.0 and -nan."""
+    return np.copysign(np.result_type(x).type(1), x) < 0
+
+
+UFUNCS = {
+    np.logaddexp: logaddexp, np.logaddexp2: logaddexp2, np.heaviside: heaviside, np.fmax: fmax, np.fmin: fmin,
+    np.fmod: fmod, np.float_power: float_power, np.signbit: signbit,
+}  # fmt: skip
+
+
+# -- two results -------------------------------------------------------------------------------------
+
+
+def divmod_(x1: Any, x2: Any) -> Any:
+    """np.divmod."""
+    return np.floor_divide(x1, x2), np.remainder(x1, x2)
+
+
+def modf(x: Any) -> Any:
+    """np.modf: the fractional and the whole part, both with the sign of x."""
+    x = np.multiply(x, 1.0)
+    whole = np.trunc(x)
+    return np.copysign(np.where(np.isinf(x), 0, x - whole).astype(np.result_type(x)), x), whole
+
+
+# -- integers ----------------------------------------------------------------------------------------
+
+
+def gcd(x1: Any, x2: Any) -> Any:
+    """np.gcd of integers."""
+    return divisors(np.abs(x1), np.abs(x2))
+
+
+def divisors(a: Any, b: Any) -> Any:
+    """Greatest common divisors by Euclid's rule, all elements in step."""
+    if np.ndim(a) == 0 and np.ndim(b) == 0:
+        while b != 0:
+            a, b = b, a % b
+        return a
+    shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+    a, b = np.copy(np.broadcast_to(a, shape)), np.copy(np.broadcast_to(b, shape))
+    while np.any(b != 0):
+        rest = np.where(b != 0, np.remainder(a, b), 0).astype(np.result_type(b))
+        a[...] = np.where(b != 0, b, a)
+        b[...] = rest
+    return a
+
+
+def lcm(x1: Any, x2: Any) -> Any:
+    """np.lcm of integers."""
+    a, b = np.abs(x1), np.abs(x2)
+    g = divisors(a, b)
+    return np.where(g == 0, g, np.floor_divide(a, np.where(g == 0, 1, g).astype(np.result_type(g))) * b)
+
+
+UFUNCS = {**UFUNCS, np.gcd: gcd, np.lcm: lcm}
+FUNCTIONS = {np.divmod: divmod_, np.modf: modf}
+METHODS: dict[str, Any] = {}

@@ -360,8 +360,8 @@ def test_unknown_names_and_functions():
 
     with pytest.raises(dlvm.UnknownName, match="undefined_thing"):
         dlvm.jit(f)(1.0)
-    with pytest.raises(dlvm.UnknownFunction, match="sinc"):
-        dlvm.jit(lambda x: np.sinc(x))(1.0)
+    with pytest.raises(dlvm.UnknownFunction, match="loadtxt"):
+        dlvm.jit(lambda x: np.loadtxt(x))(1.0)
 
 
 def test_keyboard_interrupt_ends_a_long_loop():

@@ -40,7 +40,7 @@ FAST_MATH = (
     "linear_algebra_fusion", "constant_fold", "cse", "dce",
 )  # fmt: skip
 TO_COMPUTE = ("bufferize", "cse", "dce")
-TO_SCHEDULED = ("ownership",)
+TO_SCHEDULED = ("stack_promotion", "ownership")
 
 
 _DERIVED: dict[type, Callable[..., Program]] = {Gradient: derive, Tangent: push_forward, Jacobian: all_partials}

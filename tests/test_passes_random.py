@@ -19,6 +19,7 @@ from dlvm_py.transforms import (
     literal_broadcasting_promotion,
     redundant_load,
     simplify_cfg,
+    stack_promotion,
     value_promotion,
 )
 
@@ -31,6 +32,7 @@ PASSES = {
     "redundant_load": lambda module: redundant_load.run(module.functions["main"]),
     "dce": lambda module: dce.run(module.functions["main"]),
     "licm": lambda module: licm.run(module.functions["main"]),
+    "stack_promotion": lambda module: stack_promotion.run(module.functions["main"]),
     "value_promotion": lambda module: value_promotion.run(module.functions["main"]),
     "exact algebra": lambda module: algebra_simplification.run(module.functions["main"], exact_only=True),
     "literal_broadcasting_promotion": lambda module: literal_broadcasting_promotion.run(module.functions["main"]),

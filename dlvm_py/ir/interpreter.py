@@ -364,7 +364,16 @@ class Frame:
         n = int(self.get(i.operands[0], True)) if i.operands else i.attrs["count"]
         if n < 1:
             raise PassError(f"an allocation of {n} values")
+        if i.op.name == "allocateStack" and n == 1:
+            return self._in_frame(i.attrs["type"], i)
         return self._new(ArrayType(n, i.attrs["type"]), i, n)
+
+    def _in_frame(self, t: Type, i: Instruction) -> Pointer:
+        """Memory that nobody counts references to."""
+        pointer = self._new(t, i)
+        assert pointer.owner is not None
+        pointer.owner.borrowed = True
+        return pointer
 
     def _allocate_box(self, i: Instruction) -> Pointer:
         return self._new(i.attrs["type"], i)

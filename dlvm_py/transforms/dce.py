@@ -85,7 +85,7 @@ def _owners(function: Function) -> dict[Instruction, frozenset[Value]]:
 
 
 def _is_made_here(root: Value) -> bool:
-    return isinstance(root, Instruction) and root.op.name in ("allocateHeap", "createStack")
+    return isinstance(root, Instruction) and root.op.name in ("allocateHeap", "allocateStack", "createStack")
 
 
 def _is_root(i: Instruction) -> bool:

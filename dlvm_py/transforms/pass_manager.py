@@ -36,6 +36,7 @@ from dlvm_py.transforms import (
     ownership,
     redundant_load,
     simplify_cfg,
+    stack_promotion,
     value_promotion,
 )
 
@@ -83,6 +84,7 @@ PASSES: dict[str, Pass] = {
         _row(cfg_canonicalization, "CFGCan"),
         _row(lower_shape, "LS"),
         _row(bufferize, "BUF"),
+        _row(stack_promotion, "SP"),
         _row(ownership, "OWN"),
     )
 }

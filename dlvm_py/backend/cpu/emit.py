@@ -368,6 +368,7 @@ _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "randomCounter": random.take,
     "randomSeed": random.seed,
     "allocateHeap": memory.allocate_heap,
+    "allocateStack": memory.allocate_stack,
     "retain": lambda e, i: memory.retain(e, e.pointer(i.operands[0]).header),
     "release": lambda e, i: memory.release(e, e.pointer(i.operands[0]).header),
     "createStack": memory.create_stack,

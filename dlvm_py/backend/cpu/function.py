@@ -229,7 +229,9 @@ class FunctionEmitter(Code):
         # a tape is memory of its own: what may_alias says of pointers holds for stacks by identity
         roots = {p: None for p in self.function.params if isinstance(p.type, PointerType)}
         for i in self.function.instructions():
-            if i.op.name in ("allocateHeap", "pop", "createStack") and isinstance(i.type, PointerType | StackType):
+            if i.op.name in ("allocateHeap", "allocateStack", "pop", "createStack") and isinstance(
+                i.type, PointerType | StackType
+            ):
                 roots[i] = None
         if len(roots) > MAX_SCOPES:
             return {}

@@ -7,7 +7,9 @@ does not escape, so that LLVM keeps the fields in registers. Its buffer is an al
 
 from __future__ import annotations
 
-from dlvm_py.backend.cpu.contract import DATA, NBYTES, flat_types
+import math
+
+from dlvm_py.backend.cpu.contract import BORROWED, DATA, NBYTES, PYOBJECT, REFCOUNT, flat_types
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.values import FALSE, NULL, ZERO, V, constant, i64
@@ -40,6 +42,18 @@ def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
     e.require_memory(header)
     data = e.load("ptr", e.gep("i8", header, i64(DATA)))
     return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
+
+
+def allocate_stack(e: FunctionEmitter, i: Instruction) -> Pointer:
+    """A C-contiguous array of known extents in the frame, whose header says that others own it."""
+    assert isinstance(i.type, PointerType)
+    dtype, shape = i.type.dtype, [n or 0 for n in i.type.shape]
+    nbytes = math.prod(shape) * dtype.itemsize
+    data, header = e.alloca(f"[{nbytes} x i8]", 64), e.alloca("{ i64, ptr, i64, ptr, ptr, ptr }", 16)
+    fields = {REFCOUNT: i64(BORROWED), DATA: data, NBYTES: i64(nbytes), PYOBJECT: NULL}
+    for offset, value in fields.items():
+        e.store(value, e.gep("i8", header, i64(offset)))
+    return Pointer(dtype, "C", data, header, tuple(map(i64, shape)), None, e.notes(i))
 
 
 def retain(e: FunctionEmitter, header: V) -> None:

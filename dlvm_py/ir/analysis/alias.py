@@ -4,8 +4,8 @@ A pointer is a chain of index ops from a *root*: an `allocateHeap`, a parameter,
 Roots flow through block arguments, as a union over the incoming edges, to a fixed point. Memory is then
 told apart by *objects*:
 
-* an `allocateHeap` is fresh memory, different from every parameter and every other allocation
-  (but in a loop the one instruction stands for many allocations);
+* an `allocateHeap` (or, in the frame, `allocateStack`) is fresh memory, different from every parameter and every
+  other allocation (but in a loop the one instruction stands for many allocations);
 * a `pop` gives what was pushed to that stack, nothing else; a call that holds the stack pushes what it holds;
 * an `apply` gives fresh memory or views of its pointer arguments: a function keeps no array between calls;
 * two parameters share memory only where `noalias_params` is false.
@@ -265,7 +265,7 @@ class AliasAnalysis:
     def _is_newer(self, p: Value, q: Value) -> bool:
         """Whether p looks into an allocation that is made after the memory that q looks into was named."""
         p, q = _base(p), _base(q)
-        if not isinstance(p, Instruction) or p.op.name != "allocateHeap" or p is q:
+        if not isinstance(p, Instruction) or p.op.name not in ("allocateHeap", "allocateStack") or p is q:
             return False
         return self._dominator_tree().instruction_dominates(q, p)
 
@@ -295,7 +295,7 @@ class AliasAnalysis:
             base = base.operands[0]
         if base in self._params:
             return isinstance(base.type, PointerType) and base.type.layout != "S"
-        return isinstance(base, Instruction) and base.op.name == "allocateHeap"
+        return isinstance(base, Instruction) and base.op.name in ("allocateHeap", "allocateStack")
 
     def same_elements(self, p: Value, q: Value) -> bool:
         """Whether, where both are in scope, they surely are the same memory with the same index map."""

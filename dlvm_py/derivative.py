@@ -17,6 +17,8 @@ from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    GrowingSpec,
+    RecordSpec,
     ScalarSpec,
     Spec,
     TupleSpec,
@@ -327,6 +329,8 @@ def _resolve(
             )
         return spec, found
     result = of.result
+    if isinstance(result, RecordSpec) and (result.kind is list or issubclass(result.kind, tuple)) and name is not None:
+        result = TupleSpec(result.items)
     if name is None or not isinstance(result, TupleSpec):
         if name not in (None, 0, -1):
             raise ArgumentError(f"{_title(of)} returns no tuple: its one result is number 0, not {name}", code="DL703")
@@ -344,6 +348,8 @@ def _gradient_structure(spec: Spec) -> Spec:
     match spec:
         case TupleSpec(items):
             return TupleSpec(tuple(_gradient_structure(i) for i in items))
+        case RecordSpec(kind, names, items):
+            return RecordSpec(kind, names, tuple(_gradient_structure(i) for i in items))
         case ArraySpec(dtype, ones, _) if dtype_of_leaf(spec).is_inexact:
             return ArraySpec(dtype, ones, "C")
         case ScalarSpec() if dtype_of_leaf(spec).is_inexact:
@@ -398,6 +404,10 @@ def _described(spec: Spec) -> str:
             return f"an array of dtype {dtype_of_leaf(spec).numpy} with {spec.rank} dimension{'s' * (spec.rank != 1)}"
         case TupleSpec(items):
             return f"a tuple ({', '.join(map(_described, items))})"
+        case RecordSpec(kind, _, items):
+            return f"a {kind.__name__} ({', '.join(map(_described, items))})"
+        case GrowingSpec():
+            return "a list of computed length"
     return repr(spec.value)
 
 

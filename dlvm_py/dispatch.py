@@ -19,9 +19,9 @@ from dataclasses import fields
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
+from dlvm_py.errors import ArgumentError, InternalError
 from dlvm_py.frontend.capture import capture
-from dlvm_py.ir.interface import ArraySpec, Spec
+from dlvm_py.ir.interface import ArraySpec, RecordSpec, Spec
 from dlvm_py.options import Options, environment
 from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Recipe, Tangent
 from dlvm_py.request import Request, call_spec, functions_in
@@ -29,6 +29,7 @@ from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.cache import Cache
 from dlvm_py.runtime.native import callable as native
 from dlvm_py.runtime.signature import binder, spec_of
+from dlvm_py.runtime.trees import walk
 from dlvm_py.runtime.version import Captured, Source, Version, sites_from_json
 
 if TYPE_CHECKING:
@@ -99,7 +100,6 @@ class Dispatcher:
 
     def request(self, values: tuple[Any, ...], noalias: bool = True) -> Request:
         """The compilation that these argument values ask for."""
-        self._refuse_keywords()
         names = tuple(self.signature.parameters)
         of = f"of {self.recipe.primal.__name__}()"
         return self.request_for(
@@ -108,8 +108,9 @@ class Dispatcher:
 
     def request_for(self, args: tuple[Spec, ...], noalias: bool = True) -> Request:
         """The compilation for arguments of these specs, one a parameter."""
-        self._refuse_keywords()
-        captures = capture(self.recipe.primal, also=tuple(f for spec in args for f in functions_in(spec)))
+        names = tuple(self.signature.parameters)
+        kinds = (s.kind for s in walk(args) if isinstance(s, RecordSpec))
+        captures = capture(self.recipe.primal, also=(*(f for spec in args for f in functions_in(spec)), *kinds))
         captured = []
         for c in captures.arrays:
             spec = spec_of(c.value, f"the captured array '{c.name}'")
@@ -117,15 +118,6 @@ class Dispatcher:
             captured.append(Captured(Source(c.holder, c.name), spec))
         names = tuple(self.signature.parameters)
         return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)
-
-    def _refuse_keywords(self) -> None:
-        if any(p.kind is p.VAR_KEYWORD for p in self.signature.parameters.values()):
-            code = self.recipe.primal.__code__  # type: ignore[attr-defined]
-            raise UnsupportedSyntax(
-                f"{code.co_name} has a `**` parameter, which is not supported",
-                Loc(code.co_filename, code.co_firstlineno),
-                help="name the parameters",
-            )
 
     def version(self, function: Any, values: tuple[Any, ...]) -> Version:
         """The installed version for these values, made if there is none."""

@@ -22,7 +22,7 @@ from dlvm_py.ir.analysis.calls import callees, reachable, written_params
 from dlvm_py.ir.interface import leaves, to_json
 from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Tangent
-from dlvm_py.request import Request, call_spec
+from dlvm_py.request import Request, call_spec, classes_of
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
 from dlvm_py.transforms.pass_manager import run_pipeline
@@ -53,7 +53,7 @@ def lower(request: Request) -> Program:
     recipe = request.recipe
     if isinstance(recipe, Primal):
         program = _translated(request)
-        _run(program, ("inline",), request, "raw")
+        _run(program, ("inline", "kept_copies"), request, "raw")
     else:
         if not request.noalias:
             raise ArgumentError(
@@ -156,7 +156,7 @@ def compile_request(request: Request) -> Compiled:
             program.function, imports, request.options, noalias_params=request.noalias, program=program.module
         )
     facts = {
-        "result": to_json(program.result),
+        "result": to_json(program.result, classes_of(request)),
         "written": written,
         "unshared": sorted({*written, *program.unshared}),
         "free": list(program.free),

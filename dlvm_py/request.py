@@ -5,12 +5,13 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
-from dlvm_py.frontend.capture import ABSENT, Captures, fingerprint, plain_function
-from dlvm_py.ir.interface import ConstantSpec, Spec, TupleSpec, from_json, to_json
+from dlvm_py.frontend.capture import ABSENT, Captures, class_text, fingerprint, plain_function
+from dlvm_py.ir.interface import ConstantSpec, RecordSpec, Spec, TupleSpec, from_json, to_json
 from dlvm_py.options import Options
 from dlvm_py.recipe import Recipe
 from dlvm_py.runtime.cache import cache_key
 from dlvm_py.runtime.native.offsets import MISSING
+from dlvm_py.runtime.trees import walk
 from dlvm_py.runtime.version import CallSpec, Captured, Guard, Source
 
 
@@ -41,7 +42,7 @@ class Request(NamedTuple):
 
 def functions_in(spec: Spec) -> list[Any]:
     """The Python functions among the constants of an argument's spec."""
-    if isinstance(spec, TupleSpec):
+    if isinstance(spec, TupleSpec | RecordSpec):
         return [f for item in spec.items for f in functions_in(item)]
     found = plain_function(spec.value) if isinstance(spec, ConstantSpec) else None
     return [] if found is None else [found]
@@ -51,10 +52,23 @@ def _stable(spec: Spec) -> Any:
     """A spec for the key: constants by what they say, functions by their code."""
     if isinstance(spec, TupleSpec):
         return [_stable(item) for item in spec.items]
+    if isinstance(spec, RecordSpec):
+        return ["record", class_text(spec.kind), spec.names, [_stable(item) for item in spec.items]]
     if isinstance(spec, ConstantSpec):
         function = plain_function(spec.value)
         return ["is", repr(spec.value)] if function is None else ["function", fingerprint(function).hex()]
     return to_json(spec)
+
+
+def classes_of(request: Request) -> list[type]:
+    """The user's classes that a request can see, in an order that is the same in every process.
+
+    Records that are made, and exceptions that are raised, are named by their place here in what is cached.
+    """
+    found = [s.kind for s in walk(request.args) if isinstance(s, RecordSpec)]
+    values = [s.value for s in walk(request.args) if isinstance(s, ConstantSpec)]
+    found += [v for v in (*values, *request.captures.classes) if isinstance(v, type)]
+    return list(dict.fromkeys(found))
 
 
 def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
@@ -64,7 +78,7 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
     return CallSpec(
         args=request.args,
         param_names=request.names,
-        result=from_json(facts["result"]),
+        result=from_json(facts["result"], classes_of(request)),
         captured=request.captured,
         guards=tuple(
             Guard(Source(g.holder, g.name), MISSING if g.value is ABSENT else g.value) for g in request.captures.guards

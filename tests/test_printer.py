@@ -110,6 +110,7 @@ GOLDEN = [
     ("cellItem", ["r"], {"at": 0, "held": TupleType((DOUBLE,))}, "%0.0 = cellItem %r: cell at 0 of (f64)"),
     ("leaf", ["e"], {"at": 0}, "%0.0 = leaf 0 of %e: $Tree"),
     ("wholeEnum", ["r"], {"type": TREE}, "%0.0 = wholeEnum %r: cell: $Tree"),
+    ("keepCopy", ["p"], {}, f"keepCopy {P['p']}"),
     ("retain", ["p"], {}, f"retain {P['p']}"),
     ("release", ["p"], {}, f"release {P['p']}"),
     ("createStack", [], {"element": ROW}, "%0.0 = createStack <_ x f64>"),

@@ -858,8 +858,8 @@ def test_specs():
     ("value", "error", "text"),
     [
         (["a"], ArgumentError, "argument 'x' is a list of strings"),
-        ([1.0], ArgumentError, r"pass np.array\(...\)"),
-        ({"a": 1}, ArgumentError, "is a dict"),
+        ([1.0] * 300, ArgumentError, r"pass np.array\(...\)"),
+        ({1: 1}, ArgumentError, "is a dict with keys that are no strings"),
         (np.array([None]), TypeMismatch, "dtype object"),
         (np.zeros(3, ">f8"), TypeMismatch, "byte order"),
         (np.zeros(3, "U4"), TypeMismatch, "dtype <U4, which is not supported"),
@@ -870,7 +870,7 @@ def test_specs():
         (np.ma.zeros(3), ArgumentError, "subclass of ndarray"),
         (2**70, OverflowError, "does not fit in 64 bits"),
         (types.SimpleNamespace(), ArgumentError, "types.SimpleNamespace"),
-        ((1, [2]), ArgumentError, "item 1 of argument 'x' is a list"),
+        ((1, [{2: 3}]), ArgumentError, "item 0 of item 1 of argument 'x' is a dict"),
     ],
 )
 def test_refusals(value, error, text):

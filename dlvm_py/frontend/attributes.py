@@ -9,11 +9,24 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction
+from dlvm_py.frontend import lists, objects, records
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import swapaxes, transpose
 from dlvm_py.frontend.table import METHODS, lookup, numpy_names, suggestion
-from dlvm_py.frontend.values import NONE, Array, Method, Scalar, Sequence, SliceKey, Static, Temp, describe
+from dlvm_py.frontend.values import (
+    NONE,
+    Array,
+    Growing,
+    Method,
+    Record,
+    Scalar,
+    Sequence,
+    SliceKey,
+    Static,
+    Temp,
+    describe,
+)
 from dlvm_py.ir import Value
 
 
@@ -62,8 +75,12 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         return _OF_NUMBERS[name](e, owner)
     if isinstance(owner, Scalar) and name == "conjugate":
         return Method(owner, name)
-    hint = "fill an array instead: out = np.empty(n), then out[i] = value" if isinstance(owner, Sequence) else None
-    e.error(TypeMismatch, f"{describe(owner)} has no supported attribute `{name}`", help=hint)
+    held = objects.contents(e, owner)
+    if isinstance(held, Record):
+        return records.attribute_of(e, owner, name)
+    if isinstance(held, Growing) or (isinstance(held, Sequence) and held.is_list):
+        return lists.method(e, owner, name)
+    e.error(TypeMismatch, f"{describe(held)} has no supported attribute `{name}`")
 
 
 def _static(e: Emitter, owner: Any, name: str) -> Any:

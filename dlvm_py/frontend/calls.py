@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
+from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend.capture import is_ours, plain_function
+from dlvm_py.frontend import lists, records
+from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.library_calls import is_library
+from dlvm_py.frontend.objects import resolved
 from dlvm_py.frontend.table import (
     METHODS,
     STATIC_CALLS,
@@ -19,11 +24,19 @@ from dlvm_py.frontend.table import (
     numpy_names,
     suggestion,
 )
-from dlvm_py.frontend.values import Closure, Method, Static, describe
+from dlvm_py.frontend.values import Closure, Growing, Method, Record, Sequence, Static, describe
+
+OBJECT_FUNCTIONS: dict[Any, Handler] = {
+    list: lists.list_, dict: records.dict_, dataclasses.replace: records.replace,
+}  # fmt: skip
 
 
 def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The value of function(*args, **kwargs)."""
+    if isinstance(function, Method) and isinstance(function.rule, FunctionType) and is_users(function.rule):
+        return invoke(e, Static(function.rule), [function.owner, *args], kwargs)
+    if isinstance(function, Method) and function.rule is not None:
+        return _bound_call(e, function.rule, f".{function.name}", [function.owner, *args], kwargs)
     if isinstance(function, Method):
         return _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs)
     if isinstance(function, Closure):
@@ -31,6 +44,11 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if not isinstance(function, Static):
         e.error(TypeMismatch, f"{describe(function)} is not callable")
     target = function.value
+    rule = OBJECT_FUNCTIONS.get(target) if isinstance(target, type | FunctionType | BuiltinFunctionType) else None
+    if rule is not None:
+        return _bound_call(e, rule, target.__name__, args, kwargs)
+    if is_record_class(target):
+        return records.construct(e, target, args, kwargs)
     handler = lookup(target)
     if handler is not None:
         return _handled(e, handler, name_of(target), args, kwargs)
@@ -65,7 +83,23 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     )
 
 
+def is_users(function: Any) -> bool:
+    """Whether a rule is the user's own function: a method of a dataclass or named tuple."""
+    return not function.__module__.startswith("dlvm_py.frontend")
+
+
 def _handled(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A rule that only reads: lists and dicts as what they hold, growing ones as arrays where NumPy takes them."""
+    as_arrays = not name.islower() or "." in name
+
+    def read(value: Any) -> Any:
+        value = resolved(e, value)
+        return as_array(e, value) if as_arrays and isinstance(value, Growing) else value
+
+    return _bound_call(e, handler, name, [read(a) for a in args], {n: read(v) for n, v in kwargs.items()})
+
+
+def _bound_call(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     try:
         bound = inspect.signature(handler).bind(e, *args, **kwargs)
     except TypeError as error:
@@ -87,7 +121,10 @@ def bind_function(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, 
     values = {}
     for name, parameter in signature.parameters.items():
         if parameter.kind is inspect.Parameter.VAR_POSITIONAL:
-            values[name] = e.session.sequence(bound.get(name, ()))
+            values[name] = Sequence(tuple(bound.get(name, ())))
+        elif parameter.kind is inspect.Parameter.VAR_KEYWORD:
+            named = bound.get(name, {})
+            values[name] = Record(dict, tuple(named), tuple(named.values()))
         elif name in bound:
             values[name] = bound[name]
         else:
@@ -109,20 +146,21 @@ def _bind_closure(e: Emitter, closure: Closure, args: list[Any], kwargs: dict[st
         default = closure.keyword_defaults.get(p.id, kinds.empty)
         parameters.append(kinds(p.id, kinds.KEYWORD_ONLY, default=default))
     if a.kwarg is not None:
-        e.error(UnsupportedSyntax, "`**` parameters are not supported", help="name the parameters")
+        parameters.append(kinds(a.kwarg.id, kinds.VAR_KEYWORD))
     signature = inspect.Signature(parameters)
     bound = _bound(e, signature, closure.name, args, kwargs)
     values = {n: bound[n] if n in bound else p.default for n, p in signature.parameters.items()}
     if a.vararg is not None:
-        values[a.vararg.id] = e.session.sequence(bound.get(a.vararg.id, ()))
+        values[a.vararg.id] = Sequence(tuple(bound.get(a.vararg.id, ())))
+    if a.kwarg is not None:
+        named = bound.get(a.kwarg.id, {})
+        values[a.kwarg.id] = Record(dict, tuple(named), tuple(named.values()))
     return values
 
 
 def _bound(
     e: Emitter, signature: inspect.Signature, name: str, args: list[Any], kwargs: dict[str, Any]
 ) -> dict[str, Any]:
-    if any(p.kind is inspect.Parameter.VAR_KEYWORD for p in signature.parameters.values()):
-        e.error(UnsupportedSyntax, f"{name} has a `**` parameter, which is not supported", help="name the parameters")
     try:
         return signature.bind(*args, **kwargs).arguments
     except TypeError as error:

@@ -8,6 +8,7 @@ code holds while each captured name still has its value.
 from __future__ import annotations
 
 import builtins
+import dataclasses
 import dis
 import hashlib
 import sys
@@ -53,6 +54,7 @@ class Captures:
     arrays: list[Captured] = field(default_factory=list)
     guards: list[Captured] = field(default_factory=list)
     functions: list[FunctionType] = field(default_factory=list)
+    classes: list[type] = field(default_factory=list)
     _values: dict[tuple[int, str], Any] | None = None
 
     def value_of(self, holder: Any, name: str, now: Any) -> Any:
@@ -94,7 +96,11 @@ def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
     """
     result = Captures()
     seen: set[int] = set()
+    also = tuple(also)
     pending = [fn, *(f for f in map(plain_function, also) if f is not None)]
+    for kind in also:
+        if isinstance(kind, type):
+            _add_class(result, kind, pending)
     while pending:
         function = pending.pop(0)
         if id(function) in seen:
@@ -111,20 +117,83 @@ def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
             result.guards.append(replace(captured, value=_snapshot(captured.value)))
             values = captured.value if isinstance(captured.value, (tuple, list)) else (captured.value,)
             pending.extend(f for f in map(plain_function, values) if f is not None and not _is_library(f))
+            for value in values:
+                _add_class(result, value if isinstance(value, type) else type(value), pending)
     return result
+
+
+def _add_class(result: Captures, kind: type, pending: list[FunctionType]) -> None:
+    """Note a class of the user, and the methods that compiled code may call."""
+    if kind in result.classes or kind.__module__.partition(".")[0] in _LIBRARIES:
+        return
+    if not (is_record_class(kind) or issubclass(kind, BaseException)):
+        return
+    result.classes.append(kind)
+    if not is_record_class(kind):
+        return
+    for name, value in _methods(kind):
+        result.guards.append(Captured(kind, name, getattr(kind, name), pending[0] if pending else value))
+        pending.append(value)
+    for f in getattr(kind, "__dataclass_fields__", {}).values():
+        factory = plain_function(f.default_factory) if callable(f.default_factory) else None
+        if factory is not None:
+            pending.append(factory)
+
+
+def _methods(kind: type) -> Iterator[tuple[str, FunctionType]]:
+    """The user's own methods and properties of a class, with those of its bases."""
+    found: dict[str, FunctionType] = {}
+    for base in kind.__mro__:
+        if base.__module__.partition(".")[0] in _LIBRARIES:
+            continue
+        for name, value in vars(base).items():
+            function = value.fget if isinstance(value, property) else value
+            own = name == "__post_init__" or not name.startswith("_")
+            if own and isinstance(function, FunctionType):
+                found.setdefault(name, function)
+    yield from found.items()
+
+
+def is_named_tuple(kind: Any) -> bool:
+    """Whether a class was made by collections.namedtuple or typing.NamedTuple."""
+    return isinstance(kind, type) and issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def is_record_class(kind: Any) -> bool:
+    """Whether instances of a class are records: named tuples and dataclasses."""
+    return is_named_tuple(kind) or (isinstance(kind, type) and dataclasses.is_dataclass(kind))
+
+
+def field_names(kind: Any) -> tuple[str, ...]:
+    """The fields of a named tuple or dataclass, in order."""
+    return tuple(kind._fields) if is_named_tuple(kind) else tuple(f.name for f in dataclasses.fields(kind))
+
+
+def class_text(kind: type) -> str:
+    """A text of a record class that is another one when its fields, defaults or flags are."""
+    name = f"{kind.__module__}.{kind.__qualname__}"
+    if not is_record_class(kind):
+        return f"{name}({', '.join(b.__qualname__ for b in kind.__mro__)})"
+    if is_named_tuple(kind):
+        return f"{name}{kind._fields} {_stable_text(kind._field_defaults)}"  # type: ignore[attr-defined]
+    fields = dataclasses.fields(kind)
+    shown = [(f.name, str(f.type), f.init, _stable_text(f.default), _stable_text(f.default_factory)) for f in fields]
+    return f"{name} {shown} frozen={kind.__dataclass_params__.frozen}"  # type: ignore[attr-defined]
 
 
 def _snapshot(value: Any) -> Any:
     """The value for a guard: lists can change in place, so that being the same object says nothing of them."""
     if isinstance(value, list):
         return [_snapshot(v) for v in value]
+    if type(value) is dict:
+        return {k: _snapshot(v) for k, v in value.items()}
     if type(value) is tuple and _holds_list(value):
         return tuple(map(_snapshot, value))
     return value
 
 
 def _holds_list(value: Any) -> bool:
-    return isinstance(value, list) or (type(value) is tuple and any(map(_holds_list, value)))
+    return isinstance(value, list | dict) or (type(value) is tuple and any(map(_holds_list, value)))
 
 
 def _is_library(fn: FunctionType) -> bool:
@@ -141,6 +210,7 @@ def _reads(function: FunctionType) -> Iterator[Captured]:
             continue
         yield Captured(cell, name, value, function)
         yield from _module_reads(value, attributes, function)
+        yield from _parts(value, function)
     for name in names:
         holder: Any = function.__globals__
         if name not in holder:
@@ -150,10 +220,29 @@ def _reads(function: FunctionType) -> Iterator[Captured]:
         value = holder[name]
         yield Captured(holder, name, value, function)
         yield from _module_reads(value, attributes, function)
+        yield from _parts(value, function)
     for name in ("__defaults__", "__kwdefaults__"):
         value = getattr(function, name)
         if value:
             yield Captured(function, name, value, function)
+
+
+def _parts(value: Any, owner: FunctionType) -> Iterator[Captured]:
+    """What captured dicts and instances hold: the arrays in them are arguments, the rest is compared."""
+    if type(value) is dict:
+        for name, part in value.items():
+            if isinstance(name, str):
+                if isinstance(part, np.ndarray):
+                    yield Captured(value, name, part, owner)
+                yield from _parts(part, owner)
+    elif is_record_class(type(value)):
+        for name in field_names(type(value)):
+            part = getattr(value, name, _MISSING)
+            yield Captured(value, name, part, owner)
+            yield from _parts(part, owner)
+    elif type(value) in (tuple, list):
+        for part in value:
+            yield from _parts(part, owner)
 
 
 def _module_reads(value: Any, attributes: tuple[str, ...], owner: FunctionType) -> Iterator[Captured]:
@@ -172,6 +261,7 @@ def _module_reads(value: Any, attributes: tuple[str, ...], owner: FunctionType) 
                     pending.append(found)
 
 
+_LIBRARIES = frozenset(("numpy", "scipy", "dlvm_py", "builtins", "typing", "collections"))
 _STABLE = sys.stdlib_module_names | {"numpy", "scipy", "dlvm_py"}
 
 
@@ -238,6 +328,13 @@ def _stable_text(value: Any) -> str:
         return f"{type(value).__name__}({', '.join(map(_stable_text, value))})"
     if isinstance(value, dict):
         return "{" + ", ".join(f"{k!r}: {_stable_text(v)}" for k, v in value.items()) + "}"
+    if is_record_class(value):
+        return class_text(value)
+    if is_record_class(type(value)):
+        held = ", ".join(f"{n}={_stable_text(getattr(value, n, None))}" for n in field_names(type(value)))
+        return f"{type(value).__qualname__}({held})"
+    if isinstance(value, np.ndarray):
+        return "array"
     if isinstance(value, ModuleType):
         return f"module {value.__name__}"
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):

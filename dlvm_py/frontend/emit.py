@@ -53,6 +53,7 @@ class Emitter:
         self.builder = Builder(function)
         self.facts = Facts()
         self.masks: dict[Value, Any] = {}  # masks to where they are true (advanced.py)
+        self.frame: Any = None  # the activation that is translated (frame.py): it knows what names are bound to
 
     @property
     def block(self) -> Block:

@@ -9,33 +9,39 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import operators, subscripts
+from dlvm_py.frontend import lists, objects, operators, records
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.calls import invoke
+from dlvm_py.frontend.comprehensions import Comprehensions
 from dlvm_py.frontend.emit import MAX_CHECK_OPERANDS, Unreachable
-from dlvm_py.frontend.flow import Flow
+from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.table import subscripted
-from dlvm_py.frontend.values import Binding, Conflict, Scalar, Sequence, SliceKey, Static, describe
+from dlvm_py.frontend.values import (
+    Binding,
+    Conflict,
+    Growing,
+    Record,
+    Scalar,
+    Sequence,
+    SliceKey,
+    Static,
+    describe,
+)
 from dlvm_py.ir import BOOL, Literal, Value
 
 _VALUE = "$value"
 _REFUSED = {
-    gast.ListComp: ("a list comprehension", "fill an array in a loop: out = np.empty(n)"),
-    gast.SetComp: ("a set comprehension", "use an array or a tuple, and a loop"),
-    gast.DictComp: ("a dict comprehension", "use an array or a tuple, and a loop"),
-    gast.GeneratorExp: ("a generator expression", "use np.sum, np.any, np.all, or a loop"),
-    gast.Dict: ("a dict", "use a tuple"),
-    gast.Set: ("a set", "use a tuple"),
+    gast.SetComp: ("a set comprehension", "use a list or an array"),
+    gast.Set: ("a set", "use a tuple or a list"),
     gast.Yield: ("`yield`", "fill and return an array"),
     gast.YieldFrom: ("`yield from`", "fill and return an array"),
     gast.Await: ("`await`", "await it outside, and pass the value in"),
-    gast.JoinedStr: ("an f-string outside of an exception's message", "make texts outside of compiled code"),
 }
 
 
-class Expressions(Flow):
+class Expressions(Comprehensions):
     """The expression part of a Frame."""
 
     source: Source
@@ -57,6 +63,10 @@ class Expressions(Flow):
                 self.e.error(UnsupportedSyntax, f"{what} is not supported", help=hint)
             return handler(node)
 
+    def value(self, node: Any) -> Any:
+        """The value of an expression for rules that only read: lists and dicts as what they hold."""
+        return objects.resolved(self.e, self.expression(node))
+
     def _constant(self, node: Any) -> Any:
         if isinstance(node.value, int) and not isinstance(node.value, bool) and abs(node.value) >= 2**63:
             self.e.error(UnsupportedSyntax, "this int does not fit 64 bits", help="write it as a float")
@@ -75,23 +85,25 @@ class Expressions(Flow):
         items: list[Any] = []
         for node in nodes:
             if isinstance(node, gast.Starred):
-                value = self.expression(node.value)
-                if not isinstance(value, Sequence):
-                    self.e.error(UnsupportedSyntax, f"`*` needs a tuple, not {describe(value)}")
-                items.extend(value.items)
+                items.extend(self._starred(node))
             else:
                 items.append(materialise(self.e, self.expression(node)))
         return items
 
     def _binop(self, node: Any) -> Any:
-        left = self.expression(node.left)
-        return operators.binary(self.e, type(node.op), left, self.expression(node.right))
+        left, right = self.value(node.left), self.value(node.right)
+        if isinstance(node.op, gast.Add) and (isinstance(left, Growing) or isinstance(right, Growing)):
+            if all(isinstance(v, Growing | Sequence) for v in (left, right)):
+                return lists.joined(self.e, left, right)
+        if isinstance(node.op, gast.BitOr) and isinstance(left, Record) and isinstance(right, Record):
+            return records.merged(self.e, left, right)
+        return operators.binary(self.e, type(node.op), left, right)
 
     def _unaryop(self, node: Any) -> Any:
-        return operators.unary(self.e, type(node.op), self.expression(node.operand))
+        return operators.unary(self.e, type(node.op), self.value(node.operand))
 
     def _namedexpr(self, node: Any) -> Any:
-        value = materialise(self.e, self.expression(node.value))
+        value = objects.settle(self.e, self.expression(node.value))
         self.assign_name(node.target.id, value)  # type: ignore[attr-defined]
         return value
 
@@ -106,12 +118,18 @@ class Expressions(Flow):
     def _compare(self, node: Any) -> Any:
         left = self.expression(node.left)
         if len(node.ops) == 1:
-            return operators.compare(self.e, type(node.ops[0]), left, self.expression(node.comparators[0]))
+            return self._one_comparison(type(node.ops[0]), left, self.expression(node.comparators[0]))
         return self._chain(left, node.ops, node.comparators)
+
+    def _one_comparison(self, kind: type, left: Any, right: Any) -> Any:
+        if kind in (gast.Is, gast.IsNot):
+            return operators.compare(self.e, kind, left, right)
+        right = records.iterated(objects.resolved(self.e, right)) if kind in (gast.In, gast.NotIn) else right
+        return operators.compare(self.e, kind, *(objects.resolved(self.e, v) for v in (left, right)))
 
     def _chain(self, left: Any, ops: list[Any], comparators: list[Any]) -> Any:
         right = self.expression(comparators[0])
-        first = operators.compare(self.e, type(ops[0]), left, right)
+        first = self._one_comparison(type(ops[0]), left, right)
         if len(ops) == 1:
             return first
         return self._short_circuit(first, lambda: self._chain(right, ops[1:], comparators[1:]), comparators[1:], True)
@@ -128,7 +146,7 @@ class Expressions(Flow):
 
     def _short_circuit(self, first: Any, rest: Any, nodes: list[Any], stop_on_false: bool) -> Any:
         """`first and rest` (stop_on_false) or `first or rest`; without branches if the rest is simple."""
-        flag = operators.condition(self.e, first)
+        flag = operators.condition(self.e, objects.resolved(self.e, first))
         if isinstance(flag, Literal):
             return rest() if flag.value == stop_on_false else first
         if all(map(self._is_simple_condition, nodes)) and _is_bool(first):
@@ -170,7 +188,7 @@ class Expressions(Flow):
         return value
 
     def _ifexp(self, node: Any) -> Any:
-        flag = operators.condition(self.e, self.expression(node.test))
+        flag = operators.condition(self.e, self.value(node.test))
         if isinstance(flag, Literal):
             return self.expression(node.body if flag.value else node.orelse)
         return self.choose_value(flag, lambda: self.expression(node.body), lambda: self.expression(node.orelse))
@@ -182,7 +200,7 @@ class Expressions(Flow):
         grid = subscripted(base)
         if grid is not None:
             return grid(self.e, self.index(node.slice, of_grid=True))
-        return subscripts.read(self.e, base, self.index(node.slice))
+        return lists.read(self.e, base, self.index(node.slice))
 
     def index(self, node: Any, of_grid: bool = False) -> Any:
         """The value of an index: as an expression, with slices; those of np.mgrid may have float bounds."""
@@ -191,7 +209,8 @@ class Expressions(Flow):
             return SliceKey(*parts)
         if isinstance(node, gast.Tuple):
             return Sequence(tuple(self.index(n, of_grid) for n in node.elts))
-        return self.expression(node)
+        value = self.value(node)
+        return as_array(self.e, value) if isinstance(value, Growing) else value
 
     def _slice_part(self, node: Any, of_grid: bool) -> Scalar | None:
         if node is None:
@@ -216,22 +235,48 @@ class Expressions(Flow):
         args = self._arguments(node.args)
         kwargs = {}
         for keyword in node.keywords:
-            if keyword.arg is None:
-                self.e.error(UnsupportedSyntax, "`**` in a call is not supported", help="pass the arguments by name")
-            kwargs[keyword.arg] = self.expression(keyword.value)
+            value = self.expression(keyword.value)
+            if keyword.arg is not None:
+                kwargs[keyword.arg] = value
+                continue
+            held = objects.contents(self.e, value)
+            if not isinstance(held, Record) or held.kind is not dict:
+                self.e.error(UnsupportedSyntax, f"`**` needs a dict, not {describe(held)}")
+            kwargs |= dict(zip(held.names, held.items, strict=True))
         return invoke(self.e, function, args, kwargs)
 
     def _arguments(self, nodes: list[Any]) -> list[Any]:
         args: list[Any] = []
         for node in nodes:
-            value = self.expression(node.value if isinstance(node, gast.Starred) else node)
             if isinstance(node, gast.Starred):
-                if not isinstance(value, Sequence):
-                    self.e.error(UnsupportedSyntax, f"`*` needs a tuple, not {describe(value)}")
-                args.extend(value.items)
+                args.extend(self._starred(node))
             else:
-                args.append(value)
+                args.append(self.expression(node))
         return args
+
+    def _starred(self, node: Any) -> tuple[Any, ...]:
+        """The items of `*value`."""
+        value = records.iterated(objects.contents(self.e, self.expression(node.value)))
+        if not isinstance(value, Sequence):
+            self.e.error(
+                UnsupportedSyntax,
+                f"`*` needs a tuple, or a list of constant length, not {describe(value)}",
+                help="pass the array or list itself",
+            )
+        return value.items
+
+    def _dict(self, node: Any) -> Any:
+        record = Record(dict, (), ())
+        for key, value in zip(node.keys, node.values, strict=True):
+            if key is None:
+                held = objects.contents(self.e, self.expression(value))
+                if not isinstance(held, Record) or held.kind is not dict:
+                    self.e.error(UnsupportedSyntax, f"`**` needs a dict, not {describe(held)}")
+                record = records.merged(self.e, record, held)
+            else:
+                name = self.expression(key)
+                record = records.entry(self.e, record, name, materialise(self.e, self.expression(value)))
+        return record
 
     def message(self, node: Any) -> tuple[str, list[Value]]:
         """An exception's message with {} for the operands; braces of the text are doubled."""

@@ -17,10 +17,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from dlvm_py.errors import Loc
+from dlvm_py.frontend import objects
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import I64_MAX
 from dlvm_py.frontend.joins import (
     arguments,
+    definite,
     fresh,
     identical_values,
     join,
@@ -30,8 +32,8 @@ from dlvm_py.frontend.joins import (
     same_type,
     type_of,
 )
-from dlvm_py.frontend.liveness import Liveness, rebinds, writes
-from dlvm_py.frontend.values import Array, Binding, Conflict, Iteration, Scalar, Sequence
+from dlvm_py.frontend.liveness import Each, Liveness, rebinds, writes
+from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Iteration, Object, Record, Scalar, Sequence
 from dlvm_py.ir import BOOL, I64, Block, Value, literal, scalar
 
 Env = dict[str, Binding]
@@ -56,6 +58,8 @@ class LoopContext:
     assigned: frozenset[str]
     expected: Env = field(default_factory=dict)  # bindings of the carried names in the header
     entry: dict[str, Value] = field(default_factory=dict)  # their values before the loop, where they are scalars
+    held: Env = field(default_factory=dict)  # what objects hold in the header
+    single: frozenset[str] = frozenset()  # objects that one name alone refers to when the loop is entered
     breaks: list[Edge] = field(default_factory=list)
     continues: list[Edge] = field(default_factory=list)
 
@@ -70,6 +74,11 @@ class Flow:
     returns: list[Edge]
     learned: dict[tuple[Any, str], Any]
     counters: dict[tuple[Any, str], tuple[int, int]]
+    made: dict[str, int]  # how many objects were made at each place
+    unset: set[tuple[Any, str]]  # names that an iteration may leave without a value
+    inherited: frozenset[str]  # objects of the caller, by their keys
+    has_nested: bool
+    keeps_all: int  # how many comprehensions are being translated: what an expression holds is in no name
 
     # -- edges and merges ------------------------------------------------------------------------
 
@@ -87,13 +96,21 @@ class Flow:
         self.e.builder.block = None
 
     def jump(self, names: Iterable[str] | None = None, expected: Env | None = None) -> Edge:
-        """Leave the current place with the bindings of `names` (all by default)."""
-        wanted = self.env.keys() if names is None else names
-        raw = {n: self.env[n] for n in wanted if n in self.env}
+        """Leave the current place with the bindings of `names` (all by default), and what objects they reach hold."""
+        wanted = self.env.keys() if names is None else self._reached(names)
+        raw = {n: self.env[n] for n in sorted(wanted) if n in self.env}
         env = {n: self._settled(b, (expected or {}).get(n)) for n, b in raw.items()}
         edge = Edge(self.e.block, env, raw)
         self.stop()
         return edge
+
+    def _reached(self, names: Iterable[str]) -> set[str]:
+        """Live names, the translation's own ones, and the keys of the objects that these refer to."""
+        own = {n for n in self.env if n.startswith("$") and not n.startswith(objects.PREFIX)}
+        if self.has_nested or self.keeps_all:
+            return {*names, *own, *(n for n in self.env if n.startswith(objects.PREFIX))}
+        visible = {*names, *own}
+        return {*visible, *self.inherited, *objects.references(self.env, sorted(visible))}
 
     def _settled(self, binding: Binding, expected: Binding | None) -> Binding:
         """The binding with extents named as they are known here: by the header's name if equal to it."""
@@ -114,6 +131,16 @@ class Flow:
             padded = [*likes, *[None] * len(value.items)]
             items = [self._settled_value(v, x) for v, x in zip(value.items, padded, strict=False)]
             return Sequence(tuple(items), value.is_list)
+        if isinstance(value, Record):
+            likes = expected.items if isinstance(expected, Record) else ()
+            padded = [*likes, *[None] * len(value.items)]
+            items = [self._settled_value(v, x) for v, x in zip(value.items, padded, strict=False)]
+            return Record(value.kind, value.names, tuple(items))
+        if isinstance(value, Growing):
+            likes = expected.buffers if isinstance(expected, Growing) else ()
+            padded = [*likes, *[None] * len(value.buffers)]
+            buffers = [self._settled_value(v, x) for v, x in zip(value.buffers, padded, strict=False)]
+            return Growing(value.item, tuple(buffers), value.length)
         return value
 
     def merge(self, edges: list[Edge], label: str = "join") -> None:
@@ -127,7 +154,8 @@ class Flow:
             self.env = dict(edges[0].env)
             return
         block = self.e.function.new_block(label)
-        names = dict.fromkeys(n for edge in edges for n in edge.env)
+        edges = self._unified(edges)
+        names = sorted({n for edge in edges for n in edge.env})
         passed: list[list[Value]] = [[] for _ in edges]
         loc = self.e.loc
         self.start(block)
@@ -138,6 +166,41 @@ class Flow:
         self.start(block)
         self.e.builder.loc = loc
         self.env = env
+
+    def _unified(self, edges: list[Edge]) -> list[Edge]:
+        """The edges with one object in the place of several that meet in a name, where nothing else refers to these."""
+        names = sorted({n for edge in edges for n in edge.env if not n.startswith(objects.PREFIX)})
+        changed: list[dict[str, Object]] = [{} for _ in edges]
+        counts: list[dict[str, int]] | None = None
+        for name in names:
+            present = [k for k, edge in enumerate(edges) if name in edge.env]
+            values = [edges[k].env[name].value for k in present]
+            for group in objects.differing(values, [edges[k].env for k in present]):
+                if counts is None:
+                    counts = [objects.references(edge.env, names) for edge in edges]
+                alone = all(
+                    counts[k][o.key] == 1 and not o.origin and o.key not in self.inherited
+                    for k, o in zip(present, group, strict=True)
+                )
+                if alone:
+                    joined = Object(self._joined_key([edge.env for edge in edges]))
+                    for k, o in zip(present, group, strict=True):
+                        changed[k][o.key] = joined
+        if counts is None:
+            return edges
+        return [
+            Edge(edge.block, objects.rename(edge.env, keys), objects.rename(edge.raw, keys)) if keys else edge
+            for edge, keys in zip(edges, changed, strict=True)
+        ]
+
+    def _joined_key(self, envs: list[Env]) -> str:
+        loc = self.e.loc
+        place = f"{objects.PREFIX}.join.{loc.line}.{loc.col}" if loc else f"{objects.PREFIX}.join"
+        count = self.made.get(place, 0)
+        while any(f"{place}.{count}" in env for env in envs):
+            count += 1
+        self.made[place] = count + 1
+        return f"{place}.{count}"
 
     def _merged(self, name: str, edges: list[Edge], block: Block, passed: list[list[Value]]) -> Binding:
         found = [edge.env.get(name) for edge in edges]
@@ -169,6 +232,8 @@ class Flow:
         return args
 
     def _merged_flag(self, name: str, found: list[Binding | None], block: Block, passed: list[list[Value]]) -> Any:
+        if name.startswith(objects.PREFIX):  # what an object holds is read through names alone
+            return None
         flags = [literal(False) if b is None else b.is_set for b in found]
         if all(f is None for f in flags):
             return None
@@ -232,6 +297,7 @@ class Flow:
         count, last = len(e.function.blocks), block.instructions[-1] if block.instructions else None
         lists = [self.returns, *(x for c in self.loops for x in (c.breaks, c.continues))]
         lengths, contexts, depth = [len(x) for x in lists], len(self.loops), len(e.facts.scopes)
+        made, kept = dict(self.made), self.keeps_all
 
         def undo() -> None:
             del e.function.blocks[count:]
@@ -243,12 +309,17 @@ class Flow:
             e.facts.scopes[-1].clear()  # the scope that `loop` opened: its values are gone
             self.start(block)
             self.env, e.builder.loc = dict(env), loc
+            self.made, self.keeps_all = dict(made), kept
 
         return undo
 
     def _attempt(self, node: Any, test: Any, iteration: Any, bind: Any, body: Any, orelse: Any) -> bool:
         e = self.e
-        context = LoopContext(self.live.after[node], self.live.header[node], writes([node]))
+        if isinstance(node, Each):  # inside of an expression: all names are live
+            every = frozenset(n for n in self.env if not n.startswith(objects.PREFIX))
+            context = LoopContext(every, every | node.assigned, node.assigned)
+        else:
+            context = LoopContext(self.live.after[node], self.live.header[node], writes([node]))
         header = e.function.new_block("loop")
         counter = header.add_arg(scalar(I64), "k") if iteration else None
         types = self._enter(node, context, header, counter)
@@ -292,11 +363,16 @@ class Flow:
     def _enter(self, node: Any, context: LoopContext, header: Block, counter: Value | None) -> dict[str, Any]:
         """Branch to the header with the entry values; bind the carried names to its arguments."""
         e = self.e
-        rebound = rebinds([node])
+        rebound = node.assigned if isinstance(node, Each) else rebinds([node])
         types: dict[str, Any] = {}
         env, args, flags = dict(self.env), [i64(0)] if counter is not None else [], {}
         depth = e.facts.push()
-        for name in sorted(context.assigned & context.header):
+        held = sorted(n for n in self.env if n.startswith(objects.PREFIX))
+        references = objects.references(self.env, sorted(self._reached(context.header) - set(held)))
+        context.single = frozenset(k for k, n in references.items() if n == 1 and k not in self.inherited)
+        # an object is carried if an earlier attempt has found that an iteration changes it
+        changed = [n for n in held if (node, n) in self.learned]
+        for name in [*sorted(context.assigned & context.header), *changed]:
             binding = self.env.get(name)
             if name not in rebound and binding and binding.is_set is None and isinstance(binding.value, Array):
                 continue  # only written in place
@@ -304,15 +380,15 @@ class Flow:
             if binding is not None:
                 entry = type_of(e, binding.value)
                 t = entry if t is None else join(entry, t)
-            types[name] = t
+            t = types[name] = definite(t)
             if t is None:
                 continue
             if binding is not None and isinstance(binding.value, Scalar):
                 context.entry[name] = binding.value.value
             if not isinstance(t, Conflict):
                 args.extend(arguments(e, binding.value if binding else None, t))
-            if binding is None or binding.is_set is not None:
-                flags[name] = literal(False) if binding is None else binding.is_set
+            if binding is None or binding.is_set is not None or (node, name) in self.unset:
+                flags[name] = literal(False) if binding is None else _flag(binding)
                 args.append(flags[name])
         e.facts.pop(depth)
         e.builder.branch(header, args)
@@ -330,6 +406,7 @@ class Flow:
             if (node, name) in self.counters and is_set is None and isinstance(value, Scalar) and value.dtype is I64:
                 e.facts.interval[value.value] = self.counters[node, name]
         self.env = env
+        context.held = {n: env[n] for n in held}
         return types
 
     def _know_counter(self, counter: Value, count: Value) -> None:
@@ -349,7 +426,8 @@ class Flow:
         self.merge(context.continues, "latch")
         if not self.alive:
             return True
-        stable = True
+        self._rename_back(context, types)
+        stable = self._learn_changed(node, context, types)
         for name, t in types.items():
             binding = self.env.get(name)
             if binding is None:
@@ -361,19 +439,53 @@ class Flow:
             if t is None or not same_type(joined, t):
                 self.learned[node, name] = lesson(joined)
                 stable = False
+            elif binding.is_set is not None and context.expected[name].is_set is None and name not in context.held:
+                self.unset.add((node, name))
+                stable = False
         if not stable or self._found_counter(node, context):
             return False
         args = [] if counter is None else [e.offset(counter, 1)]
         for name, t in types.items():
             if t is None:
                 continue
-            binding = self.env[name]
+            binding = self.env.get(name)
             if not isinstance(t, Conflict):
-                args.extend(arguments(e, binding.value, t))
+                args.extend(arguments(e, binding.value if binding else None, t))
             if context.expected[name].is_set is not None:
-                args.append(literal(True) if binding.is_set is None else binding.is_set)
+                args.append(literal(False) if binding is None else _flag(binding))
         e.builder.branch(header, args)
         return True
+
+    def _rename_back(self, context: LoopContext, types: dict[str, Any]) -> None:
+        """Let objects that the iteration has made take the place of those that their names had at its begin."""
+        wanted: dict[str, Object] = {}
+        for name in types:
+            if name in self.env and name in context.expected and name not in context.held:
+                values = [context.expected[name].value, self.env[name].value]
+                for old, new in objects.differing(values, [context.held, self.env]):
+                    wanted.setdefault(new.key, old)
+        if not wanted:
+            return
+        counts = objects.references(self.env, [n for n in self.env if not n.startswith(objects.PREFIX)])
+        for key, old in list(wanted.items()):
+            free = old.key not in counts or old.key in wanted
+            if not (free and counts[key] == 1 and old.key in context.single and not old.origin):
+                return
+        self.env = objects.rename(self.env, wanted)
+
+    def _learn_changed(self, node: Any, context: LoopContext, types: dict[str, Any]) -> bool:
+        """Whether all objects that the iteration has changed are carried already; else they are from now on."""
+        e, stable = self.e, True
+        for key, before in context.held.items():
+            binding = self.env.get(key)
+            if key in types or binding is None or identical_values([before.value, binding.value]):
+                continue
+            joined = join(type_of(e, before.value), type_of_settled(e, binding.value))
+            if isinstance(joined, Conflict):
+                joined = located(joined, key, [before, binding])
+            self.learned[node, key] = lesson(joined)
+            stable = False
+        return stable
 
     def _found_counter(self, node: Any, context: LoopContext) -> bool:
         """Whether a name turned out to be a counter, so that the next attempt can do without its checks.
@@ -413,7 +525,13 @@ def type_of_settled(e: Emitter, value: Any) -> Any:
         return type(t)(t.dtype, t.layout, t.shape, value.extents, t.copied)
     if isinstance(value, Sequence):
         return type(t)(tuple(type_of_settled(e, i) for i in value.items), t.is_list)
+    if isinstance(value, Record):
+        return type(t)(t.kind, t.names, tuple(type_of_settled(e, i) for i in value.items))
     return t
+
+
+def _flag(binding: Binding) -> Value:
+    return literal(True) if binding.is_set is None else binding.is_set
 
 
 def unbound_message(name: str) -> str:

@@ -12,17 +12,19 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import numpy_complex, operators, subscripts
+from dlvm_py.frontend import lists, numpy_complex, objects, operators, records, subscripts
 from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
-from dlvm_py.frontend.arrays import fit, materialise, store
+from dlvm_py.frontend.arrays import fit, store
+from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.elementwise import in_place
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.expressions import Expressions
 from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
+from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import Liveness, reads, writes
-from dlvm_py.frontend.set_shape import pointers, set_shape
+from dlvm_py.frontend.set_shape import set_shape
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.values import (
     NONE,
@@ -30,7 +32,10 @@ from dlvm_py.frontend.values import (
     Binding,
     Closure,
     Conflict,
+    Growing,
     Iteration,
+    Object,
+    Record,
     Scalar,
     Sequence,
     Static,
@@ -83,6 +88,11 @@ class Frame(Expressions):
         self.loops: list[LoopContext] = []
         self.returns: list[Edge] = []
         self.learned: dict[tuple[Any, str], Any] = {}
+        self.unset: set[tuple[Any, str]] = set()
+        self.made: dict[str, int] = {}
+        self.inherited: frozenset[str] = frozenset()
+        self.keeps_all = 0
+        self.shadowed: frozenset[str] = frozenset()  # targets of the comprehensions that are being translated
         self.counters: dict[tuple[Any, str], tuple[int, int]] = {}
 
     # -- running ---------------------------------------------------------------------------------
@@ -90,11 +100,25 @@ class Frame(Expressions):
     def bind_parameters(self, values: dict[str, Any]) -> None:
         """Bind the parameters."""
         loc = self.source.loc(self.source.node)
-        self.env = {n: Binding(v, loc) for n, v in values.items()}
-        self.given = pointers(list(values.values()))
+        held = {} if self.e.frame is None else self.e.frame.env
+        self.env = {n: b for n, b in held.items() if n.startswith(objects.PREFIX)}
+        self.inherited = frozenset(self.env)
+        self.env |= {n: Binding(v, loc) for n, v in values.items()}
 
     def run(self) -> Any:
-        """Translate the body; returns the result where all `return`s meet, None if none is reached."""
+        """Translate the body; returns the result where all `return`s meet, None if none is reached.
+
+        What objects hold then is handed to the calling frame.
+        """
+        caller, self.e.frame = self.e.frame, self
+        try:
+            return self._run()
+        finally:
+            if caller is not None:  # the outermost stays, for the result
+                self.e.frame = caller
+                caller.env |= {n: b for n, b in self.env.items() if n.startswith(objects.PREFIX)}
+
+    def _run(self) -> Any:
         depth, last = self.e.facts.push(), self.body[-1]
         self.execute(self.body[:-1])
         early = bool(self.returns)
@@ -166,16 +190,13 @@ class Frame(Expressions):
                 self.e.error(UnsupportedSyntax, f"{what} is not supported", help=hint)
 
     def _settle(self, value: Any) -> Any:
-        """A value that can be bound: Temps get memory."""
-        if isinstance(value, Sequence):
-            return Sequence(tuple(map(self._settle, value.items)), value.is_list)
-        return materialise(self.e, value)
+        return objects.settle(self.e, value)
 
     def _return(self, value: Any, loc: Loc | None) -> None:
         # a nested function that is returned goes on reading this frame's names
-        kept = self.env if self.has_nested else {}
-        self.env = {**kept, RESULT: Binding(value, loc)}
-        self.returns.append(self.jump())
+        kept = frozenset(self.env) if self.has_nested else frozenset()
+        self.env = {**self.env, RESULT: Binding(value, loc)}
+        self.returns.append(self.jump({*kept, RESULT}))
 
     # -- names -----------------------------------------------------------------------------------
 
@@ -185,7 +206,7 @@ class Frame(Expressions):
 
     def read_name(self, name: str) -> Any:
         """The value of a name as Python resolves it: local, enclosing function, global, built-in."""
-        if name in self.locals:
+        if name in self.locals or name in self.shadowed:
             return self._read_local(name)
         if self.outer is not None:
             return self.outer.read_name(name)
@@ -194,7 +215,8 @@ class Frame(Expressions):
     def _read_local(self, name: str) -> Any:
         binding = self.env.get(name)
         if binding is None:
-            if any(name in c.assigned for c in self.loops):  # an earlier iteration may have set it
+            # an earlier iteration may have set it
+            if name not in self.shadowed and any(name in c.assigned for c in self.loops):
                 self.e.emit("raise", exception="UnboundLocalError", message=unbound_message(name))
                 raise Unreachable
             self.e.error(UnknownName, unbound_message(name), help="assign it on every path before it is read")
@@ -230,26 +252,29 @@ class Frame(Expressions):
                 index = self.index(target.slice)
                 with self.at(target):
                     self._store_item(base, index, value)
-            case gast.Attribute() if target.attr in ("real", "imag"):
-                base = self.expression(target.value)
-                with self.at(target):
-                    subscripts.assign(self.e, self._part(base, target.attr), value)
-            case gast.Attribute(attr="shape"):
-                with self.at(target):
-                    if self.loops:
-                        self.e.error(
-                            UnsupportedSyntax,
-                            "assigning to `shape` inside a loop is not supported",
-                            help="write x = x.reshape(...)",
-                        )
-                    set_shape(self.e, self.env, self.given, self.expression(target.value), value)
+            case gast.Attribute():
+                owner = self.expression(target.value)
+                self._set_attribute(target, owner, value)
             case _:
-                with self.at(target):
+                self.e.error(UnsupportedSyntax, "this cannot be assigned to")
+
+    def _set_attribute(self, target: Any, owner: Any, value: Any) -> None:
+        """owner.name = value: of a dataclass instance, or the parts and the shape of an array."""
+        with self.at(target):
+            if isinstance(owner, Object):
+                records.set_attribute(self.e, owner, target.attr, value)
+            elif target.attr in ("real", "imag"):
+                subscripts.assign(self.e, self._part(owner, target.attr), objects.resolved(self.e, value))
+            elif target.attr == "shape" and isinstance(owner, (Array, Temp)):
+                if self.loops:
                     self.e.error(
                         UnsupportedSyntax,
-                        "assignment to an attribute is not supported",
-                        help="return the new value instead",
+                        "assigning to `shape` inside a loop is not supported",
+                        help="write x = x.reshape(...)",
                     )
+                set_shape(self.e, self.env, self.given, owner, objects.resolved(self.e, value))
+            else:
+                records.set_attribute(self.e, owner, target.attr, value)
 
     def _part(self, base: Any, name: str) -> Array:
         """The view that `base.real` or `base.imag` is, to write to."""
@@ -258,7 +283,14 @@ class Frame(Expressions):
         return numpy_complex.part(self.e, base, name)
 
     def _store_item(self, base: Any, index: Any, value: Any) -> None:
-        subscripts.write(self.e, base, index, value)
+        held = objects.contents(self.e, base)
+        if isinstance(base, Object) and isinstance(held, Record):
+            records.set_item(self.e, base, index, value)
+        elif isinstance(base, Object):
+            lists.set_item(self.e, base, index, value)
+        else:
+            value = objects.resolved(self.e, value)
+            subscripts.write(self.e, base, index, as_array(self.e, value) if isinstance(value, Growing) else value)
 
     def _unpack(self, target: Any, value: Any) -> None:
         items = self._items(value, len(target.elts), target)
@@ -270,51 +302,62 @@ class Frame(Expressions):
                     TypeMismatch,
                     f"not enough values to unpack (expected at least {len(target.elts) - 1}, got {len(items)})",
                 )
-            middle = Sequence(tuple(items[k : k + rest]), is_list=True)
+            middle = self._settle(Sequence(tuple(items[k : k + rest]), is_list=True))
             items = [*items[:k], middle, *items[k + rest :]]
         if len(items) != len(target.elts):
             few = "not enough" if len(items) < len(target.elts) else "too many"
             self.e.error(TypeMismatch, f"{few} values to unpack (expected {len(target.elts)}, got {len(items)})")
-        for t, item in zip(target.elts, items, strict=True):
+        for t, item in zip(target.elts, [self._settle(i) for i in items], strict=True):
             self.assign(t.value if isinstance(t, gast.Starred) else t, item)
 
     def _items(self, value: Any, count: int, target: Any) -> list[Any]:
+        value = objects.contents(self.e, value)
+        value = records.iterated(value)
         if isinstance(value, Sequence):
             return list(value.items)
-        if isinstance(value, Array) and value.rank:
-            with self.at(target):
-                wanted = operators.i64(count)
-                self.e.check(
-                    self.e.compare("equal", value.extents[0], wanted),
-                    "ValueError",
-                    f"cannot unpack an array of length {{}} into {count} names",
-                    value.extents[0],
-                )
-                return [subscripts.read(self.e, value, operators.weak(operators.i64(k))) for k in range(count)]
-        self.e.error(TypeMismatch, f"cannot unpack {describe(value)}")
+        with self.at(target):
+            if (isinstance(value, Array) and value.rank) or isinstance(value, Growing | Iteration):
+                iteration = iteration_of(self.e, value)
+                self._check_count(iteration.count, count)
+                return [iteration.item(operators.i64(k)) for k in range(count)]
+            self.e.error(TypeMismatch, f"cannot unpack {describe(value)}")
+
+    def _check_count(self, length: Any, count: int) -> None:
+        """Raise Python's ValueError unless there are as many values as names."""
+        wanted = operators.i64(count)
+        many, few = f"too many values to unpack (expected {count}", f"not enough values to unpack (expected {count}"
+        enough = self.e.pure("not", self.e.compare("lessThan", length, wanted))
+        self.e.check(enough, "ValueError", f"{few}, got {{}})", length)
+        self.e.check(self.e.compare("equal", length, wanted), "ValueError", f"{many})")
 
     def _augmented(self, node: Any) -> None:
         target, kind = node.target, type(node.op)
         if isinstance(target, gast.Name):
             old = self.read_name(target.id)
             value = self.expression(node.value)
-            if isinstance(old, Array):
-                self._in_place(old, kind, value)
-            else:
-                self.assign_name(target.id, self._settle(operators.binary(self.e, kind, old, value)))
+            result = self._augmented_value(old, kind, value)
+            if result is not old:
+                self.assign_name(target.id, result)
             return
-        if isinstance(target, gast.Attribute) and target.attr in ("real", "imag"):
+        if isinstance(target, gast.Attribute):
+            owner = self.expression(target.value)
             with self.at(target):
-                place = self._part(self.expression(target.value), target.attr)
-            self._in_place(place, kind, self.expression(node.value))
+                old = attribute(self.e, owner, target.attr)
+            if isinstance(owner, (Array, Temp)) and target.attr in ("real", "imag"):
+                old = self._part(owner, target.attr)
+            result = self._augmented_value(old, kind, self.expression(node.value))
+            if result is not old or not isinstance(owner, (Object, Array)):
+                self._set_attribute(target, owner, result)
             return
-        if not isinstance(target, gast.Subscript):
-            self.e.error(
-                UnsupportedSyntax,
-                "augmented assignment to an attribute is not supported",
-                help="return the new value instead",
-            )
         base, index = self.expression(target.value), self.index(target.slice)
+        if not isinstance(base, Array):
+            with self.at(target):
+                old = lists.read(self.e, base, index)
+            result = self._augmented_value(old, kind, self.expression(node.value))
+            if result is not old:
+                with self.at(target):
+                    self._store_item(base, index, result)
+            return
         with self.at(target):
             place = subscripts.place(self.e, base, index)
         if isinstance(place, Selection):
@@ -334,6 +377,16 @@ class Frame(Expressions):
         changed = in_place(self.e, operators.BINARY[kind][1], old, value)
         write_selected(self.e, place, Temp(changed, old.extents, self.e.block))
 
+    def _augmented_value(self, old: Any, kind: type, value: Any) -> Any:
+        """What `old op= value` leaves in the place of `old`: itself, changed, if it is an array or a list."""
+        if isinstance(old, Array):
+            self._in_place(old, kind, objects.resolved(self.e, value))
+            return old
+        if isinstance(old, Object) and lists.augmented(self.e, old, kind, value):
+            return old
+        left, right = objects.resolved(self.e, old), objects.resolved(self.e, value)
+        return self._settle(operators.binary(self.e, kind, left, right))
+
     def _in_place(self, target: Array, kind: type, value: Any) -> None:
         """target op= value, written into the array."""
         e = self.e
@@ -348,7 +401,7 @@ class Frame(Expressions):
 
     def _if(self, node: Any) -> None:
         with self.at(node.test):
-            condition = operators.condition(self.e, self.expression(node.test))
+            condition = operators.condition(self.e, self.value(node.test))
         if isinstance(condition, Literal):
             self.execute(node.body if condition.value else node.orelse)
             return
@@ -359,35 +412,57 @@ class Frame(Expressions):
     def _while(self, node: Any) -> None:
         def test() -> Any:
             self.e.builder.loc = self.source.loc(node.test)
-            return operators.condition(self.e, self.expression(node.test))
+            return operators.condition(self.e, self.value(node.test))
 
         self.loop(node, test, None, lambda _: None, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
 
     def _for(self, node: Any) -> None:
-        items = self.expression(node.iter)
+        source = self.expression(node.iter)
+        items = records.iterated(objects.contents(self.e, source))
         if isinstance(items, Sequence):
-            self._unrolled(node, items)
+            self._unrolled(node, source, items)
             return
         with self.at(node.iter):
-            iteration = items if isinstance(items, Iteration) else iteration_of(self.e, self._settle(items))
+            if not isinstance(items, Iteration | Growing):
+                items = self._settle(items)
+            iteration = iteration_of(self.e, items)
 
         def bind(item: Any) -> None:
             self.e.builder.loc = self.source.loc(node.target)
-            self.assign(node.target, item)
+            self.assign(node.target, self._settle(item))
 
         self.loop(node, None, iteration, bind, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
+        if isinstance(source, Object) and (node, source.key) in self.learned:
+            self._refuse_changed(node)
 
-    def _unrolled(self, node: Any, items: Sequence) -> None:
-        """A loop over a tuple: its items may have different types, so each gets a copy of the body."""
+    def _refuse_changed(self, node: Any) -> None:
+        with self.at(node.iter):
+            self.e.error(
+                UnsupportedSyntax,
+                "the loop makes the list or dict longer or shorter that it runs over",
+                help="loop over a copy: for x in list(items)",
+            )
+
+    def _unrolled(self, node: Any, source: Any, items: Sequence) -> None:
+        """A loop over a tuple: its items may have different types, so each gets a copy of the body.
+
+        The items of a list or dict are those that it holds when their turn comes, as in Python.
+        """
         if len(items.items) > _MAX_UNROLLED:
             self.e.error(
                 UnsupportedSyntax, f"a loop over {len(items.items)} items of a tuple is too long", help="use an array"
             )
         context = LoopContext(self.live.after[node], self.live.header[node] | self.live.after[node], frozenset())
         self.loops.append(context)
-        for item in items.items:
+        held = f"$over.{len(self.loops)}"
+        self.env[held] = Binding(source)  # what it reaches stays alive
+        for k in range(len(items.items)):
             depth = self.e.facts.push()
-            self.assign(node.target, item)
+            now = records.iterated(objects.contents(self.e, source))
+            if not isinstance(now, Sequence) or len(now.items) != len(items.items):
+                self._refuse_changed(node)
+            self.e.builder.loc = self.source.loc(node.target)
+            self.assign(node.target, self._settle(now.items[k]))
             self.execute(node.body)
             if self.alive:
                 context.continues.append(self.jump(context.header))
@@ -397,6 +472,7 @@ class Frame(Expressions):
             if not self.alive:
                 break
         self.loops.pop()
+        self.env.pop(held, None)
         depth = self.e.facts.push()
         if self.alive:
             self.execute(node.orelse)
@@ -404,19 +480,28 @@ class Frame(Expressions):
             context.breaks.append(self.jump(context.after))
         self.e.facts.pop(depth)
         self.merge(context.breaks, "after")
+        self.env.pop(held, None)
 
     # -- raising ---------------------------------------------------------------------------------
 
     def _assert(self, node: Any) -> None:
-        condition = operators.condition(self.e, self.expression(node.test))
+        condition = operators.condition(self.e, self.value(node.test))
         if isinstance(condition, Literal) and condition.value:
             return
-        message, operands = "", []
-        if node.msg is not None and not self._is_simple(node.msg):
-            self.e.error(UnsupportedSyntax, "an assertion message must be a constant or an f-string of names")
-        if node.msg is not None:
+        if node.msg is None or self._is_simple(node.msg):
+            message, operands = ("", []) if node.msg is None else self.message(node.msg)
+            self.e.check(condition, "AssertionError", message, *operands)
+            return
+
+        def fail() -> None:
             message, operands = self.message(node.msg)
-        self.e.check(condition, "AssertionError", message, *operands)
+            self.e.emit("raise", *map(self.e.message_operand, operands), exception="AssertionError", message=message)
+            self.stop()
+
+        if isinstance(condition, Literal):
+            fail()
+        else:
+            self.branches(condition, lambda: None, fail, self.live.after[node])
 
     @staticmethod
     def _is_simple(node: Any) -> bool:

@@ -8,7 +8,8 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import indexing, subscripts
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
-from dlvm_py.frontend.values import Array, Iteration, Scalar, Sequence, describe
+from dlvm_py.frontend.growing import item_at
+from dlvm_py.frontend.values import Array, Growing, Iteration, Scalar, Sequence, describe
 from dlvm_py.ir import Value
 
 
@@ -16,6 +17,8 @@ def iteration_of(e: Emitter, value: Any) -> Iteration:
     """How to loop over a value; a located error if that is not supported."""
     if isinstance(value, Iteration):
         return value
+    if isinstance(value, Growing):
+        return Iteration(value.length, lambda k: item_at(e, value, k))
     if isinstance(value, Array) and value.rank:
         # the counter is below the extent: no bounds check is left
         return Iteration(value.extents[0], lambda k: subscripts.read(e, value, Scalar(k, weak=True)))

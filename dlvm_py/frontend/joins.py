@@ -1,12 +1,14 @@
 """Types of values where control flow joins (DESIGN section 4).
 
 Scalars join by promotion, arrays of one dtype and rank by forgetting layout and extents that differ,
-tuples item by item, compile-time constants only if they are the same object. What has no common type
-becomes a Conflict, which is an error where the name is read.
+tuples and records item by item, compile-time constants only if they are the same object. Lists of different lengths
+join to one of computed length, if all their items do. What has no common type becomes a Conflict, which is an error
+where the name is read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,9 +16,9 @@ import numpy as np
 
 from dlvm_py.errors import Loc
 from dlvm_py.frontend.arrays import make_array
-from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.facts import I64_MAX, I64_MIN, key
-from dlvm_py.frontend.values import Array, Binding, Conflict, Scalar, Sequence, describe
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, key
+from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Object, Record, Scalar, Sequence, describe
 from dlvm_py.ir import (
     BOOL,
     C128,
@@ -33,6 +35,8 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
+
+ONE_SHAPE = "a compiled list whose length is not constant holds arrays of one shape, but an axis has {} and {}"
 
 
 class _Any:
@@ -70,6 +74,22 @@ class SequenceType:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordType:
+    """A record of types."""
+
+    kind: type
+    names: tuple[str, ...]
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingType:
+    """A list of computed length; `item` is the type of all its items, None while it has none."""
+
+    item: Any
+
+
+@dataclass(frozen=True, slots=True)
 class OtherType:
     """Everything that has no run-time value: only equal to itself."""
 
@@ -86,9 +106,35 @@ def type_of(e: Emitter, value: Any) -> Any:
             return ArrayType(value.dtype, value.type.layout, value.type.shape, extents, value.copied)
         case Sequence():
             return SequenceType(tuple(type_of(e, i) for i in value.items), value.is_list)
+        case Record():
+            return RecordType(value.kind, value.names, tuple(type_of(e, i) for i in value.items))
+        case Growing():
+            return GrowingType(_item_type(e, value.item, list(value.buffers)))
         case Conflict():
             return value
     return OtherType(value)
+
+
+def _item_type(e: Emitter, item: Any, buffers: list[Array]) -> Any:
+    """The item type of a growing list, with the extents of the rows as they are known here."""
+    match item:
+        case ScalarType():
+            buffers.pop(0)
+        case ArrayType():
+            extents = tuple(map(e.facts.find, buffers.pop(0).extents[1:]))
+            return ArrayType(item.dtype, "C", item.shape, extents)
+        case SequenceType():
+            return SequenceType(tuple(_item_type(e, i, buffers) for i in item.items), item.is_list)
+        case RecordType():
+            return RecordType(item.kind, item.names, tuple(_item_type(e, i, buffers) for i in item.items))
+    return item
+
+
+def leaf_types(t: Any) -> list[Any]:
+    """The scalar and array types in a type, left to right."""
+    if isinstance(t, SequenceType | RecordType):
+        return [leaf for i in t.items for leaf in leaf_types(i)]
+    return [t] if isinstance(t, ScalarType | ArrayType) else []
 
 
 def join(a: Any, b: Any) -> Any:
@@ -103,10 +149,64 @@ def join(a: Any, b: Any) -> Any:
         case SequenceType(), SequenceType() if len(a.items) == len(b.items):
             items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
             clash = next((i for i in items if isinstance(i, Conflict)), None)
-            return clash or SequenceType(items, a.is_list and b.is_list)
+            return _join_lists(a, b) or clash or SequenceType(items, a.is_list and b.is_list)
+        case SequenceType() | GrowingType(), SequenceType() | GrowingType():
+            grown = _join_lists(a, b)
+            if grown is not None:
+                return grown
+        case RecordType(), RecordType() if a.kind is b.kind and a.names == b.names:
+            items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
+            clash = next((i for i in items if isinstance(i, Conflict)), None)
+            return clash or RecordType(a.kind, a.names, items)
         case OtherType(), OtherType() if _same_object(a.value, b.value):
             return a
+    if all(isinstance(t, OtherType) and isinstance(t.value, Object) for t in (a, b)):
+        return Conflict("one list, dict or instance on one path and another one, with other names too, on another")
     return Conflict(f"{_words(a)} on one path and {_words(b)} on another")
+
+
+def _join_lists(a: Any, b: Any) -> Any:
+    """The joined type of two lists of which one has a computed length, or whose lengths differ; else None."""
+    if any(isinstance(t, SequenceType) and not t.is_list for t in (a, b)):
+        return None
+    if isinstance(a, SequenceType) and isinstance(b, SequenceType) and len(a.items) == len(b.items):
+        return None
+    item = None
+    for t in (a, b):
+        for other in t.items if isinstance(t, SequenceType) else (t.item,):
+            item = join_items(item, other)
+    return item if isinstance(item, Conflict) else GrowingType(item)
+
+
+def join_items(a: Any, b: Any) -> Any:
+    """The joined type of two items of a growing list (None: no item), or a Conflict."""
+    if isinstance(a, Conflict) or isinstance(b, Conflict):
+        return a if isinstance(a, Conflict) else b
+    if a is None or b is None:
+        return _row(a if b is None else b)
+    a, b = _row(a), _row(b)
+    joined = join(a, b)
+    mixed = isinstance(a, ScalarType) and isinstance(b, ScalarType) and a.weak != b.weak
+    # np.array of a list takes a Python float for a float64, an int for an int64
+    if mixed and isinstance(joined, ScalarType) and joined.dtype.numpy != np.result_type(a.dtype.numpy, b.dtype.numpy):
+        return Conflict(f"a list with {_words(a)} and {_words(b)}")
+    return joined
+
+
+def _row(t: Any) -> Any:
+    """The type of an item as it is kept in a buffer; a Conflict for what cannot be kept in one."""
+    match t:
+        case ArrayType() if t.shape:
+            return ArrayType(t.dtype, "C", t.shape, t.extents)
+        case SequenceType() if not t.is_list:
+            items = tuple(map(_row, t.items))
+            return next((i for i in items if isinstance(i, Conflict)), None) or SequenceType(items, False)
+        case RecordType():
+            items = tuple(map(_row, t.items))
+            return next((i for i in items if isinstance(i, Conflict)), None) or RecordType(t.kind, t.names, items)
+        case ScalarType() | Conflict() | None:
+            return t
+    return Conflict(f"a list that grows by {_words(t)} (it can hold numbers, arrays of one shape and tuples of these)")
 
 
 def _same_object(a: Any, b: Any) -> bool:
@@ -114,6 +214,8 @@ def _same_object(a: Any, b: Any) -> bool:
         return True
     if type(a) is not type(b):
         return False
+    if isinstance(a, Object):
+        return a == b
     x, y = getattr(a, "value", a), getattr(b, "value", b)
     if x is y:
         return True
@@ -160,7 +262,12 @@ def _words(t: Any) -> str:
         case ArrayType():
             return f"an array ({len(t.shape)}-d, {t.dtype.numpy_name})"
         case SequenceType():
-            return f"a tuple of {len(t.items)}"
+            return f"a {'list' if t.is_list else 'tuple'} of {len(t.items)}"
+        case RecordType():
+            shown = f"a dict with the keys {', '.join(t.names) or 'none'}"
+            return shown if t.kind is dict else f"a {t.kind.__name__}"
+        case GrowingType():
+            return "a list that grows"
     return describe(t.value)
 
 
@@ -174,7 +281,13 @@ def same_type(a: Any, b: Any) -> bool:
             )
             return extents and (a.dtype, a.layout, a.shape, a.copied) == (b.dtype, b.layout, b.shape, b.copied)
         case SequenceType(), SequenceType():
-            return len(a.items) == len(b.items) and all(map(same_type, a.items, b.items))
+            same = a.is_list == b.is_list and len(a.items) == len(b.items)
+            return same and all(map(same_type, a.items, b.items))
+        case RecordType(), RecordType():
+            same = a.kind is b.kind and a.names == b.names
+            return same and all(map(same_type, a.items, b.items))
+        case GrowingType(), GrowingType():
+            return same_type(a.item, b.item)
         case OtherType(), OtherType():
             return _same_object(a.value, b.value)
         case Conflict(), Conflict():
@@ -184,12 +297,24 @@ def same_type(a: Any, b: Any) -> bool:
 
 def lesson(t: Any) -> Any:
     """The part of a loop header's type that stays true when the loop is translated again."""
+    return _with_extents(t, lambda x: None if x is None else ANY)
+
+
+def definite(t: Any) -> Any:
+    """A learned type that has met what enters the loop: extents of which nothing is known still are not known."""
+    return _with_extents(t, lambda x: None if x is ANY else x)
+
+
+def _with_extents(t: Any, change: Callable[[Any], Any]) -> Any:
     match t:
         case ArrayType():
-            extents = tuple(None if x is None else ANY for x in t.extents)
-            return ArrayType(t.dtype, t.layout, t.shape, extents, t.copied)
+            return ArrayType(t.dtype, t.layout, t.shape, tuple(map(change, t.extents)), t.copied)
         case SequenceType():
-            return SequenceType(tuple(map(lesson, t.items)), t.is_list)
+            return SequenceType(tuple(_with_extents(i, change) for i in t.items), t.is_list)
+        case RecordType():
+            return RecordType(t.kind, t.names, tuple(_with_extents(i, change) for i in t.items))
+        case GrowingType():
+            return GrowingType(_with_extents(t.item, change))
     return t
 
 
@@ -204,9 +329,29 @@ def fresh(e: Emitter, t: Any, block: Block, name: str) -> Any:
         case SequenceType():
             items = (fresh(e, i, block, f"{name}.{k}") for k, i in enumerate(t.items))
             return Sequence(tuple(items), t.is_list)
+        case RecordType():
+            items = (fresh(e, i, block, f"{name}.{n}") for n, i in zip(t.names, t.items, strict=True))
+            return Record(t.kind, t.names, tuple(items))
+        case GrowingType():
+            buffers = tuple(_fresh_buffer(e, leaf, block, name) for leaf in leaf_types(t.item))
+            length = block.add_arg(scalar(I64), f"{name}.length")
+            e.facts.interval[length] = (0, EXTENT_MAX)
+            return Growing(t.item, buffers, length)
         case OtherType():
             return t.value
     return t
+
+
+def _fresh_buffer(e: Emitter, leaf: Any, block: Block, name: str) -> Array:
+    pointer = block.add_arg(buffer_type(leaf), name)
+    rows = [None if x is ANY else x for x in leaf.extents] if isinstance(leaf, ArrayType) else []
+    return make_array(e, pointer, [None, *rows])
+
+
+def buffer_type(leaf: Any) -> PointerType:
+    """The type of the buffer for the items of a leaf type."""
+    rows = leaf.shape if isinstance(leaf, ArrayType) else ()
+    return PointerType(TensorType((None, *rows), leaf.dtype))
 
 
 def arguments(e: Emitter, value: Any, t: Any) -> list[Value]:
@@ -224,7 +369,92 @@ def arguments(e: Emitter, value: Any, t: Any) -> list[Value]:
         case SequenceType():
             parts = [None] * len(t.items) if value is None else value.items
             return [v for part, i in zip(parts, t.items, strict=True) for v in arguments(e, part, i)]
+        case RecordType():
+            parts = [None] * len(t.items) if value is None else value.items
+            return [v for part, i in zip(parts, t.items, strict=True) for v in arguments(e, part, i)]
+        case GrowingType():
+            if value is None:
+                return [*(Literal(buffer_type(leaf), NULL) for leaf in leaf_types(t.item)), i64(0)]
+            grown = as_growing(e, value, t.item)
+            casts = zip(grown.buffers, map(buffer_type, leaf_types(t.item)), strict=True)
+            cast = [b.pointer if b.type == to else e.emit("pointerCast", b.pointer, to=to) for b, to in casts]
+            return [*cast, grown.length]
     return []
+
+
+def leaf_values(value: Any) -> list[Any]:
+    """The scalars and arrays in a value, left to right."""
+    if isinstance(value, Sequence | Record):
+        return [leaf for i in value.items for leaf in leaf_values(i)]
+    return [value]
+
+
+def as_growing(e: Emitter, value: Sequence | Growing, item: Any) -> Growing:
+    """What a list holds, with items of type `item`: itself, or fresh buffers with its items."""
+    leaves = leaf_types(item)
+    if isinstance(value, Growing):
+        have = leaf_types(value.item)
+        if [t.dtype for t in have] == [t.dtype for t in leaves] and len(have) == len(leaves):
+            return Growing(item, value.buffers, value.length)
+        if not have:  # a list without any item yet
+            return Growing(item, tuple(_empty_buffer(e, leaf) for leaf in leaves), i64(0))
+        return Growing(item, tuple(map(_converted, [e] * len(leaves), value.buffers, leaves)), value.length)
+    buffers = []
+    columns = [leaf_values(i) for i in value.items]
+    for k, leaf in enumerate(leaves):
+        if not columns:
+            buffers.append(_empty_buffer(e, leaf))
+            continue
+        rows = columns[0][k].extents if isinstance(leaf, ArrayType) else ()
+        shape = tuple(i64(n) if n is not None else x for n, x in zip(getattr(leaf, "shape", ()), rows, strict=True))
+        buffer = allocate_buffer(e, i64(len(columns)), shape, leaf)
+        for place, column in enumerate(columns):
+            store_item(e, buffer, i64(place), column[k])
+        buffers.append(buffer)
+    return Growing(item, tuple(buffers), i64(len(value.items)))
+
+
+def _empty_buffer(e: Emitter, leaf: Any) -> Array:
+    shape = getattr(leaf, "shape", ())
+    known = getattr(leaf, "extents", ())
+    rows = [
+        i64(n) if n is not None else x if isinstance(x, Value) else i64(0) for n, x in zip(shape, known, strict=True)
+    ]
+    return allocate_buffer(e, i64(0), rows, leaf)
+
+
+def allocate_buffer(e: Emitter, capacity: Value, rows: Any, leaf: Any) -> Array:
+    """A fresh buffer for items of a leaf type: `capacity` rows."""
+    pointer = e.emit("allocateHeap", capacity, *rows, dtype=leaf.dtype.name)
+    wanted = buffer_type(leaf)
+    if pointer.type != wanted:
+        pointer = e.emit("pointerCast", pointer, to=wanted)
+    return make_array(e, pointer, [capacity, *rows])
+
+
+def store_item(e: Emitter, buffer: Array, place: Value, value: Any) -> None:
+    """Write a number or an array, of the shape of the rows, into a row of a buffer.
+
+    An array is marked: what is written to it later would have to reach the list (transforms/kept_copies.py).
+    """
+    target = e.emit("elementPointer", buffer.pointer, place)
+    if isinstance(value, Scalar):
+        e.emit("store", e.cast(value.value, buffer.dtype), target)
+        return
+    for have, want in zip(value.extents, buffer.extents[1:], strict=True):
+        if not e.facts.same(have, want):
+            e.check(e.compare("equal", have, want), "ValueError", ONE_SHAPE, have, want)
+    e.emit("keepCopy", value.pointer)
+    e.emit("store", e.cast(e.emit("load", value.pointer), buffer.dtype), target)
+
+
+def _converted(e: Emitter, buffer: Array, leaf: Any) -> Array:
+    """The buffer with another element type."""
+    if buffer.dtype is leaf.dtype:
+        return buffer
+    fresh_buffer = allocate_buffer(e, buffer.extents[0], buffer.extents[1:], leaf)
+    e.emit("store", e.cast(e.emit("load", buffer.pointer), leaf.dtype), fresh_buffer.pointer)
+    return fresh_buffer
 
 
 def identical_values(values: list[Any]) -> bool:
@@ -238,6 +468,17 @@ def identical_values(values: list[Any]) -> bool:
         if not all(isinstance(v, Sequence) and len(v.items) == len(first.items) for v in values):
             return False
         return all(identical_values(list(column)) for column in zip(*(v.items for v in values), strict=True))
+    if isinstance(first, Object):
+        return all(v == first for v in values)
+    if isinstance(first, Record):
+        if not all(isinstance(v, Record) and (v.kind, v.names) == (first.kind, first.names) for v in values):
+            return False
+        return all(identical_values(list(column)) for column in zip(*(v.items for v in values), strict=True))
+    if isinstance(first, Growing):
+        if not all(isinstance(v, Growing) and len(v.buffers) == len(first.buffers) for v in values):
+            return False
+        columns = zip(*((*v.buffers, Scalar(v.length, True)) for v in values), strict=True)
+        return all(identical_values(list(column)) for column in columns)
     return all(v is first for v in values)
 
 

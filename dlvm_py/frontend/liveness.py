@@ -7,12 +7,22 @@ reads before it writes, which is the fixed point already (the transfer function 
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any
 
 import gast
 
 Names = frozenset[str]
 _FUNCTIONS = (gast.FunctionDef, gast.Lambda)
+_COMPREHENSIONS = (gast.ListComp, gast.SetComp, gast.DictComp, gast.GeneratorExp)
+
+
+@dataclass(frozen=True, slots=True)
+class Each:
+    """A loop that is no statement, by a name that stays when it is translated again; `assigned`: what it binds."""
+
+    place: Any
+    assigned: Names
 
 
 def reads(node: Any) -> Names:
@@ -21,9 +31,15 @@ def reads(node: Any) -> Names:
 
 
 def writes(nodes: Iterable[Any]) -> Names:
-    """Names that statements bind, not looking into nested functions."""
+    """Names that statements bind, not looking into nested functions; targets of comprehensions are their own."""
     found: set[str] = set()
     for node in nodes:
+        if isinstance(node, _COMPREHENSIONS):
+            parts = [c for g in node.generators for c in (g.iter, *g.ifs)]
+            found |= writes(
+                [*parts, *(n for n in gast.iter_child_nodes(node) if not isinstance(n, gast.comprehension))]
+            )
+            continue
         if isinstance(node, _FUNCTIONS):
             if isinstance(node, gast.FunctionDef):
                 found.add(node.name)
@@ -40,7 +56,7 @@ def rebinds(nodes: Iterable[Any]) -> Names:
     for node in nodes:
         if isinstance(node, gast.AugAssign) and isinstance(node.target, gast.Name):
             found |= rebinds([node.value])
-        elif isinstance(node, _FUNCTIONS):
+        elif isinstance(node, (*_FUNCTIONS, *_COMPREHENSIONS)):
             found |= writes([node])
         elif isinstance(node, gast.Name) and isinstance(node.ctx, gast.Store):
             found.add(node.id)

@@ -12,6 +12,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import operators, python_complex
+from dlvm_py.frontend.capture import is_named_tuple
 from dlvm_py.frontend.elementwise import REAL_PART, UFUNCS, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_index
@@ -19,7 +20,19 @@ from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
 from dlvm_py.frontend.joins import ScalarType, join, type_of
 from dlvm_py.frontend.numpy_reduce import SUM
 from dlvm_py.frontend.operators import weak
-from dlvm_py.frontend.values import Array, Closure, Iteration, Scalar, Sequence, SliceKey, Static, Temp, describe
+from dlvm_py.frontend.values import (
+    Array,
+    Closure,
+    Growing,
+    Iteration,
+    Record,
+    Scalar,
+    Sequence,
+    SliceKey,
+    Static,
+    Temp,
+    describe,
+)
 from dlvm_py.ir import F64, I64, Value, literal
 
 _TWO63 = 2.0**63
@@ -56,6 +69,10 @@ def len_(e: Emitter, x: Any) -> Any:
         return weak(x.extents[0])
     if isinstance(x, Iteration):
         return weak(x.count)
+    if isinstance(x, Growing):
+        return weak(x.length)
+    if isinstance(x, Record) and (x.kind is dict or is_named_tuple(x.kind)):
+        return weak(i64(len(x.items)))
     if isinstance(x, Static) and isinstance(x.value, str):
         return weak(i64(len(x.value)))
     e.error(TypeMismatch, f"{describe(x)} has no len()")

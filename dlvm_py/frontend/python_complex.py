@@ -10,7 +10,7 @@ from typing import Any
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend.elementwise import modulus, operand, parts
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.values import Scalar, Static, describe
+from dlvm_py.frontend.values import Scalar, Sequence, Static, describe
 from dlvm_py.ir import C128, F64, Value, literal
 
 
@@ -169,7 +169,7 @@ def _rect(e: Emitter, r: Any, phi: Any) -> Any:
 
 def _polar(e: Emitter, z: Any) -> Any:
     value = e.cast(number(e, z, "cmath.polar").value, C128)
-    return e.session.sequence((Scalar(absolute(e, value), weak=True), _phase(e, z)))
+    return Sequence((Scalar(absolute(e, value), weak=True), _phase(e, z)))
 
 
 def _test(op: str) -> Callable[..., Any]:

@@ -13,12 +13,13 @@ from typing import Any
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import key, number
-from dlvm_py.frontend.values import Array, Scalar, Sequence, Static
+from dlvm_py.frontend.objects import is_mutable
+from dlvm_py.frontend.values import Array, Record, Scalar, Sequence, Static
 from dlvm_py.ir import Block, Value, literal
 
 
 class NotFirstClass(Exception):  # noqa: N818 - caught by the call, which is then inlined
-    """A nested function is among the values: they cannot cross a call."""
+    """A nested function is among the values, or something with an identity: they cannot cross a call."""
 
 
 class Extents:
@@ -62,6 +63,11 @@ def abstract(
             same = [t[1] for t in running if t[0] == "sequence" and len(t[1]) == len(value.items)]
             items = (abstract(e, i, extents, leaves, [t[k] for t in same]) for k, i in parts)
             return ("sequence", tuple(items), value.is_list)
+        case Record() if not is_mutable(value):
+            same = [t[3] for t in running if t[0] == "record" and t[1:3] == (value.kind, value.names)]
+            parts = enumerate(value.items)
+            items = (abstract(e, i, extents, leaves, [t[k] for t in same]) for k, i in parts)
+            return ("record", value.kind, value.names, tuple(items))
         case Static():
             return ("static", e.session.token(value.value))
     raise NotFirstClass
@@ -91,6 +97,9 @@ def parameter(e: Emitter, tree: tuple[Any, ...], entry: Block, name: str, classe
         case ("sequence", items, is_list):
             parts = (parameter(e, t, entry, f"{name}.{k}", classes) for k, t in enumerate(items))
             return Sequence(tuple(parts), is_list)
+        case ("record", kind, names, items):
+            parts = (parameter(e, t, entry, f"{name}.{n}", classes) for n, t in zip(names, items, strict=True))
+            return Record(kind, names, tuple(parts))
     return Static(e.session.untoken(tree[1]))
 
 
@@ -120,6 +129,9 @@ def result_tree(
         case Sequence():
             items = tuple(result_tree(e, i, classes, arguments, leaves, constants) for i in value.items)
             return ("sequence", items, value.is_list)
+        case Record() if not is_mutable(value):
+            items = tuple(result_tree(e, i, classes, arguments, leaves, constants) for i in value.items)
+            return ("record", items, (value.kind, value.names))
         case Static():
             return ("constant", value)
     raise NotFirstClass
@@ -142,7 +154,7 @@ def same_result(a: Any, b: Any) -> bool:
     """Whether two trees of results say the same."""
     if a[0] == b[0] == "constant":
         return isinstance(a[1], Static) and isinstance(b[1], Static) and a[1].value is b[1].value
-    if a[0] == b[0] == "sequence":
+    if a[0] == b[0] and a[0] in ("sequence", "record"):
         return a[2] == b[2] and len(a[1]) == len(b[1]) and all(map(same_result, a[1], b[1]))
     return bool(a == b)
 
@@ -159,8 +171,8 @@ def result_value(e: Emitter, tree: Any, values: list[Value], extents: Extents, a
         case ("array", exported, copied):
             known = [None if x is None else _imported(e, x, extents) for x in exported]
             return make_array(e, values.pop(0), known, copied)
-    items = (result_value(e, t, values, extents, arguments) for t in tree[1])
-    return Sequence(tuple(items), tree[2])
+    items = tuple(result_value(e, t, values, extents, arguments) for t in tree[1])
+    return Record(*tree[2], items) if tree[0] == "record" else Sequence(items, tree[2])
 
 
 def _imported(e: Emitter, form: tuple[int, int, bool], extents: Extents) -> Value:

@@ -17,13 +17,16 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend.arrays import make_array, materialise
-from dlvm_py.frontend.calls import bind_function
-from dlvm_py.frontend.capture import ABSENT, Captures
+from dlvm_py.frontend import objects
+from dlvm_py.frontend.arrays import make_array
+from dlvm_py.frontend.calls import bind_function, invoke
+from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_record_class
 from dlvm_py.frontend.elementwise import supported
-from dlvm_py.frontend.emit import Emitter, Unreachable
+from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.frame import Frame
+from dlvm_py.frontend.growing import section_of
+from dlvm_py.frontend.joins import ArrayType, RecordType, ScalarType, SequenceType
 from dlvm_py.frontend.signature import (
     Extents,
     NotFirstClass,
@@ -35,9 +38,18 @@ from dlvm_py.frontend.signature import (
 )
 from dlvm_py.frontend.source import Source, function_source
 from dlvm_py.frontend.table import suggestion
-from dlvm_py.frontend.values import NONE, Array, Closure, Scalar, Sequence, Static, describe
-from dlvm_py.ir import DTYPES, VOID, Function, Module, TupleType, Type, Value, literal, scalar
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec
+from dlvm_py.frontend.values import NONE, Array, Closure, Growing, Object, Record, Scalar, Sequence, Static, describe
+from dlvm_py.ir import DTYPES, VOID, Function, Module, PointerType, TupleType, Type, Value, literal, scalar
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    GrowingSpec,
+    RecordShape,
+    RecordSpec,
+    ScalarSpec,
+    Spec,
+    TupleSpec,
+)
 from dlvm_py.options import Options
 
 # of one function within itself: passing functions around nests them, recursion has no end
@@ -174,7 +186,21 @@ class Session:
             case TupleSpec():
                 parts = (self._argument(e, f"{name}[{k}]", s, params) for k, s in enumerate(spec.items))
                 return Sequence(tuple(parts))
+            case RecordSpec():
+                return self._record_argument(e, name, spec, params)
         return self.lift(e, spec.value, name)
+
+    def _record_argument(self, e: Emitter, name: str, spec: RecordSpec, params: list[ParamInfo]) -> Any:
+        path = {list: "{}[{}]", dict: "{}[{!r}]"}.get(spec.kind, "{}.{}")
+        keys = spec.names or range(len(spec.items))
+        parts = [self._argument(e, path.format(name, k), s, params) for k, s in zip(keys, spec.items, strict=True)]
+        if spec.kind is list:
+            held: Any = Sequence(tuple(parts), is_list=True)
+        else:
+            held = Record(spec.kind, spec.names, tuple(parts))
+        if not objects.is_mutable(held):
+            return held
+        return Object(f"$argument.{name}", f"the argument `{name}`", held)
 
     def _array_parameter(self, e: Emitter, name: str, spec: ArraySpec) -> Array:
         array = make_array(e, e.function.entry.add_arg(spec.ir_type(), name))
@@ -193,13 +219,31 @@ class Session:
                 ones = tuple(n == 1 for n in value.type.shape)
                 return ArraySpec(value.dtype.name, ones, value.type.layout)
             case Sequence():
-                return TupleSpec(tuple(self._result(e, i, leaves) for i in value.items))
-            case Static(value=None):
-                return ConstantSpec(None)
+                items = tuple(self._result(e, i, leaves) for i in value.items)
+                return RecordSpec(list, (), items) if value.is_list else TupleSpec(items)
+            case Record():
+                return RecordSpec(value.kind, value.names, tuple(self._result(e, i, leaves) for i in value.items))
+            case Growing():
+                return self._growing_result(e, value, leaves)
+            case Object():
+                return self._result(e, objects.contents(e, value), leaves)
+            case Static() if value.value is None or isinstance(value.value, str):
+                return ConstantSpec(value.value)
         e.error(
             UnsupportedSyntax,
-            f"the function returns {describe(value)}: only numbers, arrays, tuples of them and None can be returned",
+            f"the function returns {describe(value)}: what can be returned are numbers, arrays, strings, None, and "
+            "tuples, lists, dicts, named tuples and dataclasses of these",
         )
+
+    def _growing_result(self, e: Emitter, value: Growing, leaves: list[Value]) -> Spec:
+        """A list of computed length is returned as arrays, which the call takes apart."""
+        specs = []
+        for buffer in value.buffers:
+            rows = section_of(e, buffer, i64(0), value.length, i64(1))
+            leaves.append(rows)
+            assert isinstance(rows.type, PointerType)
+            specs.append(ArraySpec(buffer.dtype.name, tuple(n == 1 for n in rows.type.shape), rows.type.layout))
+        return GrowingSpec(tuple(specs), _item_shape(value.item))
 
     # -- captured values -------------------------------------------------------------------------
 
@@ -264,14 +308,28 @@ class Session:
             if not -(2**63) <= value < 2**63:
                 e.error(TypeMismatch, f"the int `{name}` does not fit 64 bits", help="make it a float")
             return Scalar(literal(int(value)), weak=True)
-        if type(value) in (tuple, list):
-            return Sequence(tuple(self.lift(e, v, name) for v in value), isinstance(value, list))
+        if type(value) is tuple:
+            return Sequence(tuple(self.lift(e, v, name) for v in value))
+        if type(value) in (list, dict) or is_record_class(type(value)):
+            return self._lift_object(e, value, name)
         return Static(value)
 
-    @staticmethod
-    def sequence(items: Any) -> Sequence:
-        """A tuple of values."""
-        return Sequence(tuple(items))
+    def _lift_object(self, e: Emitter, value: Any, name: str) -> Any:
+        """A captured list, dict, named tuple or dataclass instance: compiled code reads it and cannot change it."""
+        kind = type(value)
+        if kind is list:
+            held: Any = Sequence(tuple(self.lift(e, v, name) for v in value), is_list=True)
+        elif kind is dict:
+            if not all(isinstance(k, str) for k in value):
+                return Static(value)
+            held = Record(dict, tuple(value), tuple(self.lift(e, v, f"{name}[{k!r}]") for k, v in value.items()))
+        else:
+            names = field_names(kind)
+            held = Record(kind, names, tuple(self.lift(e, getattr(value, n), f"{name}.{n}") for n in names))
+        if not objects.is_mutable(held):
+            return held
+        self._tokens[id(value)] = value
+        return Object(f"$global.{id(value)}", f"`{name}`, which is defined outside of the function,", held)
 
     def token(self, value: Any) -> Any:
         """A hashable name of a compile-time object; the same for equal strings and dtypes."""
@@ -286,9 +344,14 @@ class Session:
 
     # -- calls -----------------------------------------------------------------------------------
 
+    @staticmethod
+    def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+        """function(*args, **kwargs), for the modules below calls.py."""
+        return invoke(e, function, args, kwargs)
+
     def call(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
         """Call a plain Python function: an `apply` of its specialisation."""
-        settled = {n: _settle(e, v) for n, v in values.items()}
+        settled = {n: objects.settle(e, v) for n, v in values.items()}
         extents, leaves = Extents(), []
         running = [dict(tree) for token, tree in self._running if token == self.token(fn)]
         try:
@@ -305,7 +368,8 @@ class Session:
             raise Unreachable
         taken = [*leaves, *(self.captured_array(e, k).pointer for k in callee.captured)]
         values_out = self._apply(e, callee, taken)
-        arrays = _arrays_by_pointer([*settled.values(), *self._captured[e].values()])
+        held = [objects.resolved(e, v) for v in settled.values()]
+        arrays = _arrays_by_pointer([*held, *self._captured[e].values()])
         by_position = {k: arrays[v] for k, v in enumerate(taken) if v in arrays}
         return result_value(e, callee.result, values_out, extents, by_position)
 
@@ -408,14 +472,14 @@ class Session:
 
     def library(self, e: Emitter, fn: FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call a function of frontend/library: its body is translated here, at the place of the call."""
-        settled = {n: _settle(e, v) for n, v in bind_function(e, fn, args, kwargs).items()}
+        settled = {n: objects.settle(e, v) for n, v in bind_function(e, fn, args, kwargs).items()}
         source = replace(self._source(fn), at=e.loc)
         return self._in_place(e, source, fn.__name__, fn, None, settled)
 
     def inline(self, e: Emitter, closure: Closure, values: dict[str, Any]) -> Any:
         """Call a nested function: its body is translated here."""
         source = Source(closure.node, closure.frame.source.file, closure.frame.source.shift)
-        settled = {n: _settle(e, v) for n, v in values.items()}
+        settled = {n: objects.settle(e, v) for n, v in values.items()}
         if closure.frame.e is not e:
             raise NotFirstClass
         return self._in_place(e, source, closure.name, closure.frame.function, closure.frame, settled)
@@ -464,10 +528,18 @@ class Session:
         self.module.functions = {n: f for n, f in self.module.functions.items() if n in used}
 
 
-def _settle(e: Emitter, value: Any) -> Any:
-    if isinstance(value, Sequence):
-        return Sequence(tuple(_settle(e, i) for i in value.items), value.is_list)
-    return materialise(e, value)
+def _item_shape(item: Any) -> Any:
+    """How an item of a growing list is made of its leaves: see GrowingSpec."""
+    match item:
+        case ScalarType():
+            return "weak" if item.weak else "scalar"
+        case ArrayType():
+            return "array"
+        case RecordType():
+            return RecordShape(item.kind, tuple(map(_item_shape, item.items)))
+        case SequenceType():
+            return RecordShape(tuple, tuple(map(_item_shape, item.items)))
+    return RecordShape(tuple, ())
 
 
 def _arrays_by_pointer(values: list[Any]) -> dict[Value, Array]:
@@ -475,7 +547,7 @@ def _arrays_by_pointer(values: list[Any]) -> dict[Value, Array]:
     for value in values:
         if isinstance(value, Array):
             found[value.pointer] = value
-        elif isinstance(value, Sequence):
+        elif isinstance(value, Sequence | Record):
             found |= _arrays_by_pointer(list(value.items))
     return found
 
@@ -494,16 +566,12 @@ def _return(e: Emitter, leaves: list[Value]) -> None:
 def _parameter_names(fn: FunctionType) -> tuple[str, ...]:
     code = fn.__code__
     count = code.co_argcount + code.co_kwonlyargcount
-    if code.co_flags & 0x08:
-        loc = Loc(code.co_filename, code.co_firstlineno)
-        raise UnsupportedSyntax(
-            f"{fn.__name__} has a `**` parameter, which is not supported", loc, help="name the parameters"
-        )
-    if code.co_flags & 0x04:
-        # inspect's order: positional, *args, keyword-only
-        names = code.co_varnames
-        return (*names[: code.co_argcount], names[count], *names[code.co_argcount : count])
-    return code.co_varnames[:count]
+    # inspect's order: positional, *args, keyword-only, **named
+    names, positional = code.co_varnames, code.co_argcount
+    has_rest, has_named = bool(code.co_flags & 0x04), bool(code.co_flags & 0x08)
+    rest = names[count : count + has_rest]
+    named = names[count + has_rest : count + has_rest + has_named]
+    return (*names[:positional], *rest, *names[positional:count], *named)
 
 
 def _identifier(name: str) -> str:

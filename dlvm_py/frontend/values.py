@@ -1,14 +1,16 @@
 """What a Python expression stands for while it is translated.
 
 `Scalar` and `Array` are bound to names; `Temp` (an array value without memory) lives inside one
-expression only; `Sequence` is a tuple or list of any of these; `Static` is a Python object that is
+expression only; `Sequence` is a tuple, or what a list holds; `Record` a named tuple, or what a dict or dataclass
+instance holds; `Growing` what a list of computed length holds. What can be changed in place has an identity, an
+`Object`, whose contents stand in the environment like a name's (objects.py). `Static` is a Python object that is
 known now: None, a string, a dtype, a module, a function, a slice.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from dlvm_py.errors import Loc
@@ -91,6 +93,51 @@ class Sequence:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Record:
+    """Named values: of a named tuple or dataclass (`kind` is its class), or the items of a dict (`kind` is dict)."""
+
+    kind: type
+    names: tuple[str, ...]
+    items: tuple[Any, ...]
+
+    def get(self, name: str) -> Any:
+        """The value of a name, None if there is none."""
+        return self.items[self.names.index(name)] if name in self.names else None
+
+    def replaced(self, name: str, value: Any) -> Record:
+        """The record with one value changed, or added at the end."""
+        if name not in self.names:
+            return Record(self.kind, (*self.names, name), (*self.items, value))
+        items = (value if n == name else v for n, v in zip(self.names, self.items, strict=True))
+        return Record(self.kind, self.names, tuple(items))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Growing:
+    """What a list holds whose length is known at run time only: the first `length` rows of each buffer.
+
+    `item` is the type of an item (joins.py): each scalar or array in it has a buffer, of one axis more. The buffers
+    have one capacity, their first extent.
+    """
+
+    item: Any
+    buffers: tuple[Array, ...]
+    length: Value
+
+
+@dataclass(frozen=True, slots=True)
+class Object:
+    """The identity of a list, dict or dataclass instance; its contents stand in the environment under `key`.
+
+    `origin` is "" or says whose it is ("the argument `x`"): it cannot be changed then, and holds `contents` for good.
+    """
+
+    key: str
+    origin: str = ""
+    contents: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Static:
     """A Python object that is known at compile time."""
 
@@ -108,10 +155,19 @@ class SliceKey:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Method:
-    """A method looked up on an array: `x.sum`."""
+    """A method looked up on a value: `x.sum`. `rule`: what runs it, None for a method of arrays."""
 
     owner: Any
     name: str
+    rule: Any = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class View:
+    """d.keys(), d.values(), d.items() (`what`) of a dict, which shows what the dict holds when it is read."""
+
+    owner: Any
+    what: str
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -131,6 +187,13 @@ class Iteration:
 
     count: Value
     item: Callable[[Value], Any]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Generator:
+    """A generator expression: `run(action, goes_on)` translates it, with an action on each item."""
+
+    run: Callable[..., None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,16 +232,26 @@ def describe(value: Any) -> str:
             return f"an array ({value.rank}-d, {value.dtype.numpy_name})"
         case Sequence():
             return f"a {'list' if value.is_list else 'tuple'} of {len(value.items)}"
+        case Record():
+            return "a dict" if value.kind is dict else f"a {value.kind.__name__}"
+        case Growing():
+            return "a list that grows"
+        case Object():
+            return "a list, dict or dataclass instance" if value.contents is None else describe(value.contents)
         case Static():
             return "None" if value.value is None else f"the {type(value.value).__name__} {_short(value.value)}"
         case Closure():
             return f"the function {value.name}"
+        case View():
+            return f"the {value.what} of a dict"
         case Method():
             return f"the method {value.name}"
         case SliceKey():
             return "a slice"
         case Iteration():
             return "an iterator"
+        case Generator():
+            return "a generator expression"
     return f"a {type(value).__name__}"
 
 

@@ -1,11 +1,13 @@
 """How a call looks from Python: specs of arguments and results, as plain data with a JSON form.
 
 A *spec* is the part of an argument that a compiled version is specialised on. Leaves (scalars and
-arrays) become IR parameters in order; tuples are flattened; constants become no parameter.
+arrays) become IR parameters in order; tuples, lists, dicts, named tuples and dataclass instances are flattened;
+constants become no parameter.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -55,6 +57,38 @@ class TupleSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordSpec:
+    """A list, a dict with string keys, a named tuple or a dataclass instance: the specs of what it holds, in order.
+
+    `kind` is its class (list, dict, or the user's); a list has no names.
+    """
+
+    kind: type
+    names: tuple[str, ...]
+    items: tuple[Spec, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class RecordShape:
+    """How a tuple or named tuple in a growing list is made: see GrowingSpec."""
+
+    kind: type
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class GrowingSpec:
+    """A list of computed length, as a result: one array a column, with the items along its first axis.
+
+    `item` says how an item is made of the columns: "weak" (a Python number), "scalar" (a NumPy scalar), "array", or a
+    RecordShape of these.
+    """
+
+    columns: tuple[ArraySpec, ...]
+    item: Any
+
+
+@dataclass(frozen=True, slots=True)
 class ConstantSpec:
     """A compile-time constant that is no number: None, a string, a function, a dtype.
 
@@ -64,39 +98,82 @@ class ConstantSpec:
     value: Any
 
 
-Spec = ScalarSpec | ArraySpec | TupleSpec | ConstantSpec
+Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec
 
 
 def leaves(spec: Spec) -> list[ScalarSpec | ArraySpec]:
     """The scalars and arrays of a spec, left to right: one IR value each."""
-    if isinstance(spec, TupleSpec):
+    if isinstance(spec, TupleSpec | RecordSpec):
         return [leaf for item in spec.items for leaf in leaves(item)]
+    if isinstance(spec, GrowingSpec):
+        return list(spec.columns)
     return [] if isinstance(spec, ConstantSpec) else [spec]
 
 
-def to_json(spec: Spec) -> Any:
-    """A JSON value of a spec. Only the constant None survives the round trip."""
+def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
+    """A JSON value of a spec; a class by its place in `classes`. Of constants None and strings survive the round trip.
+
+    Raises: ValueError for a class that is not among `classes`.
+    """
     match spec:
         case ScalarSpec(dtype, weak):
             return ["scalar", dtype, weak]
         case ArraySpec(dtype, ones, layout):
             return ["array", dtype, list(ones), layout]
         case TupleSpec(items):
-            return ["tuple", [to_json(i) for i in items]]
+            return ["tuple", [to_json(i, classes) for i in items]]
+        case RecordSpec(kind, names, items):
+            return ["record", _class_number(kind, classes), list(names), [to_json(i, classes) for i in items]]
+        case GrowingSpec(columns, item):
+            return ["growing", [to_json(c) for c in columns], _shape_to_json(item, classes)]
+        case ConstantSpec(str() as text):
+            return ["text", text]
         case ConstantSpec(value):
             return ["constant", repr(value)]
     raise TypeError(f"no spec: {spec!r}")
 
 
-def from_json(data: Any) -> Spec:
-    """The spec of a JSON value (results of functions: constants other than None are refused)."""
+_BUILT_IN = (list, dict, tuple)
+
+
+def _class_number(kind: type, classes: Sequence[type]) -> int | str:
+    return kind.__name__ if kind in _BUILT_IN else list(classes).index(kind)
+
+
+def _class_of(number: int | str, classes: Sequence[type]) -> type:
+    return next(c for c in _BUILT_IN if c.__name__ == number) if isinstance(number, str) else classes[number]
+
+
+def _shape_to_json(item: Any, classes: Sequence[type]) -> Any:
+    if isinstance(item, str):
+        return item
+    return [_class_number(item.kind, classes), [_shape_to_json(i, classes) for i in item.items]]
+
+
+def _shape_from_json(data: Any, classes: Sequence[type]) -> Any:
+    if isinstance(data, str):
+        return data
+    number, items = data
+    return RecordShape(_class_of(number, classes), tuple(_shape_from_json(i, classes) for i in items))
+
+
+def from_json(data: Any, classes: Sequence[type] = ()) -> Spec:
+    """The spec of a JSON value (results of functions: constants other than None and strings are refused)."""
     match data:
         case ["scalar", dtype, weak]:
             return ScalarSpec(dtype, weak)
         case ["array", dtype, ones, layout]:
             return ArraySpec(dtype, tuple(ones), layout)
         case ["tuple", items]:
-            return TupleSpec(tuple(from_json(i) for i in items))
+            return TupleSpec(tuple(from_json(i, classes) for i in items))
+        case ["record", number, names, items]:
+            kind = _class_of(number, classes)
+            return RecordSpec(kind, tuple(names), tuple(from_json(i, classes) for i in items))
+        case ["growing", columns, item]:
+            arrays = tuple(c for c in map(from_json, columns) if isinstance(c, ArraySpec))
+            return GrowingSpec(arrays, _shape_from_json(item, classes))
+        case ["text", text]:
+            return ConstantSpec(text)
         case ["constant", "None"]:
             return ConstantSpec(None)
     raise ValueError(f"no spec: {data!r}")

@@ -597,6 +597,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "load": Frame._load,
     "store": Frame._store,
     "scatter": Frame._scatter,
+    "keepCopy": lambda frame, i: None,  # a mark for a check, without effect
     "retain": Frame._retain,
     "release": Frame._release,
     "createStack": Frame._create_stack,

@@ -93,6 +93,7 @@ FORMS: dict[str, str] = {
     "load": "load %",
     "store": "store % to %",
     "elementPointer": "elementPointer % at %,",
+    "keepCopy": "keepCopy %",
     "retain": "retain %",
     "release": "release %",
     "createStack": "createStack <element:type?>",

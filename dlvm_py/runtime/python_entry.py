@@ -15,9 +15,20 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import DLError
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec, dtype_of_leaf, leaves
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    GrowingSpec,
+    RecordSpec,
+    ScalarSpec,
+    Spec,
+    TupleSpec,
+    dtype_of_leaf,
+    leaves,
+)
 from dlvm_py.runtime.native import offsets
 from dlvm_py.runtime.signature import spec_of
+from dlvm_py.runtime.trees import maker, parts_of
 from dlvm_py.runtime.version import (
     ARGUMENT_REFERENCES,
     FINISH,
@@ -71,10 +82,8 @@ def call(version: Version, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tu
 
 def attempt(version: Version, values: Sequence[Any]) -> tuple[bool, Any]:
     """As `call`, for one value a parameter. The captured arrays that are checked are those that are used."""
-    captured = read_captured(version.call)
-    if not matches(version.call, values, captured):
-        return False, None
-    return True, run(version, values, captured)
+    found = _matched(version.call, values, read_captured(version.call))
+    return (False, None) if found is None else (True, _run(version, found))
 
 
 def read_captured(spec: CallSpec) -> list[Any]:
@@ -101,20 +110,28 @@ def bind(spec: CallSpec, args: Sequence[Any], kwargs: Mapping[str, Any]) -> list
 
 def matches(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any] | None = None) -> bool:
     """Whether a version takes these values (one a parameter), as things are now with what it captured."""
-    captured = read_captured(spec) if captured is None else captured
+    return _matched(spec, values, read_captured(spec) if captured is None else captured) is not None
+
+
+def _matched(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> list[Any] | None:
+    """The leaves of values that a version takes, else None. Each list, dict or instance is looked into once."""
+    found: list[Any] = []
     expected = [*spec.args, *(c.spec for c in spec.captured)]
-    if not all(map(_fits, expected, [*values, *captured])):
-        return False
+    if not all(_take(s, v, found) for s, v in zip(expected, [*values, *captured], strict=True)):
+        return None
     if not all(same_constant(g.source.read(), g.value) for g in spec.guards):
-        return False
-    return spec.may_alias or not overlaps(spec, values, captured)
+        return None
+    return found if spec.may_alias or not _overlapping(spec, found) else None
 
 
-def _fits(spec: Spec, value: Any) -> bool:
+def _take(spec: Spec, value: Any, found: list[Any]) -> bool:
+    """Whether a value fits its spec; its leaves are added to `found`."""
     if isinstance(spec, ConstantSpec):
         return same_constant(value, spec.value)
-    if isinstance(spec, TupleSpec):
-        return type(value) is tuple and len(value) == len(spec.items) and all(map(_fits, spec.items, value))
+    if isinstance(spec, TupleSpec | RecordSpec):
+        parts = parts_of(spec, value)
+        return parts is not None and all(_take(s, v, found) for s, v in zip(spec.items, parts, strict=True))
+    found.append(value)
     if not isinstance(value, int | float | complex | np.generic | np.ndarray):
         return False
     try:
@@ -135,6 +152,8 @@ def same_constant(a: Any, b: Any) -> bool:
         return same_constant(a.real, b.real) and same_constant(a.imag, b.imag)
     if isinstance(a, tuple | list):
         return len(a) == len(b) and all(map(same_constant, a, b))
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(map(same_constant, a.values(), b.values()))
     if isinstance(a, np.generic):
         return a.dtype == b.dtype and a.tobytes() == b.tobytes()
     return isinstance(a, int | str | bytes | slice | range | np.dtype) and bool(a == b)
@@ -142,20 +161,16 @@ def same_constant(a: Any, b: Any) -> bool:
 
 def overlaps(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> bool:
     """Whether an array that may not be shared has bytes in common with another one."""
-    found = _leaf_values(spec, values, captured)
+    found: list[Any] = []
+    for s, v in zip([*spec.args, *(c.spec for c in spec.captured)], [*values, *captured], strict=True):
+        _take(s, v, found)
+    return _overlapping(spec, found)
+
+
+def _overlapping(spec: CallSpec, found: Sequence[Any]) -> bool:
     arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray)]
     others = [b for b in arrays if b not in spec.free]
     return any(np.may_share_memory(found[a], found[b]) for a in spec.unshared for b in others if a != b)
-
-
-def _leaf_values(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> list[Any]:
-    return [*_flatten(TupleSpec(spec.args), values), *captured]
-
-
-def _flatten(spec: Spec, value: Any) -> list[Any]:
-    if isinstance(spec, TupleSpec):
-        return [leaf for s, v in zip(spec.items, value, strict=True) for leaf in _flatten(s, v)]
-    return [] if isinstance(spec, ConstantSpec) else [value]
 
 
 # -- the call ------------------------------------------------------------------------------------------
@@ -168,14 +183,27 @@ def run(
     receive: Callable[[Any], Any] | None = None,
     kept: list[Any] | None = None,
 ) -> Any:
-    """Calls the kernel on values that match, one a parameter, and captured arrays that do.
+    """Calls the kernel on values that are known to match, one a parameter, and captured arrays that do; see `_run`."""
+    found: list[Any] = []
+    for spec, value in zip(version.call.args, values, strict=True):
+        _take(spec, value, found)
+    found += read_captured(version.call) if captured is None else captured
+    return _run(version, found, receive, kept)
+
+
+def _run(
+    version: Version,
+    found: Sequence[Any],
+    receive: Callable[[Any], Any] | None = None,
+    kept: list[Any] | None = None,
+) -> Any:
+    """Calls the kernel on leaves that match, those of captured arrays last.
 
     receive: is given the result while the memory of the call is still there, and gives what is returned.
     kept: gets the context, whose memory then stays until `free` is given it.
     Raises: ValueError for a read-only array that the function writes; what the compiled code raises.
     """
     call = version.call
-    found = _leaf_values(call, values, read_captured(call) if captured is None else captured)
     for k in call.written:
         if not found[k].flags.writeable:
             raise ValueError("assignment destination is read-only")
@@ -243,6 +271,10 @@ class _Boxing:
         """The next leaves of the struct as a value of `spec`."""
         if isinstance(spec, TupleSpec):
             return tuple(self.box(item) for item in spec.items)
+        if isinstance(spec, RecordSpec):
+            return maker(spec)(tuple(self.box(item) for item in spec.items))
+        if isinstance(spec, GrowingSpec):
+            return maker(spec)(tuple(self._array(column) for column in spec.columns))
         if isinstance(spec, ConstantSpec):
             return spec.value
         if isinstance(spec, ArraySpec):

@@ -18,9 +18,11 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import ArgumentError, TypeMismatch
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, TupleSpec
 from dlvm_py.ir.types import dtype_of
+from dlvm_py.runtime.trees import field_names, record_kind
 
+_MAX_ITEMS = 256  # of a list
 _I64_MIN, _I64_MAX = -(1 << 63), (1 << 63) - 1
 _CONSTANTS = (
     str, bytes, type(None), EllipsisType, slice, range, type, enum.Enum, np.dtype, np.ufunc,
@@ -84,7 +86,30 @@ def spec_of(value: Any, what: str = "the argument") -> Spec:
         return ScalarSpec("c128", weak=True)
     if type(value) is tuple:
         return TupleSpec(tuple(spec_of(item, f"item {k} of {what}") for k, item in enumerate(value)))
+    kind = record_kind(value)
+    if kind is not None:
+        return _record_spec(kind, value, what)
     raise _refusal(value, what)
+
+
+def _record_spec(kind: type, value: Any, what: str) -> RecordSpec:
+    names = field_names(value)
+    if kind is dict and not all(isinstance(name, str) for name in names):
+        raise ArgumentError(f"{what} is a dict with keys that are no strings", help="use a list or an array")
+    if kind is list:
+        if any(isinstance(item, str) for item in value):
+            raise ArgumentError(f"{what} is a list of strings", help="text is not numeric data")
+        if len(value) > _MAX_ITEMS:
+            advice = "pass np.array(...): each length of a list is compiled anew"
+            raise ArgumentError(f"{what} is a list of {len(value)} items", help=advice)
+    shown = {list: "item {} of {}", dict: "the value of {!r} in {}"}.get(kind, "the field `{}` of {}")
+    try:
+        parts = list(value.values() if kind is dict else value if not names else (getattr(value, n) for n in names))
+    except AttributeError as error:
+        raise ArgumentError(f"{what} lacks a field: {error}") from None
+    keys = names or range(len(parts))
+    specs = (spec_of(part, shown.format(key, what)) for key, part in zip(keys, parts, strict=True))
+    return RecordSpec(kind, names, tuple(specs))
 
 
 def _is_compiled(value: Any) -> bool:
@@ -94,15 +119,10 @@ def _is_compiled(value: Any) -> bool:
 def _refusal(value: Any, what: str) -> ArgumentError:
     kind = type(value)
     shown = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
-    if isinstance(value, list):
-        texts = any(isinstance(item, str) for item in value)
-        advice = "text is not numeric data" if texts else "pass np.array(...), or a tuple of its elements"
-        return ArgumentError(f"{what} is a list{' of strings' if texts else ''}", help=advice)
-    if isinstance(value, tuple):
-        return ArgumentError(f"{what} is a named tuple ({shown})", help="pass tuple(...) of it")
-    if isinstance(value, dict):
-        return ArgumentError(f"{what} is a dict", help="pass its values as arguments or as a tuple")
-    advice = "arguments are numbers, NumPy scalars and arrays, tuples of these, strings, None and functions"
+    advice = (
+        "arguments are numbers, NumPy scalars and arrays, tuples, lists, dicts, named tuples and dataclasses of these, "
+        "strings, None and functions"
+    )
     return ArgumentError(f"{what} has the type {shown}, which compiled code cannot use", help=advice)
 
 

@@ -20,8 +20,9 @@ import numpy as np
 
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec, leaves
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, leaves
 from dlvm_py.ir.types import DTYPES
+from dlvm_py.runtime import trees
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native.offsets import MISSING
 
@@ -133,6 +134,13 @@ class CallSpec:
         }
         for k, spec in enumerate(constants(self.args)):
             found[f"constant.{k}"] = spec.value
+        for k, record in enumerate(s for s in trees.walk(self.args) if isinstance(s, RecordSpec)):
+            found[f"class.{k}"] = record.kind
+            found |= {f"field.{k}.{n}": sys.intern(name) for n, name in enumerate(record.names)}
+        for k, make in enumerate(trees.makers(self.result)):
+            found[f"make.{k}"] = make
+        for k, value in enumerate(trees.result_constants(self.result)):
+            found[f"result.{k}"] = value
         for k, captured in enumerate(self.captured):
             _add_source(found, f"captured.{k}", captured.source)
         for k, guard in enumerate(self.guards):
@@ -148,13 +156,7 @@ def _add_source(objects: dict[str, Any], key: str, source: Source) -> None:
 
 def constants(specs: Sequence[Spec]) -> list[ConstantSpec]:
     """The constants of argument specs, left to right, tuples included."""
-    found = []
-    for spec in specs:
-        if isinstance(spec, TupleSpec):
-            found += constants(spec.items)
-        elif isinstance(spec, ConstantSpec):
-            found.append(spec)
-    return found
+    return [spec for spec in trees.walk(specs) if isinstance(spec, ConstantSpec)]
 
 
 @dataclass(frozen=True, eq=False)

@@ -27,6 +27,7 @@ from dlvm_py.transforms import (
     cse,
     dce,
     inline,
+    kept_copies,
     licm,
     linear_algebra_fusion,
     literal_broadcasting_promotion,
@@ -67,6 +68,7 @@ PASSES: dict[str, Pass] = {
     row.name: row
     for row in (
         _row(inline, "INL", on_module=True),
+        _row(kept_copies, "KC"),
         _row(simplify_cfg, "SCFG"),
         _row(constant_fold, "CF"),
         _row(constant_propagation, "SCCP"),

@@ -114,6 +114,8 @@ store = _memory("store", _store_type, {WRITE})
 # elementPointer p at (i...): leading axes are indexed away; indices are in range
 # (of aggregates: `path` has the names of fields, and "" for each index, where there are names)
 elementPointer = _memory("elementPointer", _element_type, set(), ("path",), kind=Kind.INDEX)
+# keepCopy p: a list keeps a copy of this array where Python has a reference; gone after transforms/kept_copies.py
+keepCopy = _memory("keepCopy", _void_of_pointer, {READ, TRAP})
 retain = _memory("retain", _void_of_pointer, {WRITE})
 release = _memory("release", _void_of_pointer, {WRITE})
 
@@ -195,5 +197,5 @@ return_ = _control("return", lambda operands, attrs: VOID)
 # raise Kind "message with {}" (operands): as a check that always fails
 raise_ = _control("raise", lambda operands, attrs: VOID, ("exception", "message"), {TRAP})
 
-MEMORY = (allocateHeap, load, store, elementPointer, retain, release, createStack, push, pop, destroyStack)
+MEMORY = (allocateHeap, load, store, elementPointer, keepCopy, retain, release, createStack, push, pop, destroyStack)
 FLOW = (make_tuple, extract, apply, check, branch, conditional, return_, raise_)

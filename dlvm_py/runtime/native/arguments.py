@@ -9,12 +9,13 @@ borrowed from the caller, who holds them during the call; captured arrays are no
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import numpy as np
 
 from dlvm_py.backend.cpu.contract import flat_types
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, dtype_of_leaf, leaves
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, dtype_of_leaf, leaves
+from dlvm_py.runtime import trees
 from dlvm_py.runtime.native import offsets
 from dlvm_py.runtime.native.body import Body
 from dlvm_py.runtime.native.offsets import Boxed, NDArray, PyObject, PyTuple, field
@@ -63,15 +64,74 @@ def _read(
         return [[_read_scalar(text, spec, value)]]
     if isinstance(spec, ArraySpec):
         return [_read_array(text, spec, value, len(before) in call.written)]
-    _require_type(text, value, "tuple")
-    size = text.load("size", "i64", text.member("%tuple", value, field(PyTuple, "size")))
-    text.require(text.let("same", f"icmp eq i64 {size}, {len(spec.items)}"))
-    items = text.member("%tuple", value, field(PyTuple, "items"))
+    if isinstance(spec, RecordSpec):
+        parts = _record_parts(text, spec, value, call)
+    else:
+        _require_type(text, value, "tuple")
+        parts = _tuple_parts(text, value, len(spec.items))
     found: list[list[str]] = []
-    for k, item in enumerate(spec.items):
-        element = text.load("item", "ptr", text.element("ptr", items, k))
+    for item, element in zip(spec.items, parts, strict=True):
         found += _read(text, item, element, constants, call, before + found)
     return found
+
+
+def _tuple_parts(text: Body, value: str, count: int) -> list[str]:
+    size = text.load("size", "i64", text.member("%tuple", value, field(PyTuple, "size")))
+    text.require(text.let("same", f"icmp eq i64 {size}, {count}"))
+    items = text.member("%tuple", value, field(PyTuple, "items"))
+    return [text.load("item", "ptr", text.element("ptr", items, k)) for k in range(count)]
+
+
+def _record_parts(text: Body, spec: RecordSpec, value: str, call: CallSpec) -> list[str]:
+    """What a list, dict, named tuple or instance holds. Another thread may change all but a tuple: owned here."""
+    number = next(k for k, s in enumerate(records_in(call.args)) if s is spec)
+    _require_type(text, value, f"class.{number}")
+    count = len(spec.items)
+    if issubclass(spec.kind, tuple):
+        return _tuple_parts(text, value, count)
+    names = [text.object(f"field.{number}.{k}") for k in range(len(spec.names))]
+    if spec.kind in (list, dict):
+        size = text.let("size", f"call i64 @py.{'PyList' if spec.kind is list else 'PyDict'}_Size(ptr {value})")
+        text.require(text.let("same", f"icmp eq i64 {size}, {count}"))
+    if spec.kind is list:
+        parts = [text.let("item", f"call ptr @py.PyList_GetItem(ptr {value}, i64 {k})") for k in range(count)]
+        return [_own(text, part, new=False) for part in parts]
+    if spec.kind is dict:
+        parts = []
+        place = text.slot("place", "i64")
+        text.store("i64", "0", place)
+        key, item = text.slot("key", "ptr"), text.slot("item", "ptr")
+        for name in names:
+            more = text.let("more", f"call i32 @py.PyDict_Next(ptr {value}, ptr {place}, ptr {key}, ptr {item})")
+            text.require(text.let("more", f"icmp ne i32 {more}, 0"))
+            found = text.load("key", "ptr", key)
+            text.require(text.let("same", f"call i1 @entry.same_constant(ptr {found}, ptr {name})"))
+            parts.append(_own(text, text.load("item", "ptr", item), new=False))
+        return parts
+    found = [text.let("field", f"call ptr @entry.fetch.attribute(ptr {value}, ptr {name})") for name in names]
+    parts = [_own(text, part, new=True) for part in found]
+    for part in parts:
+        text.require(text.let("found", f"icmp ne ptr {part}, null"))
+    return parts
+
+
+def records_in(specs: Iterable[Spec]) -> list[RecordSpec]:
+    """The records of argument specs, as `CallSpec.objects` numbers them."""
+    return [s for s in trees.walk(specs) if isinstance(s, RecordSpec)]
+
+
+def owned_parts(specs: Iterable[Spec]) -> int:
+    """How many objects the entry owns while it reads arguments of these specs."""
+    return sum(len(s.items) for s in records_in(specs) if not issubclass(s.kind, tuple))
+
+
+def _own(text: Body, value: str, new: bool) -> str:
+    """A reference that is given back at the end of the call."""
+    if not new:
+        text.line(f"call void @py.Py_IncRef(ptr {value})")
+    text.store("ptr", value, text.element("ptr", "%captured", text.owned))
+    text.owned += 1
+    return value
 
 
 def _require_type(text: Body, value: str, name: str) -> None:
@@ -172,7 +232,7 @@ def read_captured(text: Body, call: CallSpec) -> list[list[str]]:
     first = len([leaf for spec in call.args for leaf in leaves(spec)])
     for k, captured in enumerate(call.captured):
         value = _fetch(text, captured.source, f"captured.{k}")
-        text.store("ptr", value, text.element("ptr", "%captured", k))
+        _own(text, value, new=True)
         text.require(text.let("found", f"icmp ne ptr {value}, null"))
         values.append(_read_array(text, captured.spec, value, first + k in call.written))
     return values

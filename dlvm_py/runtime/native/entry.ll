@@ -491,6 +491,21 @@ drop:
   ret ptr null
 }
 
+; A result that a Python callable makes of the tuple of its parts, which is used up; null, with an exception, where
+; one of the two fails.
+define internal ptr @entry.make(ptr %maker, ptr %parts) {
+  %failed = icmp eq ptr %parts, null
+  br i1 %failed, label %no, label %call
+call:
+  %argument = alloca ptr
+  store ptr %parts, ptr %argument
+  %made = call ptr @py.PyObject_Vectorcall(ptr %maker, ptr %argument, i64 1, ptr null)
+  call void @py.Py_DecRef(ptr %parts)
+  ret ptr %made
+no:
+  ret ptr null
+}
+
 ; Lets n references go; null ones too.
 define internal void @entry.drop(ptr %items, i64 %n) {
 start:

@@ -16,7 +16,7 @@ from importlib import resources
 from dlvm_py.backend.cpu.contract import flat_types
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir.interface import ArraySpec
-from dlvm_py.runtime.native.arguments import check_overlap, read_arguments, read_captured
+from dlvm_py.runtime.native.arguments import check_overlap, owned_parts, read_arguments, read_captured
 from dlvm_py.runtime.native.body import Body
 from dlvm_py.runtime.native.externals import complete
 from dlvm_py.runtime.native.results import box_results, result_struct
@@ -38,7 +38,7 @@ def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
     body.block("nomatch")
     _drop_captured(body, call)
     body.line("ret i32 1")
-    if call.captured:
+    if _owned(call):
         body.stack.append(f"  %captured = alloca {_captured(call)}")
         body.stack.append(f"  store {_captured(call)} zeroinitializer, ptr %captured")
     parts = [
@@ -85,12 +85,17 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]]) -> N
 
 
 def _captured(call: CallSpec) -> str:
-    return f"[{len(call.captured)} x ptr]"
+    return f"[{_owned(call)} x ptr]"
+
+
+def _owned(call: CallSpec) -> int:
+    """How many references the entry holds: captured arrays, and what it took out of lists, dicts and instances."""
+    return 0 if call.variadic else len(call.captured) + owned_parts(call.args)
 
 
 def _drop_captured(body: Body, call: CallSpec) -> None:
-    if call.captured:
-        body.line(f"call void @entry.drop(ptr %captured, i64 {len(call.captured)})")
+    if _owned(call):
+        body.line(f"call void @entry.drop(ptr %captured, i64 {_owned(call)})")
 
 
 def _argument_header(body: Body, data: str, array: str) -> str:

@@ -6,9 +6,22 @@ allocation over. All leaves are boxed first, into `boxed`, so that a failure let
 
 from __future__ import annotations
 
+import itertools
+
 from dlvm_py.backend.cpu.contract import flat_types
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, Spec, TupleSpec, dtype_of_leaf, leaves
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    GrowingSpec,
+    RecordSpec,
+    ScalarSpec,
+    Spec,
+    TupleSpec,
+    dtype_of_leaf,
+    leaves,
+)
 from dlvm_py.runtime.native.body import Body
+from dlvm_py.runtime.trees import walk
 
 _ORDER = {"C": 1, "F": 2, "S": 0}  # NumPy's flags; 0: by strides
 _WEAK = {
@@ -37,7 +50,9 @@ def box_results(text: Body, result: Spec, results: str, on_failure: str) -> str:
         index += len(flat_types(leaf.ir_type()))
         text.branch(text.let("made", f"icmp ne ptr {value}, null"), otherwise=failed)
         text.store("ptr", value, text.element("ptr", boxed, k))
-    value = _assemble(text, result, iter(range(count)), boxed)
+    value = _assemble(text, result, _Numbers(), boxed)
+    if any(isinstance(s, RecordSpec | GrowingSpec) for s in walk((result,))):
+        text.branch(text.let("made", f"icmp ne ptr {value}, null"), otherwise=on_failure)
     end = text.name("boxed")
     text.line(f"br label %{end}")
     text.block(failed)
@@ -80,17 +95,25 @@ def _box_array(text: Body, spec: ArraySpec, struct: str, results: str, index: in
     )
 
 
-def _assemble(text: Body, spec: Spec, index, boxed: str) -> str:
-    """The leaves put together; their references pass into it."""
+class _Numbers:
+    """Counters of the leaves, constants and makers of a result, in the order of its specs."""
+
+    def __init__(self) -> None:
+        self.leaf, self.constant, self.maker = itertools.count(), itertools.count(), itertools.count()
+
+
+def _assemble(text: Body, spec: Spec, numbers: _Numbers, boxed: str) -> str:
+    """The leaves put together; their references pass into it. Null, with an exception, where a maker fails."""
     if isinstance(spec, ConstantSpec):
-        if spec.value is not None:
-            raise ValueError(f"a result cannot be the constant {spec.value!r}")
-        none = text.object("None")
-        text.line(f"call void @py.Py_IncRef(ptr {none})")
-        return none
-    if not isinstance(spec, TupleSpec):
-        return text.load("leaf", "ptr", text.element("ptr", boxed, next(index)))
-    items = text.slot("items", f"[{max(len(spec.items), 1)} x ptr]")
-    for k, item in enumerate(spec.items):
-        text.store("ptr", _assemble(text, item, index, boxed), text.element("ptr", items, k))
-    return text.let("tuple", f"call ptr @entry.tuple(ptr {items}, i64 {len(spec.items)})")
+        value = text.object(f"result.{next(numbers.constant)}")
+        text.line(f"call void @py.Py_IncRef(ptr {value})")
+        return value
+    if isinstance(spec, ScalarSpec | ArraySpec):
+        return text.load("leaf", "ptr", text.element("ptr", boxed, next(numbers.leaf)))
+    maker = None if isinstance(spec, TupleSpec) else text.object(f"make.{next(numbers.maker)}")
+    parts: tuple[Spec, ...] = spec.columns if isinstance(spec, GrowingSpec) else spec.items
+    items = text.slot("items", f"[{max(len(parts), 1)} x ptr]")
+    for k, item in enumerate(parts):
+        text.store("ptr", _assemble(text, item, numbers, boxed), text.element("ptr", items, k))
+    value = text.let("tuple", f"call ptr @entry.tuple(ptr {items}, i64 {len(parts)})")
+    return value if maker is None else text.let("made", f"call ptr @entry.make(ptr {maker}, ptr {value})")

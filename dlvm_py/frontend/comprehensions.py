@@ -1,0 +1,175 @@
+"""Loops inside of expressions: comprehensions, generator expressions, and what runs over all items of a value."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from dlvm_py.errors import TypeMismatch
+from dlvm_py.frontend import lists, objects, operators, records
+from dlvm_py.frontend.flow import Flow
+from dlvm_py.frontend.iterate import iteration_of
+from dlvm_py.frontend.liveness import Each, writes
+from dlvm_py.frontend.values import Binding, Conflict, Generator, Growing, Iteration, Record, Sequence
+from dlvm_py.ir import Literal, Value
+
+_SUM = "$acc"
+
+
+@dataclass(frozen=True, slots=True)
+class _Comprehension:
+    """What one comprehension does: at each of its items, as long as `goes_on` says so."""
+
+    generators: list[Any]
+    action: Callable[[], None]
+    goes_on: Callable[[], Value] | None
+    assigned: frozenset[str]  # by `:=`, in the function's own names
+
+
+class Comprehensions(Flow):
+    """The part of a Frame (frame.py) for loops inside of expressions."""
+
+    source: Any
+    assign: Any
+    expression: Any
+    value: Any
+    shadowed: frozenset[str]
+
+    # -- loops without a statement ---------------------------------------------------------------------
+
+    def for_each(self, iteration: Iteration, action: Callable[[Any], None], place: Any = "each") -> None:
+        """Run a piece of translation on every item."""
+        self._each(Each((place, self.e.loc), self._accumulators()), iteration, action)
+
+    def _accumulators(self) -> frozenset[str]:
+        return frozenset(n for n in self.env if n.startswith(_SUM))
+
+    @contextmanager
+    def _keeping_all(self) -> Iterator[None]:
+        """What an expression holds is in no name: all objects stay alive."""
+        self.keeps_all += 1
+        try:
+            yield
+        finally:
+            self.keeps_all -= 1
+
+    def _each(self, node: Each, iteration: Iteration, action: Callable[[Any], None]) -> None:
+        loc = self.e.loc
+
+        def bind(item: Any) -> None:
+            self.e.builder.loc = loc
+            action(item)
+
+        with self._keeping_all():
+            self.loop(node, None, iteration, bind, lambda: None, lambda: None)
+        self.e.builder.loc = loc
+
+    def collected(self, iteration: Iteration) -> Any:
+        """A list of all items of an iteration."""
+        made = objects.new(self.e, Sequence((), is_list=True))
+        with self._keeping_all():
+            self.for_each(iteration, lambda item: lists.append(self.e, made, item), "collect")
+        return objects.contents(self.e, made)
+
+    def accumulate(self, start: Any, run: Callable[[Any], None]) -> Any:
+        """The last value of an accumulator: `run(update)` calls `update(step)`, which replaces it by step(it)."""
+        name = f"{_SUM}.{len(self._accumulators())}"
+        self.env[name] = Binding(objects.settle(self.e, start), self.e.loc)
+
+        def update(step: Callable[[Any], Any]) -> None:
+            self.env[name] = Binding(objects.settle(self.e, step(self.env[name].value)), self.e.loc)
+
+        run(update)
+        found = self.env.pop(name).value
+        if isinstance(found, Conflict):
+            self.e.error(TypeMismatch, f"this is {found.reason}: there is no common type")
+        return found
+
+    # -- comprehensions --------------------------------------------------------------------------------
+
+    def _listcomp(self, node: Any) -> Any:
+        made = objects.new(self.e, Sequence((), is_list=True))
+        self.comprehend(node, lambda: lists.append(self.e, made, self.expression(node.elt)))
+        return objects.contents(self.e, made)
+
+    def _dictcomp(self, node: Any) -> Any:
+        made = objects.new(self.e, Record(dict, (), ()))
+
+        def add() -> None:
+            key = self.expression(node.key)
+            value = objects.settle(self.e, self.expression(node.value))
+            objects.change(self.e, made, records.entry(self.e, objects.contents(self.e, made), key, value))
+
+        self.comprehend(node, add)
+        return objects.contents(self.e, made)
+
+    def _generatorexp(self, node: Any) -> Any:
+        def run(action: Callable[[Any], None], goes_on: Callable[[], Value] | None = None) -> None:
+            self.comprehend(node, lambda: action(self.expression(node.elt)), goes_on)
+
+        return Generator(run)
+
+    def comprehend(self, node: Any, action: Callable[[], None], goes_on: Callable[[], Value] | None = None) -> None:
+        """Run `action` for all items of a comprehension, whose targets are names of its own."""
+        source = self.expression(node.generators[0].iter)  # evaluated outside, as in Python
+        names = writes([g.target for g in node.generators])
+        saved = {n: self.env.pop(n) for n in sorted(names) if n in self.env}
+        shadowed, self.shadowed = self.shadowed, self.shadowed | names
+        try:
+            with self._keeping_all():
+                self._level(_Comprehension(node.generators, action, goes_on, writes([node])), 0, source)
+        finally:
+            self.shadowed = shadowed
+            for name in names:
+                self.env.pop(name, None)
+            self.env |= saved
+
+    def _level(self, c: _Comprehension, level: int, source: Any) -> None:
+        """Loop over the iterable of one `for` of a comprehension."""
+        generator = c.generators[level]
+        items = records.iterated(objects.contents(self.e, source))
+
+        def inner() -> None:
+            if level + 1 == len(c.generators):
+                c.action()
+            else:
+                self._level(c, level + 1, self.expression(c.generators[level + 1].iter))
+
+        def body(item: Any) -> None:
+            self.assign(generator.target, objects.settle(self.e, item))
+            self._filtered(generator.ifs, inner)
+
+        def guarded(item: Callable[[], Any]) -> None:
+            if not self.alive:
+                return
+            flag = None if c.goes_on is None else c.goes_on()
+            if flag is None or (isinstance(flag, Literal) and flag.value):
+                body(item())
+            elif not isinstance(flag, Literal):
+                self.branches(flag, lambda: body(item()), lambda: None)
+
+        if isinstance(items, Sequence):
+            for item in items.items:
+                guarded(lambda item=item: item)
+        elif isinstance(items, Generator):
+            items.run(lambda item: guarded(lambda: item))
+        else:
+            if not isinstance(items, Iteration | Growing):
+                items = objects.settle(self.e, items)
+            with self.at(generator.iter):  # type: ignore[attr-defined]
+                iteration = iteration_of(self.e, items)
+            late = Iteration(iteration.count, lambda k: k)
+            node = Each((generator, "for"), self._accumulators() | c.assigned)
+            self._each(node, late, lambda k: guarded(lambda: iteration.item(k)))
+
+    def _filtered(self, conditions: list[Any], action: Callable[[], None]) -> None:
+        if not conditions:
+            action()
+            return
+        flag = operators.condition(self.e, self.value(conditions[0]))
+        if not isinstance(flag, Literal):
+            self.branches(flag, lambda: self._filtered(conditions[1:], action), lambda: None)
+        elif flag.value:
+            self._filtered(conditions[1:], action)

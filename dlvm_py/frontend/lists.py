@@ -1,0 +1,387 @@
+"""Lists: of constant length as their items, of computed length (`Growing`) as rows of buffers in memory.
+
+A list of constant length is a Sequence: its items may be of any types. Where lists of different lengths meet (a loop
+that appends), they become a Growing, whose items have one type: numbers, arrays of one shape, tuples of these. Its
+buffers double where they are full, so that loads and stores of ordinary memory are all that is compiled, and all
+that is differentiated.
+
+An array in a Growing is a copy of what was appended, and reading gives a copy again. Python has references there, so
+whatever would tell the difference is refused: writing into an array that was read from such a list (`Array.copied`),
+and into one that was appended to it (transforms/kept_copies.py follows the marks of `store_item`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import gast
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend import indexing, operators, records, subscripts
+from dlvm_py.frontend.arrays import make_array, materialise
+from dlvm_py.frontend.emit import Emitter, Unreachable, i64
+from dlvm_py.frontend.facts import EXTENT_MAX
+from dlvm_py.frontend.growing import item_at, rows_of, section_of
+from dlvm_py.frontend.iterate import iteration_of
+from dlvm_py.frontend.joins import (
+    ONE_SHAPE,
+    allocate_buffer,
+    as_growing,
+    join_items,
+    leaf_types,
+    leaf_values,
+    same_type,
+    store_item,
+    type_of,
+)
+from dlvm_py.frontend.objects import change, contents, resolved, settle
+from dlvm_py.frontend.values import (
+    NONE,
+    Array,
+    Conflict,
+    Growing,
+    Iteration,
+    Method,
+    Object,
+    Record,
+    Scalar,
+    Sequence,
+    SliceKey,
+    Static,
+    describe,
+)
+from dlvm_py.ir import Value
+
+_FIRST_CAPACITY = 4
+_EMPTY = "{} index out of range"
+
+
+def holds(e: Emitter, value: Any) -> Sequence | Growing:
+    """What a list holds; a located error for anything else."""
+    held = contents(e, value)
+    if isinstance(held, Growing) or (isinstance(held, Sequence) and held.is_list):
+        return held
+    e.error(TypeMismatch, f"a list is needed here, not {describe(held)}")
+
+
+# -- reading -----------------------------------------------------------------------------------------------
+
+
+def _position(e: Emitter, index: Any, length: Value, what: str) -> Value:
+    """A place in [0, length); IndexError in Python's words where there is none."""
+    k = indexing.as_index(e, index, "the index of a list")
+    low, high = e.facts.range_of(k)
+    wrapped = e.add(k, length)
+    place = k if low >= 0 else wrapped if high < 0 else e.choose(e.compare("lessThan", k, i64(0)), wrapped, k)
+    fine = e.both(e.compare("lessThanOrEqual", i64(0), place), e.compare("lessThan", place, length))
+    if e.options.checks_bounds:
+        e.check(fine, "IndexError", _EMPTY.format(what))
+    return place
+
+
+def read(e: Emitter, base: Any, index: Any) -> Any:
+    """base[index] of a list, tuple, dict or named tuple."""
+    held = contents(e, base)
+    if isinstance(held, Record):
+        if held.kind is dict:
+            return records.item(e, held, index)
+        held = records.iterated(held)
+    if isinstance(held, Growing):
+        if isinstance(index, SliceKey):
+            return _sliced(e, held, index)
+        return item_at(e, held, _position(e, index, held.length, "list"))
+    if not isinstance(held, Sequence):
+        return subscripts.read(e, held, index)
+    if isinstance(index, Scalar) and index.number is None and (index.dtype.is_integer or index.dtype.kind == "b"):
+        place = _position(e, index, i64(len(held.items)), "list" if held.is_list else "tuple")
+        return _chosen(e, held.items, place)
+    if isinstance(index, Scalar) and isinstance(index.number, int):
+        k = int(index.number)
+        if not -len(held.items) <= k < len(held.items):
+            e.emit("raise", exception="IndexError", message=_EMPTY.format("list" if held.is_list else "tuple"))
+            raise Unreachable
+        return held.items[k]
+    return subscripts.read(e, held, index)
+
+
+def _chosen(e: Emitter, items: tuple[Any, ...], place: Value, first: int = 0) -> Any:
+    """The item of a list or tuple at a place that is computed: a binary search of branches."""
+    if not items:
+        raise Unreachable
+    if len(items) == 1:
+        return items[0]
+    half = len(items) // 2
+    below = e.compare("lessThan", place, i64(first + half))
+    return e.frame.choose_value(
+        below,
+        lambda: _chosen(e, items[:half], place, first),
+        lambda: _chosen(e, items[half:], place, first + half),
+    )
+
+
+def _sliced(e: Emitter, held: Growing, key: SliceKey) -> Growing:
+    start, count, step = indexing.slice_range(e, key, held.length)
+    buffers = []
+    for buffer, leaf in zip(held.buffers, leaf_types(held.item), strict=True):
+        fresh = allocate_buffer(e, count, buffer.extents[1:], leaf)
+        e.emit("store", rows_of(e, buffer, start, count, step), fresh.pointer)
+        buffers.append(fresh)
+    return Growing(held.item, tuple(buffers), count)
+
+
+# -- changing ------------------------------------------------------------------------------------------------
+
+
+def append(e: Emitter, owner: Any, value: Any) -> Any:
+    """x.append(value)."""
+    held = holds(e, owner)
+    value = settle(e, value)
+    if isinstance(held, Sequence):
+        change(e, owner, Sequence((*held.items, value), is_list=True))
+        return NONE
+    change(e, owner, appended(e, held, value))
+    return NONE
+
+
+def _fitting(e: Emitter, held: Growing, value: Any) -> Growing:
+    """The list with items of a type that takes `value` too."""
+    joined = join_items(held.item, type_of(e, value))
+    if isinstance(joined, Conflict):
+        e.error(TypeMismatch, f"this is {joined.reason}: the items have no common type", help="use two lists")
+    return held if held.item is not None and same_type(joined, held.item) else as_growing(e, held, joined)
+
+
+def appended(e: Emitter, held: Growing, value: Any) -> Growing:
+    """The list with one item more."""
+    held = _fitting(e, held, value)
+    leaves = leaf_values(value)
+    rows = [leaf.extents if isinstance(leaf, Array) else () for leaf in leaves]
+    other_shape: Value | None = None
+    for buffer, row in zip(held.buffers, rows, strict=True):
+        for have, want in zip(row, buffer.extents[1:], strict=True):
+            if not e.facts.same(have, want):
+                differs = e.pure("not", e.compare("equal", have, want))
+                empty = e.compare("equal", held.length, i64(0))
+                e.check(e.either(empty, e.pure("not", differs)), "ValueError", ONE_SHAPE, have, want)
+                other_shape = differs if other_shape is None else e.either(other_shape, differs)
+    capacity = held.buffers[0].extents[0]
+    full = e.pure("equal", held.length, capacity)
+    if other_shape is not None:  # an empty list takes arrays of any shape
+        full = e.either(full, other_shape)
+    types = leaf_types(held.item)
+
+    def double() -> Any:
+        more = e.maximum(e.pure("multiply", capacity, i64(2)), i64(_FIRST_CAPACITY))
+        fresh = [allocate_buffer(e, more, row, t) for row, t in zip(rows, types, strict=True)]
+
+        def keep() -> Any:
+            for old, new in zip(held.buffers, fresh, strict=True):
+                kept = section_of(e, new, i64(0), held.length, i64(1))
+                e.emit("store", rows_of(e, Array(old.pointer, new.extents), i64(0), held.length, i64(1)), kept)
+            return Sequence(tuple(fresh))
+
+        return e.frame.choose_value(e.compare("lessThan", i64(0), held.length), keep, lambda: Sequence(tuple(fresh)))
+
+    chosen = e.frame.choose_value(full, double, lambda: Sequence(held.buffers)).items
+    buffers = []
+    for buffer, row, value_ in zip(chosen, rows, leaves, strict=True):
+        buffer = make_array(e, buffer.pointer, [buffer.extents[0], *row])
+        store_item(e, buffer, held.length, value_)
+        buffers.append(buffer)
+    length = e.offset(held.length, 1)
+    e.facts.interval[length] = (1, EXTENT_MAX)
+    return Growing(held.item, tuple(buffers), length)
+
+
+def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
+    """x[index] = value."""
+    held, value = holds(e, owner), settle(e, value)
+    if isinstance(index, SliceKey):
+        e.error(UnsupportedSyntax, "assignment to a slice of a list is not supported", help="use an array")
+    if isinstance(held, Sequence):
+        if isinstance(index, Scalar) and isinstance(index.number, int):
+            k = int(index.number)
+            if not -len(held.items) <= k < len(held.items):
+                e.emit("raise", exception="IndexError", message="list assignment index out of range")
+                raise Unreachable
+            k %= len(held.items)
+            change(e, owner, Sequence((*held.items[:k], value, *held.items[k + 1 :]), is_list=True))
+            return
+        place = _position(e, index, i64(len(held.items)), "list assignment")
+        items = [
+            e.frame.choose_value(e.compare("equal", place, i64(k)), lambda: value, lambda old=old: old)
+            for k, old in enumerate(held.items)
+        ]
+        change(e, owner, Sequence(tuple(items), is_list=True))
+        return
+    place = _position(e, index, held.length, "list assignment")
+    held = _fitting(e, held, value)
+    for buffer, leaf in zip(held.buffers, leaf_values(value), strict=True):
+        store_item(e, buffer, place, leaf)
+    change(e, owner, held)
+
+
+def _pop(e: Emitter, owner: Any, index: Any = None) -> Any:
+    held = holds(e, owner)
+    if isinstance(held, Sequence):
+        k = -1 if index is None else getattr(index, "number", None)
+        if not isinstance(k, int):
+            e.error(UnsupportedSyntax, "pop at a computed place of a list of constant length is not supported")
+        if not -len(held.items) <= k < len(held.items):
+            e.emit(
+                "raise",
+                exception="IndexError",
+                message="pop index out of range" if held.items else "pop from empty list",
+            )
+            raise Unreachable
+        k %= len(held.items)
+        change(e, owner, Sequence((*held.items[:k], *held.items[k + 1 :]), is_list=True))
+        return held.items[k]
+    e.check(e.compare("lessThan", i64(0), held.length), "IndexError", "pop from empty list")
+    last = e.offset(held.length, -1)
+    e.facts.interval[last] = (0, EXTENT_MAX)
+    if index is None or (isinstance(index, Scalar) and index.number == -1):
+        found = item_at(e, held, last)
+    else:
+        place = _position(e, index, held.length, "pop")
+        found = item_at(e, held, place)
+        _move(e, held, e.offset(place, 1), place, e.subtract(last, place))
+    change(e, owner, Growing(held.item, held.buffers, last))
+    return found
+
+
+def _move(e: Emitter, held: Growing, source: Value, target: Value, count: Value) -> None:
+    """Copy rows to another place of the buffers."""
+    for buffer in held.buffers:
+        rows = rows_of(e, buffer, source, count, i64(1))
+        e.emit("store", rows, section_of(e, buffer, target, count, i64(1)))
+
+
+def _insert(e: Emitter, owner: Any, index: Any, value: Any) -> Any:
+    held, value = holds(e, owner), settle(e, value)
+    if isinstance(held, Sequence):
+        if not isinstance(index, Scalar) or not isinstance(index.number, int):
+            e.error(UnsupportedSyntax, "insert at a computed place of a list of constant length is not supported")
+        items = list(held.items)
+        items.insert(index.number, value)
+        change(e, owner, Sequence(tuple(items), is_list=True))
+        return NONE
+    place = indexing.clipped(e, index, held.length, held.length, i64(0), held.length)
+    count = e.subtract(held.length, place)
+    longer = appended(e, held, value)
+    _move(e, longer, place, e.offset(place, 1), count)
+    for buffer, leaf in zip(longer.buffers, leaf_values(value), strict=True):
+        store_item(e, buffer, place, leaf)
+    change(e, owner, longer)
+    return NONE
+
+
+def extend(e: Emitter, owner: Any, items: Any) -> Any:
+    """x.extend(items), x += items."""
+    held, more = holds(e, owner), records.iterated(contents(e, items))
+    if isinstance(more, Sequence):
+        if isinstance(held, Sequence):
+            change(e, owner, Sequence((*held.items, *(settle(e, i) for i in more.items)), is_list=True))
+            return NONE
+        for item in more.items:
+            append(e, owner, item)
+        return NONE
+    if not isinstance(more, Growing | Iteration):
+        more = materialise(e, more)
+    e.frame.for_each(iteration_of(e, more), lambda item: append(e, owner, item))
+    return NONE
+
+
+def _clear(e: Emitter, owner: Any) -> Any:
+    holds(e, owner)
+    change(e, owner, Sequence((), is_list=True))
+    return NONE
+
+
+def _reverse(e: Emitter, owner: Any) -> Any:
+    held = holds(e, owner)
+    if isinstance(held, Sequence):
+        change(e, owner, Sequence(held.items[::-1], is_list=True))
+        return NONE
+    last = e.offset(held.length, -1)
+    for buffer in held.buffers:
+        e.emit(
+            "store", rows_of(e, buffer, last, held.length, i64(-1)), section_of(e, buffer, i64(0), held.length, i64(1))
+        )
+    return NONE
+
+
+def _copy(e: Emitter, owner: Any) -> Any:
+    return list_(e, owner)
+
+
+def _index(e: Emitter, owner: Any, value: Any) -> Any:
+    held = holds(e, owner)
+    if isinstance(held, Sequence):
+        for k, item in enumerate(held.items):
+            same = operators.condition(e, operators.compare(e, gast.Eq, resolved(e, item), resolved(e, value)))
+            if getattr(same, "value", None) is True:
+                return Scalar(i64(k), weak=True)
+            if getattr(same, "value", None) is not False:
+                break
+    e.error(UnsupportedSyntax, "index() of computed values is not supported", help="compare in a loop")
+
+
+METHODS: dict[str, Callable[..., Any]] = {
+    "append": append, "pop": _pop, "insert": _insert, "extend": extend, "clear": _clear, "reverse": _reverse,
+    "copy": _copy, "index": _index,
+}  # fmt: skip
+
+
+def delete_item(e: Emitter, owner: Any, index: Any) -> None:
+    """del x[index]."""
+    _pop(e, owner, index)
+
+
+def augmented(e: Emitter, owner: Object, kind: type, value: Any) -> bool:
+    """owner += value (a list that grows in place) or d |= other; False for another operation."""
+    held, other = contents(e, owner), contents(e, value)
+    if kind is gast.Add and (isinstance(held, Growing) or (isinstance(held, Sequence) and held.is_list)):
+        extend(e, owner, value)
+        return True
+    if kind is gast.BitOr and isinstance(held, Record) and isinstance(other, Record):
+        change(e, owner, records.merged(e, held, other))
+        return True
+    return False
+
+
+# -- whole lists ---------------------------------------------------------------------------------------------
+
+
+def list_(e: Emitter, items: Any = None) -> Any:
+    """list(...): a new list with the items of anything that can be looped over."""
+    if items is None:
+        return Sequence((), is_list=True)
+    held = records.iterated(contents(e, items))
+    if isinstance(held, Sequence):
+        return Sequence(held.items, is_list=True)
+    if isinstance(held, Growing):
+        return _sliced(e, held, SliceKey(None, None, None))
+    if isinstance(held, Static) and isinstance(held.value, str):
+        return Sequence(tuple(map(Static, held.value)), is_list=True)
+    source = held if isinstance(held, Iteration) else materialise(e, held)
+    return e.frame.collected(iteration_of(e, source))
+
+
+def joined(e: Emitter, a: Any, b: Any) -> Any:
+    """a + b of lists of which one is growing."""
+    made = settle(e, list_(e, a))
+    extend(e, made, b)
+    return contents(e, made)
+
+
+def method(e: Emitter, owner: Any, name: str) -> Any:
+    """owner.name of a list."""
+    if name in METHODS:
+        return Method(owner, name, METHODS[name])
+    e.error(
+        UnsupportedSyntax,
+        f"the method `{name}` of a list is not supported",
+        help=f"supported are {', '.join(METHODS)}",
+    )

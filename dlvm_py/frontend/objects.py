@@ -1,0 +1,182 @@
+"""Lists, dicts and dataclass instances: an identity that names refer to, and contents that flow like a name's.
+
+An `Object` is the identity. What it holds stands in the environment of the frame under its key, so that branches and
+loops merge contents as they merge names, and every name for an object sees its changes. What stands in an expression
+(`[a, b]`) is contents without identity, and gets one where it is bound: `settle`.
+
+Two objects may meet in one name (`d = {...}` on both sides of an `if`). They become one if nothing else refers to
+either; else later changes through the name would have to go to one of two objects, and that is refused.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.arrays import materialise
+from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.values import (
+    Binding,
+    Closure,
+    Conflict,
+    Generator,
+    Growing,
+    Method,
+    Object,
+    Record,
+    Sequence,
+    Static,
+    View,
+    describe,
+)
+
+PREFIX = "$object"
+Env = Mapping[str, Binding]
+
+
+def is_mutable(value: Any) -> bool:
+    """Whether contents belong to something with an identity: a list, a dict, a dataclass that is not frozen."""
+    if isinstance(value, Sequence):
+        return value.is_list
+    return isinstance(value, Growing) or (isinstance(value, Record) and is_mutable_class(value.kind))
+
+
+def is_mutable_class(kind: type) -> bool:
+    """Whether instances can be changed: dict, and dataclasses that are not frozen."""
+    return kind is dict or (dataclasses.is_dataclass(kind) and not kind.__dataclass_params__.frozen)  # type: ignore[attr-defined]
+
+
+def settle(e: Emitter, value: Any) -> Any:
+    """A value that can be bound: array expressions get memory, lists, dicts and instances an identity."""
+    if isinstance(value, Sequence | Record):
+        items = tuple(settle(e, i) for i in value.items)
+        same = all(a is b for a, b in zip(items, value.items, strict=True))
+        if isinstance(value, Record):
+            value = value if same else Record(value.kind, value.names, items)
+        else:
+            value = value if same else Sequence(items, value.is_list)
+    if isinstance(value, Generator):
+        e.error(
+            UnsupportedSyntax,
+            "a generator expression can only be used where it stands: in sum, any, all, min, max, list or a loop",
+            help="make it a list: [... for ...]",
+        )
+    return new(e, value) if is_mutable(value) else materialise(e, value)
+
+
+def new(e: Emitter, contents: Any) -> Object:
+    """A new object. Its key is told by the place in the source, so that a loop that is translated again finds it."""
+    loc = e.loc
+    place = f"{PREFIX}.{loc.line}.{loc.col}" if loc else PREFIX
+    count = e.frame.made.get(place, 0)
+    while f"{place}.{count}" in e.frame.env:
+        count += 1
+    e.frame.made[place] = count + 1
+    made = Object(f"{place}.{count}")
+    e.frame.env[made.key] = Binding(contents, loc)
+    return made
+
+
+def contents(e: Emitter, value: Any) -> Any:
+    """What an object, or a view of a dict, holds now; any other value as it is."""
+    if isinstance(value, View):
+        held = contents(e, value.owner)
+        columns = {"keys": held.names, "values": held.items, "items": zip(held.names, held.items, strict=True)}
+        rows = columns[value.what]
+        if value.what == "items":
+            return Sequence(tuple(Sequence((Static(n), v)) for n, v in rows))
+        return Sequence(tuple(map(Static, rows)) if value.what == "keys" else tuple(rows))
+    if not isinstance(value, Object):
+        return value
+    binding = e.frame.env.get(value.key)
+    found = value.contents if binding is None else binding.value
+    if isinstance(found, Conflict):
+        e.error(
+            TypeMismatch,
+            f"this list, dict or instance is {found.reason}: there is no common type",
+            help="give it the same kind of contents on both paths",
+        )
+    return found
+
+
+def resolved(e: Emitter, value: Any) -> Any:
+    """A value with all objects in it replaced by what they hold: for rules that only read."""
+    value = contents(e, value)
+    if isinstance(value, Sequence) and any(isinstance(i, Object | Sequence | Record) for i in value.items):
+        return Sequence(tuple(resolved(e, i) for i in value.items), value.is_list)
+    if isinstance(value, Record) and any(isinstance(i, Object | Sequence | Record) for i in value.items):
+        return Record(value.kind, value.names, tuple(resolved(e, i) for i in value.items))
+    return value
+
+
+def change(e: Emitter, owner: Object, value: Any) -> None:
+    """Give an object other contents."""
+    if owner.origin:
+        what = describe(value)
+        e.error(
+            UnsupportedSyntax,
+            f"{owner.origin} is {what} that this changes: only arrays can be changed for the caller",
+            help="return the new value, or work on a copy: list(x), dict(x), dataclasses.replace(x)",
+        )
+    e.frame.env[owner.key] = Binding(value, e.loc)
+
+
+# -- who refers to what ------------------------------------------------------------------------------------
+
+
+def references(env: Env, names: Iterable[str]) -> dict[str, int]:
+    """How often each object, by its key, is referred to by these names and by what they reach."""
+    found: dict[str, int] = {}
+    pending = [env[n].value for n in names if n in env]
+    while pending:
+        value = pending.pop()
+        match value:
+            case Object():
+                found[value.key] = found.get(value.key, 0) + 1
+                if found[value.key] == 1 and value.key in env:
+                    pending.append(env[value.key].value)
+            case Sequence() | Record():
+                pending.extend(value.items)
+            case Closure():
+                pending.extend((*value.defaults, *value.keyword_defaults.values()))
+            case Method() | View():
+                pending.append(value.owner)
+    return found
+
+
+def renamed(value: Any, keys: Mapping[str, Object]) -> Any:
+    """A value with objects exchanged for others, by key."""
+    match value:
+        case Object():
+            return keys.get(value.key, value)
+        case Sequence():
+            return Sequence(tuple(renamed(i, keys) for i in value.items), value.is_list)
+        case Record():
+            return Record(value.kind, value.names, tuple(renamed(i, keys) for i in value.items))
+    return value
+
+
+def rename(env: dict[str, Binding], keys: Mapping[str, Object]) -> dict[str, Binding]:
+    """An environment with objects exchanged for others, contents included. Objects that are replaced are gone."""
+    targets = {o.key for o in keys.values()}
+    moved = {keys[k].key: b for k, b in env.items() if k in keys}
+    kept = {k: b for k, b in env.items() if k not in keys and k not in targets}
+    return {n: Binding(renamed(b.value, keys), b.loc, b.is_set) for n, b in {**kept, **moved}.items()}
+
+
+def differing(values: list[Any], envs: list[Env]) -> list[tuple[Object, ...]]:
+    """The groups of different objects that stand in one place of several values, with what they hold."""
+    groups: list[tuple[Object, ...]] = []
+    pending = [tuple(values)]
+    while pending:
+        row = pending.pop()
+        if all(isinstance(v, Object) for v in row):
+            if any(v != row[0] for v in row) and row not in groups:
+                groups.append(row)
+                inner = [env[v.key].value if v.key in env else v.contents for v, env in zip(row, envs, strict=True)]
+                pending.append(tuple(inner))
+        elif all(isinstance(v, Sequence) for v in row) or all(isinstance(v, Record) for v in row):
+            pending.extend(zip(*(v.items for v in row), strict=False))
+    return groups

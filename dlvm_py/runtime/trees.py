@@ -1,0 +1,114 @@
+"""Arguments and results with structure: tuples, lists, dicts, named tuples and dataclass instances, by their specs."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.ir.interface import ConstantSpec, GrowingSpec, RecordShape, RecordSpec, Spec, TupleSpec
+
+
+def is_named_tuple(kind: type) -> bool:
+    """Whether a class was made by collections.namedtuple or typing.NamedTuple."""
+    return issubclass(kind, tuple) and hasattr(kind, "_fields")
+
+
+def parts_of(spec: TupleSpec | RecordSpec, value: Any) -> list[Any] | None:
+    """What stands under the items of a spec in a value; None if the value has another structure."""
+    kind = tuple if isinstance(spec, TupleSpec) else spec.kind
+    if type(value) is not kind:
+        return None
+    if isinstance(value, tuple | list):
+        return list(value) if len(value) == len(spec.items) else None
+    assert isinstance(spec, RecordSpec)
+    if kind is dict:
+        return list(value.values()) if tuple(value) == spec.names else None
+    try:
+        return [getattr(value, name) for name in spec.names]
+    except AttributeError:  # a field that was deleted
+        return None
+
+
+def items_of(spec: Spec) -> tuple[Spec, ...]:
+    """The specs under a spec."""
+    return spec.items if isinstance(spec, TupleSpec | RecordSpec) else ()
+
+
+def walk(specs: Iterable[Spec]) -> Iterator[Spec]:
+    """All specs, each before those under it, left to right."""
+    for spec in specs:
+        yield spec
+        yield from walk(items_of(spec))
+
+
+def maker(spec: Spec) -> Callable[[tuple[Any, ...]], Any]:
+    """What makes a result with structure of its parts, which are the columns for a growing list."""
+    if isinstance(spec, GrowingSpec):
+        return lambda columns: _rows(spec.item, iter(columns))
+    assert isinstance(spec, RecordSpec)
+    kind, names = spec.kind, spec.names
+    if kind is list:
+        return list
+    if kind is dict:
+        return lambda parts: dict(zip(names, parts, strict=True))
+    return _instance_maker(kind, names)
+
+
+def _instance_maker(kind: type, names: tuple[str, ...]) -> Callable[[tuple[Any, ...]], Any]:
+    if is_named_tuple(kind):
+        return lambda parts: tuple.__new__(kind, parts)
+
+    def make(parts: tuple[Any, ...]) -> Any:
+        # what __init__ and __post_init__ do has been done in compiled code
+        made = object.__new__(kind)
+        for name, part in zip(names, parts, strict=True):
+            object.__setattr__(made, name, part)
+        return made
+
+    return make
+
+
+def _rows(item: Any, columns: Iterator[np.ndarray[Any, Any]]) -> list[Any]:
+    """The items of a growing list, each as Python would have it: numbers, arrays of their own, tuples of these."""
+    if isinstance(item, RecordShape):
+        fields = [_rows(i, columns) for i in item.items]
+        make = tuple if item.kind is tuple else _instance_maker(item.kind, _names(item.kind))
+        return [make(row) for row in zip(*fields, strict=True)]
+    column = next(columns)
+    if item == "weak":
+        return column.tolist()  # type: ignore[no-any-return]
+    return [row.copy() for row in column] if item == "array" else list(column)
+
+
+def _names(kind: type) -> tuple[str, ...]:
+    if is_named_tuple(kind):
+        return tuple(kind._fields)  # type: ignore[attr-defined]
+    return tuple(f.name for f in dataclasses.fields(kind))
+
+
+def makers(result: Spec) -> list[Callable[[tuple[Any, ...]], Any]]:
+    """The makers of a result, in the order in which its specs are walked."""
+    return [maker(s) for s in walk((result,)) if isinstance(s, RecordSpec | GrowingSpec)]
+
+
+def result_constants(result: Spec) -> list[Any]:
+    """The constants of a result, left to right."""
+    return [s.value for s in walk((result,)) if isinstance(s, ConstantSpec)]
+
+
+def record_kind(value: Any) -> type | None:
+    """The class of a list, dict, named tuple or dataclass instance, None for other values."""
+    kind = type(value)
+    known = kind is list or kind is dict or is_named_tuple(kind) or dataclasses.is_dataclass(kind)
+    return kind if known else None
+
+
+def field_names(value: Any) -> tuple[str, ...]:
+    """The names in a value of such a class: keys or fields; () for a list."""
+    kind = type(value)
+    if kind is list:
+        return ()
+    return tuple(value) if kind is dict else _names(kind)

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from dlvm_py.backend.cpu import complexes, floating, integer, special
+from dlvm_py.backend.cpu import complexes, elementary, floating, integer, special
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -28,6 +28,10 @@ def _row(
 
 def _libm(name: str, complex_too: bool = True) -> dict[str, Emitter]:
     return _row(f=floating.by_libm(name), c=complexes.by_libm(f"c{name}") if complex_too else None)
+
+
+def _own(name: str, c: Emitter | None = None) -> dict[str, Emitter]:
+    return _row(f=elementary.by_rule(name), c=c or complexes.by_libm(f"c{name}"))
 
 
 def _comparison(name: str, strict: str = "") -> dict[str, Emitter]:
@@ -73,12 +77,12 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "min": _row(iu=integer.minimum, c=complexes.minimum) | {"f": _f.minimum},
     "atan2": _libm("atan2", False),
     "hypot": _libm("hypot", False),
-    "exp": _libm("exp"),
-    "expm1": _row(f=_f.by_libm("expm1"), c=complexes.expm1),
-    "log": _libm("log"),
-    "log1p": _row(f=_f.by_libm("log1p"), c=complexes.log1p),
-    "log2": _row(f=_f.by_libm("log2"), c=complexes.log2),
-    "log10": _row(f=_f.by_libm("log10"), c=complexes.log10),
+    "exp": _own("exp"),
+    "expm1": _own("expm1", complexes.expm1),
+    "log": _own("log"),
+    "log1p": _own("log1p", complexes.log1p),
+    "log2": _own("log2", complexes.log2),
+    "log10": _own("log10", complexes.log10),
     "sqrt": _row(f=_f.by_intrinsic("sqrt"), c=complexes.by_libm("csqrt")),
     "rsqrt": _row(f=_f.rsqrt),
     "square": _row(iu=integer.square, f=_f.square, c=complexes.square),
@@ -88,13 +92,13 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "asin": _libm("asin"),
     "acos": _libm("acos"),
     "atan": _libm("atan"),
-    "sinh": _libm("sinh"),
-    "cosh": _libm("cosh"),
-    "tanh": _libm("tanh"),
+    "sinh": _own("sinh"),
+    "cosh": _own("cosh"),
+    "tanh": _own("tanh"),
     "asinh": _libm("asinh"),
     "acosh": _libm("acosh"),
     "atanh": _libm("atanh"),
-    "exp2": _row(f=_f.by_libm("exp2"), c=complexes.exp2),
+    "exp2": _own("exp2", complexes.exp2),
     "cbrt": _libm("cbrt", False),
     "erf": _libm("erf", False),
     "erfc": _libm("erfc", False),

@@ -62,6 +62,7 @@ class FunctionText:
         self.regions: list[tuple[int, int]] = []  # the array kernels: positions in `labels`, first and behind the last
         self.param_notes: dict[V, str] = {}  # LLVM attributes
         self.flags = ""
+        self.is_in_kernel = False
         self._count = 0
         self._labels = 0
         self.prologue = Label("prologue")
@@ -115,7 +116,9 @@ class FunctionText:
         self.br(first)
         self.place(first)
         position = len(self.labels) - 1
+        self.is_in_kernel = True
         yield
+        self.is_in_kernel = False
         self.br(behind)
         self.regions.append((position, len(self.labels)))
         self.place(behind)

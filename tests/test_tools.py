@@ -2,16 +2,20 @@
 
 import io
 import random
+import re
 import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from irbuild import evaluate
 
+from dlvm_py.ir import OPS, Kind
 from dlvm_py.tools import dlc, dlopt
 from dlvm_py.tools.common import run_tool
 from dlvm_py.tools.explain import passes_page
+from dlvm_py.tools.ops_page import arity, derivative, ops_page
 
 ROOT = Path(__file__).parent.parent
 PROGRAM = """module "m"
@@ -47,6 +51,37 @@ def program(tmp_path):
 def test_passes_page_is_fresh():
     """docs/passes.md is what docs/build_passes.py writes."""
     assert (ROOT / "docs" / "passes.md").read_text(encoding="utf-8") == passes_page()
+
+
+def test_ops_page_is_fresh():
+    """docs/ops.md is what docs/build_ops.py writes: after a change of a row, or of docs/ir.md, run that."""
+    page = ops_page((ROOT / "docs" / "ir.md").read_text(encoding="utf-8"))
+    assert (ROOT / "docs" / "ops.md").read_text(encoding="utf-8") == page
+
+
+# `and` and `not` of the rule of scaleSeed are no names in Python
+FORMULAS = [op for op in OPS.values() if op.kind is Kind.ELEMENTWISE and op.partials and op.name != "scaleSeed"]
+
+
+@pytest.mark.parametrize("op", FORMULAS, ids=lambda op: op.name)
+def test_formulas_of_derivatives(op):
+    """The formulas that docs/ops.md shows compute what the rules compute."""
+    names = ["x"] if arity(op) == 1 else ["a", "b"]
+    values = dict(zip(names, np.array([0.375, 0.75]), strict=False)) if op.name != "acosh" else {"x": np.float64(1.5)}
+    values["y"] = op.evaluate(*values.values())
+    scope = values | {o.name: o for o in OPS.values()} | {"f64": "f64"}
+
+    # the rule on an IR program that the interpreter runs
+    def rule(*operands):
+        y = op(*operands)
+        return [p if p is not None else 0.0 for p in op.partials(y, *operands)]
+
+    wanted = evaluate(rule, *(values[n] for n in names))
+    shown = dict(re.findall(r"∂/∂(\w): `([^`]*)`", derivative(op)))
+    assert shown
+    for name, w in zip(names, wanted, strict=True):
+        found = eval(shown[name], {"__builtins__": {}}, scope) if name in shown else 0.0
+        np.testing.assert_allclose(found, w, rtol=1e-5)
 
 
 def test_standard_input(monkeypatch, capsys):

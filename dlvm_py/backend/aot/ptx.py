@@ -8,7 +8,8 @@ the caller gives. Nothing is spread over threads. What calls a library (libm, BL
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import llvmlite.binding as llvm
 
@@ -21,7 +22,7 @@ from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.values import V, i64
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import InternalError, UnknownFunction
-from dlvm_py.ir import VOID, Builder, Function, Instruction, Kind, Literal, TensorType, scalar
+from dlvm_py.ir import VOID, Builder, Function, Instruction, Kind, Literal, Op, TensorType, scalar
 from dlvm_py.options import Options
 
 ARCHITECTURES = ("sm_60", "sm_61", "sm_70", "sm_75", "sm_80", "sm_86", "sm_89", "sm_90")
@@ -139,20 +140,26 @@ def refuse_imports(function: Function, imports: Imports) -> None:
 
 
 def _needed(i: Instruction) -> list[str]:
-    """The imports of one elementwise instruction, found by writing its code: constants can make a difference."""
-    function = Function("alone", VOID)
-    b = Builder(function, function.new_block("entry"))
-    operands = []
-    for k, o in enumerate(i.operands):
+    operands: list[TensorType | Literal] = []
+    for o in i.operands:
         if isinstance(o, Instruction) and o.op.name == "broadcast":
             o = o.operands[0]
-        if not (isinstance(o, Literal) and isinstance(o.type, TensorType) and not o.type.shape):
-            assert isinstance(o.type, TensorType)
-            o = function.entry.add_arg(scalar(o.type.dtype), f"x{k}")
-        operands.append(o)
-    value = b.emit(i.op, *operands, **i.attrs)
-    b.ret(value)
-    function.result = value.type
+        assert isinstance(o.type, TensorType)
+        operands.append(o if isinstance(o, Literal) and not o.type.shape else scalar(o.type.dtype))
+    return imports_of(i.op, operands, i.attrs)
+
+
+def imports_of(op: Op, operands: Sequence[TensorType | Literal], attrs: Mapping[str, Any]) -> list[str]:
+    """What an elementwise op calls for scalars of these types, found by writing its code.
+
+    A constant can make a difference: x to the power of 2 is a product.
+    """
+    function = Function("alone", VOID)
+    b = Builder(function, function.new_block("entry"))
+    values = [o if isinstance(o, Literal) else function.entry.add_arg(o, f"x{k}") for k, o in enumerate(operands)]
+    result = b.emit(op, *values, **attrs)
+    b.ret(result)
+    function.result = result.type
     imports = Imports()
     emit(function, imports, Options())
     return imports.names

@@ -248,7 +248,7 @@ def one_op(op, dtype, count):
     if op.name == "select":
         operands.append(function.entry.add_arg(scalar(BOOL), "c"))
     try:
-        value = b.emit(op.name, *operands, **({"to": "f32"} if "to" in op.attrs else {}))
+        value = b.emit(op.name, *operands, **{k: v for k, v in (("to", "f32"), ("order", 2)) if k in op.attrs})
     except (TypeError, ValueError):
         return None
     b.ret(value)

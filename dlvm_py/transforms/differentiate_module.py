@@ -254,6 +254,7 @@ class _StraightLine:
         expand_builtins.run(self.f, maker.module)
         self.wrt = [self.f.params[k] for k in wrt_of(primal, request)]
         self.varied: set[Value] = set(self.wrt)
+        self.guarded: set[Value] = set()  # here a zero adjoint must win over a NaN (differentiate/rules.py)
         self.adjoints: dict[Value, Value] = {}
         self.parts: dict[Value, dict[int, Value]] = {}  # adjoints of elements of tuples
         self.b = Builder(self.f)
@@ -283,11 +284,16 @@ class _StraightLine:
         return self.f
 
     def _mark(self, primal: list[Instruction]) -> None:
-        """What depends on the parameters that are differentiated for."""
+        """What depends on the parameters that are differentiated for; what a `select` may leave out."""
         for i in primal:
             if any(o in self.varied for o in i.operands):
                 refuse_dead_end(i)
                 self.varied.add(i)
+        for i in reversed(primal):
+            if i.op is OPS["select"]:
+                self.guarded.update(i.operands[:2])
+            elif i in self.guarded:
+                self.guarded.update(i.operands)
 
     def _results(self, last: Instruction) -> list[Value]:
         """The returned value, or the elements of the returned tuple."""
@@ -353,7 +359,7 @@ class _StraightLine:
         seed = self.adjoints.get(i)
         if seed is None:
             return
-        if i.op.name in _RULES:
+        if i.op.name in _RULES and not (i.op.name == "divide" and i in self.guarded):
             amounts = _RULES[i.op.name](self, i, seed)
         elif i.op.no_derivative is not None:
             if i.op.kind is Kind.AGGREGATE:
@@ -361,7 +367,7 @@ class _StraightLine:
             return
         else:
             wanted = [o in self.varied and carries_derivative(o) for o in i.operands]
-            amounts = contributions(self.b, i, seed, wanted, False)
+            amounts = contributions(self.b, i, seed, wanted, i in self.guarded)
         for operand, amount in zip(i.operands, amounts, strict=True):
             if amount is not None:
                 self._add(operand, amount)

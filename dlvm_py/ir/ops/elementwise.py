@@ -409,7 +409,7 @@ def _scale_seed(seed: Any, p: Any) -> Any:
 
 
 # seed * p, but an exact zero seed wins over a partial that is not finite (DESIGN section 6)
-scaleSeed = _op(
+scaleSeed: Op = _op(
     "scaleSeed",
     FLOATING,
     _scale_seed,

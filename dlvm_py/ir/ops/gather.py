@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import WRITE, Kind, Op
-from dlvm_py.ir.ops.reduce import COMBINERS
+from dlvm_py.ir.ops.combiners import COMBINERS
 from dlvm_py.ir.ops.rules import broadcast_shapes, pointer, static_extent, tensor
 from dlvm_py.ir.ops.shape import extents_of, indices_are_i64
 from dlvm_py.ir.types import BOOL, I64, VOID, TensorType, Type

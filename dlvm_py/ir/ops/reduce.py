@@ -8,20 +8,13 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import LINEAR, MULTILINEAR, Kind, Op
+from dlvm_py.ir.ops.combiners import COMBINERS, identity_of
 from dlvm_py.ir.ops.elementwise import conjugate_of, dataTypeCast, equal, greaterThan, select
 from dlvm_py.ir.ops.rules import is_constant, static_extent, tensor
+from dlvm_py.ir.ops.scan import products_of_others
 from dlvm_py.ir.ops.shape import extents_of, indices_are_i64, padShape, transpose
 from dlvm_py.ir.types import TensorType, Type, scalar
 from dlvm_py.ir.value import Value
-
-COMBINERS = {
-    "add": np.add,
-    "multiply": np.multiply,
-    "max": np.maximum,
-    "min": np.minimum,
-    "and": np.logical_and,
-    "or": np.logical_or,
-}
 
 
 def _reduce_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
@@ -70,11 +63,17 @@ def _reduce_adjoint(seed: Any, y: Any, x: Any, init: Any, by: str, axes: tuple[i
     # max and min: shared evenly among the ties, of which init is none
     won = dataTypeCast(equal(x, restore_axes(y, x, axes)), to=x.type.dtype.name)
     count = reduce(won, 0.0, by="add", axes=axes)
-    if constant:
+    if _is_identity(init, by):
         return restore_axes(seed / count, x, axes) * won, None
     reached = greaterThan(count, 0.0)
-    shared = select(seed / count, 0.0, reached)
-    return restore_axes(shared, x, axes) * won, _total(select(0.0, seed, reached))
+    shared = select(seed / select(count, 1.0, reached), 0.0, reached)
+    return restore_axes(shared, x, axes) * won, None if constant else _total(select(0.0, seed, reached))
+
+
+def _is_identity(init: Any, by: str) -> bool:
+    """Whether init is the number that loses against every element, so that one of them always wins."""
+    value = init.value.value if is_constant(init) else None
+    return value == identity_of(by, init.type.dtype)
 
 
 def reduce_tangent(t: Any, y: Any, x: Any, init: Any, by: str, axes: tuple[int, ...]) -> Any:
@@ -91,22 +90,26 @@ def reduce_tangent(t: Any, y: Any, x: Any, init: Any, by: str, axes: tuple[int, 
     else:
         won = dataTypeCast(equal(x, restore_axes(y, x, axes)), to=x.type.dtype.name)
         count = total(won)
-        shared = 0.0 if along is None else total(along * won) / count
-        if is_constant(init):
-            return shared
-        return select(shared, 0.0 if first is None else first, greaterThan(count, 0.0))
+        if _is_identity(init, by):
+            return total(along * won) / count
+        reached = greaterThan(count, 0.0)
+        shared = 0.0 if along is None else total(along * won) / select(count, 1.0, reached)
+        return select(shared, 0.0 if first is None else first, reached)
     kept = [p for p in parts if p is not None]
     return kept[0] if len(kept) == 1 else kept[0] + kept[1]
 
 
 def _others(x: Any, init: Any, axes: tuple[int, ...]) -> Any:
-    """The product of init and all other elements along the axes, for each element of x, also where some are 0."""
-    is_zero = equal(x, 0.0)
-    rest = select(1.0, x, is_zero)
-    product = restore_axes(reduce(rest, init, by="multiply", axes=axes), x, axes)
-    zeros = restore_axes(reduce(dataTypeCast(is_zero, to=x.type.dtype.name), 0.0, by="add", axes=axes), x, axes)
-    of_zero = select(product, 0.0, equal(zeros, 1.0))
-    return select(of_zero, select(product / rest, 0.0, equal(zeros, 0.0)), is_zero)
+    """The product of init and all other elements along the axes, for each element of x.
+
+    Of prefixes and suffixes, not by division: a polynomial, whose derivatives are right where elements are 0 too.
+    """
+    axis, *rest = sorted(axes)
+    along = products_of_others(x, axis)
+    if not rest:
+        return along if is_constant(init) and init.value.value == 1 else along * init
+    products = reduce(x, 1.0, by="multiply", axes=(axis,))
+    return along * restore_axes(_others(products, init, tuple(k - 1 for k in rest)), x, (axis,))
 
 
 # reduce x by (add|multiply|max|min|and|or) init v along axes

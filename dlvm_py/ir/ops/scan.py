@@ -13,11 +13,10 @@ import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
 from dlvm_py.ir.ops.arrange import checked_axes, indices, reverse, sizes
+from dlvm_py.ir.ops.combiners import COMBINERS, identity_of
 from dlvm_py.ir.ops.elementwise import conjugate_of, dataTypeCast, equal, greaterThan, lessThan, maximum
-from dlvm_py.ir.ops.reduce import COMBINERS
 from dlvm_py.ir.ops.rules import tensor
 from dlvm_py.ir.ops.shape import embed, section
-from dlvm_py.ir.ops.window import identity_of
 from dlvm_py.ir.types import TensorType, Type
 from dlvm_py.ir.value import Value
 
@@ -94,6 +93,15 @@ def _backward(a: Any, seed: Any, axis: int) -> Any:
     """The r with rᵢ = seedᵢ + conj(aᵢ₊₁) rᵢ₊₁."""
     turned = _shifted(reverse(conjugate_of(a), axes=(axis,)), 0.0, axis)
     return reverse(recurrence(turned, reverse(seed, axes=(axis,)), axis=axis), axes=(axis,))
+
+
+def products_of_others(x: Any, axis: int) -> Any:
+    """The product of all other elements along an axis, for each element."""
+
+    def before(x: Any) -> Any:
+        return _shifted(scan(x, by="multiply", axes=(axis,)), 1.0, axis)
+
+    return before(x) * reverse(before(reverse(x, axes=(axis,))), axes=(axis,))
 
 
 # scan x by (add|...) along axes: every element combined with those before it, along one axis after the other

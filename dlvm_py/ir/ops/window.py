@@ -18,11 +18,12 @@ import numpy as np
 
 from dlvm_py.ir.op import LINEAR, Kind, Op
 from dlvm_py.ir.ops.arrange import indices, sizes
+from dlvm_py.ir.ops.combiners import COMBINERS, identity_of
 from dlvm_py.ir.ops.elementwise import floorDivide, maximum
-from dlvm_py.ir.ops.reduce import COMBINERS, reduce, reduce_tangent
+from dlvm_py.ir.ops.reduce import reduce, reduce_tangent
 from dlvm_py.ir.ops.rules import static_extent, tensor
 from dlvm_py.ir.ops.shape import embed, indices_are_i64, section
-from dlvm_py.ir.types import DType, PointerType, TensorType, Type, scalar
+from dlvm_py.ir.types import PointerType, TensorType, Type, scalar
 from dlvm_py.ir.value import Value
 
 # -- windows, overlapAdd -----------------------------------------------------------------------------
@@ -111,18 +112,6 @@ PADDINGS: dict[str, Callable[[int], tuple[int, int]]] = {
     "half": lambda w: ((w - 1) // 2, w - 1 - (w - 1) // 2),
     "full": lambda w: (w - 1, w - 1),
 }
-
-
-def identity_of(by: str, dtype: DType) -> bool | int | float:
-    """The value that a combiner leaves out: what windows read outside of the array."""
-    if dtype.kind == "b":
-        return by == "and"
-    if by in ("add", "multiply"):
-        return 0 if by == "add" else 1
-    if dtype.kind == "f":
-        return -math.inf if by == "max" else math.inf
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.min if by == "max" else limits.max)
 
 
 def fits(n: Any, window: int, stride: int) -> Any:

@@ -18,6 +18,7 @@ import numpy as np
 
 from dlvm_py.errors import VerifierError
 from dlvm_py.ir.analysis import DominatorTree, predecessors
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.declarations import adjoint_signature
 from dlvm_py.ir.function import AdjointRequest, Function, Module
 from dlvm_py.ir.layout import REFERENCE
@@ -226,7 +227,7 @@ def _check_terminators(function: Function, owned: set[object], report: _Report) 
 
 def _check_uses(function: Function, owned: set[object], module: Module | None, report: _Report) -> None:
     """Operands are sound literals, or values of this function that dominate their use."""
-    dominators = DominatorTree(function)
+    dominators = of_graph(DominatorTree, function)
     for block in function.blocks:
         for i in block.instructions:
             for v in i.all_operands():

@@ -29,6 +29,7 @@ from collections.abc import Hashable
 from typing import Any
 
 from dlvm_py.ir import Block, Function, Instruction, Literal, TensorType, TupleType, Value, is_array
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.transforms.literals import literal_key
 from dlvm_py.transforms.substitution import rewrite_operands, substitute
@@ -39,7 +40,7 @@ def run(function: Function, arrays_cross: bool = False) -> bool:
 
     arrays_cross: array values and tuples are shared across blocks too, as in DLVM's programs.
     """
-    children = DominatorTree(function).children
+    children = of_graph(DominatorTree, function).children
     replaced: dict[Value, Value] = {}
     available: dict[Hashable, Instruction] = {}
     # None stands for leaving the block whose keys are on top of `scopes`

@@ -27,6 +27,7 @@ from __future__ import annotations
 
 from dlvm_py.ir import Block, Function, Instruction, PointerType, Value, is_array, is_scalar
 from dlvm_py.ir.analysis.alias import AliasAnalysis, carries_cells
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
@@ -41,7 +42,7 @@ _MAX_FACTS = 64
 def run(function: Function, noalias_params: bool = True) -> bool:
     """Remove redundant loads of `function`; whether anything changed."""
     alias = AliasAnalysis(function, noalias_params)
-    children = DominatorTree(function).children
+    children = of_graph(DominatorTree, function).children
     edges = predecessors(function)
     replaced: dict[Value, Value] = {}
     pending: list[tuple[Block, Facts]] = [(function.entry, [])]

@@ -30,6 +30,7 @@ allocation). Raw and optimizable stage. A second run changes nothing.
 from __future__ import annotations
 
 from dlvm_py.ir import OPS, Function, Instruction, Value, is_scalar
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.transforms.substitution import substitute
@@ -43,7 +44,7 @@ Users = dict[Value, list[Instruction]]
 def run(function: Function) -> bool:
     """Promote single-store allocations of `function` to values; whether anything changed."""
     users = uses(function)
-    dominators = DominatorTree(function)
+    dominators = of_graph(DominatorTree, function)
     replaced: dict[Value, Value] = {}
     removed: set[Value] = set()
     for allocation in [i for i in function.instructions() if i.op is OPS["allocateHeap"]]:

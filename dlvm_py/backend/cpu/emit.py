@@ -47,6 +47,7 @@ from dlvm_py.ir import (
     Value,
     is_array,
 )
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.loops import LoopForest
@@ -109,7 +110,7 @@ class _Control:
         self.e = e
         self.order = reverse_postorder(e.function)
         self.rank = {block: k for k, block in enumerate(self.order)}
-        self.forest = LoopForest(e.function)
+        self.forest = of_graph(LoopForest, e.function)
         self.headers = {t.block for b in self.order for t in b.targets if self.rank[t.block] <= self.rank[b]}
         self.labels = {b: e.label("block") for b in self.order}
         self.outer = {b: e.label("strip") for b in self.order if b in self.headers}

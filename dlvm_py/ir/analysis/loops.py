@@ -7,6 +7,7 @@ entered at two places (irreducible; the front end builds none) are no loops here
 
 from __future__ import annotations
 
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors, reverse_postorder
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.function import Block, Function
@@ -46,7 +47,7 @@ class LoopForest:
     def __init__(self, function: Function) -> None:
         order = reverse_postorder(function)
         number = {block: k for k, block in enumerate(order)}
-        dominators = DominatorTree(function)
+        dominators = of_graph(DominatorTree, function)
         edges = predecessors(function)
         self.loops: list[Loop] = []
         self.top: list[Loop] = []

@@ -68,10 +68,20 @@ def check_gradient(fn, *args, wrt=0, h=1e-6, second=True):
     _check_against_differences(lambda *a: (fn(*a),), gradient, args, positions, h, 2e-6)
     for a, b in zip(args, before, strict=True):
         np.testing.assert_array_equal(a, b)
+    _check_forward(fn, gradient, args, positions)
     if second:
         total = lambda *a: tuple(np.sum(np.sin(g)) for g in gradient(*a))  # noqa: E731
         twice = weighted(gradient, positions)
         _check_against_differences(total, twice, args, positions, h, 2e-5)
+
+
+def _check_forward(fn, gradient, args, positions):
+    """Forward mode along a direction gives the gradient's product with it."""
+    rng = np.random.default_rng(3)
+    along = [rng.standard_normal(np.shape(a)) if k in positions else None for k, a in enumerate(args)]
+    _, tangent = dlvm.jvp(fn, args, tuple(along))
+    ours = sum(float(np.sum(g * along[k])) for g, k in zip(gradient(*args), positions, strict=True))
+    np.testing.assert_allclose(tangent, ours, rtol=1e-11, atol=1e-11)
 
 
 def weighted(gradient, positions):

@@ -150,6 +150,13 @@ CASES = [
 
 @pytest.mark.parametrize(("fn", "args", "wrt"), CASES, ids=[c[0].__name__ for c in CASES])
 def test_gradient(fn, args, wrt):
-    """Values as NumPy's, the gradient as differences, the gradient of the gradient as differences of the gradient."""
+    """Values as NumPy's, the gradient as differences, both modes agree; second derivatives of one in three."""
     check(fn, *args, exact=False)
+    check_gradient(fn, *args, wrt=wrt, second=[c[0] for c in CASES].index(fn) % 3 == 0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("fn", "args", "wrt"), CASES, ids=[c[0].__name__ for c in CASES])
+def test_second_derivative(fn, args, wrt):
+    """The gradient of the gradient as differences of the gradient."""
     check_gradient(fn, *args, wrt=wrt)

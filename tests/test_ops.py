@@ -219,6 +219,9 @@ ADJOINT_CASES = [
     ("gather", {}, [CUBE], [np.array([[0], [1]]), np.array([[2, 0, 2]])]),
     ("scatterAdd", {}, [rng.standard_normal(5)], [PLACES, 4]),
     ("scatterAdd", {}, [rng.standard_normal((5, 2))], [PLACES, 4]),
+    ("sort", {"axis": 0}, [A], []),
+    ("sort", {"axis": 1}, [CUBE], []),
+    ("sort", {"axis": 0}, [U], []),
     ("select", {}, [A, A[::-1].copy()], [FLAGS]),
     ("select", {}, [A, np.float64(2)], [FLAGS]),
     ("select", {}, [ROW, A], [np.bool_(True)]),
@@ -242,7 +245,7 @@ def as_complex(case):
 COMPLEX_CASES = COMPLEX_ONLY + [
     as_complex(case)
     for case in ADJOINT_CASES
-    if case[1].get("by") not in ("max", "min") and case[0] not in ("makeComplex", "polygamma")
+    if case[1].get("by") not in ("max", "min") and case[0] not in ("makeComplex", "polygamma", "sort")
 ]
 
 

@@ -182,6 +182,8 @@ def test_every_op():
     b.emit("scatter", vector, v, places)
     b.emit("scatter", vector, v, places, by="max")
     b.emit("nonzero", b.emit("isNan", matrix), n)
+    b.emit("searchSorted", b.emit("sort", vector, axis=0), matrix, side="right")
+    b.emit("argsort", matrix, axis=1)
     b.emit("scan", matrix, by="max", axes=(1,))
     b.emit("recurrence", matrix, matrix, axis=1)
     b.emit("reduce", matrix, literal(0.0), by="add", axes=(0, 1))

@@ -57,9 +57,13 @@ class Selection:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The places of the true elements of a mask: how many, and one index tensor an axis, made in `block`."""
+    """The places of the true elements of a mask: how many, and one index tensor an axis, made in `block`.
+
+    `table` has an axis for the axes in front of that for the elements.
+    """
 
     count: Value
+    table: Value
     rows: tuple[Value, ...]
     block: Block
     last: Instruction
@@ -221,7 +225,7 @@ def true_places(e: Emitter, mask: Array | Temp) -> Places:
         e.emit("section", places, i64(k), zero, one, count, one, one) for k in range(mask.rank)
     ]  # fmt: skip
     rows = [e.emit("squeezeShape", row, at=0) for row in rows]
-    e.masks[key] = Places(count, tuple(rows), e.block, rows[-1])
+    e.masks[key] = Places(count, places, tuple(rows), e.block, rows[-1])
     return e.masks[key]
 
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.errors import UnsupportedSyntax
-from dlvm_py.frontend.elementwise import ufunc_call, where
+from dlvm_py.frontend.elementwise import ufunc_call
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_ufunc import forms
 from dlvm_py.frontend.operators import positive
@@ -18,13 +17,6 @@ from dlvm_py.ir import literal
 
 def _weak(value: float) -> Scalar:
     return Scalar(literal(value), weak=True)
-
-
-def where_(e: Emitter, condition: Any, x: Any = None, y: Any = None) -> Any:
-    """np.where(condition, x, y)."""
-    if x is None or y is None:
-        e.error(UnsupportedSyntax, "np.where with one argument is not supported", help="np.where(condition, x, y)")
-    return where(e, condition, x, y)
 
 
 def clip(e: Emitter, a: Any, a_min: Any = None, a_max: Any = None) -> Any:
@@ -55,7 +47,6 @@ _COMPOSED: dict[np.ufunc, Any] = {
     ),
 }
 ELEMENTWISE: dict[Any, Any] = {
-    np.where: where_,
     np.clip: clip,
     **{ufunc: forms(ufunc, rule) for ufunc, rule in _COMPOSED.items()},
 }

@@ -1,4 +1,4 @@
-"""Functions that index with arrays: the `at` methods of ufuncs."""
+"""Functions that index with arrays, or find where to: the `at` methods of ufuncs, nonzero, argwhere, where."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend import advanced, subscripts
-from dlvm_py.frontend.arrays import require_writable, store
-from dlvm_py.frontend.elementwise import in_place, operand, promoted, ufunc_call
-from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.arrays import require_array, require_writable, store, tensor_of
+from dlvm_py.frontend.elementwise import in_place, operand, promoted, truth, ufunc_call, where
+from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_create import scalar_of
-from dlvm_py.frontend.values import NONE, Array, describe
+from dlvm_py.frontend.values import NONE, Array, Sequence, Temp, describe
 from dlvm_py.ir import BOOL
 
 _COMBINED = {
@@ -46,4 +46,37 @@ def _at(ufunc: np.ufunc) -> Any:
     return at
 
 
-INDEX: dict[Any, Any] = {ufunc.at: _at(ufunc) for ufunc in _COMBINED}
+def _flags(e: Emitter, a: Any, what: str) -> Temp:
+    a = require_array(e, a, what)
+    if not a.rank:
+        e.error(TypeMismatch, f"{what} needs an array with axes")
+    return Temp(truth(e, tensor_of(e, a)), a.extents, e.block)
+
+
+def nonzero(e: Emitter, a: Any) -> Any:
+    """np.nonzero: the indices of the elements that are not zero, one array an axis."""
+    found = advanced.true_places(e, _flags(e, a, "np.nonzero"))
+    return Sequence(tuple(Temp(row, (found.count,), e.block) for row in found.rows))
+
+
+def argwhere(e: Emitter, a: Any) -> Any:
+    """np.argwhere: the indices of the elements that are not zero, one row an element."""
+    flags = _flags(e, a, "np.argwhere")
+    found = advanced.true_places(e, flags)
+    return Temp(e.emit("transpose", found.table), (found.count, i64(flags.rank)), e.block)
+
+
+def where_(e: Emitter, condition: Any, x: Any = None, y: Any = None) -> Any:
+    """np.where(condition, x, y), or np.where(condition), which is np.nonzero."""
+    if x is None and y is None:
+        return nonzero(e, condition)
+    if x is None or y is None:
+        e.error(TypeMismatch, "either both or neither of x and y should be given")
+    return where(e, condition, x, y)
+
+
+INDEX: dict[Any, Any] = {
+    **{ufunc.at: _at(ufunc) for ufunc in _COMBINED},
+    np.nonzero: nonzero, np.argwhere: argwhere, np.where: where_,
+}  # fmt: skip
+INDEX_METHODS: dict[str, Any] = {"nonzero": nonzero}

@@ -25,6 +25,7 @@ from dlvm_py.frontend.values import (
     Closure,
     Growing,
     Iteration,
+    Method,
     Record,
     Scalar,
     Sequence,
@@ -231,6 +232,12 @@ def _class_of(x: Any) -> type:
     return object
 
 
+def callable_(e: Emitter, value: Any) -> Any:
+    """callable(x): functions are, data is not."""
+    known = isinstance(value, (Closure, Method)) or (isinstance(value, Static) and callable(value.value))
+    return weak(literal(known))
+
+
 def divmod_(e: Emitter, a: Any, b: Any) -> Any:
     """divmod."""
     return Sequence((operators.binary(e, gast.FloorDiv, a, b), operators.binary(e, gast.Mod, a, b)))
@@ -348,6 +355,6 @@ BUILTINS: dict[Any, Any] = {
     builtins.bool: bool_, builtins.round: round_, builtins.range: range_, builtins.enumerate: enumerate_,
     builtins.zip: zip_, builtins.reversed: reversed_, builtins.tuple: tuple_, builtins.list: list_,
     builtins.isinstance: isinstance_, builtins.divmod: divmod_, builtins.pow: pow_, builtins.print: refuse_print,
-    builtins.slice: slice_, builtins.complex: python_complex.make,
+    builtins.callable: callable_, builtins.slice: slice_, builtins.complex: python_complex.make,
     builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
 }  # fmt: skip

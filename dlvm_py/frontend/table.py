@@ -19,6 +19,8 @@ from dlvm_py.frontend.library import (
     create,
     elementwise,
     joining,
+    order,
+    places,
     polynomial,
     products,
     reshaping,
@@ -31,7 +33,8 @@ from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_einsum import EINSUM
 from dlvm_py.frontend.numpy_elementwise import ELEMENTWISE, ELEMENTWISE_METHODS
-from dlvm_py.frontend.numpy_index import INDEX
+from dlvm_py.frontend.numpy_index import INDEX, INDEX_METHODS
+from dlvm_py.frontend.numpy_order import ORDER, ORDER_METHODS
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.numpy_types import TYPES
@@ -52,19 +55,20 @@ def _scalar(dtype: DType) -> Handler:
 
 
 _LIBRARY = (
-    arrange, calculus, create, elementwise, joining, polynomial, products, reshaping, statistics, ufuncs,
+    arrange, calculus, create, elementwise, joining, order, places, polynomial, products, reshaping, statistics, ufuncs,
 )  # fmt: skip
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
     **{ufunc: written(ufunc, function) for ufunc, function in ufuncs.UFUNCS.items()},
     **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
-    **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **COMPLEX, **BUILTINS, **MATH, **CMATH,
+    **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
     **TYPES, **UFUNC_METHODS, **EINSUM, np.dot: dot, np.matmul: matmul,
     **INTRINSICS,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
 METHODS: dict[str, Handler] = {
     **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot,
+    **ORDER_METHODS, **INDEX_METHODS,
     **{name: rule for module in _LIBRARY for name, rule in library_table(module.METHODS).items()},
 }  # fmt: skip
 SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]

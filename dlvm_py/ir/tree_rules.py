@@ -24,7 +24,7 @@ _INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast", "gather"}
 _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
 _UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
-_UNDER_STORE |= {"scatterAdd", "nonzero"}
+_UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted"}
 _ROOTS = {"store", "scatter"}
 
 Report = Callable[[object, str], None]  # (instruction or block, message)
@@ -99,8 +99,8 @@ def _check_member(i: Instruction, users: list[Instruction], added: dict[Instruct
             report(user, f"an array value is an operand of {user.op.name}")
         if user.op.name == "dot" and i.op.name != "load":
             report(user, "an operand of dot is not a load")
-        if user.op.name == "gather" and user.operands[0] is i and i.op.name != "load":
-            report(user, "what gather reads from is not a load")
+        if user.op.name in ("gather", "searchSorted") and user.operands[0] is i and i.op.name != "load":
+            report(user, f"what {user.op.name} reads from is not a load")
 
 
 def _check_root(root: Instruction, order: dict[Instruction, int], alias: AliasAnalysis, report: Report) -> None:

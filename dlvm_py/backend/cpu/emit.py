@@ -22,6 +22,7 @@ from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
 from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
+from dlvm_py.backend.cpu.order import store_search, store_sort
 from dlvm_py.backend.cpu.outline import outline
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, unflatten, view
 from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_unbroadcast
@@ -321,6 +322,10 @@ def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: Po
             return store_scan(e, value, dest)
         case "scatterAdd":
             return store_scatter_add(e, value, dest)
+        case "sort" | "argsort":
+            return store_sort(e, value, dest)
+        case "searchSorted":
+            return store_search(e, value, dest)
         case "nonzero":
             return store_nonzero(e, value, dest)
         case "shapeCast":

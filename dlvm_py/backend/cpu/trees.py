@@ -74,7 +74,9 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
             return tree_extents(e, o[0])[axis + len(o[0].type.shape) - len(value.type.shape)]  # type: ignore[attr-defined]
         case "nonzero":
             return e.scalar(o[1])
-        case "scan" | "recurrence":
+        case "searchSorted":
+            return tree_extents(e, o[1])[axis]
+        case "scan" | "recurrence" | "sort" | "argsort":
             return tree_extents(e, o[0])[axis]
         case "iota":
             return e.scalar(o[0])

@@ -69,7 +69,9 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[1 + count + axis] if axis < count else (o[0], axis + len(_shape(o[0])) - len(_shape(i)))
         case "nonzero":
             return o[1]
-        case "slice" | "reverse" | "scan" | "recurrence":
+        case "searchSorted":
+            return o[1], axis
+        case "sort" | "argsort" | "slice" | "reverse" | "scan" | "recurrence":
             return o[0], axis
         case "iota":
             return o[0]

@@ -11,6 +11,7 @@ from dlvm_py.ir.ops.gather import GATHER
 from dlvm_py.ir.ops.intrinsics import builtin
 from dlvm_py.ir.ops.memory import FLOW, MEMORY
 from dlvm_py.ir.ops.objects import OBJECTS
+from dlvm_py.ir.ops.order import ORDER
 from dlvm_py.ir.ops.random import RANDOM
 from dlvm_py.ir.ops.reduce import REDUCE
 from dlvm_py.ir.ops.scan import SCAN
@@ -27,6 +28,7 @@ OPS: dict[str, Op] = table(
     CONVOLVE,
     SCAN,
     GATHER,
+    ORDER,
     MEMORY,
     FLOW,
     AGGREGATES,

@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import WRITE, Kind, Op
+from dlvm_py.ir.op import LINEAR, WRITE, Kind, Op
 from dlvm_py.ir.ops.combiners import COMBINERS
 from dlvm_py.ir.ops.rules import broadcast_shapes, pointer, static_extent, tensor
 from dlvm_py.ir.ops.shape import extents_of, indices_are_i64
@@ -77,6 +77,7 @@ gather: Op = Op(
         scatterAdd(seed, *indices, *extents_of(x)[: len(indices)]),
         *(None for _ in indices),
     ),
+    tangent=LINEAR,
     numpy_name="take",
 )
 
@@ -111,6 +112,7 @@ scatterAdd: Op = Op(
         gather(seed, *numbers[: len(numbers) // 2]),
         *(None for _ in numbers),
     ),
+    tangent=LINEAR,
     numpy_name="bincount",
 )
 

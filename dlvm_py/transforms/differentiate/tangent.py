@@ -217,6 +217,15 @@ class _Walk:
                 value, pointer = i.operands
                 if p.has_shadow(pointer) and not _is_undefined(value):
                     b.emit("store", _of_type(b, self.of(b, value), value), self.shadows.of(pointer))
+            case "scatter":
+                value, pointer, *indices = i.operands
+                if p.has_shadow(pointer):
+                    if i.attrs.get("by") not in (None, "add"):
+                        raise NotDifferentiable(
+                            f"scatter by {i.attrs['by']} is not differentiated", i.loc, code="DL611"
+                        )
+                    moved = _of_type(b, self.of(b, value), value)
+                    b.emit("scatter", moved, self.shadows.of(pointer), *indices, **i.attrs)
             case "createStack" | "push" | "pop" | "destroyStack":
                 self._stack(i)
             case "apply":

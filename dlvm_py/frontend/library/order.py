@@ -1,0 +1,319 @@
+"""What rests on sorting and searching: extremes by place, medians, unique values, histograms."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.library.arrange import along
+from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
+
+
+def counter(a: Any, axis: int) -> Any:
+    """0, 1, ... along an axis of `a`, with extents of 1 along the others."""
+    places = np.arange(a.shape[axis])
+    for k in unroll(a.ndim):
+        if k != axis:
+            places = np.expand_dims(places, k)
+    return places
+
+
+def is_nan(a: Any) -> bool:
+    """Whether elements of this dtype can be NaN (known when the call is compiled)."""
+    return a.dtype == np.float64 or a.dtype == np.float32 or a.dtype == np.float16
+
+
+def extreme_place(a: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
+    """The first place of the largest or smallest element, NaN before all, along an axis or of all."""
+    if axis is None:
+        found = extreme_place(np.ravel(a), 0, False, largest)
+        if keepdims:
+            return np.full((1,) * a.ndim, found)
+        return found
+    axis = axis_of(axis, a.ndim)
+    if a.shape[axis] == 0:
+        if largest:
+            raise ValueError("attempt to get argmax of an empty sequence")
+        raise ValueError("attempt to get argmin of an empty sequence")
+    if largest:
+        best = np.max(a, axis=axis, keepdims=True)
+    else:
+        best = np.min(a, axis=axis, keepdims=True)
+    wins = a == best
+    if is_nan(a):
+        wins = wins | np.isnan(a)
+    return np.min(np.where(wins, counter(a, axis), a.shape[axis]), axis=axis, keepdims=keepdims)
+
+
+def argmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """np.argmax: the first one of several, NaN if there is one."""
+    return extreme_place(np.asarray(a), axis, keepdims, True)
+
+
+def argmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """np.argmin: the first one of several, NaN if there is one."""
+    return extreme_place(np.asarray(a), axis, keepdims, False)
+
+
+def nanargmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """np.nanargmax: ValueError where all are NaN."""
+    if is_nan(a):
+        if np.any(np.all(np.isnan(a), axis=axis)):
+            raise ValueError("All-NaN slice encountered")
+        return extreme_place(np.where(np.isnan(a), -np.inf, a), axis, keepdims, True)
+    return extreme_place(a, axis, keepdims, True)
+
+
+def nanargmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Any:
+    """np.nanargmin: ValueError where all are NaN."""
+    if is_nan(a):
+        if np.any(np.all(np.isnan(a), axis=axis)):
+            raise ValueError("All-NaN slice encountered")
+        return extreme_place(np.where(np.isnan(a), np.inf, a), axis, keepdims, False)
+    return extreme_place(a, axis, keepdims, False)
+
+
+def check_kth(kth: Any, n: int) -> None:
+    """ValueError unless every kth is a place of an axis of n elements."""
+    if not isinstance(kth, (tuple, list)):
+        kth = (kth,)
+    for k in kth:
+        if k >= n or k < -n:
+            raise ValueError(f"kth(={k}) out of bounds ({n})")
+
+
+def partition(a: Any, kth: Any, axis: Any = -1) -> Any:
+    """np.partition: here all of the elements are in order."""
+    if axis is None:
+        return partition(np.ravel(a), kth, 0)
+    check_kth(kth, a.shape[axis_of(axis, a.ndim)])
+    return np.sort(a, axis)
+
+
+def argpartition(a: Any, kth: Any, axis: Any = -1) -> Any:
+    """np.argpartition: here all of the elements are in order."""
+    if axis is None:
+        return argpartition(np.ravel(a), kth, 0)
+    check_kth(kth, a.shape[axis_of(axis, a.ndim)])
+    return np.argsort(a, axis)
+
+
+def lexsort(keys: Any, axis: Any = -1) -> Any:
+    """np.lexsort: by the last key first; keys are a tuple of arrays or the rows of one."""
+    if axis != -1:
+        refuse("np.lexsort along another axis than the last is not supported")
+    order = None
+    for key in keys:
+        if key.ndim != 1:
+            refuse("np.lexsort needs keys of one axis")
+        if order is None:
+            order = np.argsort(key)
+        else:
+            order = order[np.argsort(key[order])]
+    return order
+
+
+# -- medians and quantiles ---------------------------------------------------------------------------
+
+
+def median(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
+    """np.median: the mean of the two in the middle where their number is even; NaN if there is one."""
+    a = np.asarray(a)
+    if axis is None:
+        found = median(np.ravel(a), 0)
+        if keepdims:
+            return np.full((1,) * a.ndim, found)
+        return found
+    axis = axis_of(axis, a.ndim)
+    n = a.shape[axis]
+    s = np.sort(a, axis)
+    if not is_nan(s):
+        s = s.astype(np.float64)
+    if n == 0:
+        return np.mean(s, axis=axis, keepdims=keepdims)
+    half = n // 2
+    low, high, last = s[along(axis, half - 1 + n % 2)], s[along(axis, half)], s[along(axis, n - 1)]
+    if keepdims:
+        low, high, last = np.expand_dims(low, axis), np.expand_dims(high, axis), np.expand_dims(last, axis)
+    return np.where(np.isnan(last), last, (low + high) / 2)
+
+
+def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdims: Any = False) -> Any:
+    """np.quantile: between two neighbours in order, linearly; NaN where there is one."""
+    if method != "linear":
+        refuse("only the method 'linear' of np.quantile and np.percentile is supported")
+    a = np.asarray(a)
+    if keepdims:
+        refuse("np.quantile and np.percentile with keepdims are not supported", "np.expand_dims the result")
+    if axis is None:
+        return quantile(np.ravel(a), q, 0)
+    axis = axis_of(axis, a.ndim)
+    s = np.moveaxis(np.sort(a, axis), axis, 0)
+    if not is_nan(s):
+        s = s.astype(np.float64)
+    if isinstance(q, (tuple, list)):
+        q = np.array(q)
+    if np.ndim(q) > 1:
+        refuse("np.quantile needs one number or a vector of them")
+    if np.any(q < 0) or np.any(q > 1):
+        raise ValueError("Quantiles must be in the range [0, 1]")
+    n = s.shape[0]
+    if n == 0:
+        raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+    place = np.float64(1) * q * (n - 1)
+    below = np.floor(place)
+    weight = (place - below).astype(s.dtype)
+    first = below.astype(np.int64)
+    second = np.minimum(first + 1, n - 1)
+    for _ in unroll(s.ndim - 1):
+        if np.ndim(q) > 0:
+            weight = np.expand_dims(weight, -1)
+    low, high = s[first], s[second]
+    # as NumPy does it: from the nearer one
+    step = high - low
+    value = np.where(weight >= 0.5, high - step * (1 - weight), low + step * weight)
+    return np.where(np.isnan(s[n - 1]), s[n - 1], value)
+
+
+def percentile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdims: Any = False) -> Any:
+    """np.percentile: np.quantile of q / 100."""
+    if isinstance(q, (tuple, list)):
+        q = np.array(q)
+    if np.any(q < 0) or np.any(q > 100):
+        raise ValueError("Percentiles must be in the range [0, 100]")
+    return quantile(a, q / 100, axis, method=method, keepdims=keepdims)
+
+
+# -- sets --------------------------------------------------------------------------------------------
+
+
+def unique(
+    ar: Any, return_index: Any = False, return_inverse: Any = False, return_counts: Any = False, axis: Any = None
+) -> Any:
+    """np.unique of all elements: in order, each once, NaN once; where each is first, which one each is, how many."""
+    if axis is not None:
+        refuse("np.unique along an axis is not supported")
+    flat = np.ravel(ar)
+    order = np.argsort(flat)
+    s = flat[order]
+    n = s.shape[0]
+    first = np.ones(n, np.bool_)
+    first[1:] = s[1:] != s[: n - 1]
+    if is_nan(s):
+        first[1:] &= ~(np.isnan(s[1:]) & np.isnan(s[: n - 1]))
+    found = (s[first],)
+    if return_index:
+        found = (*found, order[first])
+    if return_inverse:
+        inverse = np.empty(n, np.int64)
+        inverse[order] = np.cumsum(first) - 1
+        found = (*found, np.reshape(inverse, ar.shape))
+    if return_counts:
+        starts = np.flatnonzero(first)
+        counts = np.empty(starts.shape[0], np.int64)
+        counts[:] = n - starts
+        counts[:-1] = starts[1:] - starts[:-1]
+        found = (*found, counts)
+    if len(found) == 1:
+        return found[0]
+    return found
+
+
+def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:
+    """np.isin: whether each element is among others; NaN is not."""
+    element, wanted = np.asarray(element), np.sort(np.ravel(test_elements))
+    n = wanted.shape[0]
+    if n == 0:
+        if invert:
+            return np.ones(element.shape, np.bool_)
+        return np.zeros(element.shape, np.bool_)
+    place = np.minimum(np.searchsorted(wanted, element), n - 1)
+    if invert:
+        return wanted[place] != element
+    return wanted[place] == element
+
+
+# -- histograms --------------------------------------------------------------------------------------
+
+
+def digitize(x: Any, bins: Any, right: Any = False) -> Any:
+    """np.digitize: which of the intervals between bins, in either order, the elements are in."""
+    bins = np.asarray(bins)
+    n = bins.shape[0]
+    up, down = np.all(bins[1:] >= bins[: max(n - 1, 0)]), np.all(bins[1:] <= bins[: max(n - 1, 0)])
+    if not up and not down:
+        raise ValueError("bins must be monotonically increasing or decreasing")
+    side = "left" if right else "right"
+    return np.where(up, np.searchsorted(bins, x, side), n - np.searchsorted(bins[::-1], x, side))
+
+
+def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
+    """np.bincount: how often each of 0, 1, ... comes, or the sums of the weights that come with it."""
+    x = np.asarray(x)
+    if x.ndim != 1:
+        refuse("np.bincount needs an array of one axis")
+    if minlength < 0:
+        raise ValueError("'minlength' must not be negative")
+    n = minlength
+    if x.shape[0] > 0:
+        if np.min(x) < 0:
+            raise ValueError("'list' argument must have no negative elements")
+        n = max(n, int(np.max(x)) + 1)
+    if weights is None:
+        counts = np.zeros(n, np.int64)
+        np.add.at(counts, x, 1)
+        return counts
+    weights = np.asarray(weights)
+    if weights.shape[0] != x.shape[0]:
+        raise ValueError("The weights and list don't have the same length.")
+    sums = np.zeros(n, np.float64)
+    np.add.at(sums, x, weights)
+    return sums
+
+
+def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:  # noqa: A002
+    """np.histogram: counts or sums of weights in intervals, the last of which has both of its ends; and the edges."""
+    a = np.ravel(a)
+    if np.ndim(bins) == 1:
+        edges = np.asarray(bins)
+    else:
+        low, high = 0.0, 1.0
+        if range is not None:
+            low, high = range[0] + 0.0, range[1] + 0.0
+        elif a.shape[0] > 0:
+            low, high = np.min(a) + 0.0, np.max(a) + 0.0
+        if not (np.isfinite(low) and np.isfinite(high)):
+            raise ValueError("autodetected range is not finite")
+        if low > high:
+            raise ValueError("max must be larger than min in range parameter.")
+        if low == high:
+            low, high = low - 0.5, high + 0.5
+        if bins < 1:
+            raise ValueError("`bins` must be positive, when an integer")
+        edges = np.linspace(low, high, bins + 1)
+    n = edges.shape[0] - 1
+    place = np.searchsorted(edges, a, "right") - 1
+    place = np.where(a == edges[n], n - 1, place)
+    inside = (a >= edges[0]) & (a <= edges[n])
+    if weights is None:
+        counts = np.zeros(n, np.int64)
+        np.add.at(counts, place[inside], 1)
+        if density:
+            return counts / (edges[1:] - edges[:n]) / np.sum(counts), edges
+        return counts, edges
+    weights = np.ravel(weights)
+    sums = np.zeros(n, weights.dtype)
+    np.add.at(sums, place[inside], weights[inside])
+    if density:
+        return sums / (edges[1:] - edges[:n]) / np.sum(sums), edges
+    return sums, edges
+
+
+FUNCTIONS: dict[Any, Any] = {
+    np.argmax: argmax, np.argmin: argmin, np.nanargmax: nanargmax, np.nanargmin: nanargmin,
+    np.partition: partition, np.argpartition: argpartition, np.lexsort: lexsort, np.median: median,
+    np.quantile: quantile, np.percentile: percentile, np.unique: unique, np.isin: isin,
+    np.digitize: digitize, np.bincount: bincount, np.histogram: histogram,
+}  # fmt: skip
+METHODS: dict[str, Any] = {"argmax": argmax, "argmin": argmin}

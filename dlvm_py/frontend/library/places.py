@@ -1,0 +1,335 @@
+"""Indexing by function: take, put, choose, compress, triangles, diagonals, and the arithmetic of flat indices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.library.arrange import along
+from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
+from dlvm_py.frontend.library.order import counter
+
+# -- taking and putting ------------------------------------------------------------------------------
+
+
+def in_mode(indices: Any, n: Any, mode: Any) -> Any:
+    """Indices of an axis of n elements by a mode: raise, wrap around, or clip."""
+    if mode == "raise":
+        return indices
+    if mode == "wrap":
+        return indices % n
+    if mode == "clip":
+        return np.clip(indices, 0, n - 1)
+    refuse("mode must be 'raise', 'wrap' or 'clip'")
+
+
+def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
+    """np.take: elements of the flat array, or along an axis."""
+    if out is not None:
+        refuse("np.take with out is not supported", "out[...] = np.take(...)")
+    if isinstance(indices, (tuple, list)):
+        indices = np.array(indices)
+    if axis is None:
+        a = np.ravel(a)
+        return a[in_mode(indices, a.shape[0], mode)]
+    axis = axis_of(axis, a.ndim)
+    return np.asarray(a[along(axis, in_mode(indices, a.shape[axis], mode))])
+
+
+def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
+    """np.put: a.flat[ind] = v, with the values again from the first where they are fewer."""
+    if isinstance(ind, (tuple, list)):
+        ind = np.array(ind)
+    if np.ndim(ind) == 0:
+        ind = np.full(1, ind)
+    ind = np.ravel(in_mode(ind, a.size, mode))
+    n = a.size
+    if np.any(ind >= n) or np.any(ind < -n):
+        raise IndexError("index is out of bounds for the size of the array")
+    a[unravel_index(np.where(ind < 0, ind + n, ind), a.shape)] = cycled(v, ind.shape[0])
+
+
+def cycled(values: Any, n: Any) -> Any:
+    """n elements of flat values, from the first again behind the last."""
+    if isinstance(values, (tuple, list)):
+        values = np.array(values)
+    if np.ndim(values) == 0:
+        return values
+    values = np.ravel(values)
+    return values[np.arange(n) % max(values.shape[0], 1)]
+
+
+def take_along_axis(arr: Any, indices: Any, axis: Any = -1) -> Any:
+    """np.take_along_axis: one index for each place of the other axes."""
+    if axis is None:
+        return np.ravel(arr)[np.ravel(indices)]
+    return arr[grid(arr, indices, axis_of(axis, arr.ndim))]
+
+
+def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    """np.put_along_axis."""
+    if axis is None:
+        put(arr, indices, values)
+    else:
+        arr[grid(arr, indices, axis_of(axis, arr.ndim))] = values
+
+
+def grid(a: Any, indices: Any, axis: int) -> Any:
+    """The index of `a` that is `indices` along one axis and every place along the others."""
+    if indices.ndim != a.ndim:
+        refuse("`indices` and the array must have the same number of dimensions")
+    found = ()
+    for k in unroll(a.ndim):
+        found = (*found, indices if k == axis else counter(a, k))
+    return found
+
+
+def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
+    """np.choose: of several arrays, each element from the one that `a` says."""
+    if out is not None:
+        refuse("np.choose with out is not supported")
+    n = len(choices)
+    which = in_mode(a, n, mode)
+    if mode == "raise" and (np.any(which < 0) or np.any(which >= n)):
+        raise ValueError("invalid entry in choice array")
+    found = choices[0]
+    for k in unroll(1, n):
+        found = np.where(which == k, choices[k], found)
+    return np.where(which == 0, choices[0], found)
+
+
+def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
+    """np.compress: along an axis what a vector of flags, perhaps a short one, says."""
+    if out is not None:
+        refuse("np.compress with out is not supported")
+    if isinstance(condition, (tuple, list)):
+        condition = np.array(condition)
+    return take(a, flatnonzero(condition), axis)
+
+
+def extract(condition: Any, arr: Any) -> Any:
+    """np.extract: the elements where a condition holds, flat."""
+    return take(arr, flatnonzero(condition))
+
+
+def place(arr: Any, mask: Any, vals: Any) -> None:
+    """np.place: arr[mask] = vals, with the values again from the first where they are fewer."""
+    flags = np.asarray(mask) != 0
+    n = np.count_nonzero(flags)
+    if isinstance(vals, (tuple, list)):
+        vals = np.array(vals)
+    if np.size(vals) == 0 and n > 0:
+        raise ValueError("Cannot insert from an empty array!")
+    arr[flags] = cycled(vals, n)
+
+
+def putmask(a: Any, mask: Any, values: Any) -> None:
+    """np.putmask: a[mask] = values[mask], values repeated to the size of `a`."""
+    flags = np.asarray(mask) != 0
+    if isinstance(values, (tuple, list)):
+        values = np.array(values)
+    if np.ndim(values) == 0:
+        a[flags] = values
+    else:
+        a[flags] = np.reshape(cycled(values, a.size), a.shape)[flags]
+
+
+def flatnonzero(a: Any) -> Any:
+    """np.flatnonzero: the places in the flat array."""
+    return np.nonzero(np.ravel(a))[0]
+
+
+def ix_(*args: Any) -> Any:
+    """np.ix_: vectors, each along an axis of its own."""
+    found = ()
+    for k in unroll(len(args)):
+        part = args[k]
+        if isinstance(part, (tuple, list)):
+            part = np.array(part)
+        if part.ndim != 1:
+            refuse("Cross index must be 1 dimensional")
+        if part.dtype == np.bool_:
+            part = flatnonzero(part)
+        for n in unroll(len(args)):
+            if n != k:
+                part = np.expand_dims(part, n)
+        found = (*found, part)
+    return found
+
+
+# -- choosing by conditions ---------------------------------------------------------------------------
+
+
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any) -> Any:
+    """np.piecewise: functions (or numbers) of the elements where conditions hold; of several the last one."""
+    found = np.zeros_like(x)
+    if not isinstance(condlist, (tuple, list)):
+        condlist = (condlist,)
+    n = len(condlist)
+    if len(funclist) == n + 1:
+        rest = np.ones(x.shape, np.bool_)
+        for k in unroll(n):
+            rest = rest & ~condlist[k]
+        condlist = (*condlist, rest)
+    for k in unroll(len(funclist)):
+        function = funclist[k]
+        if callable(function):
+            found[condlist[k]] = function(x[condlist[k]], *args)
+        else:
+            found[condlist[k]] = function
+    return found
+
+
+# -- diagonals and triangles ---------------------------------------------------------------------------
+
+
+def diag(v: Any, k: Any = 0) -> Any:
+    """np.diag: a matrix with a diagonal, or the diagonal of a matrix (a copy)."""
+    if v.ndim == 1:
+        n = v.shape[0]
+        found = np.zeros((n + abs(k), n + abs(k)), v.dtype)
+        rows = np.arange(n)
+        found[rows + max(-k, 0), rows + max(k, 0)] = v
+        return found
+    if v.ndim != 2:
+        refuse("np.diag: input must be 1- or 2-d")
+    return diagonal(v, k)
+
+
+def diagonal_length(n: Any, m: Any, k: Any) -> Any:
+    """How many elements the k-th diagonal of an n × m matrix has."""
+    return max(min(n + min(k, 0), m - max(k, 0)), 0)
+
+
+def diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
+    """np.diagonal, as a copy: the elements of a diagonal of two axes along the last axis."""
+    first, second = axis_of(axis1, a.ndim), axis_of(axis2, a.ndim)
+    if first == second:
+        refuse("axis1 and axis2 cannot be the same")
+    a = np.moveaxis(a, (first, second), (0, 1))
+    n = np.arange(diagonal_length(a.shape[0], a.shape[1], offset))
+    return np.moveaxis(a[n + max(-offset, 0), n + max(offset, 0)], 0, -1)
+
+
+def diagflat(v: Any, k: Any = 0) -> Any:
+    """np.diagflat: the flat elements on a diagonal."""
+    return diag(np.ravel(v), k)
+
+
+def diag_indices(n: Any, ndim: Any = 2) -> Any:
+    """np.diag_indices."""
+    return (np.arange(n),) * ndim
+
+
+def diag_indices_from(arr: Any) -> Any:
+    """np.diag_indices_from."""
+    return diag_indices(arr.shape[0], arr.ndim)
+
+
+def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
+    """np.fill_diagonal, in place."""
+    if a.ndim < 2:
+        refuse("np.fill_diagonal: array must be at least 2-d")
+    if wrap:
+        refuse("np.fill_diagonal with wrap is not supported")
+    n = a.shape[0]
+    for k in unroll(1, a.ndim):
+        if a.ndim > 2 and a.shape[k] != n:
+            raise ValueError("All dimensions of input must be of equal length")
+        n = min(n, a.shape[k])
+    a[(np.arange(n),) * a.ndim] = cycled(val, n)
+
+
+def below(n: Any, m: Any, k: Any) -> Any:
+    """Flags of the elements on and below the k-th diagonal."""
+    return np.expand_dims(np.arange(n), 1) + k >= np.arange(m)
+
+
+def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Any:  # noqa: N803 - NumPy's names
+    """np.tri: ones on and below a diagonal."""
+    m = N if M is None else M
+    return below(N, m, k).astype(dtype)
+
+
+def tril(m: Any, k: Any = 0) -> Any:
+    """np.tril: zeros above the k-th diagonal."""
+    return np.where(below(m.shape[-2], m.shape[-1], k), m, np.zeros_like(m))
+
+
+def triu(m: Any, k: Any = 0) -> Any:
+    """np.triu: zeros below the k-th diagonal."""
+    return np.where(below(m.shape[-2], m.shape[-1], k - 1), np.zeros_like(m), m)
+
+
+def tril_indices(n: Any, k: Any = 0, m: Any = None) -> Any:
+    """np.tril_indices."""
+    return np.nonzero(below(n, n if m is None else m, k))
+
+
+def triu_indices(n: Any, k: Any = 0, m: Any = None) -> Any:
+    """np.triu_indices."""
+    return np.nonzero(~below(n, n if m is None else m, k - 1))
+
+
+def tril_indices_from(arr: Any, k: Any = 0) -> Any:
+    """np.tril_indices_from."""
+    return tril_indices(arr.shape[-2], k, arr.shape[-1])
+
+
+def triu_indices_from(arr: Any, k: Any = 0) -> Any:
+    """np.triu_indices_from."""
+    return triu_indices(arr.shape[-2], k, arr.shape[-1])
+
+
+# -- flat indices ---------------------------------------------------------------------------------------
+
+
+def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
+    """np.unravel_index: the index of every axis from the one of the flat array."""
+    if order != "C":
+        refuse("np.unravel_index in another order than 'C' is not supported")
+    if not isinstance(shape, (tuple, list)):
+        shape = (shape,)
+    size = 1
+    for n in shape:
+        size = size * n
+    if np.any(indices < 0) or np.any(indices >= size):
+        raise ValueError(f"index is out of bounds for array with size {size}")
+    found = ()
+    for k in unroll(len(shape)):
+        n = shape[len(shape) - 1 - k]
+        found = (indices % n, *found)
+        indices = indices // n
+    return found
+
+
+def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
+    """np.ravel_multi_index: the index of the flat array from those of the axes."""
+    if order != "C":
+        refuse("np.ravel_multi_index in another order than 'C' is not supported")
+    if len(multi_index) != len(dims):
+        refuse("np.ravel_multi_index needs an index for each axis")
+    found = 0
+    for k in unroll(len(dims)):
+        part = in_mode(multi_index[k], dims[k], mode)
+        if mode == "raise" and (np.any(part < 0) or np.any(part >= dims[k])):
+            raise ValueError("invalid entry in coordinates array")
+        found = found * dims[k] + part
+    return found
+
+
+FUNCTIONS: dict[Any, Any] = {
+    np.take: take, np.put: put, np.take_along_axis: take_along_axis, np.put_along_axis: put_along_axis,
+    np.choose: choose, np.compress: compress, np.extract: extract, np.place: place, np.putmask: putmask,
+    np.flatnonzero: flatnonzero, np.ix_: ix_, np.piecewise: piecewise,
+    np.diag: diag, np.diagonal: diagonal, np.diagflat: diagflat, np.diag_indices: diag_indices,
+    np.diag_indices_from: diag_indices_from, np.fill_diagonal: fill_diagonal, np.tri: tri, np.tril: tril,
+    np.triu: triu, np.tril_indices: tril_indices, np.triu_indices: triu_indices,
+    np.tril_indices_from: tril_indices_from, np.triu_indices_from: triu_indices_from,
+    np.unravel_index: unravel_index, np.ravel_multi_index: ravel_multi_index,
+}  # fmt: skip
+METHODS: dict[str, Any] = {
+    "take": take, "put": put,
+    "diagonal": diagonal, "choose": choose,
+}  # fmt: skip

@@ -1,0 +1,165 @@
+"""Sorting, searching and what rests on them: native code does what NumPy does, and derivatives follow the elements."""
+
+import time
+
+import numpy as np
+import pytest
+from indexing import check, check_gradient
+
+import dlvm_py as dlvm
+
+rng = np.random.default_rng(3)
+TIES = np.round(rng.standard_normal((5, 7)) * 2)
+NANS = TIES.copy()
+NANS[1, 2], NANS[0, 0] = np.nan, np.nan
+INTS = rng.integers(0, 6, (4, 5))
+VECTOR, SMOOTH = rng.standard_normal(9), rng.standard_normal((4, 5))
+DTYPES = [TIES, NANS, INTS, INTS.astype(np.uint8), INTS > 2, TIES.astype(np.float32)]
+DTYPE_NAMES = ["ties", "nan", "int64", "uint8", "bool", "float32"]
+
+
+@pytest.fixture(autouse=True)
+def verified(monkeypatch):
+    """The IR verifier runs after every pass."""
+    monkeypatch.setenv("DLVM_VERIFY", "1")
+
+
+@pytest.mark.parametrize("a", DTYPES, ids=DTYPE_NAMES)
+def test_sorts(a):
+    """Stable along any axis, NaN last, of every dtype and layout."""
+    check(lambda a: (np.sort(a), np.argsort(a, axis=0, kind="stable"), np.sort(a, None)), a)
+    check(lambda a: (np.sort(a[:, ::2].T), np.argsort(a[::-1], kind="stable")), a)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2, 3, 10, 17, 100])
+def test_sort_of_any_length(n):
+    """Runs that do not come out even are merged too."""
+    check(lambda a: (np.sort(a), np.argsort(a, kind="stable")), rng.integers(0, 5, n))
+
+
+def test_sort_in_place():
+    """x.sort() changes x, also through a view."""
+
+    def sort_columns(a):
+        b = a[:, 1:]
+        b.sort(0)
+        return a[0].argsort()
+
+    check(sort_columns, SMOOTH)
+
+
+def test_many_elements_do_not_take_the_square_of_the_time():
+    """A million elements are sorted in seconds, also when they are in order or all the same."""
+    sort = dlvm.jit(lambda a: np.sort(a))
+    for a in (rng.standard_normal(1_000_000), np.arange(1e6), np.zeros(1_000_000)):
+        start = time.perf_counter()
+        np.testing.assert_array_equal(sort(a), np.sort(a))
+        assert time.perf_counter() - start < 30
+
+
+def test_search():
+    """Before or behind equal elements, for vectors, matrices and numbers, NaN included, in nothing too."""
+    check(
+        lambda a, v: (np.searchsorted(a, v), np.searchsorted(a, v, "right"), np.searchsorted(a, v[0, 0])),
+        np.sort(np.append(VECTOR.round(), np.nan)), NANS,
+    )  # fmt: skip
+    check(lambda a, v: (np.searchsorted(a, v), a.searchsorted(2.5, side="right")), np.array([1, 2, 2, 3]), INTS)
+    check(lambda a, v: np.searchsorted(a, v), np.zeros(0), VECTOR)
+
+
+@pytest.mark.parametrize("a", DTYPES, ids=DTYPE_NAMES)
+def test_places_of_extremes(a):
+    """The first of several, NaN before all."""
+    check(lambda a: (np.argmax(a), np.argmin(a, axis=1), a.argmax(axis=0), np.argmin(a, keepdims=True)), a)
+
+
+def test_places_of_extremes_without_nan():
+    """NaN does not count; a slice of NaN alone raises."""
+    check(lambda a: (np.nanargmax(a), np.nanargmin(a, 0), np.nanargmax(a, axis=1)), NANS)
+    check(lambda a: np.nanargmin(a, 0), np.full((2, 2), np.nan))
+
+
+@pytest.mark.parametrize("shape", [(0,), (0, 3), (3, 0)])
+def test_place_of_the_extreme_of_nothing(shape):
+    """ValueError, unless there is no result element either."""
+    check(lambda a: np.argmax(a, -1), np.zeros(shape))
+
+
+@pytest.mark.parametrize("a", [TIES, NANS, INTS], ids=DTYPE_NAMES[:3])
+def test_medians_and_quantiles(a):
+    """The middle in order, NaN where one is among them, an average in between."""
+    check(lambda a: (np.median(a), np.median(a, 0), np.median(a, axis=1, keepdims=True)), a)
+    check(lambda a: (np.quantile(a, 0.3), np.percentile(a, [0, 33.3, 100], axis=1)), a, exact=False)
+
+
+def test_quantiles_out_of_range():
+    """ValueError."""
+    check(lambda a: np.quantile(a, 1.3), TIES)
+    check(lambda a, q: np.percentile(a, q), TIES, np.array([-1.0, 2.0]))
+
+
+@pytest.mark.parametrize("a", [TIES, NANS, INTS, np.zeros(0)], ids=["ties", "nan", "ints", "nothing"])
+def test_unique(a):
+    """In order, each once; the first place, the inverse, the counts."""
+    check(lambda a: np.unique(a), a)
+    check(lambda a: np.unique(a, return_index=True, return_inverse=True, return_counts=True), a)
+
+
+def test_membership():
+    """NaN is in nothing."""
+    check(lambda a, b: (np.isin(a, b), np.isin(a, b, invert=True)), INTS, np.array([1, 3, 7]))
+    check(lambda a, b: np.isin(a, b), NANS, np.array([1.0, np.nan]))
+    check(lambda a, b: np.isin(a, b), NANS, np.zeros(0))
+
+
+def test_bins():
+    """Intervals that are open on either side, in rising or falling order; sums of weights; what is refused."""
+    bins = np.array([-1.0, 0, 2])
+    check(lambda a, b: (np.digitize(a, b), np.digitize(a, b, right=True), np.digitize(a, b[::-1])), TIES, bins)
+    check(lambda a, b: np.digitize(a, b), TIES, np.array([-1.0, 3, 2]))
+    check(lambda a: (np.bincount(a), np.bincount(a, minlength=9)), INTS.ravel())
+    check(lambda a, w: np.bincount(a, weights=w), INTS.ravel()[:9], VECTOR)
+    check(lambda a: np.bincount(a), np.array([1, -1]))
+
+
+def test_histograms():
+    """Counts, weights, densities; edges given or not."""
+    check(lambda a: np.histogram(a), VECTOR)
+    check(lambda a: np.histogram(a, bins=4, range=(-1, 1)), VECTOR)
+    check(lambda a, b: np.histogram(a, bins=b), VECTOR, np.array([-1.0, -0.3, 1]))
+    check(lambda a, w: np.histogram(a, bins=5, weights=w, density=True), VECTOR, VECTOR**2, exact=False)
+
+
+def test_other_orders():
+    """Several keys; partitions, which here are sorted."""
+    check(lambda a, b: np.lexsort((a, b)), INTS.ravel(), INTS.ravel()[::-1] // 2)
+    check(lambda a: (np.partition(a, 2)[..., 2], np.argpartition(a, 0, axis=0)[0] * 0), TIES)
+    check(lambda a: np.partition(a, 9), TIES)
+
+
+GRADIENTS = [
+    lambda a: np.sum(np.sort(a) ** 2 * np.arange(5.0)),
+    lambda a: np.sum(np.sort(a, 0) ** 3) + np.sum(np.sort(a, None) * np.arange(20.0)),
+    lambda a: np.sum(a[np.argsort(a[:, 0])] ** 3 * np.arange(5.0)),
+    lambda a: np.median(a) ** 2 + np.sum(np.median(a, 1) ** 3),
+    lambda a: np.quantile(a, 0.3) ** 2 + np.sum(np.quantile(a, [0.2, 0.77], axis=0) ** 3),
+    lambda a: np.sum(np.unique(a) ** 2 * np.arange(20.0)),
+    lambda a: a.ravel()[np.argmax(a)] ** 2 + np.sum(a[np.arange(4), np.argmin(a, 1)] ** 3),
+]
+
+
+@pytest.mark.parametrize("f", GRADIENTS, ids=["rows", "columns", "by-key", "median", "quantile", "unique", "argmax"])
+def test_gradients(f):
+    """First derivatives against differences, of the plain sorts second ones too."""
+    check_gradient(f, SMOOTH, second=f in GRADIENTS[:2])
+
+
+def test_gradient_of_weights():
+    """The weights of a histogram carry derivatives, what is counted does not."""
+    check_gradient(lambda w, i: np.sum(np.bincount(i, weights=w) ** 2), VECTOR, INTS.ravel()[:9])
+
+
+def test_equal_elements_keep_their_seeds():
+    """A sort of ties is stable, so the k-th of equal elements takes the k-th seed."""
+    gradient = dlvm.grad(lambda a: np.sum(np.sort(a) * np.array([1.0, 2.0, 3.0, 4.0])))
+    np.testing.assert_array_equal(gradient(np.array([2.0, 1.0, 2.0, 1.0])), [3, 1, 4, 2])

@@ -404,3 +404,227 @@ def test_third_derivative_of_lgamma():
     for name, value in wanted.items():
         np.testing.assert_allclose(run(module, name, [np.float64(1)])[0], value, rtol=1e-14)
         np.testing.assert_allclose(callable_of(module, name)(np.float64(1))[0], value, rtol=1e-14)
+
+
+# -- control flow, calls, recursion ----------------------------------------------------------------------------
+
+CONTROL = {
+    "several returns": """
+func @f: (f64, f64) -> f64 {
+'entry(%x: f64, %y: f64):
+    %c = lessThan %x: f64, %y: f64
+    conditional %c: bool then 'less() else 'more(%x: f64)
+'less():
+    %r0 = multiply %x: f64, %y: f64
+    return %r0: f64
+'more(%z: f64):
+    %d = greaterThan %z: f64, 1.0: f64
+    conditional %d: bool then 'big() else 'small()
+'big():
+    %r1 = exp %z: f64
+    return %r1: f64
+'small():
+    %r2 = sin %y: f64
+    return %r2: f64
+}
+""",
+    "a while loop": """
+func @f: (f64, f64) -> f64 {
+'entry(%x: f64, %y: f64):
+    branch 'head(%x: f64, 1.0: f64)
+'head(%s: f64, %p: f64):
+    %c = lessThan %s: f64, 20.0: f64
+    conditional %c: bool then 'body() else 'end()
+'body():
+    %t = multiply %s: f64, 1.5: f64
+    %u = add %t: f64, %y: f64
+    %q = multiply %p: f64, %s: f64
+    branch 'head(%u: f64, %q: f64)
+'end():
+    %r = add %s: f64, %p: f64
+    return %r: f64
+}
+""",
+    "arrays in a loop": """
+func @f: (<3 x f64>, <3 x 3 x f64>) -> <3 x f64> {
+'entry(%x: <3 x f64>, %w: <3 x 3 x f64>):
+    branch 'head(%x: <3 x f64>, 0: i64)
+'head(%v: <3 x f64>, %k: i64):
+    %c = lessThan %k: i64, 3: i64
+    conditional %c: bool then 'body() else 'end()
+'body():
+    %a = dot %w: <3 x 3 x f64>, %v: <3 x f64>
+    %b = tanh %a: <3 x f64>
+    %n = add %k: i64, 1: i64
+    branch 'head(%b: <3 x f64>, %n: i64)
+'end():
+    return %v: <3 x f64>
+}
+""",
+    "loops in loops": """
+func @f: (f64, f64) -> f64 {
+'entry(%x: f64, %y: f64):
+    branch 'outer(0: i64, %x: f64)
+'outer(%i: i64, %s: f64):
+    %c = lessThan %i: i64, 3: i64
+    conditional %c: bool then 'inner(0: i64, %s: f64) else 'end()
+'inner(%j: i64, %t: f64):
+    %d = lessThan %j: i64, %i: i64
+    conditional %d: bool then 'body() else 'next()
+'body():
+    %e = greaterThan %t: f64, 2.0: f64
+    conditional %e: bool then 'damp() else 'grow()
+'damp():
+    %r1 = divide %t: f64, %y: f64
+    branch 'latch(%r1: f64)
+'grow():
+    %r2 = multiply %t: f64, %t: f64
+    %r3 = add %r2: f64, %y: f64
+    branch 'latch(%r3: f64)
+'latch(%u: f64):
+    %m = add %j: i64, 1: i64
+    branch 'inner(%m: i64, %u: f64)
+'next():
+    %n = add %i: i64, 1: i64
+    %r4 = add %t: f64, %x: f64
+    branch 'outer(%n: i64, %r4: f64)
+'end():
+    return %s: f64
+}
+""",
+    "recursion": """
+func @f: (f64, f64) -> f64 {
+'entry(%x: f64, %y: f64):
+    %r = apply @down(%x: f64, %y: f64, 3: i64) -> f64
+    return %r: f64
+}
+
+func @down: (f64, f64, i64) -> f64 {
+'entry(%x: f64, %y: f64, %n: i64):
+    %c = equal %n: i64, 0: i64
+    conditional %c: bool then 'last() else 'more()
+'last():
+    %r0 = sin %x: f64
+    return %r0: f64
+'more():
+    %m = subtract %n: i64, 1: i64
+    %a = multiply %x: f64, %y: f64
+    %b = apply @down(%a: f64, %x: f64, %m: i64) -> f64
+    %d = multiply %b: f64, %b: f64
+    return %d: f64
+}
+""",
+    "mutual recursion": """
+func @f: (f64, f64) -> f64 {
+'entry(%x: f64, %y: f64):
+    %r = apply @even(%x: f64, %y: f64, 4: i64) -> f64
+    return %r: f64
+}
+
+func @even: (f64, f64, i64) -> f64 {
+'entry(%x: f64, %y: f64, %n: i64):
+    %c = equal %n: i64, 0: i64
+    conditional %c: bool then 'last() else 'more()
+'last():
+    %r0 = multiply %x: f64, %y: f64
+    return %r0: f64
+'more():
+    %m = subtract %n: i64, 1: i64
+    %a = sin %x: f64
+    %b = apply @odd(%a: f64, %y: f64, %m: i64) -> f64
+    return %b: f64
+}
+
+func @odd: (f64, f64, i64) -> f64 {
+'entry(%x: f64, %y: f64, %n: i64):
+    %m = subtract %n: i64, 1: i64
+    %a = add %x: f64, %y: f64
+    %b = apply @even(%a: f64, %x: f64, %m: i64) -> f64
+    %d = multiply %b: f64, %y: f64
+    return %d: f64
+}
+""",
+    "calls of calls": """
+func @f: (<3 x f64>, f64) -> f64 {
+'entry(%x: <3 x f64>, %y: f64):
+    %a = apply @two(%x: <3 x f64>, %y: f64) -> (<3 x f64>, f64)
+    %b = extract 0 from %a: (<3 x f64>, f64)
+    %c = extract 1 from %a: (<3 x f64>, f64)
+    %d = dot %b: <3 x f64>, %b: <3 x f64>
+    %e = multiply %d: f64, %c: f64
+    return %e: f64
+}
+
+func @two: (<3 x f64>, f64) -> (<3 x f64>, f64) {
+'entry(%x: <3 x f64>, %y: f64):
+    %a = apply @one(%x: <3 x f64>) -> <3 x f64>
+    %b = multiply %a: <3 x f64>, %y: f64
+    %c = reduce %b: <3 x f64> by add init 0: f64 along 0
+    %r = literal (%b: <3 x f64>, %c: f64): (<3 x f64>, f64)
+    return %r: (<3 x f64>, f64)
+}
+
+func @one: (<3 x f64>) -> <3 x f64> {
+'entry(%x: <3 x f64>):
+    %a = square %x: <3 x f64>
+    return %a: <3 x f64>
+}
+""",
+    "memory": """
+func @f: (f64, f64) -> f64 {
+'entry(%x: f64, %y: f64):
+    %p = allocateHeap f64 count (2: i64)
+    %q = elementPointer %p: *<2 x f64> at 0
+    %r = elementPointer %p: *<2 x f64> at 1
+    store %x: f64 to %q: *f64
+    store %y: f64 to %r: *f64
+    %a = load %q: *f64
+    %b = multiply %a: f64, %y: f64
+    store %b: f64 to %q: *f64
+    %v = load %p: *<2 x f64>
+    %w = multiply %v: <2 x f64>, %v: <2 x f64>
+    %s = reduce %w: <2 x f64> by add init 0: f64 along 0
+    return %s: f64
+}
+""",
+    "a stack": """
+func @f: (f64, f64) -> f64 {
+'entry(%x: f64, %y: f64):
+    %s = createStack f64
+    push %x: f64 to %s: stack{f64}
+    push %y: f64 to %s: stack{f64}
+    %a = pop f64 from %s: stack{f64}
+    %b = pop f64 from %s: stack{f64}
+    destroyStack %s: stack{f64}
+    %c = power %b: f64, %a: f64
+    return %c: f64
+}
+""",
+}
+
+
+@pytest.mark.parametrize("name", CONTROL)
+def test_control_flow(name):
+    """Branches, loops, calls, recursion, memory and stacks, first and second derivatives, natively as well."""
+    plain = parse_module('module "m"\nstage raw\n' + CONTROL[name]).functions["f"].type
+    types, result = [str(t) for t in plain.params], str(plain.result)
+    listed = ", ".join(types)
+    text = 'module "m"\nstage raw\n' + CONTROL[name]
+    text += f"\n[adjoint @f seedable]\nfunc @df: ({listed}, {result}) -> ({listed})\n"
+    text += f"\n[adjoint @df from 0 seedable]\nfunc @ddf: ({listed}, {result}, {types[0]}) -> ({listed}, {result})\n"
+    text += f"\n[adjoint @f wrt 1 keeping 0 seedable]\nfunc @kept: ({listed}, {result}) -> ({types[1]}, {result})\n"
+    module = parse_module(text)
+    verify(module)
+    differentiate_module.run(module)
+    verify(module)
+    native = callable_of(module, "df")
+    for k in range(3):
+        rng = np.random.default_rng(k)
+        args = values(module, "f", rng)
+        found, seed = check_adjoint(module, "f", "df", args, rng)
+        for g, w in zip(as_list(native(*args, seed)), found, strict=True):
+            np.testing.assert_allclose(g, w, rtol=1e-10, atol=1e-12)
+        check_adjoint(module, "df", "ddf", [*args, seed], rng, 1e-4)
+        gradient, value = run(module, "kept", [*args, seed])
+        np.testing.assert_allclose(gradient, found[1], rtol=1e-12)
+        np.testing.assert_allclose(value, run(module, "f", args), rtol=1e-14)

@@ -344,7 +344,10 @@ class Frame:
             for v in (i.operands[0], *i.operands[2:]):
                 self._check_overlap(v, p.view, in_place=False)
         value, _, *indices = (self.get(v, True) for v in i.operands)
-        scatter_into(p.view, value, indices, i.attrs.get("by"))
+        try:
+            scatter_into(p.view, value, indices, i.attrs.get("by"))
+        except IndexError as e:
+            raise PassError(f"scatter: {e}") from e
 
     def _new(self, t: Type, i: Instruction, count: int | None = None) -> Pointer:
         """Fresh memory of a `t`, or of several; a pointer to the first, or, with `count` of -1, to the one."""

@@ -62,7 +62,7 @@ class Gradient:
         signature = self.of.signature()
         if not self.seedable:
             return signature
-        return _extended(signature, ["seed"])
+        return _extended(signature, [("seed", inspect.Parameter.empty)])
 
     @property
     def added(self) -> int:
@@ -96,8 +96,9 @@ class Tangent:
     def signature(self) -> inspect.Signature:
         """The signature of `of`, then a parameter `x_tangent` for each parameter `x` of `wrt`."""
         signature = self.of.signature()
-        names = list(signature.parameters)
-        return _extended(signature, [f"{names[k]}_tangent" for k in self.wrt])
+        parameters = list(signature.parameters.values())
+        # a tangent is what its parameter is
+        return _extended(signature, [(f"{parameters[k].name}_tangent", parameters[k].annotation) for k in self.wrt])
 
     @property
     def added(self) -> int:
@@ -151,11 +152,12 @@ Derivative = Gradient | Tangent | Jacobian
 Recipe = Primal | Derivative
 
 
-def _extended(signature: inspect.Signature, names: list[str]) -> inspect.Signature:
-    """A signature with more parameters at the end, which have no default."""
-    for name in names:
+def _extended(signature: inspect.Signature, added: list[tuple[str, Any]]) -> inspect.Signature:
+    """A signature with more parameters at the end, by name and annotation, which have no default."""
+    for name, annotation in added:
         parameters = list(signature.parameters.values())
-        new = inspect.Parameter(_fresh(name, signature), inspect.Parameter.POSITIONAL_OR_KEYWORD)
+        kind = inspect.Parameter.POSITIONAL_OR_KEYWORD
+        new = inspect.Parameter(_fresh(name, signature), kind, annotation=annotation)
         if parameters and parameters[-1].kind not in (new.kind, inspect.Parameter.POSITIONAL_ONLY):
             # nothing positional can stand behind *args or a keyword-only parameter
             parameters.append(new.replace(kind=inspect.Parameter.KEYWORD_ONLY))

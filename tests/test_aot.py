@@ -18,6 +18,7 @@ import pytest
 from dlvm_py.backend.aot import linker
 from dlvm_py.tools import dlc
 from dlvm_py.tools.common import Failure, run_tool
+from dlvm_py.tools.run import run_parser
 from dlvm_py.tools.signature import annotated, read_signature
 
 FOLDER = Path(__file__).parent / "aot"
@@ -107,10 +108,17 @@ def test_c_program(folder, model):
     model.heat(u, 0.125, 3)
     np.testing.assert_array_equal(numbers("heat"), u)
     np.testing.assert_array_equal(numbers("evens"), x[::2] + 1)
-    assert lines["IndexError:"] == "IndexError: index 3 is out of bounds for axis 0 with size 3 (model.py:37:12)"
-    assert lines["ZeroDivisionError:"] == "ZeroDivisionError: float division by zero (model.py:37:19)"
+    line = model.element.__wrapped__.__code__.co_firstlineno + 3
+    said = f"IndexError: index 3 is out of bounds for axis 0 with size 3 (model.py:{line}:12)"
+    assert lines["IndexError:"] == said
+    assert lines["ZeroDivisionError:"] == f"ZeroDivisionError: float division by zero (model.py:{line}:19)"
     assert lines["status"] == "1" and lines["untouched"] == "-1"
-    assert lines["threads"] == "0 0" and lines["deep"] == "0 1 0" and lines["fibonacci"] == "6765"
+    assert (
+        lines["leaked"] == "0"
+        and lines["threads"] == "0 0"
+        and lines["deep"] == "0 1 0"
+        and lines["fibonacci"] == "6765"
+    )
 
 
 @needs_cc
@@ -151,6 +159,23 @@ def test_views_and_several_results(library, model):
     for array, e, w in zip(arrays, extents, wanted, strict=False):
         np.testing.assert_array_equal(taken(library, array, e, w.dtype), w)
     assert (k.value, n.value) == wanted[3:] == (-7, 12)
+
+
+def test_other_derivatives(library, model):
+    """Values with gradients, Hessians, and their products with vectors are functions of the library too."""
+    x, v = np.array([0.5, -1.5, 2.0]), np.array([1.0, 0.0, -2.0])
+    value, found, extents = c_double(), DOUBLES(), (c_int64 * 1)()
+    given = pointer(x), c_int64(3), c_double(0.75)
+    assert library.model_valued(*given, byref(value), byref(found), extents) == 0
+    wanted = model.valued(x, 0.75)
+    assert value.value == wanted[0]
+    np.testing.assert_array_equal(taken(library, found, extents), wanted[1])
+    square = (c_int64 * 2)()
+    assert library.model_curvature(*given, byref(found), square) == 0
+    matrix = taken(library, found, square)
+    np.testing.assert_allclose(matrix, np.diag(-3 * 0.75**2 * np.sin(0.75 * x)), atol=1e-15)
+    assert library.model_product_with(*given, pointer(v), c_int64(3), byref(found), extents) == 0
+    np.testing.assert_allclose(taken(library, found, extents), matrix @ v, atol=1e-15)
 
 
 def test_what_c_can_get_wrong(library):
@@ -366,6 +391,20 @@ def test_names_do_not_collide(kinds):
 # -- the command line ------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("words", [["--help"], ["run", "--help"]], ids=["compile", "run"])
+def test_help(words, capsys):
+    """The help names every option and every kind of output, and fits 120 columns."""
+    assert run_tool(dlc.main, words) == 0
+    out = capsys.readouterr().out
+    assert max(map(len, out.splitlines())) <= 120
+    parser = dlc.compile_parser() if words == ["--help"] else run_parser()
+    for action in parser._actions:
+        assert all(word in out for word in action.option_strings) and action.help
+    if words == ["--help"]:
+        described = re.findall(r"^  (\w+) +\S", out[out.index("output (--emit):") :], re.M)
+        assert described[: len(dlc.SUFFIXES)] == list(dlc.SUFFIXES)
+
+
 def test_prefix_and_header(tmp_path, capsys):
     """Names begin with the library's name, or what --prefix says; the header is beside it, or where --header says."""
     file = tmp_path / "p.dl"
@@ -452,7 +491,7 @@ def test_bad_signature(capsys, word, reason, line, column):
 @pytest.mark.parametrize(
     ("word", "reason"),
     [
-        ("nothing", "there is no function nothing; compiled functions of the file are: loss, dloss, heat, dheat,"),
+        ("nothing", "there is no function nothing; compiled functions of the file are: loss, dloss, valued,"),
         ("loss(<_ x f64>)", "loss takes 2 arguments (x, a), and 'loss(<_ x f64>)' gives 1 types"),
         ("loss(<_ x f64>, (float, float))", "no such operation on an array (1-d, float64) and a tuple of 2"),
         ("dloss(<_ x i64>, float)", "cannot differentiate with respect to 'x'"),

@@ -28,9 +28,9 @@ DESCRIPTION = "DLVM compiler: programs of the IR, and compiled functions of Pyth
 HELP = """
 input:
   FILE.dl   a program of the IR: all its functions, or those that --function @NAME names.
-  FILE.py   a Python file, which is run: what it makes at its top level with @dlvm.jit, dlvm.grad(...) and
-            dlvm.value_and_grad(...), or what --function names. The types of the arguments stand behind the name,
-            --function 'f(<_ x f64>, float)', or in the annotations of the function:
+  FILE.py   a Python file, which is run: what it makes at its top level with @dlvm.jit, and the derivatives of
+            functions, dlvm.grad(...), dlvm.hessian(...); or what --function names. The types of the arguments stand
+            behind the name, --function 'f(<_ x f64>, float)', or in the annotations of the function:
 
               float  int  bool  complex      a Python number, with Python's rules
               f32  i64 ...                   a NumPy scalar

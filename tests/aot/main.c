@@ -1,7 +1,7 @@
 /* The library that dlc makes of model.py, from C: values, gradients, errors, arrays of unknown extents, threads. */
 #include "model.h"
 
-#include <math.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
@@ -34,6 +34,22 @@ static void *deep(void *argument) {
     status[1] = model_down(1000000000, 1.0, &y);
     status[2] = strcmp(model_last_exception(), "RecursionError");
     return NULL;
+}
+
+/* Bytes that are in use more after many calls than after some (malloc keeps a few blocks): results that are dropped or freed, and errors. */
+static long leaked(void) {
+    double x[64] = {0.0}, *gradient, slope, value;
+    int64_t extents[1];
+    size_t used = 0;
+    for (int k = 0; k < 300; k++) {
+        model_dloss(x, 64, 0.75, &gradient, extents, &slope);
+        model_free(gradient);
+        model_dheat(x, 64, 0.125, 9, NULL, NULL, &slope);
+        model_element(x, 3, 3, 1.0, &value);
+        model_evens(x, (int64_t)1 << 58, &gradient, extents);
+        if (k == 50) used = mallinfo2().uordblks;
+    }
+    return (long)(mallinfo2().uordblks - used);
 }
 
 int main(void) {
@@ -71,6 +87,8 @@ int main(void) {
     model_free(found);
     if (model_evens(NULL, 0, &found, extents) || extents[0] != 0) return 8;
     model_free(found);
+
+    printf("leaked %ld\n", leaked());
 
     long ids[2] = {0, 1};
     pthread_t threads[2];

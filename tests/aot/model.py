@@ -18,6 +18,9 @@ def loss(x: "<_ x f64>", a: float):
 
 
 dloss = dlvm.grad(loss, wrt=("x", "a"))
+valued = dlvm.value_and_grad(loss)
+curvature = dlvm.hessian(loss)
+product_with = dlvm.hvp(loss)
 
 
 @dlvm.jit

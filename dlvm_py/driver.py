@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -17,9 +18,9 @@ from dlvm_py.backend.imports import Imports
 from dlvm_py.derivative import Program, all_partials, derive, push_forward
 from dlvm_py.errors import ArgumentError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
-from dlvm_py.ir import print_module
+from dlvm_py.ir import Module, print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, written_params
-from dlvm_py.ir.interface import leaves, to_json
+from dlvm_py.ir.interface import Spec, leaves, to_json
 from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Tangent
 from dlvm_py.request import Request, call_spec, classes_of
@@ -107,9 +108,39 @@ def _translated(request: Request) -> Program:
     captured = tuple(c.spec for c in request.captured)
     function = request.recipe.primal
     t = translate(
-        function, request.args, request.captures, request.options, name=function.__name__, captured_specs=captured
+        function,
+        request.args,
+        request.captures,
+        request.options,
+        name=function.__name__,
+        captured_specs=captured,
+        differentiate=functools.partial(_differentiated, request._replace(noalias=False)),
     )
     return Program(t.module, t.name, request.names, request.args, captured, t.result)
+
+
+def _differentiated(
+    request: Request,
+    module: Module,
+    name: str,
+    recipe: Any,
+    args: tuple[Spec, ...],
+    captured: tuple[Spec, ...],
+    result: Spec,
+) -> tuple[str, Spec]:
+    """A derivative of a function that is called inside of another one: the function's name, the spec of its result."""
+
+    def made(recipe: Any, args: tuple[Spec, ...]) -> Program:
+        if isinstance(recipe, Primal):
+            program = Program(module, name, tuple(recipe.signature().parameters), args, captured, result)
+        else:
+            count = len(args) - recipe.added
+            program = _DERIVED[type(recipe)](made(recipe.of, args[:count]), recipe, args[count:])
+        _run(program, ("inline", *CLEAN_UP), request, "raw")
+        return program
+
+    program = made(recipe, args)
+    return program.name, program.result
 
 
 def _run(program: Program, passes: tuple[str, ...], request: Request, stage: str) -> None:

@@ -8,7 +8,7 @@ from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import lists, records
+from dlvm_py.frontend import derivatives, lists, records
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.growing import as_array
@@ -62,11 +62,9 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
             UnknownFunction, f"{name_of(target)} is not supported", help=close or "call it outside of compiled code"
         )
     if is_ours(target) and plain_function(target) is None:
-        e.error(
-            UnknownFunction,
-            f"{target!r} is called: derivatives inside compiled code are not supported yet",
-            help="call it outside; dlvm.grad(dlvm.grad(f)) gives second derivatives",
-        )
+        return derivatives.call(e, target, args, kwargs)
+    if derivatives.is_maker(target):
+        return derivatives.make(e, target, args, kwargs)
     if (getattr(target, "__module__", None) or "").partition(".")[0] == "dlvm_py" and not is_ours(target):
         e.error(
             UnknownFunction,

@@ -84,6 +84,18 @@ def plain_function(value: Any) -> FunctionType | None:
     return wrapped if isinstance(wrapped, FunctionType) and callable(value) and is_ours(value) else None
 
 
+def recipe_of(value: Any) -> Any:
+    """What a compiled callable computes (a recipe), None for anything else."""
+    dispatcher = getattr(value, "__dict__", {}).get("__dlvm__") if is_ours(value) and callable(value) else None
+    return getattr(dispatcher, "recipe", None)
+
+
+def root_function(value: Any) -> FunctionType | None:
+    """The Python function that a callable runs: its own (plain_function), or the one at the root of a derivative."""
+    found = plain_function(value)
+    return found if found is not None else getattr(recipe_of(value), "primal", None)
+
+
 def is_ours(value: Any) -> bool:
     """Whether a callable is one that dlvm_py made (not another library's decorator)."""
     return type(value).__module__.partition(".")[0] == "dlvm_py"
@@ -97,7 +109,7 @@ def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
     result = Captures()
     seen: set[int] = set()
     also = tuple(also)
-    pending = [fn, *(f for f in map(plain_function, also) if f is not None)]
+    pending = [fn, *(f for f in map(root_function, also) if f is not None)]
     for kind in also:
         if isinstance(kind, type):
             _add_class(result, kind, pending)
@@ -116,7 +128,7 @@ def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
                 continue
             result.guards.append(replace(captured, value=_snapshot(captured.value)))
             values = captured.value if isinstance(captured.value, (tuple, list)) else (captured.value,)
-            pending.extend(f for f in map(plain_function, values) if f is not None and not _is_library(f))
+            pending.extend(f for f in map(root_function, values) if f is not None and not _is_library(f))
             for value in values:
                 _add_class(result, value if isinstance(value, type) else type(value), pending)
     return result
@@ -339,5 +351,9 @@ def _stable_text(value: Any) -> str:
         return f"module {value.__name__}"
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
         return f"{type(value).__name__} {value.__module__}.{value.__qualname__}"
+    recipe = recipe_of(value)
+    if recipe is not None:
+        primal = recipe.primal
+        return f"compiled {recipe.key()} {primal.__module__}.{primal.__qualname__}"
     # slices, ranges, enums, finfo say all; what shows an address is never found again, which is safe
     return f"{type(value).__name__} {value!r}"

@@ -21,6 +21,7 @@ from dlvm_py.frontend import objects
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.calls import bind_function, invoke
 from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_record_class
+from dlvm_py.frontend.derivatives import Differentiate
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
@@ -40,6 +41,7 @@ from dlvm_py.frontend.source import Source, function_source
 from dlvm_py.frontend.table import suggestion
 from dlvm_py.frontend.values import NONE, Array, Closure, Growing, Object, Record, Scalar, Sequence, Static, describe
 from dlvm_py.ir import DTYPES, VOID, Function, Module, PointerType, TupleType, Type, Value, literal, scalar
+from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
@@ -99,20 +101,29 @@ def translate(
     options: Options,
     name: str | None = None,
     captured_specs: tuple[ArraySpec, ...] = (),
+    differentiate: Differentiate | None = None,
 ) -> Translation:
     """Raw IR of `fn` for arguments of the given specs, one a Python parameter, defaults filled in.
 
     The IR parameters are the leaves of `args` in order, then one pointer for each of `captured.arrays`,
-    of the type that `captured_specs` gives. Raises a CompileError that points into the user's source.
+    of the type that `captured_specs` gives. `differentiate` makes the derivatives that are called
+    inside (see derivatives.py). Raises a CompileError that points into the user's source.
     """
-    session = Session(captured, options, captured_specs, name or fn.__name__)
+    session = Session(captured, options, captured_specs, name or fn.__name__, differentiate)
     return session.entry(fn, args)
 
 
 class Session:
     """The translation of one module."""
 
-    def __init__(self, captures: Captures, options: Options, specs: tuple[ArraySpec, ...], name: str) -> None:
+    def __init__(
+        self,
+        captures: Captures,
+        options: Options,
+        specs: tuple[ArraySpec, ...],
+        name: str,
+        differentiate: Differentiate | None = None,
+    ) -> None:
         if len(specs) != len(captures.arrays):
             raise ValueError(f"{len(captures.arrays)} captured arrays, but {len(specs)} specs of them")
         self.captures = captures
@@ -120,6 +131,8 @@ class Session:
         self.specs = specs
         self.name = _identifier(name)
         self.module = Module(self.name, "raw")
+        self._differentiate = differentiate
+        self._derived: dict[Any, tuple[str, Spec]] = {}
         self._callees: dict[Any, _Callee] = {}
         self._running: dict[Any, _Callee] = {}  # by function and arguments, the innermost last
         self._learned: _Callee | None = None
@@ -353,7 +366,7 @@ class Session:
         """Call a plain Python function: an `apply` of its specialisation."""
         settled = {n: objects.settle(e, v) for n, v in values.items()}
         extents, leaves = Extents(), []
-        running = [dict(tree) for token, tree in self._running if token == self.token(fn)]
+        running = [dict(tree) for token, tree, *_ in self._running if token == self.token(fn)]
         try:
             tree = tuple(
                 (n, abstract(e, v, extents, leaves, [t[n] for t in running if n in t])) for n, v in settled.items()
@@ -383,8 +396,27 @@ class Session:
             return [e.emit("extract", out, at=k) for k in range(len(result.elements))]
         return [out]
 
-    def _callee(self, e: Emitter, fn: FunctionType, tree: Any) -> _Callee:
-        name = (self.token(fn), tree)
+    def whole_callee(self, e: Emitter, fn: FunctionType, tree: Any) -> _Callee:
+        """A function for these arguments whose result is all computed: no constants, no arguments left out."""
+        return self._callee(e, fn, tree, whole=True)
+
+    def is_running_in(self, function: Function) -> bool:
+        """Whether a function reaches one that is still being translated."""
+        unfinished = {c.function.name for c in self._running.values()}
+        return any(f.name in unfinished for f in reachable(self.module, function.name))
+
+    def differentiate(
+        self, module: Module, name: str, recipe: Any, args: tuple[Spec, ...], captured: tuple[Spec, ...], result: Spec
+    ) -> tuple[str, Spec]:
+        """The function of a derivative of `name`, and the spec of its result; made once."""
+        assert self._differentiate is not None, "translate was called without a rule for derivatives"
+        key = name, recipe.key(), repr(args)
+        if key not in self._derived:
+            self._derived[key] = self._differentiate(module, name, recipe, args, captured, result)
+        return self._derived[key]
+
+    def _callee(self, e: Emitter, fn: FunctionType, tree: Any, whole: bool = False) -> _Callee:
+        name = (self.token(fn), tree, *(["whole"] if whole else []))
         known = self._callees.get(name)
         if known is not None:
             if isinstance(known, type):
@@ -394,7 +426,7 @@ class Session:
         if running is not None:
             running.is_used = True
             return running
-        if sum(token == name[0] for token, _ in self._running) >= _MAX_NESTING:
+        if sum(running[0] == name[0] for running in self._running) >= _MAX_NESTING:
             e.error(
                 UnsupportedSyntax,
                 f"{fn.__name__} calls itself with arguments of ever new types or shapes",
@@ -403,7 +435,7 @@ class Session:
         callee: _Callee | None = None
         for _ in range(_MAX_ATTEMPTS):
             known_callees, known_functions = dict(self._callees), dict(self.module.functions)
-            found = self._attempt(name, fn, tree, callee)
+            found = self._attempt(name, fn, tree, callee, whole)
             if found is not None:
                 self._callees[name] = found
                 return found
@@ -416,7 +448,7 @@ class Session:
             help="return values of one type on all paths",
         )
 
-    def _attempt(self, name: Any, fn: FunctionType, tree: Any, assumed: _Callee | None) -> _Callee | None:
+    def _attempt(self, name: Any, fn: FunctionType, tree: Any, assumed: _Callee | None, whole: bool) -> _Callee | None:
         """Translate a function, calls of itself by what is `assumed`; None where that was wrong (see `_learned`)."""
         inner, source = self._begin(fn, fn.__name__)
         classes: dict[int, Value] = {}
@@ -431,10 +463,9 @@ class Session:
         try:
             result = self._run(inner, source, fn, values)
             leaves: list[Value] = []
-            arguments: list[Value] = list(inner.function.params)
-            shown = result_tree(
-                inner, NONE if result is None else result, classes, arguments, leaves, constants=not guess.is_used
-            )
+            arguments: list[Value] = [] if whole else list(inner.function.params)
+            constants = not guess.is_used and not whole
+            shown = result_tree(inner, NONE if result is None else result, classes, arguments, leaves, constants)
         except NotFirstClass:
             del self.module.functions[inner.function.name]
             self._callees[name] = NotFirstClass  # type: ignore[assignment]

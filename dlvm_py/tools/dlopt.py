@@ -21,6 +21,8 @@ from pathlib import Path
 from dlvm_py.driver import CLEAN_UP
 from dlvm_py.errors import PassError
 from dlvm_py.ir import Module, print_module
+from dlvm_py.ir.analysis.alias import SHARED
+from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.verifier import verify
 from dlvm_py.tools.common import STDIN, Failure, Parser, read_program, run_tool, write_file
 from dlvm_py.tools.explain import AD, explain, pass_list
@@ -28,11 +30,6 @@ from dlvm_py.transforms import dead_calls, differentiate_module, lower_functions
 from dlvm_py.transforms.pass_manager import Pass, find_pass
 
 STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
-
-FIT_FOR_ENUMS = {
-    "algebra_simplification", "cfg_simplification", "constant_fold", "cse", "dce", "literal_broadcasting_promotion",
-    "matrix_multiplication_reordering",
-}  # fmt: skip
 
 EPILOG = """
 what it prints, on standard output, for each input:
@@ -214,13 +211,16 @@ class Runner:
                     lower_functions.check(self.module, name)
         functions = [f for f in self.module.functions.values() if f.blocks]
         loops = [f for f in functions if row.name != "cfg_canonicalization" and own_entry.run(f)]
+        called = {name for f in functions for name in callees(f)}
         for function in functions:
-            if row.name not in FIT_FOR_ENUMS and any(i.op.name == "branchEnum" for i in function.instructions()):
-                continue  # what its blocks are passed is not seen by the pass
+            function.meta[SHARED] = bool(self.module.variables)
             if row.name == "dce":
                 changed |= dead_calls.run(self.module, function.name)
             else:
                 options = {"arrays_cross": True} if row.name == "cse" else {}  # they do in DLVM's programs
+                if row.asks_alias:
+                    # nobody looks at what the calls of the program pass
+                    options["noalias_params"] = function.name not in called and not self.module.variables
                 changed |= row.run(self.module, function.name) if row.on_module else row.run(function, **options)
         for function in loops:
             own_entry.undo(function)

@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from dlvm_py.ir import OPS, BlockArg, Function, Instruction, Kind, Value
 from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.ir.analysis.cfg import bound_blocks
 from dlvm_py.ir.analysis.effects import may_trap, writes_memory, written_pointer
 from dlvm_py.transforms.simplify_cfg import drop_arguments, incoming_values
 
@@ -37,7 +38,7 @@ def run(function: Function, keep_arguments: bool = False) -> bool:
     """Remove the dead code of `function`, its block arguments unless they are to be kept; whether anything changed."""
     live = _mark(function, keep_arguments)
     # the arguments of these blocks are what the cases of an enum hold
-    bound = {t.block for i in function.instructions() if i.op.name == "branchEnum" for t in i.targets}
+    bound = bound_blocks(function)
     dead_args = {a for block in function.blocks[1:] if block not in bound for a in block.args if a not in live}
     changed = bool(dead_args)
     drop_arguments(function, dead_args)

@@ -346,7 +346,7 @@ def _cast(i: Instruction) -> Value | None:
 
 def _extract(i: Instruction) -> Value | None:
     aggregate = _made_by(i.operands[0], "tuple")
-    return aggregate.operands[i.attrs["at"]] if aggregate else None
+    return aggregate.operands[i.attrs["at"]] if aggregate and isinstance(i.attrs["at"], int) else None
 
 
 ARITHMETIC: dict[str, Rule] = {

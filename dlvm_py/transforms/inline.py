@@ -225,7 +225,7 @@ def _replace_results(function: Function, results: Results) -> None:
         for v in i.all_operands():
             if not isinstance(v, Instruction) or v not in results or v in replaced:
                 continue
-            if i.op is OPS["extract"]:
+            if i.op is OPS["extract"] and isinstance(i.attrs["at"], int):
                 replaced[i] = results[v][1][i.attrs["at"]]
             else:
                 whole.setdefault(v, set()).add(i)

@@ -44,6 +44,7 @@ from dlvm_py.ir import (
     PointerType,
     Target,
     Value,
+    Variable,
     is_scalar,
 )
 from dlvm_py.ir.analysis.alias import AliasAnalysis
@@ -125,7 +126,7 @@ class _LoopMotion:
         return certain or i.op.name not in _HAVE_PRECONDITIONS
 
     def _is_invariant(self, value: Value) -> bool:
-        if isinstance(value, Literal) or value in self.moved:
+        if isinstance(value, Literal | Variable) or value in self.moved:
             return True
         assert isinstance(value, BlockArg | Instruction)
         return value.block not in self.loop.blocks

@@ -115,7 +115,7 @@ def _constant_arguments(function: Function) -> bool:
             if isinstance(arg.type, FunctionType) and len(names) == 1 and None not in names:
                 found[arg] = values[0]
     for i in function.instructions():
-        source = i.operands[0] if i.op is OPS["extract"] else None
+        source = i.operands[0] if i.op is OPS["extract"] and isinstance(i.attrs["at"], int) else None
         if isinstance(source, Instruction) and source.op is OPS["tuple"] and isinstance(i.type, FunctionType):
             found[i] = source.operands[i.attrs["at"]]
     if not found:

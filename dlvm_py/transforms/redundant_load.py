@@ -26,7 +26,7 @@ retain and release, if there are any, forget everything. A second run changes no
 from __future__ import annotations
 
 from dlvm_py.ir import Block, Function, Instruction, PointerType, Value, is_array, is_scalar
-from dlvm_py.ir.analysis.alias import AliasAnalysis, carries_cells
+from dlvm_py.ir.analysis.alias import AliasAnalysis, is_opaque
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
@@ -75,7 +75,7 @@ def _transfer(i: Instruction, facts: Facts, alias: AliasAnalysis, replaced: dict
         if i.op.name == "store" and is_scalar(destination.type.pointee):
             facts = [(destination, value), *facts][:_MAX_FACTS]
         return facts
-    if i.op.name == "apply" and all(_is_open(v) for v in i.operands):
+    if i.op.name == "apply" and not alias.is_shared and all(_is_open(v) for v in i.operands):
         handed = [v for v in i.operands if isinstance(v.type, PointerType)]
         return [(p, v) for p, v in facts if not any(alias.may_alias(p, q) for q in handed)]
     return [] if writes_memory(i) else facts
@@ -83,4 +83,4 @@ def _transfer(i: Instruction, facts: Facts, alias: AliasAnalysis, replaced: dict
 
 def _is_open(v: Value) -> bool:
     """Whether the alias analysis sees what a call can reach by this operand."""
-    return (is_scalar(v.type) or isinstance(v.type, PointerType)) and not carries_cells(v.type)
+    return (is_scalar(v.type) or isinstance(v.type, PointerType)) and not is_opaque(v.type)

@@ -24,6 +24,8 @@ are ignored when the incoming ones are compared. So `%w` of a loop that passes `
 webs of arguments that only hand one value around, collapse to that value. It dominates them: each path to
 a member of the web enters the web on an edge that carries the value (Braun et al. 2013, section 3.2).
 
+Blocks that a branchEnum leads to keep their arguments, which are what the case holds, and are not passed over.
+
 Step 5 spares the shared preheader and the shared latch: an empty block with several predecessors in front
 of a loop header is what keeps the header at one entering edge and one back edge.
 
@@ -37,7 +39,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 
 from dlvm_py.ir import OPS, Block, BlockArg, Function, Instruction, Literal, Target, Value
-from dlvm_py.ir.analysis.cfg import predecessors, reverse_postorder
+from dlvm_py.ir.analysis.cfg import bound_blocks, predecessors, reverse_postorder
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.transforms.literals import boolean, literal_key, same_value
 from dlvm_py.transforms.substitution import substitute
@@ -112,7 +114,7 @@ def _fold_conditionals(function: Function) -> bool:
 def _replace_copies(function: Function) -> bool:
     incoming = incoming_values(function)
     # what an argument stands for: absent while unknown, itself once it is known to be no copy
-    stands_for: dict[Value, Value] = {}
+    stands_for: dict[Value, Value] = {a: a for block in bound_blocks(function) for a in block.args}
     literals: dict[Hashable, Literal] = {}
 
     def known(value: Value) -> Value | None:
@@ -148,7 +150,7 @@ def _drop_unused_arguments(function: Function) -> bool:
         if arg not in live:
             live.add(arg)
             pending.extend(v for v in incoming[arg] if v in incoming)  # type: ignore[index]
-    dead = incoming.keys() - live
+    dead = incoming.keys() - live - {a for block in bound_blocks(function) for a in block.args}
     if dead:
         drop_arguments(function, set(dead))
     return bool(dead)
@@ -171,8 +173,9 @@ def _forward_empty_blocks(function: Function) -> bool:
         if isinstance(v, BlockArg) and not (i.block is v.block and len(v.block.instructions) == 1)
     }
     removed: set[Block] = set()
+    bound = bound_blocks(function)
     for block in function.blocks[1:]:
-        if len(block.instructions) != 1 or block.instructions[0].op is not OPS["branch"]:
+        if block in bound or len(block.instructions) != 1 or block.instructions[0].op is not OPS["branch"]:
             continue
         (onward,) = block.targets
         shared = len(edges[block]) > 1 and onward.block in headers

@@ -99,12 +99,14 @@ def _pointer_cast(i: Instruction) -> Value | None:
 def _element(i: Instruction) -> Value | None:
     """An element of a view, as an element of the view's base, where that takes no new arithmetic."""
     view, *keys = i.operands
-    if not isinstance(view, Instruction):
+    if not isinstance(view, Instruction) or (i.attrs.get("path") and view.op.name != "elementPointer"):
         return None
     base = view.operands[0] if view.op.kind is Kind.INDEX else view
     match view.op.name:
         case "elementPointer":
-            return become(i, "elementPointer", [base, *view.operands[1:], *keys])
+            paths = [v.attrs.get("path") or ("",) * len(v.operands[1:]) for v in (view, i)]
+            path = {"path": (*paths[0], *paths[1])} if any(map(any, paths)) else {}
+            return become(i, "elementPointer", [base, *view.operands[1:], *keys], **path)
         case "pointerCast":
             return become(i, "elementPointer", [base, *keys])
         case "transpose" if len(keys) == len(_axes(view)):

@@ -11,25 +11,31 @@ told apart by *objects*:
 * two parameters share memory only where `noalias_params` is false.
 
 What is not understood (what the caller left on a stack parameter, the items of cells) is the object `None`: it may be
-anything; and a call that is handed cells may write anything. Views never change the element type, but for the parts
-of complex numbers; so pointers whose elements have different real parts are apart, except parameters that may
-overlap. Cost: linear in the function, times the length of the longest chain of block arguments.
+anything; a call that is handed cells, or may reach variables of the module (`SHARED`), may write anything. Views never
+change the element type, but for the parts of complex numbers; so pointers whose elements have different real parts are
+apart, except parameters that may overlap. Cost: linear in the function, times the length of the longest chain of block
+arguments.
 """
 
 from __future__ import annotations
 
 from math import gcd
 
-from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.cfg import bound_blocks, predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.function import Function
+from dlvm_py.ir.layout import is_plain
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops.rules import static_extent
 from dlvm_py.ir.types import CELL, DType, PointerType, StackType, TensorType, TupleType, Type
-from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
+from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, Variable
 
+# in `meta`: calls of this function may touch variables of the module that are no operands of theirs
+SHARED = "shared"
+_FRESH = ("allocateHeap", "allocateAggregate", "allocateCounted", "allocateStack", "createStack")
 _NOTHING: frozenset[Value] = frozenset()
+_ANYTHING: frozenset[Value | None] = frozenset((None,))
 _MANY_PAIRS = 200  # a question about more pairs of block arguments than this is given up
 
 
@@ -52,6 +58,8 @@ class AliasAnalysis:
         self._params = {p: k for k, p in enumerate(function.params)}
         self._roots: dict[Value, frozenset[Value]] = {}
         self._objects: dict[Value, frozenset[Value | None]] = {}
+        self.is_shared = bool(function.meta.get(SHARED))
+        self._bound = bound_blocks(function)
         self._incoming = predecessors(function)
         self._dominators: DominatorTree | None = None  # made when it is asked for
         self._meetings: dict[tuple[Value, Value], bool] = {}
@@ -71,6 +79,8 @@ class AliasAnalysis:
         known = self._roots.get(pointer)
         if known is not None:
             return known
+        if isinstance(pointer, Variable):
+            return frozenset((pointer,))
         # a value that was made after the analysis: an index op on a known one is still understood
         return self._transfer(pointer) if isinstance(pointer, Instruction) else _NOTHING
 
@@ -82,6 +92,8 @@ class AliasAnalysis:
             return _NOTHING.union(*(self.roots(v) for v in i.operands if _carries_pointers(v.type)))
         if i.op.name == "extract":
             aggregate = i.operands[0]
+            if not is_flat(aggregate.type):
+                return frozenset((i,))
             if isinstance(aggregate, Instruction) and aggregate.op.name == "tuple":
                 return self.roots(aggregate.operands[i.attrs["at"]])
             return self.roots(aggregate)
@@ -91,7 +103,8 @@ class AliasAnalysis:
         for block in self._function.blocks:
             for arg in block.args:
                 if _carries_pointers(arg.type):
-                    self._roots[arg] = frozenset((arg,)) if arg in self._params else _NOTHING
+                    itself = arg in self._params or block in self._bound
+                    self._roots[arg] = frozenset((arg,)) if itself else _NOTHING
             for i in block.instructions:
                 if _carries_pointers(i.type):
                     self._roots[i] = _NOTHING
@@ -100,7 +113,7 @@ class AliasAnalysis:
             changed = False
             for block in self._function.blocks:
                 for k, arg in enumerate(block.args):
-                    if arg in self._roots and arg not in self._params:
+                    if arg in self._roots and arg not in self._params and block not in self._bound:
                         flows = [self.roots(p.targets[t].args[k]) for p, t in self._incoming[block]]
                         changed |= self._update(arg, _NOTHING.union(*flows))
                 for i in block.instructions:
@@ -126,8 +139,10 @@ class AliasAnalysis:
                 if stacks not in contents:
                     contents[stacks] = self._contents(stacks)
                 self._objects[root], sources[root] = contents[stacks]
-            elif isinstance(root, Instruction) and root.op.name == "cellItem":
-                self._objects[root] = frozenset((None,))
+            elif isinstance(root, Instruction) and root.op.name not in (*_FRESH, "apply", "applyValue"):
+                self._objects[root] = _ANYTHING
+            elif isinstance(root, BlockArg) and root not in self._params:
+                self._objects[root] = _ANYTHING  # what a case of an enum holds
             elif isinstance(root, Instruction) and root.op.name in ("apply", "applyValue"):
                 fresh, values = self._contents(self._stacks_of(root))
                 self._objects[root] |= fresh
@@ -136,7 +151,7 @@ class AliasAnalysis:
         while changed:
             changed = False
             for root, values in sources.items():
-                flows = [self._objects[r] for v in values for r in self.roots(v)]
+                flows = [self._objects.get(r, _ANYTHING) for v in values for r in self.roots(v)]
                 new = self._objects[root].union(*flows)
                 if new != self._objects[root]:
                     self._objects[root], changed = new, True
@@ -191,7 +206,7 @@ class AliasAnalysis:
     def _memory(self, pointer: Value) -> set[Value | None]:
         found: set[Value | None] = set()
         for root in self.roots(pointer):
-            found |= self._objects.get(root, frozenset((None,)))
+            found |= self._objects.get(root, _ANYTHING)
         return found
 
     # -- questions -----------------------------------------------------------------------------------
@@ -201,7 +216,9 @@ class AliasAnalysis:
         ours, theirs = self._memory(p), self._memory(q)
         if self._overlapping_params(ours, theirs):
             return True
-        if _dtype(p).real is not _dtype(q).real:
+        ours_, theirs_ = _dtype(p), _dtype(q)
+        # memory of an aggregate has elements of any type
+        if ours_ is not None and theirs_ is not None and ours_.real is not theirs_.real:
             return False
         return _meet(ours, theirs) and (None in ours | theirs or not self._apart(p, q))
 
@@ -330,9 +347,9 @@ class AliasAnalysis:
             return may_share(written, pointer)
         if i.op.name not in ("apply", "applyValue"):
             return False
+        if self.is_shared or any(is_opaque(v.type) for v in i.operands):
+            return True
         for v in i.operands:
-            if carries_cells(v.type):
-                return True
             if may_share(v, pointer) if isinstance(v.type, PointerType) else self._reaches(v, pointer):
                 return True
         return False
@@ -354,12 +371,19 @@ class AliasAnalysis:
         return {k for p, k in pointers.items() if any(self.may_write(i, p) for i in writers)}
 
 
-def carries_cells(type: Type) -> bool:
-    """Whether a call that is handed such a value can get at cells."""
+def is_flat(type: Type) -> bool:
+    """Whether a value is a tensor, a pointer to one, a stack of these, or a tuple of all of them."""
+    return all(map(is_plain, type.elements)) if isinstance(type, TupleType) else is_plain(type)
+
+
+def is_opaque(type: Type) -> bool:
+    """Whether a call that is handed such a value can get at memory that the analysis does not see there."""
     if isinstance(type, TupleType):
-        return any(map(carries_cells, type.elements))
+        return any(map(is_opaque, type.elements))
     if isinstance(type, StackType):
-        return type.element is not None and carries_cells(type.element)
+        return type.element is None or is_opaque(type.element)
+    if not is_plain(type):
+        return True
     return isinstance(type, TensorType | PointerType) and type.dtype is CELL
 
 
@@ -369,9 +393,10 @@ def _meet(ours: set[Value | None], theirs: set[Value | None]) -> bool:
     return bool(ours & theirs)
 
 
-def _dtype(pointer: Value) -> DType:
+def _dtype(pointer: Value) -> DType | None:
+    """The dtype of the elements; None of memory that is no tensor."""
     assert isinstance(pointer.type, PointerType), pointer
-    return pointer.type.dtype
+    return pointer.type.dtype if isinstance(pointer.type.pointee, TensorType) else None
 
 
 def _base(p: Value) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlvm_py.ir.analysis.alias import AliasAnalysis, carries_cells
+from dlvm_py.ir.analysis.alias import AliasAnalysis, is_opaque
 from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.op import Kind
@@ -69,6 +69,6 @@ def _writes(i: Instruction, pointer: Value, alias: AliasAnalysis, written: dict[
     if i.op.kind is not Kind.CALL:
         return False
     known = written.get(i.attrs["callee"])
-    if known is None or any(isinstance(o.type, StackType | TupleType) or carries_cells(o.type) for o in i.operands):
+    if known is None or any(isinstance(o.type, StackType | TupleType) or is_opaque(o.type) for o in i.operands):
         return alias.may_write(i, pointer)
     return any(alias.may_alias(i.operands[k], pointer) for k in known)

@@ -18,6 +18,16 @@ def predecessors(function: Function) -> dict[Block, list[tuple[Block, int]]]:
     return incoming
 
 
+def bound_blocks(function: Function) -> set[Block]:
+    """The blocks that a branchEnum leads to: it passes them what the case holds, not the operands of its targets."""
+    return {t.block for block in function.blocks if block.targets for t in block.targets if _binds(block)}
+
+
+def _binds(block: Block) -> bool:
+    end = block.terminator
+    return end is not None and end.op.name == "branchEnum"
+
+
 def reverse_postorder(function: Function) -> list[Block]:
     """The reachable blocks, entry first, each before its successors except along back edges.
 

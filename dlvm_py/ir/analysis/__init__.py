@@ -10,7 +10,7 @@ from dlvm_py.ir.analysis.side_effects import SideEffects, side_effects
 from dlvm_py.ir.analysis.uses import uses
 
 __all__ = [
-    "AliasAnalysis", "DominatorTree", "Loop", "LoopForest", "PostDominatorTree", "SideEffects", "bound_blocks", "effects",
-    "is_pure", "liveness", "may_trap", "predecessors", "reads_memory", "reverse_postorder", "side_effects", "uses",
-    "writes_memory", "written_pointer",
+    "AliasAnalysis", "DominatorTree", "Loop", "LoopForest", "PostDominatorTree", "SideEffects", "bound_blocks",
+    "effects", "is_pure", "liveness", "may_trap", "predecessors", "reads_memory", "reverse_postorder", "side_effects",
+    "uses", "writes_memory", "written_pointer",
 ]  # fmt: skip

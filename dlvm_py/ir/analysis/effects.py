@@ -9,9 +9,13 @@ _TRAPS = frozenset({TRAP})
 
 
 def effects(instruction: Instruction) -> frozenset[str]:
-    """The effects of the op's row, and TRAP where the instruction asks for an overflow check."""
+    """The effects of the op's row, and TRAP for an overflow check, and for a branchEnum that has not all cases."""
     found = instruction.op.effects
-    return found | _TRAPS if instruction.attrs.get("checked") else found
+    return found | _TRAPS if instruction.attrs.get("checked") or _may_fit_no_case(instruction) else found
+
+
+def _may_fit_no_case(i: Instruction) -> bool:
+    return i.op.name == "branchEnum" and len(i.attrs["cases"]) < len(i.operands[0].type.cases)  # type: ignore[attr-defined]
 
 
 def reads_memory(instruction: Instruction) -> bool:

@@ -21,9 +21,10 @@ from dlvm_py.ir.analysis.effects import effects, may_trap, writes_memory
 from dlvm_py.ir.externs import known
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.op import READ, WRITE, Kind
-from dlvm_py.ir.types import PointerType, StackType
+from dlvm_py.ir.types import BoxType, PointerType, StackType
 from dlvm_py.ir.value import Instruction, Value
 
+_MEMORY = (PointerType, StackType, BoxType)
 _OWN = frozenset(("allocateHeap", "allocateStack", "createStack"))
 
 
@@ -91,7 +92,7 @@ class _Outside:
 
     def touches(self, i: Instruction) -> bool:
         """Whether an instruction has its hands on memory that is not made here."""
-        return any(self._is_outside(v) for v in (*i.operands, i) if isinstance(v.type, PointerType | StackType))
+        return any(self._is_outside(v) for v in (*i.operands, i) if isinstance(v.type, _MEMORY))
 
     def _is_outside(self, v: Value) -> bool:
         roots = self._alias.roots(v)

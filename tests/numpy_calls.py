@@ -443,3 +443,23 @@ def ranks(x, v, y, k):
         np.bartlett(1),
         np.isscalar(k),
     )
+
+
+@family(lambda: (reals(2, 3), reals(3, seed=1), np.zeros((2, 2)), 0.75))
+def arguments_by_name(x, v, out, h):
+    np.matmul(x, x.T, out=out)
+    w = np.zeros(3)
+    np.dot(x.T, x[:, 0], out=w)
+    return (
+        out,
+        w,
+        np.clip(x, 0.5, None),
+        np.clip(x, min=h, max=1.0),
+        x.reshape((3, 2), order="F"),
+        np.ravel(x, order="F"),
+        x.flatten("F"),
+        np.expand_dims(v, (0, 2)),
+        np.array([v, 2.0 * v]),
+        np.array([[[h, 1.0], [2.0, 3.0]], [[4.0, h], [5.0, 6.0]]]),
+        np.array(x, copy=True).astype(np.float64, copy=False),
+    )

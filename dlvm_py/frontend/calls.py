@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import inspect
+import re
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -58,9 +59,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return _static_call(e, target, args, kwargs)
     if is_numpy(target):
         close = suggestion(getattr(target, "__name__", ""), numpy_names())
-        e.error(
-            UnknownFunction, f"{name_of(target)} is not supported", help=close or "call it outside of compiled code"
-        )
+        hint = f"{close or 'call it outside of compiled code'}; docs/numpy.md lists what is supported"
+        e.error(UnknownFunction, f"{name_of(target)} is not supported", help=hint)
     if is_ours(target) and plain_function(target) is None:
         return derivatives.call(e, target, args, kwargs)
     if derivatives.is_maker(target):
@@ -101,7 +101,12 @@ def _bound_call(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs
     try:
         bound = inspect.signature(handler).bind(e, *args, **kwargs)
     except TypeError as error:
-        e.error(TypeMismatch, f"{name}: {error}", help="this argument may be one that is not supported")
+        unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
+        if unknown and name.startswith(("np.", ".")):
+            known = [p for p in list(inspect.signature(handler).parameters)[1:] if p not in ("args", "options")]
+            hint = f"supported are {', '.join(known)}" if known else "docs/numpy.md lists what is supported"
+            e.error(UnsupportedSyntax, f"{name}: the argument `{unknown[1]}` is not supported", help=hint)
+        e.error(TypeMismatch, f"{name}: {error}")
     return handler(*bound.args, **bound.kwargs)
 
 

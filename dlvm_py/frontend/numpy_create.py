@@ -12,6 +12,7 @@ from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, stored_sc
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.indexing import as_index, count_between, dynamic_count
+from dlvm_py.frontend.library import joining
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import BOOL, F64, I64, DType, Value, literal, scalar
 
@@ -157,12 +158,18 @@ def eye(e: Emitter, N: Any, M: Any = None, k: Any = None, dtype: Any = None) -> 
     return astype(e, equal, as_dtype(e, dtype))
 
 
-def array(e: Emitter, object: Any, dtype: Any = None) -> Any:  # noqa: A002 - NumPy's name
-    """np.array: a copy of an array, or a fresh one of a list of numbers (one or two levels)."""
+def array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any:  # noqa: A002 - NumPy's name
+    """np.array: a copy of an array, or a fresh one of a list of numbers or arrays."""
+    if copy is not None and not (isinstance(copy, Scalar) and copy.number is True):
+        return asarray(e, object, dtype)
     if isinstance(object, (Array, Temp)):
         return astype(e, object, as_dtype(e, dtype, object.dtype))
     if not isinstance(object, Sequence) or not object.items:
         e.error(UnsupportedSyntax, f"np.array of {describe(object)} is not supported", help="give a list of numbers")
+    if any(isinstance(x, (Array, Temp)) and x.rank or _is_deep(x) for x in object.items):
+        parts = [array(e, x, dtype) if isinstance(x, Sequence) else x for x in object.items]
+        joined = e.session.library(e, joining.stack, [Sequence(tuple(parts))], {})
+        return joined if is_none(dtype) else astype(e, joined, as_dtype(e, dtype))
     rows = [r.items if isinstance(r, Sequence) else (r,) for r in object.items]
     nested = isinstance(object.items[0], Sequence)
     flat = [operand(e, x, "np.array") for r in rows for x in r]
@@ -179,6 +186,13 @@ def array(e: Emitter, object: Any, dtype: Any = None) -> Any:  # noqa: A002 - Nu
     return out
 
 
+def _is_deep(item: Any) -> bool:
+    """Whether an item of a list is more than a number or a row of numbers."""
+    return isinstance(item, Sequence) and any(
+        isinstance(x, Sequence) or (isinstance(x, (Array, Temp)) and x.rank) for x in item.items
+    )
+
+
 def asarray(e: Emitter, a: Any, dtype: Any = None) -> Any:
     """np.asarray: the array itself where the dtype agrees."""
     if isinstance(a, (Array, Temp)) and as_dtype(e, dtype, a.dtype) is a.dtype:
@@ -192,8 +206,10 @@ def copy(e: Emitter, a: Any) -> Any:
     return a if isinstance(a, Scalar) else Temp(tensor_of(e, a), a.extents, e.block)
 
 
-def cast_to(e: Emitter, x: Any, dtype: Any) -> Any:
-    """x.astype(dtype)."""
+def cast_to(e: Emitter, x: Any, dtype: Any, copy: Any = None) -> Any:
+    """x.astype(dtype): the array itself for copy=False where the dtype agrees."""
+    if isinstance(x, Array) and isinstance(copy, Scalar) and copy.number is False and as_dtype(e, dtype) is x.dtype:
+        return x
     return astype(e, x, as_dtype(e, dtype))
 
 

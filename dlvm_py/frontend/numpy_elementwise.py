@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.elementwise import ufunc_call
+from dlvm_py.frontend.deliver import deliver
+from dlvm_py.frontend.elementwise import operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_ufunc import forms
 from dlvm_py.frontend.operators import positive
-from dlvm_py.frontend.values import Scalar, Static
+from dlvm_py.frontend.values import Scalar, is_none
 from dlvm_py.ir import literal
 
 
@@ -19,12 +20,15 @@ def _weak(value: float) -> Scalar:
     return Scalar(literal(value), weak=True)
 
 
-def clip(e: Emitter, a: Any, a_min: Any = None, a_max: Any = None) -> Any:
-    """np.clip; a bound may be None."""
-    for bound, ufunc in ((a_min, np.maximum), (a_max, np.minimum)):
-        if bound is not None and not (isinstance(bound, Static) and bound.value is None):
+def clip(
+    e: Emitter, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, min: Any = None, max: Any = None,  # noqa: A002
+) -> Any:  # fmt: skip
+    """np.clip: a bound may be None."""
+    lowest, highest = (other if is_none(bound) else bound for bound, other in ((a_min, min), (a_max, max)))
+    for bound, ufunc in ((lowest, np.maximum), (highest, np.minimum)):
+        if not is_none(bound):
             a = ufunc_call(e, ufunc, a, bound)
-    return a
+    return deliver(e, "clip", operand(e, a, "np.clip"), out, None)
 
 
 def isinf(e: Emitter, x: Any) -> Any:

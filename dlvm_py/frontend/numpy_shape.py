@@ -12,8 +12,8 @@ from dlvm_py.frontend.elementwise import operand, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.numpy_create import as_shape
-from dlvm_py.frontend.numpy_reduce import as_axis
-from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import Value
 
 _COPIED = "this array may be a copy where NumPy makes a view: writing to it is not supported"
@@ -57,16 +57,34 @@ def swapaxes(e: Emitter, a: Any, axis1: Any, axis2: Any) -> Any:
 
 
 def expand_dims(e: Emitter, a: Any, axis: Any) -> Any:
-    """np.expand_dims with one axis: a view."""
+    """np.expand_dims: a view."""
     a = require_array(e, a, "expand_dims")
+    if isinstance(axis, Sequence):
+        for at in as_axes(e, axis, a.rank + len(axis.items)):
+            a = expand_dims(e, a, Scalar(i64(at), weak=True))
+        return a
     at = as_axis(e, axis, a.rank + 1)
     return _same_elements(e, "padShape", a, (*a.extents[:at], i64(1), *a.extents[at:]), at=at)
 
 
-def reshape(e: Emitter, a: Any, shape: Any, *more: Any) -> Any:
-    """np.reshape, x.reshape(...), in C order, one extent may be -1."""
+def is_fortran(e: Emitter, order: Any) -> bool:
+    """Whether the argument `order` says that the first index changes fastest."""
+    word = "C" if is_none(order) else getattr(order, "value", None)
+    if word not in ("C", "F"):
+        e.error(UnsupportedSyntax, "`order` must be the constant 'C' or 'F'")
+    return word == "F"
+
+
+def _turned(e: Emitter, a: Any) -> Any:
+    return transpose(e, a) if isinstance(a, (Array, Temp)) else a
+
+
+def reshape(e: Emitter, a: Any, shape: Any, *more: Any, order: Any = None) -> Any:
+    """np.reshape, x.reshape(...): one extent may be -1; a view of contiguous memory."""
     a = require_array(e, a, "reshape")
     items = (shape, *more) if more else (shape.items if isinstance(shape, Sequence) else (shape,))
+    if is_fortran(e, order):
+        return _turned(e, reshape(e, _turned(e, a), Sequence(tuple(items[::-1]))))
     size = e.product(a.extents)
     inferred = [k for k, item in enumerate(items) if isinstance(item, Scalar) and item.number == -1]
     if len(inferred) > 1:
@@ -109,17 +127,21 @@ def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
     return Array(out.pointer, out.extents, _COPIED)
 
 
-def ravel(e: Emitter, a: Any) -> Any:
+def ravel(e: Emitter, a: Any, order: Any = None) -> Any:
     """np.ravel: a view of contiguous memory, else a copy."""
     a = require_array(e, a, "ravel")
+    if is_fortran(e, order):
+        a = _turned(e, a)
     if isinstance(a, Array) and a.rank == 1 and a.type.layout == "C":
         return a
     return _reshaped(e, a, (e.product(a.extents),))
 
 
-def flatten(e: Emitter, a: Any) -> Any:
+def flatten(e: Emitter, a: Any, order: Any = None) -> Any:
     """x.flatten(): always a copy."""
     a = require_array(e, a, "flatten")
+    if is_fortran(e, order):
+        a = _turned(e, a)
     size = e.product(a.extents)
     return Temp(e.emit("shapeCast", tensor_of(e, a), size), (size,), e.block)
 

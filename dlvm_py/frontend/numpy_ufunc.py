@@ -12,6 +12,7 @@ from dlvm_py.frontend.arrays import tensor_of
 from dlvm_py.frontend.deliver import deliver
 from dlvm_py.frontend.elementwise import UFUNCS, convert, loop_dtypes, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.linear import dot
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to
 from dlvm_py.frontend.values import Array, Scalar, Static, Temp, is_none
@@ -74,6 +75,11 @@ def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType) -> li
         tensor, extents = convert(e, value, as_dtype(e, Static(loop)))
         converted.append(Temp(tensor, extents, e.block) if extents else Scalar(tensor, weak=False))
     return converted
+
+
+def dot_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
+    """np.dot: of more than two axes, the last of a with the last but one of b."""
+    return deliver(e, "dot", dot(e, a, b), out, None)
 
 
 # -- methods of ufuncs -------------------------------------------------------------------------------

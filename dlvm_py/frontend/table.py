@@ -28,7 +28,7 @@ from dlvm_py.frontend.library import (
     ufuncs,
 )
 from dlvm_py.frontend.library_calls import INTRINSICS, library_table
-from dlvm_py.frontend.linear import dot, matmul
+from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_einsum import EINSUM
@@ -38,7 +38,7 @@ from dlvm_py.frontend.numpy_order import ORDER, ORDER_METHODS
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.numpy_types import TYPES
-from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, forms, written
+from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, dot_into, forms, written
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.frontend.values import Static
@@ -62,16 +62,24 @@ FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: written(ufunc, function) for ufunc, function in ufuncs.UFUNCS.items()},
     **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
-    **TYPES, **UFUNC_METHODS, **EINSUM, np.dot: dot, np.matmul: matmul,
+    **TYPES, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: forms(np.matmul, matmul),
     **INTRINSICS,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
 METHODS: dict[str, Handler] = {
-    **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot,
+    **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot_into,
     **ORDER_METHODS, **INDEX_METHODS,
     **{name: rule for module in _LIBRARY for name, rule in library_table(module.METHODS).items()},
 }  # fmt: skip
 SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
+# results are integers, bools or types, or do not change with the operands: no derivative flows through
+WITHOUT_DERIVATIVE = frozenset(
+    "all allclose any arange argmax argmin argsort argwhere array_equal array_equiv bartlett bincount blackman "
+    "broadcast_shapes can_cast count_nonzero digitize empty empty_like eye fix flatnonzero gcd hamming hanning "
+    "histogram identity indices isclose iscomplex iscomplexobj isdtype isin isinf isneginf isposinf isreal "
+    "isrealobj isscalar issubdtype lcm lexsort logical_xor ndim nonzero ones ones_like promote_types result_type "
+    "searchsorted shape signbit size tri tril_indices triu_indices unravel_index zeros zeros_like".split()
+)
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
 
 

@@ -139,7 +139,7 @@ def kron(a: Any, b: Any) -> Any:
 
 
 def cross(a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axis: Any = None) -> Any:
-    """np.cross of vectors of three components (of two: the third component of the result alone)."""
+    """np.cross of vectors of three components."""
     if axis is not None:
         axisa, axisb, axisc = axis, axis, axis
     a, b = np.moveaxis(a, axisa, -1), np.moveaxis(b, axisb, -1)

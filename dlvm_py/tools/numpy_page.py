@@ -1,0 +1,141 @@
+"""The page of NumPy functions, from the tables of the front end: docs/build_numpy.py writes it to docs/numpy.md."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.attributes import ARRAY_ATTRIBUTES
+from dlvm_py.frontend.elementwise import ON_COMPLEX, UFUNCS
+from dlvm_py.frontend.table import FUNCTIONS, METHODS, SUBSCRIPTED, WITHOUT_DERIVATIVE, is_numpy
+from dlvm_py.ir import dtype_of, literal, scalar
+
+_INTRODUCTION = """# NumPy in compiled code
+
+What compiled code may call, written by `python docs/build_numpy.py` from the tables of the front end. Results have
+NumPy's values, dtypes and shapes; errors are NumPy's, with the line. Axes, dtypes, modes and other words must be
+constants: known when the function is compiled, arguments with such defaults included. What is not in these tables, or
+an argument that a table does not name, is refused with the place of the call.
+
+`derivative`: "yes" where derivatives flow from the result to the operands, "no" where the result is integers, bools or
+does not change with them.
+"""
+_SAMPLES = {"bool": np.bool_, "integers": np.int64, "floats": np.float64, "complex": np.complex128}
+
+
+def numpy_page() -> str:
+    """The text of docs/numpy.md."""
+    parts = [_INTRODUCTION, "## Ufuncs\n", *_ufunc_table(), "", "Their methods:\n", *_methods_of_ufuncs(), ""]
+    parts += ["## Functions\n", *_function_table(), ""]
+    parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS)]
+    parts.append(_paragraph("Written with brackets", {_name(k): None for k in SUBSCRIPTED}))
+    return "\n".join(parts)
+
+
+def _paragraph(title: str, names: Any) -> str:
+    return f"{title}: {' '.join(f'`{n}`' for n in sorted(names))}.\n"
+
+
+# -- ufuncs ------------------------------------------------------------------------------------------
+
+
+def _ufunc_table() -> Iterator[str]:
+    yield "Each takes `out=`, `where=` and `dtype=`; operands broadcast.\n"
+    yield "| function | operands | derivative |"
+    yield "|---|---|---|"
+    for f in sorted(filter(_takes_forms, FUNCTIONS), key=lambda f: f.__name__):
+        yield f"| `np.{f.__name__}` | {', '.join(_operands(f))} | {'yes' if _ufunc_differentiable(f) else 'no'} |"
+
+
+def _takes_forms(function: Any) -> bool:
+    """Whether it is a ufunc that takes all forms: those with axes of their own, or two results, do not."""
+    return isinstance(function, np.ufunc) and "where" in inspect.signature(FUNCTIONS[function]).parameters
+
+
+def _operands(ufunc: np.ufunc) -> list[str]:
+    """Kinds of operands: those of NumPy's loops that can be done."""
+    found = []
+    for kind, sample in _SAMPLES.items():
+        try:
+            dtypes = ufunc.resolve_dtypes((*[np.dtype(sample)] * ufunc.nin, *[None] * ufunc.nout))
+        except TypeError:
+            continue
+        if _can_run(ufunc, dtypes):
+            found.append(kind)
+    return found
+
+
+def _can_run(ufunc: np.ufunc, dtypes: tuple[np.dtype, ...]) -> bool:
+    """Whether a ufunc with an op has it for these dtypes; what is done by hand is done for all of NumPy's loops."""
+    row, found = UFUNCS.get(ufunc), [dtype_of(d) for d in dtypes]
+    if None in found:
+        return False
+    if row is None or ufunc in ON_COMPLEX or dtypes[0].kind == "b" or ufunc.__name__.startswith("logical"):
+        return True
+    try:
+        row.result_type([literal(1, scalar(d)) for d in found[: ufunc.nin] if d is not None], {})
+    except TypeError:
+        return not dtypes[0].kind == "c"  # integers are carried through, or cast
+    return True
+
+
+def _ufunc_differentiable(ufunc: np.ufunc) -> bool:
+    row = UFUNCS.get(ufunc)
+    return row.no_derivative is None if row is not None else ufunc.__name__ not in WITHOUT_DERIVATIVE
+
+
+def _methods_of_ufuncs() -> Iterator[str]:
+    found: dict[str, list[str]] = {}
+    for f in FUNCTIONS:
+        if isinstance(getattr(f, "__self__", None), np.ufunc):
+            found.setdefault(f.__name__, []).append(f.__self__.__name__)
+    for method, names in sorted(found.items()):
+        yield f"* `{method}` of {', '.join(f'`{n}`' for n in sorted(names))}"
+
+
+# -- functions ---------------------------------------------------------------------------------------
+
+
+def _function_table() -> Iterator[str]:
+    yield "| function | derivative | what it does |"
+    yield "|---|---|---|"
+    plain = [f for f in FUNCTIONS if is_numpy(f) and not isinstance(f, type) and not _takes_forms(f)]
+    for name, rule in sorted((_name(f), FUNCTIONS[f]) for f in plain):
+        derivative = "no" if name.removeprefix("np.") in WITHOUT_DERIVATIVE else "yes"
+        yield f"| `{name}({_parameters(rule)})` | {derivative} | {_summary(name, rule)} |"
+
+
+def _name(function: Any) -> str:
+    """A function as it is reached: np.flip, np.fft.fft."""
+    for prefix, module in (("np", np), ("np.fft", np.fft), ("np.linalg", np.linalg), ("np.random", np.random)):
+        for name in (getattr(function, "__name__", ""), *sorted(vars(module))):
+            if getattr(module, name, None) is function:
+                return f"{prefix}.{name}"
+    return str(getattr(function, "__name__", function))
+
+
+def _parameters(rule: Callable[..., Any]) -> str:
+    """The parameters that a rule takes, with the defaults that say something."""
+    shown = []
+    for p in list(inspect.signature(rule).parameters.values())[1:]:
+        star = {p.VAR_POSITIONAL: "*", p.VAR_KEYWORD: "**"}.get(p.kind, "")
+        default = "" if p.default is p.empty or star else f"={_default(p.default)}"
+        shown.append(f"{star}{p.name}{default}")
+    return ", ".join(shown)
+
+
+def _default(value: Any) -> str:
+    if isinstance(value, type):
+        return value.__name__
+    return repr(value) if value is None or isinstance(value, (bool, int, float, str, tuple)) else "..."
+
+
+def _summary(name: str, rule: Callable[..., Any]) -> str:
+    """The first line of the rule's docstring, without the name that stands in the table already."""
+    text = (inspect.getdoc(rule) or "").partition("\n")[0]
+    for start in (f"{name}: ", f"{name} "):
+        text = text.removeprefix(start)
+    return "" if text in (f"{name}.", name) else text.replace("|", "\\|")

@@ -24,7 +24,7 @@ from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import Liveness, reads, writes
-from dlvm_py.frontend.set_shape import set_shape
+from dlvm_py.frontend.set_shape import pointers, set_shape
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.values import (
     NONE,
@@ -104,6 +104,7 @@ class Frame(Expressions):
         self.env = {n: b for n, b in held.items() if n.startswith(objects.PREFIX)}
         self.inherited = frozenset(self.env)
         self.env |= {n: Binding(v, loc) for n, v in values.items()}
+        self.given = pointers(list(values.values()))
 
     def run(self) -> Any:
         """Translate the body; returns the result where all `return`s meet, None if none is reached.

@@ -230,7 +230,11 @@ ADJOINT_CASES = [
     ("makeComplex", {}, [A, ROW], []),
     ("makeComplex", {}, [np.float64(2), A], []),
 ]
-COMPLEX_ONLY = [(name, {}, [A + 1j * A[::-1]], []) for name in ("realPart", "imaginaryPart", "conjugate")]
+COMPLEX_ONLY = [
+    *((name, {}, [A + 1j * A[::-1]], []) for name in ("realPart", "imaginaryPart", "conjugate")),
+    ("fourier", {"axis": 1}, [A + 1j * A[::-1]], []),
+    ("fourier", {"axis": 0, "inverse": True}, [A + 1j * A[::-1]], []),
+]
 
 
 def as_complex(case):

@@ -41,7 +41,8 @@ POINT, TREE = StructType("Point", {"x": DOUBLE}), EnumType("Tree", {"leaf": (DOU
 PARAMS = {
     "p": VECTOR, "m": MATRIX, "v": ROW, "t": TABLE, "x": DOUBLE, "n": INDEX, "c": scalar(BOOL),
     "s": StackType(DOUBLE), "w": TensorType((1, None), F64), "u": TupleType((DOUBLE, INDEX)),
-    "z": pointer(C128, None), "i": TensorType((2, 1, 8), F64), "k": TensorType((1, 1, 3), F64),
+    "i": TensorType((2, 1, 8), F64), "k": TensorType((1, 1, 3), F64),
+    "z": pointer(C128, None), "q": TensorType((None,), C128),
     "a": TensorType((None,), I64), "f": TensorType((None, 3), BOOL),
     "o": PointerType(ArrayType(2, POINT)), "b": BoxType(POINT), "r": scalar(CELL), "l": StackType(None), "e": TREE,
 }  # fmt: skip
@@ -136,6 +137,8 @@ GOLDEN = [
     ("randomCounter", ["n"], {}, "%0.0 = randomCounter %n: i64"),
     ("polygamma", ["x"], {"order": 2}, f"%0.0 = polygamma {P['x']} order 2"),
     ("random", ["n", "x", "x"], {}, f"%0.0 = random (%n: i64) from {P['x']} upto {P['x']}"),
+    ("fourier", ["q"], {"axis": 0, "inverse": True}, "%0.0 = fourier %q: <_ x c128> along 0 inverse"),
+    ("fourier", ["q"], {"axis": 0}, "%0.0 = fourier %q: <_ x c128> along 0"),
     ("scan", ["t"], {"by": "add", "axes": (0,)}, f"%0.0 = scan {P['t']} by add along 0"),
     ("recurrence", ["t", "t"], {"axis": 0}, f"%0.0 = recurrence {P['t']}, {P['t']} along 0"),
     ("windows", ["v", TWO, "n", ONE, ONE], {},

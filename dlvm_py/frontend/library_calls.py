@@ -7,12 +7,16 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any
 
-from dlvm_py.errors import UnsupportedSyntax
+import numpy as np
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.arrays import tensor_of
+from dlvm_py.frontend.elementwise import astype, operand
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import intrinsics
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
-from dlvm_py.frontend.values import Scalar, Sequence, Static
-from dlvm_py.ir import literal
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import C128, dtype_of, literal
 
 _EMITTER = inspect.Parameter("e", inspect.Parameter.POSITIONAL_ONLY)
 _PACKAGE = "dlvm_py.frontend.library."
@@ -69,10 +73,27 @@ def _axes_of(e: Emitter, axis: Any, ndim: Any) -> Sequence:
     return Sequence(tuple(map(_int, as_axes(e, axis, ndim.number))))
 
 
+def _complex_of(e: Emitter, a: Any) -> Any:
+    a = operand(e, a, "a Fourier transform")
+    if not isinstance(a, (Array, Temp)):
+        e.error(TypeMismatch, f"a Fourier transform needs an array, not {describe(a)}")
+    dtype = a.dtype
+    found = dtype_of(np.result_type(dtype.numpy, np.complex64)) if dtype.is_inexact else C128
+    assert found is not None
+    return a if found is dtype else astype(e, a, found)
+
+
+def _fourier(e: Emitter, a: Any, axis: Any, inverse: Any) -> Any:
+    attrs = {"inverse": True} if inverse.number else {}
+    return Temp(e.emit("fourier", tensor_of(e, a), axis=axis.number, **attrs), a.extents, e.block)
+
+
 INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.unroll: _unroll,
     intrinsics.refuse: _refuse,
     intrinsics.is_constant: _is_constant,
     intrinsics.axis_of: _axis_of,
     intrinsics.axes_of: _axes_of,
+    intrinsics.complex_of: _complex_of,
+    intrinsics.fourier: _fourier,
 }

@@ -18,6 +18,7 @@ from dlvm_py.frontend.library import (
     calculus,
     create,
     elementwise,
+    fourier,
     joining,
     order,
     places,
@@ -55,7 +56,8 @@ def _scalar(dtype: DType) -> Handler:
 
 
 _LIBRARY = (
-    arrange, calculus, create, elementwise, joining, order, places, polynomial, products, reshaping, statistics, ufuncs,
+    arrange, calculus, create, elementwise, fourier, joining, order, places, polynomial, products, reshaping,
+    statistics, ufuncs,
 )  # fmt: skip
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},

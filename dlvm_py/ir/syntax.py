@@ -64,6 +64,7 @@ FORMS: dict[str, str] = {
     " [leftDilation <leftDilation:ints>] [rightDilation <rightDilation:ints>] [groups <groups:int>]",
     "scan": "scan % by <by:word> along <axes:ints>",
     "recurrence": "recurrence % , % along <axis:int>",
+    "fourier": "fourier % along <axis:int> [inverse]",
     "gather": "gather % at (%*)",
     "scatterAdd": "scatterAdd % at (%*) to (%*)",
     "scatter": "scatter % to % at (%*) [by <by:word>]",

@@ -24,7 +24,7 @@ _INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast", "gather"}
 _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
 _UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
-_UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted"}
+_UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted", "fourier"}
 _ROOTS = {"store", "scatter"}
 
 Report = Callable[[object, str], None]  # (instruction or block, message)

@@ -55,7 +55,7 @@ _OPERAND_COUNT = {
 }
 _OPTIONAL_ATTRS = {
     "transpose": {"axes"}, "elementPointer": {"path"}, "pop": {"type"}, "createStack": {"element"},
-    "convolve": set(OPS["convolve"].attrs), "scatter": {"by"},
+    "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
 }  # fmt: skip
 _MODULE_NAME = re.compile(r"[^\W\d]")
 # of stage raw and optimizable: lower_aggregates.py makes them simpler ones

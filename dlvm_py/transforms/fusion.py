@@ -42,7 +42,7 @@ ON_POINTERS = frozenset({"shapeCast", "section", "windows"})
 # what is read at computed places: the first operand is in memory
 SEARCHED = frozenset({"gather", "searchSorted"})
 HEAVY = frozenset({"reduce", "unbroadcast", "dot", "overlapAdd", "scan", "recurrence", "scatterAdd", "nonzero"})
-HEAVY |= {"sort", "argsort", "searchSorted"}
+HEAVY |= {"sort", "argsort", "searchSorted", "fourier"}
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32

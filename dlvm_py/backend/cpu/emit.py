@@ -19,6 +19,7 @@ from typing import Any
 
 from dlvm_py.backend.cpu import calls, cells, memory, random
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
+from dlvm_py.backend.cpu.fourier import store_fourier
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
 from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
@@ -320,6 +321,8 @@ def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: Po
             return store_overlap(e, value, dest)
         case "scan" | "recurrence":
             return store_scan(e, value, dest)
+        case "fourier":
+            return store_fourier(e, value, dest)
         case "scatterAdd":
             return store_scatter_add(e, value, dest)
         case "sort" | "argsort":

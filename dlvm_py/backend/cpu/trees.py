@@ -76,7 +76,7 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
             return e.scalar(o[1])
         case "searchSorted":
             return tree_extents(e, o[1])[axis]
-        case "scan" | "recurrence" | "sort" | "argsort":
+        case "scan" | "recurrence" | "fourier" | "sort" | "argsort":
             return tree_extents(e, o[0])[axis]
         case "iota":
             return e.scalar(o[0])

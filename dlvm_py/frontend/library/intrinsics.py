@@ -35,3 +35,16 @@ def axes_of(axis: int | tuple[int, ...] | None, ndim: int) -> tuple[int, ...]:
     if axis is None:
         return tuple(range(ndim))
     return tuple(sorted(np.lib.array_utils.normalize_axis_tuple(axis, ndim)))
+
+
+def complex_of(a: Any) -> Any:
+    """The array in the complex dtype that a Fourier transform gives: complex64 for float32, else complex128."""
+    a = np.asarray(a)
+    return a.astype(np.result_type(a.dtype, np.complex64) if a.dtype.kind in "fc" else np.complex128)
+
+
+def fourier(a: Any, axis: int, inverse: bool) -> Any:
+    """The discrete Fourier transform of a complex array along an axis, neither way divided by its length."""
+    if inverse:
+        return np.fft.ifft(a, axis=axis, norm="forward")
+    return np.fft.fft(a, axis=axis)

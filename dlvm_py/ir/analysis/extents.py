@@ -71,7 +71,7 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[1]
         case "searchSorted":
             return o[1], axis
-        case "sort" | "argsort" | "slice" | "reverse" | "scan" | "recurrence":
+        case "sort" | "argsort" | "slice" | "reverse" | "scan" | "recurrence" | "fourier":
             return o[0], axis
         case "iota":
             return o[0]

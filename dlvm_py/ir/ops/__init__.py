@@ -6,6 +6,7 @@ from dlvm_py.ir.ops.arrange import ARRANGE
 from dlvm_py.ir.ops.cells import CELLS
 from dlvm_py.ir.ops.convolve import CONVOLVE
 from dlvm_py.ir.ops.elementwise import ELEMENTWISE
+from dlvm_py.ir.ops.fourier import FOURIER
 from dlvm_py.ir.ops.functions import FUNCTIONS
 from dlvm_py.ir.ops.gather import GATHER
 from dlvm_py.ir.ops.intrinsics import builtin
@@ -27,6 +28,7 @@ OPS: dict[str, Op] = table(
     WINDOW,
     CONVOLVE,
     SCAN,
+    FOURIER,
     GATHER,
     ORDER,
     MEMORY,

@@ -1,0 +1,228 @@
+"""np.fft: transforms of complex and real arrays along one axis or several, frequencies and shifts.
+
+Every transform is the op `fourier` along one axis (intrinsics.fourier), which is not scaled; its derivative is the
+transform the other way, so that a gradient costs what the function costs.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.frontend.library.arrange import along, roll
+from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, complex_of, fourier, refuse, unroll
+
+
+def _factor(n: Any, norm: Any, inverse: Any) -> Any:
+    """What a transform is multiplied by."""
+    if norm is None or norm == "backward":
+        return 1.0 / n if inverse else 1.0
+    if norm == "forward":
+        return 1.0 if inverse else 1.0 / n
+    if norm != "ortho":
+        refuse('np.fft: norm must be None, "backward", "ortho" or "forward"')
+    return 1.0 / np.sqrt(n)
+
+
+def _resized(a: Any, n: Any, axis: Any) -> Any:
+    """The first n elements along an axis, with zeros where there are not so many."""
+    have = a.shape[axis]
+    if n <= have:
+        return a[along(axis, slice(None, n))]
+    shape = ()
+    for k in unroll(a.ndim):
+        shape = shape + ((n if k == axis else a.shape[k]),)
+    out = np.zeros(shape, a.dtype)
+    out[along(axis, slice(None, have))] = a
+    return out
+
+
+def _transform(a: Any, n: Any, axis: Any, norm: Any, inverse: Any) -> Any:
+    axis = axis_of(axis, a.ndim)
+    a = complex_of(a)
+    if n is None:
+        length = a.shape[axis]
+    else:
+        length = n
+        if n < 1:
+            raise ValueError("Invalid number of FFT data points specified.")
+        a = _resized(a, n, axis)
+    if length < 1:
+        raise ValueError("Invalid number of FFT data points (0) specified.")
+    found = fourier(a, axis, inverse)
+    if norm is None or norm == "backward":
+        if not inverse:
+            return found
+    elif norm == "forward":
+        if inverse:
+            return found
+    return found * _factor(length, norm, inverse)
+
+
+def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+    """np.fft.fft."""
+    return _transform(a, n, axis, norm, False)
+
+
+def ifft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+    """np.fft.ifft."""
+    return _transform(a, n, axis, norm, True)
+
+
+def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+    """np.fft.rfft: the first half of the transform of a real array."""
+    if np.iscomplexobj(a):
+        refuse("np.fft.rfft needs a real array", help="use np.fft.fft")
+    axis = axis_of(axis, a.ndim)
+    found = _transform(a, n, axis, norm, False)
+    return found[along(axis, slice(None, found.shape[axis] // 2 + 1))]
+
+
+def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+    """np.fft.irfft: the real array of which `a` is the first half of the transform."""
+    axis = axis_of(axis, a.ndim)
+    a = complex_of(a)
+    if n is None:
+        length = 2 * (a.shape[axis] - 1)
+    else:
+        length = n
+    if length < 1:
+        raise ValueError("Invalid number of FFT data points specified.")
+    half = _resized(a, length // 2 + 1, axis)
+    rest = half[along(axis, slice(1, (length + 1) // 2))]
+    whole = _resized(half, length, axis)
+    whole = np.copy(whole)
+    mirrored = np.conj(rest[along(axis, slice(None, None, -1))])
+    whole[along(axis, slice(length // 2 + 1, None))] = mirrored
+    return _transform(whole, None, axis, norm, True).real
+
+
+def hfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+    """np.fft.hfft: the real transform of an array with Hermitian symmetry, of which `a` is the first half."""
+    return irfft(np.conj(complex_of(a)), n, axis, _other(norm))
+
+
+def ihfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+    """np.fft.ihfft: the inverse of hfft."""
+    return np.conj(rfft(a, n, axis, _other(norm)))
+
+
+def _other(norm: Any) -> Any:
+    if norm is None or norm == "backward":
+        return "forward"
+    if norm == "forward":
+        return "backward"
+    return norm
+
+
+def _axes(a: Any, s: Any, axes: Any) -> Any:
+    """The axes of a transform along several."""
+    if axes is not None:
+        found = ()
+        for x in axes:
+            found = found + (axis_of(x, a.ndim),)
+        return found
+    if s is None:
+        return axes_of(None, a.ndim)
+    return unroll(a.ndim - len(s), a.ndim)
+
+
+def _length(s: Any, k: Any) -> Any:
+    return None if s is None else s[k]
+
+
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+    """np.fft.fftn."""
+    chosen = _axes(a, s, axes)
+    for k in unroll(len(chosen) - 1, -1, -1):
+        a = fft(a, _length(s, k), chosen[k], norm)
+    return a
+
+
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+    """np.fft.ifftn."""
+    chosen = _axes(a, s, axes)
+    for k in unroll(len(chosen) - 1, -1, -1):
+        a = ifft(a, _length(s, k), chosen[k], norm)
+    return a
+
+
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """np.fft.fft2."""
+    return fftn(a, s, axes, norm)
+
+
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """np.fft.ifft2."""
+    return ifftn(a, s, axes, norm)
+
+
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+    """np.fft.rfftn: rfft along the last of the axes, fft along the others."""
+    chosen = _axes(a, s, axes)
+    last = len(chosen) - 1
+    a = rfft(a, _length(s, last), chosen[last], norm)
+    for k in unroll(last - 1, -1, -1):
+        a = fft(a, _length(s, k), chosen[k], norm)
+    return a
+
+
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+    """np.fft.irfftn."""
+    chosen = _axes(a, s, axes)
+    last = len(chosen) - 1
+    for k in unroll(last):
+        a = ifft(a, _length(s, k), chosen[k], norm)
+    return irfft(a, _length(s, last), chosen[last], norm)
+
+
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """np.fft.rfft2."""
+    return rfftn(a, s, axes, norm)
+
+
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+    """np.fft.irfft2."""
+    return irfftn(a, s, axes, norm)
+
+
+def fftfreq(n: Any, d: Any = 1.0) -> Any:
+    """np.fft.fftfreq."""
+    k = np.arange(n)
+    return np.where(k < (n + 1) // 2, k, k - n) * (1.0 / (n * d))
+
+
+def rfftfreq(n: Any, d: Any = 1.0) -> Any:
+    """np.fft.rfftfreq."""
+    return np.arange(n // 2 + 1) * (1.0 / (n * d))
+
+
+def _shifted(x: Any, axes: Any, back: Any) -> Any:
+    if axes is None:
+        axes = axes_of(None, x.ndim)
+    if not isinstance(axes, (tuple, list)):
+        axes = (axes,)
+    for a in axes:
+        n = x.shape[axis_of(a, x.ndim)]
+        x = roll(x, -(n // 2) if back else n // 2, a)
+    return x
+
+
+def fftshift(x: Any, axes: Any = None) -> Any:
+    """np.fft.fftshift: the zero frequency to the middle."""
+    return _shifted(x, axes, False)
+
+
+def ifftshift(x: Any, axes: Any = None) -> Any:
+    """np.fft.ifftshift."""
+    return _shifted(x, axes, True)
+
+
+FUNCTIONS = {
+    np.fft.fft: fft, np.fft.ifft: ifft, np.fft.rfft: rfft, np.fft.irfft: irfft, np.fft.hfft: hfft,
+    np.fft.ihfft: ihfft, np.fft.fft2: fft2, np.fft.ifft2: ifft2, np.fft.fftn: fftn, np.fft.ifftn: ifftn,
+    np.fft.rfft2: rfft2, np.fft.irfft2: irfft2, np.fft.rfftn: rfftn, np.fft.irfftn: irfftn,
+    np.fft.fftfreq: fftfreq, np.fft.rfftfreq: rfftfreq, np.fft.fftshift: fftshift, np.fft.ifftshift: ifftshift,
+}  # fmt: skip
+METHODS: dict[str, Any] = {}

@@ -226,6 +226,7 @@ CASES = [
     (f'%y = reduce %a: {M23} by builtin "max" init -9.0: f64 along 1', [M23]),
     *((f"%y = scan %a: <2 x 4 x f64> by {by} along 1", ["<2 x 4 x f64>"]) for by in ("add", "multiply", "max", "min")),
     ("%y = scan %a: <2 x 3 x f64> by add along 0, 1", [M23]),
+    ("%y = sort %a: <2 x 3 x f64> along 1", [M23]),
     ("%y = recurrence %a: <2 x 4 x f64>, %b: <2 x 4 x f64> along 1", ["<2 x 4 x f64>", "<2 x 4 x f64>"]),
     ("%y = windows %a: <7 x f64> size (2: i64) count (3: i64) step (2: i64) spread (1: i64)", ["<7 x f64>"]),
     ("%y = overlapAdd %a: <2 x 3 x f64> to (7: i64) step (2: i64) spread (1: i64)", [M23]),

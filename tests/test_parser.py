@@ -194,6 +194,7 @@ def test_every_op():
     b.emit("allocateHeap", two, n, dtype="f32")
     complex_memory = b.emit("allocateHeap", dtype="c128")
     z = b.emit("load", complex_memory)
+    b.emit("diagonal", m, zero, one, two)
     b.emit("partView", complex_memory, at=0)
     b.emit("elementPointer", m, one, zero)
     b.emit("store", vector, v)

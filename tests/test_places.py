@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from indexing import check, check_gradient
 
+import dlvm_py as dlvm
+
 rng = np.random.default_rng(5)
 X, PLACES = np.round(rng.standard_normal((4, 5)) * 4), rng.integers(0, 4, (3, 4))
 VECTOR, SMOOTH, CUBE = rng.standard_normal(9), rng.standard_normal((4, 5)), rng.standard_normal((2, 3, 4))
@@ -42,7 +44,15 @@ def diagonals(a, w):
     return a[np.diag_indices(4)], a
 
 
+def diagonal_sees_writes(a):
+    d, e = np.diagonal(a, 1), np.diag(a[1:, ::-1], -1)
+    a[0, 1] = 70.0
+    a[2, 4] = 80.0
+    return d * 1.0, e * 2.0
+
+
 CASES = {
+    "diagonal_sees_writes": (diagonal_sees_writes, X),
     "take": (
         lambda a, i: (np.take(a, i), np.take(a, i, axis=0), a.take(i, 1), np.take(a, -2), np.take(a, 2, axis=1)),
         X, PLACES,
@@ -114,6 +124,18 @@ def written(a, w):
     np.fill_diagonal(b, w[:4])
     np.copyto(b, a * a, where=a < -0.5)
     return np.sum(b**3)
+
+
+def test_a_diagonal_is_read_only():
+    """NumPy refuses to write to it when the code runs, we when it is compiled."""
+
+    def write(a):
+        np.diagonal(a)[0] = 1.0
+
+    with pytest.raises(ValueError, match="read-only"):
+        write(X.copy())
+    with pytest.raises(dlvm.CompileError, match="read-only"):
+        dlvm.jit(write)(X.copy())
 
 
 def test_gradients():

@@ -83,6 +83,7 @@ GOLDEN = [
     ("section", ["p", ZERO, "n", TWO], {}, f"%0.0 = section {P['p']} at (0: i64) count (%n: i64) step (2: i64)"),
     ("pointerCast", ["p"], {"to": pointer(F64, None, layout="S")},
      f"%0.0 = pointerCast {P['p']} to *strided <_ x f64>"),
+    ("diagonal", ["m", ZERO, ONE, "n"], {}, f"%0.0 = diagonal {P['m']} at 0: i64, 1: i64 count %n: i64"),
     ("partView", ["z"], {"at": 1}, "%0.0 = partView %z: *<_ x c128> at 1"),
     ("extent", ["m"], {"at": 1}, f"%0.0 = extent {P['m']} at 1"),
     ("iota", ["n"], {}, f"%0.0 = iota {P['n']}"),

@@ -7,10 +7,21 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import Extents, allocate, check_shapes, fit, make_array, require_array, store, tensor_of
+from dlvm_py.frontend.arrays import (
+    Extents,
+    allocate,
+    check_shapes,
+    fit,
+    make_array,
+    materialise,
+    require_array,
+    store,
+    tensor_of,
+)
 from dlvm_py.frontend.elementwise import operand, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import number
+from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.numpy_create import as_shape
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
@@ -170,6 +181,32 @@ def broadcast_to(e: Emitter, array: Any, shape: Any) -> Any:
     return Temp(fit(e, array, extents), extents, e.block)
 
 
+_READ_ONLY = "NumPy makes this view read-only"
+
+
+def diagonal(e: Emitter, a: Any, offset: Any = None, axis1: Any = None, axis2: Any = None) -> Any:
+    """np.diagonal: a view, which NumPy makes read-only, of the diagonal of two axes, along the last axis."""
+    a = materialise(e, require_array(e, a, "np.diagonal"))
+    if a.rank < 2:
+        e.error(TypeMismatch, "np.diagonal requires an array of at least two dimensions")
+    first = 0 if axis1 is None else as_axis(e, axis1, a.rank)
+    second = 1 if axis2 is None else as_axis(e, axis2, a.rank)
+    if first == second:
+        e.error(TypeMismatch, "axis1 and axis2 cannot be the same")
+    rest = [k for k in range(a.rank) if k not in (first, second)]
+    pointer = a.pointer
+    if (*rest, first, second) != tuple(range(a.rank)):
+        pointer = e.emit("transpose", pointer, axes=(*rest, first, second))
+    zero = i64(0)
+    k = zero if offset is None else as_index(e, offset, "the offset of a diagonal")
+    row, column = e.maximum(e.subtract(zero, k), zero), e.maximum(k, zero)
+    left = e.minimum(e.subtract(a.extents[first], row), e.subtract(a.extents[second], column))
+    count = e.maximum(left, zero)
+    e.facts.interval.setdefault(count, (0, EXTENT_MAX))
+    view = e.emit("diagonal", pointer, row, column, count)
+    return make_array(e, view, [*(a.extents[n] for n in rest), count], a.copied or _READ_ONLY)
+
+
 def shape_of(e: Emitter, a: Any) -> Any:
     """np.shape."""
     extents = () if isinstance(a, Scalar) else require_array(e, a, "np.shape").extents
@@ -207,10 +244,10 @@ def item(e: Emitter, a: Any) -> Any:
 
 SHAPE: dict[Any, Any] = {
     np.transpose: transpose, np.swapaxes: swapaxes, np.expand_dims: expand_dims, np.reshape: reshape,
-    np.ravel: ravel, np.squeeze: squeeze, np.broadcast_to: broadcast_to, np.shape: shape_of,
+    np.diagonal: diagonal, np.ravel: ravel, np.squeeze: squeeze, np.broadcast_to: broadcast_to, np.shape: shape_of,
     np.size: size_of, np.ndim: ndim_of,
 }  # fmt: skip
 SHAPE_METHODS: dict[str, Any] = {
-    "transpose": transpose, "swapaxes": swapaxes, "reshape": reshape, "ravel": ravel, "flatten": flatten,
-    "squeeze": squeeze, "fill": fill, "item": item,
+    "diagonal": diagonal, "transpose": transpose, "swapaxes": swapaxes, "reshape": reshape, "ravel": ravel,
+    "flatten": flatten, "squeeze": squeeze, "fill": fill, "item": item,
 }  # fmt: skip

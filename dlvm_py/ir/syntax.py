@@ -73,6 +73,7 @@ FORMS: dict[str, str] = {
     "argsort": "argsort % along <axis:int>",
     "searchSorted": "searchSorted % for % side <side:word>",
     "pointerCast": "pointerCast % to <to:type>",
+    "diagonal": "diagonal % at % , % count %",
     "partView": "partView % at <at:int>",
     "extent": "extent % at <at:int>",
     "reduce": "reduce % by <by:word> init % along <axes:ints>",

@@ -23,7 +23,7 @@ from dlvm_py.ir.function import resolve_chains
 # the ops whose result type depends on the operands beyond their types
 _SHAPED_BY_OPERANDS = frozenset(
     {"allocateHeap", "broadcast", "unbroadcast", "shapeCast", "section", "iota", "embed", "windows", "overlapAdd"}
-    | {"scatterAdd", "nonzero"}
+    | {"scatterAdd", "nonzero", "diagonal"}
 )
 
 

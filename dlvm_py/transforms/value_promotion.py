@@ -36,7 +36,7 @@ from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.transforms.substitution import substitute
 
 _VALUE_VIEWS = frozenset({"transpose", "padShape", "squeezeShape"})
-_VIEWS = _VALUE_VIEWS | {"pointerCast", "partView", "section", "shapeCast", "elementPointer"}
+_VIEWS = _VALUE_VIEWS | {"pointerCast", "partView", "diagonal", "section", "shapeCast", "elementPointer"}
 
 Users = dict[Value, list[Instruction]]
 

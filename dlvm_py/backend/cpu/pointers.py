@@ -124,6 +124,7 @@ def view(f: FunctionText, name: str, attrs: dict, p: Pointer, indices: Sequence[
         "pointerCast": lambda f, attrs, p, indices: p,
         "elementPointer": _element,
         "partView": _part,
+        "diagonal": _diagonal,
     }[name]
     # strides that the new layout does not imply are made before the axes move
     explicit = replace(p, strides=strides_of(f, p)) if type.layout == "S" or name in _BY_STRIDES else p
@@ -134,7 +135,7 @@ def view(f: FunctionText, name: str, attrs: dict, p: Pointer, indices: Sequence[
     return replace(found, layout=type.layout, extents=extents, strides=found.strides if type.layout == "S" else None)
 
 
-_BY_STRIDES = {"partView", "section", "elementPointer", "windows"}
+_BY_STRIDES = {"partView", "diagonal", "section", "elementPointer", "windows"}
 
 
 def _transpose(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:
@@ -170,6 +171,17 @@ def _section(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> 
         data = f.select(empty, p.data, data)
     strides = tuple(f.mul(s, step) for s, step in zip(p.strides, steps, strict=True))
     return replace(p, data=data, extents=tuple(counts), strides=strides)
+
+
+def _diagonal(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:
+    """The last two axes, run along together."""
+    assert p.strides is not None
+    *starts, count = indices
+    *kept, row, column = p.strides
+    data = offset(f, p.data, starts, (row, column))
+    if data is not p.data:
+        data = f.select(f.icmp("eq", count, ZERO), p.data, data)
+    return replace(p, data=data, extents=(*p.extents[:-2], count), strides=(*kept, f.add(row, column)))
 
 
 def _windows(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:

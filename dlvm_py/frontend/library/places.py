@@ -185,7 +185,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any) -> Any:
 
 
 def diag(v: Any, k: Any = 0) -> Any:
-    """np.diag: a matrix with a diagonal, or the diagonal of a matrix (a copy)."""
+    """np.diag: a matrix with a diagonal, or the diagonal of a matrix, a view."""
     if v.ndim == 1:
         n = v.shape[0]
         found = np.zeros((n + abs(k), n + abs(k)), v.dtype)
@@ -194,22 +194,7 @@ def diag(v: Any, k: Any = 0) -> Any:
         return found
     if v.ndim != 2:
         refuse("np.diag: input must be 1- or 2-d")
-    return diagonal(v, k)
-
-
-def diagonal_length(n: Any, m: Any, k: Any) -> Any:
-    """How many elements the k-th diagonal of an n × m matrix has."""
-    return max(min(n + min(k, 0), m - max(k, 0)), 0)
-
-
-def diagonal(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1) -> Any:
-    """np.diagonal, as a copy: the elements of a diagonal of two axes along the last axis."""
-    first, second = axis_of(axis1, a.ndim), axis_of(axis2, a.ndim)
-    if first == second:
-        refuse("axis1 and axis2 cannot be the same")
-    a = np.moveaxis(a, (first, second), (0, 1))
-    n = np.arange(diagonal_length(a.shape[0], a.shape[1], offset))
-    return np.moveaxis(a[n + max(-offset, 0), n + max(offset, 0)], 0, -1)
+    return np.diagonal(v, k)
 
 
 def diagflat(v: Any, k: Any = 0) -> Any:
@@ -323,7 +308,7 @@ FUNCTIONS: dict[Any, Any] = {
     np.take: take, np.put: put, np.take_along_axis: take_along_axis, np.put_along_axis: put_along_axis,
     np.choose: choose, np.compress: compress, np.extract: extract, np.place: place, np.putmask: putmask,
     np.flatnonzero: flatnonzero, np.ix_: ix_, np.piecewise: piecewise,
-    np.diag: diag, np.diagonal: diagonal, np.diagflat: diagflat, np.diag_indices: diag_indices,
+    np.diag: diag, np.diagflat: diagflat, np.diag_indices: diag_indices,
     np.diag_indices_from: diag_indices_from, np.fill_diagonal: fill_diagonal, np.tri: tri, np.tril: tril,
     np.triu: triu, np.tril_indices: tril_indices, np.triu_indices: triu_indices,
     np.tril_indices_from: tril_indices_from, np.triu_indices_from: triu_indices_from,
@@ -331,5 +316,5 @@ FUNCTIONS: dict[Any, Any] = {
 }  # fmt: skip
 METHODS: dict[str, Any] = {
     "take": take, "put": put,
-    "diagonal": diagonal, "choose": choose,
+    "choose": choose,
 }  # fmt: skip

@@ -307,6 +307,30 @@ partView = Op(
     numpy_name="real, imag",
 )
 
+
+def _diagonal_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    p, numbers = pointer(operands[0]), operands[1:]
+    indices_are_i64(numbers)
+    if p.rank < 2 or len(numbers) != 3:
+        raise TypeError(f"a diagonal of {p} with {len(numbers)} numbers")
+    return PointerType(TensorType((*p.shape[:-2], static_extent(numbers[2])), p.dtype), "S")
+
+
+def _diagonal(x: Any, row: Any, column: Any, count: Any) -> Any:
+    rows, columns = (slice(int(k), int(k) + int(count)) for k in (row, column))
+    return np.einsum("...ii->...i", x[..., rows, columns])
+
+
+# diagonal p at row, column count n: y[..., k] = x[..., row + k, column + k], in range; the last two axes become one
+diagonal = Op(
+    "diagonal",
+    Kind.INDEX,
+    _diagonal_type,
+    _diagonal,
+    no_derivative="a diagonal is a view: its adjoint is the same diagonal of the adjoint buffer",
+    numpy_name="diagonal",
+)
+
 # -- extent, iota -----------------------------------------------------------------------
 
 
@@ -335,4 +359,4 @@ def _iota_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 # iota n: 0, 1, ..., n - 1 as i64
 iota = Op("iota", Kind.GENERATE, _iota_type, lambda n: np.arange(int(n)), no_derivative="integer-valued")
 
-SHAPE = (transpose, padShape, squeezeShape, shapeCast, section, embed, pointerCast, partView, extent, iota)
+SHAPE = (transpose, padShape, squeezeShape, shapeCast, section, embed, pointerCast, partView, diagonal, extent, iota)

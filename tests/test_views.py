@@ -1,0 +1,115 @@
+"""Views alias as NumPy's do: stores through them, and assignments whose two sides overlap."""
+
+import numpy as np
+import pytest
+from indexing import check, check_gradient
+
+rng = np.random.default_rng(2)
+X, CUBE = rng.standard_normal((4, 5)), rng.standard_normal((2, 3, 4))
+
+
+def shifted(a):
+    a[1:] = a[:-1]
+    a[:, 1:] += a[:, :-1]
+    return a
+
+
+def turned(a):
+    a[::-1] = a
+    a[::-1, ::-1] -= a
+    return a
+
+
+def flipped(a):
+    b = np.flip(a, 0)
+    b[1:] = b[:-1] * 2
+    c = a.T
+    c[0] = c[1]
+    d = np.rot90(a)
+    d[0, 0] = 9
+    return a, b, c, d
+
+
+def new_axes(a):
+    b = a[None, :, None]
+    b[0, 1] = 5
+    c = np.moveaxis(a, 0, 1)
+    c[2] += 1
+    d = np.squeeze(b, 0)
+    d[0, 0] = -1
+    return a, np.squeeze(b)
+
+
+def at_least(a):
+    b = np.atleast_2d(a[0])
+    b[0, 0] = 3
+    c = np.atleast_3d(a)
+    c[1, 1, 0] = 4
+    return a, b, c
+
+
+def rows_exchanged(a):
+    a[[0, 1]] = a[[1, 0]]
+    a[:, [0, 1]] = a[:, [1, 0]]
+    return a
+
+
+def selected_of_a_view(a):
+    w = a[::-1, ::2]
+    w[[0, 2], [1, 2]] = 7
+    w[w < 0] = 0
+    return a
+
+
+def selections_are_copies(a):
+    m = a > 0
+    b = a[m]
+    b *= 2
+    a[m] = b
+    c = a[[0, 1]]
+    c[:] = 0
+    return a, b, c
+
+
+def stretched(a):
+    return np.broadcast_to(a[0], (3, 5)) * 2, a[np.newaxis, ..., 1:2]
+
+
+def along_diagonals(a):
+    return np.diagonal(a), np.diagonal(a, -2), np.diagonal(a, 9), np.diagonal(a.T, 1), np.diag(a[::2, ::-1])
+
+
+PROGRAMS = [
+    shifted, turned, flipped, new_axes, at_least, rows_exchanged, selected_of_a_view, selections_are_copies, stretched,
+    along_diagonals,
+]  # fmt: skip
+
+
+@pytest.fixture(autouse=True)
+def verified(monkeypatch):
+    """The IR verifier runs after every pass."""
+    monkeypatch.setenv("DLVM_VERIFY", "1")
+
+
+@pytest.mark.parametrize("f", PROGRAMS, ids=[f.__name__ for f in PROGRAMS])
+def test_as_numpy(f):
+    """Results and what is written."""
+    check(f, X)
+
+
+def test_diagonals_of_several_axes():
+    """Any two axes, the offset known or not when the code is compiled."""
+    check(lambda a: (np.diagonal(a, 0, 0, 2), np.diagonal(a, 1, 2, 1), a.diagonal(-1, 1, 2)), CUBE)
+    check(lambda a, k: np.diagonal(a, k), X, -1)
+
+
+def test_gradient_through_a_diagonal():
+    """The adjoint of a diagonal is the diagonal of the adjoint, also where the memory is written in between."""
+
+    def f(a):
+        b = a * a
+        d = np.diagonal(b, 1)
+        b[0, 1] *= 3
+        return np.sum(d**2) + np.sum(np.diag(b) ** 3)
+
+    check_gradient(f, X)

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
-from dlvm_py.ir.ops.arrange import checked_axes, indices, sizes
+from dlvm_py.ir.ops.arrange import checked_axes
 from dlvm_py.ir.ops.gather import gather, scatterAdd
 from dlvm_py.ir.ops.rules import tensor
-from dlvm_py.ir.ops.shape import iota, padShape
+from dlvm_py.ir.ops.shape import extents_of, iota, padShape
 from dlvm_py.ir.types import I64, TensorType, Type
 from dlvm_py.ir.value import Value
 
@@ -34,19 +34,19 @@ def _argsort_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 def _places(x: Any, axis: int) -> list[Any]:
     """Where the elements of sort(x) come from."""
-    return [argsort(x, axis=axis) if k == axis else _along(n, k, x.type.rank) for k, n in enumerate(sizes(x))]
+    return [argsort(x, axis=axis) if k == axis else _along(x, n, k) for k, n in enumerate(extents_of(x))]
 
 
 def _sort_adjoint(seed: Any, y: Any, x: Any, axis: int) -> Any:
     """x[argsort(x)[k]] gets the seed of y[k], along the axis."""
-    return (scatterAdd(seed, *_places(x, axis), *indices(*sizes(x))),)
+    return (scatterAdd(seed, *_places(x, axis), *extents_of(x)),)
 
 
-def _along(n: Any, axis: int, rank: int) -> Any:
-    """0, 1, ... along one axis, with extents of 1 along the others; a broadcast where the type says n is 1."""
-    (count,) = indices(n)
-    found = iota(count)
-    for k in range(rank):
+def _along(x: Any, extent: Any, axis: int) -> Any:
+    """0, 1, ... along one axis of x, with extents of 1 along the others."""
+    b = x.builder
+    found = b.expr(b.emit(iota, extent if isinstance(extent, Value) else extent.value))
+    for k in range(x.type.rank):
         if k != axis:
             found = padShape(found, at=k)
     return found

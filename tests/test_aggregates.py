@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from random_aggregates import program
 
 from dlvm_py.ir import print_module
 from dlvm_py.ir.interpreter import run as interpret
@@ -116,3 +117,44 @@ func @next: (f64) -> $List {
         assert case == "cons" and x == k and v.tolist() == [k, 1.0]
     assert found == ("end", ())
     assert callable_of(module, "next")(2.0)[1][2] == ("end", ())
+
+
+ARGUMENTS = (
+    (0.25, 3, np.array([1.0, -2.0])),
+    ("pair", (("some", (1.5, (2.0, -1, np.array([0.0, 4.0])))), ("none", ()))),
+    -0.75,
+    2,
+)
+
+
+def flat(value):
+    """The numbers of a value, and the names of cases."""
+    if isinstance(value, tuple):
+        return [x for v in value for x in flat(v)]
+    return [value] if isinstance(value, str) else np.ravel(value).tolist()
+
+
+@pytest.mark.parametrize("base", range(0, 24, 3))
+def test_random_programs(base):
+    """Random programs give the same in the interpreter, as they are and after all passes, and in native code."""
+    for seed in range(base, base + 3):
+        text = program(seed)
+        module = parse_module(text)
+        verify(module)
+        wanted = flat(interpret(module, "f", ARGUMENTS))
+        assert flat(callable_of(module, "f")(*ARGUMENTS)) == wanted, seed
+        runner = Runner(module, lambda line: None, verify_after=True, print_after=False)
+        for name in PASSES:
+            if name not in LATER:
+                runner.run(PASSES[name])
+                runner.after(name)
+        assert flat(interpret(module, "f", ARGUMENTS)) == wanted, seed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("base", range(100, 400, 20))
+def test_many_random_programs(base):
+    """More of them, without the passes."""
+    for seed in range(base, base + 20):
+        module = parse_module(program(seed))
+        assert flat(callable_of(module, "f")(*ARGUMENTS)) == flat(interpret(module, "f", ARGUMENTS)), seed

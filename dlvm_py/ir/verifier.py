@@ -21,7 +21,7 @@ from dlvm_py.ir.analysis import DominatorTree, predecessors
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.declarations import adjoint_signature
 from dlvm_py.ir.function import AdjointRequest, Function, Module
-from dlvm_py.ir.layout import REFERENCE
+from dlvm_py.ir.layout import REFERENCE, holds_itself, memory_leaves
 from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import AGGREGATES
@@ -37,6 +37,7 @@ from dlvm_py.ir.types import (
     FunctionType,
     PointerType,
     StackType,
+    StructType,
     TensorType,
     Type,
     scalar,
@@ -82,9 +83,30 @@ def verify(subject: Function | Module, stage: str | None = None) -> None:
     if isinstance(subject, Module) and not _MODULE_NAME.match(subject.name):
         message = f"{subject.name!r} is no name of a module: it begins with a letter or '_'"
         raise VerifierError("\n\n".join([message, *(r.text() for r in guilty)]), [message])
+    wrong = _type_errors(subject) if isinstance(subject, Module) else []
+    if wrong:
+        raise VerifierError("\n\n".join([*wrong, *(r.text() for r in guilty)]), wrong)
     if guilty:
         errors = [f"@{r.function.name}: {line}" for r in guilty for line in r.lines()]
         raise VerifierError("\n\n".join(r.text() for r in guilty), errors)
+
+
+def _type_errors(module: Module) -> list[str]:
+    """What is wrong with the types that a module declares, and with those of its variables."""
+    found = [
+        f"the struct {t} holds itself: hold a pointer, a box or an enum"
+        for t in module.types.values()
+        if isinstance(t, StructType) and holds_itself(t)
+    ]
+    if found:
+        return found  # such a type has no end
+    for v in module.variables.values():
+        assert isinstance(v.type, PointerType)
+        try:
+            memory_leaves(v.type.pointee)
+        except TypeError as e:
+            found.append(f"the variable @{v.name}: {e}")
+    return found
 
 
 class _Report:

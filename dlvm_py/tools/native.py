@@ -119,7 +119,8 @@ def callable_of(module: Module, name: str) -> Any:
         given.write_back()
         if original.result == VOID:
             return None
-        return assembled(iter(result if isinstance(function.result, TupleType) else [result]), original.result)
+        leaves_ = (result or ()) if isinstance(function.result, TupleType) else (result,)
+        return assembled(iter(leaves_), original.result)
 
     def run(*args: Any) -> Any:
         given = Arguments()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
-from dlvm_py.frontend.capture import ABSENT, Captures, class_text, fingerprint, root_function
+from dlvm_py.frontend.capture import ABSENT, Captures, class_name, class_text, fingerprint, root_function
 from dlvm_py.ir.interface import ConstantSpec, RecordSpec, Spec, TupleSpec, from_json, to_json
 from dlvm_py.options import Options
 from dlvm_py.recipe import Recipe
@@ -90,5 +90,6 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         defaults={p.name: p.default for p in parameters if p.default is not p.empty},
         positional_only=kinds.count(inspect.Parameter.POSITIONAL_ONLY),
         keyword_only=kinds.count(inspect.Parameter.KEYWORD_ONLY),
+        classes={class_name(kind): kind for kind in classes_of(request)},
         variadic=any(k in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD) for k in kinds),
     )

@@ -280,7 +280,7 @@ def _renamed(f):
         (_message_count, "does not show 1 operands"),
         (_message_field, "does not show 1 operands"),
         (_message_format, "is no format"),
-        (_message_operand, "a message shows i64, f64 and bool, not *<_ x f64>"),
+        (_message_operand, "a message shows i64, f64, f32 and bool, not *<_ x f64>"),
         (_push_type, "no type: i64 pushed to a stack{f64}"),
         (_stack_of_nothing, "a stack of ()"),
         (_release, "retain and release belong to the stage scheduled"),

@@ -83,6 +83,9 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
     e.error(TypeMismatch, f"{describe(held)} has no supported attribute `{name}`")
 
 
+_TEXT_METHODS = ("startswith", "endswith", "upper", "lower", "strip", "replace", "split", "join", "isdigit", "find")
+
+
 def _static(e: Emitter, owner: Any, name: str) -> Any:
     try:
         value = getattr(owner, name)
@@ -94,6 +97,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         value = e.session.captures.value_of(owner.__dict__, name, value)
     if isinstance(owner, (ModuleType, np.finfo, np.iinfo, np.dtype)):
         return e.session.lift(e, value, name)
+    if isinstance(owner, str) and name in _TEXT_METHODS:
+        return Method(Static(owner), name)
     if isinstance(owner, np.ufunc) and lookup(value) is not None:
         return Static(value)
     e.error(

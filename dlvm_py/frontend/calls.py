@@ -8,11 +8,15 @@ import re
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
+import numpy as np
+
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import derivatives, lists, records
+from dlvm_py.frontend import derivatives, records
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
+from dlvm_py.frontend.joins import ArrayType
 from dlvm_py.frontend.library_calls import is_library
 from dlvm_py.frontend.objects import resolved
 from dlvm_py.frontend.table import (
@@ -28,7 +32,7 @@ from dlvm_py.frontend.table import (
 from dlvm_py.frontend.values import Closure, Growing, Method, Record, Sequence, Static, describe
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
-    list: lists.list_, dict: records.dict_, dataclasses.replace: records.replace,
+    dict: records.dict_, dataclasses.replace: records.replace, **FOLDS,
 }  # fmt: skip
 
 
@@ -38,8 +42,10 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return invoke(e, Static(function.rule), [function.owner, *args], kwargs)
     if isinstance(function, Method) and function.rule is not None:
         return _bound_call(e, function.rule, f".{function.name}", [function.owner, *args], kwargs)
-    if isinstance(function, Method):
+    if isinstance(function, Method) and not isinstance(function.owner, Static):
         return _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs)
+    if isinstance(function, Method) and isinstance(function.owner, Static):
+        return _text_method(e, function, args, kwargs)
     if isinstance(function, Closure):
         return e.session.inline(e, function, _bind_closure(e, function, args, kwargs))
     if not isinstance(function, Static):
@@ -50,6 +56,9 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return _bound_call(e, rule, target.__name__, args, kwargs)
     if is_record_class(target):
         return records.construct(e, target, args, kwargs)
+    first = resolved(e, args[0]) if args and target in (np.stack, np.vstack) else None
+    if isinstance(first, Growing) and isinstance(first.item, ArrayType) and len(args) == 1 and not kwargs:
+        return as_array(e, first)  # its rows are stacked already
     handler = lookup(target)
     if handler is not None:
         return _handled(e, handler, name_of(target), args, kwargs)
@@ -79,6 +88,13 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         f"{name_of(target)} is not supported in compiled code",
         help="call it outside, or write it as a plain Python function of numbers and arrays",
     )
+
+
+def _text_method(e: Emitter, method: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A method of a string that is known, on arguments that are known: called now."""
+    if kwargs or not all(isinstance(a, Static) for a in args):
+        e.error(UnsupportedSyntax, f"the arguments of `{method.name}` must be constant strings")
+    return e.session.lift(e, getattr(method.owner.value, method.name)(*(a.value for a in args)), method.name)
 
 
 def is_users(function: Any) -> bool:

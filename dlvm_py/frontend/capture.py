@@ -181,6 +181,11 @@ def field_names(kind: Any) -> tuple[str, ...]:
     return tuple(kind._fields) if is_named_tuple(kind) else tuple(f.name for f in dataclasses.fields(kind))
 
 
+def class_name(kind: type) -> str:
+    """The name of a class in IR."""
+    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+
+
 def class_text(kind: type) -> str:
     """A text of a record class that is another one when its fields, defaults or flags are."""
     name = f"{kind.__module__}.{kind.__qualname__}"

@@ -73,15 +73,15 @@ class Comprehensions(Flow):
             self.for_each(iteration, lambda item: lists.append(self.e, made, item), "collect")
         return objects.contents(self.e, made)
 
-    def accumulate(self, start: Any, run: Callable[[Any], None]) -> Any:
-        """The last value of an accumulator: `run(update)` calls `update(step)`, which replaces it by step(it)."""
+    def accumulate(self, start: Any, run: Callable[[Any, Callable[[], Any]], None]) -> Any:
+        """The last value of an accumulator: `run(update, now)` calls `update(step)`, which replaces it by step(it)."""
         name = f"{_SUM}.{len(self._accumulators())}"
         self.env[name] = Binding(objects.settle(self.e, start), self.e.loc)
 
         def update(step: Callable[[Any], Any]) -> None:
             self.env[name] = Binding(objects.settle(self.e, step(self.env[name].value)), self.e.loc)
 
-        run(update)
+        run(update, lambda: self.env[name].value)
         found = self.env.pop(name).value
         if isinstance(found, Conflict):
             self.e.error(TypeMismatch, f"this is {found.reason}: there is no common type")

@@ -145,11 +145,13 @@ class Emitter:
         self.facts.remember(name, True)
 
     def message_operand(self, value: Value) -> Value:
-        """A scalar in one of the types that a message can show: i64, f64, bool."""
+        """A scalar in one of the types that a message can show: i64, f64, f32 (which has fewer digits), bool."""
         assert isinstance(value.type, TensorType)
         kind = value.type.dtype.kind
         if kind == "c":
             self.error(TypeMismatch, "a message cannot show a complex number", help="show z.real and z.imag")
+        if value.type.dtype.name == "f32":
+            return value
         return value if kind == "b" else self.cast(value, I64 if kind in "iu" else F64)
 
     def compare(self, op: str, a: Value, b: Value) -> Value:

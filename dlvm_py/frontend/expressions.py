@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import lists, objects, operators, records
+from dlvm_py.frontend import folds, lists, objects, operators, records
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.calls import invoke
@@ -22,6 +22,7 @@ from dlvm_py.frontend.values import (
     Binding,
     Conflict,
     Growing,
+    Iteration,
     Record,
     Scalar,
     Sequence,
@@ -125,6 +126,9 @@ class Expressions(Comprehensions):
         if kind in (gast.Is, gast.IsNot):
             return operators.compare(self.e, kind, left, right)
         right = records.iterated(objects.resolved(self.e, right)) if kind in (gast.In, gast.NotIn) else right
+        if kind in (gast.In, gast.NotIn) and isinstance(right, Iteration | Growing):
+            found = folds.contains(self.e, left, right)
+            return found if kind is gast.In else operators.unary(self.e, gast.Not, found)
         return operators.compare(self.e, kind, *(objects.resolved(self.e, v) for v in (left, right)))
 
     def _chain(self, left: Any, ops: list[Any], comparators: list[Any]) -> Any:
@@ -290,34 +294,60 @@ class Expressions(Comprehensions):
                 if isinstance(value, Scalar):
                     return "{}", [value.value]
                 self.e.error(UnsupportedSyntax, "a message must be a constant or an f-string")
+        text, operands = self._text(node)
+        if len(operands) > MAX_CHECK_OPERANDS:
+            self.e.error(UnsupportedSyntax, f"a message can show at most {MAX_CHECK_OPERANDS} numbers")
+        return text, operands
+
+    def _joinedstr(self, node: Any) -> Any:
+        text, operands = self._text(node)
+        if operands:
+            self.e.error(
+                UnsupportedSyntax,
+                "an f-string of computed values is only supported in raise and assert",
+                help="make texts outside of compiled code",
+            )
+        return Static(text.format())
+
+    def _text(self, node: Any) -> tuple[str, list[Value]]:
+        """The format string of an f-string, and the values that are known at run time only."""
         text, operands = "", []
         for part in node.values:
             if isinstance(part, gast.Constant):
                 text += _escaped(str(part.value))
                 continue
             with self.at(part.value):
-                value = self.expression(part.value)
-                if part.format_spec is not None or part.conversion not in (-1, None):
-                    self.e.error(
-                        UnsupportedSyntax, "format specifications in messages are not supported", help="write {x}"
-                    )
-                text += self._shown(value, operands)
-        if len(operands) > MAX_CHECK_OPERANDS:
-            self.e.error(UnsupportedSyntax, f"a message can show at most {MAX_CHECK_OPERANDS} numbers")
+                value = objects.resolved(self.e, self.expression(part.value))
+                text += self._shown(value, operands, self._format(part))
         return text, operands
 
-    def _shown(self, value: Any, operands: list[Value]) -> str:
+    def _format(self, part: Any) -> str:
+        """What stands behind the expression in a replacement field: "!r", ":.3f"."""
+        conversion = "" if part.conversion in (-1, None) else "!" + chr(part.conversion)
+        if part.format_spec is None:
+            return conversion
+        spec, operands = self._text(part.format_spec)
+        if operands:
+            self.e.error(UnsupportedSyntax, "a format must be constant", help="write {x:10.3f}")
+        return f"{conversion}:{spec.format()}"
+
+    def _shown(self, value: Any, operands: list[Value], form: str = "", inside: bool = False) -> str:
+        if isinstance(value, Scalar) and (inside or "!r" in form) and not value.weak:
+            name = value.dtype.numpy_name
+            if form not in ("", "!r") or value.dtype is BOOL:
+                self.e.error(UnsupportedSyntax, f"this form of {describe(value)} is not supported", help="write {x}")
+            return f"np.{name}({self._shown(value, operands)})"
+        if isinstance(value, Scalar) and value.number is not None:
+            return _escaped(f"{{{form}}}".format(value.number))
         if isinstance(value, Scalar):
-            if value.number is not None:
-                return _escaped(str(value.number))
             operands.append(value.value)
-            return "{}"
+            return f"{{{form}}}"
         if isinstance(value, Static):
-            return _escaped(str(value.value))
-        if isinstance(value, Sequence):
-            inner = ", ".join(self._shown(i, operands) for i in value.items)
+            return _escaped(f"{{{form or '!r' * inside}}}".format(value.value))
+        if isinstance(value, Sequence) and not form:
+            shown = ", ".join(self._shown(i, operands, inside=True) for i in value.items)
             comma = "," if len(value.items) == 1 and not value.is_list else ""
-            return f"[{inner}]" if value.is_list else f"({inner}{comma})"
+            return f"[{shown}]" if value.is_list else f"({shown}{comma})"
         self.e.error(UnsupportedSyntax, f"{describe(value)} cannot be shown in a message", help="show numbers")
 
 

@@ -10,6 +10,7 @@ import builtins
 from typing import Any
 
 import gast
+import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend import lists, numpy_complex, objects, operators, records, subscripts
@@ -17,6 +18,7 @@ from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
 from dlvm_py.frontend.arrays import fit, store
 from dlvm_py.frontend.attributes import attribute
+from dlvm_py.frontend.capture import class_name
 from dlvm_py.frontend.elementwise import in_place
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.expressions import Expressions
@@ -38,28 +40,25 @@ from dlvm_py.frontend.values import (
     Record,
     Scalar,
     Sequence,
+    SliceKey,
     Static,
     Temp,
     describe,
 )
-from dlvm_py.ir import Literal
+from dlvm_py.ir import Literal, literal
 
 RESULT = "$result"
 _MAX_UNROLLED = 1000
-_EXCEPTIONS = {n for n, c in vars(builtins).items() if isinstance(c, type) and issubclass(c, Exception)}
+_EXCEPTIONS = {c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, Exception)}
 _REFUSED = {
-    gast.With: ("`with`", "do this outside the compiled function, and pass it the values"),
     gast.Try: ("`try`", "check the condition with `if` before it goes wrong"),
     gast.ClassDef: ("a class inside a compiled function", "define it outside"),
     gast.Import: ("`import` inside a compiled function", "import at the top of the module"),
     gast.ImportFrom: ("`import` inside a compiled function", "import at the top of the module"),
-    gast.Global: ("`global`", "return the value instead"),
     gast.Nonlocal: ("`nonlocal`", "return the value instead"),
-    gast.Delete: ("`del`", "leave it out: memory is freed by itself"),
     gast.AsyncFunctionDef: ("`async def`", "write a plain `def`"),
     gast.AsyncFor: ("`async for`", "await outside, and pass the values in"),
     gast.AsyncWith: ("`async with`", "await outside, and pass the values in"),
-    gast.Match: ("`match`", "write it with if/elif"),
 }
 
 
@@ -184,6 +183,15 @@ class Frame(Expressions):
                 self.assign_name(node.name, self.define(node))
             case gast.Assert():
                 self._assert(node)
+            case gast.Global():
+                self._global(node)
+            case gast.Delete():
+                for target in node.targets:
+                    self._delete(target)
+            case gast.With():
+                self._with(node)
+            case gast.Match():
+                self._match(node)
             case gast.Raise():
                 self._raise(node)
             case _:
@@ -483,6 +491,104 @@ class Frame(Expressions):
         self.merge(context.breaks, "after")
         self.env.pop(held, None)
 
+    # -- statements with little to do --------------------------------------------------------------
+
+    def _global(self, node: Any) -> None:
+        """`global` names that are read are those of the module anyway."""
+        for name in node.names:
+            if name in self.locals:
+                reason = f"`global` {name} is assigned: compiled code reads globals"
+                self.e.error(UnsupportedSyntax, reason, help="return the value")
+
+    def _delete(self, target: Any) -> None:
+        if isinstance(target, gast.Name):
+            binding = self.env.get(target.id)
+            self.read_name(target.id)
+            if binding is not None:  # it goes on being there, unset, so that loops and branches know what it was
+                self.env[target.id] = Binding(binding.value, self.e.loc, literal(False))
+            return
+        if isinstance(target, gast.Subscript):
+            base, index = self.expression(target.value), self.index(target.slice)
+            held = objects.contents(self.e, base)
+            with self.at(target):
+                if isinstance(held, Record) and isinstance(base, Object):
+                    records.delete_item(self.e, base, index)
+                    return
+                if isinstance(base, Object) and not isinstance(index, SliceKey):
+                    lists.delete_item(self.e, base, index)
+                    return
+        with self.at(target):
+            self.e.error(UnsupportedSyntax, "this cannot be deleted", help="del name, del d['key'], del items[k]")
+
+    def _with(self, node: Any) -> None:
+        """`with np.errstate(...)` changes warnings, of which compiled code has none."""
+        for item in node.items:
+            call = item.context_expr
+            known = isinstance(call, gast.Call) and self.expression(call.func)
+            if not (isinstance(known, Static) and known.value is np.errstate) or item.optional_vars is not None:
+                self.e.error(
+                    UnsupportedSyntax,
+                    "`with` is not supported, np.errstate aside",
+                    help="do this outside the compiled function, and pass it the values",
+                )
+            for keyword in call.keywords:
+                action = self.expression(keyword.value)
+                if isinstance(action, Static) and action.value in ("raise", "call", "print", "log"):
+                    with self.at(keyword.value):
+                        self.e.error(
+                            UnsupportedSyntax,
+                            f"np.errstate with {action.value!r} is not supported: compiled code watches no flags",
+                            help="test with np.isfinite, and raise",
+                        )
+        self.execute(node.body)
+
+    def _match(self, node: Any) -> None:
+        subject = self.value(node.subject)
+        self._cases(node, subject, node.cases)
+
+    def _cases(self, node: Any, subject: Any, cases: list[Any]) -> None:
+        """The first case that matches, as a chain of branches."""
+        if not cases:
+            return
+        case, rest = cases[0], cases[1:]
+        with self.at(case.pattern):
+            flag = self._matches(case.pattern, subject)
+
+        def guarded() -> None:
+            if case.guard is None:
+                self.execute(case.body)
+                return
+            holds = operators.condition(self.e, self.value(case.guard))
+            self._either(node, holds, lambda: self.execute(case.body), lambda: self._cases(node, subject, rest))
+
+        self._either(node, flag, guarded, lambda: self._cases(node, subject, rest))
+
+    def _either(self, node: Any, flag: Any, then: Any, other: Any) -> None:
+        if isinstance(flag, Literal):
+            (then if flag.value else other)()
+        else:
+            self.branches(flag, then, other, self.live.after[node])
+
+    def _matches(self, pattern: Any, subject: Any) -> Any:
+        """Whether a subject matches a pattern of constants; binds the names of the pattern."""
+        match pattern:
+            case gast.MatchValue():
+                value = self.value(pattern.value)
+                return operators.condition(self.e, operators.compare(self.e, gast.Eq, subject, value))
+            case gast.MatchSingleton():
+                return literal(operators.identical(subject, operators.constant(pattern.value)))
+            case gast.MatchOr():
+                flag: Any = literal(False)
+                for alternative in pattern.patterns:
+                    flag = self.e.either(flag, self._matches(alternative, subject))
+                return flag
+            case gast.MatchAs():
+                flag = literal(True) if pattern.pattern is None else self._matches(pattern.pattern, subject)
+                if pattern.name is not None:
+                    self.assign_name(pattern.name, subject)
+                return flag
+        self.e.error(UnsupportedSyntax, "this pattern is not supported", help="match constants, or use if/elif")
+
     # -- raising ---------------------------------------------------------------------------------
 
     def _assert(self, node: Any) -> None:
@@ -510,7 +616,8 @@ class Frame(Expressions):
         return not any(isinstance(n, (gast.Call, gast.Subscript)) for n in gast.walk(node))
 
     def _raise(self, node: Any) -> None:
-        if node.exc is None or node.cause is not None:
+        no_cause = node.cause is None or (isinstance(node.cause, gast.Constant) and node.cause.value is None)
+        if node.exc is None or not no_cause:
             self.e.error(
                 UnsupportedSyntax,
                 "`raise` needs an exception, and `from` is not supported",
@@ -518,16 +625,21 @@ class Frame(Expressions):
             )
         call = node.exc if isinstance(node.exc, gast.Call) else None
         kind = self.expression(call.func if call else node.exc)
-        name = getattr(kind.value, "__name__", "") if isinstance(kind, Static) else ""
-        if name not in _EXCEPTIONS or kind.value is not getattr(builtins, name):
-            self.e.error(UnsupportedSyntax, "only built-in exceptions can be raised", help='raise ValueError("...")')
+        found = kind.value if isinstance(kind, Static) and isinstance(kind.value, type) else None
+        captured = self.e.session.captures.classes
+        if found is None or not (found in _EXCEPTIONS or (issubclass(found, Exception) and found in captured)):
+            self.e.error(
+                UnsupportedSyntax,
+                "only built-in exceptions and classes at the top of a module can be raised",
+                help='raise ValueError("...")',
+            )
         message, operands = "", []
         if call is not None and call.args:
             if len(call.args) > 1 or call.keywords:
                 self.e.error(UnsupportedSyntax, "an exception takes one message", help='raise ValueError("...")')
             message, operands = self.message(call.args[0])
         shown = [self.e.message_operand(v) for v in operands]
-        self.e.emit("raise", *shown, exception=name, message=message)
+        self.e.emit("raise", *shown, exception=class_name(found), message=message)
         self.stop()
 
     def define(self, node: Any) -> Closure:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend import indexing, subscripts
-from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.arrays import materialise
+from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.growing import item_at
 from dlvm_py.frontend.values import Array, Growing, Iteration, Scalar, Sequence, describe
@@ -23,9 +24,25 @@ def iteration_of(e: Emitter, value: Any) -> Iteration:
         # the counter is below the extent: no bounds check is left
         return Iteration(value.extents[0], lambda k: subscripts.read(e, value, Scalar(k, weak=True)))
     if isinstance(value, Sequence):
-        e.error(UnsupportedSyntax, "a tuple cannot be used here", help="loop over the tuple itself, or over an array")
+        items = tuple(materialise(e, i) for i in value.items)
+        return Iteration(i64(len(items)), lambda k: chosen(e, items, k))
     e.error(
         TypeMismatch, f"{describe(value)} cannot be iterated over", help="loop over range(...), an array or a tuple"
+    )
+
+
+def chosen(e: Emitter, items: tuple[Any, ...], place: Value, first: int = 0) -> Any:
+    """The item of a list or tuple at a place that is computed: a binary search of branches."""
+    if not items:
+        raise Unreachable
+    if len(items) == 1:
+        return items[0]
+    half = len(items) // 2
+    below = e.compare("lessThan", place, i64(first + half))
+    return e.frame.choose_value(
+        below,
+        lambda: chosen(e, items[:half], place, first),
+        lambda: chosen(e, items[half:], place, first + half),
     )
 
 

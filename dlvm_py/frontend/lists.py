@@ -23,7 +23,7 @@ from dlvm_py.frontend.arrays import make_array, materialise
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.growing import item_at, rows_of, section_of
-from dlvm_py.frontend.iterate import iteration_of
+from dlvm_py.frontend.iterate import chosen, iteration_of
 from dlvm_py.frontend.joins import (
     ONE_SHAPE,
     allocate_buffer,
@@ -95,7 +95,7 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
         return subscripts.read(e, held, index)
     if isinstance(index, Scalar) and index.number is None and (index.dtype.is_integer or index.dtype.kind == "b"):
         place = _position(e, index, i64(len(held.items)), "list" if held.is_list else "tuple")
-        return _chosen(e, held.items, place)
+        return chosen(e, held.items, place)
     if isinstance(index, Scalar) and isinstance(index.number, int):
         k = int(index.number)
         if not -len(held.items) <= k < len(held.items):
@@ -103,21 +103,6 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
             raise Unreachable
         return held.items[k]
     return subscripts.read(e, held, index)
-
-
-def _chosen(e: Emitter, items: tuple[Any, ...], place: Value, first: int = 0) -> Any:
-    """The item of a list or tuple at a place that is computed: a binary search of branches."""
-    if not items:
-        raise Unreachable
-    if len(items) == 1:
-        return items[0]
-    half = len(items) // 2
-    below = e.compare("lessThan", place, i64(first + half))
-    return e.frame.choose_value(
-        below,
-        lambda: _chosen(e, items[:half], place, first),
-        lambda: _chosen(e, items[half:], place, first + half),
-    )
 
 
 def _sliced(e: Emitter, held: Growing, key: SliceKey) -> Growing:

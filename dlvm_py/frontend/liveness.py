@@ -44,8 +44,10 @@ def writes(nodes: Iterable[Any]) -> Names:
             if isinstance(node, gast.FunctionDef):
                 found.add(node.name)
             continue
-        if isinstance(node, gast.Name) and isinstance(node.ctx, gast.Store):
+        if isinstance(node, gast.Name) and isinstance(node.ctx, (gast.Store, gast.Del)):
             found.add(node.id)
+        if isinstance(node, gast.MatchAs) and node.name is not None:
+            found.add(node.name)
         found |= writes(gast.iter_child_nodes(node))
     return frozenset(found)
 
@@ -58,8 +60,10 @@ def rebinds(nodes: Iterable[Any]) -> Names:
             found |= rebinds([node.value])
         elif isinstance(node, (*_FUNCTIONS, *_COMPREHENSIONS)):
             found |= writes([node])
-        elif isinstance(node, gast.Name) and isinstance(node.ctx, gast.Store):
+        elif isinstance(node, gast.Name) and isinstance(node.ctx, (gast.Store, gast.Del)):
             found.add(node.id)
+        elif isinstance(node, gast.MatchAs) and node.name is not None:
+            found |= {node.name, *rebinds(gast.iter_child_nodes(node))}
         else:
             found |= rebinds(gast.iter_child_nodes(node))
     return frozenset(found)
@@ -86,6 +90,13 @@ class Liveness:
                 then = self._block(node.body, out, brk, cont)
                 other = self._block(node.orelse, out, brk, cont)
                 return reads(node.test) | then | other
+            case gast.Match():
+                bodies = [self._block(c.body, out, brk, cont) for c in node.cases]
+                guards = [reads(c.guard) for c in node.cases if c.guard is not None]
+                return frozenset().union(reads(node.subject), out, *bodies, *guards)
+            case gast.With():
+                body = self._block(node.body, out, brk, cont)
+                return body.union(*(reads(i.context_expr) for i in node.items))
             case gast.While():
                 return self._loop(node, reads(node.test), frozenset(), out, brk, cont)
             case gast.For():

@@ -17,8 +17,6 @@ from dlvm_py.frontend.elementwise import REAL_PART, UFUNCS, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
-from dlvm_py.frontend.joins import ScalarType, join, type_of
-from dlvm_py.frontend.numpy_reduce import SUM
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.values import (
     Array,
@@ -94,49 +92,6 @@ def abs_(e: Emitter, x: Any) -> Any:
     return weak(value)
 
 
-def _extreme(name: str, kind: type) -> Callable[..., Any]:
-    def function(e: Emitter, *args: Any) -> Any:
-        if len(args) == 1 and isinstance(args[0], (Array, Temp)):
-            e.error(
-                UnsupportedSyntax,
-                f"{name}() of an array is not supported",
-                help=f"use np.{name}(x), which is also faster",
-            )
-        items = args[0].items if len(args) == 1 and isinstance(args[0], Sequence) else args
-        if not items:
-            e.error(TypeMismatch, f"{name}() needs at least one value")
-        best = _number(e, items[0], name)
-        for item in items[1:]:
-            best = _better(e, kind, best, _number(e, item, name))
-        return best
-
-    return function
-
-
-def _better(e: Emitter, kind: type, a: Scalar, b: Scalar) -> Scalar:
-    """b if b < a (or >) else a, as Python's min and max do it."""
-    if a.weak and b.weak and a.dtype is I64 and b.dtype is I64:
-        return weak(e.minimum(a.value, b.value) if kind is gast.Lt else e.maximum(a.value, b.value))
-    flag = operators.condition(e, operators.compare(e, kind, b, a))
-    joined = join(type_of(e, a), type_of(e, b))
-    if not isinstance(joined, ScalarType):
-        e.error(TypeMismatch, joined.reason)
-    chosen = e.choose(flag, e.cast(b.value, joined.dtype), e.cast(a.value, joined.dtype))
-    return Scalar(chosen, joined.weak)
-
-
-def sum_(e: Emitter, x: Any, start: Any = None) -> Any:
-    """sum of a tuple or of a 1-d array."""
-    if isinstance(x, Sequence):
-        total = weak(i64(0)) if start is None else start
-        for item in x.items:
-            total = operators.binary(e, gast.Add, total, item)
-        return total
-    if isinstance(x, (Array, Temp)) and x.rank == 1 and start is None:
-        return SUM(e, x)
-    e.error(UnsupportedSyntax, f"sum() of {describe(x)} is not supported", help="use np.sum(x, axis=0)")
-
-
 def int_(e: Emitter, x: Any = None) -> Any:
     """int(x): truncation; ValueError and OverflowError for what is no 64-bit int."""
     if x is None:
@@ -169,25 +124,13 @@ def bool_(e: Emitter, x: Any = None) -> Any:
 
 def round_(e: Emitter, x: Any, ndigits: Any = None) -> Any:
     """round(x) to an int, halves to even."""
+    if isinstance(x, Scalar) and isinstance(ndigits, Scalar) and isinstance(x.number, float):
+        if isinstance(ndigits.number, int):
+            return weak(literal(round(x.number, ndigits.number)))
     if ndigits is not None and not (isinstance(ndigits, Static) and ndigits.value is None):
         e.error(UnsupportedSyntax, "round with digits is not supported", help="np.rint(x * 10**d) / 10**d")
     x = _number(e, x, "round")
     return int_(e, Scalar(e.pure("rint", x.value), x.weak) if x.dtype.is_float else x)
-
-
-def tuple_(e: Emitter, items: Any = None) -> Any:
-    """tuple(...) of a tuple or list."""
-    if items is None:
-        return Sequence(())
-    if isinstance(items, Sequence):
-        return Sequence(items.items)
-    e.error(UnsupportedSyntax, f"tuple() of {describe(items)} is not supported")
-
-
-def list_(e: Emitter, items: Any = None) -> Any:
-    """list(...): lists cannot grow."""
-    found = tuple_(e, items)
-    return Sequence(found.items, is_list=True)
 
 
 def slice_(e: Emitter, *bounds: Any) -> Any:
@@ -246,13 +189,6 @@ def divmod_(e: Emitter, a: Any, b: Any) -> Any:
 def pow_(e: Emitter, a: Any, b: Any) -> Any:
     """pow with two arguments."""
     return operators.binary(e, gast.Pow, a, b)
-
-
-def refuse_print(e: Emitter, *args: Any, **kwargs: Any) -> Any:
-    """print is refused."""
-    e.error(
-        UnsupportedSyntax, "print is not supported in compiled code", help="return the values and print them outside"
-    )
 
 
 # -- math --------------------------------------------------------------------------------------------
@@ -351,10 +287,9 @@ MATH: dict[Any, Any] = {
 }  # fmt: skip
 
 BUILTINS: dict[Any, Any] = {
-    builtins.len: len_, builtins.abs: abs_, builtins.sum: sum_, builtins.int: int_, builtins.float: float_,
+    builtins.len: len_, builtins.abs: abs_, builtins.int: int_, builtins.float: float_,
     builtins.bool: bool_, builtins.round: round_, builtins.range: range_, builtins.enumerate: enumerate_,
-    builtins.zip: zip_, builtins.reversed: reversed_, builtins.tuple: tuple_, builtins.list: list_,
-    builtins.isinstance: isinstance_, builtins.divmod: divmod_, builtins.pow: pow_, builtins.print: refuse_print,
+    builtins.zip: zip_, builtins.reversed: reversed_,
+    builtins.isinstance: isinstance_, builtins.divmod: divmod_, builtins.pow: pow_,
     builtins.callable: callable_, builtins.slice: slice_, builtins.complex: python_complex.make,
-    builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
 }  # fmt: skip

@@ -12,7 +12,7 @@ from typing import Any
 from dlvm_py.errors import UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_shape import reshape
-from dlvm_py.frontend.values import Array, Binding, Record, Sequence, describe
+from dlvm_py.frontend.values import Array, Binding, Object, Record, Sequence, describe
 from dlvm_py.ir import BlockArg
 
 _HELP = "write x = x.reshape(...)"
@@ -37,6 +37,8 @@ def set_shape(e: Emitter, env: dict[str, Binding], given: frozenset[Any], array:
 
 def _may_be(value: Any, array: Array, given: frozenset[Any]) -> bool:
     """Whether a value is or holds the array, or may: what comes from a join may be any of those that were joined."""
+    if isinstance(value, Object):
+        return _may_be(value.contents, array, given)
     if isinstance(value, Sequence | Record):
         return any(_may_be(v, array, given) for v in value.items)
     if not isinstance(value, Array) or value.dtype is not array.dtype or value.pointer in given:
@@ -48,7 +50,9 @@ def pointers(values: list[Any]) -> frozenset[Any]:
     """The pointers of all arrays among values."""
     found: set[Any] = set()
     for value in values:
-        if isinstance(value, Sequence | Record):
+        if isinstance(value, Object):
+            found |= pointers([value.contents])
+        elif isinstance(value, Sequence | Record):
             found |= pointers(list(value.items))
         elif isinstance(value, Array):
             found.add(value.pointer)

@@ -576,6 +576,8 @@ class Frame:
 
     def _fail(self, i: Instruction, operands: Sequence[Value]) -> None:
         kind = getattr(builtins, i.attrs["exception"], None)
+        if "." in i.attrs["exception"]:  # the user's class is not known here
+            kind = RuntimeError
         if not (isinstance(kind, type) and issubclass(kind, Exception)):
             raise PassError(f"{i.attrs['exception']} is no built-in exception")
         raise kind(i.attrs["message"].format(*(self.get(v, True).item() for v in operands)))

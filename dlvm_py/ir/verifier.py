@@ -30,6 +30,7 @@ from dlvm_py.ir.printer import print_function
 from dlvm_py.ir.tree_rules import check_trees
 from dlvm_py.ir.types import (
     BOOL,
+    F32,
     F64,
     I64,
     VOID,
@@ -61,7 +62,7 @@ _OPTIONAL_ATTRS = {
 _MODULE_NAME = re.compile(r"[^\W\d]")
 # of stage raw and optimizable: lower_aggregates.py makes them simpler ones
 LOWERED = {*OBJECTS, *AGGREGATES, *(OPS[name] for name in ("leaf", "wholeEnum"))} - {OPS["bits"]}
-_MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(BOOL))
+_MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(F32), scalar(BOOL))
 
 
 def verify(subject: Function | Module, stage: str | None = None) -> None:
@@ -372,12 +373,13 @@ def _check_call(i: Instruction, module: Module, report: _Report) -> None:
 
 def _check_exception(i: Instruction, report: _Report) -> None:
     kind = getattr(builtins, str(i.attrs.get("exception")), None)
-    if not (isinstance(kind, type) and issubclass(kind, Exception)):
+    is_users = "." in str(i.attrs.get("exception"))  # module.Class: found when the code is loaded
+    if not is_users and not (isinstance(kind, type) and issubclass(kind, Exception)):
         report.add(i, f"{i.attrs.get('exception')} is no built-in exception")
     operands = i.operands[1:] if i.op.name == "check" else i.operands
     for v in operands:
         if v.type not in _MESSAGE_TYPES:
-            report.add(i, f"a message shows i64, f64 and bool, not {v.type}")
+            report.add(i, f"a message shows i64, f64, f32 and bool, not {v.type}")
     message = str(i.attrs.get("message"))
     try:
         fields = list(_fields(message))
@@ -392,7 +394,7 @@ def _fields(message: str) -> Iterator[str]:
     """What stands in the braces of a message."""
     for _, field, spec, conversion in Formatter().parse(message):
         if field is not None:
-            yield field + (spec or "") + (conversion or "")
+            yield field if conversion in (None, "r", "s", "a") and "{" not in (spec or "") else "nested"
 
 
 def _literal_problem(literal: Literal) -> str | None:

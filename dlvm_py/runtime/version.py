@@ -109,6 +109,7 @@ class CallSpec:
     positional_only: int = 0
     keyword_only: int = 0
     variadic: bool = False
+    classes: Mapping[str, type] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         assert len(self.args) == len(self.param_names)
@@ -179,12 +180,12 @@ class Version:
         """
         sites = tuple(sites)
         # not a bound method: version → code → method → version would be a cycle
-        objects = call.objects() | {"on_error": functools.partial(site_error, sites, name)}
+        objects = call.objects() | {"on_error": functools.partial(site_error, sites, name, classes=call.classes)}
         return Version(call, load(image, imports, (ENTRY, INVOKE, FINISH), objects), sites, name, facts)
 
     def error(self, site: int, *operands: int) -> BaseException:
         """The exception of an error site."""
-        return site_error(self.sites, self.name, site, *operands)
+        return site_error(self.sites, self.name, site, *operands, classes=self.call.classes)
 
 
 # -- errors --------------------------------------------------------------------------------------------
@@ -203,18 +204,24 @@ def sites_from_json(data: list[Any]) -> tuple[Site, ...]:
     return tuple(Site(e, m, tuple(kinds), Loc(*loc) if loc else None) for e, m, kinds, loc in data)
 
 
-def site_error(sites: Sequence[Site], function: str, index: int, *operands: int) -> BaseException:
+def site_error(
+    sites: Sequence[Site], function: str, index: int, *operands: int, classes: Mapping[str, type] | None = None
+) -> BaseException:
     """The exception of a site, with the line in a note and as the innermost entry of its traceback.
 
-    `operands` are bit patterns as signed 64-bit integers.
+    `operands` are bit patterns as signed 64-bit integers; `classes` the user's exceptions, by `class_name`.
     """
     if not 0 <= index < len(sites):
         return InternalError(f"compiled code of {function} failed at site {index}, which does not exist")
     site = sites[index]
     values = [_operand(kind, bits) for kind, bits in zip(site.operand_kinds, operands, strict=False)]
-    message = site.message.format(*values) if values else site.message
-    kind = _exception_class(site.exception)
-    return _raised_at(kind, message, site.loc, function) if site.loc else kind(message)
+    message = site.message.format(*values)
+    kind = (classes or {}).get(site.exception) or _exception_class(site.exception)
+    return _raised_at(kind, message, site.loc, function) if site.loc else _made(kind, message)
+
+
+def _made(kind: type[BaseException], message: str) -> BaseException:
+    return kind(message) if message else kind()
 
 
 def _exception_class(name: str) -> type[BaseException]:
@@ -229,7 +236,8 @@ def _operand(kind: str, bits: int) -> Any:
     """The value of a bit pattern; `kind` is a dtype's name or its letter (b, i, u, f: 64 bits)."""
     dtype = DTYPES.get(kind) or DTYPES[{"b": "bool", "i": "i64", "u": "u64", "f": "f64"}.get(kind, "i64")]
     raw = struct.pack("<q", bits)[: dtype.itemsize]
-    return np.frombuffer(raw, dtype.numpy.newbyteorder("<"))[0].item()
+    value = np.frombuffer(raw, dtype.numpy.newbyteorder("<"))[0]
+    return value if kind == "f32" else value.item()  # which shows as few digits as tell it apart
 
 
 def _raised_at(kind: type[BaseException], message: str, loc: Loc, function: str) -> BaseException:
@@ -242,7 +250,7 @@ def _raised_at(kind: type[BaseException], message: str, loc: Loc, function: str)
     position = {"lineno": loc.line, "col_offset": loc.col, "end_lineno": end, "end_col_offset": loc.end_col or loc.col}
     name = ast.Name("error", ast.Load(), **position)
     code = compile(ast.Module([ast.Raise(exc=name, cause=None, **position)], []), loc.file, "exec")
-    scope = {"error": kind(message)}
+    scope = {"error": _made(kind, message)}
     try:
         exec(code.replace(co_name=function, co_qualname=function), scope)
     except kind as raised:

@@ -244,7 +244,7 @@ def _is_kernel(i: Instruction) -> bool:
 
 
 def _kinds(operands: list[Value]) -> tuple[str, ...]:
-    names = {"i64": "i64", "f64": "f64", "bool": "bool"}
+    names = {"i64": "i64", "f64": "f64", "f32": "f32", "bool": "bool"}
     return tuple(names[v.type.dtype.name] for v in operands)  # type: ignore[attr-defined]
 
 

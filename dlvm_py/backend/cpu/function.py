@@ -156,6 +156,8 @@ class FunctionEmitter(Code):
         for k, v in enumerate(operands):
             if v.type == "double":
                 v = self.cast("bitcast", v, "i64")
+            elif v.type == "float":
+                v = self.cast("zext", self.cast("bitcast", v, "i32"), "i64")
             elif v.type == "i1":
                 v = self.cast("zext", v, "i64")
             self.store(v, self.gep("i8", self.ctx, i64(OPERANDS + 8 * k)))

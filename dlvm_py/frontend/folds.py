@@ -1,0 +1,238 @@
+"""Built-in functions that run over all items of anything that can be looped over: sum, min, max, any, all, sorted, map.
+
+A tuple, a list of constant length and a generator expression over these are unrolled; the rest are loops.
+"""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Callable
+from typing import Any
+
+import gast
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend import lists, objects, operators, records
+from dlvm_py.frontend.arrays import materialise
+from dlvm_py.frontend.elementwise import operand
+from dlvm_py.frontend.emit import Emitter, Unreachable, i64
+from dlvm_py.frontend.iterate import iteration_of
+from dlvm_py.frontend.joins import ScalarType, join, type_of
+from dlvm_py.frontend.operators import weak
+from dlvm_py.frontend.values import (
+    Array,
+    Generator,
+    Growing,
+    Iteration,
+    Scalar,
+    Sequence,
+    Static,
+    Temp,
+    describe,
+)
+from dlvm_py.ir import I64, Literal, Value, literal
+
+Action = Callable[[Any], None]
+
+
+def run(e: Emitter, items: Any, action: Action, goes_on: Callable[[], Value] | None = None) -> None:
+    """Translate an action for every item, as long as `goes_on` says so."""
+    held = records.iterated(objects.contents(e, items))
+    if isinstance(held, Generator):
+        held.run(action, goes_on)
+        return
+
+    def guarded(item: Any) -> None:
+        flag = literal(True) if goes_on is None else goes_on()
+        if not isinstance(flag, Literal):
+            e.frame.branches(flag, lambda: action(item), lambda: None)
+        elif flag.value:
+            action(item)
+
+    if isinstance(held, Sequence):
+        for item in held.items:
+            guarded(item)
+        return
+    source = held if isinstance(held, Growing | Iteration) else materialise(e, held)
+    e.frame.for_each(iteration_of(e, source), guarded, "fold")
+
+
+def sum_(e: Emitter, items: Any, start: Any = None) -> Any:
+    """sum: from left to right."""
+    first = weak(i64(0)) if start is None else start
+
+    held = objects.contents(e, items)
+    if isinstance(held, Array | Temp) and held.rank > 1:
+        e.error(UnsupportedSyntax, f"sum() of {describe(held)} is not supported", help="use np.sum(x, axis=0)")
+
+    def over(update: Any, now: Any) -> None:
+        run(e, items, lambda item: update(lambda total: _plus(e, total, item)))
+
+    return e.frame.accumulate(first, over)
+
+
+def _plus(e: Emitter, total: Any, item: Any) -> Any:
+    return operators.binary(e, gast.Add, objects.resolved(e, total), objects.resolved(e, item))
+
+
+def _decided(stop_on: bool) -> Callable[[Emitter, Any], Any]:
+    def function(e: Emitter, items: Any) -> Any:
+        def over(update: Any, now: Any) -> None:
+            def goes_on() -> Value:
+                return operators.unary(e, gast.Not, now()).value if stop_on else now().value
+
+            def decide(item: Any) -> None:
+                flag = operators.condition(e, objects.resolved(e, item))
+                update(lambda _: weak(flag))
+
+            run(e, items, decide, goes_on)
+
+        return e.frame.accumulate(weak(literal(not stop_on)), over)
+
+    return function
+
+
+def _extreme(name: str, kind: type) -> Callable[..., Any]:
+    def function(e: Emitter, *args: Any, key: Any = None, default: Any = None) -> Any:
+        if key is not None or default is not None:
+            e.error(UnsupportedSyntax, f"{name}() with key or default is not supported", help="write it as a loop")
+        if len(args) != 1:
+            return _best(e, name, kind, list(args))
+        held = records.iterated(objects.contents(e, args[0]))
+        if isinstance(held, Generator):
+            made = objects.new(e, Sequence((), is_list=True))
+            held.run(lambda item: lists.append(e, made, item))
+            held = objects.contents(e, made)
+        if isinstance(held, Sequence):
+            return _best(e, name, kind, [objects.resolved(e, i) for i in held.items])
+        source = held if isinstance(held, Growing | Iteration) else materialise(e, held)
+        iteration = iteration_of(e, source)
+        fine = e.compare("lessThan", i64(0), iteration.count)
+        e.check(fine, "ValueError", f"{name}() arg is an empty sequence")
+        rest = Iteration(e.offset(iteration.count, -1), lambda k: iteration.item(e.offset(k, 1)))
+
+        def over(update: Any, now: Any) -> None:
+            run(e, rest, lambda item: update(lambda best: _best(e, name, kind, [best, item])))
+
+        return e.frame.accumulate(iteration.item(i64(0)), over)
+
+    return function
+
+
+def _best(e: Emitter, name: str, kind: type, items: list[Any]) -> Any:
+    if not items:
+        e.emit("raise", exception="ValueError", message=f"{name}() arg is an empty sequence")
+        raise Unreachable
+    best = _number(e, name, items[0])
+    for item in items[1:]:
+        best = _better(e, kind, best, _number(e, name, item))
+    return best
+
+
+def _number(e: Emitter, name: str, value: Any) -> Scalar:
+    found = operand(e, value, name)
+    if not isinstance(found, Scalar):
+        e.error(TypeMismatch, f"{name}() needs numbers, not {describe(found)}", help=f"use np.{name}(x) on arrays")
+    if found.dtype.is_complex:
+        e.error(TypeMismatch, f"{name}() of complex numbers: they have no order", help="compare z.real or abs(z)")
+    return found
+
+
+def _better(e: Emitter, kind: type, a: Scalar, b: Scalar) -> Scalar:
+    """b if b < a (or >) else a, as Python's min and max do it."""
+    if a.weak and b.weak and a.dtype is I64 and b.dtype is I64:
+        return weak(e.minimum(a.value, b.value) if kind is gast.Lt else e.maximum(a.value, b.value))
+    flag = operators.condition(e, operators.compare(e, kind, b, a))
+    joined = join(type_of(e, a), type_of(e, b))
+    if not isinstance(joined, ScalarType):
+        e.error(TypeMismatch, joined.reason)
+    chosen = e.choose(flag, e.cast(b.value, joined.dtype), e.cast(a.value, joined.dtype))
+    return Scalar(chosen, joined.weak)
+
+
+def tuple_(e: Emitter, items: Any = None) -> Any:
+    """tuple(...) of what has a constant length."""
+    made = Sequence((), is_list=True) if items is None else list_(e, items)
+    if isinstance(made, Sequence):
+        return Sequence(made.items)
+    e.error(
+        UnsupportedSyntax,
+        f"tuple() of {describe(items)} is not supported: its length is not constant",
+        help="use list(...) or np.array(...)",
+    )
+
+
+def list_(e: Emitter, items: Any = None) -> Any:
+    """list(...) of anything that can be looped over."""
+    if not isinstance(items, Generator):
+        return lists.list_(e, items)
+    made = objects.new(e, Sequence((), is_list=True))
+    items.run(lambda item: lists.append(e, made, item))
+    return objects.contents(e, made)
+
+
+def sorted_(e: Emitter, items: Any, reverse: Any = None) -> Any:
+    """sorted(...) of a few numbers, by a network of comparisons."""
+    held = records.iterated(objects.contents(e, items))
+    if not isinstance(held, Sequence):
+        e.error(UnsupportedSyntax, f"sorted() of {describe(held)} is not supported", help="use np.sort(np.array(x))")
+    if any(isinstance(i, Static) for i in held.items):
+        names = [i.value for i in held.items if isinstance(i, Static)]
+        return Sequence(tuple(map(Static, sorted(names))), is_list=True)
+    found = [_number(e, "sorted", objects.resolved(e, i)) for i in held.items]
+    kinds = (gast.Gt, gast.Lt) if _is_true(e, reverse) else (gast.Lt, gast.Gt)
+    for last in range(len(found) - 1, 0, -1):
+        for k in range(last):
+            low, high = found[k], found[k + 1]
+            found[k], found[k + 1] = _better(e, kinds[0], low, high), _better(e, kinds[1], low, high)
+    return Sequence(tuple(found), is_list=True)
+
+
+def _is_true(e: Emitter, flag: Any) -> bool:
+    if flag is None:
+        return False
+    if isinstance(flag, Scalar) and flag.number is not None:
+        return bool(flag.number)
+    e.error(UnsupportedSyntax, "the `reverse` of sorted must be a constant")
+
+
+def map_(e: Emitter, function: Any, *sources: Any) -> Any:
+    """map(f, x, ...): f is called where the items are taken."""
+    held = [records.iterated(objects.contents(e, s)) for s in sources]
+    if held and all(isinstance(h, Sequence) for h in held):
+        rows = zip(*(h.items for h in held), strict=False)
+        return Sequence(tuple(objects.settle(e, e.session.invoke(e, function, list(row), {})) for row in rows))
+    inner = [iteration_of(e, h if isinstance(h, Growing | Iteration) else objects.settle(e, h)) for h in held]
+    if not inner:
+        e.error(TypeMismatch, "map() needs a function and something to loop over")
+    count = inner[0].count
+    for other in inner[1:]:
+        count = e.minimum(count, other.count)
+    return Iteration(count, lambda k: e.session.invoke(e, function, [i.item(k) for i in inner], {}))
+
+
+def print_(e: Emitter, *args: Any, **kwargs: Any) -> Any:
+    """print is refused."""
+    e.error(
+        UnsupportedSyntax, "print is not supported in compiled code", help="return the values and print them outside"
+    )
+
+
+def contains(e: Emitter, item: Any, items: Iteration | Growing) -> Any:
+    """`item in items` for what is looped over."""
+
+    def over(update: Any, now: Any) -> None:
+        def look(other: Any) -> None:
+            same = operators.compare(e, gast.Eq, item, objects.resolved(e, other))
+            update(lambda found: weak(e.either(found.value, operators.condition(e, same))))
+
+        run(e, items, look)
+
+    return e.frame.accumulate(weak(literal(False)), over)
+
+
+FOLDS: dict[Any, Any] = {
+    builtins.sum: sum_, builtins.any: _decided(True), builtins.all: _decided(False),
+    builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
+    builtins.tuple: tuple_, builtins.list: list_, builtins.sorted: sorted_, builtins.map: map_, builtins.print: print_,
+}  # fmt: skip

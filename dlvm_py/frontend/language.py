@@ -1,0 +1,95 @@
+"""The language as a table: what is compiled, what is refused, each with an example. docs/language.md is made of it.
+
+tests/language_programs.py has a program for every supported row; the examples of the refused ones are tested too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Construct:
+    """A row: `note` says how far support goes, or for a refused one what to write instead."""
+
+    name: str
+    example: str
+    note: str
+    is_supported: bool = True
+
+
+def _no(name: str, example: str, instead: str) -> Construct:
+    return Construct(name, example, instead, is_supported=False)
+
+
+CONSTRUCTS: tuple[Construct, ...] = (
+    Construct("for: range", "for i in range(n, -1, -2): ...", "any step, also one that is computed"),
+    Construct("for: array", "for row in a: ...", "rows are views, elements NumPy scalars"),
+    Construct("for: tuple", "for w in (w1, w2): ...", "unrolled, so that the items may have different types"),
+    Construct("for: enumerate, zip, reversed", "for i, (a, b) in enumerate(zip(x, y)): ...", "nested as you like"),
+    Construct("for: zip of different lengths", "for a, b in zip(x, y[:2]): ...", "the shortest ends it"),
+    Construct("while", "while err > tol: ...", ""),
+    Construct("break, continue, else", "for i in range(n):\n    if x[i] > 1: break\nelse: ...", "on all loops"),
+    Construct("early return", "if n == 0: return x", "anywhere, also inside loops"),
+    Construct("if, elif, else", "if c > 0: ...", "constant conditions are decided when compiling"),
+    Construct("conditional expressions", "a if c else b", ""),
+    Construct("chained comparisons", "0 <= i < n", ""),
+    Construct("and, or, not", "i < n and x[i] > 0", "with short circuit"),
+    Construct("match on constants", 'match mode:\n    case "a" | "b": ...', "constants, `|`, names, `_`, guards"),
+    Construct("walrus", "while (y := step(y)) > tol: ...", ""),
+    Construct("pass, docstrings, annotations", "y: float = x * 2", "annotations are ignored"),
+    Construct("membership", "n in (1, 2, 3)", "in tuples, lists, ranges, arrays, keys of dicts"),
+    Construct("augmented assignment", "a[1:] += b", "to names, elements, slices, attributes, items"),
+    Construct("unpacking", "a, *rest = values", "of tuples, lists and arrays, nested, starred"),
+    Construct("del", "del y", "names, items of dicts and lists"),
+    Construct("global constants", "global STEPS", "read as constants that a call compares; arrays as arguments"),
+    Construct("default, keyword and variadic arguments", "f(x, *args, scale=2, **options)", "in calls and definitions"),
+    Construct("variadic parameters", "def f(*xs): ...", "also of the function that is compiled"),
+    Construct("nested functions, closures", "def g(y): return y * c", "compiled where they are called"),
+    Construct("closures that are returned", "p = make(a, b)", "inside of compiled code"),
+    Construct("functions passed as arguments", "f(np.sin, x)", "each is a constant of the version"),
+    Construct("recursion", "return n * f(n - 1)", "of functions at the top of a module"),
+    Construct("mutual recursion", "return odd(n - 1)", ""),
+    Construct("raise", 'raise ValueError(f"n is {n:3d}")', "built-in exceptions, and yours from the top of a module"),
+    Construct("assert", 'assert n > 0, f"got {n}"', "the message is made where it fails"),
+    Construct("f-strings", 'raise ValueError(f"{x:.3f} {n!r}")', "up to four numbers, in raise and assert"),
+    Construct("list comprehensions", "[v * v for v in x if v > 0]", "and of dicts, with constant keys"),
+    Construct("generator expressions", "sum(v * v for v in x)", "in sum, any, all, min, max, list, tuple"),
+    Construct("lists that grow", "out.append(x[i])", "numbers, or tuples of them; a buffer that doubles"),
+    Construct("lists that grow: rows", "history.append(u.copy())", "arrays of one shape, kept as copies"),
+    Construct(
+        "list methods",
+        "items.extend(x); items.pop()",
+        "append, extend, insert, pop, clear, reverse, copy, index, +, slices, item assignment",
+    ),
+    Construct("lists: run-time index", "values[i]", "of lists and tuples; a choice between the items"),
+    Construct("lists of arrays", "for w, b in zip(weights, biases): ...", "of any shapes where the length is constant"),
+    Construct("list arguments", "f([w1, w2], [1.0, 2.0])", "a version a length; long ones are refused"),
+    Construct("list results", "return [x, y]", "also of computed length"),
+    Construct("dicts", 'd["x"] = d["y"] * 2', "with constant string keys; every name for a dict sees its changes"),
+    Construct("dicts in loops", 'state["t"] += dt', ""),
+    Construct("named tuples", "Particle(x, mass=1.0)", "both kinds, with defaults, `_replace`, `_asdict`"),
+    Construct("dataclasses", "state.u += dt * f(state)", "with methods, properties, __post_init__, frozen"),
+    Construct("dataclasses in branches", "s = State(x) if c else s", "where no other name stands for one of the two"),
+    Construct("math", "math.hypot(x, y)", "with Python's errors; all but the rare functions"),
+    Construct("builtins", "divmod(n, 3)", "abs bool complex divmod enumerate float int isinstance len list map ..."),
+    Construct("map", "for v in map(f, x): ...", ""),
+    Construct("with np.errstate", 'with np.errstate(divide="ignore"): ...', "compiled code gives no warnings anyway"),
+    Construct("strings", 'if method == "euler": ...', "constants, for modes and messages; startswith, upper, ..."),
+    _no("try", "try:\n    y = 1 / n\nexcept ZeroDivisionError:\n    y = 0.0", "check the condition with `if`"),
+    _no("with", "with open('f') as f: pass", "do it outside"),
+    _no("print", "print(n)", "return the values and print them outside"),
+    _no("import", "import math", "import at the top of the module"),
+    _no("class", "class A: pass", "define it at the top of the module"),
+    _no("nonlocal", "y = 1.0\ndef g():\n    nonlocal y\n    y = 2.0\ng()", "return the value"),
+    _no("assignment to globals", "global Q\nQ = 1", "return the value"),
+    _no("yield", "y = (yield n)", "fill and return an array"),
+    _no("async", "async def g(): pass", "await outside, and pass the values in"),
+    _no("sets", "y = {1, 2}", "a tuple or a list"),
+    _no("set comprehensions", "y = {v for v in range(3)}", "a list"),
+    _no("dicts with other keys", "d = {1: 2.0}", "a list or an array for numbered things"),
+    _no("decorators on nested functions", "@np.vectorize\ndef g(v): return v", "leave it out"),
+    _no("recursion of nested functions", "def g(k): return 1.0 if k < 1 else g(k - 1)\ny = g(n)", "define it outside"),
+    _no("patterns with structure", "match x:\n    case [a, b]: pass", "unpack, or use if/elif"),
+    _no("eval, exec", "y = eval('n')", "write the code"),
+)

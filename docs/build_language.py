@@ -1,0 +1,71 @@
+"""Writes docs/language.md from the table of the front end: python docs/build_language.py"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from dlvm_py.frontend.language import CONSTRUCTS
+
+HEAD = """# The language
+
+What compiled functions may be written in, made from `dlvm_py/frontend/language.py` by `docs/build_language.py`. Each
+supported row has programs in `tests/language_programs.py` that are compared with plain Python: values, classes,
+effects, exceptions and their messages; and, where floats flow, gradients with differences.
+
+"""
+
+RULES = """
+## Where types meet
+
+Names may change their type along straight-line code. Where branches or iterations meet, numbers join by promotion
+(`s = 0` and `s += x[i]` give a float, which then is 0.0 after no iteration), arrays of one dtype and rank forget what
+differs, tuples and records join item by item. What has no common type is an error where it is read, with both places.
+
+## Lists, dicts and instances
+
+A list, a dict with constant string keys or an instance of a dataclass is its contents and an identity: `b = a` is
+another name for it, and changes through one are seen through the other, also in functions that it is handed to. Its
+structure (length, keys, fields) is known when compiling and costs nothing at run time.
+
+A list whose length is not known then, because a loop appends to it, holds items of one type: numbers, arrays of one
+shape, or tuples and named tuples of these. They stand in memory that doubles when it is full. Arrays in it are copies,
+where Python has references; what would tell the difference is refused: writing into an array that was read from such
+a list, and writing into an array after it was appended (append `a.copy()`). `np.array(items)` gives the array.
+
+Two objects that meet in one name (`d = {...}` on both sides of an `if`) become one, if no other name stands for either.
+
+## At the call
+
+Arguments may be numbers, arrays, strings, None, functions, and tuples, lists, dicts with string keys, named tuples and
+dataclass instances of these. A version of the compiled function is for one structure (classes, lengths, keys in
+order, fields); the entry takes it apart in native code. Gradients come back in the structure of the argument, with
+None for what carries no derivative. Compiled code cannot change a list, dict or instance of the caller, only the
+arrays in it: return a new one. A returned argument of these kinds is an equal one, not the very object.
+
+Lists, dicts, named tuples and instances that a function finds in globals or closures are constants: each call
+compares them. Arrays in captured dicts and instances are read at each call.
+"""
+
+
+def cell(text: str) -> str:
+    """A text in a table: code lines joined by a mark, bars escaped."""
+    return text.replace("|", "\\|")
+
+
+def build() -> str:
+    """The text of docs/language.md."""
+    lines = [HEAD, "| supported | for example | |", "|---|---|---|"]
+    for c in CONSTRUCTS:
+        if c.is_supported:
+            lines.append(f"| {c.name} | {_code(c.example)} | {cell(c.note)} |")
+    lines += ["", "| refused (DL100) | for example | instead |", "|---|---|---|"]
+    lines += [f"| {c.name} | {_code(c.example)} | {cell(c.note)} |" for c in CONSTRUCTS if not c.is_supported]
+    return "\n".join(lines).replace("\n\n\n", "\n\n") + "\n" + RULES
+
+
+def _code(example: str) -> str:
+    return " ⏎ ".join(f"`{cell(line.strip())}`" for line in example.splitlines())
+
+
+if __name__ == "__main__":
+    (Path(__file__).parent / "language.md").write_text(build(), encoding="utf-8")

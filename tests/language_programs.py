@@ -1,0 +1,740 @@
+"""The language table as programs: one or more for every construct of docs/language.md that is supported.
+
+Each runs in plain Python and compiled, with the same arguments; test_language.py compares values, classes, dtypes,
+shapes, effects on the arguments, what is printed, exceptions and their messages, and gradients against differences.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import namedtuple
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+import numpy as np
+
+WEIGHTS = np.array([0.5, -1.0, 2.0, 0.25])
+STEPS = 3
+SETTINGS = {"gain": 1.5, "order": 2}
+TABLE = [0.5, 1.5, 2.5]
+
+
+@dataclass(frozen=True)
+class Program:
+    """A function, the construct that it is an example of, and sets of arguments, fresh at every call."""
+
+    construct: str
+    fn: Callable
+    cases: tuple[Callable[[], tuple], ...]
+    grad: bool
+
+    @property
+    def name(self) -> str:
+        """The name of the function."""
+        return self.fn.__name__
+
+
+PROGRAMS: list[Program] = []
+
+
+def language(construct: str, *cases: Callable[[], tuple], grad: bool = False) -> Callable:
+    """Add the decorated function to PROGRAMS; `grad`: its gradient is compared with differences too."""
+
+    def add(fn: Callable) -> Callable:
+        PROGRAMS.append(Program(construct, fn, cases or (lambda: (),), grad))
+        return fn
+
+    return add
+
+
+def vec(n: int, seed: int = 0) -> np.ndarray:
+    """n floats in [0.2, 1.7)."""
+    return np.random.default_rng(seed).uniform(0.2, 1.7, n)
+
+
+def mat(m: int, n: int, seed: int = 0) -> np.ndarray:
+    """An (m, n) array of floats in [-1, 1)."""
+    return np.random.default_rng(seed).uniform(-1.0, 1.0, (m, n))
+
+
+# -- loops -------------------------------------------------------------------------------------------
+
+
+@language("for: range", lambda: (5, 1), lambda: (5, 2), lambda: (5, -1), lambda: (0, 3), lambda: (3, 0))
+def range_any_step(n, step):
+    total = 0
+    for i in range(n, -n, -1):
+        total = total * 3 + i
+    for i in range(-n, n, step):
+        total += i
+    return total
+
+
+@language("for: array", lambda: (mat(3, 4),), grad=True)
+def over_an_array(a):
+    s = 0.0
+    for row in a:
+        for x in row:
+            s += x * x
+    return s
+
+
+@language("for: tuple", lambda: (vec(3), 2.0), grad=True)
+def over_a_tuple(x, y):
+    s = 0.0
+    for item in (x, y, 3):
+        s = s + np.sum(item)
+    return s
+
+
+@language("for: enumerate, zip, reversed", lambda: (vec(4), vec(4, 1)), grad=True)
+def enumerate_zip_reversed(x, y):
+    s = 0.0
+    for i, (a, b) in enumerate(zip(x, reversed(y), strict=True), start=1):
+        s += i * a * b
+    for i in reversed(range(1, 4)):
+        s = s * 0.5 + i
+    return s
+
+
+@language("for: zip of different lengths", lambda: (vec(4), vec(2)))
+def zip_shortest(x, y):
+    out = []
+    for a, b, k in zip(x, y, range(9), strict=False):
+        out.append(a * b + k)
+    return out
+
+
+@language("while", lambda: (0.3,), lambda: (7.0,), grad=True)
+def while_loop(x):
+    n = 0
+    while x < 5.0:
+        x = x * 1.7 + 0.1
+        n += 1
+    return x, n
+
+
+@language("break, continue, else", lambda: (7,), lambda: (30,), lambda: (0,))
+def loop_exits(n):
+    found = -1
+    for i in range(n):
+        if i % 2:
+            continue
+        if i * i > 100:
+            found = i
+            break
+    else:
+        found = -2
+    k = 0
+    while True:
+        k += 1
+        if k > 4:
+            break
+    else:
+        k = -1
+    return found, k
+
+
+@language("early return", lambda: (vec(5), 1.0), lambda: (vec(5), 9.0), grad=True)
+def early_return(x, limit):
+    for i in range(len(x)):
+        if x[i] > limit:
+            return x[i] * 2.0
+    return np.sum(x)
+
+
+# -- branches and conditions ----------------------------------------------------------------------------
+
+
+@language("if, elif, else", lambda: (0.2,), lambda: (1.2,), lambda: (3.3,), grad=True)
+def branches(x):
+    if x < 0.5:
+        y = x * x
+    elif x < 2:
+        y = 3.0 * x
+    else:
+        y = math.sin(x)
+    return y
+
+
+@language("conditional expressions", lambda: (0.2, 1), lambda: (1.2, 0), grad=True)
+def conditional_expression(x, n):
+    return (x * 2.0 if n else x * x) + (1.0 if x > 1 else 0.0)
+
+
+@language("chained comparisons", lambda: (1, 2, 3), lambda: (3, 2, 1), lambda: (1, 1, 1))
+def chained(a, b, c):
+    return a < b < c, a <= b == c, (a < b) == (b < c), a != b != c
+
+
+@language("and, or, not", lambda: (vec(3), 1), lambda: (vec(3), 5), lambda: (vec(3), 0))
+def short_circuit(x, i):
+    ok = i < 3 and bool(x[i] > 0.1)
+    other = i or 7
+    return ok, other, not i, i and int(10 * x[i if i < 3 else 0]), i >= 3 or bool(x[i] < 0)
+
+
+@language("match on constants", lambda: (0, "a"), lambda: (1, "b"), lambda: (7, "c"))
+def match_constants(n, mode):
+    match n:
+        case 0:
+            r = 10
+        case 1 | 2:
+            r = 20
+        case k if k > 5:
+            r = k * 3
+        case _:
+            r = -1
+    match mode:
+        case "a":
+            return r
+        case "b":
+            return r + 1
+    return r + 2
+
+
+@language("walrus", lambda: (vec(5),), grad=True)
+def walrus(x):
+    s = 0.0
+    if (n := len(x)) > 3:
+        s += n
+    while (y := s * 0.5) > 1.0:
+        s -= y * 0.3
+    return s + x[0] * y
+
+
+@language("pass, docstrings, annotations", lambda: (1.5,), grad=True)
+def annotated(x: float, n: int = 2) -> float:
+    """A docstring."""
+    y: float = x * n
+    z: int  # noqa: F842
+    if y > 1:
+        pass
+    "a string that nobody reads"
+    ...
+    return y
+
+
+@language("membership", lambda: (2,), lambda: (5,))
+def membership(n):
+    return n in (1, 2, 3), n not in [4, 5], "gain" in SETTINGS, n in range(3), n in range(9, 2, -2)
+
+
+# -- assignment ------------------------------------------------------------------------------------------
+
+
+@language("augmented assignment", lambda: (mat(3, 3), 2.0), grad=True)
+def augmented(a, c):
+    b = a
+    b *= c
+    a[1] += a[0]
+    a[0, 1:] -= c
+    a[2, 2] **= 2
+    c /= 4.0
+    n = 7
+    n //= 2
+    n %= 2
+    return a * c + n
+
+
+@language("unpacking", lambda: (vec(5), (1.0, 2.0)), grad=True)
+def unpacking(x, pair):
+    a, *rest, b = x[0], x[1], x[2], x[3]
+    (c, d), e = pair, 4.0
+    [f, g] = rest
+    h, *_ = (*pair, e)
+    p = q = c * d
+    p, q = q + 1.0, p
+    return a * b + c * d + f * g + h + p * q
+
+
+@language("unpacking", lambda: (vec(2), mat(3, 2)), lambda: (vec(3), mat(3, 2)), grad=False)
+def unpack_array(x, m):
+    a, b = x
+    r, s, t = m
+    return a * b + r + s * t
+
+
+@language("del", lambda: (vec(3),), grad=True)
+def deletes(x):
+    y = x * 2.0
+    z = np.sum(y)
+    del y
+    y = z * z
+    return y
+
+
+@language("global constants", lambda: (vec(4),), grad=True)
+def global_reads(x):
+    global STEPS, WEIGHTS
+    s = 0.0
+    for k in range(STEPS):
+        s += np.sum(x * WEIGHTS) * TABLE[k] * SETTINGS["gain"]
+    return s ** SETTINGS["order"]
+
+
+# -- functions ---------------------------------------------------------------------------------------------
+
+
+def helper_defaults(x, power=2, *more, scale=1.0, **named):
+    total = x**power * scale
+    for m in more:
+        total = total + m
+    for key in named:
+        total = total * named[key]
+    return total + len(named)
+
+
+@language("default, keyword and variadic arguments", lambda: (1.5, 2.5), grad=True)
+def calls_helper(x, y):
+    extra = {"u": 2.0, "v": x}
+    pair = (3, y)
+    return (
+        helper_defaults(x)
+        + helper_defaults(x, 3, y, 1.0, scale=y)
+        + helper_defaults(x, *pair, u=y)
+        + helper_defaults(x, **extra)
+        + helper_defaults(y, **{**extra, "scale": 3.0})
+    )
+
+
+@language("variadic parameters", lambda: (1.0, 2.0, 3.0), lambda: ())
+def star_parameters(*xs):
+    s = 0.0
+    for x in xs:
+        s += x
+    return s, len(xs)
+
+
+@language("nested functions, closures", lambda: (vec(4), 0.5), grad=True)
+def nested(x, c):
+    gain = 2.0
+
+    def inner(y, k=3):
+        return gain * y * c + k
+
+    gain = 3.0
+    square = lambda v: v * v  # noqa: E731
+
+    def apply_twice(f, v):
+        return f(f(v))
+
+    return apply_twice(square, inner(np.sum(x))) + inner(c, k=1)
+
+
+def make_polynomial(a, b):
+    def polynomial(x):
+        return a * x * x + b
+
+    return polynomial
+
+
+@language("closures that are returned", lambda: (1.2, 0.4), grad=True)
+def returned_closure(x, a):
+    p, q = make_polynomial(a, 2.0), make_polynomial(3.0, a)
+    return p(x) + q(p(x))
+
+
+@language("functions passed as arguments", lambda: (math.sin, helper_defaults, 1.1), grad=False)
+def takes_functions(f, g, x):
+    return f(x) + g(x)
+
+
+@language("recursion", lambda: (6, 1.1), grad=True)
+def recursion(n, x):
+    if n <= 1:
+        return x
+    return x * recursion(n - 1, x) + 0.1
+
+
+def is_even(n, x):
+    return x if n == 0 else is_odd(n - 1, x * 1.1)
+
+
+def is_odd(n, x):
+    return -x if n == 0 else is_even(n - 1, x + 0.5)
+
+
+@language("mutual recursion", lambda: (6, 1.1), lambda: (7, 1.1), grad=True)
+def mutual_recursion(n, x):
+    return is_even(n, x)
+
+
+# -- raise and assert ----------------------------------------------------------------------------------------
+
+
+class SolverError(ValueError):
+    """An exception of the user's own."""
+
+
+@language("raise", lambda: (0,), lambda: (1,), lambda: (2,), lambda: (3,), lambda: (4,), lambda: (5,))
+def raises(n):
+    buffer = np.zeros(100)
+    buffer[0] = n
+    if n == 0:
+        raise ValueError(f"n is {n}, and half is {n / 2:.3f}")
+    if n == 1:
+        raise SolverError("no convergence")
+    if n == 2:
+        raise RuntimeError
+    if n == 3:
+        raise KeyError("name")
+    if n == 4:
+        raise ArithmeticError(f"{n:>5d}|{n * 1.5:8.2e}|{n!r}|{n == 4}|{{}}")
+    return buffer[0]
+
+
+@language("assert", lambda: (vec(3), 1.0), lambda: (vec(3), -1.0), lambda: (vec(0), 1.0), lambda: (vec(3), 99.0))
+def asserts(x, c):
+    assert len(x) > 0
+    assert c > 0, f"c must be positive, got {c}"
+    assert np.sum(x) < 50 and c < 50, f"too large: {x[0]:.2f} {c}"
+    return c
+
+
+@language("f-strings", lambda: (3, 1.25))
+def f_strings(n, x):
+    name = f"run{STEPS}"
+    if n == 3:
+        raise ValueError(f"{name}: {n=} {x:10.4f} {(n, x)} {'text'!r:>8}")
+    return x
+
+
+# -- lists -------------------------------------------------------------------------------------------------
+
+
+@language("list comprehensions", lambda: (vec(4), 3), grad=True)
+def comprehensions(x, n):
+    squares = [v * v for v in x]
+    table = np.array([i * x[0] for i in range(n)])
+    odd = [v for v in x if v > 0.5]
+    pairs = [a * b for a in x for b in (1.0, 2.0)]
+    static = [k + 1.0 for k in (x[0], x[1])]
+    return np.sum(np.array(squares)) + np.sum(table) + sum(odd) + sum(pairs) + static[1]
+
+
+@language("list comprehensions", lambda: (vec(4), 3))
+def comprehension_results(x, n):
+    return [v * v for v in x], [i for i in range(n)], [float(v) for v in x if v > 0.5], [(k, k + 1) for k in (1, 2)]
+
+
+@language("generator expressions", lambda: (vec(4), 3), lambda: (vec(4), 0), grad=True)
+def generators(x, n):
+    s = sum(v * v for v in x) + sum(i * x[0] for i in range(n))
+    big = max(v * 2.0 for v in x) + min(v for v in x)
+    return s + big
+
+
+@language("generator expressions", lambda: (vec(4), 0.1), lambda: (vec(4), 5.0))
+def any_all_generators(x, c):
+    return any(v > c for v in x), all(v > c for v in x), any(x > c), all([c > 1, x[0] > c])
+
+
+@language("lists that grow", lambda: (vec(4), 5), lambda: (vec(4), 0), grad=True)
+def growing_list(x, n):
+    out = []
+    for i in range(n):
+        out.append(x[i % 4] * i)
+        out.append(1.0)
+    s = 0.0
+    for v in out:
+        s += v * v
+    if len(out) > 2:
+        s += out[-1] * out[2]
+    a = np.array(out + [x[0]])
+    return s + np.sum(a * a)
+
+
+@language("lists that grow", lambda: (0.5, 6), lambda: (0.5, 0), grad=True)
+def trajectory(y, n):
+    ts, ys = [0.0], [y]
+    t = 0.0
+    while len(ts) <= n:
+        y = y + 0.1 * math.sin(y)
+        t += 0.1
+        ts.append(t)
+        ys.append(y)
+    return np.array(ys), np.asarray(ts)
+
+
+@language("lists that grow: rows", lambda: (vec(3), 4), lambda: (vec(3), 0), grad=True)
+def trajectory_of_rows(u, n):
+    history = [u]
+    for _ in range(n):
+        u = u + 0.1 * np.sin(u)
+        history.append(u)
+    return np.array(history)
+
+
+@language("lists that grow: rows", lambda: (vec(3), 4), grad=True)
+def rows_in_place(u, n):
+    history = []
+    for _ in range(n):
+        u[1:] += 0.1 * u[:-1]
+        history.append(u.copy())
+    last = history[-1]
+    total = 0.0
+    for row in history:
+        total += np.sum(row * last)
+    return np.stack(history), total
+
+
+@language("list methods", lambda: (vec(4), 4), lambda: (vec(4), 0), grad=False)
+def list_methods(x, n):
+    stack = [x[0]]
+    for i in range(n):
+        stack.append(x[i])
+        if i % 2:
+            stack.pop()
+    stack.extend(x)
+    stack[0] = x[1] + 5.0
+    stack += [x[2], x[3]]
+    top = stack.pop()
+    fixed = [1, 2, 3]
+    fixed.append(4)
+    fixed.insert(0, 9)
+    fixed.reverse()
+    fixed[1] = 7
+    alias = fixed
+    alias.append(5)
+    return stack, top, len(stack), fixed, len(fixed), sum(fixed), max(fixed), min(stack)
+
+
+@language("list methods", lambda: (3,), lambda: (0,))
+def pops_from_empty(n):
+    items = []
+    for i in range(n):
+        items.append(i)
+    for _ in range(2):
+        items.pop()
+    return items
+
+
+@language("lists: run-time index", lambda: (vec(3), 1), lambda: (vec(3), -1), lambda: (vec(3), 7))
+def list_indexed(x, i):
+    values = [x[0], 2.0 * x[1], x[2]]
+    values[0] = values[i] + 1.0
+    names = (10, 20, 30)
+    return values[i], names[i], values
+
+
+@language("lists of arrays", lambda: (mat(3, 3), mat(3, 3, 1), vec(3)), grad=True)
+def layers(w1, w2, x):
+    weights = [w1, w2]
+    biases = [x * 0.5, np.ones(3)]
+    for w, b in zip(weights, biases, strict=True):
+        x = np.tanh(w @ x + b)
+    for k in range(len(weights)):
+        x = x + weights[k] @ x
+    weights[0] = weights[1]
+    return x + weights[0][0]
+
+
+@language("list arguments", lambda: ([vec(3), vec(3, 1)], [1.0, 2.0]), grad=True)
+def list_arguments(arrays, factors):
+    total = 0.0
+    for a, f in zip(arrays, factors, strict=False):
+        total += np.sum(a * a) * f
+    return total
+
+
+@language("list results", lambda: (vec(3), 2))
+def list_results(x, n):
+    return [x * 2.0, x[0]], [n, [n + 1, 2.5]], [[1.0 * k for k in range(n)], []]
+
+
+# -- dicts, named tuples, dataclasses ------------------------------------------------------------------------
+
+
+class Particle(NamedTuple):
+    position: np.ndarray
+    mass: float = 1.0
+
+
+Pair = namedtuple("Pair", "first second")
+
+
+@dataclass
+class State:
+    u: np.ndarray
+    t: float = 0.0
+    n: int = 0
+
+    def energy(self):
+        return np.sum(self.u**2) * 0.5
+
+    @property
+    def half(self):
+        return self.t * 0.5
+
+
+@dataclass(frozen=True)
+class Model:
+    weights: dict
+    layers: tuple
+    rate: float = 0.1
+
+
+@dataclass
+class Checked:
+    value: float
+    twice: float = field(default=0.0)
+
+    def __post_init__(self):
+        if self.value < 0:
+            raise ValueError(f"negative: {self.value}")
+        self.twice = 2.0 * self.value
+
+
+@language("dicts", lambda: (vec(3), 2.0), grad=True)
+def dicts(x, c):
+    d = {"x": x, "c": c}
+    d["y"] = d["x"] * d["c"]
+    d["c"] += 1.0
+    same = d
+    same["z"] = 4.0
+    s = 0.0
+    for key, value in d.items():
+        s = s + np.sum(value) * len(key)
+    for key in d:
+        s = s + np.sum(d[key]) * 0.5
+    return s + len(d) + d.get("missing", 3.0) + sum(np.sum(v) for v in d.values())
+
+
+@language("dicts", lambda: ({"a": 1.5, "b": vec(3), "k": 4},), grad=False)
+def dict_arguments(p):
+    q = {name: value * 2 for name, value in p.items()}
+    q["b"] = q["b"] + p["a"]
+    return q, {"nested": {"k": p["k"], "list": [p["a"], 1]}}, "a" in p, p["b"]
+
+
+@language("dicts", lambda: ({"w": mat(2, 3), "b": vec(2)}, vec(3)), grad=True)
+def dict_parameters(params, x):
+    return np.sum(np.tanh(params["w"] @ x + params["b"]))
+
+
+@language("dicts", lambda: (1,), lambda: (0,))
+def missing_key(n):
+    d = {"a": 1}
+    if n:
+        return d["b"]
+    return d["a"]
+
+
+@language("dicts in loops", lambda: (vec(3), 3), grad=True)
+def dict_in_loop(x, n):
+    state = {"u": x, "t": 0.0, "n": 0}
+    for k in range(n):
+        state["u"] = state["u"] * 0.9 + state["t"]
+        state["t"] += 0.1
+        state["n"] += 1
+        if k == 1:
+            state = {"u": state["u"] * 2.0, "t": state["t"], "n": state["n"]}
+    return state["u"] * state["n"] + state["t"]
+
+
+def advance(state, dt):
+    state.u = state.u + dt * np.cos(state.u)
+    state.t += dt
+    state.n += 1
+    return state
+
+
+@language("named tuples", lambda: (Particle(vec(3), 2.0), Pair(1, 2.5)), grad=True)
+def named_tuples(p, q):
+    moved = Particle(p.position * p.mass, mass=q.second)
+    position, mass = moved
+    other = moved._replace(mass=3.0)
+    third = Particle(position)
+    return np.sum(position) * mass + other.mass * p[1] + third.mass + q.first
+
+
+@language("named tuples", lambda: (Particle(vec(3), 2.0),))
+def named_tuple_results(p):
+    return p, Particle(p.position * 2.0, 1), Pair(first=[1.0], second={"k": p.mass})
+
+
+@language("dataclasses", lambda: (vec(3), 3), grad=True)
+def dataclasses_(x, n):
+    s = State(x, t=0.5)
+    for _ in range(n):
+        advance(s, 0.1)
+    alias = s
+    alias.t *= 2.0
+    return s.energy() + s.t * s.n + s.half
+
+
+@language("dataclasses", lambda: (State(vec(3), 0.25, 2), Model({"w": vec(2)}, (1.5, vec(2, 1)))), grad=True)
+def dataclass_arguments(s, m):
+    total = np.sum(s.u) * s.t + m.rate * np.sum(m.weights["w"] * m.layers[1])
+    return total * m.layers[0] * s.n
+
+
+@language("dataclasses", lambda: (vec(3), 1.0), lambda: (vec(3), -1.0))
+def dataclass_results(x, c):
+    checked = Checked(c)
+    return State(x * 2.0, n=3), checked, Model({"a": x}, (1,)), [State(x, checked.twice)]
+
+
+@language("dataclasses in branches", lambda: (vec(3), 1), lambda: (vec(3), 0), grad=True)
+def record_in_branches(x, n):
+    s = State(x)
+    if n:
+        s.t = 2.0
+    else:
+        s = State(x * 3.0, 1.0)
+    return np.sum(s.u) * s.t
+
+
+# -- math and built-ins ----------------------------------------------------------------------------------------
+
+
+@language("math", lambda: (0.7, 1.3), grad=True)
+def math_functions(x, y):
+    a = math.sin(x) + math.exp(y) * math.log(x + 2.0) + math.hypot(x, y) + math.atan2(x, y)
+    b = math.degrees(x) + math.radians(y) + math.fmod(7.3, y) + math.pow(x, y) + math.tau * math.e * math.pi
+    return a + b + math.dist((x, y), (1.0, 2.0)) + math.prod([x, y, 2.0])
+
+
+@language("math", lambda: (12, 18, 5), lambda: (0, 7, 0))
+def math_integers(a, b, n):
+    return (
+        math.gcd(a, b), math.factorial(n), math.comb(6, 2), math.isqrt(a), math.floor(a / 7), math.ceil(a / 7),
+        math.trunc(-a / 7), math.isclose(a, b), math.inf > a, math.isnan(math.nan), math.copysign(3, -a),
+        math.lcm(a, b),
+    )  # fmt: skip
+
+
+@language("builtins", lambda: (vec(4), -2.5, 7), grad=False)
+def builtin_functions(x, y, n):
+    lowest = min(y, n, 3)
+    return (
+        abs(y), min(x), max(y, 1.0), lowest, sum(x), len(x), round(y), round(2.567, 2), divmod(n, 3), divmod(y, 2.0),
+        pow(n, 2), int(y), float(n), bool(n), any(x > 1), all(x > 0), isinstance(y, float), isinstance(n, (int, str)),
+        max((1, 5, 3)), sum([1, 2], 10), tuple(i for i in (1, 2)), list(range(3)), sorted((3, 1, 2)),
+    )  # fmt: skip
+
+
+@language("map", lambda: (vec(3),), grad=True)
+def maps(x):
+    s = 0.0
+    for v in map(lambda a, b: a * b, x, (1.0, 2.0, 3.0)):
+        s += v
+    return s
+
+
+@language("with np.errstate", lambda: (vec(3),), grad=True)
+def errstate(x):
+    with np.errstate(divide="ignore", invalid="ignore"):
+        y = 1.0 / x
+    return np.sum(y)
+
+
+@language("strings", lambda: ("euler", 1.5), lambda: ("rk" + "2", 1.5))
+def string_modes(method, x):
+    if method == "euler":
+        return x
+    if method.startswith("rk") and method.upper() == "RK2":
+        return x * 2.0
+    raise ValueError(f"unknown method {method!r}")

@@ -56,7 +56,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return _bound_call(e, rule, target.__name__, args, kwargs)
     if is_record_class(target):
         return records.construct(e, target, args, kwargs)
-    first = resolved(e, args[0]) if args and target in (np.stack, np.vstack) else None
+    first = resolved(e, args[0]) if args and (target is np.stack or target is np.vstack) else None
     if isinstance(first, Growing) and isinstance(first.item, ArrayType) and len(args) == 1 and not kwargs:
         return as_array(e, first)  # its rows are stacked already
     handler = lookup(target)
@@ -104,11 +104,10 @@ def is_users(function: Any) -> bool:
 
 def _handled(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A rule that only reads: lists and dicts as what they hold, growing ones as arrays where NumPy takes them."""
-    as_arrays = not name.islower() or "." in name
 
     def read(value: Any) -> Any:
         value = resolved(e, value)
-        return as_array(e, value) if as_arrays and isinstance(value, Growing) else value
+        return as_array(e, value) if "." in name and isinstance(value, Growing) else value
 
     return _bound_call(e, handler, name, [read(a) for a in args], {n: read(v) for n, v in kwargs.items()})
 

@@ -27,6 +27,7 @@ from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import AGGREGATES
 from dlvm_py.ir.ops.objects import OBJECTS
 from dlvm_py.ir.printer import print_function
+from dlvm_py.ir.stack_rules import check_stacks
 from dlvm_py.ir.tree_rules import check_trees
 from dlvm_py.ir.types import (
     BOOL,
@@ -177,6 +178,7 @@ def _check_function(function: Function, module: Module | None, stage: str) -> _R
             _check_instruction(i, stage, report)
             _check_structure(i, function, module, report)
     _check_uses(function, owned, module, report)
+    check_stacks(function, report.add)
     if stage in ("compute", "scheduled") and not report.found:
         check_trees(function, report.add)
     return report

@@ -1,0 +1,103 @@
+"""The discipline of stacks, where the graph decides it: what is pushed, popped and destroyed along every path.
+
+Part of the verifier. For a typed stack that a function creates and keeps to itself, the number of entries is followed
+through the graph. (DLVM's untyped ones raise when they are asked in vain.) It is known at a place if all paths there
+agree; where they do not (a loop that pushes), nothing is said. Reported is what goes wrong whenever it is reached: a
+pop of an empty stack, the destruction of one that holds something, any use of one that is destroyed. One that is
+never destroyed is memory until the outermost call ends.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from dlvm_py.ir.analysis.cfg import reverse_postorder
+from dlvm_py.ir.analysis.uses import uses
+from dlvm_py.ir.function import Block, Function
+from dlvm_py.ir.types import StackType
+from dlvm_py.ir.value import Instruction
+
+Report = Callable[[object, str], None]  # (instruction or block, message)
+
+DESTROYED = -1
+_UNKNOWN = None
+_OWN_USES = frozenset(("push", "pop", "destroyStack"))
+State = dict[Instruction, int | None]  # the entries of each stack; missing: not created yet
+
+
+def check_stacks(function: Function, report: Report) -> None:
+    """Report every breach of the discipline that is sure to happen where it is reached."""
+    users = uses(function)
+    stacks = [i for i in function.instructions() if i.op.name == "createStack"]
+    private = {s for s in stacks if s.type != StackType(None) and all(_is_own_use(u, s) for u in users[s])}
+    if not private:
+        return
+    entering = _solve(function, private)
+    for block, state in entering.items():
+        for i in block.instructions:
+            _look(i, state, report)
+            _step(i, state, private)
+
+
+def _is_own_use(user: Instruction, stack: Instruction) -> bool:
+    """Whether it is the stack that is worked on, not a value that is handed on."""
+    return user.op.name in _OWN_USES and not (user.op.name == "push" and user.operands[0] is stack)
+
+
+def _solve(function: Function, private: set[Instruction]) -> dict[Block, State]:
+    """What is known at the start of each block."""
+    order = reverse_postorder(function)
+    entering: dict[Block, State] = {function.entry: {}}
+    changed = True
+    while changed:
+        changed = False
+        for block in order:
+            if block not in entering:
+                continue
+            state = dict(entering[block])
+            for i in block.instructions:
+                _step(i, state, private)
+            for following in block.successors():
+                before = entering.get(following)
+                joined = dict(state) if before is None else _join(before, state)
+                if joined != before:
+                    entering[following], changed = joined, True
+    return {block: dict(state) for block, state in entering.items()}
+
+
+def _join(a: State, b: State) -> State:
+    """What both paths say; what was not created on one of them is not in scope behind."""
+    return {s: a[s] if s in b and a[s] == b[s] else _UNKNOWN for s in a}
+
+
+def _step(i: Instruction, state: State, private: set[Instruction]) -> None:
+    if i.op.name == "createStack" and i in private:
+        state[i] = 0
+        return
+    stack = _worked_on(i)
+    if stack is None or stack not in private:
+        return
+    entries = state.get(stack, _UNKNOWN)
+    if i.op.name == "destroyStack":
+        state[stack] = DESTROYED
+    elif entries is not _UNKNOWN and entries != DESTROYED:
+        state[stack] = max(entries + (1 if i.op.name == "push" else -1), 0)
+
+
+def _worked_on(i: Instruction) -> Instruction | None:
+    """The createStack whose stack an instruction pushes to, pops from or destroys."""
+    if i.op.name not in _OWN_USES:
+        return None
+    stack = i.operands[1 if i.op.name == "push" else 0]
+    return stack if isinstance(stack, Instruction) and stack.op.name == "createStack" else None
+
+
+def _look(i: Instruction, state: State, report: Report) -> None:
+    stack = _worked_on(i)
+    entries = state.get(stack, _UNKNOWN) if stack is not None else _UNKNOWN
+    if entries == DESTROYED:
+        report(i, "the stack is destroyed already")
+    elif entries == 0 and i.op.name == "pop":
+        report(i, "pop from a stack that is empty here")
+    elif entries and i.op.name == "destroyStack":
+        report(i, f"the stack holds {entries} {'entry' if entries == 1 else 'entries'} here")

@@ -12,6 +12,7 @@ The differentiation of declared derivatives comes first, always. Messages and de
 from __future__ import annotations
 
 import argparse
+import re
 import sys
 import time
 from collections.abc import Callable
@@ -112,6 +113,7 @@ def main(arguments: list[str]) -> int:
 
 def _options(arguments: list[str]) -> argparse.Namespace:
     p = parser()
+    lists = {word for action in p._actions if action.nargs == "+" for word in action.option_strings}
     known = {word for action in p._actions for word in action.option_strings}
     for word in arguments:
         name = word.partition("=")[0]
@@ -119,12 +121,19 @@ def _options(arguments: list[str]) -> argparse.Namespace:
             near = get_close_matches(name, known, 1)
             hint = f"\nDid you mean {near[0]}?" if near else ""
             raise Failure(f"unknown option {name}; use --help to list available options{hint}")
+    given = [word.partition("=")[0] for word in arguments if word.startswith("-") and word != "-"]
+    twice = next((name for name in given if given.count(name) > 1 and name not in lists), None)
+    if twice is not None:
+        raise Failure(f"option {twice} may be given once; use --help to print usage")
     try:
         options = p.parse_args(arguments)
     except Failure as e:
         if "expected" in str(e) and "argument --" in str(e).replace("-p/", "").replace("-o/", ""):
             name = str(e).partition(":")[0].rpartition("/")[2].removeprefix("argument ")
             raise Failure(f"option {name} requires a value; use --help to print usage") from None
+        if ": invalid choice: " in str(e):
+            name, value = re.findall(r"argument (\S+): invalid choice: '(.*?)'", str(e))[0]
+            raise Failure(f"unknown value '{value}' for argument {name}; use --help to print usage") from None
         raise
     default = "false" if options.outputs else "true"
     for name in ("print_ir", "no_verify"):

@@ -1,4 +1,4 @@
-"""Matrix products that are added to something are added to memory: one gemm with beta = 1 and no temporary.
+"""Product accumulation: a matrix product that is added to something is added in memory, one gemm with beta = 1.
 
     %0 = dot %x: ..., %y: ...                           store %c: <_ x _ x f64> to %p: *<_ x _ x f64>
     %1 = add %c: <_ x _ x f64>, %0: <_ x _ x f64>       %0 = dot %x: ..., %y: ...

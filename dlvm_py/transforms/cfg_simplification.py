@@ -1,4 +1,4 @@
-"""DLVM's simplification of the control flow graph: four steps, once each. (simplify_cfg.py goes further.)
+"""CFG simplification as DLVM has it: four steps, once each. (simplify_cfg.py goes further.)
 
     'entry(%x: i32):                                     'entry(%x: i32):
         %c = equal %x: i32, 0: i32                           %c = equal %x: i32, 0: i32

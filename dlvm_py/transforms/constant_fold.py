@@ -1,4 +1,4 @@
-"""Fold constants and apply the exact laws of arithmetic, index ops and extents.
+"""Constant folding, and the exact laws of arithmetic, index ops and extents.
 
     'entry(%x: *<_ x f64>, %k: i64):                'entry(%x: *<_ x f64>, %k: i64):
         %t = transpose %x: *<_ x f64>                   %n = extent %x: *<_ x f64> at 0

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlvm_py.ir import BOOL, OPS, DType, Instruction, Literal, Op, TensorType, Value, is_scalar, literal
+from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.transforms.literals import boolean, from_numpy, integer, same_value, to_numpy
 from dlvm_py.transforms.ranges import dtype_range, integer_range
 
@@ -346,7 +347,11 @@ def _cast(i: Instruction) -> Value | None:
 
 def _extract(i: Instruction) -> Value | None:
     aggregate = _made_by(i.operands[0], "tuple")
-    return aggregate.operands[i.attrs["at"]] if aggregate and isinstance(i.attrs["at"], int) else None
+    if aggregate is None:
+        return None
+    first, *rest = keys_of(i.attrs)
+    element = aggregate.operands[int(first)]
+    return become(i, "extract", [element], at=tuple(rest) if len(rest) > 1 else rest[0]) if rest else element
 
 
 ARITHMETIC: dict[str, Rule] = {

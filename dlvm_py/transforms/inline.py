@@ -47,6 +47,7 @@ from dlvm_py.ir import (
     is_array,
 )
 from dlvm_py.ir.analysis.extents import extents_of
+from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.transforms.simplify_cfg import remove_unreachable
 from dlvm_py.transforms.substitution import substitute
 
@@ -225,8 +226,13 @@ def _replace_results(function: Function, results: Results) -> None:
         for v in i.all_operands():
             if not isinstance(v, Instruction) or v not in results or v in replaced:
                 continue
-            if i.op is OPS["extract"] and isinstance(i.attrs["at"], int):
-                replaced[i] = results[v][1][i.attrs["at"]]
+            if i.op is OPS["extract"]:
+                first, *rest = keys_of(i.attrs)
+                leaf = results[v][1][first]  # type: ignore[index]
+                if rest:  # an element of the leaf
+                    i.operands, i.attrs = [leaf], {"at": tuple(rest) if len(rest) > 1 else rest[0]}
+                else:
+                    replaced[i] = leaf
             else:
                 whole.setdefault(v, set()).add(i)
     for block in function.blocks:

@@ -1,4 +1,4 @@
-"""Check that arrays which a list keeps copies of are not written afterwards, and remove the marks.
+"""Kept copies: arrays that a list keeps copies of are not written afterwards; the marks are removed.
 
 A list of computed length holds copies of the arrays that are appended to it, where Python holds references
 (frontend/lists.py). The front end marks each such array:
@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from dlvm_py.errors import UnsupportedSyntax
 from dlvm_py.ir import Block, Function, Instruction, Value
-from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.ir.analysis import AliasAnalysis, written_pointer
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import PointerType
 
@@ -27,7 +27,7 @@ def run(function: Function) -> bool:
     if not marks:
         return False
     alias = AliasAnalysis(function, noalias_params=False)
-    writes = [i for i in function.instructions() if i.op.name == "store" or i.op.kind is Kind.CALL]
+    writes = [i for i in function.instructions() if written_pointer(i) is not None or i.op.kind is Kind.CALL]
     for mark in marks:
         roots = alias.roots(mark.operands[0])
         for root in sorted(roots, key=_order(function)):
@@ -50,8 +50,9 @@ def _order(function: Function):  # type: ignore[no-untyped-def]
 
 
 def _reaches(write: Instruction, root: Value, alias: AliasAnalysis) -> bool:
-    """Whether a store or call may write the memory of a root."""
-    targets = write.operands[1:2] if write.op.name == "store" else write.operands
+    """Whether a store, scatter or call may write the memory of a root."""
+    written = written_pointer(write)
+    targets = write.operands if written is None else [written]
     pointers = [t for t in targets if isinstance(t.type, PointerType)]
     return any(root in alias.roots(p) or alias.may_alias(p, root) for p in pointers)
 

@@ -52,6 +52,7 @@ from dlvm_py.ir import (
 from dlvm_py.ir.analysis import uses
 from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.analysis.extents import extents_of
+from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.ops.arrange import indices
 from dlvm_py.ir.ops.window import PADDINGS, window_counts
 from dlvm_py.ir.value import OpName
@@ -117,7 +118,13 @@ def _constant_arguments(function: Function) -> bool:
     for i in function.instructions():
         source = i.operands[0] if i.op is OPS["extract"] and isinstance(i.attrs["at"], int) else None
         if isinstance(source, Instruction) and source.op is OPS["tuple"] and isinstance(i.type, FunctionType):
-            found[i] = source.operands[i.attrs["at"]]
+            element: Value = source
+            for key in keys_of(i.attrs):
+                if not isinstance(element, Instruction) or element.op is not OPS["tuple"]:
+                    break
+                element = element.operands[int(key)]
+            else:
+                found[i] = element
     if not found:
         return False
     function.substitute(found)

@@ -1,4 +1,4 @@
-"""Arrangements and windows in terms of views, stores, reduce and dot: what bufferize and the back ends know.
+"""Lowering of arrangements and windows to views, stores, reduce and dot: what bufferize and the back ends know.
 
     slice, reverse                  section
     concatenate, embed              memory, a store to the section that each part is, a load

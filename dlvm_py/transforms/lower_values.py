@@ -158,7 +158,10 @@ def _extract(function: Function, i: Instruction) -> bool:
     b.loc = i.loc
     if isinstance(source, Instruction) and source.op is OPS["tuple"]:
         value = source.operands[int(keys[0])]
-        return _replace(function, i, b.emit("extract", value, at=keys[1:]) if keys[1:] else value)
+        if not keys[1:]:
+            return _replace(function, i, value)
+        i.operands, i.attrs = [value], {"at": keys[1:]}
+        return _extract(function, i) or True
     if not is_array(source.type):
         return False
     at = b.emit("elementPointer", spilled(b, source), *(literal(int(k)) for k in keys))

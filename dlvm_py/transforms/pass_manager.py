@@ -95,6 +95,7 @@ _LONG_NAMES = {
     "CFGSimpliciation": "cfg_simplification",
     "CommonSubexpressionElimination": "cse",
     "DeadCodeElimination": "dce",
+    "Inlining": "inline",
     "LoopInvariantCodeMotion": "licm",
     "RedundantLoadElimination": "redundant_load",
 }

@@ -1,4 +1,4 @@
-"""Simplify the control flow graph.
+"""Control flow graph simplification to a fixed point: jumps threaded, chains merged, dead blocks and arguments dropped.
 
     'entry(%x: f64):                                'entry(%x: f64):
         conditional true: bool then 'a() else 'b()      %y = exp %x: f64

@@ -135,6 +135,17 @@ def test_reductions_and_products(dtype):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+def test_long_sums_are_pairwise(dtype):
+    """The error of a sum grows with the logarithm of its length, whatever the strides."""
+    rng = np.random.default_rng(4)
+    z = (rng.uniform(0, 1, (300, 701)) + 1j * rng.uniform(0, 1, (300, 701))).astype(dtype)
+    f = dlvm.jit(lambda z: np.sum(z))
+    for x in (z, z[:, ::3], z.T, z[:1, :5]):
+        exact = np.sum(x.astype(np.clongdouble))
+        assert abs(f(x) - exact) < 8 * EPS[dtype] * abs(exact)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 def test_large_products_by_blas(dtype):
     """gemm of all layouts."""
     a, b = numbers(37, 40, dtype=dtype), numbers(40, 33, seed=1, dtype=dtype)

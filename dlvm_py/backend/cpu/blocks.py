@@ -28,31 +28,37 @@ NEUTRAL = {"add": -0.0, "multiply": 1.0}  # -0.0 + x is x for every x, also for 
 
 
 def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str) -> V:
-    """The sum or product of the tree's elements over the loop axes `order`."""
+    """The sum or product of the elements over the loop axes `order`; of complex numbers the sum, part by part."""
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
-    type = "double" if dtype.bits == 64 else "float"
-    blocks = Blocks(e, type, by)
+    type = "double" if dtype.real.bits == 64 else "float"
+    blocks = Blocks(e, type, by, 2 if dtype.is_complex else 1)
     blocks.begin()
     *outer, inner = order
-    direct = all(constant(extents[k]) == 1 for k in outer) and dtype.bits > 16 and tree.is_unit_load()
+    direct = (
+        all(constant(extents[k]) == 1 for k in outer) and dtype.is_float and dtype.bits > 16 and tree.is_unit_load()
+    )
     with nest(e, tree.index, outer, extents):
         if direct:
             blocks.contiguous_row(tree, inner, extents[inner])
         else:
             blocks.row(tree, inner, extents[inner])
-    total = blocks.finish()
-    return e.cast("fptrunc", total, "half") if dtype.bits == 16 else total
+    totals = blocks.finish()
+    if dtype.is_complex:
+        return e.pack(*totals)
+    return e.cast("fptrunc", totals[0], "half") if dtype.bits == 16 else totals[0]
 
 
 class Blocks:
-    """The run-time state of one reduction: buffer and its fill, the counter and its levels."""
+    """The run-time state of one reduction: buffer and its fill, the counter and its levels; both for each part."""
 
-    def __init__(self, e: FunctionEmitter, type: str, by: str) -> None:
+    def __init__(self, e: FunctionEmitter, type: str, by: str, parts: int) -> None:
         self.e, self.type, self.by = e, type, by
         self.size = 8 if type == "double" else 4
         # no kernel runs inside another: all of a function share one buffer a type
-        self.buffer = e.scratch(f"[{BLOCK} x {type}]", 64)
-        self.levels = e.scratch(f"[{LEVELS} x {type}]", 64)
+        self.buffers, self.levels = (
+            [e.gep(type, e.scratch(f"[{parts} x [{n} x {type}]]", 64), i64(k * n)) for k in range(parts)]
+            for n in (BLOCK, LEVELS)
+        )
         self.filled, self.count = e.alloca("i64"), e.alloca("i64")
         self.lanes = _lanes_function(e, type, by)
         self.push = _push_function(e, type, by)
@@ -93,7 +99,7 @@ class Blocks:
             start = e.mul(loop.index, i64(BLOCK), "nuw nsw")
             tree.index[inner] = start
             piece = e.minimum(e.op("sub nsw", extent, start), i64(BLOCK))
-            self._push(e.call(f"@{self.lanes}", self.type, [tree.root_address(), piece]))
+            self._push([e.call(f"@{self.lanes}", self.type, [tree.root_address(), piece])])
 
     def _fill(self, tree: Tree, inner: int, start: V, filled: V, piece: V) -> None:
         e = self.e
@@ -102,23 +108,25 @@ class Blocks:
         with e.loop(piece, note=parallel.loop) as loop:
             tree.index[inner] = e.add(start, loop.index, "nsw")
             x = tree.element()
-            if x.type != self.type:
-                x = e.cast("fpext", x, self.type)
-            place = offset(e, self.buffer, [e.add(filled, loop.index, "nsw")], [i64(self.size)])
-            e.store(x, place, parallel.access)
+            parts = [e.extract(x, k, self.type) for k in (0, 1)] if len(self.buffers) == 2 else [x]
+            for buffer, part in zip(self.buffers, parts, strict=True):
+                wide = e.cast("fpext", part, self.type) if part.type != self.type else part
+                place = offset(e, buffer, [e.add(filled, loop.index, "nsw")], [i64(self.size)])
+                e.store(wide, place, parallel.access)
 
     def _flush(self, filled: V) -> None:
         e = self.e
-        self._push(e.call(f"@{self.lanes}", self.type, [self.buffer, filled]))
+        self._push([e.call(f"@{self.lanes}", self.type, [buffer, filled]) for buffer in self.buffers])
         e.store(ZERO, self.filled)
 
-    def _push(self, x: V) -> None:
+    def _push(self, parts: list[V]) -> None:
         e = self.e
         count = e.load("i64", self.count)
-        e.call(f"@{self.push}", "void", [self.levels, count, x])
+        for levels, x in zip(self.levels, parts, strict=True):
+            e.call(f"@{self.push}", "void", [levels, count, x])
         e.store(e.add(count, ONE), self.count)
 
-    def finish(self) -> V:
+    def finish(self) -> list[V]:
         """Combine what is left, from the lowest level of the counter upwards."""
         e = self.e
         with e.when(e.icmp("sgt", e.load("i64", self.filled), ZERO)):
@@ -128,20 +136,21 @@ class Blocks:
         before = e.here
         e.br(head)
         e.place(head)
-        level, rest, total = e.phi("i64"), e.phi("i64"), e.phi(self.type)
-        for phi, first in ((level, ZERO), (rest, count), (total, neutral(self.type, self.by))):
+        level, rest, totals = e.phi("i64"), e.phi("i64"), [e.phi(self.type) for _ in self.levels]
+        for phi, first in ((level, ZERO), (rest, count), *((t, neutral(self.type, self.by)) for t in totals)):
             phi.add(first, before)
         e.cond_br(e.icmp("ne", rest.value, ZERO), body, done)
         e.place(body)
-        x = e.load(self.type, offset(e, self.levels, [level.value], [i64(self.size)]))
-        taken = e.fop(INSTRUCTION[self.by], x, total.value)
         odd = e.cast("trunc", rest.value, "i1")
-        total.add(e.select(odd, taken, total.value), e.here)
+        for levels, total in zip(self.levels, totals, strict=True):
+            x = e.load(self.type, offset(e, levels, [level.value], [i64(self.size)]))
+            taken = e.fop(INSTRUCTION[self.by], x, total.value)
+            total.add(e.select(odd, taken, total.value), e.here)
         level.add(e.op("add nuw nsw", level.value, ONE), e.here)
         rest.add(e.op("lshr", rest.value, ONE), e.here)
         e.br(head, rolled_loop(e))
         e.place(done)
-        return total.value
+        return [total.value for total in totals]
 
 
 def neutral(type: str, by: str) -> V:

@@ -59,7 +59,7 @@ def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
 def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V) -> V:
     """The reduction of the tree over the loop axes `order`, other indices fixed, combined with init."""
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
-    if by in ("add", "multiply") and dtype.is_float:
+    if (by in ("add", "multiply") and dtype.is_float) or (by == "add" and dtype.is_complex):
         return combine(e, by, dtype, blocks.reduce(e, tree, order, extents, by), init)
     tree.group = ""
 

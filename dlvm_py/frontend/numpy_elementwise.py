@@ -41,7 +41,6 @@ _COMPOSED: dict[np.ufunc, Any] = {
     np.isinf: isinf,
     np.positive: positive,
     np.fabs: lambda e, x: ufunc_call(e, np.absolute, ufunc_call(e, np.multiply, x, _weak(1.0))),
-    np.reciprocal: lambda e, x: ufunc_call(e, np.divide, _weak(1.0), x),
     np.deg2rad: lambda e, x: ufunc_call(e, np.multiply, x, _weak(math.pi / 180)),
     np.radians: lambda e, x: ufunc_call(e, np.multiply, x, _weak(math.pi / 180)),
     np.rad2deg: lambda e, x: ufunc_call(e, np.multiply, x, _weak(180 / math.pi)),

@@ -12,10 +12,11 @@ from dlvm_py.frontend.arrays import tensor_of
 from dlvm_py.frontend.deliver import deliver
 from dlvm_py.frontend.elementwise import UFUNCS, convert, loop_dtypes, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.linear import dot
+from dlvm_py.frontend.library_calls import library
+from dlvm_py.frontend.linear import dot, matmul
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to
-from dlvm_py.frontend.values import Array, Scalar, Static, Temp, is_none
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, is_none
 from dlvm_py.ir import DType
 
 Handler = Callable[..., Any]
@@ -30,9 +31,8 @@ _SCANS = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum:
 def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
     """The rule of a ufunc: its operands, then what NumPy's ufuncs take by name.
 
-    rule: what computes the result of the operands, the ufunc's op if it is left out.
+    rule: what computes the result of operands that have the dtypes of NumPy's loop; the ufunc's op if it is left out.
     """
-    compute = rule or (lambda e, *values: ufunc_call(e, ufunc, *values))
 
     def call(e: Emitter, *args: Any, out: Any = None, where: Any = None, dtype: Any = None) -> Any:
         if not ufunc.nin <= len(args) <= ufunc.nin + 1:
@@ -44,21 +44,37 @@ def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
         values = [operand(e, v, f"np.{ufunc.__name__}") for v in args[: ufunc.nin]]
         if not is_none(dtype):
             values = _in_loop(e, ufunc, values, as_dtype(e, dtype))
-        return deliver(e, ufunc.__name__, compute(e, *values), out, where)
+        result = ufunc_call(e, ufunc, *values) if rule is None else _converted(e, ufunc, rule, values)[0]
+        return deliver(e, ufunc.__name__, result, out, where)
+
+    return call
+
+
+def pair(ufunc: np.ufunc, rule: Handler) -> Handler:
+    """The rule of a ufunc with two results, which takes operands alone."""
+
+    def call(e: Emitter, *args: Any) -> Any:
+        if len(args) != ufunc.nin:
+            e.error(TypeMismatch, f"np.{ufunc.__name__} takes {ufunc.nin} operands, got {len(args)}")
+        return Sequence(tuple(_converted(e, ufunc, rule, [operand(e, v, f"np.{ufunc.__name__}") for v in args])))
 
     return call
 
 
 def written(ufunc: np.ufunc, function: Any) -> Handler:
-    """The rule of a ufunc that a library function implements: its operands have the dtypes of NumPy's loop."""
+    """The rule of a ufunc that a library function implements."""
+    rule = library(function)
+    return forms(ufunc, rule) if ufunc.nout == 1 else pair(ufunc, rule)
 
-    def compute(e: Emitter, *values: Any) -> Any:
-        *loops, result = loop_dtypes(e, ufunc, list(values))
-        pairs = [convert(e, v, d) for v, d in zip(values, loops, strict=True)]
-        operands = [Temp(t, x, e.block) if x else Scalar(t, weak=False) for t, x in pairs]
-        return cast_to(e, operand(e, e.session.library(e, function, operands, {}), "the result"), result)
 
-    return forms(ufunc, compute)
+def _converted(e: Emitter, ufunc: np.ufunc, rule: Handler, values: list[Any]) -> list[Any]:
+    """The results of `rule` on operands in the dtypes of the loop that NumPy would run."""
+    dtypes = loop_dtypes(e, ufunc, values)
+    pairs = [convert(e, v, d) for v, d in zip(values, dtypes[: ufunc.nin], strict=True)]
+    found = rule(e, *(Temp(t, x, e.block) if x else Scalar(t, weak=False) for t, x in pairs))
+    results = found.items if ufunc.nout > 1 else (found,)
+    results = [operand(e, r, f"np.{ufunc.__name__}") for r in results]
+    return [cast_to(e, r, d) for r, d in zip(results, dtypes[ufunc.nin :], strict=True)]
 
 
 def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType) -> list[Any]:
@@ -80,6 +96,11 @@ def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType) -> li
 def dot_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
     """np.dot: of more than two axes, the last of a with the last but one of b."""
     return deliver(e, "dot", dot(e, a, b), out, None)
+
+
+def matmul_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
+    """np.matmul: leading axes broadcast."""
+    return deliver(e, "matmul", matmul(e, a, b), out, None)
 
 
 # -- methods of ufuncs -------------------------------------------------------------------------------

@@ -30,7 +30,6 @@ from dlvm_py.frontend.library import (
     ufuncs,
 )
 from dlvm_py.frontend.library_calls import INTRINSICS, library_table
-from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_einsum import EINSUM
@@ -40,7 +39,7 @@ from dlvm_py.frontend.numpy_order import ORDER, ORDER_METHODS
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.numpy_types import TYPES
-from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, dot_into, forms, written
+from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, dot_into, forms, matmul_into, written
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.frontend.values import Static
@@ -65,7 +64,7 @@ FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: written(ufunc, function) for ufunc, function in ufuncs.UFUNCS.items()},
     **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
-    **TYPES, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: forms(np.matmul, matmul),
+    **TYPES, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
     **INTRINSICS,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip

@@ -40,7 +40,7 @@ def edge(value: Any, a: Any, k: Any) -> Any:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """np.ediff1d: differences of the flattened array."""
     flat = np.ravel(ary)
-    parts = (diff(flat).astype(np.result_type(flat)),)
+    parts = (flat[1:] - flat[:-1],)
     if to_begin is not None:
         parts = (np.ravel(as_array(to_begin)).astype(np.result_type(flat)),) + parts
     if to_end is not None:
@@ -65,6 +65,8 @@ def gradient(f: Any, *varargs: Any, axis: Any = None, edge_order: Any = 1) -> An
         spacing = varargs
     if len(spacing) != len(axes):
         refuse("np.gradient: invalid number of spacings")
+    if np.result_type(f).kind == "b":
+        refuse("np.gradient of bools is not defined", "convert with .astype(np.float64)")
     if np.result_type(f).kind not in ("f", "c"):
         f = f.astype(np.float64)
     found = ()
@@ -143,12 +145,15 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         raise ValueError("fp and xp are not of the same length.")
     if xp.shape[0] == 0:
         raise ValueError("array of sample points is empty")
+    if np.result_type(x, xp).kind == "c":
+        refuse("np.interp at complex places is not defined")
+    fp = fp.astype(np.result_type(fp, np.float64))
     low = fp[0] if left is None else left
     high = fp[-1] if right is None else right
     if np.ndim(x) == 0:
-        return np.float64(interpolated(x, xp, fp, low, high))
-    flat = np.ravel(x)
-    out = np.empty(flat.shape, dtype=np.result_type(fp, np.float64))
+        return np.result_type(fp).type(interpolated(x * 1.0, xp * 1.0, fp, low, high))
+    flat, xp = np.ravel(x) * 1.0, xp * 1.0
+    out = np.empty(flat.shape, dtype=np.result_type(fp))
     for i in range(flat.shape[0]):
         out[i] = interpolated(flat[i], xp, fp, low, high)
     return np.reshape(out, x.shape)
@@ -180,12 +185,14 @@ def interpolated(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
 def unwrap(p: Any, discont: Any = None, axis: Any = -1, period: Any = 2.0 * np.pi) -> Any:
     """np.unwrap: jumps larger than half a period are taken out."""
     k = axis_of(axis, p.ndim)
-    if np.result_type(p).kind != "f":
-        p = p * 1.0
     half = period / 2
     if discont is None:
         discont = half
-    d = diff(p, axis=axis)
+    d = diff(p, axis=axis)  # in the dtype of p, as NumPy: unsigned integers wrap
+    dtype = np.result_type(d, period)
+    if dtype.kind != "f":
+        refuse("np.unwrap of integers needs a period that is a float")
+    p = p.astype(dtype)
     moved = np.mod(d + half, period) - half
     moved = np.where((moved == -half) & (d > 0), half, moved)
     correction = np.where(np.abs(d) < discont, 0.0, moved - d)

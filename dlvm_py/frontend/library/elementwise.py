@@ -11,6 +11,8 @@ from dlvm_py.frontend.library.intrinsics import refuse, unroll
 
 def isclose(a: Any, b: Any, rtol: Any = 1e-05, atol: Any = 1e-08, equal_nan: Any = False) -> Any:
     """np.isclose: |a - b| <= atol + rtol |b|, or equal."""
+    if np.result_type(b).kind in ("b", "i", "u"):
+        b = b * 1.0
     near = (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | (a == b)
     return near | (np.isnan(a) & np.isnan(b)) if equal_nan else near
 
@@ -71,7 +73,7 @@ def sinc(x: Any) -> Any:
 
 def around(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """np.round: to the nearest, ties to even, at a place behind (or, negative, before) the point."""
-    if np.result_type(a).kind in ("i", "u", "b"):
+    if np.result_type(a).kind in ("i", "u"):
         if decimals < 0:
             refuse("np.round of integers to negative decimals is not supported")
         return np.copy(a) if out is None else np.copyto(out, a)

@@ -115,8 +115,7 @@ def cov(
     x = rows_of(m, rowvar)
     if y is not None:
         x = np.concatenate((x, rows_of(y, rowvar)))
-    if np.result_type(x).kind != "f" and np.result_type(x).kind != "c":
-        x = x * 1.0
+    x = x.astype(np.result_type(x, np.float64))
     x = x - np.mean(x, axis=1, keepdims=True)
     n = x.shape[1] - ddof
     turned = np.conj(x.T) if np.result_type(x).kind == "c" else x.T

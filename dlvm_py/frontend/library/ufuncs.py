@@ -57,9 +57,16 @@ def signbit(x: Any) -> Any:
     return np.copysign(np.result_type(x).type(1), x) < 0
 
 
+def reciprocal(x: Any) -> Any:
+    """1 / x; of integers cut off towards zero."""
+    if np.result_type(x).kind in ("i", "u"):
+        return (1.0 / x).astype(np.result_type(x))
+    return np.result_type(x).type(1) / x
+
+
 UFUNCS = {
-    np.logaddexp: logaddexp, np.logaddexp2: logaddexp2, np.heaviside: heaviside, np.fmax: fmax, np.fmin: fmin,
-    np.fmod: fmod, np.float_power: float_power, np.signbit: signbit,
+    np.reciprocal: reciprocal, np.logaddexp: logaddexp, np.logaddexp2: logaddexp2, np.heaviside: heaviside,
+    np.fmax: fmax, np.fmin: fmin, np.fmod: fmod, np.float_power: float_power, np.signbit: signbit,
 }  # fmt: skip
 
 
@@ -73,7 +80,6 @@ def divmod_(x1: Any, x2: Any) -> Any:
 
 def modf(x: Any) -> Any:
     """np.modf: the fractional and the whole part, both with the sign of x."""
-    x = np.multiply(x, 1.0)
     whole = np.trunc(x)
     return np.copysign(np.where(np.isinf(x), 0, x - whole).astype(np.result_type(x)), x), whole
 
@@ -108,6 +114,6 @@ def lcm(x1: Any, x2: Any) -> Any:
     return np.where(g == 0, g, np.floor_divide(a, np.where(g == 0, 1, g).astype(np.result_type(g))) * b)
 
 
-UFUNCS = {**UFUNCS, np.gcd: gcd, np.lcm: lcm}
-FUNCTIONS = {np.divmod: divmod_, np.modf: modf}
+UFUNCS = {**UFUNCS, np.gcd: gcd, np.lcm: lcm, np.divmod: divmod_, np.modf: modf}
+FUNCTIONS: dict[Any, Any] = {}
 METHODS: dict[str, Any] = {}

@@ -1,0 +1,88 @@
+"""Functions of one array over all dtypes: NumPy's value and dtype, or a refusal with advice."""
+
+import warnings
+
+import numpy as np
+import pytest
+from test_programs import flat
+
+import dlvm_py as dlvm
+from dlvm_py.ir import interpreter
+
+DTYPES = ("bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64", "complex64", "complex128")
+CALLS = [
+    lambda x: np.flip(x, 0), lambda x: np.roll(x, 1, 1), lambda x: np.rot90(x), lambda x: np.moveaxis(x, 0, 1),
+    lambda x: np.sum(x), lambda x: np.sum(x, axis=0), lambda x: np.prod(x, axis=1), lambda x: np.mean(x),
+    lambda x: np.mean(x, axis=0, keepdims=True), lambda x: np.var(x), lambda x: np.std(x, axis=1, ddof=1),
+    lambda x: np.max(x, axis=0), lambda x: np.min(x), lambda x: np.any(x, axis=1), lambda x: np.all(x),
+    lambda x: np.cumsum(x), lambda x: np.cumsum(x, axis=1), lambda x: np.cumprod(x, axis=0), lambda x: np.ptp(x, 0),
+    lambda x: np.count_nonzero(x), lambda x: np.count_nonzero(x, axis=0), lambda x: np.average(x, axis=0),
+    lambda x: np.cov(x), lambda x: np.nansum(x, axis=0), lambda x: np.nanmean(x), lambda x: np.nanmax(x, axis=1),
+    lambda x: np.nanvar(x), lambda x: np.nancumsum(x), lambda x: np.concatenate((x, x)),
+    lambda x: np.stack((x, x), axis=1), lambda x: np.hstack((x, x)), lambda x: np.append(x, x[0]),
+    lambda x: np.tile(x, 2), lambda x: np.repeat(x, 2, axis=0), lambda x: np.pad(x, 1),
+    lambda x: np.pad(x, 1, "edge"), lambda x: np.pad(x, 1, "mean"), lambda x: np.pad(x, (2, 1), "reflect"),
+    lambda x: np.pad(x, 2, "linear_ramp"), lambda x: np.delete(x, 1, 0), lambda x: np.insert(x, 1, x[0], 0),
+    lambda x: np.diff(x), lambda x: np.diff(x, 2, axis=0), lambda x: np.ediff1d(x), lambda x: np.gradient(x, axis=0),
+    lambda x: np.trapezoid(x), lambda x: np.dot(x, x.T), lambda x: x @ x.T, lambda x: np.inner(x, x),
+    lambda x: np.outer(x, x), lambda x: np.tensordot(x, x, 2), lambda x: np.kron(x, x[0]), lambda x: np.trace(x),
+    lambda x: np.einsum("ij->j", x), lambda x: np.einsum("ij,kj->ik", x, x), lambda x: np.einsum("ij,ij->", x, x),
+    lambda x: np.cross(x, x[::-1]), lambda x: np.convolve(x[0], x[1]), lambda x: np.correlate(x[0], x[1], "full"),
+    lambda x: np.polyval(x[0], x), lambda x: np.polyder(x[0]), lambda x: np.polyint(x[0]),
+    lambda x: np.polyadd(x[0], x[1][:2]), lambda x: np.isclose(x, x), lambda x: np.allclose(x, x[::-1]),
+    lambda x: np.array_equal(x, x), lambda x: np.nan_to_num(x), lambda x: np.sinc(x), lambda x: np.round(x),
+    lambda x: np.clip(x, x[0], x[1]), lambda x: np.clip(x, 0, 1), lambda x: np.vander(x[0]),
+    lambda x: np.resize(x, (2, 4)),
+    lambda x: np.atleast_3d(x), lambda x: np.zeros_like(x), lambda x: np.full_like(x, 1), lambda x: np.ones_like(x),
+    lambda x: np.fmax(x, x[0]), lambda x: np.fmod(x, x[1]), lambda x: np.logaddexp(x, x[0]),
+    lambda x: np.heaviside(x, x[0]), lambda x: np.signbit(x), lambda x: np.float_power(x, 2), lambda x: np.modf(x),
+    lambda x: np.divmod(x, x[1]), lambda x: np.gcd(x, x[1]), lambda x: np.fix(x), lambda x: np.select((x > 1,), (x,)),
+    lambda x: np.add.reduce(x), lambda x: np.multiply.accumulate(x), lambda x: np.subtract.outer(x[0], x[1]),
+    lambda x: np.linspace(x[0, 0], x[1, 1], 4), lambda x: np.unwrap(x), lambda x: np.interp(x, np.arange(3), x[0]),
+    lambda x: np.meshgrid(x[0], x[1])[1], lambda x: np.left_shift(x, 1), lambda x: np.bitwise_xor(x, x[0]),
+    lambda x: np.hypot(x, x[0]), lambda x: np.floor_divide(x, x[1]), lambda x: np.power(x, 2), lambda x: np.sqrt(x),
+    lambda x: np.absolute(x), lambda x: np.sign(x), lambda x: np.square(x), lambda x: np.reciprocal(x),
+    lambda x: np.deg2rad(x), lambda x: np.positive(x), lambda x: np.negative(x), lambda x: np.invert(x),
+    lambda x: np.sum(x, dtype=np.float32), lambda x: np.max(x, initial=1), lambda x: np.sum(x, where=x > 1),
+]  # fmt: skip
+
+
+def sample(dtype):
+    """A (2, 3) array: small numbers, so that nothing overflows; the second row has no 0."""
+    values = np.array([[0, 1, 3], [1, 2, 1]])
+    return (values + (0.5j if "complex" in dtype else 0)).astype(dtype)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_functions_of_all_dtypes(dtype):
+    """In the interpreter: what is computed is NumPy's, in NumPy's dtype; what NumPy refuses is refused."""
+    wrong = []
+    for fn in CALLS:
+        line = fn.__code__.co_firstlineno, fn.__code__.co_names
+        try:
+            with warnings.catch_warnings(), np.errstate(all="ignore"):
+                warnings.simplefilter("ignore")
+                want = fn(sample(dtype))
+        except TypeError:
+            want = None
+        try:
+            program = dlvm.jit(fn).program(sample(dtype), stage="optimizable")
+        except dlvm.CompileError as error:
+            if want is not None and not error.help:
+                wrong.append(f"{line}: refused without help: {error}")
+            continue
+        if want is None:
+            wrong.append(f"{line}: NumPy refuses")
+            continue
+        with np.errstate(all="ignore"):
+            got = interpreter.run(program.module, program.name, [sample(dtype)])
+        for g, w in zip(flat(got), flat(want), strict=True):
+            w = np.asarray(w)
+            tolerance = (
+                2e-3 if w.dtype.name == "float16" else 2e-6 if w.dtype.itemsize < 8 or w.dtype.char == "F" else 1e-10
+            )
+            same = np.shape(g) == w.shape and np.allclose(g, w, rtol=tolerance, atol=tolerance, equal_nan=True)
+            if np.asarray(g).dtype != w.dtype or not same:
+                wrong.append(f"{line}: {g!r} instead of {w!r}")
+    assert not wrong, "\n".join(wrong)

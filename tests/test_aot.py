@@ -386,6 +386,7 @@ def test_names_do_not_collide(kinds):
     assert kinds.kinds_free_(c_double(2), byref(y)) == 0 and y.value == 2
     header = (Path(kinds._name).parent / "kinds.h").read_text(encoding="utf-8")
     assert "int kinds_half(uint16_t int_, uint8_t x, bool c, " in header
+    assert " *   z_real, z_imag: c128, real and imaginary part\n" in header
 
 
 # -- the command line ------------------------------------------------------------------------------------

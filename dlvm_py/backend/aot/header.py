@@ -55,7 +55,8 @@ def header_text(exports: Sequence[Export], prefix: str, file: str, source: str) 
 def _function(export: Export) -> str:
     given, results = pieces(export)
     leaves = [(k, p) for k, p in enumerate(export.parameters) if p.constant is None]
-    names = [next(_name(piece.declared) for piece in given if piece.leaf == k) for k, _ in leaves]
+    parts = ("value", "data", "real", "imag")
+    names = [", ".join(_name(p.declared) for p in given if p.leaf == k and p.role in parts) for k, _ in leaves]
     alone = sum(isinstance(p.type, PointerType) for _, p in leaves) == 1
     lines = [f"{name}: {_described(p, alone)}" for name, (_, p) in zip(names, leaves, strict=True)]
     outs = [piece for piece in results if piece.role == "out"]
@@ -100,7 +101,7 @@ def _described(p: Parameter, alone: bool) -> str:
 
 def _half(t: TensorType | PointerType) -> str:
     if t.dtype.is_complex:
-        return ", real and imaginary parts"
+        return ", real and imaginary part"
     return ", IEEE binary16 bits" if t.dtype.name == "f16" else ""
 
 

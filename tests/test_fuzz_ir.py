@@ -98,6 +98,11 @@ HUGE = {
     + b"type $A26 = f32\nvar @v: $A0\n",
     "alias of itself": HEAD + b"type $A = $B\ntype $B = $A\n",
     "struct of itself": HEAD + b"struct $S {\n    #a: $S\n}\n",
+    "struct in itself": HEAD + b"struct $S {\n    #a: [1 x $T]\n}\nstruct $T {\n    #b: (f64, $S)\n}\nvar @v: $S\n",
+    "doubling structs": HEAD
+    + b"struct $S0 {\n    #a: f64\n}\n"
+    + b"".join(b"struct $S%d {\n    #a: $S%d\n    #b: $S%d\n}\n" % (i + 1, i, i) for i in range(40))
+    + b"var @v: $S40\n",
 }  # fmt: skip
 
 
@@ -120,7 +125,9 @@ class Chosen:
         return self.thing
 
 
-@pytest.mark.parametrize("name", ["pointers", "rows of rows", "alias of alias", "alias to come", "doubling"])
+@pytest.mark.parametrize(
+    "name", ["pointers", "rows of rows", "alias of alias", "alias to come", "doubling", "doubling structs"]
+)
 def test_depth_has_a_code(name):
     """What is nested too deep is said so."""
     with pytest.raises(ParseError) as caught:

@@ -7,8 +7,8 @@ read, so that they may be used in any order and refer to each other.
 from __future__ import annotations
 
 from dlvm_py.ir.function import AdjointRequest, Declaration, Extern, Module
-from dlvm_py.ir.lexer import DUPLICATE, SYNTAX, UNDEFINED_NAME, Token
-from dlvm_py.ir.parser_types import Reader
+from dlvm_py.ir.lexer import DUPLICATE, SYNTAX, TOO_DEEP, UNDEFINED_NAME, Token
+from dlvm_py.ir.parser_types import Reader, is_too_large
 from dlvm_py.ir.types import VOID, Alias, EnumType, NominalType, PointerType, StructType, Type
 from dlvm_py.ir.value import Variable
 
@@ -70,6 +70,9 @@ class ModuleReader(Reader):
             assert isinstance(found, NominalType)
             declared = found
             self._members(declared, name)
+            if is_too_large(declared, with_fields=True):
+                help = "a struct cannot hold itself; behind a pointer, in a box or in an enum it can"  # noqa: A001
+                raise self.error(f"{name} holds too much, or itself", name, TOO_DEEP, help)
         module.types[key] = declared
         self.end_line()
 

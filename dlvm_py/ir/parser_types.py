@@ -23,6 +23,7 @@ from dlvm_py.ir.types import (
     NominalType,
     PointerType,
     StackType,
+    StructType,
     TensorType,
     TupleType,
     Type,
@@ -147,7 +148,7 @@ class Reader:
         token = self.next
         found = self._type()
         self.nesting -= 1
-        if not self.nesting and _is_too_large(found):
+        if not self.nesting and is_too_large(found):
             raise self.error("this type is too large when its aliases are written out", token, TOO_DEEP)
         return found
 
@@ -340,8 +341,11 @@ class Reader:
         raise self.error(f"the literal {token} is no {type}", token, LITERAL)
 
 
-def _is_too_large(t: Type) -> bool:
-    """Whether a type has more parts, or is deeper, than a program can need: aliases of aliases double quickly."""
+def is_too_large(t: Type, with_fields: bool = False) -> bool:
+    """Whether a type has more parts, or is deeper, than a program can need: aliases of aliases double quickly.
+
+    with_fields: also those of structs, which have no end where a struct holds itself.
+    """
     parts = [(t, 0)]
     for count, (part, depth) in enumerate(parts):
         if count > MAX_PARTS or depth > 2 * MAX_NESTING:
@@ -352,10 +356,14 @@ def _is_too_large(t: Type) -> bool:
                 inner = part.elements
             case FunctionType():
                 inner = (*part.params, part.result)
-            case ArrayType() | BoxType() | StackType() if part.element is not None:
+            case ArrayType():
                 inner = (part.element,)
-            case PointerType():
+            case BoxType() | StackType() if not with_fields and part.element is not None:
+                inner = (part.element,)
+            case PointerType() if not with_fields:
                 inner = (part.pointee,)
+            case StructType() if with_fields:
+                inner = tuple(part.fields.values())
         parts.extend((x, depth + 1) for x in inner[: MAX_PARTS + 1])
     return False
 

@@ -410,7 +410,7 @@ def _literal_problem(literal: Literal) -> str | None:
         return None if isinstance(type, FunctionType) else f"the function @{value} is no {type}"
     if not isinstance(type, TensorType) or type.shape:
         return f"a literal of type {type}"
-    wanted: Any = {"b": bool, "i": int, "u": int, "f": float, "c": complex}[type.dtype.kind]
+    wanted: Any = {"b": bool, "i": int, "u": int, "f": float, "c": complex}.get(type.dtype.kind)
     # NumPy scalars are subclasses of float and complex; they do not print as the language's literals
     if value.__class__ is not wanted:
         return f"the literal {value!r} is no {type}"

@@ -14,7 +14,7 @@ import numpy as np
 
 from dlvm_py.ir.op import Kind, Op
 from dlvm_py.ir.types import VOID, ArrayType, EnumType, StructType, TensorType, TupleType, Type
-from dlvm_py.ir.value import Value
+from dlvm_py.ir.value import Literal, Value
 
 Key = int | str
 ELSEWHERE = "differentiated by transforms/differentiate_module.py, in straight-line code only"
@@ -155,9 +155,14 @@ branchEnum = Op(
     no_derivative="an enum has no derivative",
 )
 
+
+def _constant_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if len(operands) != 1 or not isinstance(operands[0], Literal):
+        raise TypeError("it takes one literal")
+    return operands[0].type
+
+
 # literal undefined: T, literal null: *T: the literal that is the operand
-constant = Op(
-    "constant", Kind.AGGREGATE, lambda operands, attrs: operands[0].type, lambda x: x, no_derivative="it is constant"
-)
+constant = Op("constant", Kind.AGGREGATE, _constant_type, lambda x: x, no_derivative="it is constant")
 
 AGGREGATES = (constant, aggregate, enumCase, insert, branchEnum)

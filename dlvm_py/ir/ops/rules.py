@@ -70,8 +70,9 @@ def elementwise_type(kinds: str, result: DType | None = None) -> Callable[..., T
 
 
 def static_extent(value: Value) -> int | None:
-    """The extent that an i64 operand states: the number of a literal, None for a computed value."""
-    return int(value.value) if isinstance(value, Literal) and isinstance(value.value, int) else None
+    """The extent that an i64 operand states: the number of a literal, None for a computed value and for no extent."""
+    number = value.value if isinstance(value, Literal) else None
+    return int(number) if isinstance(number, int) and number >= 0 else None
 
 
 def is_constant(x: object) -> bool:

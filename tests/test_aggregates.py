@@ -9,12 +9,14 @@ import pytest
 from random_aggregates import program
 
 from dlvm_py.ir import print_module
+from dlvm_py.ir.evaluate import Pointer
 from dlvm_py.ir.interpreter import run as interpret
-from dlvm_py.ir.objects import Reference
+from dlvm_py.ir.objects import Cell, Reference, fresh, leaf_values
+from dlvm_py.ir.objects import given as arg
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.ir.verifier import verify
 from dlvm_py.tools.dlopt import Runner
-from dlvm_py.tools.native import callable_of
+from dlvm_py.tools.native import callable_of, scheduled
 from dlvm_py.transforms import differentiate_module
 from dlvm_py.transforms.pass_manager import PASSES
 
@@ -149,6 +151,29 @@ def test_random_programs(base):
                 runner.run(PASSES[name])
                 runner.after(name)
         assert flat(interpret(module, "f", ARGUMENTS)) == wanted, seed
+
+
+@pytest.mark.parametrize("seed", range(40, 48))
+def test_random_programs_scheduled(seed):
+    """At the last stage the interpreter gives the same leaves, and every reference is given back or held by a cell."""
+    module = parse_module(program(seed))
+    wanted = interpret(module, "f", ARGUMENTS)
+    lowered = scheduled(module, ["f"])
+    verify(lowered)
+    function = lowered.functions["f"]
+    types = module.functions["f"].type
+    args = [x for a, t in zip(ARGUMENTS, types.params, strict=True) for x in leaf_values(arg(a, t, "argument"), t)]
+    args += [fresh(p.type.pointee, zero=True) for p in function.params[len(args) :]]
+    found = interpret(lowered, "f", args, check_ownership=True, trees_at_root=True)
+    for x, y in zip(found, leaf_values(arg(wanted, types.result, "result"), types.result), strict=True):
+        assert flat(seen(x)) == flat(seen(y)), seed
+
+
+def seen(leaf):
+    """A leaf as nested tuples: a cell is its tag and its items."""
+    if isinstance(leaf, Cell):
+        return (leaf.tag, *map(seen, leaf.items))
+    return leaf.view if isinstance(leaf, Pointer) else leaf
 
 
 @pytest.mark.slow

@@ -41,7 +41,7 @@ from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
 from dlvm_py.ir.ops.cells import NO_CASE
 from dlvm_py.ir.ops.gather import scatter_into
 from dlvm_py.ir.ops.memory import element_keys
-from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TRAPPED
+from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TOO_FEW, TOO_MANY, TRAPPED
 from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, seeded, uniform
 from dlvm_py.ir.ops.window import window_at, window_counts
 from dlvm_py.ir.types import ELEMENTS, VOID, ArrayType, FunctionType, PointerType, StackType, TensorType, Type
@@ -350,7 +350,7 @@ class Frame:
             raise PassError(f"scatter: {e}") from e
 
     def _new(self, t: Type, i: Instruction, count: int | None = None) -> Pointer:
-        """Fresh memory of a `t`, or of several; a pointer to the first, or, with `count` of -1, to the one."""
+        """A pointer to fresh memory of a `t`; with a count, where `t` is an array, to the first of its elements."""
         memory = fresh(t)
         owner = Allocation(memory, False, f"the allocation in {_place(i, self.function)}")
         self.machine.allocations.append(owner)
@@ -366,7 +366,7 @@ class Frame:
     def _allocate_counted(self, i: Instruction) -> Pointer:
         n = int(self.get(i.operands[0], True)) if i.operands else i.attrs["count"]
         if n < 1:
-            raise PassError(f"an allocation of {n} values")
+            raise ValueError(TOO_FEW)
         if i.op.name == "allocateStack" and n == 1:
             return self._in_frame(i.attrs["type"], i)
         return self._new(ArrayType(n, i.attrs["type"]), i, n)
@@ -399,13 +399,14 @@ class Frame:
         if n == 1:
             write(destination.view, pointee, read(source.view, pointee))
             return
+        rows = [source.row, destination.row]
+        if any(r is None for r in rows):
+            raise PassError(f"{n} values are copied, and how many lie behind the pointers is not known")
+        if not 0 <= n <= min(len(getattr(r, "parts", r)) for r in rows):
+            raise IndexError(TOO_MANY)
         row = ArrayType(n, pointee)
-        try:
-            values = [read(place(source.row, row, [k]), pointee) for k in range(n)]
-            for k, value in enumerate(values):
-                write(place(destination.row, row, [k]), pointee, value)
-        except (TypeError, AttributeError):
-            raise PassError(f"{n} values are copied from or to memory of one") from None
+        for k, value in enumerate([read(place(source.row, row, [k]), pointee) for k in range(n)]):
+            write(place(destination.row, row, [k]), pointee, value)
 
     def _bit_cast(self, i: Instruction) -> Any:
         t = i.type

@@ -15,7 +15,7 @@ import numpy as np
 
 from dlvm_py.errors import PassError
 from dlvm_py.ir.evaluate import Allocation, Pointer, Record, conform, poison
-from dlvm_py.ir.layout import leaves, members, memory_leaves
+from dlvm_py.ir.layout import REFERENCE, leaves, members, memory_leaves
 from dlvm_py.ir.types import (
     ArrayType,
     BoxType,
@@ -216,6 +216,8 @@ def _whole(items: list[Any], t: Type) -> Any:
 def given(value: Any, t: Type, what: str) -> Any:
     """An argument as the interpreter has it. PassError, with `what` it is, if it is no value of the type."""
     match t:
+        case TensorType() if isinstance(value, Cell) and t == REFERENCE:
+            return value
         case TensorType():
             if not np.can_cast(np.asarray(value).dtype, t.dtype.numpy, "same_kind"):
                 raise PassError(f"{what}: {t} expected, got {value!r}")

@@ -21,7 +21,7 @@ from dlvm_py.ir.analysis import DominatorTree, predecessors
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.declarations import adjoint_signature
 from dlvm_py.ir.function import AdjointRequest, Function, Module
-from dlvm_py.ir.layout import REFERENCE, holds_itself, memory_leaves
+from dlvm_py.ir.layout import REFERENCE, holds_itself, memory_leaves, parts
 from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import AGGREGATES
@@ -36,6 +36,7 @@ from dlvm_py.ir.types import (
     I64,
     VOID,
     BoxType,
+    EnumType,
     FunctionType,
     PointerType,
     StackType,
@@ -102,6 +103,11 @@ def _type_errors(module: Module) -> list[str]:
     ]
     if found:
         return found  # such a type has no end
+    for t in module.types.values():
+        for case, held in t.cases.items() if isinstance(t, EnumType) else ():
+            for p in held:
+                if any(isinstance(part, StackType | FunctionType) for part in parts(p)):
+                    found.append(f"?{case} of {t} holds a {p}: an enum holds no stacks and no functions")
     for v in module.variables.values():
         assert isinstance(v.type, PointerType)
         try:

@@ -113,7 +113,8 @@ def callable_of(module: Module, name: str) -> Any:
     done = compile_module([made.module_text, entry_text(made.symbol, call, imports)], imports)
     version = Version.load(call, done.object, imports.names, tuple(made.sites), name)
 
-    kept: list[Any] | None = [] if any(map(holds_references, module.variables.values())) else None
+    names = {leaf.rpartition(".")[0] for leaf in function.meta.get(VARIABLES, ())}  # type: ignore[attr-defined]
+    kept: list[Any] | None = [] if any(holds_references(module.variables[n]) for n in names) else None
 
     def receive(given: Arguments, result: Any) -> Any:
         given.write_back()

@@ -62,7 +62,7 @@ from dlvm_py.ir.layout import REFERENCE, VARIABLES, is_plain, item_types, leaf_n
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.ops.cells import NO_CASE
 from dlvm_py.ir.ops.memory import element_keys
-from dlvm_py.ir.ops.objects import EMPTY, OBJECTS, OTHER_TYPE, TRAPPED
+from dlvm_py.ir.ops.objects import EMPTY, OBJECTS, OTHER_TYPE, TOO_FEW, TOO_MANY, TRAPPED
 from dlvm_py.ir.types import BoxType, EnumType, StructType
 from dlvm_py.transforms import own_entry
 
@@ -422,7 +422,7 @@ class _Body:
             return self._allocated(i.attrs["type"])
         if not isinstance(count, Literal):
             positive = self.b.emit("greaterThan", count, literal(0))
-            self.b.emit("check", positive, exception="ValueError", message="an allocation of less than one value")
+            self.b.emit("check", positive, exception="ValueError", message=TOO_FEW)
         self.rows[i] = self._allocated(i.attrs["type"], count)
         return [self.b.emit("elementPointer", p, literal(0)) for p in self.rows[i]]
 
@@ -497,7 +497,7 @@ class _Body:
                 self.b.emit("lessThanOrEqual", n, self.b.emit("extent", q, at=0)),
             )
             fits = self.b.emit("and", fits, self.b.emit("greaterThanOrEqual", n, literal(0)))
-            self.b.emit("check", fits, exception="IndexError", message="more values are copied than there are")
+            self.b.emit("check", fits, exception="IndexError", message=TOO_MANY)
             a, b = (self._first(v, n) for v in (p, q))
             self.b.emit("store", self.b.emit("load", a), b)
         return []

@@ -21,6 +21,8 @@ from dlvm_py.ir.value import Value
 LOWERED = "differentiated after it is lowered"
 # what the program raises, here and in native code
 TRAPPED = "trap"
+TOO_MANY = "more values are copied than there are"
+TOO_FEW = "an allocation of less than one value"
 EMPTY = "pop from an empty stack"
 OTHER_TYPE = "the value on top of the stack has another type than the one that is popped"
 

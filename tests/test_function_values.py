@@ -239,3 +239,40 @@ def test_functions_from_outside():
         run(module, "f", [2.0, "@f"])
     with pytest.raises(PassError, match="known from the text"):
         callable_of(module, "f")
+
+
+def test_products_of_many_matrices():
+    """dot of rank 3 is NumPy's matmul, natively too; its derivative by differences; what does not fit is refused."""
+    text = """func @f: (<_ x _ x _ x f64>, <_ x _ x _ x f64>) -> f64 {
+'entry(%x: <_ x _ x _ x f64>, %y: <_ x _ x _ x f64>):
+    %z = dot %x: <_ x _ x _ x f64>, %y: <_ x _ x _ x f64>
+    %s = square %z: <_ x _ x _ x f64>
+    %r = reduce %s: <_ x _ x _ x f64> by add init 0: f64 along 0, 1, 2
+    return %r: f64
+}
+
+[adjoint @f]
+func @g: (<_ x _ x _ x f64>, <_ x _ x _ x f64>) -> (<_ x _ x _ x f64>, <_ x _ x _ x f64>)
+"""
+    module = parse_module(HEAD + text)
+    differentiate_module.run(module)
+    verify(module)
+    r = np.random.default_rng(1)
+    x, y, dx, dy = (r.normal(size=s) for s in ((4, 2, 3), (4, 3, 5)) * 2)
+
+    def f(x, y):
+        return np.sum(np.matmul(x, y) ** 2)
+
+    h = 1e-6
+    wanted = (f(x + h * dx, y + h * dy) - f(x - h * dx, y - h * dy)) / (2 * h)
+    for call in (lambda n, *a: run(module, n, a), lambda n, *a: callable_of(module, n)(*a)):
+        assert call("f", x, y) == pytest.approx(f(x, y), rel=1e-12)
+        gx, gy = call("g", x, y)
+        assert np.sum(gx * dx) + np.sum(gy * dy) == pytest.approx(wanted, rel=1e-7)
+    for shapes, said in (("<2 x 1 x 3 x f64>, <4 x 3 x 1 x f64>", "the extents of batches differ, 2 and 4"),
+                         ("<2 x 1 x 3 x f64>, <2 x 4 x 1 x f64>", "inner extents differ, 3 and 4"),
+                         ("<2 x 1 x 3 x f64>, <3 x 4 x f64>", "dot of ranks 3 and 2")):  # fmt: skip
+        a, b = shapes.split(", ")
+        with pytest.raises(ParseError, match=said):
+            params = f"%x: {a}, %y: {b}"
+            parse_module(f"{HEAD}func @f: ({shapes}) -> () {{\n'entry({params}):\n    dot {params}\n    return\n}}\n")

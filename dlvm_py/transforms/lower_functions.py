@@ -29,7 +29,7 @@ raw and optimizable stages, before arrays are lowered to memory and before deriv
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 from dlvm_py.errors import PassError
@@ -44,21 +44,19 @@ from dlvm_py.ir import (
     Kind,
     Literal,
     Module,
-    TensorType,
     Type,
     Value,
     literal,
 )
 from dlvm_py.ir.analysis import uses
 from dlvm_py.ir.analysis.calls import reachable
-from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.ops.arrange import indices
 from dlvm_py.ir.ops.window import PADDINGS, window_counts
 from dlvm_py.ir.value import OpName
 from dlvm_py.transforms.differentiate.clone import clone
+from dlvm_py.transforms.loop_nests import at, close, expand, nest, stored
 from dlvm_py.transforms.simplify_cfg import drop_arguments, incoming_values
-from dlvm_py.transforms.substitution import substitute
 
 
 def run(module: Module) -> bool:
@@ -181,69 +179,10 @@ def _direct(function: Function) -> bool:
 # -- loops -------------------------------------------------------------------------------------------------
 
 
-class _Loop:
-    """A counted loop that is being built: `index` and `carried` are arguments of its header."""
-
-    def __init__(self, b: Builder, count: Value, carried: Sequence[Value] = ()) -> None:
-        assert b.block is not None
-        self.b = b
-        self.header = b.function.new_block("loop", after=b.block)
-        body = b.function.new_block("body", after=self.header)
-        self.after = b.function.new_block("after", after=body)
-        b.branch(self.header, [literal(0), *carried])
-        self.index: Value = self.header.add_arg(literal(0).type, "k")
-        self.carried: list[Value] = [self.header.add_arg(v.type) for v in carried]
-        b.at_end(self.header)
-        b.conditional(b.emit("lessThan", self.index, count), body, [], self.after, [])
-        b.at_end(body)
-
-    def close(self, *carried: Value) -> None:
-        """End the body, and go on behind the loop, where `carried` are the last values."""
-        self.b.branch(self.header, [self.b.emit("add", self.index, literal(1)), *carried])
-        self.b.at_end(self.after)
-
-
-def _nest(b: Builder, counts: Sequence[Value], carried: Sequence[Value] = ()) -> list[_Loop]:
-    """Loops in each other; each hands what it carries to the next."""
-    loops: list[_Loop] = []
-    for n in counts:
-        loops.append(_Loop(b, n, loops[-1].carried if loops else carried))
-    return loops
-
-
-def _close(loops: list[_Loop], *carried: Value) -> list[Value]:
-    """Close loops from the innermost; what the outermost has carried (without loops: what is given)."""
-    values = list(carried)
-    for loop in reversed(loops):
-        loop.close(*values)
-        values = loop.carried
-    return values
-
-
 def _combinations(function: Function) -> bool:
     """Loops in the place of reductions and scans by a known function."""
-    changed = False
-    pending = [i for i in function.instructions() if i.op.name in _LOWER and isinstance(i.operands[1], Literal)]
-    found: dict[Value, Value] = {}
-    for i in pending:
-        block = i.block
-        assert block is not None
-        at = block.instructions.index(i)
-        tail = block.instructions[at + 1 :]
-        block.instructions = block.instructions[:at]
-        b = Builder(function, block)
-        b.loc = i.loc
-        i.operands = [found.get(v, v) for v in i.operands]
-        value = _LOWER[i.op.name](b, i)
-        if isinstance(value, Instruction):
-            value.name = value.name or i.name
-        found[i] = value
-        assert b.block is not None
-        for each in tail:
-            b.block.append(each)
-        changed = True
-    substitute(function.blocks, found)
-    return changed
+    found = [i for i in function.instructions() if i.op.name in _LOWER and isinstance(i.operands[1], Literal)]
+    return expand(function, found, lambda b, i: _LOWER[i.op.name](b, i))
 
 
 def _call(b: Builder, i: Instruction, last: Value, x: Value) -> Value:
@@ -254,35 +193,22 @@ def _call(b: Builder, i: Instruction, last: Value, x: Value) -> Value:
     return b.emit("apply", last, x, callee=str(combiner.value), result=combiner.type.result)
 
 
-def _stored(b: Builder, value: Value) -> tuple[Value, list[Value]]:
-    """Fresh memory with the elements of an array, and its extents."""
-    assert isinstance(value.type, TensorType)
-    extents = extents_of(b, value)
-    memory = b.emit("allocateHeap", *extents, dtype=value.type.dtype.name)
-    b.emit("store", value, memory)
-    return memory, extents
-
-
-def _at(b: Builder, memory: Value, places: Sequence[Value]) -> Value:
-    return b.emit("elementPointer", memory, *places) if places else memory
-
-
 def _reduce(b: Builder, i: Instruction) -> Value:
     x, _, init = i.operands
-    memory, extents = _stored(b, x)
+    memory, extents = stored(b, x)
     axes = sorted(i.attrs["axes"])
     kept = [k for k in range(len(extents)) if k not in axes]
     result = _result(b, i, [extents[k] for k in kept])
-    outer = _nest(b, [extents[k] for k in kept])
-    inner = _nest(b, [extents[k] for k in axes], [init])
+    outer = nest(b, [extents[k] for k in kept])
+    inner = nest(b, [extents[k] for k in axes], [init])
     place = dict(zip((*kept, *axes), (loop.index for loop in (*outer, *inner)), strict=True))
     last = inner[-1].carried[0] if inner else init
-    element = b.emit("load", _at(b, memory, [place[k] for k in range(len(extents))]))
-    (total,) = _close(inner, _call(b, i, last, element))
+    element = b.emit("load", at(b, memory, [place[k] for k in range(len(extents))]))
+    (total,) = close(inner, _call(b, i, last, element))
     if result is None:
         return total
-    b.emit("store", total, _at(b, result, [loop.index for loop in outer]))
-    _close(outer)
+    b.emit("store", total, at(b, result, [loop.index for loop in outer]))
+    close(outer)
     return b.emit("load", result)
 
 
@@ -292,31 +218,31 @@ def _result(b: Builder, i: Instruction, extents: list[Value]) -> Value | None:
 
 
 def _scan(b: Builder, i: Instruction) -> Value:
-    memory, extents = _stored(b, i.operands[0])
+    memory, extents = stored(b, i.operands[0])
     for axis in i.attrs["axes"]:
         others = [k for k in range(len(extents)) if k != axis]
-        outer = _nest(b, [extents[k] for k in others])
-        (inner,) = _nest(b, [b.emit("subtract", extents[axis], literal(1))])
+        outer = nest(b, [extents[k] for k in others])
+        (inner,) = nest(b, [b.emit("subtract", extents[axis], literal(1))])
         place = dict(zip((*others, axis), (loop.index for loop in (*outer, inner)), strict=True))
-        last = _at(b, memory, [place[k] for k in range(len(extents))])
+        last = at(b, memory, [place[k] for k in range(len(extents))])
         place[axis] = b.emit("add", inner.index, literal(1))
-        here = _at(b, memory, [place[k] for k in range(len(extents))])
+        here = at(b, memory, [place[k] for k in range(len(extents))])
         b.emit("store", _call(b, i, b.emit("load", last), b.emit("load", here)), here)
-        _close([*outer, inner])
+        close([*outer, inner])
     return b.emit("load", memory)
 
 
 def _reduce_window(b: Builder, i: Instruction) -> Value:
     x, _, init = i.operands
-    memory, extents = _stored(b, x)
+    memory, extents = stored(b, x)
     counts = [
         v.value if isinstance(v, Expr) else v
         for v in indices(*window_counts([_number(b, n) for n in extents], i.attrs))
     ]
     result = _result(b, i, counts)
     assert result is not None
-    outer = _nest(b, counts)
-    inner = _nest(b, [literal(n) for n in i.attrs["dims"]], [init])
+    outer = nest(b, counts)
+    inner = nest(b, [literal(n) for n in i.attrs["dims"]], [init])
     places = []
     inside: Value | None = None
     for o, w, n, step, size in zip(outer, inner, extents, i.attrs["strides"], i.attrs["dims"], strict=True):
@@ -332,11 +258,11 @@ def _reduce_window(b: Builder, i: Instruction) -> Value:
     total = join.add_arg(last.type)
     b.conditional(inside, taken, [], join, [last])
     b.at_end(taken)
-    b.branch(join, [_call(b, i, last, b.emit("load", _at(b, memory, places)))])
+    b.branch(join, [_call(b, i, last, b.emit("load", at(b, memory, places)))])
     b.at_end(join)
-    (found,) = _close(inner, total)
-    b.emit("store", found, _at(b, result, [loop.index for loop in outer]))
-    _close(outer)
+    (found,) = close(inner, total)
+    b.emit("store", found, at(b, result, [loop.index for loop in outer]))
+    close(outer)
     return b.emit("load", result)
 
 

@@ -35,7 +35,7 @@ from dlvm_py.ir import (
     literal,
 )
 from dlvm_py.ir.ops.aggregates import keys_of
-from dlvm_py.transforms import expand_builtins, lower_aggregates, lower_functions
+from dlvm_py.transforms import expand_builtins, lower_aggregates, lower_batches, lower_functions
 from dlvm_py.transforms.differentiate.demote import demote
 from dlvm_py.transforms.lower_aggregates import spilled
 from dlvm_py.transforms.substitution import substitute
@@ -45,6 +45,7 @@ def run(module: Module) -> bool:
     """Lower the array values of all functions of `module`; whether anything changed."""
     before = [str(f.type) for f in module.functions.values()]
     changed = [lower_functions.run(module), lower_aggregates.run(module)]
+    changed += [lower_batches.run(f) for f in module.functions.values()]
     changed += [lower(f, module) for f in module.functions.values()]
     return any(changed) or before != [str(f.type) for f in module.functions.values()]
 

@@ -92,5 +92,7 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[0], [k for k in range(len(_shape(o[0]))) if k not in i.attrs["axes"]][axis]
         case "dot":
             ours = len(_shape(o[0])) - 1
+            if ours > 1:  # many matrices
+                return (o[1], axis) if axis == ours else (o[0], axis)
             return (o[0], axis) if axis < ours else (o[1], axis - ours + 1)
     return None

@@ -191,17 +191,28 @@ def _dot_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     x, y = (tensor(v) for v in operands)
     if x.dtype is not y.dtype or x.dtype.kind not in "iufc":
         raise TypeError(f"dot of {x.dtype} and {y.dtype}")
-    if x.rank not in (1, 2) or y.rank not in (1, 2):
+    batched = x.rank == y.rank > 2
+    if not batched and (x.rank not in (1, 2) or y.rank not in (1, 2)):
         raise TypeError(f"dot of ranks {x.rank} and {y.rank}")
-    a, b = x.shape[-1], y.shape[0]
+    batch = x.shape[:-2] if batched else ()
+    for m, n in zip(batch, y.shape[:-2], strict=False):
+        if m is not None and n is not None and m != n:
+            raise TypeError(f"the extents of batches differ, {m} and {n}")
+    a, b = x.shape[-1], y.shape[-2 if batched else 0]
     if a is not None and b is not None and a != b:
         raise TypeError(f"inner extents differ, {a} and {b}")
+    if batched:
+        batch = tuple(n if m is None else m for m, n in zip(batch, y.shape[:-2], strict=True))
+        return TensorType((*batch, x.shape[-2], y.shape[-1]), x.dtype)
     return TensorType((*x.shape[:-1], *y.shape[1:]), x.dtype)
 
 
 def _dot_adjoint(seed: Any, f: Any, x: Any, y: Any) -> Any:
     ranks = x.type.rank, y.type.rank
     x, y = conjugate_of(x), conjugate_of(y)
+    if ranks[0] > 2:
+        turned = (*range(ranks[0] - 2), ranks[0] - 1, ranks[0] - 2)
+        return dot(seed, transpose(y, axes=turned)), dot(transpose(x, axes=turned), seed)
     if ranks == (2, 2):  # dx = seed yᴴ, dy = xᴴ seed
         return dot(seed, transpose(y)), dot(transpose(x), seed)
     if ranks == (1, 1):
@@ -211,12 +222,13 @@ def _dot_adjoint(seed: Any, f: Any, x: Any, y: Any) -> Any:
     return dot(y, seed), dot(padShape(x, at=1), padShape(seed, at=0))
 
 
-# contracts the last axis of x with the first of y, ranks 1 and 2 (the builder has checked the extents)
+# contracts the last axis of x with the first of y, ranks 1 and 2 (the builder has checked the extents); of equal higher
+# ranks, the matrices of the last two axes are multiplied
 dot = Op(
     "dot",
     Kind.CONTRACTION,
     _dot_type,
-    lambda x, y: np.dot(x, y),
+    lambda x, y: np.matmul(x, y) if np.ndim(x) > 2 else np.dot(x, y),
     adjoint=_dot_adjoint,
     tangent=MULTILINEAR,
     numpy_name="dot",

@@ -470,7 +470,7 @@ ERRORS = [
     (_reads_before_it_sets, (A,), UnknownName, "cannot access local variable 'q'"),
     (lambda x: np.sim(x), (A,), UnknownFunction, "did you mean `sum` or `sin`"),
     (lambda x: np.linalg.norm(x), (A,), UnknownFunction, "np.linalg.norm is not supported"),
-    (lambda x: x.sort(), (A,), UnknownFunction, "sort"),
+    (lambda x: x.tobytes(), (A,), UnknownFunction, "tobytes"),
     (_two_types, (A,), TypeMismatch, "a float on one path and an array"),
     (_opens, (A,), UnsupportedSyntax, "`with`"),
     (lambda x: {a for a in x}, (A,), UnsupportedSyntax, "a set comprehension"),

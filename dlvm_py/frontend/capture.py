@@ -355,7 +355,10 @@ def _stable_text(value: Any) -> str:
     if isinstance(value, ModuleType):
         return f"module {value.__name__}"
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):
-        return f"{type(value).__name__} {value.__module__}.{value.__qualname__}"
+        # np.add.at and np.subtract.at are methods of one name
+        owner = getattr(value, "__self__", None)
+        of = "" if owner is None or isinstance(owner, ModuleType) else f" of {_stable_text(owner)}"
+        return f"{type(value).__name__} {value.__module__}.{value.__qualname__}{of}"
     recipe = recipe_of(value)
     if recipe is not None:
         primal = recipe.primal

@@ -158,7 +158,9 @@ class Frame(Expressions):
             case gast.Expr():
                 self.expression(node.value)
             case gast.Assign():
-                value = self._settle(self.expression(node.value))
+                value = self.expression(node.value)
+                if len(node.targets) > 1 or not isinstance(node.targets[0], gast.Subscript):
+                    value = self._settle(value)  # what is stored right away needs no memory of its own
                 for target in node.targets:
                     self.assign(target, value)
             case gast.AnnAssign():

@@ -1,0 +1,127 @@
+"""Indexing with arrays: what is fused, what raises and when, and the `at` methods of ufuncs."""
+
+import numpy as np
+import pytest
+from indexing import check
+
+import dlvm_py as dlvm
+
+rng = np.random.default_rng(8)
+X, PLACES, VECTOR = rng.standard_normal((4, 5)), np.array([0, 3, -1, 3]), rng.standard_normal(4)
+
+
+def words(fn, *args, stage="optimizable"):
+    """The mnemonics of the instructions of a compiled function."""
+    text = dlvm.jit(fn).ir(*args, stage=stage)
+    return [line.split(" = ")[-1].split()[0] for line in text.splitlines() if line.startswith("    ")]
+
+
+def test_masked_update_compresses_nothing():
+    """f(x[m], y[m]) stored to x[m] is a select of f(x, y): no index is made."""
+
+    def f(x, y):
+        m = x > 0
+        x[m] = np.sin(x[m]) * 2 + y[m]
+        x[m] -= y[m] * x[m]
+        x[~m] = 0
+
+    check(f, X, X * 2)
+    assert not {"nonzero", "gather", "scatter"} & set(words(f, X.copy(), X * 2))
+
+
+def test_masked_update_with_a_mask_that_changes():
+    """The mask is read when it is used: a store to it in between counts."""
+
+    def f(x, m):
+        old = x[m]
+        m[0, 0] = not m[0, 0]
+        x[m] = 1.0
+        return old, x[m]
+
+    check(f, X, X > 0)
+
+
+def test_gather_is_fused():
+    """A sum of products of gathered elements makes no array."""
+    found = words(lambda x, i, w: np.sum(x[i, 1] * w), X, PLACES, VECTOR, stage="compute")
+    assert "gather" in found and "allocateHeap" not in found
+
+
+@pytest.mark.parametrize("ufunc", ["add", "subtract", "multiply", "maximum", "minimum"])
+def test_ufunc_at(ufunc):
+    """Every value counts, also where a place comes twice; views, tuples of indices, numbers, small integers."""
+    at = getattr(np, ufunc).at
+
+    def f(x, i, v):
+        at(x, i, v[:, None])
+        at(x[:, 1:], (i, 2), v)
+        at(x[0], slice(1, 3), 2)
+
+    check(f, X, PLACES, VECTOR)
+    check(lambda x, i: at(x, i, 3), np.arange(5, dtype=np.uint8), PLACES)
+
+
+def test_ufunc_at_on_flags():
+    """np.add.at of bools is `or`."""
+
+    def f(x, i):
+        np.add.at(x, i, True)
+        return x
+
+    check(f, np.zeros(5, bool), PLACES)
+
+
+def test_nothing_is_written_where_an_index_is_out_of_range():
+    """The check comes before the first store."""
+
+    def f(x, i, v):
+        x[i] = v[:, None]
+
+    check(f, X, np.array([0, 1, 9, 2]), VECTOR)
+    check(f, X, np.array([0, 1, -5, 2]), VECTOR)
+
+
+def test_messages():
+    """NumPy's words, with the line."""
+
+    def f(x, i, j):
+        y = x[i]
+        return y[j]
+
+    compiled = dlvm.jit(f)
+    with pytest.raises(IndexError, match="index 7 is out of bounds for axis 0 with size 4"):
+        compiled(X, np.array([1, 7]), np.array([0]))
+    with pytest.raises(IndexError, match="index -3 is out of bounds for axis 0 with size 2"):
+        compiled(X, np.array([1, 2]), np.array([-3]))
+    with pytest.raises(
+        IndexError, match="boolean index did not match indexed array along axis 0; size of axis is 2 but"
+    ):
+        compiled(X, np.array([1, 2]), np.array([True, False, True]))
+    with pytest.raises(IndexError, match="indexing arrays could not be broadcast together"):
+        dlvm.jit(lambda x, i, j: x[i, j])(X, np.array([1, 2]), np.array([1, 2, 3]))
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint16", "uint64", "int32"])
+def test_dtypes_of_indices(dtype):
+    """Any integers index; NumPy wraps a uint64 beyond int64 around, and counts from the end."""
+    check(lambda x, i: x[i], X, np.array([3, 0, 1], dtype))
+    if dtype == "uint64":
+        check(lambda x, i: x[i], X, np.array([3, 2**64 - 1], dtype))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int16", "bool", "complex128"])
+def test_dtypes_of_elements(dtype):
+    """What is indexed may be of any dtype."""
+
+    def f(x, i, m):
+        y = x[i]
+        x[m] = x[0, 0]
+        x[i, 1] = y[:, 0]
+        return y, x[m], x[:, i]
+
+    check(f, (X * 3).astype(dtype), PLACES, X > 0)
+
+
+def test_lists_as_indices():
+    """A list of ints or bools is an array; an empty one selects nothing."""
+    check(lambda x: (x[[0, -1]], x[:, [True, False, True, False, True]], x[[]], x[[[0], [1]], [2, 3]]), X)

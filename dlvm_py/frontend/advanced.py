@@ -161,7 +161,7 @@ def _places(e: Emitter, parts: list[Any], view: Array) -> tuple[tuple[Value, ...
         if isinstance(part, Scalar):
             places[axis] = indexing.normalised(e, part, view.extents[axis], axis)
             continue
-        _check_range(e, part, tensor, view.extents[axis], axis)
+        _check_range(e, part, tensor, view.extents[axis], axis, shape)
         if _may_be_negative(part):
             places[axis] = _from_the_start(e, places[axis], view.extents[axis])
     mask = parts[0] if len(parts) == 1 and part.dtype is BOOL else None
@@ -176,8 +176,8 @@ def _may_be_negative(part: Array | Temp) -> bool:
     return part.dtype.kind == "i" or part.dtype is U64
 
 
-def _check_range(e: Emitter, part: Array | Temp, tensor: Value, extent: Value, axis: int) -> None:
-    """IndexError unless all elements of an index array are in range.
+def _check_range(e: Emitter, part: Array | Temp, tensor: Value, extent: Value, axis: int, shape: Extents) -> None:
+    """IndexError unless all elements of an index array are in range, or `shape`, that of all indices, is empty.
 
     One sweep finds the index that is furthest out: with i + n taken as unsigned, those in range are below 2 n.
     """
@@ -187,7 +187,7 @@ def _check_range(e: Emitter, part: Array | Temp, tensor: Value, extent: Value, a
     shifted = e.cast(e.emit("add", tensor, extent) if signed else tensor, U64)
     worst = e.emit("reduce", shifted, literal(0, scalar(U64)), by="max", axes=tuple(range(part.rank)))
     limit = e.cast(e.multiply(extent, i64(2)) if signed else extent, U64)
-    empty = e.compare("equal", e.product(part.extents), i64(0))
+    empty = e.compare("equal", e.product(shape), i64(0))
     shown = e.cast(worst, I64)
     shown = e.pure("subtract", shown, extent) if signed else shown
     message = f"index {{}} is out of bounds for axis {axis} with size {{}}"

@@ -86,3 +86,39 @@ def test_functions_of_all_dtypes(dtype):
             if np.asarray(g).dtype != w.dtype or not same:
                 wrong.append(f"{line}: {g!r} instead of {w!r}")
     assert not wrong, "\n".join(wrong)
+
+
+def outcome(run):
+    """("value", the result) or ("raises", the class of the exception)."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return "value", run()
+        except Exception as error:
+            return "raises", error
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (1, 1), (4,), (2, 1, 3)], ids=str)
+def test_functions_of_all_shapes(shape):
+    """In the interpreter: of empty, single, long and deep arrays NumPy's results; where NumPy raises, an error too."""
+    wrong = []
+    x = np.random.default_rng(1).uniform(0.2, 1.7, shape)
+    for fn in CALLS:
+        line = fn.__code__.co_firstlineno, fn.__code__.co_names
+        wanted, want = outcome(lambda fn=fn: fn(x.copy()))
+        got_kind, program = outcome(lambda fn=fn: dlvm.jit(fn).program(x.copy(), stage="optimizable"))
+        if got_kind == "raises":
+            if not isinstance(program, dlvm.CompileError):
+                wrong.append(f"{line}: {program!r}")
+            elif wanted == "value" and not program.help:
+                wrong.append(f"{line}: refused without help: {program}")
+            continue
+        got_kind, got = outcome(lambda program=program: interpreter.run(program.module, program.name, [x.copy()]))
+        if got_kind != wanted:
+            wrong.append(f"{line}: {got!r} instead of {want!r}")
+        elif wanted == "value":
+            for g, w in zip(flat(got), flat(want), strict=True):
+                if np.shape(g) != np.shape(w) or not np.allclose(g, w, rtol=1e-10, atol=1e-12, equal_nan=True):
+                    wrong.append(f"{line}: {g!r} instead of {w!r}")
+    assert not wrong, "\n".join(wrong)

@@ -42,6 +42,8 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
 
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     """np.correlate of vectors: Σₙ aₙ₊ₖ conj(vₙ)."""
+    if np.ndim(a) == 0 or np.ndim(v) == 0:
+        refuse("np.correlate needs vectors", "multiply the numbers")
     a, v = vector(a), vector(v)
     if mode not in ("full", "same", "valid"):
         refuse("np.correlate: `mode` must be 'full', 'same' or 'valid'")
@@ -65,7 +67,7 @@ def vector(x: Any) -> Any:
     if np.ndim(x) == 0:
         return np.full((1,), x)
     if x.ndim != 1:
-        refuse("a one-dimensional array is needed here")
+        refuse("a one-dimensional array is needed here", "use .ravel(), or a loop over the rows")
     return x
 
 
@@ -73,7 +75,8 @@ def polyval(p: Any, x: Any) -> Any:
     """np.polyval by Horner's rule."""
     if isinstance(p, (tuple, list)):
         p = np.array(p)
-    y = np.zeros_like(x * p[0]) if np.ndim(x) > 0 else x * p[0] * 0
+    dtype = np.result_type(p, x)
+    y = np.zeros(x.shape, dtype=dtype) if np.ndim(x) > 0 else dtype.type(0)
     for k in range(p.shape[0]):
         y = y * x + p[k]
     return y
@@ -102,6 +105,8 @@ def polysub(a1: Any, a2: Any) -> Any:
 
 def polyder(p: Any, m: Any = 1) -> Any:
     """np.polyder: the coefficients of the m-th derivative."""
+    if np.ndim(p) == 0:
+        refuse("np.polyder needs a vector of coefficients", "np.array([c])")
     p = vector(p)
     if not is_constant(m):
         refuse("np.polyder needs a constant order m")
@@ -113,6 +118,8 @@ def polyder(p: Any, m: Any = 1) -> Any:
 
 def polyint(p: Any, m: Any = 1, k: Any = 0) -> Any:
     """np.polyint: the coefficients of the m-th antiderivative, with the constants k."""
+    if np.ndim(p) == 0:
+        refuse("np.polyint needs a vector of coefficients", "np.array([c])")
     p = vector(p)
     if not is_constant(m):
         refuse("np.polyint needs a constant order m")

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, refuse, unroll
+from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, is_constant, refuse, unroll
 
 # NumPy 2.4 gives its own integer where there is one count
 COUNT_IS_PYTHON = isinstance(np.count_nonzero(np.ones(1)), int)
@@ -78,6 +78,8 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False
     """np.average: the mean, or sum(a w) / sum(w)."""
     if weights is None:
         result = np.mean(a, axis, keepdims=keepdims)
+        if np.size(result) == 0:
+            raise ZeroDivisionError("division by zero")
         if not returned:
             return result
         n = count(a.shape, axes_of(axis, a.ndim))
@@ -120,8 +122,10 @@ def cov(
     n = x.shape[1] - ddof
     turned = np.conj(x.T) if np.result_type(x).kind == "c" else x.T
     c = np.dot(x, turned) * np.true_divide(1, max(n, 0))
-    if y is None and m.ndim == 1:
-        return c[0, 0]
+    if is_constant(c.shape[0]):
+        return c[0, 0] if c.shape[0] == 1 else c
+    if c.shape[0] == 1:  # NumPy gives a number
+        raise ValueError("np.cov of one variable, which is not known to be one when this is compiled: use np.var")
     return c
 
 
@@ -136,10 +140,9 @@ def rows_of(m: Any, rowvar: Any) -> Any:
 
 def corrcoef(x: Any, y: Any = None, rowvar: Any = True) -> Any:
     """np.corrcoef: the covariance, divided by the standard deviations, within [-1, 1]."""
-    if y is None and x.ndim == 1:
-        c = cov(x, None, rowvar)
-        return c / c
     c = cov(x, y, rowvar)
+    if np.ndim(c) == 0:
+        return c / c
     deviation = np.sqrt(np.diagonal(c))
     return np.clip(c / deviation[:, np.newaxis] / deviation[np.newaxis, :], -1, 1)
 

@@ -18,7 +18,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from dlvm_py.backend.aot.abi import Export, Parameter, pieces, result_is_static
-from dlvm_py.backend.cpu.contract import DATA, FUEL, OPERANDS, PYOBJECT, REFCOUNT, SITE, flat_types, memory_type
+from dlvm_py.backend.cpu.contract import (
+    BORROWED,
+    DATA,
+    FUEL,
+    OPERANDS,
+    PYOBJECT,
+    REFCOUNT,
+    SITE,
+    SITE_MEMORY,
+    flat_types,
+    memory_type,
+)
 from dlvm_py.backend.cpu.pointers import Pointer, offset, strides_of, unflatten
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText, plain_loop
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, i64
@@ -27,9 +38,7 @@ from dlvm_py.ir import PointerType, TensorType
 
 CONTEXT = "{ ptr, ptr, i64, i32, i32, [4 x i64] }"
 HEADER = "{ i64, ptr, i64, ptr, ptr, ptr }"
-ARGUMENT_REFERENCES = 1 << 62  # as in docs/architecture.md: never the last one
 FIRST_FUEL = (1 << 63) - 1  # there are no signals to poll for
-SITE_MEMORY = -2
 SITES, FAIL = "library.sites", "library.fail"
 
 
@@ -170,7 +179,7 @@ class Wrapper:
         header = f.alloca(HEADER, 16)
         null = V("ptr", "null")
         # any address says that the memory is not ours to hand on
-        fields = (i64(ARGUMENT_REFERENCES), data, ZERO, header, null, null)
+        fields = (i64(BORROWED), data, ZERO, header, null, null)
         for index, v in enumerate(fields):
             f.store(v, f.value("ptr", f"getelementptr inbounds {HEADER}, ptr {header.ref}, i32 0, i32 {index}"))
         flat = [data, header, *extents, *strides]

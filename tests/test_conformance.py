@@ -329,6 +329,7 @@ def test_what_is_printed(program):
     assert tool("a.dl", "--passes", "LiteralBroadcastingPromotion", "--print-ir") == (0, expected, "")
     assert tool("a.dl", "-p", "LBP") == (0, expected, "")
     assert tool("a.dl", "--print-ir=true", "-p", "LBP") == (0, expected, "")
+    assert tool("--print-ir", "a.dl", "--passes=LBP") == (0, expected, "")
 
 
 def test_several_inputs(program):

@@ -125,6 +125,8 @@ def _options(arguments: list[str]) -> argparse.Namespace:
     twice = next((name for name in given if given.count(name) > 1 and name not in lists), None)
     if twice is not None:
         raise Failure(f"option {twice} may be given once; use --help to print usage")
+    # these take a value behind = only: what follows them is an input
+    arguments = [f"{w}=true" if w in ("--print-ir", "--no-verify") else w for w in arguments]
     try:
         options = p.parse_args(arguments)
     except Failure as e:

@@ -153,6 +153,7 @@ A, B, U, V = rng.standard_normal((3, 4)), rng.standard_normal((4, 2)), rng.stand
 CUBE, ROW, FLAGS = rng.standard_normal((2, 3, 4)), rng.standard_normal((1, 4)), rng.random((3, 4)) < 0.5
 PLACES = np.array([2, 0, 2, 1, 2])
 IMAGES = rng.standard_normal((2, 4, 5, 4))
+SQUARE = np.random.default_rng(SEED).standard_normal((4, 4)) + 3 * np.eye(4)
 
 # (row, attributes, operands that carry derivatives, operands that do not)
 ADJOINT_CASES = [
@@ -214,6 +215,9 @@ ADJOINT_CASES = [
     ("scan", {"by": "max", "axes": (1,)}, [A], []),
     ("recurrence", {"axis": 0}, [A, A + 1], []),
     ("recurrence", {"axis": 2}, [CUBE, CUBE - 1], []),
+    ("solve", {}, [SQUARE, B], []),
+    ("cholesky", {}, [SQUARE @ SQUARE.T], []),
+    ("determinant", {}, [SQUARE], []),
     ("gather", {}, [A], [PLACES]),
     ("gather", {}, [A], [PLACES, PLACES[::-1].copy()]),
     ("gather", {}, [CUBE], [np.array([[0], [1]]), np.array([[2, 0, 2]])]),
@@ -249,7 +253,8 @@ def as_complex(case):
 COMPLEX_CASES = COMPLEX_ONLY + [
     as_complex(case)
     for case in ADJOINT_CASES
-    if case[1].get("by") not in ("max", "min") and case[0] not in ("makeComplex", "polygamma", "sort")
+    if case[1].get("by") not in ("max", "min")
+    and case[0] not in ("makeComplex", "polygamma", "sort", "cholesky", "determinant")
 ]
 
 

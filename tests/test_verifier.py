@@ -276,7 +276,7 @@ def _renamed(f):
         (_missing_attr, "the attribute callee is missing"),
         (_unknown_attr, "apply has no attribute colour"),
         (_checked_float, "only i64 arithmetic can be checked"),
-        (_exception, "KeyboardInterrupt is no built-in exception"),
+        (_exception, "KeyboardInterrupt is no exception of Python or NumPy"),
         (_message_count, "does not show 1 operands"),
         (_message_field, "does not show 1 operands"),
         (_message_format, "is no format"),
@@ -365,7 +365,7 @@ def test_all_errors_are_shown_in_place():
     find(f, "add").type = scalar(F32)
     find(f, "check").attrs["exception"] = "Nothing"
     find(f, "check").loc = Loc("user.py", 7, 4)
-    error = rejected(module, "check user.py:7:5: Nothing is no built-in exception")
+    error = rejected(module, "check user.py:7:5: Nothing is no exception of Python or NumPy")
     lines = str(error).splitlines()
     assert lines[0] == f"@f breaks {len(error.errors)} rules of the IR"
     for word in ("check", "checked"):

@@ -20,6 +20,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.ir.exceptions import exception_class
+
 _GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME")
 _ATTRIBUTE_READS = ("LOAD_ATTR", "LOAD_METHOD")
 _MISSING = object()
@@ -183,7 +185,9 @@ def field_names(kind: Any) -> tuple[str, ...]:
 
 def class_name(kind: type) -> str:
     """The name of a class in IR."""
-    return kind.__name__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
+    if kind.__module__ == "builtins" or exception_class(kind.__name__) is kind:
+        return kind.__name__
+    return f"{kind.__module__}.{kind.__qualname__}"
 
 
 def class_text(kind: type) -> str:

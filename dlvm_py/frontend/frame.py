@@ -629,7 +629,8 @@ class Frame(Expressions):
         kind = self.expression(call.func if call else node.exc)
         found = kind.value if isinstance(kind, Static) and isinstance(kind.value, type) else None
         captured = self.e.session.captures.classes
-        if found is None or not (found in _EXCEPTIONS or (issubclass(found, Exception) and found in captured)):
+        is_known = found in _EXCEPTIONS or found is np.linalg.LinAlgError
+        if found is None or not (is_known or (issubclass(found, Exception) and found in captured)):
             self.e.error(
                 UnsupportedSyntax,
                 "only built-in exceptions and classes at the top of a module can be raised",

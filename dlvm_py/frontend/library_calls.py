@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import tensor_of
+from dlvm_py.frontend.arrays import temp, tensor_of
 from dlvm_py.frontend.elementwise import astype, operand
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import intrinsics
@@ -88,6 +88,18 @@ def _fourier(e: Emitter, a: Any, axis: Any, inverse: Any) -> Any:
     return Temp(e.emit("fourier", tensor_of(e, a), axis=axis.number, **attrs), a.extents, e.block)
 
 
+def _solve_one(e: Emitter, a: Any, b: Any) -> Any:
+    return temp(e, e.emit("solve", tensor_of(e, a), tensor_of(e, b)), b.extents)
+
+
+def _cholesky_one(e: Emitter, a: Any) -> Any:
+    return temp(e, e.emit("cholesky", tensor_of(e, a)), a.extents)
+
+
+def _determinant_one(e: Emitter, a: Any) -> Any:
+    return temp(e, e.emit("determinant", tensor_of(e, a)), (i64(3),))
+
+
 INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.unroll: _unroll,
     intrinsics.refuse: _refuse,
@@ -96,4 +108,7 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.axes_of: _axes_of,
     intrinsics.complex_of: _complex_of,
     intrinsics.fourier: _fourier,
+    intrinsics.solve_one: _solve_one,
+    intrinsics.cholesky_one: _cholesky_one,
+    intrinsics.determinant_one: _determinant_one,
 }

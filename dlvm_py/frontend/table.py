@@ -20,6 +20,7 @@ from dlvm_py.frontend.library import (
     elementwise,
     fourier,
     joining,
+    linear_algebra,
     mathematics,
     order,
     places,
@@ -56,8 +57,8 @@ def _scalar(dtype: DType) -> Handler:
 
 
 _LIBRARY = (
-    arrange, calculus, create, elementwise, fourier, joining, mathematics, order, places, polynomial, products,
-    reshaping, statistics, ufuncs,
+    arrange, calculus, create, elementwise, fourier, joining, linear_algebra, mathematics, order, places, polynomial,
+    products, reshaping, statistics, ufuncs,
 )  # fmt: skip
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},

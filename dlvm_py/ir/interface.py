@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from dlvm_py.ir.types import DTYPES, DType, PointerType, TensorType, Type, scalar
 
 
@@ -133,7 +135,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
     raise TypeError(f"no spec: {spec!r}")
 
 
-_BUILT_IN = (list, dict, tuple)
+# classes that are known by their names: Python's, and the named tuples that NumPy returns
+_BUILT_IN = (list, dict, tuple, type(np.linalg.slogdet(np.ones((1, 1)))))
 
 
 def _class_number(kind: type, classes: Sequence[type]) -> int | str:

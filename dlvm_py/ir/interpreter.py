@@ -13,7 +13,6 @@ ndarray view and the allocation that owns it; a stack is a list. Fresh memory is
 
 from __future__ import annotations
 
-import builtins
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -32,6 +31,7 @@ from dlvm_py.ir.evaluate import (
     poison,
     view_of,
 )
+from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.externs import known, why_unknown
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.objects import Cell, Reference, enum_of, fresh, given, leaf_values, place, read, unwrap, write
@@ -576,11 +576,10 @@ class Frame:
         self._fail(i, i.operands)
 
     def _fail(self, i: Instruction, operands: Sequence[Value]) -> None:
-        kind = getattr(builtins, i.attrs["exception"], None)
-        if "." in i.attrs["exception"]:  # the user's class is not known here
-            kind = RuntimeError
-        if not (isinstance(kind, type) and issubclass(kind, Exception)):
-            raise PassError(f"{i.attrs['exception']} is no built-in exception")
+        name = i.attrs["exception"]
+        kind = RuntimeError if "." in name else exception_class(name)  # the user's class is not known here
+        if kind is None:
+            raise PassError(f"{name} is no exception of Python or NumPy")
         raise kind(i.attrs["message"].format(*(self.get(v, True).item() for v in operands)))
 
 

@@ -25,6 +25,8 @@ _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
 _UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
 _UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted", "fourier"}
+_UNDER_STORE |= {"solve", "cholesky", "determinant"}
+_OF_LOADS = {"dot", "solve", "cholesky", "determinant"}
 _ROOTS = {"store", "scatter"}
 
 Report = Callable[[object, str], None]  # (instruction or block, message)
@@ -97,8 +99,8 @@ def _check_member(i: Instruction, users: list[Instruction], added: dict[Instruct
             report(user, f"{i.op.name} stands only directly under a store")
         if not _is_interior(user) and user.op.name not in _UNDER_STORE | _ROOTS:
             report(user, f"an array value is an operand of {user.op.name}")
-        if user.op.name == "dot" and i.op.name != "load":
-            report(user, "an operand of dot is not a load")
+        if user.op.name in _OF_LOADS and i.op.name != "load":
+            report(user, f"an operand of {user.op.name} is not a load")
         if user.op.name in ("gather", "searchSorted") and user.operands[0] is i and i.op.name != "load":
             report(user, f"what {user.op.name} reads from is not a load")
 

@@ -7,7 +7,6 @@ instruction that is guilty. Use it after every pass while developing, and in tes
 
 from __future__ import annotations
 
-import builtins
 import inspect
 import re
 from collections.abc import Iterator
@@ -20,6 +19,7 @@ from dlvm_py.errors import VerifierError
 from dlvm_py.ir.analysis import DominatorTree, predecessors
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.declarations import adjoint_signature
+from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.function import AdjointRequest, Function, Module
 from dlvm_py.ir.layout import REFERENCE, holds_itself, memory_leaves, parts
 from dlvm_py.ir.op import Op
@@ -380,10 +380,9 @@ def _check_call(i: Instruction, module: Module, report: _Report) -> None:
 
 
 def _check_exception(i: Instruction, report: _Report) -> None:
-    kind = getattr(builtins, str(i.attrs.get("exception")), None)
-    is_users = "." in str(i.attrs.get("exception"))  # module.Class: found when the code is loaded
-    if not is_users and not (isinstance(kind, type) and issubclass(kind, Exception)):
-        report.add(i, f"{i.attrs.get('exception')} is no built-in exception")
+    name = str(i.attrs.get("exception"))
+    if "." not in name and exception_class(name) is None:  # module.Class: found when the code is loaded
+        report.add(i, f"{name} is no exception of Python or NumPy")
     operands = i.operands[1:] if i.op.name == "check" else i.operands
     for v in operands:
         if v.type not in _MESSAGE_TYPES:

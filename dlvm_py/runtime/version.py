@@ -7,7 +7,6 @@ call holds the table, so code is freed when the last of both is gone.
 from __future__ import annotations
 
 import ast
-import builtins
 import functools
 import struct
 import sys
@@ -20,6 +19,7 @@ import numpy as np
 
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
+from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, leaves
 from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import trees
@@ -216,20 +216,12 @@ def site_error(
     site = sites[index]
     values = [_operand(kind, bits) for kind, bits in zip(site.operand_kinds, operands, strict=False)]
     message = site.message.format(*values)
-    kind = (classes or {}).get(site.exception) or _exception_class(site.exception)
+    kind = (classes or {}).get(site.exception) or exception_class(site.exception) or RuntimeError
     return _raised_at(kind, message, site.loc, function) if site.loc else _made(kind, message)
 
 
 def _made(kind: type[BaseException], message: str) -> BaseException:
     return kind(message) if message else kind()
-
-
-def _exception_class(name: str) -> type[BaseException]:
-    for module in (builtins, np.linalg, np.exceptions):
-        found = getattr(module, name, None)
-        if isinstance(found, type) and issubclass(found, BaseException):
-            return found
-    return RuntimeError
 
 
 def _operand(kind: str, bits: int) -> Any:

@@ -42,7 +42,9 @@ ON_POINTERS = frozenset({"shapeCast", "section", "windows"})
 # what is read at computed places: the first operand is in memory
 SEARCHED = frozenset({"gather", "searchSorted"})
 HEAVY = frozenset({"reduce", "unbroadcast", "dot", "overlapAdd", "scan", "recurrence", "scatterAdd", "nonzero"})
-HEAVY |= {"sort", "argsort", "searchSorted", "fourier"}
+HEAVY |= {"sort", "argsort", "searchSorted", "fourier", "solve", "cholesky", "determinant"}
+# what BLAS and LAPACK read is in memory
+NAMED = frozenset({"dot", "solve", "cholesky", "determinant"})
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32
@@ -132,7 +134,7 @@ class FusionPlan:
         return u
 
     def _note_demands(self, v: Instruction, u: Instruction) -> None:
-        if u.op.name == "dot" or u.op.name in ON_POINTERS or (u.op.name in SEARCHED and v is u.operands[0]):
+        if u.op.name in NAMED or u.op.name in ON_POINTERS or (u.op.name in SEARCHED and v is u.operands[0]):
             self._named.add(v)
         if _stretches(v, u) or (u in self._stretched and u not in self.buffers):
             self._stretched.add(v)

@@ -78,6 +78,10 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
             return tree_extents(e, o[1])[axis]
         case "scan" | "recurrence" | "fourier" | "sort" | "argsort":
             return tree_extents(e, o[0])[axis]
+        case "solve":
+            return tree_extents(e, o[1])[axis]
+        case "cholesky":
+            return tree_extents(e, o[0])[axis]
         case "iota":
             return e.scalar(o[0])
         case "reduce":

@@ -25,6 +25,21 @@ def is_constant(value: Any) -> bool:
     return not isinstance(value, np.ndarray)
 
 
+def solve_one(a: Any, b: Any) -> Any:
+    """The solution of a x = b for one matrix a and a matrix b of right sides, both of one float or complex dtype."""
+    return np.linalg.solve(a, b)
+
+
+def cholesky_one(a: Any) -> Any:
+    """The lower Cholesky factor of one matrix."""
+    return np.linalg.cholesky(a)
+
+
+def determinant_one(a: Any) -> Any:
+    """(det a, sign or phase of it, log |det a|) of one matrix, as an array of its dtype."""
+    return np.array([np.linalg.det(a), *np.linalg.slogdet(a)], a.dtype)
+
+
 def axis_of(axis: int, ndim: int) -> int:
     """An axis argument, which must be a constant, counted from the front."""
     return int(np.lib.array_utils.normalize_axis_index(axis, ndim))

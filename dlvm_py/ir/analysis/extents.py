@@ -90,6 +90,10 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[0], axis if axis < i.attrs["at"] else axis + 1
         case "reduce":
             return o[0], [k for k in range(len(_shape(o[0]))) if k not in i.attrs["axes"]][axis]
+        case "solve":
+            return o[1], axis
+        case "cholesky":
+            return o[0], axis
         case "dot":
             ours = len(_shape(o[0])) - 1
             if ours > 1:  # many matrices

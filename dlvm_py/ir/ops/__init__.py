@@ -10,6 +10,7 @@ from dlvm_py.ir.ops.fourier import FOURIER
 from dlvm_py.ir.ops.functions import FUNCTIONS
 from dlvm_py.ir.ops.gather import GATHER
 from dlvm_py.ir.ops.intrinsics import builtin
+from dlvm_py.ir.ops.linear import LINEAR_ALGEBRA
 from dlvm_py.ir.ops.memory import FLOW, MEMORY
 from dlvm_py.ir.ops.objects import OBJECTS
 from dlvm_py.ir.ops.order import ORDER
@@ -31,6 +32,7 @@ OPS: dict[str, Op] = table(
     FOURIER,
     GATHER,
     ORDER,
+    LINEAR_ALGEBRA,
     MEMORY,
     FLOW,
     AGGREGATES,

@@ -1,0 +1,16 @@
+"""The exceptions that compiled code can raise, by the name that `check` and `raise` state."""
+
+from __future__ import annotations
+
+import builtins
+
+import numpy as np
+
+
+def exception_class(name: object) -> type[Exception] | None:
+    """The class of an exception of Python, np.linalg or np.exceptions; None for a name that is none."""
+    for module in (builtins, np.linalg, np.exceptions):
+        found = getattr(module, str(name), None)
+        if isinstance(found, type) and issubclass(found, Exception):
+            return found
+    return None

@@ -1,0 +1,168 @@
+"""Linear algebra of one matrix: solve, cholesky, determinant. Derivatives are analytic, made of the same ops.
+
+With x = solve(a, b): w = solve(aᴴ, x̄), b̄ = w, ā = -w xᴴ. With l = cholesky(a), the derivative with respect to the lower
+triangle, which is all that is read: s = l⁻ᴴ Φ(lᴴ l̄) l⁻¹, where Φ takes the lower triangle and half of the diagonal, and
+ā is the lower triangle of s + sᴴ with its diagonal halved. The determinant's is det(a) a⁻ᵀ, that of its logarithm a⁻ᵀ.
+Sources: Giles, "An extended collection of matrix derivative results" (2008); Murray, "Differentiation of the Cholesky
+decomposition" (2016).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.ir.op import TRAP, Kind, Op
+from dlvm_py.ir.ops.arrange import indices, sizes
+from dlvm_py.ir.ops.elementwise import conjugate_of, dataTypeCast, equal, greaterThan, select
+from dlvm_py.ir.ops.reduce import dot, reduce
+from dlvm_py.ir.ops.rules import tensor
+from dlvm_py.ir.ops.shape import embed, padShape, section, transpose
+from dlvm_py.ir.types import TensorType, Type
+from dlvm_py.ir.value import Value
+
+FACTORED = ("f32", "f64", "c64", "c128")
+
+
+def _square(value: Value, what: str) -> TensorType:
+    t = tensor(value)
+    if t.rank != 2 or t.dtype.name not in FACTORED:
+        raise TypeError(f"{what} of {t}: it needs a matrix of f32, f64, c64 or c128")
+    if None not in t.shape and t.shape[0] != t.shape[1]:
+        raise TypeError(f"{what} of {t}: the matrix is not square")
+    return t
+
+
+def _solve_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    a, b = _square(operands[0], "solve"), tensor(operands[1])
+    if b.rank != 2 or b.dtype is not a.dtype:
+        raise TypeError(f"solve of {a} and {b}: the right side is a matrix of the same dtype")
+    if None not in (a.shape[0], b.shape[0]) and a.shape[0] != b.shape[0]:
+        raise TypeError(f"solve of {a} and {b}: the numbers of rows differ")
+    return b
+
+
+def _adjoint_of(x: Any) -> Any:
+    return transpose(conjugate_of(x))
+
+
+def _solve_adjoint(seed: Any, x: Any, a: Any, b: Any) -> Any:
+    w = solve(_adjoint_of(a), seed)
+    return -dot(w, _adjoint_of(x)), w
+
+
+def _solve_tangent(t: Any, x: Any, a: Any, b: Any) -> Any:
+    of_a, of_b = t
+    right = of_b
+    if of_a is not None:
+        through = dot(of_a, x)
+        right = -through if of_b is None else of_b - through
+    return solve(a, right)
+
+
+# solve a, b: the x with a x = b, by LU with partial pivoting; LinAlgError where a is singular
+solve: Op = Op(
+    "solve",
+    Kind.CONTRACTION,
+    _solve_type,
+    lambda a, b: np.linalg.solve(a, b),
+    effects=frozenset({TRAP}),
+    adjoint=_solve_adjoint,
+    tangent=_solve_tangent,
+    numpy_name="linalg.solve",
+)
+
+
+def _cholesky_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    return _square(operands[0], "cholesky")
+
+
+def _places(x: Any) -> tuple[Any, Any]:
+    """Row and column numbers, as a matrix of one column and one of one row."""
+    b = x.builder
+    counts = (n if isinstance(n, Value) else n.value for n in indices(*sizes(x)))
+    rows, columns = (b.expr(b.emit("iota", n)) for n in counts)
+    return padShape(rows, at=1), padShape(columns, at=0)
+
+
+def _weighted(x: Any, below: float, diagonal: float) -> Any:
+    """The lower triangle of x times `below`, its diagonal times `diagonal`, zeros above."""
+    rows, columns = _places(x)
+    inside = select(x * below, 0.0, greaterThan(rows, columns))
+    return select(x * diagonal, inside, equal(rows, columns))
+
+
+def _cholesky_adjoint(seed: Any, low: Any, a: Any) -> Any:
+    back = _adjoint_of(low)
+    middle = solve(back, _weighted(dot(back, seed), 1.0, 0.5))
+    s = _adjoint_of(solve(back, _adjoint_of(middle)))
+    return (_weighted(s + _adjoint_of(s), 1.0, 0.5),)
+
+
+def _cholesky_tangent(t: Any, low: Any, a: Any) -> Any:
+    moved = _weighted(t[0], 1.0, 0.5)
+    whole = moved + _adjoint_of(moved)
+    middle = solve(low, _adjoint_of(solve(low, _adjoint_of(whole))))
+    return dot(low, _weighted(middle, 1.0, 0.5))
+
+
+# cholesky a: the lower triangular l with l lᴴ = a; reads the lower triangle; LinAlgError where it is not definite
+cholesky: Op = Op(
+    "cholesky",
+    Kind.CONTRACTION,
+    _cholesky_type,
+    lambda a: np.linalg.cholesky(a),
+    effects=frozenset({TRAP}),
+    adjoint=_cholesky_adjoint,
+    tangent=_cholesky_tangent,
+    numpy_name="linalg.cholesky",
+)
+
+
+def _determinant_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    return TensorType((3,), _square(operands[0], "determinant").dtype)
+
+
+def _determinant(a: Any) -> Any:
+    sign, size = np.linalg.slogdet(a)
+    return np.array([np.linalg.det(a), sign, size], np.asarray(a).dtype)
+
+
+def _element(x: Any, k: int) -> Any:
+    return reduce(section(x, *indices(k, 1, 1)), 0.0, by="add", axes=(0,))
+
+
+def _inverse_transposed(a: Any) -> Any:
+    rows, columns = _places(a)
+    identity = dataTypeCast(equal(rows, columns), to=a.type.dtype.name)
+    return solve(transpose(a), identity)
+
+
+def _determinant_adjoint(seed: Any, y: Any, a: Any) -> Any:
+    if a.type.dtype.is_complex:
+        raise NotImplementedError("the derivative of a complex determinant")
+    return ((_element(seed, 0) * _element(y, 0) + _element(seed, 2)) * _inverse_transposed(a),)
+
+
+def _determinant_tangent(t: Any, y: Any, a: Any) -> Any:
+    if a.type.dtype.is_complex:
+        raise NotImplementedError("the derivative of a complex determinant")
+    moved = reduce(t[0] * _inverse_transposed(a), 0.0, by="add", axes=(0, 1))
+    first, last = (padShape(v, at=0) for v in (moved * _element(y, 0), moved))
+    return embed(first, 0.0, *indices(3, 0, 1)) + embed(last, 0.0, *indices(3, 2, 1))
+
+
+# determinant a: (det a, sign or phase of it, log |det a|), by LU
+determinant: Op = Op(
+    "determinant",
+    Kind.CONTRACTION,
+    _determinant_type,
+    _determinant,
+    adjoint=_determinant_adjoint,
+    tangent=_determinant_tangent,
+    numpy_name="linalg.det, linalg.slogdet",
+)
+
+LINEAR_ALGEBRA = (solve, cholesky, determinant)

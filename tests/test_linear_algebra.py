@@ -1,0 +1,152 @@
+"""np.linalg: values, errors and structures against NumPy, derivatives against differences and between the modes."""
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+from dlvm_py.ir import OPS
+
+RNG = np.random.default_rng(0)
+A = RNG.standard_normal((4, 4)) + 3 * np.eye(4)
+B = RNG.standard_normal((4, 2))
+S = A @ A.T
+W = RNG.standard_normal((4, 4))
+Z = A + 1j * RNG.standard_normal((4, 4))
+STACK = RNG.standard_normal((3, 1, 2, 2)) + 2 * np.eye(2)
+
+
+def same(got, want, rtol=1e-12):
+    assert type(got) is type(want)
+    if isinstance(want, tuple):
+        for g, w in zip(got, want, strict=True):
+            same(g, w, rtol)
+        return
+    assert got.dtype == want.dtype and got.shape == want.shape
+    np.testing.assert_allclose(got, want, rtol=rtol, atol=1e-12 if rtol < 1e-8 else 1e-4)
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.complex128, np.complex64, np.int64])
+def test_values_are_numpys(dtype):
+    def f(a, b, v, s):
+        return (
+            np.linalg.solve(a, b),
+            np.linalg.solve(a, v),
+            np.linalg.inv(a),
+            np.linalg.cholesky(s),
+            np.linalg.det(a),
+            np.linalg.slogdet(a),
+            np.linalg.matrix_power(a, 3),
+        )
+
+    a = (Z if np.dtype(dtype).kind == "c" else np.round(A * 4)).astype(dtype)
+    b, s = np.round(B * 4).astype(dtype), (a @ a.conj().T).astype(dtype)
+    single = dtype in (np.float32, np.complex64)
+    same(dlvm.jit(f)(a, b, b[:, 0].copy(), s), f(a, b, b[:, 0].copy(), s), 2e-4 if single else 1e-11)
+
+
+def test_layouts_stacks_and_sizes():
+    def f(a, b):
+        return np.linalg.solve(a, b), np.linalg.det(a), np.linalg.inv(a)
+
+    for a, b in (
+        (A.T, B[::-1]),
+        (np.asfortranarray(A), np.asfortranarray(B)),
+        (A[::2, ::2], B[::2]),
+        (A[:1, :1], B[:1]),
+        (np.empty((0, 0)), np.empty((0, 2))),
+        (STACK, RNG.standard_normal((5, 2, 3))),
+    ):
+        same(dlvm.jit(f)(a, b), f(a, b))
+    same(dlvm.jit(lambda s: np.linalg.cholesky(s))(STACK @ np.swapaxes(STACK, -1, -2)),
+         np.linalg.cholesky(STACK @ np.swapaxes(STACK, -1, -2)))  # fmt: skip
+
+
+def test_norms():
+    def f(x, v):
+        return (
+            np.linalg.norm(x), np.linalg.norm(v), np.linalg.norm(v, 1), np.linalg.norm(v, np.inf),
+            np.linalg.norm(v, -np.inf), np.linalg.norm(v, 3), np.linalg.norm(v, 0), np.linalg.norm(x, "fro"),
+            np.linalg.norm(x, 1), np.linalg.norm(x, -1), np.linalg.norm(x, np.inf), np.linalg.norm(x, -np.inf),
+            np.linalg.norm(x, axis=1), np.linalg.norm(x, axis=0, keepdims=True),
+        )  # fmt: skip
+
+    same(dlvm.jit(f)(W, B[:, 0].copy()), f(W, B[:, 0].copy()))
+    np.testing.assert_array_equal(dlvm.grad(lambda v: np.linalg.norm(v))(np.zeros(3)), np.zeros(3))
+    np.testing.assert_allclose(dlvm.grad(lambda v: np.linalg.norm(v))(np.array([3.0, 4.0])), [0.6, 0.8])
+
+
+@pytest.mark.parametrize(
+    ("f", "argument", "words"),
+    [
+        (lambda a: np.linalg.solve(a, a), np.zeros((2, 2)), "Singular matrix"),
+        (lambda a: np.linalg.inv(a), np.ones((3, 3)), "Singular matrix"),
+        (lambda a: np.linalg.cholesky(a), -np.eye(2), "Matrix is not positive definite"),
+        (lambda a: np.linalg.det(a), np.ones((2, 3)), "Last 2 dimensions of the array must be square"),
+    ],
+)
+def test_errors_are_numpys(f, argument, words):
+    with pytest.raises(np.linalg.LinAlgError, match=words):
+        dlvm.jit(f)(argument)
+
+
+def test_a_matrix_that_is_not_needed_still_raises():
+    """A solution has an effect: it is not moved in front of a loop that may not run, nor dropped."""
+
+    def f(a, n):
+        total = 0.0
+        for _ in range(n):
+            total += np.linalg.solve(a, np.ones((2, 1)))[0, 0]
+        return total
+
+    compiled = dlvm.jit(f)
+    assert compiled(np.zeros((2, 2)), 0) == 0.0
+    with pytest.raises(np.linalg.LinAlgError):
+        compiled(np.zeros((2, 2)), 1)
+
+
+SMOOTH = {
+    "solve": (lambda a, b, w: np.sum(np.linalg.solve(a, b) * w[:, :2]), A),
+    "vector": (lambda a, b, w: np.linalg.solve(a, b[:, 0]) @ w[0], A),
+    "inv": (lambda a, b, w: np.sum(np.linalg.inv(a) * w), A),
+    "cholesky": (lambda a, b, w: np.sum(np.linalg.cholesky(a) * w), S),
+    "product": (lambda a, b, w: np.sum(np.linalg.cholesky(a @ a.T) * w), A),
+    "det": (lambda a, b, w: np.linalg.det(a) * b[0, 0], A),
+    "slogdet": (lambda a, b, w: np.linalg.slogdet(a)[1] * b[0, 0], A),
+    "power": (lambda a, b, w: np.sum(np.linalg.matrix_power(a, 3) * w), A),
+}
+
+
+@pytest.mark.parametrize("name", SMOOTH)
+def test_derivatives(name):
+    f, a = SMOOTH[name]
+    gradient = dlvm.grad(f)(a, B, W)
+    expected, h = np.zeros(a.shape), 1e-6
+    for place in np.ndindex(*a.shape):
+        step = np.zeros(a.shape)
+        step[place] = h
+        expected[place] = (f(a + step, B, W) - f(a - step, B, W)) / (2 * h)
+    np.testing.assert_allclose(gradient, expected, rtol=1e-6, atol=1e-6)
+    direction = np.random.default_rng(1).standard_normal(a.shape)
+    _, moved = dlvm.jvp(f, (a, B, W), (direction, None, None))
+    assert moved == pytest.approx(np.sum(gradient * direction), rel=1e-10)
+    product = dlvm.hvp(f)(a, B, W, direction)
+    g = dlvm.grad(f)
+    difference = (g(a + h * direction, B, W) - g(a - h * direction, B, W)) / (2 * h)
+    np.testing.assert_allclose(product, difference, rtol=1e-5, atol=1e-5)
+
+
+def test_complex_solutions_have_the_steepest_gradient():
+    def f(z, b):
+        x = np.linalg.solve(z, b)
+        return np.sum(x.real**2 + x.imag**2)
+
+    gradient = dlvm.grad(f)(Z, B)
+    direction = np.random.default_rng(1).standard_normal((4, 4)) + 1j * W
+    h = 1e-6
+    difference = (f(Z + h * direction, B) - f(Z - h * direction, B)) / (2 * h)
+    assert np.real(np.vdot(gradient, direction)) == pytest.approx(difference, rel=1e-6)
+
+
+def test_the_rows_evaluate_as_numpy():
+    np.testing.assert_array_equal(OPS["solve"](A, B), np.linalg.solve(A, B))
+    np.testing.assert_array_equal(OPS["determinant"](A), [np.linalg.det(A), *np.linalg.slogdet(A)])

@@ -128,11 +128,18 @@ def _has_aggregates(function: Function) -> bool:
         if not all(is_plain(a.type) for a in block.args):
             return True
         for i in block.instructions:
-            if i.op in _SPECIAL or not _is_plain_result(i.type):
+            if i.op in _SPECIAL or not _is_plain_result(i.type) or _is_in_tuple(i):
                 return True
             if any(isinstance(o, Variable) or not _is_plain_result(o.type) for o in i.all_operands()):
                 return True
     return not _is_plain_result(function.result)
+
+
+def _is_in_tuple(i: Instruction) -> bool:
+    """Whether an instruction changes an element of a tuple, or looks deeper into it than at an element."""
+    if i.op.name == "insert":
+        return isinstance(i.type, TupleType)
+    return i.op.name == "extract" and isinstance(i.operands[0].type, TupleType) and len(keys_of(i.attrs)) > 1
 
 
 def _is_plain_result(t: Type) -> bool:

@@ -17,7 +17,6 @@ where redundant_load and dce can see through it.
 
 from __future__ import annotations
 
-from dlvm_py.errors import PassError
 from dlvm_py.ir import (
     OPS,
     VOID,
@@ -173,15 +172,8 @@ def _insert(function: Function, i: Instruction) -> bool:
     value, source = i.operands
     b = Builder(function).before(i)
     b.loc = i.loc
-    keys = keys_of(i.attrs)
-    if isinstance(source.type, TupleType) and len(keys) == 1:
-        values = _elements(b, source)
-        values[int(keys[0])] = value
-        return _replace(function, i, b.emit("tuple", *values))
-    if not is_array(source.type):
-        raise PassError(f"insert into {source.type} is not supported by the CPU backend yet")
     memory = spilled(b, source)
-    b.emit("store", value, b.emit("elementPointer", memory, *(literal(int(k)) for k in keys)))
+    b.emit("store", value, b.emit("elementPointer", memory, *(literal(int(k)) for k in keys_of(i.attrs))))
     return _replace(function, i, b.emit("load", memory))
 
 

@@ -1,7 +1,7 @@
 """DLVM's aggregates as values: literals of tensors, arrays, structs and enums, and access to their elements.
 
-They print as the original's: `literal <%a: f32, 1: f32>: <2 x f32>`, `literal {#x = %a: f32}: $P`. Their memory forms
-are lowered before anything native (transforms/lower_values.py does the tensors; the back ends have no others yet).
+They print as the original's: `literal <%a: f32, 1: f32>: <2 x f32>`, `literal {#x = %a: f32}: $P`. Before
+anything native they are lowered: transforms/lower_aggregates.py, and lower_values.py for the tensors.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import namedtuple
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -501,6 +501,20 @@ def list_methods(x, n):
     return stack, top, len(stack), fixed, len(fixed), sum(fixed), max(fixed), min(stack)
 
 
+@language("list methods", lambda: (5,), lambda: (0,))
+def work_list(n):
+    work, total = [0.0], 0.0
+    while work:
+        v = work.pop()
+        total += v
+        if total < n:
+            work.append(v + 1.0)
+        if v == 2.0:
+            work.append(0.5)
+    empty = {}
+    return total, not work, bool(empty), isinstance(work, list), isinstance(empty, dict), 1 if [0] else 2
+
+
 @language("list methods", lambda: (3,), lambda: (0,))
 def pops_from_empty(n):
     items = []
@@ -675,6 +689,16 @@ def dataclass_arguments(s, m):
 def dataclass_results(x, c):
     checked = Checked(c)
     return State(x * 2.0, n=3), checked, Model({"a": x}, (1,)), [State(x, checked.twice)]
+
+
+@language("dataclasses in loops", lambda: (State(vec(3), 0.5, 1), 3), lambda: (State(vec(3), 0.5, 1), 0), grad=True)
+def record_bound_anew(s, n):
+    for _ in range(n):
+        moved = replace(s, u=s.u * 1.5 + s.t, n=s.n + 1)
+        s = moved
+    grid = [[0.0] * 2 for _ in range(3)]
+    grid[1][0] = s.t
+    return np.sum(s.u) * s.n + grid[1][0] + grid[0][0]
 
 
 @language("dataclasses in branches", lambda: (vec(3), 1), lambda: (vec(3), 0), grad=True)

@@ -9,6 +9,8 @@ from typing import Any
 
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend import lists, objects, operators, records
+from dlvm_py.frontend.emit import i64
+from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import Each, writes
@@ -16,6 +18,7 @@ from dlvm_py.frontend.values import Binding, Conflict, Generator, Growing, Itera
 from dlvm_py.ir import Literal, Value
 
 _SUM = "$acc"
+_MAX_UNROLLED = 16  # of a constant number of items; what they make may then be of any types
 
 
 @dataclass(frozen=True, slots=True)
@@ -160,6 +163,11 @@ class Comprehensions(Flow):
                 items = objects.settle(self.e, items)
             with self.at(generator.iter):  # type: ignore[attr-defined]
                 iteration = iteration_of(self.e, items)
+            known = number(iteration.count)
+            if known is not None and known <= _MAX_UNROLLED:
+                for k in range(known):
+                    guarded(lambda k=k: iteration.item(i64(k)))
+                return
             late = Iteration(iteration.count, lambda k: k)
             node = Each((generator, "for"), self._accumulators() | c.assigned)
             self._each(node, late, lambda k: guarded(lambda: iteration.item(k)))

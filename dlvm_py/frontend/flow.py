@@ -364,6 +364,7 @@ class Flow:
         """Branch to the header with the entry values; bind the carried names to its arguments."""
         e = self.e
         rebound = node.assigned if isinstance(node, Each) else rebinds([node])
+        self._stand_in(sorted(context.assigned & context.header & rebound))
         types: dict[str, Any] = {}
         env, args, flags = dict(self.env), [i64(0)] if counter is not None else [], {}
         depth = e.facts.push()
@@ -408,6 +409,20 @@ class Flow:
         self.env = env
         context.held = {n: env[n] for n in held}
         return types
+
+    def _stand_in(self, names: list[str]) -> None:
+        """Give names that a loop binds anew an object of their own, where they begin with one of the caller's.
+
+        It cannot be changed either: it may be the caller's still.
+        """
+        for name in names:
+            binding = self.env.get(name)
+            if binding is not None and isinstance(binding.value, Object) and binding.value.origin:
+                old = binding.value
+                if not old.key.startswith(objects.PREFIX):
+                    new = Object(self._joined_key([self.env]), old.origin)
+                    self.env[new.key] = Binding(old.contents, binding.loc)
+                    self.env[name] = Binding(new, binding.loc, binding.is_set)
 
     def _know_counter(self, counter: Value, count: Value) -> None:
         """Facts of the counter inside the body, where 0 <= counter < count."""
@@ -469,7 +484,7 @@ class Flow:
         counts = objects.references(self.env, [n for n in self.env if not n.startswith(objects.PREFIX)])
         for key, old in list(wanted.items()):
             free = old.key not in counts or old.key in wanted
-            if not (free and counts[key] == 1 and old.key in context.single and not old.origin):
+            if not (free and counts[key] == 1 and old.key in context.single):
                 return
         self.env = objects.rename(self.env, wanted)
 

@@ -70,6 +70,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("dicts in loops", 'state["t"] += dt', ""),
     Construct("named tuples", "Particle(x, mass=1.0)", "both kinds, with defaults, `_replace`, `_asdict`"),
     Construct("dataclasses", "state.u += dt * f(state)", "with methods, properties, __post_init__, frozen"),
+    Construct("dataclasses in loops", "s = replace(s, t=s.t + dt)", "bound anew or changed"),
     Construct("dataclasses in branches", "s = State(x) if c else s", "where no other name stands for one of the two"),
     Construct("math", "math.hypot(x, y)", "with Python's errors; all but the rare functions"),
     Construct("builtins", "divmod(n, 3)", "abs bool complex divmod enumerate float int isinstance len list map ..."),

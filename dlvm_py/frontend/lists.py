@@ -21,7 +21,6 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import indexing, operators, records, subscripts
 from dlvm_py.frontend.arrays import make_array, materialise
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
-from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.growing import item_at, rows_of, section_of
 from dlvm_py.frontend.iterate import chosen, iteration_of
 from dlvm_py.frontend.joins import (
@@ -174,9 +173,7 @@ def appended(e: Emitter, held: Growing, value: Any) -> Growing:
         buffer = make_array(e, buffer.pointer, [buffer.extents[0], *row])
         store_item(e, buffer, held.length, value_)
         buffers.append(buffer)
-    length = e.offset(held.length, 1)
-    e.facts.interval[length] = (1, EXTENT_MAX)
-    return Growing(held.item, tuple(buffers), length)
+    return Growing(held.item, tuple(buffers), e.offset(held.length, 1))
 
 
 def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
@@ -225,7 +222,7 @@ def _pop(e: Emitter, owner: Any, index: Any = None) -> Any:
         return held.items[k]
     e.check(e.compare("lessThan", i64(0), held.length), "IndexError", "pop from empty list")
     last = e.offset(held.length, -1)
-    e.facts.interval[last] = (0, EXTENT_MAX)
+    e.know_nonnegative(last)
     if index is None or (isinstance(index, Scalar) and index.number == -1):
         found = item_at(e, held, last)
     else:

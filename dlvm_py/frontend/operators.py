@@ -20,7 +20,18 @@ from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import I64_MIN, number
 from dlvm_py.frontend.linear import matmul
-from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.values import (
+    NONE,
+    Array,
+    Growing,
+    Iteration,
+    Record,
+    Scalar,
+    Sequence,
+    Static,
+    Temp,
+    describe,
+)
 from dlvm_py.ir import BOOL, C128, F64, I64, Literal, Value, literal
 
 
@@ -332,6 +343,15 @@ def condition(e: Emitter, value: Any) -> Value:
             return truth(e, value.value)
         case Sequence():
             return literal(bool(value.items))
+        case Growing():
+            return e.compare("lessThan", i64(0), value.length)
+        case Iteration():
+            return e.compare("lessThan", i64(0), value.count)
+        case Record():
+            is_container = issubclass(value.kind, dict | tuple)
+            if not is_container and {"__bool__", "__len__"} & set(dir(value.kind)):
+                e.error(UnsupportedSyntax, f"the truth of {describe(value)} is not supported", help="compare a field")
+            return literal(bool(value.items) or not is_container)
         case Static():
             return literal(bool(value.value))
         case Array() | Temp():

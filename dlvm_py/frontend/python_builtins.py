@@ -166,6 +166,10 @@ def _class_of(x: Any) -> type:
             return np.ndarray
         case Sequence():
             return list if x.is_list else tuple
+        case Growing():
+            return list
+        case Record():
+            return x.kind
         case Static():
             return type(x.value)
         case SliceKey():

@@ -27,6 +27,7 @@ from random_ir import random_program
 
 from dlvm_py.errors import DLError, ParseError, VerifierError
 from dlvm_py.ir import TensorType, TupleType, print_module
+from dlvm_py.ir.evaluate import poison
 from dlvm_py.ir.interpreter import run as interpret
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.ir.verifier import verify
@@ -271,6 +272,8 @@ def evaluate(text: bytes, rng: random.Random) -> int:
             assert raised is type(e), f"@{name}{tuple(args)}: {raised} expected, not {e!r}"
             continue
         assert raised is None, f"@{name}{tuple(args)}: {raised} expected, not {found}"
+        if _was_never_written(expected):
+            continue
         _compare(found, expected, f"@{name}{tuple(args)}")
     return ran
 
@@ -290,6 +293,16 @@ def _argument(t: TensorType, rng: random.Random):
         make = lambda: rng.choice((0.5, 1.0, 2.0, rng.uniform(0.1, 3)))  # noqa: E731
     array = np.array([make() for _ in range(int(np.prod(t.shape)))]).astype(dtype).reshape(t.shape)
     return array if t.rank else array[()]
+
+
+def _was_never_written(value) -> bool:
+    """Whether a result has what the interpreter fills fresh memory with: natively it may be anything."""
+    if isinstance(value, tuple):
+        return any(map(_was_never_written, value))
+    array = np.asarray(value)
+    fresh = np.empty((), array.dtype)
+    poison(fresh)
+    return bool(np.any(np.isnan(array) if array.dtype.kind in "fc" else (array == fresh) & (array.dtype.kind in "iu")))
 
 
 def _compare(found, expected, what: str) -> None:

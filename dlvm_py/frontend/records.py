@@ -171,7 +171,7 @@ def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
     record = contents(e, owner)
     if record.kind is not dict:
         e.error(TypeMismatch, f"{describe(record)} has no items that can be set", help="assign to an attribute")
-    change(e, owner, record.replaced(_name(e, index), value))
+    change(e, owner, record.replaced(_name(e, index), settle(e, value)))
 
 
 def set_attribute(e: Emitter, owner: Any, name: str, value: Any) -> None:
@@ -188,7 +188,7 @@ def set_attribute(e: Emitter, owner: Any, name: str, value: Any) -> None:
             f"`{name}` is no field of {record.kind.__name__}",
             help=suggestion(name, record.names) or "declare it in the class",
         )
-    change(e, owner, record.replaced(name, value))
+    change(e, owner, record.replaced(name, settle(e, value)))
 
 
 # -- methods -------------------------------------------------------------------------------------------------

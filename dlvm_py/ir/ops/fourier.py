@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.op import Kind, Op
+from dlvm_py.ir.op import LINEAR, Kind, Op
 from dlvm_py.ir.ops.arrange import checked_axes
 from dlvm_py.ir.ops.rules import tensor
 from dlvm_py.ir.types import Type
@@ -42,6 +42,7 @@ fourier: Op = Op(
     _evaluate,
     attrs=("axis", "inverse"),
     adjoint=_adjoint,
+    tangent=LINEAR,
     numpy_name="fft.fft, fft.ifft",
 )
 

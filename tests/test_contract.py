@@ -292,7 +292,6 @@ SYNTAX = {
     "y = {1, 2}": "a set",
     "class A: pass": "a class",
     "global Q; Q = 1": "`global`",
-    "match x:\n  case _: pass": "`match`",
     "import math": "`import`",
     "@np.vectorize\ndef g(v): return v": "decorators",
     "y = x[x]": "arrays used as indices",

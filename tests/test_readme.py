@@ -34,6 +34,14 @@ def test_python_blocks_run_in_order(tmp_path):
     assert scope["dw"].shape == (3, 2) and scope["db"].shape == (2,) and scope["value"] > 0
     assert scope["result"].shape == (5, 2) and scope["dg_dw"].shape == (3, 2)
     assert scope["d2g"](scope["x"], scope["w"], scope["b"]).shape == (3, 2)
+    assert (
+        scope["j"].shape == (5, 2, 2)
+        and scope["h"].shape == (1000, 1000)
+        and scope["tangent"] == pytest.approx(np.sum(scope["dw"] ** 2))
+    )
+    np.testing.assert_allclose(scope["h"] @ scope["du"], scope["hv"])
+    step = [scope["descend"](*(scope[n] for n in "xywb"), 0.01 + h) for h in (1e-6, -1e-6)]
+    assert scope["drate"] == pytest.approx((step[0] - step[1]) / 2e-6, rel=1e-6)
     assert set(scope["diffuse"].stats()) == {"versions", "compiled", "loaded", "compile_s", "load_s"}
 
 

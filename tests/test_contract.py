@@ -297,7 +297,7 @@ SYNTAX = {
     "y = x[x]": "arrays used as indices",
     "x += 1j": "Cannot cast ufunc 'add'",
     "print(x)": "print",
-    "s = f'{x}'": "f-string",
+    "s = f'{x[0]}'": "f-string",
     "x.shape = (1, 3)": "this array was made elsewhere",
     "y = x * 2\nfor i in range(2):\n  y.shape = (3, 1)": "inside a loop",
     "y = x * 2\nz = (y, 1)\ny.shape = (3, 1)": "another name may stand for",

@@ -38,7 +38,6 @@ _REFUSED = {
     gast.Set: ("a set", "use a tuple or a list"),
     gast.Yield: ("`yield`", "fill and return an array"),
     gast.YieldFrom: ("`yield from`", "fill and return an array"),
-    gast.JoinedStr: ("an f-string outside of an exception's message", "make texts outside of compiled code"),
     gast.Await: ("`await`", "await it outside, and pass the value in"),
 }
 

@@ -27,7 +27,6 @@ from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.layout import is_plain
 from dlvm_py.ir.op import Kind
-from dlvm_py.ir.ops.rules import static_extent
 from dlvm_py.ir.types import CELL, DType, PointerType, StackType, TensorType, TupleType, Type
 from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, Variable
 
@@ -424,7 +423,8 @@ def _is_place(p: Value) -> bool:
 
 def _ranges(p: Instruction) -> list[_Range]:
     """The indices that a section or an elementPointer takes on each leading axis of its base."""
-    numbers = [static_extent(v) for v in p.operands[1:]]
+    # not static_extent: a step may be negative
+    numbers = [int(v.value) if isinstance(v, Literal) and isinstance(v.value, int) else None for v in p.operands[1:]]
     if p.op.name == "elementPointer":
         return [(n, 1, 1) for n in numbers]
     rank = len(numbers) // 3

@@ -1,9 +1,12 @@
-"""The suite compiles into a cache folder of its own, so that no earlier run can hide a miscompilation."""
+"""The suite verifies after every pass, and compiles into a cache folder of its own: no earlier run hides a fault."""
 
 import atexit
 import os
 import shutil
 import tempfile
+
+# the verifier runs after every pass
+os.environ.setdefault("DLVM_VERIFY", "1")
 
 if "DLVM_CACHE_DIR" not in os.environ:
     os.environ["DLVM_CACHE_DIR"] = tempfile.mkdtemp(prefix="dlvm-tests-")

@@ -41,7 +41,7 @@ from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.structured import Arguments, assembled
 from dlvm_py.runtime.version import CallSpec, Version
 from dlvm_py.tools.common import Failure
-from dlvm_py.transforms import lower_aggregates, lower_functions, lower_values, own_entry
+from dlvm_py.transforms import extent_checks, lower_aggregates, lower_functions, lower_values, own_entry
 from dlvm_py.transforms.pass_manager import run_pipeline
 
 
@@ -61,6 +61,9 @@ def scheduled(module: Module, names: Sequence[str]) -> Module:
             if f.blocks:
                 own_entry.run(f)
         lower_values.run(copy)
+        for f in copy.functions.values():
+            if f.blocks:
+                extent_checks.run(f)
         lower_aggregates.make_entries(copy, names)
         for name in names:
             lower_functions.check(copy, name)

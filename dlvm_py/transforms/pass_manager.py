@@ -26,6 +26,7 @@ from dlvm_py.transforms import (
     constant_propagation,
     cse,
     dce,
+    extent_checks,
     inline,
     kept_copies,
     licm,
@@ -69,6 +70,7 @@ PASSES: dict[str, Pass] = {
     for row in (
         _row(inline, "INL", on_module=True),
         _row(kept_copies, "KC"),
+        _row(extent_checks, "EC"),
         _row(simplify_cfg, "SCFG"),
         _row(constant_fold, "CF"),
         _row(constant_propagation, "SCCP"),

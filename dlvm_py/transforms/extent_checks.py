@@ -49,7 +49,7 @@ class _Checks:
             return
         match i.op.name:
             case "store":
-                if _rank(o[0]):
+                if _rank(o[0]) and _rank(o[1]):
                     self._together(o)
             case "dot":
                 self._products(*o)
@@ -63,7 +63,9 @@ class _Checks:
             case "concatenate":
                 self._together(o, but=i.attrs["at"])
             case "elementPointer":
-                for axis, index in enumerate(o[1:] if "path" not in i.attrs else ()):
+                # a path through structs and arrays is checked when it has been lowered to plain memory
+                plain = _rank(o[0]) and "path" not in i.attrs
+                for axis, index in enumerate(o[1:] if plain else ()):
                     self._index(index, o[0], axis)
             case "section":
                 self._section(o[0], o[1:])
@@ -146,7 +148,8 @@ def _is(value: Value, number: int) -> bool:
 
 
 def _shape(value: Value) -> tuple[int | None, ...]:
-    return value.type.shape if isinstance(value.type, TensorType | PointerType) else ()
+    t = value.type.pointee if isinstance(value.type, PointerType) else value.type
+    return t.shape if isinstance(t, TensorType) else ()
 
 
 def _rank(value: Value) -> int:

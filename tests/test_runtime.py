@@ -631,21 +631,35 @@ def test_collected(make):
     assert alive() is None and code() is None
 
 
-SLEEP = """
+WAIT = """
   %sleep = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 0)
-  %n = trunc i64 %p0 to i32
-  %r = call i32 %sleep(i32 %n)
+  %flag = inttoptr i64 %p0 to ptr
+  %here = getelementptr i64, ptr %flag, i64 1
+  store volatile i64 1, ptr %here
+  br label %look
+look:
+  %turn = phi i64 [ 0, %start ], [ %next, %again ]
+  %word = load volatile i64, ptr %flag
+  %is.set = icmp ne i64 %word, 0
+  %is.late = icmp eq i64 %turn, 20000
+  %done = or i1 %is.set, %is.late
+  br i1 %done, label %out, label %again
+again:
+  %r = call i32 %sleep(i32 1000)
+  %next = add i64 %turn, 1
+  br label %look
+out:
   ret i32 0
 """
 
 
-def sleeper(make):
-    """f(microseconds), asleep in native code."""
-    call = CallSpec((INT,), ("n",), ConstantSpec(None))
+def waiter(make):
+    """f(address): native code sets the second 64-bit word there, and waits until the first is set, 20 seconds at most."""
+    call = CallSpec((INT,), ("address",), ConstantSpec(None))
     imports = Imports()
     imports.index("c:usleep")
     text = "@dlvm.imports = external global [0 x ptr]\n" + KERNEL.format(
-        parameters="ptr %ctx, i64 %p0, ptr %results", body=SLEEP
+        parameters="ptr %ctx, i64 %p0, ptr %results", body=WAIT
     )
     f = make(call, ACCEPT)
     native.clear_versions(f)
@@ -655,17 +669,19 @@ def sleeper(make):
 
 def test_lock_is_released(make):
     """Other threads run while native code does, and the code outlives clear_versions."""
-    f = sleeper(make)
+    f = waiter(make)
     code = weakref.ref(native.versions(f)[0].code)
+    words = np.zeros(2, np.int64)
     finished = []
-    thread = threading.Thread(target=lambda: finished.append(f(400_000)))
-    started = time.perf_counter()
+    thread = threading.Thread(target=lambda: finished.append(f(words.ctypes.data)))
     thread.start()
-    time.sleep(0.05)
+    while thread.is_alive() and not words[1]:
+        time.sleep(0.001)
     native.clear_versions(f)
     gc.collect()
-    assert time.perf_counter() - started < 0.3 and not finished, "this thread ran meanwhile"
+    assert not finished, "native code waits for what this thread does next"
     assert code() is not None
+    words[0] = 1
     thread.join()
     assert finished == [None]
     gc.collect()

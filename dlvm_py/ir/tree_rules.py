@@ -23,10 +23,10 @@ from dlvm_py.ir.value import Instruction, Value
 _INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast", "gather"}
 _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
-_UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
-_UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted", "fourier"}
-_UNDER_STORE |= {"solve", "cholesky", "determinant"}
-_OF_LOADS = {"dot", "solve", "cholesky", "determinant"}
+UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
+UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted", "fourier"}
+UNDER_STORE |= {"solve", "cholesky", "determinant"}
+OF_LOADS = {"dot", "solve", "cholesky", "determinant"}
 _ROOTS = {"store", "scatter"}
 
 Report = Callable[[object, str], None]  # (instruction or block, message)
@@ -88,18 +88,18 @@ def _is_interior(i: Instruction) -> bool:
 
 def _check_member(i: Instruction, users: list[Instruction], added: dict[Instruction, Value], report: Report) -> None:
     """One array value: made by an op that trees have, used where trees may be used. `added`: products, and the sums."""
-    if not _is_interior(i) and i.op.name not in _LEAVES | _UNDER_STORE:
+    if not _is_interior(i) and i.op.name not in _LEAVES | UNDER_STORE:
         report(i, f"{i.op.name} does not give array values in this stage")
     for user in users:
         if user.block is not i.block:
             report(user, "an array value of another block is used")
         if i in added and user is added[i]:
             continue
-        if i.op.name in _UNDER_STORE and user.op.name != "store":
+        if i.op.name in UNDER_STORE and user.op.name != "store":
             report(user, f"{i.op.name} stands only directly under a store")
-        if not _is_interior(user) and user.op.name not in _UNDER_STORE | _ROOTS:
+        if not _is_interior(user) and user.op.name not in UNDER_STORE | _ROOTS:
             report(user, f"an array value is an operand of {user.op.name}")
-        if user.op.name in _OF_LOADS and i.op.name != "load":
+        if user.op.name in OF_LOADS and i.op.name != "load":
             report(user, f"an operand of {user.op.name} is not a load")
         if user.op.name in ("gather", "searchSorted") and user.operands[0] is i and i.op.name != "load":
             report(user, f"what {user.op.name} reads from is not a load")

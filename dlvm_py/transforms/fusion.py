@@ -32,7 +32,7 @@ from bisect import bisect_left, bisect_right
 from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory, written_pointer
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
-from dlvm_py.ir.tree_rules import accumulated
+from dlvm_py.ir.tree_rules import OF_LOADS, UNDER_STORE, accumulated
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -41,10 +41,8 @@ VIEWS = frozenset({"transpose", "padShape", "squeezeShape", "shapeCast", "sectio
 ON_POINTERS = frozenset({"shapeCast", "section", "windows"})
 # what is read at computed places: the first operand is in memory
 SEARCHED = frozenset({"gather", "searchSorted"})
-HEAVY = frozenset({"reduce", "unbroadcast", "dot", "overlapAdd", "scan", "recurrence", "scatterAdd", "nonzero"})
-HEAVY |= {"sort", "argsort", "searchSorted", "fourier", "solve", "cholesky", "determinant"}
-# what BLAS and LAPACK read is in memory
-NAMED = frozenset({"dot", "solve", "cholesky", "determinant"})
+# these are no part of a tree above them; a shapeCast can be a view
+HEAVY = UNDER_STORE - {"shapeCast"}
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32
@@ -134,7 +132,7 @@ class FusionPlan:
         return u
 
     def _note_demands(self, v: Instruction, u: Instruction) -> None:
-        if u.op.name in NAMED or u.op.name in ON_POINTERS or (u.op.name in SEARCHED and v is u.operands[0]):
+        if u.op.name in OF_LOADS or u.op.name in ON_POINTERS or (u.op.name in SEARCHED and v is u.operands[0]):
             self._named.add(v)
         if _stretches(v, u) or (u in self._stretched and u not in self.buffers):
             self._stretched.add(v)

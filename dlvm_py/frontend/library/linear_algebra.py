@@ -13,6 +13,7 @@ from dlvm_py.frontend.library.intrinsics import (
     refuse,
     solve_one,
 )
+from dlvm_py.frontend.library.products import part
 
 SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))  # NumPy's named tuple
 
@@ -60,13 +61,6 @@ def solve_into(out: Any, a: Any, b: Any) -> None:
     else:
         for i in range(out.shape[0]):
             solve_into(out[i], part(a, i, out.ndim), part(b, i, out.ndim))
-
-
-def part(x: Any, i: Any, ndim: Any) -> Any:
-    """x[i] where x has all of the axes; axes that are missing, or of extent 1, count for every i."""
-    if x.ndim < ndim:
-        return x
-    return x[i if x.shape[0] != 1 else 0]
 
 
 def inv(a: Any) -> Any:

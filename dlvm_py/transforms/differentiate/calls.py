@@ -78,7 +78,18 @@ def bundle(types: list[Type]) -> Type:
     return TupleType(tuple(types)) if len(types) > 1 else types[0] if types else VOID
 
 
-def _give(b: Builder, values: list[Value]) -> None:
+def known_callee(module: Module, call: Instruction) -> Function:
+    """The function that is called. Raises: NotDifferentiable DL610 where there is no body to differentiate."""
+    callee = module.functions.get(call.attrs["callee"])
+    if callee is None or not callee.blocks:
+        raise NotDifferentiable(
+            f"the function '{call.attrs['callee']}' is not known here", call.loc, code="DL610", help="define it"
+        )
+    return callee
+
+
+def give(b: Builder, values: list[Value]) -> None:
+    """Return nothing, one value, or a tuple of them."""
     b.ret(*([b.emit("tuple", *values)] if len(values) > 1 else values))
 
 
@@ -86,13 +97,14 @@ def _is_float_scalar(t: Type) -> bool:
     return isinstance(t, TensorType) and not t.shape and t.dtype.is_inexact
 
 
-def _is_float_array(t: Type) -> bool:
+def is_float_array(t: Type) -> bool:
+    """Whether values of this type are arrays of floats in memory."""
     return isinstance(t, PointerType) and t.dtype.is_inexact
 
 
-def _has_shadow(t: Type) -> bool:
+def brings_shadow(t: Type) -> bool:
     """Whether a parameter brings its shadow along: arrays of floats, and stacks of them."""
-    return _is_float_array(t.element if isinstance(t, StackType) else t)
+    return is_float_array(t.element if isinstance(t, StackType) else t)
 
 
 def has_adjoint_stack(t: Type) -> bool:
@@ -128,7 +140,7 @@ class Splits:
             primal = self.module.functions[name]
             forward = Function(f"{name}_forward", VOID)
             results = leaves(primal.result)
-            forward.result = bundle([*results, *filter(_is_float_array, results)])
+            forward.result = bundle([*results, *filter(is_float_array, results)])
             reverse = Function(f"{name}_reverse", bundle([p.type for p in primal.params if _is_float_scalar(p.type)]))
             self.module.add(forward)
             self.module.add(reverse)
@@ -140,11 +152,7 @@ class Splits:
 
     def forward(self, primal: Primal, call: Instruction, shadow: Callable[[Value], Value]) -> dict[Value, Value]:
         """Turn a call of the primal into one of the forward function; the shadows of its array results."""
-        callee = self.module.functions.get(call.attrs["callee"])
-        if callee is None or not callee.blocks:
-            raise NotDifferentiable(
-                f"the function '{call.attrs['callee']}' is not known here", call.loc, code="DL610", help="define it"
-            )
+        callee = known_callee(self.module, call)
         split = self.of(callee.name)
         results = leaves(call.type)
         users = primal.uses[call]
@@ -158,11 +166,11 @@ class Splits:
             uses[0].append(call)
         self.calls[call], self._operands[call] = split, list(call.operands)
         self._elements[call] = [values if _is_float_scalar(t) else [] for t, values in zip(results, uses, strict=True)]
-        handed = [shadow(o) for o in call.operands if _has_shadow(o.type)]
+        handed = [shadow(o) for o in call.operands if brings_shadow(o.type)]
         operands = [*call.operands, *handed]
         attrs = {"callee": split.forward.name, "result": split.forward.result}
         b = Builder(primal.function)
-        if isinstance(call.type, TupleType) or not any(map(_is_float_array, results)):
+        if isinstance(call.type, TupleType) or not any(map(is_float_array, results)):
             call.operands, call.attrs, call.type, made = operands, attrs, split.forward.result, call
             b.after(call).loc = call.loc
         else:
@@ -173,7 +181,7 @@ class Splits:
         shadows: dict[Value, Value] = {}
         at = len(results)
         for t, values in zip(results, uses, strict=True):
-            if _is_float_array(t):
+            if is_float_array(t):
                 result_shadow = b.emit("extract", made, at=at)
                 shadows.update(dict.fromkeys(values, result_shadow))
                 at += 1
@@ -260,7 +268,7 @@ def mark_results(primal: Primal, shadows: Shadows) -> None:
     b = Builder(primal.function, primal.exit.block)
     given = list(primal.exit.leaves)
     for leaf in primal.exit.leaves:
-        if _is_float_array(leaf.type):
+        if is_float_array(leaf.type):
             if primal.has_shadow(leaf):
                 given.append(shadows.of(leaf))
             else:
@@ -321,7 +329,7 @@ def cut(primal: Primal, sweep: Sweep, shadows: Shadows, seeds: list[Value], spli
     reverse.substitute(mapping)
     reverse.meta["tapes"] = tapes
     # the forward function
-    _give(ahead, marker.operands)
+    give(ahead, marker.operands)
     gone = {*seeds, *adjoint_stacks}
     function.entry.args = [a for a in function.entry.args if a not in gone]
     split.forward.blocks = function.blocks
@@ -343,7 +351,7 @@ def never_returns(split: Split) -> None:
     """Both halves of a function that always raises, or calls itself for ever."""
     body = clone(split.primal, split.primal.name)
     for p in list(body.params):
-        if _has_shadow(p.type):
+        if brings_shadow(p.type):
             body.entry.add_arg(p.type, f"{p.name}_shadow")
     split.forward.blocks = body.blocks
     entry = split.reverse.new_block("entry")

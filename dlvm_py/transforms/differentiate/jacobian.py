@@ -32,7 +32,7 @@ from dlvm_py.ir import (
 )
 from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.arguments import extents
-from dlvm_py.transforms.differentiate.calls import bundle, leaves
+from dlvm_py.transforms.differentiate.calls import bundle, give, leaves
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.outputs import seed_type
 from dlvm_py.transforms.differentiate.shadows import zeros_like
@@ -60,7 +60,7 @@ class _Jacobian:
 
     def build(self, outputs: tuple[Output, ...]) -> Function:
         results = [v for o in outputs for v in self._of_output(o)]
-        self.b.ret(*([self.b.emit("tuple", *results)] if len(results) > 1 else results))
+        give(self.b, results)
         self.function.result = bundle([v.type for v in results])
         return self.module.add(self.function)
 

@@ -35,7 +35,6 @@ from dlvm_py.ir import (
     Literal,
     Module,
     PointerType,
-    StackType,
     TensorType,
     TupleType,
     Type,
@@ -48,7 +47,7 @@ from dlvm_py.ir.analysis.calls import reachable, written_params
 from dlvm_py.ir.op import LINEAR, MULTILINEAR
 from dlvm_py.transforms.differentiate.activity import Activity, carries_derivative, carries_floats
 from dlvm_py.transforms.differentiate.arguments import allocate_like, copy_written
-from dlvm_py.transforms.differentiate.calls import bundle, leaves
+from dlvm_py.transforms.differentiate.calls import brings_shadow, bundle, give, is_float_array, known_callee, leaves
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import Output
 from dlvm_py.transforms.differentiate.normal_form import Exit, drop_unreachable, unify_returns
@@ -90,15 +89,11 @@ def tangent(module: Module, name: str, config: TangentConfig) -> Function:
         b = Builder(function, prepared.exit.block)
         results = [walk.result(b, prepared.output(o)) for o in config.outputs]
         results += [prepared.output(o) for o in config.keeping]
-        _return(b, results)
+        give(b, results)
     function.result = bundle([v.type for v in results])
     module.add(function)
     callees.finish()
     return function
-
-
-def _return(b: Builder, values: list[Value]) -> None:
-    b.ret(*([b.emit("tuple", *values)] if len(values) > 1 else values))
 
 
 class _Prepared:
@@ -328,7 +323,7 @@ class _Callees:
             function = Function(f"{name}_tangent", VOID)
             while function.name in self.module.functions:
                 function.name += "_"
-            function.result = bundle([*results, *filter(_is_array, results), *filter(_is_number, results)])
+            function.result = bundle([*results, *filter(is_float_array, results), *filter(_is_number, results)])
             self.module.add(function)
             self._made[name] = function
             self._pending.append(primal)
@@ -336,14 +331,10 @@ class _Callees:
 
     def forward(self, primal: _Prepared, call: Instruction, shadow: Callable[[Value], Value]) -> dict[Value, Value]:
         """Turn a call into one of the tangent function, without the tangents of scalars; shadows of results."""
-        callee = self.module.functions.get(call.attrs["callee"])
-        if callee is None or not callee.blocks:
-            raise NotDifferentiable(
-                f"the function '{call.attrs['callee']}' is not known here", call.loc, code="DL610", help="define it"
-            )
+        callee = known_callee(self.module, call)
         function = self.of(callee.name)
         given = list(call.operands)
-        operands = [*given, *(shadow(o) for o in given if _brings_shadow(o.type))]
+        operands = [*given, *(shadow(o) for o in given if brings_shadow(o.type))]
         attrs = {"callee": function.name, "result": function.result}
         results = leaves(callee.result)
         if not isinstance(function.result, TupleType):
@@ -362,7 +353,7 @@ class _Callees:
         else:
             stand_for[0].append(call)
             call.op, call.operands, call.attrs = OPS["extract"], [made], {"at": 0}
-        arrays = [values for t, values in zip(results, stand_for, strict=True) if _is_array(t)]
+        arrays = [values for t, values in zip(results, stand_for, strict=True) if is_float_array(t)]
         numbers = [values for t, values in zip(results, stand_for, strict=True) if _is_number(t)]
         of_arrays = parts[len(results) : len(results) + len(arrays)]
         self.calls[made] = given, list(zip(numbers, parts[len(results) + len(arrays) :], strict=True))
@@ -390,18 +381,10 @@ class _Callees:
             if prepared.exit is not None:
                 b = Builder(body, prepared.exit.block)
                 ends = prepared.exit.leaves
-                arrays = [walk.result(b, v) for v in ends if _is_array(v.type)]
-                _return(b, [*ends, *arrays, *(walk.of(b, v) for v in ends if _is_number(v.type))])
+                arrays = [walk.result(b, v) for v in ends if is_float_array(v.type)]
+                give(b, [*ends, *arrays, *(walk.of(b, v) for v in ends if _is_number(v.type))])
             function.blocks = body.blocks
 
 
 def _is_number(t: Type) -> bool:
     return isinstance(t, TensorType) and t.dtype.is_inexact
-
-
-def _is_array(t: Type) -> bool:
-    return isinstance(t, PointerType) and t.dtype.is_inexact
-
-
-def _brings_shadow(t: Type) -> bool:
-    return _is_array(t.element if isinstance(t, StackType) else t)

@@ -654,7 +654,7 @@ out:
 
 
 def waiter(make):
-    """f(address): native code sets the second 64-bit word there, and waits until the first is set, 20 seconds at most."""
+    """f(address): native code sets the second word there and waits, up to 20 seconds, until the first is set."""
     call = CallSpec((INT,), ("address",), ConstantSpec(None))
     imports = Imports()
     imports.index("c:usleep")

@@ -5,6 +5,7 @@
 #   make lint        ruff                         make types      mypy on the public API and ir/
 #   make bench       call overhead beside Numba   make clean      remove .venv and all that was made
 #   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
+#   make gradbench GRADBENCH=/path/to/clone       the evals of GradBench; EVALS=gmm,ba OPTIONS="--min-seconds 0.2"
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
@@ -15,7 +16,7 @@ RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types bench npbench clean
+.PHONY: help demo test test-all lint types bench npbench gradbench clean
 
 help:
 	@sed -n 's/^#  *make/  make/p' Makefile
@@ -52,6 +53,12 @@ npbench: $(RUN)
 	    "make npbench NPBENCH=/path/to/npbench" >&2; exit 2; }
 	$(BIN)/python benchmarks/npbench/run.py "$(NPBENCH)" --preset "$(PRESET)" --kernels "$(KERNELS)" \
 	    --json "benchmarks/npbench/results-$(PRESET).json"
+
+gradbench: $(RUN)
+	@test -n "$(GRADBENCH)" || { echo "say where a clone of https://github.com/gradbench/gradbench lies:" \
+	    "make gradbench GRADBENCH=/path/to/gradbench" >&2; exit 2; }
+	$(BIN)/python benchmarks/gradbench/run.py "$(GRADBENCH)" --evals "$(EVALS)" \
+	    --json benchmarks/gradbench/results.json -- $(OPTIONS)
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info examples/out

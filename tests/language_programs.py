@@ -238,6 +238,27 @@ def augmented(a, c):
     return a * c + n
 
 
+@language("tuples and lists stored in arrays", lambda: (vec(3), 3), grad=True)
+def stored_tuples(x, n):
+    a, whole = np.zeros((n, 3)), np.zeros(n, np.int64)
+    b = np.zeros((2, 3))
+    for i in range(n):
+        a[i] = x[i], 2 * x[i], i
+    whole[:2] = [1.7, -2.5]
+    a[:, 1:] = [[5.0, x[1]]]
+    b[...] = [x, (1, 2, x[0])]
+    a[[0, 2]] = (7.0, 8.0, x[0])
+    b[b > 1.5] = [9.0]
+    return a, b, whole
+
+
+@language("tuples and lists stored in arrays", lambda: (vec(3), 2), lambda: (vec(3), 1))
+def stored_numbers_that_do_not_fit(x, k):
+    a = np.zeros(3, np.int64)
+    a[:k] = [1.0, np.nan * x[0]]
+    return a
+
+
 @language("unpacking", lambda: (vec(5), (1.0, 2.0)), grad=True)
 def unpacking(x, pair):
     a, *rest, b = x[0], x[1], x[2], x[3]

@@ -9,6 +9,7 @@ from dlvm_py.frontend import advanced, indexing
 from dlvm_py.frontend.arrays import fit, materialise, store, tensor_of
 from dlvm_py.frontend.elementwise import refuse_real, stored_scalar
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe
 from dlvm_py.ir import scalar
 
@@ -62,6 +63,8 @@ def _item(e: Emitter, base: Sequence, index: Any) -> Any:
 def write(e: Emitter, base: Any, index: Any, value: Any) -> None:
     """base[index] = value."""
     base, index = _target(e, base), advanced.prepared(e, index)
+    if isinstance(value, Sequence):
+        value = array(e, value, Static(base.dtype.numpy))  # each number cast as if it were stored alone
     if advanced.has_arrays(index):
         advanced.write(e, advanced.select(e, base, index), value)
     else:

@@ -1,11 +1,12 @@
 """Runs the evals of a clone of GradBench with dlvm-py as the tool, and says what their validators found.
 
-    python benchmarks/gradbench/run.py CLONE [--evals gmm,ba] [--json PATH] [--beside "COMMAND"] [--timeout SECONDS] [-- EVAL OPTIONS]
+    python benchmarks/gradbench/run.py CLONE [--evals gmm,ba] [--json PATH] [--beside COMMAND] [-- OPTIONS]
 
 GradBench (https://github.com/gradbench/gradbench) is a suite of programs to be differentiated; nothing of it is part of
-this repository. Its evals judge by its `manual` tool, which the clone must have built (its CONTRIBUTING.md says how), and need the
-Python packages that its pyproject.toml names. --beside runs a second tool, by the command that starts it, in the clone's folder.
-What follows -- goes to every eval, such as --min-seconds 0.2. Times are medians; `ratio` is that of derivative and function.
+this repository. Its evals judge by its `manual` tool, which the clone must have built (its CONTRIBUTING.md says how),
+and need the Python packages that its pyproject.toml names. --beside runs a second tool, by the command that starts it,
+in the clone's folder. What follows -- goes to every eval, such as --min-seconds 0.2. Times are medians; `ratio` is
+that of derivative and function.
 """
 
 import argparse
@@ -34,14 +35,16 @@ def session(clone, name, tool, options, timeout):
     """
     path = os.pathsep.join([str(clone / "python" / "gradbench"), str(ROOT), os.environ.get("PYTHONPATH", "")])
     environment = {**os.environ, "PYTHONPATH": path}
+    pipes = {"cwd": clone, "env": environment, "text": True, "stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     records = {}
     with (
         subprocess.Popen(
             [sys.executable, "-m", f"gradbench.evals.{name}.run", *options],
-            cwd=clone, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            **pipes,
         ) as judge,
-        subprocess.Popen(tool, cwd=clone, env=environment, text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as worker,
-    ):  # fmt: skip
+        subprocess.Popen(tool, **pipes) as worker,
+    ):
         clock = threading.Timer(timeout, worker.kill)
         clock.start()
         for line in judge.stdout:

@@ -2,8 +2,8 @@
 
     python benchmarks/gradbench/tool.py        reads messages from standard input, a JSON object a line
 
-Protocol: https://github.com/gradbench/gradbench, CONTRIBUTING.md. Preparing an input and writing a result are not timed;
-neither is compilation: the first call, at which it happens, is not among the runs.
+Protocol: https://github.com/gradbench/gradbench, CONTRIBUTING.md. Preparing an input and writing a result are not
+timed; neither is compilation: the first call, at which it happens, is not among the runs.
 """
 
 import importlib

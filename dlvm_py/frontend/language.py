@@ -40,9 +40,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("pass, docstrings, annotations", "y: float = x * 2", "annotations are ignored"),
     Construct("membership", "n in (1, 2, 3)", "in tuples, lists, ranges, arrays, keys of dicts"),
     Construct("augmented assignment", "a[1:] += b", "to names, elements, slices, attributes, items"),
-    Construct(
-        "tuples and lists stored in arrays", "a[i] = x, y", "cast number by number, rows of rows, into selections"
-    ),
+    Construct("tuples and lists stored in arrays", "a[i] = x, y", "cast one by one; rows of rows, into selections"),
     Construct("unpacking", "a, *rest = values", "of tuples, lists and arrays, nested, starred"),
     Construct("del", "del y", "names, items of dicts and lists"),
     Construct("global constants", "global STEPS", "read as constants that a call compares; arrays as arguments"),

@@ -10,7 +10,10 @@ ENTRIES = CAMERA + POINT + 1  # of a row of the Jacobian
 
 
 def project(camera, point):
-    """The picture (2 numbers) of a point (3,) by a camera: rotation, centre, focal length, principal point, distortion."""
+    """The picture (2 numbers) of a point (3,) by a camera.
+
+    camera (11,): rotation, centre, focal length, principal point, distortion.
+    """
     o0, o1, o2 = point[0] - camera[3], point[1] - camera[4], point[2] - camera[5]
     r0, r1, r2 = camera[0], camera[1], camera[2]
     square = r0 * r0 + r1 * r1 + r2 * r2

@@ -15,8 +15,8 @@ def sigmoid(x):
 def loss(main, extra, state, sequence):
     """Mean loss of predicting each character from those before it.
 
-    Shapes: main (2 layers, 4 b): weights and biases of forget, input, output gate and change; extra (3, b); state (2 layers, b):
-    hidden and cell at the start; sequence (characters, b).
+    Shapes: main (2 layers, 4 b), weights and biases of forget, input, output gate and change; extra (3, b);
+    state (2 layers, b), hidden and cell at the start; sequence (characters, b).
     """
     b = extra.shape[1]
     layers = main.shape[0] // 2

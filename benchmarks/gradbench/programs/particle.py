@@ -13,7 +13,10 @@ def potential(x, w):
 
 
 def crossing(w, force):
-    """Square of the place where the particle crosses the axis, by Euler's method. force(x, w): minus the acceleration."""
+    """Square of the place where the particle crosses the axis, by Euler's method.
+
+    force(x, w): minus the acceleration.
+    """
     x = np.array([0.0, 8.0])
     v = np.array([0.75, 0.0])
     step = 0.1

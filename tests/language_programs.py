@@ -7,6 +7,7 @@ shapes, effects on the arguments, what is printed, exceptions and their messages
 from __future__ import annotations
 
 import math
+import sys
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -420,6 +421,29 @@ def f_strings(n, x):
     if n == 3:
         raise ValueError(f"{name}: {n=} {x:10.4f} {(n, x)} {'text'!r:>8}")
     return x
+
+
+@language("f-strings", lambda: (np.array([1.5, 2.5]), 3), lambda: (np.array([1.5, 2.5], np.float32), 0))
+def texts(x, n):
+    shown = f"{x!r:>30}|" + str(x[0]) + "," + repr(x[0])
+    x[0] = 7
+    if n:
+        raise ValueError(f"{shown} {x} {n} {n:03d} {x[1]} {x[1]:.2e} {[x[0], n]}")
+    assert not x[0], shown
+    return x
+
+
+@language("print", lambda: (vec(3), 2, 0.1), lambda: (vec(4).astype(np.float16), 1, np.complex64(1j)), grad=True)
+def prints(x, n, c):
+    print("start", x, n, c, sep=", ", end=";\n")
+    s = x[0] * 1
+    for i in range(n):
+        s = s * x[i + 1]
+        print(f"{i:>3d}: {s} {s!r}", x[i] > 1, file=sys.stderr)
+    growing = [i * 0.5 for i in x]
+    print((x[0], n), [x, None], {"gain": c}, Pair(x[0], n), State(x, c), x + 1, x[::2], growing, flush=True)
+    print()
+    return s
 
 
 # -- lists -------------------------------------------------------------------------------------------------

@@ -476,7 +476,6 @@ ERRORS = [
     (lambda x: {a for a in x}, (A,), UnsupportedSyntax, "a set comprehension"),
     (lambda x: x[x], (A,), TypeMismatch, "arrays used as indices must be of integer (or boolean) type"),
     (lambda x: x[0.5], (A,), TypeMismatch, "int(...)"),
-    (lambda x: print(x), (A,), UnsupportedSyntax, "print"),
     (lambda x: float(x[0] * 1j), (A,), TypeMismatch, "needs a real number"),
     (lambda x: np.sum(x, axis=5), (A,), TypeMismatch, "axis 5 is out of bounds"),
     (lambda x: np.zeros(3) + np.zeros(4), (A,), ShapeMismatch, "(3,) and (4,)"),

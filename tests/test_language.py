@@ -1,7 +1,9 @@
 """The language table: every program of language_programs.py compiled, against plain Python and against differences."""
 
+import contextlib
 import copy
 import dataclasses
+import io
 import runpy
 import sys
 from pathlib import Path
@@ -15,14 +17,16 @@ from dlvm_py.frontend.language import CONSTRUCTS
 
 
 def outcome(fn, args):
-    """("value", result) or ("raises", class, message) of a call."""
-    try:
-        with np.errstate(all="ignore"):
-            return ("value", fn(*args))
-    except dlvm.DLError:
-        raise
-    except Exception as error:
-        return ("raises", type(error), str(error))
+    """("value", result) or ("raises", class, message) of a call, and what it printed."""
+    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+        try:
+            with np.errstate(all="ignore"):
+                found = ("value", fn(*args))
+        except dlvm.DLError:
+            raise
+        except Exception as error:
+            found = ("raises", type(error), str(error))
+    return (*found, out.getvalue(), err.getvalue())
 
 
 def assert_same(got, want):

@@ -222,7 +222,11 @@ def _message_format(f):
 
 
 def _message_operand(f):
-    find(f, "check").operands[1] = f.params[0]
+    find(f, "check").operands[1] = find(f, "createStack")
+
+
+def _message_flavour(f):
+    find(f, "check").attrs["flavours"] = "a"
 
 
 def _push_type(f):
@@ -280,7 +284,8 @@ def _renamed(f):
         (_message_count, "does not show 1 operands"),
         (_message_field, "does not show 1 operands"),
         (_message_format, "is no format"),
-        (_message_operand, "a message shows i64, f64, f32 and bool, not *<_ x f64>"),
+        (_message_operand, "a text shows numbers and arrays in memory, not stack{f64}"),
+        (_message_flavour, "i64 cannot be shown as 'a'"),
         (_push_type, "no type: i64 pushed to a stack{f64}"),
         (_stack_of_nothing, "a stack of ()"),
         (_release, "retain and release belong to the stage scheduled"),

@@ -1,4 +1,4 @@
-"""The places of compiled code that can raise: one row a place, known to the back end and to the runtime."""
+"""The places of compiled code that raise, or print: one row a place, known to the back end and to the runtime."""
 
 from __future__ import annotations
 
@@ -8,9 +8,16 @@ from dlvm_py.errors import Loc
 
 
 class Site(NamedTuple):
-    """A place that can raise: the exception's name, its message with {} for the operands, their kinds, where."""
+    """A place that can raise: the exception's name, its message with {} for the operands, their kinds, where.
+
+    Two carriers bring the operands to Python. Few plain numbers lie as bit patterns in the error record of the context;
+    their kinds are names of dtypes. Any others lie in memory that `dlvm.tell` is given (backend/cpu/text_values.py);
+    their kinds are "flavour dtype rank layout". stream: "" raises, else the text is printed there.
+    """
 
     exception: str
     message: str
     operand_kinds: tuple[str, ...]
     loc: Loc | None
+    stream: str = ""
+    flush: bool = False

@@ -11,7 +11,7 @@ from collections.abc import Sequence as Items
 from typing import Any
 
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.emit import MAX_CHECK_OPERANDS, Emitter, i64
+from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.values import Array, Scalar, Temp, describe
 from dlvm_py.ir import DType, PointerType, TensorType, Value, literal
@@ -79,6 +79,10 @@ def materialise(e: Emitter, value: Any) -> Any:
     return array
 
 
+# what the error record of the native calling convention holds; more costs a call of Python where it fails
+_MAX_SHOWN = 4
+
+
 class Message:
     """An error message under construction: known numbers are written out, others become operands."""
 
@@ -104,7 +108,7 @@ def check_shapes(e: Emitter, condition: Value, *texts: Callable[[Message], str],
     for text in texts:
         message = Message()
         shown = text(message)
-        if len(message.operands) <= MAX_CHECK_OPERANDS:
+        if len(message.operands) <= _MAX_SHOWN:
             break
     e.check(condition, exception, shown, *message.operands)
 

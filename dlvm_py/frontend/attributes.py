@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from types import ModuleType
 from typing import Any
@@ -24,10 +25,12 @@ from dlvm_py.frontend.values import (
     Sequence,
     SliceKey,
     Static,
+    Stream,
     Temp,
     describe,
 )
 from dlvm_py.ir import Value
+from dlvm_py.ir.text import STREAMS
 
 
 def _int(value: Value) -> Scalar:
@@ -87,6 +90,8 @@ _TEXT_METHODS = ("startswith", "endswith", "upper", "lower", "strip", "replace",
 
 
 def _static(e: Emitter, owner: Any, name: str) -> Any:
+    if owner is sys and name in STREAMS:
+        return Stream(name)
     try:
         value = getattr(owner, name)
     except AttributeError:

@@ -15,7 +15,6 @@ from dlvm_py.errors import CompileError, Loc, TypeMismatch
 from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, Facts, key, number
 from dlvm_py.ir import (
     BOOL,
-    F64,
     I64,
     OPS,
     U64,
@@ -30,8 +29,6 @@ from dlvm_py.ir import (
     scalar,
 )
 from dlvm_py.options import Options
-
-MAX_CHECK_OPERANDS = 4  # the error record of the native calling convention has four slots
 
 
 class Unreachable(Exception):  # noqa: N818 - not an error: control leaves the expression being translated
@@ -134,25 +131,15 @@ class Emitter:
 
     # -- control ---------------------------------------------------------------------------------
 
-    def check(self, condition: Value, exception: str, message: str, *operands: Value) -> None:
-        """Raise `exception` at run time unless `condition` holds; known conditions emit nothing."""
+    def check(self, condition: Value, exception: str, message: str, *operands: Value, **how: str) -> None:
+        """Raise `exception` at run time unless `condition` holds; known conditions emit nothing. how: ir/text.py."""
         if isinstance(condition, Literal) and condition.value:
             return
         name = ("checked", key(condition))
         if self.facts.lookup(name):
             return
-        self.emit("check", condition, *map(self.message_operand, operands), exception=exception, message=message)
+        self.emit("check", condition, *operands, exception=exception, message=message, **how)
         self.facts.remember(name, True)
-
-    def message_operand(self, value: Value) -> Value:
-        """A scalar in one of the types that a message can show: i64, f64, f32 (which has fewer digits), bool."""
-        assert isinstance(value.type, TensorType)
-        kind = value.type.dtype.kind
-        if kind == "c":
-            self.error(TypeMismatch, "a message cannot show a complex number", help="show z.real and z.imag")
-        if value.type.dtype.name == "f32":
-            return value
-        return value if kind == "b" else self.cast(value, I64 if kind in "iu" else F64)
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """A comparison of two i64 scalars, folded where their ranges decide it."""

@@ -14,10 +14,11 @@ from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.calls import invoke
 from dlvm_py.frontend.comprehensions import Comprehensions
-from dlvm_py.frontend.emit import MAX_CHECK_OPERANDS, Unreachable
+from dlvm_py.frontend.emit import Unreachable
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.table import subscripted
+from dlvm_py.frontend.texts import Writer, escaped, snapshot
 from dlvm_py.frontend.values import (
     Binding,
     Conflict,
@@ -28,6 +29,7 @@ from dlvm_py.frontend.values import (
     Sequence,
     SliceKey,
     Static,
+    Text,
     describe,
 )
 from dlvm_py.ir import BOOL, Literal, Value
@@ -282,77 +284,45 @@ class Expressions(Comprehensions):
                 record = records.entry(self.e, record, name, materialise(self.e, self.expression(value)))
         return record
 
-    def message(self, node: Any) -> tuple[str, list[Value]]:
-        """An exception's message with {} for the operands; braces of the text are doubled."""
+    def message(self, node: Any) -> Text:
+        """An exception's message."""
         if isinstance(node, gast.Constant):
-            return _escaped(str(node.value)), []
-        if not isinstance(node, gast.JoinedStr):
-            with self.at(node):
-                value = self.expression(node)
-                if isinstance(value, Static) and isinstance(value.value, str):
-                    return _escaped(value.value), []
-                if isinstance(value, Scalar):
-                    return "{}", [value.value]
-                self.e.error(UnsupportedSyntax, "a message must be a constant or an f-string")
-        text, operands = self._text(node)
-        if len(operands) > MAX_CHECK_OPERANDS:
-            self.e.error(UnsupportedSyntax, f"a message can show at most {MAX_CHECK_OPERANDS} numbers")
-        return text, operands
+            return Text(escaped(str(node.value)), ())
+        with self.at(node):
+            value = self._written(node).text if isinstance(node, gast.JoinedStr) else self.expression(node)
+            if isinstance(value, Static) and isinstance(value.value, str):
+                return Text(escaped(value.value), ())
+            if isinstance(value, Text):
+                return value
+            if isinstance(value, Scalar):
+                writer = Writer(self.e)
+                writer.show(value)
+                return Text(writer.message, tuple(writer.operands))
+            self.e.error(UnsupportedSyntax, "a message must be a constant or an f-string")
 
     def _joinedstr(self, node: Any) -> Any:
-        text, operands = self._text(node)
-        if operands:
-            self.e.error(
-                UnsupportedSyntax,
-                "an f-string of computed values is only supported in raise and assert",
-                help="make texts outside of compiled code",
-            )
-        return Static(text.format())
+        return snapshot(self.e, self._written(node).text)
 
-    def _text(self, node: Any) -> tuple[str, list[Value]]:
-        """The format string of an f-string, and the values that are known at run time only."""
-        text, operands = "", []
+    def _written(self, node: Any) -> Writer:
+        """The text of an f-string."""
+        writer = Writer(self.e)
         for part in node.values:
             if isinstance(part, gast.Constant):
-                text += _escaped(str(part.value))
+                writer.add(str(part.value))
                 continue
             with self.at(part.value):
-                value = objects.resolved(self.e, self.expression(part.value))
-                text += self._shown(value, operands, self._format(part))
-        return text, operands
+                writer.show(objects.resolved(self.e, self.expression(part.value)), self._format(part))
+        return writer
 
     def _format(self, part: Any) -> str:
         """What stands behind the expression in a replacement field: "!r", ":.3f"."""
         conversion = "" if part.conversion in (-1, None) else "!" + chr(part.conversion)
         if part.format_spec is None:
             return conversion
-        spec, operands = self._text(part.format_spec)
-        if operands:
+        spec = self._written(part.format_spec).text
+        if not isinstance(spec, Static):
             self.e.error(UnsupportedSyntax, "a format must be constant", help="write {x:10.3f}")
-        return f"{conversion}:{spec.format()}"
-
-    def _shown(self, value: Any, operands: list[Value], form: str = "", inside: bool = False) -> str:
-        if isinstance(value, Scalar) and (inside or "!r" in form) and not value.weak:
-            name = value.dtype.numpy_name
-            if form not in ("", "!r") or value.dtype is BOOL:
-                self.e.error(UnsupportedSyntax, f"this form of {describe(value)} is not supported", help="write {x}")
-            return f"np.{name}({self._shown(value, operands)})"
-        if isinstance(value, Scalar) and value.number is not None:
-            return _escaped(f"{{{form}}}".format(value.number))
-        if isinstance(value, Scalar):
-            operands.append(value.value)
-            return f"{{{form}}}"
-        if isinstance(value, Static):
-            return _escaped(f"{{{form or '!r' * inside}}}".format(value.value))
-        if isinstance(value, Sequence) and not form:
-            shown = ", ".join(self._shown(i, operands, inside=True) for i in value.items)
-            comma = "," if len(value.items) == 1 and not value.is_list else ""
-            return f"[{shown}]" if value.is_list else f"({shown}{comma})"
-        self.e.error(UnsupportedSyntax, f"{describe(value)} cannot be shown in a message", help="show numbers")
-
-
-def _escaped(text: str) -> str:
-    return text.replace("{", "{{").replace("}", "}}")
+        return f"{conversion}:{spec.value}" if spec.value else conversion
 
 
 def _is_bool(value: Any) -> bool:

@@ -211,13 +211,6 @@ def map_(e: Emitter, function: Any, *sources: Any) -> Any:
     return Iteration(count, lambda k: e.session.invoke(e, function, [i.item(k) for i in inner], {}))
 
 
-def print_(e: Emitter, *args: Any, **kwargs: Any) -> Any:
-    """print is refused."""
-    e.error(
-        UnsupportedSyntax, "print is not supported in compiled code", help="return the values and print them outside"
-    )
-
-
 def contains(e: Emitter, item: Any, items: Iteration | Growing) -> Any:
     """`item in items` for what is looped over."""
 
@@ -234,5 +227,5 @@ def contains(e: Emitter, item: Any, items: Iteration | Growing) -> Any:
 FOLDS: dict[Any, Any] = {
     builtins.sum: sum_, builtins.any: _decided(True), builtins.all: _decided(False),
     builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
-    builtins.tuple: tuple_, builtins.list: list_, builtins.sorted: sorted_, builtins.map: map_, builtins.print: print_,
+    builtins.tuple: tuple_, builtins.list: list_, builtins.sorted: sorted_, builtins.map: map_,
 }  # fmt: skip

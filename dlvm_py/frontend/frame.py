@@ -13,7 +13,7 @@ import gast
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import lists, numpy_complex, objects, operators, records, subscripts
+from dlvm_py.frontend import lists, numpy_complex, objects, operators, records, subscripts, texts
 from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
 from dlvm_py.frontend.arrays import fit, store
@@ -43,6 +43,7 @@ from dlvm_py.frontend.values import (
     SliceKey,
     Static,
     Temp,
+    Text,
     describe,
 )
 from dlvm_py.ir import Literal, literal
@@ -50,6 +51,8 @@ from dlvm_py.ir import Literal, literal
 RESULT = "$result"
 _MAX_UNROLLED = 1000
 _EXCEPTIONS = {c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, Exception)}
+# parts of messages whose evaluation does nothing
+_SIMPLE = (gast.JoinedStr, gast.FormattedValue, gast.Constant, gast.Name, gast.Attribute, gast.expr_context)
 _REFUSED = {
     gast.Try: ("`try`", "check the condition with `if` before it goes wrong"),
     gast.ClassDef: ("a class inside a compiled function", "define it outside"),
@@ -598,13 +601,12 @@ class Frame(Expressions):
         if isinstance(condition, Literal) and condition.value:
             return
         if node.msg is None or self._is_simple(node.msg):
-            message, operands = ("", []) if node.msg is None else self.message(node.msg)
-            self.e.check(condition, "AssertionError", message, *operands)
+            text = Text("", ()) if node.msg is None else self.message(node.msg)
+            texts.check(self.e, condition, "AssertionError", text)
             return
 
         def fail() -> None:
-            message, operands = self.message(node.msg)
-            self.e.emit("raise", *map(self.e.message_operand, operands), exception="AssertionError", message=message)
+            texts.fail(self.e, "AssertionError", self.message(node.msg))
             self.stop()
 
         if isinstance(condition, Literal):
@@ -615,7 +617,7 @@ class Frame(Expressions):
     @staticmethod
     def _is_simple(node: Any) -> bool:
         """Whether evaluating a message ahead of the check cannot fail or have effects."""
-        return not any(isinstance(n, (gast.Call, gast.Subscript)) for n in gast.walk(node))
+        return all(isinstance(n, _SIMPLE) for n in gast.walk(node))
 
     def _raise(self, node: Any) -> None:
         no_cause = node.cause is None or (isinstance(node.cause, gast.Constant) and node.cause.value is None)
@@ -636,13 +638,12 @@ class Frame(Expressions):
                 "only built-in exceptions and classes at the top of a module can be raised",
                 help='raise ValueError("...")',
             )
-        message, operands = "", []
+        text = Text("", ())
         if call is not None and call.args:
             if len(call.args) > 1 or call.keywords:
                 self.e.error(UnsupportedSyntax, "an exception takes one message", help='raise ValueError("...")')
-            message, operands = self.message(call.args[0])
-        shown = [self.e.message_operand(v) for v in operands]
-        self.e.emit("raise", *shown, exception=class_name(found), message=message)
+            text = self.message(call.args[0])
+        texts.fail(self.e, class_name(found), text)
         self.stop()
 
     def define(self, node: Any) -> Closure:

@@ -20,6 +20,7 @@ from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import I64_MIN, number
 from dlvm_py.frontend.linear import matmul
+from dlvm_py.frontend.texts import joined
 from dlvm_py.frontend.values import (
     NONE,
     Array,
@@ -30,6 +31,7 @@ from dlvm_py.frontend.values import (
     Sequence,
     Static,
     Temp,
+    Text,
     describe,
 )
 from dlvm_py.ir import BOOL, C128, F64, I64, Literal, Value, literal
@@ -101,6 +103,8 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
         return _sequence_binary(e, kind, a, b)
     if isinstance(a, Static) and isinstance(b, Static) and isinstance(a.value, str):
         return Static(python(a.value, b.value))
+    if kind is gast.Add and (isinstance(a, Text) or isinstance(b, Text)):
+        return joined(e, a, b)
     a, b = operand(e, a, f"`{symbol}`"), operand(e, b, f"`{symbol}`")
     if isinstance(a, Scalar) and isinstance(b, Scalar) and a.weak and b.weak:
         return _weak_binary(e, python, a, b)
@@ -362,6 +366,8 @@ def condition(e: Emitter, value: Any) -> Value:
                 "the truth value of an array with more than one element is ambiguous",
                 help="use np.any(...) or np.all(...)",
             )
+        case Text():
+            e.error(UnsupportedSyntax, "a string that is made when it runs is no condition")
     return literal(value is not NONE)
 
 

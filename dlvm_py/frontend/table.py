@@ -43,6 +43,7 @@ from dlvm_py.frontend.numpy_types import TYPES
 from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, dot_into, forms, matmul_into, written
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
+from dlvm_py.frontend.texts import TEXTS
 from dlvm_py.frontend.values import Static
 from dlvm_py.ir import DTYPES, DType
 
@@ -65,7 +66,7 @@ FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: written(ufunc, function) for ufunc, function in ufuncs.UFUNCS.items()},
     **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
-    **TYPES, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
+    **TYPES, **TEXTS, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
     **INTRINSICS,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip

@@ -145,6 +145,21 @@ class Static:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Text:
+    """A string with values in it that are known at run time: a format string, and operands with their flavours."""
+
+    message: str
+    operands: tuple[tuple[Value, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stream:
+    """`sys.stdout` or `sys.stderr`: what that is when something is printed."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class SliceKey:
     """start:stop:step inside an index; each a Scalar or None."""
 
@@ -240,6 +255,10 @@ def describe(value: Any) -> str:
             return "a list, dict or dataclass instance" if value.contents is None else describe(value.contents)
         case Static():
             return "None" if value.value is None else f"the {type(value.value).__name__} {_short(value.value)}"
+        case Text():
+            return "a string that is made when it runs"
+        case Stream():
+            return f"sys.{value.name}"
         case Closure():
             return f"the function {value.name}"
         case View():

@@ -44,6 +44,7 @@ from dlvm_py.ir.ops.memory import element_keys
 from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TOO_FEW, TOO_MANY, TRAPPED
 from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, seeded, uniform
 from dlvm_py.ir.ops.window import window_at, window_counts
+from dlvm_py.ir.text import as_numpy, flavours_of, object_of, print_text
 from dlvm_py.ir.types import ELEMENTS, VOID, ArrayType, FunctionType, PointerType, StackType, TensorType, Type
 from dlvm_py.ir.value import UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
 
@@ -580,7 +581,15 @@ class Frame:
         kind = RuntimeError if "." in name else exception_class(name)  # the user's class is not known here
         if kind is None:
             raise PassError(f"{name} is no exception of Python or NumPy")
-        raise kind(i.attrs["message"].format(*(self.get(v, True).item() for v in operands)))
+        raise kind(i.attrs["message"].format(*self._shown(i, operands)))
+
+    def _print(self, i: Instruction) -> None:
+        print_text(i.attrs["message"], self._shown(i, i.operands), i.attrs["to"], bool(i.attrs.get("flush")))
+
+    def _shown(self, i: Instruction, operands: Sequence[Value]) -> list[Any]:
+        """The operands of a message as Python objects."""
+        values = (self.pointer(v).view if isinstance(v.type, PointerType) else self.get(v, True) for v in operands)
+        return [object_of(as_numpy(x), f) for x, f in zip(values, flavours_of(operands, i.attrs), strict=True)]
 
 
 _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
@@ -624,6 +633,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "randomCounter": Frame._random_counter,
     "randomSeed": Frame._random_seed,
     "check": Frame._check,
+    "print": Frame._print,
     "raise": Frame._raise,
 }
 

@@ -40,6 +40,9 @@ class Kind(Enum):
 
 LINEAR, MULTILINEAR = "linear", "multilinear"
 READ, WRITE, ALLOCATE, TRAP = "read", "write", "allocate", "trap"
+# something that everybody can see happens, each time it runs: it is never left out, moved, merged or run again. What
+# has it may raise too, so that it has TRAP beside it
+IO = "io"
 
 
 @dataclass(frozen=True, slots=True)

@@ -114,11 +114,12 @@ FORMS: dict[str, str] = {
     "extract": "extract <at:keys> from %",
     "insert": "insert % to % at <at:keys>",
     "apply": "apply <callee:function> (%*) -> <result:type>",
-    "check": "check % else <exception:name> <message:string> (%*)",
+    "check": "check % else <exception:name> <message:string> (%*) [as <flavours:word>]",
+    "print": "print <message:string> to <to:word> [flush] (%*) [as <flavours:word>]",
     "branch": "branch '",
     "conditional": "conditional % then ' else '",
     "return": "return %?",
-    "raise": "raise <exception:name> <message:string> (%*)",
+    "raise": "raise <exception:name> <message:string> (%*) [as <flavours:word>]",
 }
 MNEMONICS = {form.split()[0]: name for name, form in FORMS.items()}
 OLD_MNEMONICS = {"matrixMultiply": "dot"}  # read, never printed

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Iterator
-from string import Formatter
 from typing import Any
 
 import numpy as np
 
 from dlvm_py.errors import VerifierError
+from dlvm_py.ir import text
 from dlvm_py.ir.analysis import DominatorTree, predecessors
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.declarations import adjoint_signature
@@ -30,9 +29,6 @@ from dlvm_py.ir.printer import print_function
 from dlvm_py.ir.stack_rules import check_stacks
 from dlvm_py.ir.tree_rules import check_trees
 from dlvm_py.ir.types import (
-    BOOL,
-    F32,
-    F64,
     I64,
     VOID,
     BoxType,
@@ -43,7 +39,6 @@ from dlvm_py.ir.types import (
     StructType,
     TensorType,
     Type,
-    scalar,
 )
 from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Instruction, Literal, OpName, Value, Variable
 
@@ -58,13 +53,13 @@ _OPERAND_COUNT = {
     **dict.fromkeys(("reduceBy", "reduceWindowBy"), 3),
 }
 _OPTIONAL_ATTRS = {
+    "check": ("flavours",), "raise": ("flavours",), "print": ("flavours", "flush"),
     "transpose": {"axes"}, "elementPointer": {"path"}, "pop": {"type"}, "createStack": {"element"},
     "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
 }  # fmt: skip
 _MODULE_NAME = re.compile(r"[^\W\d]")
 # of stage raw and optimizable: lower_aggregates.py makes them simpler ones
 LOWERED = {*OBJECTS, *AGGREGATES, *(OPS[name] for name in ("leaf", "wholeEnum"))} - {OPS["bits"]}
-_MESSAGE_TYPES = (scalar(I64), scalar(F64), scalar(F32), scalar(BOOL))
 
 
 def verify(subject: Function | Module, stage: str | None = None) -> None:
@@ -359,6 +354,8 @@ def _check_structure(i: Instruction, function: Function, module: Module | None, 
         _check_call(i, module, report)
     elif i.op.name in ("check", "raise"):
         _check_exception(i, report)
+    elif i.op.name == "print":
+        _check_message(i, i.operands, report)
     elif i.op.name == "createStack":
         element = i.attrs.get("element")
         if element == VOID or isinstance(element, FunctionType | StackType):
@@ -383,25 +380,18 @@ def _check_exception(i: Instruction, report: _Report) -> None:
     name = str(i.attrs.get("exception"))
     if "." not in name and exception_class(name) is None:  # module.Class: found when the code is loaded
         report.add(i, f"{name} is no exception of Python or NumPy")
-    operands = i.operands[1:] if i.op.name == "check" else i.operands
-    for v in operands:
-        if v.type not in _MESSAGE_TYPES:
-            report.add(i, f"a message shows i64, f64, f32 and bool, not {v.type}")
+    _check_message(i, i.operands[1:] if i.op.name == "check" else i.operands, report)
+
+
+def _check_message(i: Instruction, operands: list[Value], report: _Report) -> None:
     message = str(i.attrs.get("message"))
     try:
-        fields = list(_fields(message))
+        found = text.fields(message)
     except ValueError as e:
         report.add(i, f"the message {message!r} is no format: {e}")
         return
-    if fields != [""] * len(operands):
+    if found != [""] * len(operands):
         report.add(i, f"the message {message!r} does not show {len(operands)} operands by {{}}")
-
-
-def _fields(message: str) -> Iterator[str]:
-    """What stands in the braces of a message."""
-    for _, field, spec, conversion in Formatter().parse(message):
-        if field is not None:
-            yield field if conversion in (None, "r", "s", "a") and "{" not in (spec or "") else "nested"
 
 
 def _literal_problem(literal: Literal) -> str | None:

@@ -21,8 +21,9 @@ from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
 from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, leaves
+from dlvm_py.ir.text import print_text
 from dlvm_py.ir.types import DTYPES
-from dlvm_py.runtime import trees
+from dlvm_py.runtime import told, trees
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native.offsets import MISSING
 
@@ -180,7 +181,11 @@ class Version:
         """
         sites = tuple(sites)
         # not a bound method: version → code → method → version would be a cycle
-        objects = call.objects() | {"on_error": functools.partial(site_error, sites, name, classes=call.classes)}
+        objects = call.objects() | {
+            "on_error": functools.partial(site_error, sites, name, classes=call.classes),
+            "tell": functools.partial(_told, sites, name, call.classes),
+            "None": None,
+        }
         return Version(call, load(image, imports, (ENTRY, INVOKE, FINISH), objects), sites, name, facts)
 
     def error(self, site: int, *operands: int) -> BaseException:
@@ -194,14 +199,17 @@ class Version:
 def sites_to_json(sites: Sequence[Site]) -> list[Any]:
     """A site table as JSON."""
     return [
-        [s.exception, s.message, list(s.operand_kinds), s.loc and [getattr(s.loc, n) for n in Loc.__slots__]]
+        [
+            s.exception, s.message, list(s.operand_kinds), s.loc and [getattr(s.loc, n) for n in Loc.__slots__],
+            s.stream, s.flush,
+        ]
         for s in sites
-    ]
+    ]  # fmt: skip
 
 
 def sites_from_json(data: list[Any]) -> tuple[Site, ...]:
     """The site table of its JSON form."""
-    return tuple(Site(e, m, tuple(kinds), Loc(*loc) if loc else None) for e, m, kinds, loc in data)
+    return tuple(Site(e, m, tuple(kinds), Loc(*loc) if loc else None, *of) for e, m, kinds, loc, *of in data)
 
 
 def site_error(
@@ -215,9 +223,30 @@ def site_error(
         return InternalError(f"compiled code of {function} failed at site {index}, which does not exist")
     site = sites[index]
     values = [_operand(kind, bits) for kind, bits in zip(site.operand_kinds, operands, strict=False)]
+    return _error_of(site, values, function, classes)
+
+
+def _error_of(site: Site, values: Sequence[Any], function: str, classes: Mapping[str, type] | None) -> BaseException:
     message = site.message.format(*values)
     kind = (classes or {}).get(site.exception) or exception_class(site.exception) or RuntimeError
     return _raised_at(kind, message, site.loc, function) if site.loc else _made(kind, message)
+
+
+def _told(
+    sites: Sequence[Site], function: str, classes: Mapping[str, type], index: int, address: int
+) -> BaseException | None:
+    """What compiled code calls as `tell`: prints, or gives the exception of a site whose operands lie at `address`."""
+    site = sites[index]
+    values = told.operands(site.operand_kinds, address)
+    if not site.stream:
+        return _error_of(site, values, function, classes)
+    try:
+        print_text(site.message, values, site.stream, site.flush)
+    except Exception as error:
+        if site.loc:
+            error.add_note(f"in compiled code of {function}, {site.loc.file}:{site.loc.line}")
+        raise
+    return None
 
 
 def _made(kind: type[BaseException], message: str) -> BaseException:

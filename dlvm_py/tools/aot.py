@@ -10,8 +10,10 @@ import numpy as np
 from dlvm_py.backend.aot.abi import Export, Parameter, identifier
 from dlvm_py.backend.aot.library import shared_names
 from dlvm_py.backend.aot.ptx import refuse_imports
+from dlvm_py.backend.aot.wrapper import is_plain_text
 from dlvm_py.backend.cpu.emit import EmitResult, emit
 from dlvm_py.backend.imports import Imports
+from dlvm_py.backend.site import Site
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.ir import VOID, AdjointRequest, Function, FunctionType, Module, PointerType, TensorType, TupleType, Type
 from dlvm_py.ir.analysis.calls import written_params
@@ -46,6 +48,8 @@ class Exporter:
     ) -> None:
         imports = Imports() if self.for_gpu else self.imports
         made = write(imports)
+        for site in made.sites:
+            _refuse_text(site)
         if self.for_gpu:
             refuse_imports(function, imports)
         c_name = identifier(f"{self.prefix}_{name}", self._taken)
@@ -118,6 +122,16 @@ def _copied(module: Module, name: str) -> set[int]:
     if not isinstance(request, AdjointRequest):
         return set()
     return written_params(module, request.primal) | _copied(module, request.primal)
+
+
+def _refuse_text(site: Site) -> None:
+    """TypeMismatch for a text that only Python can make."""
+    if site.stream:
+        advice = "return the values, or write them to an array, and print them in C"
+        raise TypeMismatch("there is no Python to print in a library", site.loc, help=advice)
+    if not is_plain_text(site):
+        advice = "show ints, floats and bools by {}: at most four of them, without a format"
+        raise TypeMismatch("the text of this error needs Python, which a library does not have", site.loc, help=advice)
 
 
 def _constant(typed: Typed, name: str, array: Any, is_written: bool) -> Any:

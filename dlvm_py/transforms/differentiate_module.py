@@ -45,7 +45,7 @@ from dlvm_py.ir import (
     is_array,
     scalar,
 )
-from dlvm_py.ir.analysis.calls import reachable
+from dlvm_py.ir.analysis.calls import reachable, seen_outside
 from dlvm_py.ir.declarations import adjoint_signature, wrt_of
 from dlvm_py.ir.layout import is_plain
 from dlvm_py.ir.ops.aggregates import keys_of
@@ -113,7 +113,8 @@ class _Maker:
             t = primal.type.params[k]
             if is_plain(t) and not signatures.carries(t):
                 raise NotDifferentiable(f"parameter {k} of @{primal.name} is {t}: no derivative", function.loc)
-        if is_straight_line(primal):
+        # the derivative of a call calls the function again, which nobody may see
+        if is_straight_line(primal) and seen_outside(self.module, primal.name) is None:
             body = _StraightLine(self, function, primal, request).write()
         else:
             body = self._general(function, primal, request)

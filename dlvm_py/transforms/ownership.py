@@ -154,7 +154,8 @@ def _place(block: Block, live: set[Value], owners: _Owners) -> bool:
                 moved.add(mine[0])
             else:
                 retains.append(_count("retain", v, i))
-        used = _borrowed(operands, owners)
+        # what a raise shows is read when it runs, and an error frees all
+        used = _borrowed(operands, owners) if i.op.name != "raise" else []
         releases = [_count("release", o, i) for o in used if o not in live and o not in moved]
         if owners.get(i) == (i,) and i not in live:
             releases.insert(0, _count("release", i, i))

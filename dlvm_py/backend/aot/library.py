@@ -21,7 +21,7 @@ from dlvm_py.backend.aot.wrapper import wrapper_text
 from dlvm_py.backend.cpu.compile import (
     IMPORTS_SYMBOL,
     NATIVE,
-    RECURSION_GUARD,
+    RECURSION,
     Compiled,
     assemble,
     link,
@@ -52,7 +52,7 @@ def compile_library(
     """
     modules = [link([parse(e.text), parse(wrapper_text(e))], [e.name]) for e in exports]
     runtime = ["support.ll", "library.ll"]
-    if any(RECURSION_GUARD in e.text for e in exports):
+    if any(RECURSION in e.text for e in exports):
         runtime.append("recursion.ll")
     texts = [support_text(imports, name) for name in runtime]
     visible = [e.name for e in exports] + [f"{prefix}_{name}" for name in _SHARED]

@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import Formatter
 
 import numpy as np
 
@@ -356,6 +357,15 @@ def sites_text(sites: Sequence[Site]) -> str:
         raw = value.replace("\0", " ").encode() + b"\0"
         made.append(f"{name} = private unnamed_addr constant [{len(raw)} x i8] {_bytes_text(raw)}\n")
     return "".join([*made, *lists, table])
+
+
+def is_plain_text(site: Site) -> bool:
+    """Whether `library.ll` can make the text of a site as Python would."""
+    if not site.operand_kinds:
+        return True
+    return set(site.operand_kinds) <= _KINDS.keys() and all(
+        not spec and conversion is None for _, field, spec, conversion in Formatter().parse(site.message) if field == ""
+    )
 
 
 def place_text(site: Site) -> str:

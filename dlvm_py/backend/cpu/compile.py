@@ -23,8 +23,9 @@ from dlvm_py.errors import InternalError
 IMPORTS_SYMBOL = "dlvm.imports"
 # the CPU that this process runs on
 NATIVE = "native"
-# of runtime/native/recursion.ll
-RECURSION_GUARD = "dlvm.enter"
+# parts of the runtime that only modules which call them carry
+RECURSION = "@dlvm.enter"
+OPTIONAL = {RECURSION: "recursion.ll", "@dlvm.tell": "tell.ll"}
 # work between two polls, in elements and iterations: about a millisecond or two
 POLL_FUEL = 1 << 21
 _SLOT = re.compile(r"\{import:([^}]+)\}")
@@ -51,8 +52,7 @@ def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str
     InternalError if a text is no valid LLVM IR.
     """
     runtime = [support_text(imports, name) for name in ("support.ll", "signals.ll")]
-    if any(RECURSION_GUARD in text for text in texts):
-        runtime.append(support_text(imports, "recursion.ll"))
+    runtime += [support_text(imports, name) for what, name in OPTIONAL.items() if any(what in text for text in texts)]
     modules = [parse(text) for text in texts]
     if exports is None:
         exports = _entries(modules)

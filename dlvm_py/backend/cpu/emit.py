@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlvm_py.backend.cpu import calls, cells, memory, random
+from dlvm_py.backend.cpu import calls, cells, memory, random, tell
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.fourier import store_fourier
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
@@ -197,8 +197,7 @@ class _Control:
             case "return":
                 self._return(i)
             case "raise":
-                operands = [e.scalar(v) for v in i.operands]
-                e.fail(e.site(i.attrs["exception"], i.attrs["message"], _kinds(i.operands)), operands)
+                tell.fail(e, i, i.operands)
             case _:
                 raise PassError(f"unknown terminator {i.op.name}")
 
@@ -242,11 +241,6 @@ class _Control:
 
 def _is_kernel(i: Instruction) -> bool:
     return i.op.kind is Kind.CALL or any(is_array(v.type) for v in i.operands)
-
-
-def _kinds(operands: list[Value]) -> tuple[str, ...]:
-    names = {"i64": "i64", "f64": "f64", "f32": "f32", "bool": "bool"}
-    return tuple(names[v.type.dtype.name] for v in operands)  # type: ignore[attr-defined]
 
 
 # -- instructions --------------------------------------------------------------------------------------
@@ -357,12 +351,6 @@ def _extent(e: FunctionEmitter, i: Instruction) -> V:
     return tree_extents(e, source)[i.attrs["at"]]
 
 
-def _check(e: FunctionEmitter, i: Instruction) -> None:
-    flag, *operands = i.operands
-    site = e.site(i.attrs["exception"], i.attrs["message"], _kinds(operands))
-    e.require(e.scalar(flag), site, [e.scalar(v) for v in operands])
-
-
 def _extract(e: FunctionEmitter, i: Instruction) -> Lowered:
     parts = e.lookup(i.operands[0])
     assert isinstance(parts, list)
@@ -376,7 +364,8 @@ _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "reduce": reduce_scalar,
     "dot": scalar_dot,
     "extent": _extent,
-    "check": _check,
+    "check": tell.check,
+    "print": tell.print_,
     "randomCounter": random.take,
     "randomSeed": random.seed,
     "allocateHeap": memory.allocate_heap,

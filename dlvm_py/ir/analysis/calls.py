@@ -5,7 +5,7 @@ from __future__ import annotations
 from dlvm_py.ir.analysis.alias import AliasAnalysis, is_opaque
 from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.function import Function, Module
-from dlvm_py.ir.op import Kind
+from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.types import PointerType, StackType, TupleType
 from dlvm_py.ir.value import FunctionName, Instruction, Literal, Value
 
@@ -37,6 +37,11 @@ def reachable(module: Module, name: str) -> list[Function]:
                 found[callee] = module.functions[callee]
                 work.append(found[callee])
     return list(found.values())
+
+
+def seen_outside(module: Module, name: str) -> Instruction | None:
+    """An instruction of `name`, or of what it reaches, that everybody sees happen each time (op.IO), or None."""
+    return next((i for f in reachable(module, name) for i in f.instructions() if IO in i.op.effects), None)
 
 
 def written_params(module: Module, name: str) -> set[int]:

@@ -10,10 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dlvm_py.ir.op import ALLOCATE, READ, TRAP, WRITE, Kind, Op
+from dlvm_py.ir.op import ALLOCATE, IO, READ, TRAP, WRITE, Kind, Op
 from dlvm_py.ir.ops.aggregates import element_type, keys_of, path_type
 from dlvm_py.ir.ops.rules import pointer, static_extent
 from dlvm_py.ir.ops.shape import indices_are_i64
+from dlvm_py.ir.text import STREAMS, flavours_of
 from dlvm_py.ir.types import (
     BOOL,
     ELEMENTS,
@@ -173,12 +174,26 @@ apply = _memory(
 def _check_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     if operands[0].type != scalar(BOOL):
         raise TypeError("the condition of check must be a scalar bool")
+    flavours_of(operands[1:], attrs)
     return VOID
 
 
+def _text_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    flavours_of(operands, attrs)
+    return VOID
+
+
+def _print_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if attrs["to"] not in STREAMS:
+        raise TypeError(f"print goes to {' or '.join(STREAMS)}, not to {attrs['to']}")
+    return _text_type(operands, attrs)
+
+
 # check c else Kind "message with {}" (operands): raises a Python exception with the operands formatted
-# into the message, unless c holds. Operands after the condition are i64, f64 or bool scalars.
-check = _memory("check", _check_type, {TRAP}, ("exception", "message"), Kind.CHECK)
+# into the message (ir/text.py), unless c holds
+check = _memory("check", _check_type, {TRAP, READ}, ("exception", "message", "flavours"), Kind.CHECK)
+# print "text with {}" to stdout (operands): the text is written to Python's sys.stdout (sys.stderr) of that moment
+print_ = _memory("print", _print_type, {TRAP, READ, IO}, ("message", "to", "flush", "flavours"), Kind.CHECK)
 
 
 def _control(name: str, rule: Any, attrs: tuple[str, ...] = (), effects: set[str] | None = None) -> Op:
@@ -195,7 +210,7 @@ branch = _control("branch", lambda operands, attrs: VOID)
 conditional = _control("conditional", _condition_type)
 return_ = _control("return", lambda operands, attrs: VOID)
 # raise Kind "message with {}" (operands): as a check that always fails
-raise_ = _control("raise", lambda operands, attrs: VOID, ("exception", "message"), {TRAP})
+raise_ = _control("raise", _text_type, ("exception", "message", "flavours"), {TRAP, READ})
 
 MEMORY = (allocateHeap, load, store, elementPointer, keepCopy, retain, release, createStack, push, pop, destroyStack)
-FLOW = (make_tuple, extract, apply, check, branch, conditional, return_, raise_)
+FLOW = (make_tuple, extract, apply, check, print_, branch, conditional, return_, raise_)

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import (
     Builder,
     Function,
@@ -30,6 +31,7 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
+from dlvm_py.ir.analysis.calls import seen_outside
 from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.calls import bundle, give, leaves
@@ -47,6 +49,14 @@ def jacobian(module: Module, name: str, wrt: tuple[int, ...], outputs: tuple[Out
     Result: for each output, for each of `wrt`, an array with the axes of the output, then those of the parameter (a
     scalar where there are none). Arguments are not changed. Raises: NotDifferentiable, as the passes that it uses.
     """
+    seen = seen_outside(module, name)
+    if seen is not None:
+        raise NotDifferentiable(
+            f"'{seen.op.name}' would happen once a row or column of the Jacobian",
+            seen.loc,
+            code="DL611",
+            help="dlvm.grad, dlvm.vjp and dlvm.jvp run the function once",
+        )
     return _Jacobian(module, name, wrt, mode).build(outputs)
 
 

@@ -1,0 +1,81 @@
+"""What compiled code tells Python while it runs: `print`, and exceptions that show more than few plain numbers.
+
+    print "x is {}" to stdout (%x: *<_ x f64>)
+
+    store the native form of the operands to memory of the frame, one literal struct
+    i32 @dlvm.tell(ctx, site, memory)         takes the GIL and calls the version's Python object `tell`
+    status 1: return 1                        an exception is set
+
+The Python side, which makes objects of the memory, is `runtime/told.py`. A library of `backend/aot` has no Python:
+tools/aot.py refuses programs that tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlvm_py.backend.cpu.contract import MAX_OPERANDS
+from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.values import V
+from dlvm_py.backend.site import Site
+from dlvm_py.errors import PassError
+from dlvm_py.ir import Instruction, PointerType, Value
+from dlvm_py.ir.text import flavours_of
+
+_RECORDED = ("i64", "f64", "f32", "bool")
+
+
+def fail(e: FunctionEmitter, i: Instruction, operands: Sequence[Value]) -> None:
+    """End the current block: the exception of a check or raise, with its operands in the message."""
+    exception, message = i.attrs["exception"], i.attrs["message"]
+    names = tuple(v.type.dtype.name for v in operands)  # type: ignore[attr-defined]
+    plain = not i.attrs.get("flavours") and not any(isinstance(v.type, PointerType) for v in operands)
+    if plain and len(operands) <= MAX_OPERANDS and all(n in _RECORDED for n in names):
+        e.fail(e.site(exception, message, names), [e.scalar(v) for v in operands])
+        return
+    _tell(e, Site(exception, message, _kinds(i, operands), e.loc), operands)
+    e.line("ret i32 1")
+
+
+def check(e: FunctionEmitter, i: Instruction) -> None:
+    """Go on where the condition holds."""
+    ok, bad = e.label("ok"), e.label("fail")
+    e.likely(e.scalar(i.operands[0]), ok, bad)
+    e.place(bad)
+    fail(e, i, i.operands[1:])
+    e.place(ok)
+
+
+def print_(e: FunctionEmitter, i: Instruction) -> None:
+    """Write a text to a stream of Python."""
+    flush = bool(i.attrs.get("flush"))
+    status = _tell(e, Site("", i.attrs["message"], _kinds(i, i.operands), e.loc, i.attrs["to"], flush), i.operands)
+    go_on, leave = e.label("told"), e.label("leave")
+    e.likely(e.icmp("eq", status, V("i32", "0")), go_on, leave)
+    e.place(leave)
+    e.line("ret i32 1")
+    e.place(go_on)
+
+
+def _tell(e: FunctionEmitter, site: Site, operands: Sequence[Value]) -> V:
+    values = [part for v in operands for part in e.to_memory_form(e.lookup(v))]
+    struct = "{ " + ", ".join(v.type for v in values) + " }"
+    memory = e.scratch(struct if values else "i64", 16)
+    for k, v in enumerate(values):
+        e.store(v, e.value("ptr", f"getelementptr inbounds {struct}, ptr {memory.ref}, i32 0, i32 {k}"))
+    e.sites.append(site)
+    e.module.declare("dlvm.tell", "i32", ["ptr", "i32", "ptr"])
+    return e.call("@dlvm.tell", "i32", [e.ctx, V("i32", str(len(e.sites) - 1)), memory])
+
+
+def _kinds(i: Instruction, operands: Sequence[Value]) -> tuple[str, ...]:
+    return tuple(map(_kind, operands, flavours_of(operands, i.attrs)))
+
+
+def _kind(value: Value, flavour: str) -> str:
+    t = value.type
+    if isinstance(t, PointerType):
+        return f"{flavour} {t.dtype.name} {t.rank} {t.layout}"
+    if not hasattr(t, "dtype"):
+        raise PassError(f"a text with a value of type {t}")
+    return f"{flavour} {t.dtype.name} 0 -"

@@ -1,0 +1,251 @@
+"""Strings with values in them: f-strings, str(), repr(), and what consumes them: print, raise, assert.
+
+A value is shown as Python shows the very object (ir/text.py). What is known now is written out; what is not becomes an
+operand of the text, a number or an array in memory, and the text is made when it is needed.
+"""
+
+from __future__ import annotations
+
+import collections
+import dataclasses
+from collections.abc import Sequence as Sequence_
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.arrays import allocate, materialise
+from dlvm_py.frontend.capture import is_named_tuple
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.growing import section_of
+from dlvm_py.frontend.joins import ArrayType, ScalarType
+from dlvm_py.frontend.values import (
+    NONE,
+    Array,
+    Growing,
+    Record,
+    Scalar,
+    Sequence,
+    Static,
+    Stream,
+    Temp,
+    Text,
+    describe,
+    is_none,
+)
+from dlvm_py.ir import DTYPES, F64, I64, Value
+from dlvm_py.ir.text import ARRAY, NUMBERS, NUMPY, PYTHON, ROWS, attributes
+
+_ALIKE = [DTYPES[n] for n in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "f64")]
+_PLAIN = (str, bytes, bool, int, float, complex, type(None), type(Ellipsis), np.dtype)
+
+
+def escaped(text: str) -> str:
+    """A text as it stands in a format string."""
+    return text.replace("{", "{{").replace("}", "}}")
+
+
+class Writer:
+    """Collects a text, and its operands."""
+
+    def __init__(self, e: Emitter) -> None:
+        self.e = e
+        self.operands: list[tuple[Value, str]] = []
+        self.message = ""
+
+    def add(self, text: str) -> None:
+        """Characters as they are."""
+        self.message += escaped(text)
+
+    def show(self, value: Any, form: str = "") -> None:
+        """A value as a replacement field shows it; `form` is what stands behind it in the braces: "!r", ":.3f"."""
+        self.message += self._shown(value, form)
+
+    @property
+    def text(self) -> Any:
+        """What was collected: a Text, or a constant where there are no operands."""
+        return Text(self.message, tuple(self.operands)) if self.operands else Static(self.message.format())
+
+    def _operand(self, value: Value, flavour: str, form: str) -> str:
+        self.operands.append((value, flavour))
+        return f"{{{form}}}"
+
+    def _shown(self, value: Any, form: str) -> str:
+        match value:
+            case Scalar():
+                return self._scalar(value, form)
+            case Array() | Temp():
+                return self._operand(materialise(self.e, value).pointer, ARRAY, form)
+            case Text() if not form or form == "!s":
+                self.operands += value.operands
+                return value.message
+            case Static() if isinstance(value.value, _PLAIN) or isinstance(value.value, type):
+                try:
+                    return escaped(f"{{{form}}}".format(value.value))
+                except (ValueError, TypeError) as error:
+                    self.e.error(TypeMismatch, str(error))
+            case Growing():
+                return self._growing(value, form)
+            case Sequence() | Record() if form in ("", "!r", "!s", "!a"):
+                return self._sequence(value) if isinstance(value, Sequence) else self._record(value)
+        what = f"{describe(value)} cannot be shown" + (f" as {{{form}}}" if form else " in a text")
+        self.e.error(UnsupportedSyntax, what, help="show the numbers in it")
+
+    def _scalar(self, value: Scalar, form: str) -> str:
+        numpy = value.dtype.numpy.type
+        if value.number is not None:
+            try:
+                return escaped(f"{{{form}}}".format(value.number if value.weak else numpy(value.number)))
+            except (ValueError, TypeError) as error:
+                self.e.error(TypeMismatch, str(error))
+        if value.weak:
+            return self._operand(value.value, PYTHON, form.removeprefix("!s"))
+        # by str and format these NumPy scalars look as Python's numbers, of which the error record can hold a few
+        if not form.startswith(("!r", "!a")) and value.dtype in _ALIKE:
+            number = value.value if value.dtype is F64 else self.e.cast(value.value, I64)
+            return self._operand(number, PYTHON, form.removeprefix("!s"))
+        return self._operand(value.value, NUMPY, form)
+
+    def _inside(self, value: Any) -> str:
+        return self._shown(value, "!r")
+
+    def _sequence(self, value: Sequence) -> str:
+        shown = ", ".join(map(self._inside, value.items))
+        comma = "," if len(value.items) == 1 and not value.is_list else ""
+        return f"[{shown}]" if value.is_list else f"({shown}{comma})"
+
+    def _record(self, value: Record) -> str:
+        kind = value.kind
+        if kind is dict:
+            pairs = zip(value.names, value.items, strict=True)
+            return "{{" + ", ".join(f"{escaped(repr(n))}: {self._inside(v)}" for n, v in pairs) + "}}"
+        if not _is_shown_as_made(kind):
+            self.e.error(UnsupportedSyntax, f"a {kind.__name__} has a text of its own", help="show its fields")
+        names = value.names
+        if not is_named_tuple(kind):
+            names = tuple(f.name for f in dataclasses.fields(kind) if f.repr)
+        name = kind.__name__ if is_named_tuple(kind) else kind.__qualname__
+        return f"{escaped(name)}(" + ", ".join(f"{n}={self._inside(value.get(n))}" for n in names) + ")"
+
+    def _growing(self, value: Growing, form: str) -> str:
+        if form not in ("", "!r", "!s", "!a"):
+            self.e.error(UnsupportedSyntax, f"a list cannot be shown as {{{form}}}", help="show its items")
+        flavour = ROWS
+        if isinstance(value.item, ScalarType):
+            flavour = NUMBERS if value.item.weak else ROWS
+        elif not isinstance(value.item, ArrayType):
+            self.e.error(UnsupportedSyntax, "a list of tuples that grows cannot be shown", help="show its items")
+        rows = section_of(self.e, value.buffers[0], i64(0), value.length, i64(1))
+        return self._operand(rows, flavour, form)
+
+
+@dataclasses.dataclass
+class _Plain:
+    """What `dataclass` makes."""
+
+
+# one code object each for all the classes that are made so
+_MADE = (_Plain.__repr__.__code__, collections.namedtuple("_Pair", "a").__repr__.__code__)
+
+
+def _is_shown_as_made(kind: type) -> bool:
+    """Whether a dataclass or named tuple is shown by the methods that were made with it, not by the user's own."""
+    code = getattr(kind.__repr__, "__code__", None)
+    plain = kind.__str__ is object.__str__ and kind.__format__ is object.__format__
+    return plain and any(code is made for made in _MADE)
+
+
+def snapshot(e: Emitter, text: Any) -> Any:
+    """A text that later changes of the arrays in it do not touch."""
+    if not isinstance(text, Text) or all(flavour in (PYTHON, NUMPY) for _, flavour in text.operands):
+        return text
+    return Text(text.message, tuple((_copied(e, v, f), f) for v, f in text.operands))
+
+
+def _copied(e: Emitter, value: Value, flavour: str) -> Value:
+    if flavour in (PYTHON, NUMPY):
+        return value
+    extents = tuple(e.emit("extent", value, at=k) for k in range(value.type.rank))  # type: ignore[attr-defined]
+    array = allocate(e, extents, value.type.dtype)  # type: ignore[attr-defined]
+    e.emit("store", e.emit("load", value), array.pointer)
+    return array.pointer
+
+
+def operands_of(shown: Sequence_[tuple[Value, str]]) -> tuple[list[Value], str]:
+    """The operands of an instruction that shows these, and their flavours."""
+    return [v for v, _ in shown], "".join(flavour for _, flavour in shown)
+
+
+def fail(e: Emitter, exception: str, text: Text) -> None:
+    """Raise an exception with a text."""
+    operands, flavours = operands_of(text.operands)
+    e.emit("raise", *operands, exception=exception, message=text.message, **attributes(operands, flavours))
+
+
+def check(e: Emitter, condition: Value, exception: str, text: Text) -> None:
+    """Raise an exception with a text unless a condition holds."""
+    operands, flavours = operands_of(text.operands)
+    e.check(condition, exception, text.message, *operands, **attributes(operands, flavours))
+
+
+def joined(e: Emitter, a: Any, b: Any) -> Any:
+    """a + b of strings, of which one is made when it runs."""
+    for x in (a, b):
+        if not isinstance(x, Text) and not (isinstance(x, Static) and isinstance(x.value, str)):
+            e.error(TypeMismatch, f"{describe(x)} cannot be added to a string", help="write str(x), or an f-string")
+    writer = Writer(e)
+    writer.show(a, "!s")
+    writer.show(b, "!s")
+    return writer.text
+
+
+# -- functions -----------------------------------------------------------------------------------------------
+
+
+def _constant(e: Emitter, value: Any, name: str, default: str) -> str:
+    if is_none(value):
+        return default
+    if isinstance(value, Static) and isinstance(value.value, str):
+        return value.value
+    e.error(UnsupportedSyntax, f"`{name}` of print must be a constant string, not {describe(value)}")
+
+
+def print_(e: Emitter, *values: Any, sep: Any = None, end: Any = None, file: Any = None, flush: Any = None) -> Any:
+    """print(...): to what sys.stdout or sys.stderr is when it runs."""
+    between, last = _constant(e, sep, "sep", " "), _constant(e, end, "end", "\n")
+    to = Stream("stdout") if is_none(file) else file
+    if not isinstance(to, Stream):
+        e.error(UnsupportedSyntax, "`file` of print must be sys.stdout or sys.stderr", help="return the values")
+    is_flushed = False if is_none(flush) else getattr(flush, "number", None)
+    if is_flushed is None:
+        e.error(UnsupportedSyntax, "`flush` of print must be a constant")
+    writer = Writer(e)
+    for k, value in enumerate(values):
+        writer.add(between if k else "")
+        writer.show(value, "!s")
+    writer.add(last)
+    operands, flavours = operands_of(writer.operands)
+    more = {"flush": True} if is_flushed else {}
+    e.emit("print", *operands, message=writer.message, to=to.name, **more, **attributes(operands, flavours))
+    return NONE
+
+
+def _as_text(form: str) -> Any:
+    def function(e: Emitter, value: Any = None) -> Any:
+        writer = Writer(e)
+        if value is not None:
+            writer.show(value, form)
+        return snapshot(e, writer.text)
+
+    return function
+
+
+def format_(e: Emitter, value: Any, spec: Any = None) -> Any:
+    """format(value, spec) with a constant spec."""
+    spec = Static("") if spec is None else spec
+    if not (isinstance(spec, Static) and isinstance(spec.value, str)):
+        e.error(UnsupportedSyntax, "a format must be a constant string")
+    return _as_text(f":{spec.value}" if spec.value else "")(e, value)
+
+
+TEXTS: dict[Any, Any] = {print: print_, str: _as_text("!s"), repr: _as_text("!r"), format: format_}

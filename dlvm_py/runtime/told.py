@@ -1,0 +1,57 @@
+"""The Python objects that a text shows, read from memory: the other side of `backend/cpu/tell.py`.
+
+Operands lie one behind the other as in a C struct: a scalar in its native form (bool: a byte), of a pointer its data,
+its header, the extents and, for the layout "S", the strides in bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.ir.text import object_of
+from dlvm_py.ir.types import DTYPES, DType
+
+
+def operands(kinds: Sequence[str], address: int) -> list[Any]:
+    """The objects of operands of these kinds ("flavour dtype rank layout"). Arrays are views, good until it returns."""
+    found, at = [], address
+    for kind in kinds:
+        flavour, name, rank, layout = kind.split()
+        dtype = DTYPES[name]
+        if layout == "-":
+            at += -at % (dtype.real.itemsize if dtype.is_complex else dtype.itemsize)
+            value: Any = np.frombuffer(ctypes.string_at(at, dtype.itemsize), dtype.numpy)[0]
+            at += dtype.itemsize
+        else:
+            at += -at % 8
+            value, size = _array(at, dtype, int(rank), layout)
+            at += size
+        found.append(object_of(value, flavour))
+    return found
+
+
+def _array(at: int, dtype: DType, rank: int, layout: str) -> tuple[np.ndarray[Any, Any], int]:
+    """The array whose native form lies at an address, and how many bytes that form has. Nothing may write to it."""
+    count = 2 + rank * (2 if layout == "S" else 1)
+    data, _, *numbers = struct.unpack(f"={count}q", ctypes.string_at(at, 8 * count))
+    shape, strides = tuple(numbers[:rank]), tuple(numbers[rank:])
+    if layout != "S":
+        order = np.empty(rank, np.int64)
+        step = dtype.itemsize
+        for axis in range(rank) if layout == "F" else reversed(range(rank)):
+            order[axis] = step
+            step *= shape[axis]
+        strides = tuple(map(int, order))
+    if 0 in shape:
+        return np.empty(shape, dtype.numpy), 8 * count
+    reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
+    low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + dtype.itemsize
+    memory = (ctypes.c_char * (high - low)).from_address(data + low)
+    array = np.ndarray(shape, dtype.numpy, memory, -low, strides)
+    array.flags.writeable = False
+    return array, 8 * count

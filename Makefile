@@ -6,6 +6,7 @@
 #   make bench       call overhead beside Numba   make clean      remove .venv and all that was made
 #   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
 #   make gradbench GRADBENCH=/path/to/clone       the evals of GradBench; EVALS=gmm,ba OPTIONS="--min-seconds 0.2"
+#   make people PEOPLE=/path/to/clones            other people's functions, unmodified, beside plain Python
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
 
@@ -16,7 +17,7 @@ RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types bench npbench gradbench clean
+.PHONY: help demo test test-all lint types bench npbench gradbench people clean
 
 help:
 	@sed -n 's/^#  *make/  make/p' Makefile
@@ -59,6 +60,13 @@ gradbench: $(RUN)
 	    "make gradbench GRADBENCH=/path/to/gradbench" >&2; exit 2; }
 	$(BIN)/python benchmarks/gradbench/run.py "$(GRADBENCH)" --evals "$(EVALS)" \
 	    --json benchmarks/gradbench/results.json -- $(OPTIONS)
+
+SUITES := numpy-benchmarks,numba-benchmark,numba-tests,poliastro,quantecon,scipy,scikit-image,algorithms
+
+people: $(RUN)
+	@test -n "$(PEOPLE)" || { echo "say in which folder the clones lie (benchmarks/people/run.py says of what):" \
+	    "make people PEOPLE=/path/to/clones" >&2; exit 2; }
+	$(BIN)/python benchmarks/people/run.py "$(PEOPLE)" --suites "$(SUITES)" --json benchmarks/people/results.json
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info examples/out

@@ -807,3 +807,33 @@ def string_modes(method, x):
     if method.startswith("rk") and method.upper() == "RK2":
         return x * 2.0
     raise ValueError(f"unknown method {method!r}")
+
+
+# -- import inside functions -----------------------------------------------------------------------------------
+
+
+@language("import in a function", lambda: (vec(4), 1), lambda: (vec(4), 3), grad=True)
+def imports_inside(x, n):
+    from math import pi
+    from math import sin as sine
+
+    import numpy.linalg
+
+    if n > 2:
+        import a_module_that_is_not_there
+
+        return a_module_that_is_not_there.f(x)
+    return numpy.linalg.norm(x) * sine(pi / 5) + x[0]
+
+
+@language("lists: run-time index", lambda: ([1, 4, 2, 10], 2), lambda: ([1, 4, 2, 10], 9), lambda: ([1.5, 2.5], 1))
+def slices_of_lists(items, k):
+    head, total = items[:k], 0
+    for v in head:
+        total = total + v
+    return sum(items[:k]), len(items[k:]), items[1:k:2], items[::-1], total
+
+
+@language("lists: run-time index", lambda: ([1.0, 4.0, 2.5], 2), grad=True)
+def sum_of_a_slice(items, k):
+    return sum(v * v for v in items[:k])

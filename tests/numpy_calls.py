@@ -463,3 +463,75 @@ def arguments_by_name(x, v, out, h):
         np.array([[[h, 1.0], [2.0, 3.0]], [[4.0, h], [5.0, 6.0]]]),
         np.array(x, copy=True).astype(np.float64, copy=False),
     )
+
+
+# -- what is made an array, what is computed ---------------------------------------------------------------
+
+
+@family(lambda: (0.7, 1.5, 0.4, reals(2, 3)))
+def lists_as_arrays(a, b, c, x):
+    items, pair = [a, b, c], (b, 2.0)
+    y = np.zeros((3, 2))
+    y[0] = pair
+    y[1:] = [[0.5, items[0]], pair]
+    return (
+        np.sum(items),
+        np.sin(items),
+        np.median(items) + np.mean(pair),
+        np.outer(items, pair),
+        np.dot(items, [1.0, 2.0, 3.0]),
+        np.cumsum(pair),
+        np.where(np.array(items) > 0.5, items, 0),
+        np.linalg.norm(items),
+        np.einsum("i,j->ij", items, pair),
+        np.transpose([items, items]),
+        np.add.reduce(items),
+        x * items + (1, 2, 3),
+        x @ items,
+        [1.0, 2.0] @ x,
+        x[0] > items,
+        (1.0, 2.0, 3.0) == x[1],
+        y,
+        np.float64(2.0) - pair,
+    )
+
+
+@family(lambda: (reals(2, 3), reals(2, 3, 2, seed=1), 1, -1))
+def computed_axes(x, y, k, last):
+    return (
+        np.sum(x, axis=k),
+        y.mean(last),
+        np.max(y, k - 1),
+        np.cumsum(x * 2, last),
+        np.flip(x, k),
+        np.sort(x, axis=k),
+        np.argmax(y, axis=k),
+        np.concatenate((x, x), axis=k),
+        np.stack((x, x), k + 1),
+        np.expand_dims(x, k + 1),
+        np.std(x, axis=last),
+    )
+
+
+@family(lambda: (np.array([0.5, 1.5]), 1, 0, 0.7))
+def without_axes(x, flag, none, a):
+    total = np.array(0.0)
+    for v in x:
+        total += v
+    total[...] = total * 2
+    return (
+        total,
+        np.array(a) + x,
+        np.zeros(()),
+        np.full((), a),
+        np.ones_like(a),
+        np.array([]),
+        np.array([[], []]),
+        np.ravel(a),
+        np.transpose(a),
+        np.angle(x * (1 + 1j), flag),
+        np.angle(x * (1 - 2j), none),
+        np.arange(3, step=2) * a,
+        np.arange(stop=4),
+        np.arange(1, stop=6, step=2, dtype=np.float32),
+    )

@@ -298,9 +298,13 @@ def store(e: Emitter, tensor: Value, array: Array) -> None:
 
 
 def require_array(e: Emitter, value: Any, what: str) -> Array | Temp:
-    """The value if it is an array or an array expression, else a located error."""
+    """The value if it is an array or an array expression, a number as one without axes; else a located error."""
     if isinstance(value, (Array, Temp)):
         return value
+    if isinstance(value, Scalar):
+        held = allocate(e, (), value.dtype)
+        e.emit("store", value.value, held.pointer)
+        return held
     e.error(TypeMismatch, f"{what} needs an array, not {describe(value)}")
 
 

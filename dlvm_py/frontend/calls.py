@@ -12,14 +12,17 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.frontend import derivatives, records
+from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function
-from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.joins import ArrayType
 from dlvm_py.frontend.library_calls import is_library
+from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.objects import resolved
 from dlvm_py.frontend.table import (
+    ARRAY_LIKE,
     METHODS,
     STATIC_CALLS,
     Handler,
@@ -28,8 +31,9 @@ from dlvm_py.frontend.table import (
     name_of,
     numpy_names,
     suggestion,
+    takes_arrays,
 )
-from dlvm_py.frontend.values import Closure, Growing, Method, Record, Sequence, Static, describe
+from dlvm_py.frontend.values import Array, Closure, Growing, Method, Record, Scalar, Sequence, Static, Temp, describe
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
     dict: records.dict_, dataclasses.replace: records.replace, **FOLDS,
@@ -43,7 +47,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if isinstance(function, Method) and function.rule is not None:
         return _bound_call(e, function.rule, f".{function.name}", [function.owner, *args], kwargs)
     if isinstance(function, Method) and not isinstance(function.owner, Static):
-        return _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs)
+        return _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs, arrays=True)
     if isinstance(function, Method) and isinstance(function.owner, Static):
         return _text_method(e, function, args, kwargs)
     if isinstance(function, Closure):
@@ -61,7 +65,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return as_array(e, first)  # its rows are stacked already
     handler = lookup(target)
     if handler is not None:
-        return _handled(e, handler, name_of(target), args, kwargs)
+        return _handled(e, handler, name_of(target), args, kwargs, takes_arrays(target))
     if is_library(target):
         return e.session.library(e, target, args, kwargs)
     if any(target is known for known in STATIC_CALLS):
@@ -102,19 +106,67 @@ def is_users(function: Any) -> bool:
     return not function.__module__.startswith("dlvm_py.frontend")
 
 
-def _handled(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
-    """A rule that only reads: lists and dicts as what they hold, growing ones as arrays where NumPy takes them."""
+def _handled(
+    e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any], arrays: bool = False
+) -> Any:
+    """A rule that only reads: lists and dicts as what they hold, growing ones as arrays where NumPy takes them.
+
+    arrays: lists and tuples are arrays too, where the rule means an array.
+    """
 
     def read(value: Any) -> Any:
         value = resolved(e, value)
         return as_array(e, value) if "." in name and isinstance(value, Growing) else value
 
-    return _bound_call(e, handler, name, [read(a) for a in args], {n: read(v) for n, v in kwargs.items()})
+    bound = _bind(e, handler, name, [read(a) for a in args], {n: read(v) for n, v in kwargs.items()})
+    if arrays:
+        for parameter, value in bound.arguments.items():
+            if parameter in ARRAY_LIKE and isinstance(value, Sequence):
+                bound.arguments[parameter] = array(e, value)
+            elif parameter in ("args", "operands") and name.startswith("np."):  # of a ufunc, of einsum
+                bound.arguments[parameter] = tuple(array(e, v) if isinstance(v, Sequence) else v for v in value)
+        rank = _rank_for_axis(name, bound)
+        if rank is not None:
+            return _over_axes(e, handler, bound, rank)
+    return handler(*bound.args, **bound.kwargs)
 
 
-def _bound_call(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+def _rank_for_axis(name: str, bound: inspect.BoundArguments) -> int | None:
+    """How many axes there are to choose from, if which one is meant is a number that is not known now; else None."""
+    axis = bound.arguments.get("axis")
+    if not isinstance(axis, Scalar) or axis.number is not None or not axis.dtype.is_integer:
+        return None
+    values = [i for v in bound.arguments.values() for i in (v.items if isinstance(v, Sequence) else (v,))]
+    rank = next((v.rank for v in values if isinstance(v, (Array, Temp)) and v.rank), None)
+    return rank + 1 if rank and name in ("np.expand_dims", "np.stack") else rank
+
+
+def _over_axes(e: Emitter, handler: Handler, bound: inspect.BoundArguments, rank: int) -> Any:
+    """A call whose axis is computed: a branch for each axis, with that one as a constant."""
+    for name, value in bound.arguments.items():
+        bound.arguments[name] = materialise(e, value) if isinstance(value, Temp) else value
+    given = e.whole(bound.arguments["axis"].value)
+    fine = e.both(e.compare("lessThanOrEqual", i64(-rank), given), e.compare("lessThan", given, i64(rank)))
+    e.check(fine, "AxisError", f"axis {{}} is out of bounds for array of dimension {rank}", given)
+    place = e.choose(e.compare("lessThan", given, i64(0)), e.add(given, i64(rank)), given)
+
+    def along(axis: int) -> Any:
+        bound.arguments["axis"] = Scalar(i64(axis), weak=True)
+        return handler(*bound.args, **bound.kwargs)
+
+    def chosen(axis: int) -> Any:
+        if axis == rank - 1:
+            return along(axis)
+        here = e.compare("equal", place, i64(axis))
+        return e.frame.choose_value(here, lambda: along(axis), lambda: chosen(axis + 1))
+
+    return chosen(0)
+
+
+def _bind(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
+    """The arguments by the names of a rule's parameters, which are those of the function that it implements."""
     try:
-        bound = inspect.signature(handler).bind(e, *args, **kwargs)
+        return inspect.signature(handler).bind(e, *args, **kwargs)
     except TypeError as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if unknown and name.startswith(("np.", ".")):
@@ -122,6 +174,10 @@ def _bound_call(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs
             hint = f"supported are {', '.join(known)}" if known else "docs/numpy.md lists what is supported"
             e.error(UnsupportedSyntax, f"{name}: the argument `{unknown[1]}` is not supported", help=hint)
         e.error(TypeMismatch, f"{name}: {error}")
+
+
+def _bound_call(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    bound = _bind(e, handler, name, args, kwargs)
     return handler(*bound.args, **bound.kwargs)
 
 

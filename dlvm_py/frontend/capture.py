@@ -11,6 +11,7 @@ import builtins
 import dataclasses
 import dis
 import hashlib
+import importlib
 import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
@@ -242,10 +243,50 @@ def _reads(function: FunctionType) -> Iterator[Captured]:
         yield Captured(holder, name, value, function)
         yield from _module_reads(value, attributes, function)
         yield from _parts(value, function)
+    for name, level, wanted in _imports(function.__code__):
+        yield from _import_reads(name, level, wanted, attributes, function)
     for name in ("__defaults__", "__kwdefaults__"):
         value = getattr(function, name)
         if value:
             yield Captured(function, name, value, function)
+
+
+def imported_module(function: FunctionType, name: str, level: int) -> ModuleType:
+    """The module that `import name` (level 0) or `from .name import` in a function names; ImportError as in Python."""
+    space = function.__globals__
+    package = space.get("__package__") or space.get("__name__", "").rpartition(".")[0]
+    return importlib.import_module("." * level + name, package or None)
+
+
+def imported_name(module: ModuleType, name: str) -> Any:
+    """What `from module import name` gives: an attribute or a submodule; ImportError as in Python."""
+    if not hasattr(module, name):
+        try:
+            return importlib.import_module(f"{module.__name__}.{name}")
+        except ModuleNotFoundError:
+            place = getattr(module, "__file__", None) or "unknown location"
+            raise ImportError(f"cannot import name {name!r} from {module.__name__!r} ({place})") from None
+    return getattr(module, name)
+
+
+def _import_reads(
+    name: str, level: int, wanted: tuple[str, ...], attributes: tuple[str, ...], function: FunctionType
+) -> Iterator[Captured]:
+    """What an `import` inside a function reads: as good as globals."""
+    if not level and name.partition(".")[0] in _STABLE:
+        return
+    try:
+        module = imported_module(function, name, level)
+        values = {n: imported_name(module, n) for n in wanted}
+    except ImportError:
+        return  # raised where the statement runs
+    if not wanted:
+        yield from _module_reads(sys.modules[module.__name__.partition(".")[0]], attributes, function)
+        yield from _module_reads(module, attributes, function)
+    for part, value in values.items():
+        yield Captured(module.__dict__, part, value, function)
+        yield from _module_reads(value, attributes, function)
+        yield from _parts(value, function)
 
 
 def _parts(value: Any, owner: FunctionType) -> Iterator[Captured]:
@@ -298,6 +339,19 @@ def _names_read(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
             elif instruction.opname in _ATTRIBUTE_READS:
                 attributes[instruction.argval] = None
     return tuple(names), tuple(attributes)
+
+
+@lru_cache(maxsize=4096)
+def _imports(code: CodeType) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
+    """(module, level, names) of the `import` statements in a code object and its nested ones."""
+    found = []
+    for part in _nested(code):
+        instructions = list(dis.get_instructions(part))
+        for k, instruction in enumerate(instructions):
+            if instruction.opname == "IMPORT_NAME":
+                level, wanted = (instructions[k - n].argval for n in (2, 1))
+                found.append((instruction.argval, level, tuple(wanted or ())))
+    return tuple(found)
 
 
 def _nested(code: CodeType) -> Iterator[CodeType]:

@@ -16,6 +16,7 @@ from dlvm_py.frontend import lists, objects, operators, records
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.elementwise import operand
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
+from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.joins import ScalarType, join, type_of
 from dlvm_py.frontend.operators import weak
@@ -180,20 +181,12 @@ def sorted_(e: Emitter, items: Any, reverse: Any = None) -> Any:
         names = [i.value for i in held.items if isinstance(i, Static)]
         return Sequence(tuple(map(Static, sorted(names))), is_list=True)
     found = [_number(e, "sorted", objects.resolved(e, i)) for i in held.items]
-    kinds = (gast.Gt, gast.Lt) if _is_true(e, reverse) else (gast.Lt, gast.Gt)
+    kinds = (gast.Gt, gast.Lt) if as_flag(e, reverse, "`reverse` of sorted") else (gast.Lt, gast.Gt)
     for last in range(len(found) - 1, 0, -1):
         for k in range(last):
             low, high = found[k], found[k + 1]
             found[k], found[k + 1] = _better(e, kinds[0], low, high), _better(e, kinds[1], low, high)
     return Sequence(tuple(found), is_list=True)
-
-
-def _is_true(e: Emitter, flag: Any) -> bool:
-    if flag is None:
-        return False
-    if isinstance(flag, Scalar) and flag.number is not None:
-        return bool(flag.number)
-    e.error(UnsupportedSyntax, "the `reverse` of sorted must be a constant")
 
 
 def map_(e: Emitter, function: Any, *sources: Any) -> Any:

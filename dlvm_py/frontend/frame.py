@@ -7,6 +7,7 @@ Expressions are in expressions.py, control flow in flow.py.
 from __future__ import annotations
 
 import builtins
+import sys
 from typing import Any
 
 import gast
@@ -18,7 +19,7 @@ from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
 from dlvm_py.frontend.arrays import fit, store
 from dlvm_py.frontend.attributes import attribute
-from dlvm_py.frontend.capture import class_name
+from dlvm_py.frontend.capture import class_name, imported_module, imported_name
 from dlvm_py.frontend.elementwise import in_place
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.expressions import Expressions
@@ -56,8 +57,6 @@ _SIMPLE = (gast.JoinedStr, gast.FormattedValue, gast.Constant, gast.Name, gast.A
 _REFUSED = {
     gast.Try: ("`try`", "check the condition with `if` before it goes wrong"),
     gast.ClassDef: ("a class inside a compiled function", "define it outside"),
-    gast.Import: ("`import` inside a compiled function", "import at the top of the module"),
-    gast.ImportFrom: ("`import` inside a compiled function", "import at the top of the module"),
     gast.Nonlocal: ("`nonlocal`", "return the value instead"),
     gast.AsyncFunctionDef: ("`async def`", "write a plain `def`"),
     gast.AsyncFor: ("`async for`", "await outside, and pass the values in"),
@@ -190,6 +189,8 @@ class Frame(Expressions):
                 self._assert(node)
             case gast.Global():
                 self._global(node)
+            case gast.Import() | gast.ImportFrom():
+                self._import(node)
             case gast.Delete():
                 for target in node.targets:
                     self._delete(target)
@@ -213,6 +214,29 @@ class Frame(Expressions):
         self.returns.append(self.jump({*kept, RESULT}))
 
     # -- names -----------------------------------------------------------------------------------
+
+    def _import(self, node: Any) -> None:
+        """`import` binds modules and what they hold now, as constants; a failing one raises where it stands."""
+        level = getattr(node, "level", None) or 0
+        for alias in node.names:
+            try:
+                if isinstance(node, gast.ImportFrom):
+                    module = imported_module(self.function, node.module or "", level)
+                    found = self.e.session.captures.value_of(
+                        module.__dict__, alias.name, imported_name(module, alias.name)
+                    )
+                else:
+                    found = imported_module(self.function, alias.name, 0)
+            except ImportError as error:
+                kind = type(error) if type(error) in _EXCEPTIONS else ImportError
+                message = str(error).replace("{", "{{").replace("}", "}}")
+                self.e.emit("raise", exception=kind.__name__, message=message)
+                raise Unreachable from None
+            name = alias.asname or alias.name
+            if isinstance(node, gast.Import) and not alias.asname:
+                name = alias.name.partition(".")[0]
+                found = sys.modules[name]
+            self.assign_name(name, self.e.session.lift(self.e, found, name))
 
     def assign_name(self, name: str, value: Any) -> None:
         """Bind a local name."""

@@ -14,7 +14,7 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import make_array, tensor_of
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
-from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe
+from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe, is_none
 from dlvm_py.ir import BOOL, I64, Value, literal
 
 _OUT_OF_BOUNDS = "index {{}} is out of bounds for axis {axis} with size {{}}"
@@ -63,6 +63,15 @@ def as_index(e: Emitter, value: Any, what: str) -> Value:
     if isinstance(value, Scalar) and value.dtype is BOOL and value.weak:
         return e.cast(value.value, I64)
     e.error(TypeMismatch, f"{what} must be an int, not {describe(value)}", help="convert with int(...)")
+
+
+def as_flag(e: Emitter, value: Any, what: str) -> bool:
+    """A flag that is False if left out, and must be known when the call is compiled."""
+    if is_none(value):
+        return False
+    if isinstance(value, Scalar) and value.number is not None:
+        return bool(value.number)
+    e.error(UnsupportedSyntax, f"{what} must be the constant True or False, not {describe(value)}")
 
 
 def normalised(e: Emitter, index: Scalar, extent: Value, axis: int) -> Value:

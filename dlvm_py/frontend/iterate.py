@@ -103,15 +103,15 @@ def zip_(e: Emitter, *items: Any, strict: Any = None) -> Any:
     """zip(a, b, ...): as long as the shortest; `strict` raises at once where the lengths differ."""
     if not items:
         e.error(TypeMismatch, "zip needs at least one argument")
+    wanted = indexing.as_flag(e, strict, "`strict` of zip")
     if all(isinstance(i, Sequence) for i in items):
-        wanted = isinstance(strict, Scalar) and bool(strict.number)
         if wanted and len({len(i.items) for i in items}) > 1:
             e.error(TypeMismatch, "zip(strict=True) of tuples of different lengths")
         return Sequence(tuple(Sequence(row) for row in zip(*(i.items for i in items), strict=False)), is_list=True)
     inner = [iteration_of(e, i) for i in items]
     count = inner[0].count
     for other in inner[1:]:
-        if isinstance(strict, Scalar) and strict.number:
+        if wanted:
             e.check(e.compare("equal", count, other.count), "ValueError", "zip() arguments differ in length")
             continue
         count = e.minimum(count, other.count)

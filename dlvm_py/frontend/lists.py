@@ -101,7 +101,19 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
             e.emit("raise", exception="IndexError", message=_EMPTY.format("list" if held.is_list else "tuple"))
             raise Unreachable
         return held.items[k]
+    if isinstance(index, SliceKey) and held.is_list and subscripts.constant_slice(index) is None:
+        return _sliced(e, _grown(e, held), index)
     return subscripts.read(e, held, index)
+
+
+def _grown(e: Emitter, held: Sequence) -> Growing:
+    """A list of constant length as one of computed length: its items get one type."""
+    item = None
+    for value in held.items:
+        item = join_items(item, type_of(e, value))
+    if isinstance(item, Conflict):
+        e.error(TypeMismatch, f"this is {item.reason}: the items have no common type", help="use an array")
+    return as_growing(e, held, item)
 
 
 def _sliced(e: Emitter, held: Growing, key: SliceKey) -> Growing:

@@ -48,6 +48,8 @@ def writes(nodes: Iterable[Any]) -> Names:
             found.add(node.id)
         if isinstance(node, gast.MatchAs) and node.name is not None:
             found.add(node.name)
+        if isinstance(node, gast.alias):
+            found.add(node.asname or node.name.partition(".")[0])
         found |= writes(gast.iter_child_nodes(node))
     return frozenset(found)
 
@@ -58,7 +60,7 @@ def rebinds(nodes: Iterable[Any]) -> Names:
     for node in nodes:
         if isinstance(node, gast.AugAssign) and isinstance(node.target, gast.Name):
             found |= rebinds([node.value])
-        elif isinstance(node, (*_FUNCTIONS, *_COMPREHENSIONS)):
+        elif isinstance(node, (*_FUNCTIONS, *_COMPREHENSIONS, gast.alias)):
             found |= writes([node])
         elif isinstance(node, gast.Name) and isinstance(node.ctx, (gast.Store, gast.Del)):
             found.add(node.id)

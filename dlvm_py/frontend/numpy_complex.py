@@ -11,8 +11,9 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.arrays import make_array, materialise, tensor_of
-from dlvm_py.frontend.elementwise import operand, parts, ufunc_call
+from dlvm_py.frontend.elementwise import operand, parts, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.linear import dot
 from dlvm_py.frontend.numpy_shape import ravel
 from dlvm_py.frontend.values import Array, Scalar, Temp
@@ -69,9 +70,11 @@ def angle(e: Emitter, z: Any, deg: Any = None) -> Any:
     else:
         x, y = z, Scalar(literal(0), weak=True)
     found = ufunc_call(e, np.arctan2, y, x)
-    if isinstance(deg, Scalar) and deg.number:
-        found = ufunc_call(e, np.multiply, found, Scalar(literal(180 / math.pi), weak=True))
-    return found
+    if deg is None:
+        return found
+    in_degrees = truth(e, deg.value) if isinstance(deg, Scalar) else literal(bool(getattr(deg, "value", deg)))
+    factor = e.choose(in_degrees, literal(180 / math.pi), literal(1.0))
+    return found if number(factor) == 1.0 else ufunc_call(e, np.multiply, found, Scalar(factor, weak=True))
 
 
 def vdot(e: Emitter, a: Any, b: Any) -> Any:

@@ -11,7 +11,7 @@ from dlvm_py.frontend.arrays import Extents, allocate, filled, tensor_of
 from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, stored_scalar, supported, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
-from dlvm_py.frontend.indexing import as_index, count_between, dynamic_count
+from dlvm_py.frontend.indexing import as_flag, as_index, count_between, dynamic_count
 from dlvm_py.frontend.library import joining
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import BOOL, F64, I64, DType, Value, literal, scalar
@@ -55,7 +55,7 @@ def full(e: Emitter, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
 
 def _filled(e: Emitter, extents: Extents, value: Scalar, dtype: DType) -> Any:
     if not extents:
-        e.error(UnsupportedSyntax, "arrays without axes are not supported", help="use a number")
+        return _without_axes(e, value, Static(dtype.numpy))
     return filled(e, extents, cast_scalar(e, value, dtype), dtype)
 
 
@@ -69,29 +69,30 @@ def _constant(number_: int) -> Any:
 def _constant_like(number_: int) -> Any:
     def make(e: Emitter, a: Any, dtype: Any = None) -> Any:
         a = _like(e, a)
-        return _filled(e, a.extents, Scalar(literal(number_), weak=False), as_dtype(e, dtype, a.dtype))
+        return _filled(e, _extents(a), Scalar(literal(number_), weak=False), as_dtype(e, dtype, a.dtype))
 
     return make
 
 
-def _like(e: Emitter, a: Any) -> Array | Temp:
-    if isinstance(a, (Array, Temp)) and a.rank:
+def _extents(a: Array | Temp | Scalar) -> Extents:
+    return () if isinstance(a, Scalar) else a.extents
+
+
+def _like(e: Emitter, a: Any) -> Array | Temp | Scalar:
+    if isinstance(a, (Array, Temp, Scalar)):
         return a
     e.error(UnsupportedSyntax, f"the *_like functions need an array, not {describe(a)}")
 
 
 def empty(e: Emitter, shape: Any, dtype: Any = None) -> Any:
     """np.empty: memory that is not initialised."""
-    extents = as_shape(e, shape)
-    if not extents:
-        e.error(UnsupportedSyntax, "arrays without axes are not supported", help="use a number")
-    return allocate(e, extents, as_dtype(e, dtype))
+    return allocate(e, as_shape(e, shape), as_dtype(e, dtype))
 
 
 def empty_like(e: Emitter, a: Any, dtype: Any = None) -> Any:
     """np.empty_like."""
     a = _like(e, a)
-    return allocate(e, a.extents, as_dtype(e, dtype, a.dtype))
+    return allocate(e, _extents(a), as_dtype(e, dtype, a.dtype))
 
 
 def full_like(e: Emitter, a: Any, fill_value: Any, dtype: Any = None) -> Any:
@@ -99,13 +100,16 @@ def full_like(e: Emitter, a: Any, fill_value: Any, dtype: Any = None) -> Any:
     a, value = _like(e, a), operand(e, fill_value, "np.full_like")
     if not isinstance(value, Scalar):
         e.error(UnsupportedSyntax, "np.full_like with an array as value is not supported")
-    return _filled(e, a.extents, value, as_dtype(e, dtype, a.dtype))
+    return _filled(e, _extents(a), value, as_dtype(e, dtype, a.dtype))
 
 
-def arange(e: Emitter, *bounds: Any, dtype: Any = None) -> Any:
+def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
     """np.arange(stop), (start, stop), (start, stop, step)."""
-    if not 1 <= len(bounds) <= 3:
-        e.error(TypeMismatch, f"np.arange takes 1 to 3 numbers, got {len(bounds)}")
+    if is_none(stop):
+        start, stop = None, start
+    if is_none(stop):
+        e.error(TypeMismatch, "np.arange() requires stop to be specified")
+    bounds = [Scalar(i64(0), True) if is_none(start) else start, stop, *(() if is_none(step) else (step,))]
     values = [operand(e, b, "np.arange") for b in bounds]
     if not all(isinstance(v, Scalar) for v in values):
         e.error(TypeMismatch, "np.arange needs numbers, not arrays")
@@ -113,9 +117,8 @@ def arange(e: Emitter, *bounds: Any, dtype: Any = None) -> Any:
         e.error(UnsupportedSyntax, "np.arange of complex numbers is not supported", help="np.arange(n) * step + start")
     if any(v.dtype.is_float for v in values):
         return _float_range(e, values, as_dtype(e, dtype))
-    ints = [e.cast(v.value, I64) for v in values]
-    start, stop = (i64(0), ints[0]) if len(ints) == 1 else ints[:2]
-    step = ints[2] if len(ints) == 3 else i64(1)
+    start, stop, *rest = (e.cast(v.value, I64) for v in values)
+    step = rest[0] if rest else i64(1)
     known = number(step)
     if not known:
         e.check(e.compare("notEqual", step, i64(0)), "ZeroDivisionError", "division by zero")
@@ -132,7 +135,7 @@ def arange(e: Emitter, *bounds: Any, dtype: Any = None) -> Any:
 
 def _float_range(e: Emitter, values: list[Scalar], dtype: DType) -> Temp:
     floats = [e.cast(v.value, F64) for v in values]
-    start, stop = (literal(0.0), floats[0]) if len(floats) == 1 else floats[:2]
+    start, stop = floats[:2]
     step = floats[2] if len(floats) == 3 else literal(1.0)
     length = e.pure("ceil", e.pure("divide", e.pure("subtract", stop, start), step))
     fine = e.both(e.pure("isFinite", length), e.pure("lessThan", length, literal(float(EXTENT_MAX))))
@@ -159,13 +162,15 @@ def eye(e: Emitter, N: Any, M: Any = None, k: Any = None, dtype: Any = None) -> 
 
 
 def array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any:  # noqa: A002 - NumPy's name
-    """np.array: a copy of an array, or a fresh one of a list of numbers or arrays."""
-    if copy is not None and not (isinstance(copy, Scalar) and copy.number is True):
+    """np.array: a copy of an array, or a fresh one of a number or a list of numbers or arrays."""
+    if copy is not None and not as_flag(e, copy, "`copy` of np.array"):
         return asarray(e, object, dtype)
-    if isinstance(object, (Array, Temp)):
+    if isinstance(object, (Array, Temp)) and object.rank:
         return astype(e, object, as_dtype(e, dtype, object.dtype))
-    if not isinstance(object, Sequence) or not object.items:
-        e.error(UnsupportedSyntax, f"np.array of {describe(object)} is not supported", help="give a list of numbers")
+    if not isinstance(object, Sequence):
+        return _without_axes(e, object, dtype)
+    if not object.items:
+        return allocate(e, (i64(0),), as_dtype(e, dtype))
     if any(isinstance(x, (Array, Temp)) and x.rank or _is_deep(x) for x in object.items):
         parts = [array(e, x, dtype) if isinstance(x, Sequence) else x for x in object.items]
         joined = e.session.library(e, joining.stack, [Sequence(tuple(parts))], {})
@@ -175,7 +180,7 @@ def array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any: 
     flat = [operand(e, x, "np.array") for r in rows for x in r]
     if len({len(r) for r in rows}) != 1 or not all(isinstance(x, Scalar) for x in flat):
         e.error(UnsupportedSyntax, "np.array needs numbers in rows of one length", help="use np.empty and assign")
-    found = np.result_type(*(x.dtype.numpy for x in flat))
+    found = np.result_type(*(x.dtype.numpy for x in flat)) if flat else np.dtype(float)
     target = as_dtype(e, dtype, supported(e, found, "np.array"))
     shape = (i64(len(rows)), i64(len(rows[0]))) if nested else (i64(len(rows)),)
     out = allocate(e, shape, target)
@@ -183,6 +188,17 @@ def array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any: 
         place = divmod(k, len(rows[0])) if nested else (k,)
         pointer = e.emit("elementPointer", out.pointer, *map(i64, place))
         e.emit("store", stored_scalar(e, x, target), pointer)
+    return out
+
+
+def _without_axes(e: Emitter, value: Any, dtype: Any) -> Array:
+    """np.array of a number: an array with no axes."""
+    number_ = operand(e, value, "np.array")
+    if not isinstance(number_, Scalar):
+        e.error(UnsupportedSyntax, f"np.array of {describe(value)} is not supported", help="give a list of numbers")
+    target = as_dtype(e, dtype, number_.dtype)
+    out = allocate(e, (), target)
+    e.emit("store", stored_scalar(e, number_, target), out.pointer)
     return out
 
 
@@ -208,8 +224,9 @@ def copy(e: Emitter, a: Any) -> Any:
 
 def cast_to(e: Emitter, x: Any, dtype: Any, copy: Any = None) -> Any:
     """x.astype(dtype): the array itself for copy=False where the dtype agrees."""
-    if isinstance(x, Array) and isinstance(copy, Scalar) and copy.number is False and as_dtype(e, dtype) is x.dtype:
-        return x
+    if copy is not None and not as_flag(e, copy, "`copy` of astype") and isinstance(x, Array):
+        if as_dtype(e, dtype) is x.dtype:
+            return x
     return astype(e, x, as_dtype(e, dtype))
 
 

@@ -15,8 +15,9 @@ from dlvm_py.frontend.deliver import deliver, flags_of
 from dlvm_py.frontend.elementwise import apply_op, operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
+from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.numpy_create import as_dtype
-from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, describe, is_none
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, is_none
 from dlvm_py.ir import BOOL, F64, I64, U64, DType, Value, literal, scalar
 
 
@@ -36,14 +37,6 @@ def as_axis(e: Emitter, item: Any, rank: int) -> int:
     if not -rank <= n < rank:
         e.error(TypeMismatch, f"axis {n} is out of bounds for array of dimension {rank}")
     return n % rank
-
-
-def _keeps(e: Emitter, keepdims: Any) -> bool:
-    if is_none(keepdims):
-        return False
-    if isinstance(keepdims, Scalar) and keepdims.number is not None:
-        return bool(keepdims.number)
-    e.error(UnsupportedSyntax, f"keepdims must be True or False, not {describe(keepdims)}")
 
 
 def _accumulator(dtype: DType) -> DType:
@@ -90,7 +83,7 @@ def _reduce(
     if extents:
         tensor = e.emit("reduce", tensor, first, by=by, axes=axes)
     kept = [n for k, n in enumerate(extents) if k not in axes]
-    if _keeps(e, form.keepdims):
+    if as_flag(e, form.keepdims, "keepdims"):
         for k in axes:
             tensor = e.emit("padShape", tensor, at=k)
             kept.insert(k, i64(1))

@@ -20,6 +20,7 @@ from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import I64_MIN, number
 from dlvm_py.frontend.linear import matmul
+from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.texts import joined
 from dlvm_py.frontend.values import (
     NONE,
@@ -97,10 +98,12 @@ def constant(value: Any) -> Any:
 def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     """`a op b` for an operator class of the syntax tree."""
     if kind is gast.MatMult:
-        return matmul(e, a, b)
+        return matmul(e, _beside_array(e, a), _beside_array(e, b)) if _is_array(a) or _is_array(b) else matmul(e, a, b)
     symbol, ufunc, python = BINARY[kind]
     if isinstance(a, Sequence) or isinstance(b, Sequence):
-        return _sequence_binary(e, kind, a, b)
+        if not any(_makes_array(v, kind) for v in (a, b)):
+            return _sequence_binary(e, kind, a, b)
+        a, b = _beside_array(e, a), _beside_array(e, b)
     if isinstance(a, Static) and isinstance(b, Static) and isinstance(a.value, str):
         return Static(python(a.value, b.value))
     if kind is gast.Add and (isinstance(a, Text) or isinstance(b, Text)):
@@ -109,6 +112,20 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     if isinstance(a, Scalar) and isinstance(b, Scalar) and a.weak and b.weak:
         return _weak_binary(e, python, a, b)
     return ufunc_call(e, ufunc, a, b)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (Array, Temp))
+
+
+def _makes_array(value: Any, kind: type) -> bool:
+    """Whether beside this operand a list is an array; NumPy's numbers times a list repeat it, as Python's do."""
+    return _is_array(value) or (isinstance(value, Scalar) and not value.weak and kind is not gast.Mult)
+
+
+def _beside_array(e: Emitter, value: Any) -> Any:
+    """An operand as NumPy takes it beside an array: lists and tuples become arrays."""
+    return array(e, value) if isinstance(value, Sequence) else value
 
 
 def _sequence_binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
@@ -298,6 +315,12 @@ def compare(e: Emitter, kind: type, a: Any, b: Any) -> Any:
             return weak(literal(kind is gast.NotEq))
     if isinstance(a, Sequence) and isinstance(b, Sequence) and kind in (gast.Eq, gast.NotEq):
         return _equal_sequences(e, a, b, kind is gast.Eq)
+    if isinstance(a, Sequence) or isinstance(b, Sequence):
+        other = b if isinstance(a, Sequence) else a
+        if isinstance(other, Scalar) and other.weak and kind in (gast.Eq, gast.NotEq):
+            return weak(literal(kind is gast.NotEq))
+        if _is_array(other) or (isinstance(other, Scalar) and not other.weak):
+            a, b = _beside_array(e, a), _beside_array(e, b)
     a, b = operand(e, a, "a comparison"), operand(e, b, "a comparison")
     if not (isinstance(a, Scalar) and isinstance(b, Scalar) and a.weak and b.weak):
         return ufunc_call(e, ufunc, a, b)

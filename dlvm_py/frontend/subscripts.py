@@ -46,18 +46,28 @@ def _has_flat_array(index: Any) -> bool:
 
 def _item(e: Emitter, base: Sequence, index: Any) -> Any:
     if isinstance(index, SliceKey):
-        parts = [None if p is None else p.number for p in (index.start, index.stop, index.step)]
-        if all(p is None or isinstance(p, int) for p in parts) and parts[2] != 0:
-            return Sequence(base.items[slice(*parts)], base.is_list)
+        parts = constant_slice(index)
+        if parts is not None and parts.step != 0:
+            return Sequence(base.items[parts], base.is_list)
     elif isinstance(index, Scalar) and isinstance(index.number, int):
         if -len(base.items) <= index.number < len(base.items):
             return base.items[index.number]
         e.error(TypeMismatch, f"index {index.number} is out of range for {describe(base)}")
     e.error(
         UnsupportedSyntax,
-        "a tuple or list can only be indexed by a constant",
+        f"{describe(base)} can only be sliced by constants"
+        if isinstance(index, SliceKey)
+        else "a tuple or list can only be indexed by a constant",
         help="use an array, or unpack it: a, b = values",
     )
+
+
+def constant_slice(key: SliceKey) -> slice | None:
+    """The slice, None where one of its parts is computed."""
+    parts = (key.start, key.stop, key.step)
+    if any(p is not None and not isinstance(p.number, int) for p in parts):
+        return None
+    return slice(*(None if p is None else p.number for p in parts))
 
 
 def write(e: Emitter, base: Any, index: Any, value: Any) -> None:
@@ -80,6 +90,8 @@ def _target(e: Emitter, base: Any) -> Array:
 
 def assign(e: Emitter, target: Array, value: Any) -> None:
     """target[...] = value: cast as NumPy's assignment does, broadcast, store."""
+    if isinstance(value, Sequence) and target.rank:
+        value = array(e, value)
     if isinstance(value, Scalar):
         tensor = fit(e, Scalar(stored_scalar(e, value, target.dtype), weak=False), target.extents)
     elif isinstance(value, (Array, Temp)):

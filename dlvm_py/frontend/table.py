@@ -84,6 +84,14 @@ WITHOUT_DERIVATIVE = frozenset(
     "isrealobj isscalar issubdtype lcm lexsort logical_xor ndim nonzero ones ones_like promote_types result_type "
     "searchsorted shape signbit size tri tril_indices triu_indices unravel_index zeros zeros_like".split()
 )
+# parameters that mean an array where NumPy's functions have them: lists and tuples of numbers are made one
+ARRAY_LIKE = frozenset(
+    "A a a1 a2 a_max a_min append ar arr array ary aweights b bins choices condition element f fill_value fp fweights "
+    "ind indices m max min obj p prepend q repeats src start stop test_elements to_begin to_end v val values weights "
+    "x x1 x2 xp y z".split()
+)
+# functions that write into what they are given, or ask what it is
+_AS_GIVEN = frozenset((np.put, np.put_along_axis, np.place, np.putmask, np.fill_diagonal, np.isscalar, np.result_type))
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
 
 
@@ -106,6 +114,15 @@ def is_numpy(function: Any) -> bool:
     """Whether a callable belongs to NumPy (its Python functions are not compiled)."""
     module = getattr(function, "__module__", None) or ("numpy" if isinstance(function, np.ufunc) else "")
     return module.partition(".")[0] == "numpy"
+
+
+def takes_arrays(function: Any) -> bool:
+    """Whether lists and tuples in the place of a function's arrays are made arrays."""
+    return (is_numpy(function) or _is_ufunc_method(function)) and function not in _AS_GIVEN
+
+
+def _is_ufunc_method(function: Any) -> bool:
+    return isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ != "at"
 
 
 def name_of(function: Any) -> str:

@@ -61,12 +61,7 @@ def jit(
     options = Options(target, parallel, fastmath, boundscheck, cache, checkpoint)
     if target != "cpu":
         raise DeviceError(f"target={target!r} is not supported yet: this version compiles for target='cpu' only")
-    if checkpoint not in ("auto", "store"):
-        raise ArgumentError(
-            f"checkpoint={checkpoint!r} is not supported yet",
-            code="DL705",
-            help="'auto' keeps every value that the reverse sweep needs",
-        )
+    _check_checkpoint(checkpoint)
 
     def wrap(function: Callable[..., Any]) -> Any:
         recipe, _ = _root(function, "jit")
@@ -195,6 +190,16 @@ def _tangent_of(f: Callable[..., Any], wrt: tuple[int, ...]) -> Any:
         made[wrt] = compiled_function(tangent(recipe, wrt), options)
         f.__dict__["__dlvm_tangents__"] = f, made
     return made[wrt]
+
+
+def _check_checkpoint(wanted: str | int) -> None:
+    is_budget = isinstance(wanted, int) and not isinstance(wanted, bool) and wanted > 0
+    if not is_budget and wanted not in ("auto", "store", "recompute"):
+        raise ArgumentError(
+            f"checkpoint={wanted!r}",
+            code="DL705",
+            help="'auto', 'store', 'recompute', or a budget in bytes (an int)",
+        )
 
 
 def _root(f: Callable[..., Any], what: str) -> tuple[Recipe, Options]:

@@ -53,8 +53,8 @@ class Program:
         return self.module.functions[self.name]
 
 
-def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
-    """The program of `recipe` from the program `of` that it differentiates.
+def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...], checkpoint: str | int = "store") -> Program:
+    """The program of `recipe` from the program `of` that it differentiates; `checkpoint` as the adjoint pass takes it.
 
     Raises: ArgumentError DL702 for an integer `wrt`, DL703 for an output that must be named or does not
     exist, DL704 for a seed that does not fit; NotDifferentiable DL612 for a complex output
@@ -88,6 +88,7 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
         outputs=tuple(output for output, _ in active),
         keeping=tuple(output for output, _ in kept_leaves),
         seedable=recipe.seedable,
+        checkpoint=checkpoint,
     )
     copied = set(written_params(of.module, of.name))
     function = adjoint(of.module, of.name, config)

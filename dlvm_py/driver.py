@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dlvm_py.backend.cpu.compile import compile_module
@@ -63,8 +64,11 @@ def lower(request: Request) -> Program:
                 help="pass copies: x.copy()",
             )
         count = len(request.args) - recipe.added
-        inner = lower(request._replace(recipe=recipe.of, args=request.args[:count]))
-        program = _DERIVED[type(recipe)](inner, recipe, request.args[count:])
+        # a derivative that is differentiated again tapes everything: what it runs again would be taped as well
+        plain = replace(request.options, checkpoint="store")
+        inner = lower(request._replace(recipe=recipe.of, args=request.args[:count], options=plain))
+        how = {"checkpoint": request.options.checkpoint} if isinstance(recipe, Gradient) else {}
+        program = _DERIVED[type(recipe)](inner, recipe, request.args[count:], **how)
         _run(program, ("inline",), request, "raw")
     _run(program, CLEAN_UP, request, "raw")
     kept = {f.name for f in reachable(program.module, program.name)}

@@ -19,6 +19,7 @@ The phases, each a file:
     calls                 forward and reverse functions of what is called
     reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
     keep, remat           primal values for the reverse sweep: direct, computed again, or taped
+    strip_mine, checkpoint, rearrange   loops that the reverse sweep runs again, a segment at a time
     ssa_repair, tidy      variables become block arguments; zeros and dead code go
 
 In this package `x_adj` is the adjoint of `x`, `x_shadow` the adjoint memory of the pointer `x`.
@@ -33,6 +34,7 @@ from dlvm_py.transforms import ssa_repair
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
+from dlvm_py.transforms.differentiate.checkpoint import Checkpoints
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.control import Control
@@ -44,6 +46,7 @@ from dlvm_py.transforms.differentiate.points_to import PointsTo
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import Shadows
+from dlvm_py.transforms.differentiate.strip_mine import strip_mine
 from dlvm_py.transforms.differentiate.tidy import join, tidy
 
 
@@ -59,34 +62,39 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
         t = primal_function.params[k].type
         assert isinstance(t, TensorType | PointerType) and t.dtype.is_inexact, f"parameter {k} is {t}"
     function = clone(primal_function, f"{name}_grad")
+    mined = [] if config.checkpoint in ("auto", "store") else strip_mine(function)
     exit_ = normalize(function)
     if exit_ is None:
         _never_returns(function, primal_function, config)
         return module.add(function)
     splits = Splits(module, name)
     primal = Primal(function, exit_, config, splits.written)
+    checkpoints = Checkpoints(primal, mined)
     shadows = Shadows(primal, splits)
     control = Control(primal)
     seeds = add_seed_params(primal)
     sweep = Sweep(primal, shadows, control, seeds, splits)
     function.result = finish(sweep)
-    _complete(primal, sweep, control)
+    _complete(primal, sweep, control, checkpoints)
     join(function, exit_.block, sweep.blocks[exit_.block])
     module.add(function)
     splits.finish(function, _split)
     return function
 
 
-def _complete(primal: Primal, sweep: Sweep, control: Control) -> None:
+def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Checkpoints) -> None:
     """Join the two sweeps and bring what the second needs of the first there."""
     function, exit_ = primal.function, primal.exit
     Builder(function, exit_.block).branch(sweep.blocks[exit_.block])
     # what is dead must not be kept for
     remove_dead(function)
+    checkpoints.hand_over(sweep)
     keeper = Keeper(primal, sweep, control.counters)
     keeper.run()
+    states = checkpoints.rearrange(sweep, control)
     handed = primal.adjoint_stacks.values()
-    _destroy(function, sweep, [*keeper.stacks, *(s for s in sweep.adjoint_stacks.values() if s not in handed)])
+    adjoints = [s for s in sweep.adjoint_stacks.values() if s not in handed]
+    _destroy(function, sweep, [*keeper.stacks, *states, *adjoints])
     ssa_repair.run(function)
     tidy(function, sweep.sums)
 
@@ -109,7 +117,7 @@ def _split(splits: Splits, split: Split) -> None:
     sweep = Sweep(primal, shadows, control, seeds, splits)
     finish_split(sweep)
     mark_results(primal, shadows)
-    _complete(primal, sweep, control)
+    _complete(primal, sweep, control, Checkpoints(primal, []))
     cut(primal, sweep, shadows, seeds, split)
 
 

@@ -20,9 +20,12 @@ class AdjointConfig:
     `wrt` are indices of parameters that are float scalars or pointers to floats; `outputs` are seeded (with
     1, or each with one more parameter at the end if `seedable`); `keeping` is returned after the
     derivatives. The gradient is that of the sum over all elements of all outputs, weighted by the seeds.
+    checkpoint: "store" tapes everything, "recompute" as little as possible, a number of bytes as much as fits
+    (checkpoint.py).
     """
 
     wrt: tuple[int, ...]
     outputs: tuple[Output, ...]
     keeping: tuple[Output, ...] = ()
     seedable: bool = False
+    checkpoint: str | int = "store"

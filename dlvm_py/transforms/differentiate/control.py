@@ -20,12 +20,13 @@ from dlvm_py.transforms.ssa_repair import Variable, assignment
 class Control:
     """Adds the records to the forward sweep and emits the terminators of the reverse sweep.
 
-    `counters[loop]` is the variable that holds, in the reversed loop, the number of the iteration.
+    `counters[loop]` is the variable that holds, in the reversed loop, the number of the iteration; `trips[loop]` the
+    argument of the loop that counts them.
     """
 
     def __init__(self, primal: Primal) -> None:
         self._primal = primal
-        self._trips: dict[Loop, BlockArg] = {}
+        self.trips: dict[Loop, BlockArg] = {}
         self._loop_at: dict[Block, Loop] = {loop.header: loop for loop in primal.loops()}
         self._which: dict[Block, tuple[Value, list[Literal]]] = {}
         self.counters: dict[Loop, Variable] = {}
@@ -39,7 +40,7 @@ class Control:
 
     def _count(self, loop: Loop) -> None:
         trip = loop.header.add_arg(scalar(I64), "trip")
-        self._trips[loop] = trip
+        self.trips[loop] = trip
         self.counters[loop] = Variable(scalar(I64), "trip")
         self._primal.preheader(loop).targets[0].args.append(literal(0))
         latch = self._primal.latch(loop)
@@ -65,7 +66,7 @@ class Control:
         """Open the reverse of `block`: set or step the counters of the loops that it leaves or repeats."""
         for loop, counter in self.counters.items():
             if self._primal.exits[loop] is block:
-                b.insert(assignment(counter, self._trips[loop]))
+                b.insert(assignment(counter, self.trips[loop]))
             elif self._primal.latch(loop) is block:
                 b.insert(assignment(counter, b.emit("add", counter, literal(-1), name="trip")))
 

@@ -133,6 +133,10 @@ class Shadows:
         """The shadow of a pointer (itself for NULL and UNDEFINED), or the shadow stack of a stack."""
         return value if isinstance(value, Literal) else self._shadow[value]
 
+    def pairs(self) -> list[tuple[Value, Value]]:
+        """Every pointer and stack that has a shadow, and the shadow."""
+        return list(self._shadow.items())
+
     def _wanted(self, value: Value) -> bool:
         t = value.type.element if isinstance(value.type, StackType) else value.type
         return isinstance(t, PointerType) and self._primal.has_shadow(value)

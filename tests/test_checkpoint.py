@@ -1,0 +1,187 @@
+"""Checkpointed gradients: the bits of the gradient that tapes everything, in bounded memory."""
+
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+
+U = np.linspace(0.1, 1.0, 9)
+
+
+def scalar_state(x, y, n):
+    for i in range(n):
+        x = np.sin(x) * 1.01 + y * x * i
+    return x
+
+
+def leaves_in_the_middle(x, n):
+    total = 0.0
+    while True:
+        x = np.sin(x) * 1.01
+        total += x * x
+        if total > n:
+            break
+        if x > 0.9:
+            x = x * x
+            continue
+        x += 0.01
+    else:
+        total = 7.0
+    return x + total
+
+
+def in_place(u, dt, n):
+    for _ in range(n):
+        u[1:-1] += dt * (u[2:] - 2 * u[1:-1] + u[:-2]) * u[1:-1]
+    return np.sum(u**2)
+
+
+def fresh_arrays(u, dt, n):
+    v = u.copy()
+    t = 0.0
+    while t < n:
+        w = 2 * u - v
+        w[1:-1] += dt * (u[2:] - 2 * u[1:-1] + u[:-2]) * u[1:-1]
+        v = u
+        u = w
+        t += 1.0
+    return np.sum(u**2) + np.sum(v * u)
+
+
+def swapped_buffers(u, dt, n):
+    v = np.zeros_like(u)
+    for _ in range(n):
+        for j in range(1, len(u) - 1):
+            v[j] = u[j - 1] + dt * u[j + 1] * u[j]
+        u, v = v, u
+    return u[1] * u[2] + v[2]
+
+
+def several_loops(u, dt, n):
+    k = u * dt
+    if dt > 0:
+        for i in range(n):
+            k[i % 3] *= np.cos(k[1]) * u[i % 9]
+    for _ in range(n):
+        k = k + 0.1 * np.sin(k) * dt
+        if k[0] > 0.5:
+            k[0] = k[0] * 0.5
+    k[2] = 3.0 * k[1]
+    return np.sum(k * u)
+
+
+def written_when_it_is_carried(u, dt, n):
+    v = u
+    for _ in range(n):
+        v += dt  # what the step before has made
+        v = v * 0.9
+    return np.sum(v * v)
+
+
+PROGRAMS = [
+    (scalar_state, (0.3, 0.2, 20), (0, 1)),
+    (leaves_in_the_middle, (0.3, 9.0), 0),
+    (in_place, (U, 0.1, 20), (0, 1)),
+    (fresh_arrays, (U, 0.1, 11), (0, 1)),
+    (swapped_buffers, (U, 0.1, 13), (0, 1)),
+    (several_loops, (U, 0.7, 12), (0, 1)),
+    (written_when_it_is_carried, (U.copy(), 0.1, 5), (0, 1)),
+]
+
+
+TAPED = dlvm.grad(dlvm.jit(checkpoint="store")(scalar_state), (0, 1))
+
+
+def same_bits(a, b):
+    if isinstance(a, tuple):
+        return all(map(same_bits, a, b))
+    return np.asarray(a).tobytes() == np.asarray(b).tobytes()
+
+
+@pytest.mark.parametrize("function, args, wrt", PROGRAMS, ids=lambda v: getattr(v, "__name__", None))
+def test_the_bits_are_those_of_the_tape(function, args, wrt):
+    """A budget of one byte: a segment of one step, and few states. No trip, one trip, many."""
+    taped, again = (dlvm.value_and_grad(dlvm.jit(checkpoint=c)(function), wrt) for c in ("store", 1))
+    for n in (args[-1], 0, 1, 2):
+        expected = taped(*args[:-1], n)
+        assert same_bits(again(*args[:-1], n), expected)
+    is_segmented = "'resume" in again.ir()
+    assert is_segmented == (function is not written_when_it_is_carried)
+
+
+@pytest.mark.parametrize("budget", ["recompute", 2000])
+def test_any_budget_gives_the_same(budget):
+    again = dlvm.grad(dlvm.jit(checkpoint=budget)(scalar_state), (0, 1))
+    for n in (0, 16, 40_000):
+        assert same_bits(again(0.3, 0.2, n), TAPED(0.3, 0.2, n))
+
+
+def test_what_is_returned_is_what_the_primal_left():
+    again = dlvm.grad(dlvm.jit(checkpoint=1)(in_place), keeping=("u", 0))
+    expected = U.copy()
+    value = in_place(expected, 0.1, 6)
+    _, u, kept = again(U, 0.1, 6)
+    np.testing.assert_allclose(u, expected, rtol=1e-14)
+    np.testing.assert_allclose(kept, value, rtol=1e-14)
+
+
+def test_errors_of_the_loop_are_raised_in_the_first_sweep():
+    def loop(x, n):
+        for i in range(n):
+            if i == 7:
+                raise ValueError(f"step {i}")
+            x = x * x * 0.9
+        return x
+
+    g = dlvm.grad(dlvm.jit(checkpoint=1)(loop))
+    assert same_bits(g(0.7, 7), dlvm.grad(loop)(0.7, 7))
+    with pytest.raises(ValueError, match="step 7"):
+        g(0.7, 9)
+
+
+def test_second_derivatives_are_right_as_well():
+    twice = [dlvm.grad(dlvm.grad(dlvm.jit(checkpoint=c)(leaves_in_the_middle))) for c in ("store", 1)]
+    assert same_bits(twice[1](0.3, 9.0), twice[0](0.3, 9.0))
+
+
+@pytest.mark.parametrize("wrong", ["all", 0, -3, True, 1.5])
+def test_what_checkpoint_takes(wrong):
+    with pytest.raises(dlvm.CompileError, match="DL705"):
+        dlvm.jit(checkpoint=wrong)
+
+
+MEMORY = """
+import resource
+import numpy as np
+import dlvm_py as dlvm
+
+def loop(u, dt, n):
+    for _ in range(n):
+        u[1:-1] += dt * (u[2:] - 2 * u[1:-1] + u[:-2]) * u[1:-1]
+    return np.sum(u ** 2)
+
+def used():
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+
+u = np.linspace(0, 1, 20_000)
+for checkpoint in ("recompute", 20_000_000):
+    g = dlvm.grad(dlvm.jit(checkpoint=checkpoint)(loop))
+    g(u, 1e-7, 2)
+    before = used()
+    g(u, 1e-7, 4_000)
+    print(used() - before)
+"""
+
+
+def test_memory_stays_within_the_budget(tmp_path):
+    """4,000 steps on 160 kB, of which a tape would hold 1.3 GB."""
+    script = tmp_path / "memory.py"
+    script.write_text(MEMORY)
+    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
+    assert done.returncode == 0, done.stderr
+    few, budget = map(float, done.stdout.split())
+    assert few < 15
+    assert budget < 60

@@ -142,6 +142,17 @@ def test_errors_of_the_loop_are_raised_in_the_first_sweep():
         g(0.7, 9)
 
 
+def test_what_is_printed_is_printed_once(capsys):
+    def loop(x, n):
+        for i in range(n):
+            print("step", i)
+            x = x * x * 0.9
+        return x
+
+    assert same_bits(dlvm.grad(dlvm.jit(checkpoint=1)(loop))(0.7, 3), dlvm.grad(loop)(0.7, 3))
+    assert capsys.readouterr().out == "step 0\nstep 1\nstep 2\n" * 2
+
+
 def test_second_derivatives_are_right_as_well():
     twice = [dlvm.grad(dlvm.grad(dlvm.jit(checkpoint=c)(leaves_in_the_middle))) for c in ("store", 1)]
     assert same_bits(twice[1](0.3, 9.0), twice[0](0.3, 9.0))

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from dlvm_py.ir import Block, BlockArg, Builder, Function, Instruction, Kind, Value, literal
 from dlvm_py.ir.analysis import LoopForest, predecessors
 from dlvm_py.ir.analysis.loops import Loop
-from dlvm_py.ir.op import ALLOCATE, READ, WRITE
+from dlvm_py.ir.op import TRAP
 from dlvm_py.transforms.differentiate.arguments import entry_builder
 
 _UNBOUNDED = 2**63 - 1
@@ -51,7 +51,7 @@ def _is_plain(i: Instruction) -> bool:
     """Whether running `i` again, from the same values and memory, does the same and no more (draws do not)."""
     if i.op.name in _MEMORY:
         return True
-    if i.op.kind in _ELSEWHERE or i.op.effects & {READ, WRITE, ALLOCATE}:
+    if i.op.kind in _ELSEWHERE or not i.op.effects <= {TRAP}:
         return False
     return i.op.kind is not Kind.GENERATE or not i.op.effects
 

@@ -21,11 +21,12 @@ from dlvm_py.errors import (
     UnknownName,
     UnsupportedSyntax,
 )
+from dlvm_py.rules import custom_adjoint, custom_tangent
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError", "CompileError", "DLError", "DeviceError", "InternalError", "NotDifferentiable", "ShapeMismatch",
-    "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "grad", "hessian", "hvp",
-    "jacobian", "jit", "jvp", "value_and_grad",
+    "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "custom_adjoint", "custom_tangent",
+    "grad", "hessian", "hvp", "jacobian", "jit", "jvp", "value_and_grad",
 ]  # fmt: skip

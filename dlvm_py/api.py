@@ -6,8 +6,9 @@ from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, overload
 
-from dlvm_py.dispatch import compiled_function, is_compiled, options_of, recipe_of
+from dlvm_py.dispatch import compiled_function, is_compiled, options_of, primal_of, recipe_of
 from dlvm_py.errors import ArgumentError, DeviceError
+from dlvm_py.frontend.capture import rules_of
 from dlvm_py.options import Options
 from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, tangent
 from dlvm_py.recipe import jacobian as jacobian_recipe
@@ -164,11 +165,12 @@ def jacobian(
 def hessian(f: Callable[..., Any], wrt: Wrt = 0) -> Any:
     """The function that gives the second derivatives of a scalar function: axes of `wrt` twice.
 
-    The Jacobian of the gradient, forward over reverse. A tuple of parameters gives a tuple of tuples.
+    The Jacobian of the gradient, forward over reverse (reverse over reverse where a function has an
+    adjoint rule alone). A tuple of parameters gives a tuple of tuples.
     """
     recipe, options = _root(f, "hessian")
     gradient_of = gradient(recipe, wrt, None, False, 0)
-    return compiled_function(jacobian_recipe(gradient_of, wrt, "forward"), options)
+    return compiled_function(jacobian_recipe(gradient_of, wrt, "hessian"), options)
 
 
 def hvp(f: Callable[..., Any], wrt: int | str = 0) -> Any:
@@ -207,6 +209,9 @@ def _root(f: Callable[..., Any], what: str) -> tuple[Recipe, Options]:
         return recipe_of(f), options_of(f)
     if isinstance(f, FunctionType):
         return Primal(f), Options()
+    if rules_of(f) is not None:
+        inner = getattr(f, "__wrapped_by__", None)
+        return primal_of(f), options_of(inner) if is_compiled(inner) else Options()
     kind, advice = type(f).__name__, "wrap the call in a def or a lambda"
     if isinstance(f, MethodType):
         kind = f"the bound method {f.__qualname__}"

@@ -20,7 +20,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dlvm_py.errors import ArgumentError, InternalError
-from dlvm_py.frontend.capture import capture
+from dlvm_py.frontend.capture import capture, plain_function, rules_of
 from dlvm_py.ir.interface import ArraySpec, RecordSpec, Spec
 from dlvm_py.options import Options, environment
 from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Recipe, Tangent
@@ -110,7 +110,9 @@ class Dispatcher:
         """The compilation for arguments of these specs, one a parameter."""
         names = tuple(self.signature.parameters)
         kinds = (s.kind for s in walk(args) if isinstance(s, RecordSpec))
-        captures = capture(self.recipe.primal, also=(*(f for spec in args for f in functions_in(spec)), *kinds))
+        root = self.recipe.root
+        functions = (f for spec in args for f in functions_in(spec))
+        captures = capture(root.primal, also=(*functions, *kinds, *filter(None, [root.rules_of])))
         captured = []
         for c in captures.arrays:
             spec = spec_of(c.value, f"the captured array '{c.name}'")
@@ -216,6 +218,11 @@ def recipe_of(f: Any) -> Recipe:
     return dispatcher_of(f).recipe
 
 
+def primal_of(f: Any) -> Primal:
+    """The recipe of a Python function, or of one that is marked to have derivatives of its own (rules.py)."""
+    return Primal(f) if rules_of(f) is None else Primal(plain_function(f), f)  # type: ignore[arg-type]
+
+
 def options_of(f: Any) -> Options:
     """The options of a callable."""
     return dispatcher_of(f).options
@@ -289,8 +296,8 @@ def _rebuild(module: str, qualname: str, chain: tuple[Any, ...], options: Option
     if is_compiled(found):
         if _reduce(found)[1][2] == chain:
             return found
-        found = recipe_of(found).primal
-    recipe: Recipe = Primal(found)
+        found = recipe_of(found).root
+    recipe: Recipe = found if isinstance(found, Primal) else primal_of(found)
     kinds: dict[str, Callable[..., Recipe]] = {"Gradient": Gradient, "Tangent": Tangent, "Jacobian": Jacobian}
     for kind, values in reversed(chain):
         recipe = kinds[kind](recipe, *values)

@@ -27,6 +27,7 @@ from dlvm_py.recipe import Gradient, Jacobian, Primal, Tangent
 from dlvm_py.request import Request, call_spec, classes_of
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
+from dlvm_py.transforms import drop_rules
 from dlvm_py.transforms.pass_manager import run_pipeline
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
@@ -50,11 +51,16 @@ _DERIVED: dict[type, Callable[..., Program]] = {Gradient: derive, Tangent: push_
 # -- from a recipe to IR -------------------------------------------------------------------------------
 
 
-def lower(request: Request) -> Program:
-    """The program of a request at stage optimizable: everything inlined, differentiated, cleaned up."""
+def lower(request: Request, derives: bool = False) -> Program:
+    """The program of a request at stage optimizable: everything inlined, differentiated, cleaned up.
+
+    derives: whether derivatives of it will be taken; functions with rules of their own are not inlined then.
+    """
     recipe = request.recipe
     if isinstance(recipe, Primal):
-        program = _translated(request)
+        program = _translated(request, derives)
+        if not derives:
+            drop_rules.run(program.module, program.name)
         _run(program, ("inline", "kept_copies"), request, "raw")
     else:
         if not request.noalias:
@@ -66,9 +72,11 @@ def lower(request: Request) -> Program:
         count = len(request.args) - recipe.added
         # a derivative that is differentiated again tapes everything: what it runs again would be taped as well
         plain = replace(request.options, checkpoint="store")
-        inner = lower(request._replace(recipe=recipe.of, args=request.args[:count], options=plain))
+        inner = lower(request._replace(recipe=recipe.of, args=request.args[:count], options=plain), derives=True)
         how = {"checkpoint": request.options.checkpoint} if isinstance(recipe, Gradient) else {}
         program = _DERIVED[type(recipe)](inner, recipe, request.args[count:], **how)
+        if not derives:
+            drop_rules.run(program.module, program.name)
         _run(program, ("inline",), request, "raw")
     _run(program, CLEAN_UP, request, "raw")
     kept = {f.name for f in reachable(program.module, program.name)}
@@ -108,7 +116,7 @@ def _depth_limited(request: Request) -> Iterator[None]:
         ) from None
 
 
-def _translated(request: Request) -> Program:
+def _translated(request: Request, derives: bool = False) -> Program:
     captured = tuple(c.spec for c in request.captured)
     function = request.recipe.primal
     t = translate(
@@ -119,6 +127,8 @@ def _translated(request: Request) -> Program:
         name=function.__name__,
         captured_specs=captured,
         differentiate=functools.partial(_differentiated, request._replace(noalias=False)),
+        rules_of=request.recipe.root.rules_of,
+        derives=derives,
     )
     return Program(t.module, t.name, request.names, request.args, captured, t.result)
 

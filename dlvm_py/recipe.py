@@ -17,9 +17,10 @@ from dlvm_py.errors import ArgumentError
 
 @dataclass(frozen=True, slots=True)
 class Primal:
-    """The user's own function."""
+    """The user's own function; `rules_of` is the callable that gives it derivatives of its own (rules.py), if any."""
 
     function: Callable[..., Any]
+    rules_of: Any = None
 
     def signature(self) -> inspect.Signature:
         """The Python signature of a call."""
@@ -31,9 +32,14 @@ class Primal:
         """The function at the root."""
         return self.function
 
+    @property
+    def root(self) -> Primal:
+        """The recipe at the root."""
+        return self
+
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
-        return "primal"
+        return "primal" if self.rules_of is None else "primal with rules"
 
 
 # which output: an element of the result (a path of tuple indices), or a parameter's name
@@ -74,6 +80,11 @@ class Gradient:
         """The function at the root."""
         return self.of.primal
 
+    @property
+    def root(self) -> Primal:
+        """The recipe at the root."""
+        return self.of.root
+
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
         what = (self.wrt, self.single, self.sources, self.keeping, self.seedable, self.value_first)
@@ -110,6 +121,11 @@ class Tangent:
         """The function at the root."""
         return self.of.primal
 
+    @property
+    def root(self) -> Primal:
+        """The recipe at the root."""
+        return self.of.root
+
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
         return f"tangent{(self.wrt, self.sources, self.with_value)!r} of {self.of.key()}"
@@ -142,6 +158,11 @@ class Jacobian:
     def primal(self) -> Callable[..., Any]:
         """The function at the root."""
         return self.of.primal
+
+    @property
+    def root(self) -> Primal:
+        """The recipe at the root."""
+        return self.of.root
 
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
@@ -228,7 +249,7 @@ def jacobian(
 
     Raises: ArgumentError DL701 for a `wrt` or `from_` that names nothing, or an unknown mode.
     """
-    if mode not in ("auto", "forward", "reverse"):
+    if mode not in ("auto", "forward", "reverse", "hessian"):
         raise ArgumentError(f"mode={mode!r}: the modes are 'auto', 'forward' and 'reverse'", code="DL701")
     names = list(of.signature().parameters)
     asked = wrt if isinstance(wrt, tuple) else (wrt,)

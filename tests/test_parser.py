@@ -565,7 +565,11 @@ ERRORS = [
     (body("    %a = literal 1: <_ x i32>\n    return"), "DL117", "a number is no literal of <_ x i32>"),
     (body("    %a = literal <1: i32>: <2 x i32>\n    return"), "DL116", "the elements do not make a <2 x i32>"),
     (body("    %a = load @v: *f64\n    return"), "DL112", "there is no variable '@v'"),
-    (HEAD + "!fast\nfunc", "DL111", "expected '!inline' or '!noinline', found '!fast'"),
+    (
+        HEAD + "!fast\nfunc",
+        "DL111",
+        "expected '!inline' or '!noinline' or '!adjoint' or '!forward' or '!tangent', found '!fast'",
+    ),
     (HEAD + "func f: () -> ()", "DL111", "expected the name of a function, found 'f'"),
     (HEAD + "func @f: f64 {", "DL111", "expected the type of a function, found f64"),
     (HEAD + "func @f: () -> ()\n", "DL111", "expected '{' and the body of the function"),

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import derivatives, records
+from dlvm_py.frontend import derivatives, own_rules, records
 from dlvm_py.frontend.arrays import materialise
-from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function
+from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
@@ -74,6 +74,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         close = suggestion(getattr(target, "__name__", ""), numpy_names())
         hint = f"{close or 'call it outside of compiled code'}; docs/numpy.md lists what is supported"
         e.error(UnknownFunction, f"{name_of(target)} is not supported", help=hint)
+    if rules_of(target) is not None:
+        return own_rules.call(e, target, bind_function(e, plain_function(target), args, kwargs))
     if is_ours(target) and plain_function(target) is None:
         return derivatives.call(e, target, args, kwargs)
     if derivatives.is_maker(target):

@@ -26,6 +26,7 @@ from dlvm_py.ir.exceptions import exception_class
 _GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME")
 _ATTRIBUTE_READS = ("LOAD_ATTR", "LOAD_METHOD")
 _MISSING = object()
+RULES = ("adjoint", "tangent", "forward")  # the kinds of a function's own derivative rules
 ABSENT = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()  # the value of a name that is not there
 
 
@@ -93,6 +94,11 @@ def recipe_of(value: Any) -> Any:
     return getattr(dispatcher, "recipe", None)
 
 
+def rules_of(value: Any) -> dict[str, FunctionType] | None:
+    """The rules of a function that has derivatives of its own, by kind; None for anything else."""
+    return getattr(value, "__dict__", {}).get("__dlvm_rules__") if is_ours(value) and callable(value) else None
+
+
 def root_function(value: Any) -> FunctionType | None:
     """The Python function that a callable runs: its own (plain_function), or the one at the root of a derivative."""
     found = plain_function(value)
@@ -112,6 +118,9 @@ def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
     result = Captures()
     seen: set[int] = set()
     also = tuple(also)
+    for captured in (c for value in also for c in _rules(value, fn)):
+        result.guards.append(captured)
+    also += tuple(rule for value in also for rule in (rules_of(value) or {}).values())
     pending = [fn, *(f for f in map(root_function, also) if f is not None)]
     for kind in also:
         if isinstance(kind, type):
@@ -233,6 +242,7 @@ def _reads(function: FunctionType) -> Iterator[Captured]:
         yield Captured(cell, name, value, function)
         yield from _module_reads(value, attributes, function)
         yield from _parts(value, function)
+        yield from _rules(value, function)
     for name in names:
         holder: Any = function.__globals__
         if name not in holder:
@@ -243,6 +253,7 @@ def _reads(function: FunctionType) -> Iterator[Captured]:
         yield Captured(holder, name, value, function)
         yield from _module_reads(value, attributes, function)
         yield from _parts(value, function)
+        yield from _rules(value, function)
     for name, level, wanted in _imports(function.__code__):
         yield from _import_reads(name, level, wanted, attributes, function)
     for name in ("__defaults__", "__kwdefaults__"):
@@ -287,6 +298,15 @@ def _import_reads(
         yield Captured(module.__dict__, part, value, function)
         yield from _module_reads(value, attributes, function)
         yield from _parts(value, function)
+        yield from _rules(value, function)
+
+
+def _rules(value: Any, owner: FunctionType) -> Iterator[Captured]:
+    """The derivative rules of a function, there or not: they may be given, or replaced, later."""
+    rules = rules_of(value)
+    if rules is not None:
+        for kind in RULES:
+            yield Captured(rules, kind, rules.get(kind, ABSENT), owner)
 
 
 def _parts(value: Any, owner: FunctionType) -> Iterator[Captured]:
@@ -318,6 +338,7 @@ def _module_reads(value: Any, attributes: tuple[str, ...], owner: FunctionType) 
             if name in module.__dict__:
                 found = module.__dict__[name]
                 yield Captured(module.__dict__, name, found, owner)
+                yield from _rules(found, owner)
                 if id(found) not in seen:
                     seen.add(id(found))
                     pending.append(found)
@@ -417,6 +438,8 @@ def _stable_text(value: Any) -> str:
         owner = getattr(value, "__self__", None)
         of = "" if owner is None or isinstance(owner, ModuleType) else f" of {_stable_text(owner)}"
         return f"{type(value).__name__} {value.__module__}.{value.__qualname__}{of}"
+    if rules_of(value) is not None:
+        return f"with rules {value.__module__}.{value.__qualname__}"
     recipe = recipe_of(value)
     if recipe is not None:
         primal = recipe.primal

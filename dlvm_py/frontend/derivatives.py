@@ -74,7 +74,11 @@ def call(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     session, extents, given = e.session, Extents(), []
     try:
         trees = [abstract(e, v, extents, given) for v in values]
-        callee = session.whole_callee(e, root.primal, tuple(zip(names, trees[: len(names)], strict=True)))
+        inner = tuple(zip(names, trees[: len(names)], strict=True))
+        if root.rules_of is None:
+            callee = session.whole_callee(e, root.primal, inner)
+        else:
+            callee = session.own_callee(e, root.rules_of, root.primal, inner)
     except NotFirstClass:
         e.error(
             UnsupportedSyntax,
@@ -89,6 +93,7 @@ def call(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     _refuse_sharing(e, target, function.name, given[: sum(len(leaves(s)) for s in specs[: len(names)])])
     results = function.result.elements if isinstance(function.result, TupleType) else (function.result,)
     spec = _result_spec(callee.result, list(results))
+    session.attach()
     name, result = session.differentiate(session.module, function.name, recipe, specs, captured, spec)
     made = session.module.functions[name]
     taken = [*given, *(session.captured_array(e, k).pointer for k in callee.captured)]
@@ -112,13 +117,13 @@ def _argument(e: Emitter, bound: dict[str, Any], parameter: inspect.Parameter) -
 
 def _refuse_sharing(e: Emitter, target: Any, name: str, given: list[Value]) -> None:
     """A derivative copies each array that its function writes: two names of one memory would come apart."""
-    arrays = [(k, _root(v), v) for k, v in enumerate(given) if isinstance(v.type, PointerType)]
+    arrays = [(k, root_of(v), v) for k, v in enumerate(given) if isinstance(v.type, PointerType)]
     for k in written_params(e.session.module, name):
         for other, root, v in arrays:
             if k == other or k >= len(given) or v.type.dtype is not given[k].type.dtype:  # type: ignore[attr-defined]
                 continue
-            mine = _root(given[k])
-            if mine is root or not (_is_fresh(mine) or _is_fresh(root)):
+            mine = root_of(given[k])
+            if mine is root or not (is_fresh(mine) or is_fresh(root)):
                 e.error(
                     UnsupportedSyntax,
                     f"{target!r} differentiates a function that writes one of its arrays, which may share memory",
@@ -126,13 +131,15 @@ def _refuse_sharing(e: Emitter, target: Any, name: str, given: list[Value]) -> N
                 )
 
 
-def _root(pointer: Value) -> Value:
+def root_of(pointer: Value) -> Value:
+    """What a pointer is a view of."""
     while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
         pointer = pointer.operands[0]
     return pointer
 
 
-def _is_fresh(root: Value) -> bool:
+def is_fresh(root: Value) -> bool:
+    """Whether it is memory that is allocated here."""
     return isinstance(root, Instruction) and root.op.name == "allocateHeap"
 
 

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import objects
+from dlvm_py.frontend import objects, own_rules
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.calls import bind_function, invoke
 from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_record_class
@@ -102,15 +102,19 @@ def translate(
     name: str | None = None,
     captured_specs: tuple[ArraySpec, ...] = (),
     differentiate: Differentiate | None = None,
+    rules_of: Any = None,
+    derives: bool = False,
 ) -> Translation:
     """Raw IR of `fn` for arguments of the given specs, one a Python parameter, defaults filled in.
 
     The IR parameters are the leaves of `args` in order, then one pointer for each of `captured.arrays`,
     of the type that `captured_specs` gives. `differentiate` makes the derivatives that are called
-    inside (see derivatives.py). Raises a CompileError that points into the user's source.
+    inside (see derivatives.py). `rules_of`: the callable that gives `fn` derivatives of its own, if there is one; with
+    `derives` functions bring their rules along (see own_rules.py).
+    Raises: CompileError that points into the user's source.
     """
     session = Session(captured, options, captured_specs, name or fn.__name__, differentiate)
-    return session.entry(fn, args)
+    return session.entry(fn, args, rules_of, derives)
 
 
 class Session:
@@ -133,6 +137,7 @@ class Session:
         self.module = Module(self.name, "raw")
         self._differentiate = differentiate
         self._derived: dict[Any, tuple[str, Spec]] = {}
+        self.own: dict[str, own_rules.Own] = {}  # functions with rules, by their names in the module
         self._callees: dict[Any, _Callee] = {}
         self._running: dict[Any, _Callee] = {}  # by function and arguments, the innermost last
         self._learned: _Callee | None = None
@@ -143,9 +148,11 @@ class Session:
 
     # -- the entry function ----------------------------------------------------------------------
 
-    def entry(self, fn: FunctionType, args: tuple[Spec, ...]) -> Translation:
-        """Translate the function that the user calls."""
-        e, source = self._begin(fn, self.name)
+    def entry(
+        self, fn: FunctionType, args: tuple[Spec, ...], rules_of: Any = None, derives: bool = False
+    ) -> Translation:
+        """Translate the function that the user calls: of one with rules, a call of it."""
+        e, source = self.begin(fn, self.name)
         names = _parameter_names(fn)
         if len(names) != len(args):
             raise ValueError(f"{fn.__name__} has {len(names)} parameters, but {len(args)} specs are given")
@@ -154,16 +161,43 @@ class Session:
         for k in range(len(self.specs)):
             self.captured_array(e, k)
             params.append(ParamInfo(self.captures.arrays[k].name, self.specs[k], captured=True))
-        result = self._run(e, source, fn, values)
+        if rules_of is None:
+            result = self.run(e, source, fn, values)
+        else:
+            result = self._own_entry(e, source, fn, rules_of, values)
         leaves: list[Value] = []
         spec = self._result(e, NONE if result is None else result, leaves)
         if result is not None:
             _return(e, leaves)
         e.function.meta["params"] = tuple(params)
+        if derives:
+            self.attach()
         self._drop_unused(e.function)
         return Translation(self.module, e.function.name, spec, tuple(params))
 
-    def _begin(self, fn: FunctionType, name: str) -> tuple[Emitter, Source]:
+    @staticmethod
+    def _own_entry(e: Emitter, source: Source, fn: FunctionType, rules_of: Any, values: dict[str, Any]) -> Any:
+        # objects that the arguments are live in the environment of a frame
+        Frame(e, source, fn.__name__, fn).bind_parameters(values)
+        try:
+            return own_rules.call(e, rules_of, values)
+        except Unreachable:
+            return None
+
+    def attach(self) -> None:
+        """Translate the derivative rules of all functions of the module: a derivative is to be taken."""
+        own_rules.attach(self)
+
+    def own_callee(self, e: Emitter, target: Any, fn: FunctionType, tree: Any) -> _Callee:
+        """A function with rules for these arguments: its result is all computed, and its arrays are its own."""
+        callee = self._callee(e, fn, tree, whole=self.token(target), own=target)
+        known = self.own.get(callee.function.name)
+        if known is None or known.callee is not callee:
+            self.own[callee.function.name] = own_rules.Own(target, tree, callee)
+        return callee
+
+    def begin(self, fn: FunctionType, name: str) -> tuple[Emitter, Source]:
+        """A new function of the module for a Python function, and the source of that."""
         source = self._source(fn)
         function = Function(_identifier(name), VOID)
         self.module.add(function)
@@ -173,7 +207,8 @@ class Session:
         self._captured[e] = {}
         return e, source
 
-    def _run(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Any:
+    def run(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Any:
+        """Translate a body for these values of the parameters: what it returns, None where it never does."""
         frame = Frame(e, source, fn.__name__, fn)
         frame.bind_parameters(values)
         limit = sys.getrecursionlimit()
@@ -362,6 +397,16 @@ class Session:
         """function(*args, **kwargs), for the modules below calls.py."""
         return invoke(e, function, args, kwargs)
 
+    @staticmethod
+    def bind(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+        """The arguments of a call by the names of parameters, for the modules below calls.py."""
+        return bind_function(e, function, args, kwargs)
+
+    @staticmethod
+    def give(e: Emitter, leaves: list[Value]) -> None:
+        """Return these values."""
+        _return(e, leaves)
+
     def call(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
         """Call a plain Python function: an `apply` of its specialisation."""
         settled = {n: objects.settle(e, v) for n, v in values.items()}
@@ -380,14 +425,15 @@ class Session:
             e.emit("raise", exception="RecursionError", message="maximum recursion depth exceeded")
             raise Unreachable
         taken = [*leaves, *(self.captured_array(e, k).pointer for k in callee.captured)]
-        values_out = self._apply(e, callee, taken)
+        values_out = self.apply(e, callee, taken)
         held = [objects.resolved(e, v) for v in settled.values()]
         arrays = _arrays_by_pointer([*held, *self._captured[e].values()])
         by_position = {k: arrays[v] for k, v in enumerate(taken) if v in arrays}
         return result_value(e, callee.result, values_out, extents, by_position)
 
     @staticmethod
-    def _apply(e: Emitter, callee: _Callee, arguments: list[Value]) -> list[Value]:
+    def apply(e: Emitter, callee: _Callee, arguments: list[Value]) -> list[Value]:
+        """Emit a call; the leaves of what it gives."""
         result = callee.type
         out = e.emit("apply", *arguments, callee=callee.function.name, result=result)
         if result == VOID:
@@ -398,7 +444,7 @@ class Session:
 
     def whole_callee(self, e: Emitter, fn: FunctionType, tree: Any) -> _Callee:
         """A function for these arguments whose result is all computed: no constants, no arguments left out."""
-        return self._callee(e, fn, tree, whole=True)
+        return self._callee(e, fn, tree, whole="whole")
 
     def is_running_in(self, function: Function) -> bool:
         """Whether a function reaches one that is still being translated."""
@@ -415,8 +461,9 @@ class Session:
             self._derived[key] = self._differentiate(module, name, recipe, args, captured, result)
         return self._derived[key]
 
-    def _callee(self, e: Emitter, fn: FunctionType, tree: Any, whole: bool = False) -> _Callee:
-        name = (self.token(fn), tree, *(["whole"] if whole else []))
+    def _callee(self, e: Emitter, fn: FunctionType, tree: Any, whole: Any = None, own: Any = None) -> _Callee:
+        # whole: None, or what tells this function whose results are all computed from others of the same body
+        name = (self.token(fn), tree, *([whole] if whole else []))
         known = self._callees.get(name)
         if known is not None:
             if isinstance(known, type):
@@ -435,7 +482,7 @@ class Session:
         callee: _Callee | None = None
         for _ in range(_MAX_ATTEMPTS):
             known_callees, known_functions = dict(self._callees), dict(self.module.functions)
-            found = self._attempt(name, fn, tree, callee, whole)
+            found = self._attempt(name, fn, tree, callee, bool(whole), own)
             if found is not None:
                 self._callees[name] = found
                 return found
@@ -448,12 +495,16 @@ class Session:
             help="return values of one type on all paths",
         )
 
-    def _attempt(self, name: Any, fn: FunctionType, tree: Any, assumed: _Callee | None, whole: bool) -> _Callee | None:
+    def _attempt(
+        self, name: Any, fn: FunctionType, tree: Any, assumed: _Callee | None, whole: bool, own: Any
+    ) -> _Callee | None:
         """Translate a function, calls of itself by what is `assumed`; None where that was wrong (see `_learned`)."""
-        inner, source = self._begin(fn, fn.__name__)
+        inner, source = self.begin(fn, fn.__name__)
         classes: dict[int, Value] = {}
         values = {n: parameter(inner, t, inner.function.entry, n, classes) for n, t in tree}
         count = len(inner.function.params)
+        for k in own_rules.captured_by_rules(self, own) if own is not None else []:
+            self.captured_array(inner, k)
         guess = _Callee(inner.function, None, [], VOID)
         if assumed is not None:
             guess = _Callee(inner.function, assumed.result, assumed.captured, assumed.type)
@@ -461,7 +512,10 @@ class Session:
                 self.captured_array(inner, k)
         self._running[name] = guess
         try:
-            result = self._run(inner, source, fn, values)
+            result = self.run(inner, source, fn, values)
+            if own is not None and result is not None:
+                inner.function.loc = source.loc(source.node)
+                result = own_rules.fresh(inner, result)
             leaves: list[Value] = []
             arguments: list[Value] = [] if whole else list(inner.function.params)
             constants = not guess.is_used and not whole
@@ -553,9 +607,10 @@ class Session:
         while pending:
             for instruction in pending.pop().instructions():
                 callee = instruction.attrs.get("callee")
-                if callee is not None and callee not in used:
-                    used.add(callee)
-                    pending.append(self.module.functions[callee])
+                for name in () if callee is None else (callee, *self.module.functions[callee].rules.values()):
+                    if name not in used:
+                        used.add(name)
+                        pending.append(self.module.functions[name])
         self.module.functions = {n: f for n, f in self.module.functions.items() if n in used}
 
 

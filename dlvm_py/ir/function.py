@@ -78,8 +78,9 @@ class Block:
 class Function:
     """A function: a name, blocks (the first is the entry), the result type.
 
-    `attributes` holds words such as "inline"; `meta` holds facts for other stages that are not part
-    of the program text (written parameters, source names), keyed by the stage's own constant. A function
+    `attributes` holds words such as "inline"; `rules` the names of the functions that give its derivatives, by
+    "adjoint", "tangent" and "forward" (see ir/derivative_rules.py); `meta` holds facts for other stages that are not
+    part of the program text (written parameters, source names), keyed by the stage's own constant. A function
     that is only declared has a `declaration` and a `signature` in the place of blocks.
     """
 
@@ -88,6 +89,7 @@ class Function:
         self.result = result
         self.blocks: list[Block] = []
         self.attributes: set[str] = set()
+        self.rules: dict[str, str] = {}
         self.meta: dict[str, object] = {}
         self.declaration: Declaration | None = None
         self.signature: FunctionType | None = None

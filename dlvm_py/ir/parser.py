@@ -37,7 +37,7 @@ from dlvm_py.ir.ops.functions import COMBINATIONS, FOLDS
 from dlvm_py.ir.parser_module import TYPE_WORDS, ModuleReader
 from dlvm_py.ir.parser_types import LITERAL_WORDS, MAX_NESTING
 from dlvm_py.ir.resolve import Nested, Reference, Statement, name_of, resolve
-from dlvm_py.ir.syntax import ATTRIBUTES, STAGES, Combiner, Item, form_items, mnemonics, op_of_mnemonic, unquote
+from dlvm_py.ir.syntax import ATTRIBUTES, RULES, STAGES, Combiner, Item, form_items, mnemonics, op_of_mnemonic, unquote
 from dlvm_py.ir.types import (
     DTYPES,
     ELEMENTS,
@@ -135,11 +135,16 @@ class _Parser(ModuleReader):
 
     def function(self, place: int = -1) -> tuple[Function, Token]:
         """function = { ATTRIBUTE NL } [ declaration ] "func" GLOBAL ":" type [ body ]; also its name token."""
-        attributes = set()
+        attributes: set[str] = set()
+        rules: dict[str, str] = {}
         while self.at("attribute"):
-            if self.next.text[1:] not in ATTRIBUTES:
-                self.unexpected(" or ".join(f"'!{a}'" for a in ATTRIBUTES))
-            attributes.add(self.take().text[1:])
+            word = self.next.text[1:]
+            if word in RULES:
+                self._rule(rules)
+            elif word in ATTRIBUTES:
+                attributes.add(self.take().text[1:])
+            else:
+                self.unexpected(" or ".join(f"'!{a}'" for a in (*ATTRIBUTES, *RULES)))
             self.end_line()
         declaration = self.declaration() if self.at("[") else None
         if not self.at_word("func"):
@@ -151,7 +156,7 @@ class _Parser(ModuleReader):
         if not isinstance(signature, FunctionType):
             raise self.error(f"expected the type of a function, found {signature}", signature_token, SYNTAX)
         function = Function(self.global_name(name, place), signature.result)
-        function.attributes = attributes
+        function.attributes, function.rules = attributes, rules
         function.loc = self.place_of(name)
         if declaration is not None:
             function.declaration, function.signature = declaration, signature
@@ -169,6 +174,16 @@ class _Parser(ModuleReader):
         self.end_line()
         resolve(self, function, blocks, self.variables)
         return function, name
+
+    def _rule(self, rules: dict[str, str]) -> None:
+        """( "!adjoint" | "!tangent" | "!forward" ) GLOBAL, once each."""
+        word = self.take()
+        kind = word.text[1:]
+        token = self.expect("global", f"the function that is the {kind} rule")
+        if kind in rules:
+            raise self.error(f"a second {word}", word, DUPLICATE)
+        rules[kind] = self.global_name(token, -1)
+        self.primals.append((rules[kind], token))
 
     def global_name(self, token: Token, place: int) -> str:
         """The name of a function or variable; a number must be its true position (-1: it is only referred to)."""

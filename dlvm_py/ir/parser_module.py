@@ -174,7 +174,7 @@ class ModuleReader(Reader):
         return tuple(found)
 
     def check_primals(self, module: Module) -> None:
-        """Adjoints are of functions that exist."""
+        """Adjoints are of functions that exist, and so are the rules of functions."""
         for name, token in self.primals:
             if name not in module.functions:
                 raise self.error(f"there is no function {token}", token, UNDEFINED_NAME)

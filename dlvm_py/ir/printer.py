@@ -63,6 +63,7 @@ def _declaration(declared: Declaration) -> str:
 def print_function(function: Function, *, locations: bool = False) -> str:
     """The text of one function, ending in a newline."""
     lines = [f"!{a}" for a in sorted(function.attributes)]
+    lines += [f"!{kind} {_global(rule)}" for kind, rule in sorted(function.rules.items())]
     if function.declaration is not None:
         lines.append(_declaration(function.declaration))
     head = f"func {_global(function.name)}: {expanded(function.type)}"

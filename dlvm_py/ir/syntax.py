@@ -31,6 +31,8 @@ from dlvm_py.ir.ops import OPS
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
 ATTRIBUTES = ("inline", "noinline")
+# attributes that name a function: derivatives of one's own (derivative_rules.py)
+RULES = ("adjoint", "forward", "tangent")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
 
 FORMS: dict[str, str] = {

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import VerifierError
-from dlvm_py.ir import text
+from dlvm_py.ir import derivative_rules, text
 from dlvm_py.ir.analysis import DominatorTree, predecessors
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.declarations import adjoint_signature
@@ -136,7 +136,8 @@ class _Report:
         except (KeyError, IndexError, AttributeError, TypeError) as e:
             return "\n".join([f"{head} (and cannot be printed: {e!r})", *self.lines()])
         lines = [head, *(f"  error: {m}" for place, m in self.found if place is None)]
-        places: list[object] = [None] * (len(self.function.attributes) + 1 + (self.function.declaration is not None))
+        marks = len(self.function.attributes) + len(self.function.rules) + (self.function.declaration is not None)
+        places: list[object] = [None] * (marks + 1)
         for block in self.function.blocks:
             places += [block, *block.instructions]
         if self.function.blocks:
@@ -161,6 +162,9 @@ def _check_function(function: Function, module: Module | None, stage: str) -> _R
     report = _Report(function)
     if stage not in STAGES:
         report.add(None, f"there is no stage {stage!r}")
+    if module is not None and function.rules:
+        for message in derivative_rules.problems(function, module):
+            report.add(None, message)
     if function.declaration is not None:
         _check_declaration(function, module, stage, report)
         if not function.blocks:

@@ -41,7 +41,7 @@ from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.structured import Arguments, assembled
 from dlvm_py.runtime.version import CallSpec, Version
 from dlvm_py.tools.common import Failure
-from dlvm_py.transforms import extent_checks, lower_aggregates, lower_functions, lower_values, own_entry
+from dlvm_py.transforms import drop_rules, extent_checks, lower_aggregates, lower_functions, lower_values, own_entry
 from dlvm_py.transforms.pass_manager import run_pipeline
 
 
@@ -54,6 +54,8 @@ def scheduled(module: Module, names: Sequence[str]) -> Module:
         passes: tuple[str, ...] = TO_SCHEDULED
     else:
         passes = ("inline", *CLEAN_UP, *TO_COMPUTE, *TO_SCHEDULED)
+        for name in names:
+            drop_rules.run(copy, name)
         # only these: what they do not reach may be beyond the back end
         kept = {f.name for name in names for f in reachable(copy, name)}
         copy.functions = {n: f for n, f in copy.functions.items() if n in kept}

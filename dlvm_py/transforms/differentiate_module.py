@@ -45,7 +45,7 @@ from dlvm_py.ir import (
     is_array,
     scalar,
 )
-from dlvm_py.ir.analysis.calls import reachable, seen_outside
+from dlvm_py.ir.analysis.calls import callees, reachable, seen_outside
 from dlvm_py.ir.declarations import adjoint_signature, wrt_of
 from dlvm_py.ir.layout import is_plain
 from dlvm_py.ir.ops.aggregates import keys_of
@@ -114,13 +114,19 @@ class _Maker:
             if is_plain(t) and not signatures.carries(t):
                 raise NotDifferentiable(f"parameter {k} of @{primal.name} is {t}: no derivative", function.loc)
         # the derivative of a call calls the function again, which nobody may see
-        if is_straight_line(primal) and seen_outside(self.module, primal.name) is None:
+        seen = seen_outside(self.module, primal.name) is not None
+        if is_straight_line(primal) and not seen and not self._has_rules(primal):
             body = _StraightLine(self, function, primal, request).write()
         else:
             body = self._general(function, primal, request)
         function.blocks, function.result = body.blocks, body.result
         function.declaration = function.signature = None
         function.meta[REQUEST] = request
+
+    def _has_rules(self, primal: Function) -> bool:
+        """Whether a function, or one that it calls, has derivatives of its own."""
+        called = (self.module.functions.get(name) for name in callees(primal))
+        return any(f is not None and f.rules for f in (primal, *called))
 
     def _wanted(self, primal: Function) -> str:
         """The type of the derivative of an extern function that its callers need."""
@@ -136,7 +142,7 @@ class _Maker:
                 copy = scratch.functions[f.name] = clone(f, f.name)
                 if f.blocks:
                     own_entry.run(copy)
-                copy.attributes = set(f.attributes)
+                copy.attributes, copy.rules = set(f.attributes), dict(f.rules)
                 copy.declaration, copy.signature = f.declaration, f.signature
         signatures.refuse_references(list(scratch.functions.values()))
         scratch.variables = self.module.variables
@@ -167,6 +173,7 @@ class _Maker:
             old = f.name
             names[old] = self._insert(f, function).name
         for f in needed:
+            f.rules = {kind: names.get(rule, rule) for kind, rule in f.rules.items()}
             for i in f.instructions():
                 if i.op.kind is Kind.CALL:
                     i.attrs["callee"] = names.get(i.attrs["callee"], i.attrs["callee"])

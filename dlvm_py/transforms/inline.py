@@ -20,7 +20,8 @@
 A call ends its block; what stood behind it becomes the *continuation*, whose arguments are the leaves of the
 result. A body of a single block is spliced in without new blocks. Calls in an inlined body are looked at
 again, until only calls are left that lead back to the function they stand in (recursion, direct or mutual),
-that go to another module, or whose callee says `noinline`. Callees are not changed.
+that go to another module, or whose callee says `noinline` or has derivatives of its own (drop_rules.py). Callees
+are not changed.
 
 Array values do not cross borders of blocks. One that is made before the call and used behind it (`load` of a
 left operand, then the call on the right) gets memory: it is stored before the call and loaded in the
@@ -100,7 +101,7 @@ def _is_inlinable(i: Instruction, module: Module, recursive: set[str]) -> bool:
     callee = module.functions.get(i.attrs["callee"])
     if callee is None or not callee.blocks:
         return False
-    return callee.name not in recursive and NO_INLINE not in callee.attributes
+    return callee.name not in recursive and NO_INLINE not in callee.attributes and not callee.rules
 
 
 def _recursive_functions(module: Module) -> set[str]:

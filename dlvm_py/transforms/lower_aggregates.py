@@ -185,6 +185,7 @@ class _Lowerer:
         hidden = [(v, k) for v in self.variables[function.name] for k in range(len(leaves(v.type)))]
         made = Function(function.name, self.result(function.result))
         made.attributes, made.declaration, made.loc = function.attributes, function.declaration, function.loc
+        made.rules = function.rules
         made.meta = {**function.meta, VARIABLES: tuple(f"{v.name}.{k}" for v, k in hidden)}
         if function.blocks:
             _Body(self, function, made, hidden).write()

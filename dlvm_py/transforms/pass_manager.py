@@ -2,8 +2,8 @@
 
 A pass is a module of this folder with `run(function) -> bool` (changed). `PASSES` is the table that `dlopt`
 offers; its descriptions are the first lines of the modules' docstrings, so there is nothing to keep in step.
-Inlining alone looks at several functions: its `run` takes the module and a name, and it is told apart by
-`on_module`. Differentiation is no entry: it makes a new function, from a request (differentiate/).
+Inlining and dropping rules look at several functions: their `run` takes the module and a name, and they are told
+apart by `on_module`. Differentiation is no entry: it makes a new function, from a request (differentiate/).
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ from dlvm_py.transforms import (
     constant_propagation,
     cse,
     dce,
+    drop_rules,
     extent_checks,
     inline,
     kept_copies,
@@ -68,6 +69,7 @@ def _row(module: ModuleType, abbreviation: str, on_module: bool = False) -> Pass
 PASSES: dict[str, Pass] = {
     row.name: row
     for row in (
+        _row(drop_rules, "DR", on_module=True),
         _row(inline, "INL", on_module=True),
         _row(kept_copies, "KC"),
         _row(extent_checks, "EC"),

@@ -61,7 +61,7 @@ def module_snapshot(module: Module) -> Snapshot:
     found: Snapshot = [module.stage, *module.types, *module.variables.values()]
     for name, function in module.functions.items():
         found += (name, function, function.declaration, function.signature, function.result)
-        found += sorted(function.attributes)
+        found += (*sorted(function.attributes), *sorted(function.rules.items()))
         for block in function.blocks:
             found.append(block)
             for arg in block.args:

@@ -27,12 +27,12 @@ def named(function: Function) -> list[str]:
 
 
 def reachable(module: Module, name: str) -> list[Function]:
-    """The function `name`, then every function of the module that it can reach by calls, or names as a value."""
+    """The function `name`, then every one of the module that it can reach: by calls, as a value, as a rule of one."""
     found = {name: module.functions[name]}
     work = [module.functions[name]]
     while work:
         function = work.pop(0)
-        for callee in (*callees(function), *named(function)):
+        for callee in (*callees(function), *named(function), *function.rules.values()):
             if callee not in found and callee in module.functions:
                 found[callee] = module.functions[callee]
                 work.append(found[callee])

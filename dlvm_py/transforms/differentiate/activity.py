@@ -15,6 +15,9 @@ from dlvm_py.ir.analysis import predecessors, reverse_postorder
 from dlvm_py.ir.value import BlockArg
 from dlvm_py.transforms.differentiate.points_to import PointsTo, called, carries_pointers
 
+# an attribute of calls that work on values, and are ops like others while a function is differentiated (given.py)
+BY_VALUE = "by_value"
+
 
 def carries_derivative(value: Value) -> bool:
     """Whether a value of this type can have an adjoint: a real or complex tensor or scalar."""
@@ -61,7 +64,10 @@ class Activity:
         self.calls: set[Value] = {
             i
             for i in function.instructions()
-            if i.op.kind is Kind.CALL and self._is_varied(i, self.varied) and self._is_useful(i, useful)
+            if i.op.kind is Kind.CALL
+            and BY_VALUE not in i.attrs
+            and self._is_varied(i, self.varied)
+            and self._is_useful(i, useful)
         }
         self.shadowed = self._close(shadowed)
 

@@ -17,6 +17,7 @@ The phases, each a file:
     points_to, activity   which values and allocations carry derivatives
     shadows, control      the forward sweep: adjoint memory, the record of the path taken
     calls                 forward and reverse functions of what is called
+    given                 calls of functions that have rules of their own
     reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
     keep, remat           primal values for the reverse sweep: direct, computed again, or taped
     strip_mine, checkpoint, rearrange   loops that the reverse sweep runs again, a segment at a time
@@ -29,6 +30,8 @@ analysis after Hascoët, Naumann, Pascual (2005); the IR side follows DLVM (Wei,
 
 from __future__ import annotations
 
+import functools
+
 from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType, TupleType, Type, Value
 from dlvm_py.transforms import ssa_repair
 from dlvm_py.transforms.differentiate.activity import carries_derivative
@@ -39,6 +42,7 @@ from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.dead import remove_dead
+from dlvm_py.transforms.differentiate.given import Given, body_of
 from dlvm_py.transforms.differentiate.keep import Keeper
 from dlvm_py.transforms.differentiate.normal_form import Exit, normalize
 from dlvm_py.transforms.differentiate.outputs import add_seed_params, finish, finish_split, seed_type
@@ -57,14 +61,17 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     fresh C-contiguous arrays), then the kept outputs. Arguments are not changed.
     Raises: NotDifferentiable, located, where a derivative flows through something without a rule.
     """
-    primal_function = module.functions[name]
+    primal_function = body_of(module, name)
     for k in config.wrt:
         t = primal_function.params[k].type
         assert isinstance(t, TensorType | PointerType) and t.dtype.is_inexact, f"parameter {k} is {t}"
     function = clone(primal_function, f"{name}_grad")
     mined = [] if config.checkpoint in ("auto", "store") else strip_mine(function)
+    given = Given(module, adjoint)
+    given.raise_calls(function)
     exit_ = normalize(function)
     if exit_ is None:
+        given.lower(function)
         _never_returns(function, primal_function, config)
         return module.add(function)
     splits = Splits(module, name)
@@ -73,12 +80,12 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     shadows = Shadows(primal, splits)
     control = Control(primal)
     seeds = add_seed_params(primal)
-    sweep = Sweep(primal, shadows, control, seeds, splits)
+    sweep = Sweep(primal, shadows, control, seeds, splits, given)
     function.result = finish(sweep)
     _complete(primal, sweep, control, checkpoints)
     join(function, exit_.block, sweep.blocks[exit_.block])
     module.add(function)
-    splits.finish(function, _split)
+    splits.finish(function, functools.partial(_split, given))
     return function
 
 
@@ -97,11 +104,13 @@ def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Check
     _destroy(function, sweep, [*keeper.stacks, *states, *adjoints])
     ssa_repair.run(function)
     tidy(function, sweep.sums)
+    sweep.given.lower(function)
 
 
-def _split(splits: Splits, split: Split) -> None:
+def _split(given: Given, splits: Splits, split: Split) -> None:
     """Make the bodies of the halves of a function (calls.py)."""
     function = clone(split.primal, split.primal.name)
+    given.raise_calls(function)
     exit_ = normalize(function)
     if exit_ is None:
         never_returns(split)
@@ -114,7 +123,7 @@ def _split(splits: Splits, split: Split) -> None:
     for p in primal.formal:
         if has_adjoint_stack(p.type):
             primal.adjoint_stacks[p] = function.entry.add_arg(p.type, f"{p.name}_adj")
-    sweep = Sweep(primal, shadows, control, seeds, splits)
+    sweep = Sweep(primal, shadows, control, seeds, splits, given)
     finish_split(sweep)
     mark_results(primal, shadows)
     _complete(primal, sweep, control, Checkpoints(primal, []))

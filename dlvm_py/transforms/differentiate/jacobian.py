@@ -31,7 +31,7 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
-from dlvm_py.ir.analysis.calls import seen_outside
+from dlvm_py.ir.analysis.calls import reachable, seen_outside
 from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.calls import bundle, give, leaves
@@ -40,6 +40,7 @@ from dlvm_py.transforms.differentiate.outputs import seed_type
 from dlvm_py.transforms.differentiate.shadows import zeros_like
 from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
 
+# what users ask for; "hessian" is forward where there are forward derivatives, else reverse
 MODES = ("auto", "forward", "reverse")
 
 
@@ -62,7 +63,10 @@ def jacobian(module: Module, name: str, wrt: tuple[int, ...], outputs: tuple[Out
 
 class _Jacobian:
     def __init__(self, module: Module, name: str, wrt: tuple[int, ...], mode: str) -> None:
-        self.module, self.primal, self.wrt, self.mode = module, module.functions[name], wrt, mode
+        self.module, self.primal, self.wrt = module, module.functions[name], wrt
+        if mode in ("auto", "hessian") and any(f.rules and "tangent" not in f.rules for f in reachable(module, name)):
+            mode = "reverse"  # there is no forward derivative of this function
+        self.mode = "forward" if mode == "hessian" else mode
         self.function = Function(f"{name}_jacobian", bundle([]))
         entry = self.function.new_block("entry")
         self.params = [entry.add_arg(p.type, p.name) for p in self.primal.params]

@@ -25,6 +25,7 @@ from dlvm_py.transforms.ssa_repair import Variable, assignment
 
 if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.calls import Splits
+    from dlvm_py.transforms.differentiate.given import Given
 
 
 class Sweep:
@@ -33,9 +34,12 @@ class Sweep:
     `sums` collects the additions of adjoints: where one operand turns out to be zero, they fold.
     """
 
-    def __init__(self, primal: Primal, shadows: Shadows, control: Control, seeds: list[Value], splits: Splits) -> None:
+    def __init__(
+        self, primal: Primal, shadows: Shadows, control: Control, seeds: list[Value], splits: Splits, given: Given
+    ) -> None:
         self.primal = primal
         self.splits = splits
+        self.given = given
         self.shadows = shadows
         self.seeds = seeds
         self.b = Builder(primal.function)
@@ -143,6 +147,9 @@ class Sweep:
     def _instruction(self, i: Instruction) -> None:
         if i in self.splits.calls:
             self.splits.reverse(self, i)
+            return
+        if i in self.given.calls:
+            self.given.reverse(self, i)
             return
         if called(i) is not None:
             return  # what an element of a result has gathered, the call takes

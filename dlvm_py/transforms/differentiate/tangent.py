@@ -46,10 +46,12 @@ from dlvm_py.ir.analysis import DominatorTree, uses
 from dlvm_py.ir.analysis.calls import reachable, written_params
 from dlvm_py.ir.op import LINEAR, MULTILINEAR
 from dlvm_py.transforms.differentiate.activity import Activity, carries_derivative, carries_floats
+from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.arguments import allocate_like, copy_written
 from dlvm_py.transforms.differentiate.calls import brings_shadow, bundle, give, is_float_array, known_callee, leaves
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import Output
+from dlvm_py.transforms.differentiate.given import Given, body_of
 from dlvm_py.transforms.differentiate.normal_form import Exit, drop_unreachable, unify_returns
 from dlvm_py.transforms.differentiate.outputs import of_shape, seed_type
 from dlvm_py.transforms.differentiate.points_to import PointsTo, carries_pointers
@@ -75,10 +77,11 @@ def tangent(module: Module, name: str, config: TangentConfig) -> Function:
 
     Raises: NotDifferentiable, located, where a derivative flows through something without a rule.
     """
-    primal = module.functions[name]
+    primal = body_of(module, name)
     function = clone(primal, f"{name}_tangent")
     drop_unreachable(function)
     callees = _Callees(module, name)
+    callees.given.raise_calls(function)
     copied, prologue = copy_written(function, PointsTo(function, callees.written), Exit(function.entry, []))
     prepared = _Prepared(function, callees, copied, config)
     given = [function.entry.add_arg(seed_type(copied[k].type), f"{primal.params[k].name}_tan") for k in config.wrt]
@@ -91,6 +94,7 @@ def tangent(module: Module, name: str, config: TangentConfig) -> Function:
         results += [prepared.output(o) for o in config.keeping]
         give(b, results)
     function.result = bundle([v.type for v in results])
+    callees.given.lower(function)
     module.add(function)
     callees.finish()
     return function
@@ -226,6 +230,9 @@ class _Walk:
             case "apply":
                 if i in self.callees.calls:
                     self.callees.complete(self, b.before(i), i)
+                elif i in self.callees.given.calls and p.is_active(i):
+                    for result, moved in self.callees.given.tangents(b, i, self.tangents.get):
+                        self._set(result, moved)
             case _:
                 if carries_derivative(i) and p.is_active(i):
                     self._value(i)
@@ -310,6 +317,7 @@ class _Callees:
 
     def __init__(self, module: Module, name: str) -> None:
         self.module = module
+        self.given = Given(module, adjoint)
         self.written = {f.name: written_params(module, f.name) for f in reachable(module, name) if f.blocks}
         self.calls: dict[Value, tuple[list[Value], list[tuple[list[Value], Value]]]] = {}
         self._made: dict[str, Function] = {}
@@ -376,6 +384,7 @@ class _Callees:
             function = self._made[primal.name]
             body = clone(primal, primal.name)
             drop_unreachable(body)
+            self.given.raise_calls(body)
             prepared = _Prepared(body, self, list(body.params), None)
             walk = _Walk(prepared, self, {}, set())
             if prepared.exit is not None:
@@ -383,6 +392,7 @@ class _Callees:
                 ends = prepared.exit.leaves
                 arrays = [walk.result(b, v) for v in ends if is_float_array(v.type)]
                 give(b, [*ends, *arrays, *(walk.of(b, v) for v in ends if _is_number(v.type))])
+            self.given.lower(body)
             function.blocks = body.blocks
 
 

@@ -1,0 +1,391 @@
+"""Functions with derivatives of their own: the rules are used, checked, differentiated, compiled, and pickled."""
+
+import pickle
+import subprocess
+import sys
+import textwrap
+from collections import namedtuple
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+
+Pair = namedtuple("Pair", "a b")
+SCALE = np.array([2.0, 3.0, 4.0])
+X = np.array([1.0, 2.0, 3.0])
+
+
+@dlvm.custom_adjoint
+def clipped(x):
+    """The identity, whose adjoint stays between -1 and 1."""
+    return x
+
+
+@clipped.adjoint
+def clipped_adjoint(x, result, seed):
+    return np.clip(seed, -1.0, 1.0)
+
+
+@dlvm.custom_adjoint
+def rounded(x):
+    """Straight through: a rounding with the derivative of the identity."""
+    return np.round(x)
+
+
+@rounded.adjoint
+def rounded_adjoint(x, result, seed):
+    return seed
+
+
+@rounded.tangent
+def rounded_tangent(x, result, t):
+    return t
+
+
+@dlvm.custom_tangent
+def softplus(x):
+    return np.log(1.0 + np.exp(x))
+
+
+@softplus.tangent
+def softplus_tangent(x, result, t):
+    return t / (1.0 + np.exp(-x))
+
+
+def plain_softplus(x):
+    return np.log(1.0 + np.exp(x))
+
+
+@dlvm.custom_adjoint
+def affine(p, n, x):
+    """Of a record, an integer and an array; of a captured array, and several results."""
+    y = x * p.a
+    for _ in range(n):
+        y = y + p.b[0] * SCALE
+    return y, np.sum(y), n
+
+
+@affine.adjoint
+def affine_adjoint(p, n, x, result, seed):
+    of_y, of_sum, of_n = seed
+    g = of_y + of_sum
+    return Pair(np.sum(g * x), (np.sum(g * SCALE) * n, None)), None, g * p.a
+
+
+def uses_affine(a, b, x):
+    y, s, _ = affine(Pair(a, (b, 3)), 2, x)
+    y[0] = 0.0
+    return np.sum(y**2) + s * a
+
+
+def same_without(a, b, x):
+    y = x * a
+    for _ in range(2):
+        y = y + b * SCALE
+    s = np.sum(y)
+    y[0] = 0.0
+    return np.sum(y**2) + s * a
+
+
+def test_marked_functions_run_as_they_are():
+    """Plain Python, and compiled code without a derivative, give what the function gives."""
+    assert clipped(X) is X and uses_affine(1.5, 2.0, X) == same_without(1.5, 2.0, X)
+    assert dlvm.jit(uses_affine)(1.5, 2.0, X) == same_without(1.5, 2.0, X)
+    assert softplus.__name__ == "softplus" and clipped.__doc__.startswith("The identity")
+
+
+def test_without_a_derivative_a_call_is_inlined():
+    """No call, and no trace of a rule, is left in what jit compiles."""
+    text = dlvm.jit(uses_affine).ir(1.5, 2.0, X)
+    assert "apply" not in text and "affine_adjoint" not in text
+    assert "apply" not in dlvm.grad(uses_affine, 2).ir(1.5, 2.0, X)
+
+
+def test_an_array_result_is_a_new_array():
+    """In compiled code what a marked function returns shares no memory with its arguments."""
+
+    def changed(x):
+        y = clipped(x)
+        y[0] = 9.0
+        return y
+
+    x = X.copy()
+    y = dlvm.jit(changed)(x)
+    assert x[0] == 1.0 and y[0] == 9.0
+
+
+def test_clipped_gradients():
+    """A rule that is not the derivative is what counts, for numbers and arrays, and for the function itself."""
+
+    def f(x, w):
+        return np.sum(clipped(x) * w)
+
+    w = np.array([0.5, 7.0, -9.0])
+    np.testing.assert_array_equal(dlvm.grad(f)(X, w), [0.5, 1.0, -1.0])
+    np.testing.assert_array_equal(dlvm.grad(f, 1)(X, w), X)
+    assert dlvm.grad(lambda x: clipped(x * x) ** 3)(2.0) == 4.0
+    assert dlvm.grad(clipped)(2.0) == 1.0
+
+
+def test_straight_through():
+    """Both modes use their rule; a seed of zero for one element gives zero."""
+
+    def f(x):
+        y = rounded(x * 1.4)
+        return np.sum(y[1:] * y[1:])
+
+    expected = 2 * np.round(X * 1.4) * 1.4
+    expected[0] = 0.0
+    np.testing.assert_allclose(dlvm.grad(f)(X), expected)
+    value, moved = dlvm.jvp(f, (X,), (np.ones(3),))
+    assert value == f(X) and moved == pytest.approx(expected.sum())
+    # rounded is linear as far as its rules go
+    np.testing.assert_allclose(dlvm.hessian(f)(X), np.diag([0.0, 2 * 1.4**2, 2 * 1.4**2]))
+
+
+@pytest.mark.parametrize("wrap", [lambda f: f, lambda f: lambda x: np.sum(f(x) ** 2)], ids=["itself", "inside"])
+def test_a_tangent_rule_serves_all_derivatives(wrap):
+    """Reverse mode is its transpose; second derivatives come from the rule."""
+    f, g = wrap(softplus), wrap(plain_softplus)
+    np.testing.assert_allclose(dlvm.grad(f)(X), dlvm.grad(g)(X), rtol=1e-13)
+    for derivative in (dlvm.jacobian, dlvm.jvp):
+        if derivative is dlvm.jvp:
+            got, wanted = (dlvm.jvp(h, (X,), (SCALE,)) for h in (f, g))
+        else:
+            got, wanted = (derivative(h)(X) for h in (f, g))
+        for a, b in zip(np.atleast_1d(got), np.atleast_1d(wanted), strict=True):
+            np.testing.assert_allclose(a, b, rtol=1e-13)
+    assert dlvm.grad(dlvm.grad(f))(0.3) == pytest.approx(dlvm.grad(dlvm.grad(g))(0.3), rel=1e-12)
+    assert dlvm.grad(dlvm.grad(dlvm.grad(f)))(0.3) == pytest.approx(dlvm.grad(dlvm.grad(dlvm.grad(g)))(0.3), rel=1e-11)
+    assert dlvm.hvp(f)(0.3, 2.0) == pytest.approx(dlvm.hvp(g)(0.3, 2.0), rel=1e-12)
+
+
+def test_structures_integers_and_several_results():
+    """Records, tuples, integers, a captured array, results that are overwritten later, unused results."""
+    at = (1.5, 2.0, X)
+    for got, wanted in zip(
+        dlvm.grad(uses_affine, (0, 1, 2))(*at), dlvm.grad(same_without, (0, 1, 2))(*at), strict=True
+    ):
+        np.testing.assert_allclose(got, wanted)
+    value, (g,) = dlvm.value_and_grad(lambda x: affine(Pair(2.0, (1.0, 3)), 2, x)[1] * 3.0, (0,))(X)
+    np.testing.assert_allclose(g, [6.0, 6.0, 6.0])
+    assert value == pytest.approx(3 * same_without(2.0, 1.0, X) * 0 + 3 * np.sum(2 * X + 2 * SCALE))
+
+
+def test_second_derivatives_of_an_adjoint_rule():
+    """grad of grad differentiates the rule; a Hessian is reverse over reverse where there is no tangent rule."""
+    at = (1.5, 2.0, X)
+    for f in (dlvm.hessian, lambda h, w: dlvm.jacobian(dlvm.grad(h, w), w, "reverse")):
+        for k in (0, 2):
+            np.testing.assert_allclose(f(uses_affine, k)(*at), dlvm.hessian(same_without, k)(*at), atol=1e-12)
+
+
+@dlvm.custom_adjoint
+def tripled(x):
+    """x², with a derivative of 3 x from what a forward rule keeps."""
+    return x * x
+
+
+@tripled.forward
+def tripled_forward(x):
+    return x * x, (x, 3.0)
+
+
+@tripled.adjoint
+def tripled_adjoint(kept, seed):
+    x, k = kept
+    return k * x * seed
+
+
+def repeated(x, n):
+    while n > 0:
+        x = tripled(x) * 0.5
+        n = n - 1
+    return np.sum(x)
+
+
+def test_a_forward_rule_in_a_loop():
+    """What the forward rule keeps reaches the adjoint rule through the tape."""
+    np.testing.assert_allclose(dlvm.grad(repeated)(np.array([1.0, 2.0]), 2), [1.125, 9.0])
+    assert dlvm.grad(tripled)(2.0) == 6.0 and dlvm.jit(repeated)(2.0, 2) == 2.0
+
+
+def test_in_recursion():
+    """A marked function in a function that calls itself, whose sweeps are functions of their own."""
+
+    def down(x, n):
+        if n == 0:
+            return np.sum(x)
+        return down_(clipped(x * 3.0), n - 1) * 2.0
+
+    down_ = down
+    np.testing.assert_array_equal(dlvm.grad(down)(X, 2), [9.0 * 0 + 3.0] * 3)
+
+
+def test_rules_may_call_derivatives_and_marked_functions():
+    """A rule is compiled like any function: dlvm.grad and other marked functions work in it."""
+
+    @dlvm.custom_adjoint
+    def f(x):
+        return plain_softplus(x)
+
+    @f.adjoint
+    def f_adjoint(x, result, seed):
+        return seed * dlvm.grad(plain_softplus)(x) + 0.0 * clipped(x)
+
+    assert dlvm.grad(f)(0.3) == pytest.approx(dlvm.grad(softplus)(0.3), rel=1e-13)
+
+
+def test_replaced_rules_are_seen():
+    """A rule that is given again makes what was compiled out of date."""
+
+    @dlvm.custom_adjoint
+    def f(x):
+        return x
+
+    @f.adjoint
+    def first(x, result, seed):
+        return seed
+
+    g = dlvm.grad(lambda x: f(x) * 2.0)
+    assert g(1.0) == 2.0
+
+    @f.adjoint
+    def second(x, result, seed):
+        return seed * 10.0
+
+    assert g(1.0) == 20.0
+
+
+# -- refusals --------------------------------------------------------------------------------------------
+
+
+def test_no_forward_derivative_of_an_adjoint_rule():
+    """Forward mode of a function that has an adjoint rule alone is refused, at the call."""
+    with pytest.raises(dlvm.NotDifferentiable, match=r"(?s)DL620.*clipped\(x\).*@f.tangent"):
+        dlvm.jvp(lambda x: clipped(x) * 2.0, (1.0,), (1.0,))
+
+
+def make(body, adjoint=None, tangent=None):
+    """A marked function."""
+    f = dlvm.custom_adjoint(body)
+    if adjoint is not None:
+        f.adjoint(adjoint)
+    if tangent is not None:
+        f.tangent(tangent)
+    return f
+
+
+def test_what_rules_give_is_checked():
+    """Structure, ranks and dtypes when compiled, shapes when run; at the rule."""
+
+    def identity(x):
+        return x * 1.0
+
+    def two(x, y):
+        return x + y
+
+    def wrong_rank(x, result, seed):
+        return np.sum(seed)
+
+    def wrong_count(x, y, result, seed):
+        return seed
+
+    def wrong_extent(x, result, seed):
+        return seed[1:]
+
+    def of_complex(x, result, seed):
+        return seed * 1j
+
+    def squared(x, result, t):
+        return t * t
+
+    for f, args, error in (
+        (make(identity, wrong_rank), (X,), "(?s)DL401.*def wrong_rank"),
+        (make(two, wrong_count), (X, X), "(?s)DL401.*returns 2 adjoints"),
+        (make(identity, of_complex), (X,), "DL401.*real"),
+    ):
+        with pytest.raises(dlvm.TypeMismatch, match=error):
+            dlvm.grad(f)(*args)
+    with pytest.raises(ValueError, match="the rule wrong_extent gives another shape than that of its argument: axis 0"):
+        dlvm.grad(make(identity, wrong_extent))(X)
+    with pytest.raises(dlvm.NotDifferentiable, match="(?s)DL623.*not linear"):
+        dlvm.grad(make(identity, tangent=squared))(X)
+    with pytest.raises(dlvm.NotDifferentiable, match="DL624"):
+        dlvm.grad(make(identity))(X)
+    with pytest.raises(dlvm.ArgumentError, match="DL706"):
+        dlvm.custom_adjoint(3)
+    with pytest.raises(dlvm.ArgumentError, match="DL706"):
+        make(identity).adjoint(np.sin)
+
+
+def test_writing_an_argument_is_refused():
+    """A marked function must leave its arguments alone."""
+
+    def writes(x):
+        x[0] = 0.0
+        return np.sum(x)
+
+    f = make(writes, lambda x, result, seed: x)
+    assert dlvm.jit(lambda x: f(x))(X.copy()) == 5.0
+    with pytest.raises(dlvm.NotDifferentiable, match="DL621"):
+        dlvm.grad(f)(X)
+
+
+BUFFER = np.zeros(3)
+
+
+def test_a_derivative_into_a_captured_array_is_refused():
+    """A rule has no derivative for arrays that are no arguments: silence would be a wrong number."""
+    f = make(lambda x: np.sum(x * BUFFER), lambda x, result, seed: seed * BUFFER)
+
+    def through(x):
+        BUFFER[:] = x
+        return f(x)
+
+    with pytest.raises(dlvm.NotDifferentiable, match="DL622"):
+        dlvm.grad(through)(X)
+    BUFFER[:] = SCALE
+    np.testing.assert_array_equal(dlvm.grad(f)(X), SCALE)
+
+
+# -- pickles and the cache -------------------------------------------------------------------------------
+
+
+def test_pickles_by_reference():
+    """Marked functions and derivatives of them are found again by name."""
+    assert pickle.loads(pickle.dumps(clipped)) is clipped
+    g = pickle.loads(pickle.dumps(dlvm.grad(clipped)))
+    assert g(2.0) == 1.0
+
+
+PROGRAM = """
+import dlvm_py as dlvm
+
+@dlvm.custom_adjoint
+def f(x):
+    return x * 1.0
+
+@f.adjoint
+def f_adjoint(x, result, seed):
+    return seed * FACTOR
+
+g = dlvm.grad(lambda x: f(x))
+print(g(1.0), g.stats()["compiled"], g.stats()["loaded"])
+"""
+
+
+def test_the_cache_key_has_the_rules(tmp_path):
+    """Another process loads what was compiled; a changed rule is another key."""
+    path = tmp_path / "program.py"
+
+    def run(factor):
+        path.write_text(textwrap.dedent(PROGRAM).replace("FACTOR", factor))
+        env = {**__import__("os").environ, "DLVM_CACHE_DIR": str(tmp_path / "cache"), "DLVM_CACHE": "1"}
+        done = subprocess.run([sys.executable, str(path)], capture_output=True, text=True, env=env, check=True)
+        return done.stdout.split()
+
+    assert run("2.0") == ["2.0", "1", "0"]
+    assert run("2.0") == ["2.0", "0", "1"]
+    assert run("5.0") == ["5.0", "1", "0"]

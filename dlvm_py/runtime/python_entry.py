@@ -10,6 +10,7 @@ from __future__ import annotations
 import ctypes
 import struct
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -216,7 +217,7 @@ def _run(
     here = ctypes.addressof(context)
     try:
         if not invoke(here, _address(slots), _address(results)):
-            result = _Boxing(bytes(results), found).box(call.result)
+            result = _Boxing(bytes(results), call.result, found).box(call.result)
             return result if receive is None else receive(result)
         if context.site == -2:
             raise MemoryError
@@ -257,15 +258,39 @@ def _result_size(result: Spec) -> int:
     return sum(SLOT if isinstance(s, ScalarSpec) else 16 + 16 * s.rank for s in leaves(result))
 
 
+@dataclass(frozen=True, slots=True)
+class _Result:
+    """An array leaf of the results: where its elements are, and the address of their allocation's header."""
+
+    data: int
+    header: int
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+
+    def end(self) -> int:
+        """The address behind the last element."""
+        if 0 in self.shape:
+            return self.data
+        last = sum((n - 1) * step for n, step in zip(self.shape, self.strides, strict=True) if step > 0)
+        return self.data + last + self.dtype.itemsize
+
+
 class _Boxing:
     """The results in memory as Python objects."""
 
-    def __init__(self, raw: bytes, arguments: list[Any]) -> None:
+    def __init__(self, raw: bytes, spec: Spec, arguments: list[Any]) -> None:
         self._raw = raw
         self._at = 0
         # the array that owns the data of a header, by the header's address, and where that data was
         self._owners: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
         self._arguments = {id(a): a for a in arguments if isinstance(a, np.ndarray)}
+        read = [self._array(s) if isinstance(s, ArraySpec) else self._scalar(s) for s in leaves(spec)]
+        self._ends: dict[int, int] = {}  # how far the results in one allocation reach
+        for leaf in read:
+            if isinstance(leaf, _Result):
+                self._ends[leaf.header] = max(self._ends.get(leaf.header, 0), leaf.end())
+        self._leaves = iter(read)
 
     def box(self, spec: Spec) -> Any:
         """The next leaves of the struct as a value of `spec`."""
@@ -274,40 +299,47 @@ class _Boxing:
         if isinstance(spec, RecordSpec):
             return maker(spec)(tuple(self.box(item) for item in spec.items))
         if isinstance(spec, GrowingSpec):
-            return maker(spec)(tuple(self._array(column) for column in spec.columns))
+            return maker(spec)(tuple(self.box(column) for column in spec.columns))
         if isinstance(spec, ConstantSpec):
             return spec.value
-        if isinstance(spec, ArraySpec):
-            return self._array(spec)
+        leaf = next(self._leaves)
+        return self._boxed(leaf) if isinstance(leaf, _Result) else leaf
+
+    def _scalar(self, spec: ScalarSpec) -> Any:
         dtype = dtype_of_leaf(spec)
         self._at += -self._at % (dtype.real.itemsize if dtype.is_complex else dtype.itemsize)
         value = np.frombuffer(self._raw, dtype.numpy, 1, self._at)[0]
         self._at += dtype.itemsize
         return value.item() if spec.weak else value
 
-    def _array(self, spec: ArraySpec) -> np.ndarray[Any, Any]:
+    def _array(self, spec: ArraySpec) -> _Result:
         self._at += -self._at % 8
         count = 2 + spec.rank * (2 if spec.layout == "S" else 1)
         data, address, *numbers = struct.unpack_from(f"={count}q", self._raw, self._at)
         self._at += 8 * count
         dtype, shape = dtype_of_leaf(spec).numpy, tuple(numbers[: spec.rank])
         strides = tuple(numbers[spec.rank :]) if spec.layout == "S" else _dense(shape, dtype.itemsize, spec.layout)
-        header = _Header.from_address(address)
+        return _Result(data, address, dtype, shape, strides)
+
+    def _boxed(self, leaf: _Result) -> np.ndarray[Any, Any]:
+        header = _Header.from_address(leaf.header)
         if header.object:
             owner, moved = self._arguments[header.object], 0
         else:
-            if address not in self._owners:
-                whole = data == header.data and _allocated(_nbytes(shape, dtype)) == header.nbytes
-                dense = next((o for o in "CF" if strides == _dense(shape, dtype.itemsize, o)), None)
+            if leaf.header not in self._owners:
+                nbytes = _nbytes(leaf.shape, leaf.dtype)
+                whole = leaf.data == header.data and _allocated(nbytes) == header.nbytes
+                whole = whole and self._ends[leaf.header] <= leaf.data + nbytes
+                dense = next((o for o in "CF" if leaf.strides == _dense(leaf.shape, leaf.dtype.itemsize, o)), None)
                 if whole and dense:
-                    owner = np.empty(shape, dtype, dense)
+                    owner = np.empty(leaf.shape, leaf.dtype, dense)
                 else:
                     owner = np.empty(header.nbytes, np.uint8)
                 ctypes.memmove(owner.ctypes.data, header.data, owner.nbytes)
-                self._owners[address] = owner, header.data
-            owner, was = self._owners[address]
+                self._owners[leaf.header] = owner, header.data
+            owner, was = self._owners[leaf.header]
             moved = owner.ctypes.data - was
-        return _same_or_view(owner, data + moved, dtype, shape, strides)
+        return _same_or_view(owner, leaf.data + moved, leaf.dtype, leaf.shape, leaf.strides)
 
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

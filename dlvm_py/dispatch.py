@@ -257,6 +257,26 @@ def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
     return text() if text is not None else ""
 
 
+def _source(self: Any, *args: Any, **kwargs: Any) -> str:
+    """The version for the given arguments (or the latest) as the text of plain NumPy Python.
+
+    Needs NumPy, and SciPy for special functions, but not dlvm-py. A derivative has the user's lines as comments.
+    Raises: UnsupportedSyntax DL120 where an op has no spelling in NumPy.
+    """
+    dispatcher = dispatcher_of(self)
+    text: str = _compiler().source_text(dispatcher.asked(args, kwargs, "source"), _text_name(dispatcher.recipe))
+    return text
+
+
+def _text_name(recipe: Recipe) -> str:
+    """The name of the function in its text: `f`, `f_grad`, `f_grad_jacobian`; a lambda's is `f`."""
+    if isinstance(recipe, Derivative):
+        kind = {Gradient: "grad", Tangent: "tangent", Jacobian: "jacobian"}[type(recipe)]
+        return f"{_text_name(recipe.of)}_{kind}"
+    found: str = recipe.primal.__name__
+    return found if found.isidentifier() else "f"
+
+
 def _stats(self: Any) -> dict[str, Any]:
     """What was made for this callable in this process.
 
@@ -309,6 +329,7 @@ _METHODS: dict[str, Any] = {
     "program": _program,
     "llvm": _llvm,
     "asm": _asm,
+    "source": _source,
     "stats": _stats,
     "__repr__": _repr,
     "__reduce__": _reduce,

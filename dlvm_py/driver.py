@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 from dlvm_py.backend.cpu.compile import compile_module
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
+from dlvm_py.backend.python.program import Interface, python_text
 from dlvm_py.derivative import Program, all_partials, derive, push_forward
 from dlvm_py.errors import ArgumentError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
@@ -176,6 +177,51 @@ def _run(program: Program, passes: tuple[str, ...], request: Request, stage: str
         new = [n for n in callees(function) if n not in seen]
         seen.update(new)
         pending += new
+
+
+# -- from IR to text ------------------------------------------------------------------------------------
+
+
+def source_text(request: Request, name: str) -> str:
+    """The program of a request as plain NumPy Python: a function of this name, called as the callable is."""
+    program = lower_to(request, "optimizable")
+    recipe = request.recipe
+    with _depth_limited(request):
+        return python_text(
+            program.module,
+            program.name,
+            Interface(
+                name,
+                recipe.signature(),
+                program.args,
+                program.result,
+                captured=_global_names(request),
+                title=_title(recipe),
+                comments=not isinstance(recipe, Primal),
+                noalias=request.noalias,
+            ),
+        )
+
+
+def _global_names(request: Request) -> tuple[tuple[str, Any], ...]:
+    """The captured arrays by the names that they have in the text; different arrays have different ones."""
+    found: dict[str, Any] = {}
+    for c in request.captured:
+        name = c.source.name if c.source.name.isidentifier() else "captured"
+        while name in found or name in request.names:
+            name += "_"
+        found[name] = c.source.read()
+    return tuple(found.items())
+
+
+def _title(recipe: Any) -> str:
+    """What a derivative is, in words; "" for a function of the user's."""
+    if isinstance(recipe, Primal):
+        return ""
+    of = _title(recipe.of) or f"{recipe.primal.__name__}()"
+    names = ", ".join(list(recipe.of.signature().parameters)[k] for k in recipe.wrt)
+    what = {Gradient: "The gradient", Tangent: "The tangent", Jacobian: "The Jacobian"}[type(recipe)]
+    return f"{what} of {of[0].lower() + of[1:] if of.startswith('The') else of} with respect to {names}"
 
 
 # -- from IR to code -----------------------------------------------------------------------------------

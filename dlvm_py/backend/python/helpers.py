@@ -1,0 +1,139 @@
+"""What a text brings along: small functions for what has no NumPy spelling, printed where they are used.
+
+Each is NumPy alone, written as it is printed: the text of this file is what a user reads.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+# ruff: noqa: ANN001, ANN201
+
+
+def scaled(seed, partial):
+    """seed * partial, where a seed of exactly 0 wins over a partial that is not finite."""
+    lost = ~np.isfinite(partial) & (seed == 0)
+    return np.where(lost, np.zeros((), np.asarray(seed).dtype), seed * partial)[()]
+
+
+def unbroadcast(x, shape):
+    """The transpose of broadcasting: x summed down to `shape`."""
+    axes = tuple(k for k, n in enumerate(shape) if n == 1 and x.shape[k] != 1)
+    return x.sum(axis=axes, keepdims=True, dtype=x.dtype) if axes else x
+
+
+def embed(x, fill, shape, starts, steps):
+    """An array of this shape that has x as its section, and elsewhere the fill."""
+    found = np.full(shape, fill, x.dtype)
+    if x.size:
+        ends = ((s, s + (n - 1) * t, t) for s, n, t in zip(starts, x.shape, steps, strict=True))
+        found[tuple(slice(s, e + 1 if t > 0 else (e - 1 if e else None), t) for s, e, t in ends)] = x
+    return found
+
+
+def scatter_add(x, places, shape):
+    """Zeros, with every element of x added at its place."""
+    found = np.zeros(shape, x.dtype)
+    np.add.at(found, places, x)
+    return found
+
+
+def recurrence(a, b, axis):
+    """y[k] = a[k] * y[k - 1] + b[k] along an axis."""
+    a, y = np.moveaxis(a, axis, 0), np.moveaxis(np.array(b), axis, 0)
+    for k in range(1, len(y)):
+        y[k] += a[k] * y[k - 1]
+    return np.moveaxis(y, 0, axis)
+
+
+def windows(x, size, count, step, spread):
+    """y[w..., i...] = x[i * step + w * spread], as a view."""
+    strides = [a * r for a, r in zip(x.strides, spread, strict=True)] + [
+        a * s for a, s in zip(x.strides, step, strict=True)
+    ]
+    return np.lib.stride_tricks.as_strided(x, (*size, *count), strides, writeable=False)
+
+
+def overlap_add(y, shape, step, spread):
+    """x[i * step + w * spread] += y[w..., i...]: the transpose of `windows`."""
+    found = np.zeros(shape, y.dtype)
+    size, count = y.shape[: len(shape)], y.shape[len(shape) :]
+    for w in np.ndindex(*size) if y.size else ():
+        place = (slice(a * r, a * r + (n - 1) * s + 1, s) for a, r, n, s in zip(w, spread, count, step, strict=True))
+        found[tuple(place)] += y[w]
+    return found
+
+
+def determinant(a):
+    """The determinant, its sign or phase, and the logarithm of its size."""
+    sign, size = np.linalg.slogdet(a)
+    return np.array([np.linalg.det(a), sign, size], a.dtype)
+
+
+def make_complex(a, b):
+    """a + bi, with infinities and signed zeros kept."""
+    a, b = np.asarray(a), np.asarray(b)
+    z = np.empty(np.broadcast_shapes(a.shape, b.shape), np.result_type(a, np.complex64))
+    z.real, z.imag = a, b
+    return z[()]
+
+
+def truncated_quotient(a, b):
+    """a / b of integers, rounded towards 0."""
+    return np.floor_divide(a, b) + ((np.remainder(a, b) != 0) & ((a < 0) != (b < 0)))
+
+
+def cast(x, dtype):
+    """x in another dtype; numbers that do not fit wrap, as those of arrays do."""
+    return np.asarray(x).astype(dtype)[()]
+
+
+def integer_power(base, exponent):
+    """base ** exponent of Python integers."""
+    if exponent < 0:
+        raise ValueError("Integers to negative integer powers are not allowed.")
+    return int(base) ** int(exponent)
+
+
+def bits(x, dtype):
+    """The bits of x as another dtype of the same size."""
+    return np.ascontiguousarray(x).view(dtype).reshape(np.shape(x))[()]
+
+
+def round_half_away(x):
+    """The nearest integer; of two equally near ones, the one farther from 0."""
+    whole = np.trunc(x)
+    return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0).astype(x.dtype)[()]
+
+
+def reduce_windows(x, init, combine, dims, strides, pads):
+    """Every window of x, combined with init; what a window reads outside of x does not count."""
+    counts = [
+        (n + lo + hi - w) // s + 1 if n + lo + hi >= w else 0
+        for n, w, s, (lo, hi) in zip(x.shape, dims, strides, pads, strict=True)
+    ]
+    found = np.full(counts, init, x.dtype)
+    for i in np.ndindex(*counts):
+        first = [k * s - lo for k, s, (lo, _) in zip(i, strides, pads, strict=True)]
+        window = x[tuple(slice(max(a, 0), max(a + w, 0)) for a, w in zip(first, dims, strict=True))]
+        if window.size:
+            found[i] = combine(found[i], combine.reduce(window, axis=None, dtype=x.dtype))
+    return found
+
+
+HELPERS: dict[str, Callable[..., Any]] = {
+    f.__name__: f
+    for f in (
+        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, make_complex,
+        truncated_quotient, cast, integer_power, bits, round_half_away, reduce_windows,
+    )
+}  # fmt: skip
+
+
+def source_of(name: str) -> str:
+    """The text of a helper."""
+    return inspect.getsource(HELPERS[name]).rstrip("\n")

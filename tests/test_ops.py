@@ -218,6 +218,19 @@ ADJOINT_CASES = [
     ("solve", {}, [SQUARE, B], []),
     ("cholesky", {}, [SQUARE @ SQUARE.T], []),
     ("determinant", {}, [SQUARE], []),
+    ("eigh", {}, [SQUARE], [5, 4]),
+    ("eigh", {"upper": True}, [SQUARE], [5, 4]),
+    ("eigvalsh", {}, [SQUARE], [4]),
+    ("eigvalsh", {"upper": True}, [SQUARE], [4]),
+    ("svd", {}, [A], [8, 3]),
+    ("svd", {}, [A.T.copy()], [8, 3]),
+    ("svd", {"full": True}, [SQUARE], [9, 4]),
+    ("svdvals", {}, [A], [3]),
+    *(("qr", {"mode": "reduced"}, [x], [7, 3]) for x in (A, A.T.copy())),
+    *(("qr", {"mode": "complete"}, [x], [x.shape[1] + 3, 3]) for x in (A, A[:, :3].copy())),
+    ("qr", {"mode": "r"}, [A.T.copy()], [3, 3]),
+    *(("pinv", {}, [x], [1e-15]) for x in (A, A.T.copy(), SQUARE)),
+    ("lstsq", {}, [A.T.copy(), SQUARE[:, :2].copy()], [1e-15, 12]),
     ("gather", {}, [A], [PLACES]),
     ("gather", {}, [A], [PLACES, PLACES[::-1].copy()]),
     ("gather", {}, [CUBE], [np.array([[0], [1]]), np.array([[2, 0, 2]])]),
@@ -235,6 +248,10 @@ ADJOINT_CASES = [
     ("makeComplex", {}, [np.float64(2), A], []),
 ]
 COMPLEX_ONLY = [
+    ("eig", {}, [SQUARE + 1j * SQUARE[::-1]], [5, 4]),
+    ("eigvals", {}, [SQUARE + 1j * SQUARE[::-1]], [4]),
+    ("pinv", {}, [A + 1j * A[::-1]], [1e-15]),
+    ("lstsq", {}, [(A + 1j * A[::-1]).T.copy(), SQUARE[:, :2] * 1j], [1e-15, 12]),
     *((name, {}, [A + 1j * A[::-1]], []) for name in ("realPart", "imaginaryPart", "conjugate")),
     ("fourier", {"axis": 1}, [A + 1j * A[::-1]], []),
     ("fourier", {"axis": 0, "inverse": True}, [A + 1j * A[::-1]], []),
@@ -254,7 +271,7 @@ COMPLEX_CASES = COMPLEX_ONLY + [
     as_complex(case)
     for case in ADJOINT_CASES
     if case[1].get("by") not in ("max", "min")
-    and case[0] not in ("makeComplex", "polygamma", "sort", "cholesky", "determinant")
+    and case[0] not in ("makeComplex", "polygamma", "sort", "cholesky", "determinant", "pinv", "lstsq")
 ]
 
 

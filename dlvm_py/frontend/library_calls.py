@@ -11,6 +11,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import temp, tensor_of
+from dlvm_py.frontend.decompositions import DECOMPOSITIONS
 from dlvm_py.frontend.elementwise import astype, operand
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import intrinsics
@@ -111,4 +112,5 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.solve_one: _solve_one,
     intrinsics.cholesky_one: _cholesky_one,
     intrinsics.determinant_one: _determinant_one,
+    **DECOMPOSITIONS,
 }

@@ -17,6 +17,7 @@ from dlvm_py.frontend.library import (
     arrange,
     calculus,
     create,
+    decompositions,
     elementwise,
     fourier,
     joining,
@@ -58,8 +59,8 @@ def _scalar(dtype: DType) -> Handler:
 
 
 _LIBRARY = (
-    arrange, calculus, create, elementwise, fourier, joining, linear_algebra, mathematics, order, places, polynomial,
-    products, reshaping, statistics, ufuncs,
+    arrange, calculus, create, decompositions, elementwise, fourier, joining, linear_algebra, mathematics, order,
+    places, polynomial, products, reshaping, statistics, ufuncs,
 )  # fmt: skip
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},

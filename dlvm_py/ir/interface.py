@@ -136,7 +136,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
 
 
 # classes that are known by their names: Python's, and the named tuples that NumPy returns
-_BUILT_IN = (list, dict, tuple, type(np.linalg.slogdet(np.ones((1, 1)))))
+_NAMED = (np.linalg.slogdet, np.linalg.eigh, np.linalg.eig, np.linalg.svd, np.linalg.qr)
+_BUILT_IN = (list, dict, tuple, *(type(f(np.ones((1, 1)))) for f in _NAMED))
 
 
 def _class_number(kind: type, classes: Sequence[type]) -> int | str:

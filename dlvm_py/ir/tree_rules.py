@@ -17,6 +17,7 @@ from collections.abc import Callable
 from dlvm_py.ir.analysis import AliasAnalysis, uses, written_pointer
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import StackType, TupleType, Type, is_array
 from dlvm_py.ir.value import Instruction, Value
 
@@ -25,8 +26,9 @@ _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
 UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
 UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted", "fourier"}
-UNDER_STORE |= {"solve", "cholesky", "determinant"}
-OF_LOADS = {"dot", "solve", "cholesky", "determinant"}
+_FACTORED = {"solve", "cholesky", "determinant", *(name for name, op in OPS.items() if "extents" in op.properties)}
+UNDER_STORE |= _FACTORED
+OF_LOADS = {"dot"} | _FACTORED
 _ROOTS = {"store", "scatter"}
 
 Report = Callable[[object, str], None]  # (instruction or block, message)

@@ -56,6 +56,7 @@ _OPTIONAL_ATTRS = {
     "check": ("flavours",), "raise": ("flavours",), "print": ("flavours", "flush"),
     "transpose": {"axes"}, "elementPointer": {"path"}, "pop": {"type"}, "createStack": {"element"},
     "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
+    "eigh": {"upper"}, "eigvalsh": {"upper"}, "svd": {"full"},
 }  # fmt: skip
 _MODULE_NAME = re.compile(r"[^\W\d]")
 # of stage raw and optimizable: lower_aggregates.py makes them simpler ones

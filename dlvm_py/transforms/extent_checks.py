@@ -47,6 +47,8 @@ class _Checks:
         if i.op.kind is Kind.ELEMENTWISE:
             self._together([v for v in o if _rank(v)], stretches=True)
             return
+        if "extents" in i.op.properties:
+            self._packed(i, *o)
         match i.op.name:
             case "store":
                 if _rank(o[0]) and _rank(o[1]):
@@ -58,7 +60,9 @@ class _Checks:
             case "solve":
                 self._axes((o[0], 0), (o[0], 1))
                 self._axes((o[0], 0), (o[1], 0))
-            case "cholesky" | "determinant":
+            case "lstsq":
+                self._axes((o[0], 0), (o[1], 0))
+            case "cholesky" | "determinant" | "eigh" | "eigvalsh" | "eig" | "eigvals":
                 self._axes((o[0], 0), (o[0], 1))
             case "concatenate":
                 self._together(o, but=i.attrs["at"])
@@ -100,6 +104,15 @@ class _Checks:
 
     def _axes(self, one: tuple[Value, int], other: tuple[Value, int]) -> None:
         self._same(extent_at(self.b, *one), extent_at(self.b, *other), one[1])
+
+    def _packed(self, i: Instruction, *operands: Value) -> None:
+        """The extents of a packed result are those that its row declares."""
+        b = self.b
+        of = [b.expr(n) for v in operands if _rank(v) for n in extents_of(b, v)]
+        known = [n.value.value if isinstance(n.value, Literal) else n for n in of]
+        wanted = i.op.properties["extents"](known, i.attrs)
+        for axis, (want, have) in enumerate(zip(wanted, operands[-len(wanted) :], strict=True)):
+            self._same(literal(want) if isinstance(want, int) else want.value, have, axis)
 
     def _products(self, x: Value, y: Value) -> None:
         self._axes((x, _rank(x) - 1), (y, max(_rank(y) - 2, 0)))

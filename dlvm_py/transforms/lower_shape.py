@@ -7,6 +7,7 @@
     scan along several axes         one scan an axis
     rank, shape, unitCount          extents
     random                          arithmetic on the counter of the stream
+    pinv                            its svd, and a product
 
 bufferize begins with this, so that windows and sections become views of memory: no window is copied for a reduction,
 and for a convolution once. Stage optimizable → optimizable. Types stay. A composition may itself use ops that
@@ -24,6 +25,7 @@ from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops.arrange import indices, places, reverse_section, sizes, slice_section
 from dlvm_py.ir.ops.convolve import expand_convolve
 from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, uniform
+from dlvm_py.ir.ops.svd import expand_pinv
 from dlvm_py.ir.ops.window import expand_reduce_window
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -147,4 +149,5 @@ _LOWER: dict[str, Callable[[Builder, Instruction, list[Expr]], Any]] = {
     "convolve": lambda b, i, operands: expand_convolve(*operands, **i.attrs),
     "scan": _scan,
     "random": _random,
+    "pinv": lambda b, i, operands: expand_pinv(*operands),
 }

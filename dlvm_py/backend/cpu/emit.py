@@ -19,10 +19,11 @@ from typing import Any
 
 from dlvm_py.backend.cpu import calls, cells, memory, random, tell
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
+from dlvm_py.backend.cpu.decompositions import store_decomposition
+from dlvm_py.backend.cpu.factored import store_factored
 from dlvm_py.backend.cpu.fourier import store_fourier
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
-from dlvm_py.backend.cpu.lapack import store_factored
 from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
 from dlvm_py.backend.cpu.order import store_search, store_sort
 from dlvm_py.backend.cpu.outline import outline
@@ -314,6 +315,8 @@ def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: Po
             return store_dot(e, value, dest)
         case "solve" | "cholesky" | "determinant":
             return store_factored(e, value, dest)
+        case "eigh" | "eigvalsh" | "eig" | "eigvals" | "svd" | "svdvals" | "qr" | "lstsq":
+            return store_decomposition(e, value, dest)
         case "overlapAdd":
             return store_overlap(e, value, dest)
         case "scan" | "recurrence":

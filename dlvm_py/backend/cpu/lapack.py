@@ -1,185 +1,133 @@
-"""@dlvm.solve.T, @dlvm.cholesky.T, @dlvm.determinant.T: by SciPy's LAPACK, one function a module and dtype.
+"""What calls of SciPy's LAPACK share: memory, copies to and from column-major matrices, arguments by reference.
 
 LAPACK works in place on column-major matrices, so the operands are copied into one block of memory, and the result
-is copied out of it. Status: 0; 1 where there is no memory for that; 2 where the matrix has no such factorisation.
+is copied out of it. A function that does this gives a status: OK; NO_MEMORY where there is none for that; FAILED where
+LAPACK says so (a matrix that has no such factorisation, an iteration that did not converge).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import DATA, scalar_type
-from dlvm_py.backend.cpu.dot import Matrix, as_matrix
-from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.dot import Matrix
 from dlvm_py.backend.cpu.matmul import LETTERS
-from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element
+from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import plain_loop
-from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, float_constant, i64
-from dlvm_py.ir import DType, Instruction
+from dlvm_py.backend.cpu.values import NULL, ONE, V, float_constant, i64
+from dlvm_py.ir import DType
 
-COMPLAINTS = {"solve": "Singular matrix", "cholesky": "Matrix is not positive definite"}
-_NO_MEMORY, _NO_FACTORS = V("i32", "1"), V("i32", "2")
-
-
-def store_factored(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
-    """Write a solution, a factor or a determinant to `dest`; the work that it is."""
-    operands = [e.pointer(v.operands[0]) for v in i.operands]  # type: ignore[attr-defined]
-    matrices = [as_matrix(e, p, column=True) for p in (*operands, dest)]
-    n, m = operands[0].extents[0], operands[-1].extents[1]
-    name = _function(e, i.op.name, dest.dtype)
-    status = e.call(f"@{name}", "i32", [e.ctx, n, m, *(v for x in matrices for v in x.flat())])
-    e.require_memory(e.select(e.icmp("ne", status, _NO_MEMORY), e.ctx, NULL))
-    if i.op.name in COMPLAINTS:
-        e.raise_unless(e.icmp("ne", status, _NO_FACTORS), "LinAlgError", COMPLAINTS[i.op.name])
-    return e.mul(e.mul(n, n), m)
+OK, NO_MEMORY, FAILED = (V("i32", str(n)) for n in range(3))
 
 
-def _function(e: FunctionEmitter, op: str, dtype: DType) -> str:
-    """define i32 op(ctx, n, m, a..., [b...], to...): m is the number of columns of the last operand."""
-    name = f"dlvm.{op}.{dtype}"
-    if name not in e.module.functions:
-        count = 3 if op == "solve" else 2
-        types = ["ptr", "i64", "i64", *["ptr", "i64", "i64"] * count]
-        c = Code(e.module, e.imports, name, "i32", types, "internal |noinline nounwind")
-        getattr(_Factored(c, dtype), op)()
-    return name
-
-
-class _Factored:
-    """Writes one of the functions; `self.c` is its code."""
+class Routine:
+    """Writes one function that calls LAPACK; `self.c` is its code, whose first parameter is the context."""
 
     def __init__(self, c: Code, dtype: DType) -> None:
         self.c, self.dtype = c, dtype
-        self.ctx, self.n, self.m = c.params[:3]
-        self.size = i64(dtype.itemsize)
-        groups = [c.params[k : k + 3] for k in range(3, len(c.params), 3)]
-        shapes = [(self.n, self.n), *[(self.n, self.m)] * (len(groups) - 1)]
-        self.matrices = [Matrix(g[0], *s, *g[1:]) for g, s in zip(groups, shapes, strict=True)]
+        self.real = dtype.real if dtype.is_complex else dtype
+        self.ctx = c.params[0]
+        self.size, self.real_size = i64(dtype.itemsize), i64(self.real.itemsize)
+        self.headers: list[V] = []
 
-    # -- the three -------------------------------------------------------------------------------------
+    # -- numbers ---------------------------------------------------------------------------------------
 
-    def solve(self) -> None:
-        """gesv."""
-        c, (a, b, to) = self.c, self.matrices
-        columns = c.mul(self.n, self.m)
-        header, block = self._memory(c.add(c.mul(self.n, self.n), columns))
-        mine = self._columns(block, self.n, self.n)
-        right = self._columns(self._behind(block, c.mul(self.n, self.n)), self.n, self.m)
-        pivots = self._behind(right.data, columns)
-        self._copy(a, mine)
-        self._copy(b, right)
-        count, lead = self._int(self.n), self._lead()
-        info = self._call("gesv", [count, self._int(self.m), mine.data, lead, pivots, right.data, lead])
-        self._copy(right, to)
-        self._end(header, info)
-
-    def cholesky(self) -> None:
-        """potrf of the lower triangle; zeros above."""
-        c, (a, to) = self.c, self.matrices
-        header, block = self._memory(c.mul(self.n, self.n))
-        mine = self._columns(block, self.n, self.n)
-        self._copy(a, mine)
-        letter = c.alloca("i8")
-        c.store(V("i8", str(ord("L"))), letter)
-        info = self._call("potrf", [letter, self._int(self.n), mine.data, self._lead()])
-        with c.loop(self.n) as i, c.loop(self.n, note=plain_loop(c)) as j:
-            inside = c.icmp("sge", i.index, j.index)
-            x = self._load(mine, i.index, j.index)
-            zero = V(x.type, "zeroinitializer")
-            self._store(to, i.index, j.index, c.select(inside, x, zero))
-        self._end(header, info)
-
-    def determinant(self) -> None:
-        """getrf: the product of the diagonal, with a sign for each exchange of rows."""
-        c, (a, to) = self.c, self.matrices
-        header, block = self._memory(c.mul(self.n, self.n))
-        mine = self._columns(block, self.n, self.n)
-        pivots = self._behind(block, c.mul(self.n, self.n))
-        self._copy(a, mine)
-        count = self._int(self.n)
-        self._call("getrf", [count, count, mine.data, self._lead(), pivots])
-        one, zero = self._number(1.0), self._number(0.0)
-        with c.loop(self.n, [one, one, zero]) as k:
-            x = self._load(mine, k.index, k.index)
-            row = c.load("i32", c.gep("i32", pivots, k.index))
-            stays = c.icmp("eq", c.cast("sext", row, "i64"), c.add(k.index, ONE))
-            x = c.select(stays, x, self._op("negate", x))
-            size, phase = self._polar(x)
-            found, direction, log = k.carried
-            k.next = [
-                self._op("multiply", found, x),
-                self._op("multiply", direction, phase),
-                self._op("add", log, self._op("log", size)),
-            ]
-        found, direction, log = k.results
-        for place, value in enumerate((found, direction, log)):
-            self._store(to, i64(place), ZERO, value)
-        self._end(header, V("i32", "0"))
-
-    def _polar(self, x: V) -> tuple[V, V]:
-        """(|x|, x / |x|, 0 for 0), both as elements."""
-        c, zero = self.c, self._number(0.0)
-        if not self.dtype.is_complex:
-            return self._op("abs", x), self._op("sign", x)
-        part, real = scalar_type(self.dtype.real), self.dtype.real
-        parts = [c.extract(x, k, part) for k in (0, 1)]
-        length = TABLE["hypot"]["f"](c, real, {}, *parts)
-        size = c.pack(length, float_constant(part, 0.0))
-        over = c.pack(*(c.fop("fdiv", p, length) for p in parts))
-        return size, c.select(c.fcmp("oeq", length, float_constant(part, 0.0)), zero, over)
-
-    # -- pieces ----------------------------------------------------------------------------------------
-
-    def _op(self, name: str, *values: V) -> V:
+    def op(self, name: str, *values: V) -> V:
+        """An elementwise op on elements."""
         return TABLE[name][self.dtype.kind](self.c, self.dtype, {}, *values)
 
-    def _number(self, x: float) -> V:
+    def number(self, x: float) -> V:
+        """A number as an element."""
         type = scalar_type(self.dtype)
         if not self.dtype.is_complex:
             return float_constant(type, x)
-        part = scalar_type(self.dtype.real)
+        part = scalar_type(self.real)
         return V(type, f"{{ {part} {float_constant(part, x).ref}, {part} {float_constant(part, 0.0).ref} }}")
 
-    def _int(self, n: V) -> V:
+    def element(self, x: V) -> V:
+        """A real number as an element."""
+        return self.c.pack(x, float_constant(x.type, 0.0)) if self.dtype.is_complex else x
+
+    def int(self, n: V) -> V:
+        """An extent as LAPACK takes it."""
         return self.c.cast("trunc", n, "i32")
 
-    def _lead(self) -> V:
-        c = self.c
-        return self._int(c.select(c.icmp("sgt", self.n, ONE), self.n, ONE))
+    def larger(self, a: V, b: V) -> V:
+        """The larger of two extents."""
+        return self.c.select(self.c.icmp("sgt", a, b), a, b)
 
-    def _memory(self, elements: V) -> tuple[V, V]:
-        """(header, data) of so many elements and n pivots; leaves with status 1 where there is no memory."""
+    def lead(self, rows: V) -> V:
+        """The leading dimension of a matrix with these rows."""
+        return self.int(self.larger(rows, ONE))
+
+    def letter(self, text: str) -> V:
+        """A word of LAPACK, by reference."""
+        place = self.c.alloca("i8")
+        self.c.store(V("i8", str(ord(text))), place)
+        return place
+
+    # -- memory ----------------------------------------------------------------------------------------
+
+    def memory(self, nbytes: V) -> V:
+        """So many bytes until the end; leaves with NO_MEMORY where there are none."""
         c = self.c
         c.module.declare("dlvm.allocate", "ptr", ["ptr", "i64"])
-        nbytes = c.add(c.mul(elements, self.size), c.mul(c.add(self.n, ONE), i64(8)))
-        header = c.call("@dlvm.allocate", "ptr", [self.ctx, nbytes])
+        header = c.call("@dlvm.allocate", "ptr", [self.ctx, c.add(nbytes, i64(8))])
         failed, go_on = c.label("failed"), c.label("go")
         c.likely(c.icmp("ne", header, NULL), go_on, failed)
         c.place(failed)
-        c.line(f"ret i32 {_NO_MEMORY.ref}")
+        c.line(f"ret i32 {NO_MEMORY.ref}")
         c.place(go_on)
-        return header, c.load("ptr", c.gep("i8", header, i64(DATA)))
+        self.headers.append(header)
+        return c.load("ptr", c.gep("i8", header, i64(DATA)))
 
-    def _behind(self, data: V, elements: V) -> V:
-        return self.c.gep("i8", data, self.c.mul(elements, self.size))
+    def block(self, *nbytes: V) -> list[V]:
+        """Memory for several things, one behind the other."""
+        whole = i64(0)
+        for n in nbytes:
+            whole = self.c.add(whole, n)
+        places = [self.memory(whole)]
+        for n in nbytes[:-1]:
+            places.append(self.c.gep("i8", places[-1], n))
+        return places
 
-    def _columns(self, data: V, rows: V, cols: V) -> Matrix:
+    def elements(self, *counts: V) -> V:
+        """The bytes of so many elements."""
+        return self.c.mul(self.c.product(counts), self.size)
+
+    def reals(self, *counts: V) -> V:
+        """The bytes of so many real numbers."""
+        return self.c.mul(self.c.product(counts), self.real_size)
+
+    def columns(self, data: V, rows: V, cols: V) -> Matrix:
+        """A column-major matrix."""
         return Matrix(data, rows, cols, self.size, self.c.mul(rows, self.size))
 
-    def _load(self, x: Matrix, i: V, j: V) -> V:
+    def load(self, x: Matrix, i: V, j: V) -> V:
+        """An element."""
         return load_element(self.c, self.dtype, offset(self.c, x.data, [i, j], [x.row_step, x.col_step]))
 
-    def _store(self, x: Matrix, i: V, j: V, value: V) -> None:
+    def store(self, x: Matrix, i: V, j: V, value: V) -> None:
+        """Write an element."""
         store_element(self.c, self.dtype, value, offset(self.c, x.data, [i, j], [x.row_step, x.col_step]))
 
-    def _copy(self, source: Matrix, to: Matrix) -> None:
+    def copy(self, source: Matrix, to: Matrix) -> None:
+        """As much of a matrix as `to` has."""
         c = self.c
         with c.loop(to.cols) as j, c.loop(to.rows, note=plain_loop(c)) as i:
-            self._store(to, i.index, j.index, self._load(source, i.index, j.index))
+            self.store(to, i.index, j.index, self.load(source, i.index, j.index))
 
-    def _call(self, name: str, values: Sequence[V]) -> V:
+    def fill(self, to: Matrix, value: V) -> None:
+        """The same element everywhere."""
+        c = self.c
+        with c.loop(to.cols) as j, c.loop(to.rows, note=plain_loop(c)) as i:
+            self.store(to, i.index, j.index, value)
+
+    # -- calls -----------------------------------------------------------------------------------------
+
+    def call(self, name: str, values: Sequence[V]) -> V:
         """Call LAPACK, all arguments by reference; `info`, where 0 is success."""
         c = self.c
         slots = []
@@ -192,9 +140,36 @@ class _Factored:
         c.call_import(f"lapack:{LETTERS[self.dtype.name]}{name}", "void", slots, "nounwind")
         return c.load("i32", slots[-1])
 
-    def _end(self, header: V, info: V) -> None:
+    def call_with_work(self, name: str, values: Callable[[Workspace], Sequence[V]], **fixed: V) -> V:
+        """Ask LAPACK how much working memory it wants, and call it with that; `fixed`: counts that it does not say."""
+        c = self.c
+        asked = Workspace(*(c.alloca("[2 x double]", 16) for _ in range(3)), *[V("i32", "-1")] * 3)
+        self.call(name, values(asked))
+        real = scalar_type(self.real)
+        counts = [c.cast("fptosi", c.load(real, p), "i64") for p in (asked.work, asked.rwork)]
+        counts.append(c.cast("sext", c.load("i32", asked.iwork), "i64"))
+        if not self.dtype.is_complex:
+            counts[1] = i64(0)
+        counts = [fixed.get(k, n) for k, n in zip(("work", "rwork", "iwork"), counts, strict=True)]
+        places = self.block(self.elements(counts[0]), self.reals(counts[1]), c.mul(counts[2], i64(4)))
+        return self.call(name, values(Workspace(*places, *map(self.int, counts))))
+
+    def end(self, info: V = OK) -> None:
+        """Release the memory; the status."""
         c = self.c
         c.module.declare("dlvm.release", "void", ["ptr", "ptr"])
-        c.call("@dlvm.release", "void", [self.ctx, header])
-        status = c.select(c.icmp("eq", info, V("i32", "0")), V("i32", "0"), _NO_FACTORS)
-        c.line(f"ret i32 {status.ref}")
+        for header in self.headers:
+            c.call("@dlvm.release", "void", [self.ctx, header])
+        c.line(f"ret i32 {self.status(info).ref}")
+
+    def status(self, info: V) -> V:
+        """The status that LAPACK's `info` means."""
+        return self.c.select(self.c.icmp("eq", info, OK), OK, FAILED)
+
+
+class Workspace:
+    """The working memory of one call: of elements, of real numbers, of ints; and the counts."""
+
+    def __init__(self, work: V, rwork: V, iwork: V, count: V, real_count: V, int_count: V) -> None:
+        self.work, self.rwork, self.iwork = work, rwork, iwork
+        self.count, self.real_count, self.int_count = count, real_count, int_count

@@ -48,6 +48,8 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
     if not isinstance(value, Instruction):
         raise PassError(f"array value {value!r} at stage scheduled")
     o = value.operands
+    if "extents" in value.op.properties:
+        return e.scalar(o[axis - len(value.type.shape)])  # type: ignore[attr-defined]
     match value.op.name:
         case "load":
             return e.pointer(o[0]).extents[axis]

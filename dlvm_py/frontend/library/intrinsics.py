@@ -40,6 +40,61 @@ def determinant_one(a: Any) -> Any:
     return np.array([np.linalg.det(a), *np.linalg.slogdet(a)], a.dtype)
 
 
+def eigh_one(a: Any, upper: bool) -> tuple[Any, Any]:
+    """The eigenvalues and eigenvectors of one Hermitian matrix, given by one of its triangles."""
+    values, vectors = np.linalg.eigh(a, "U" if upper else "L")
+    return values, vectors
+
+
+def eigvalsh_one(a: Any, upper: bool) -> Any:
+    """The eigenvalues of one Hermitian matrix, given by one of its triangles."""
+    return np.linalg.eigvalsh(a, "U" if upper else "L")
+
+
+def eig_one(a: Any) -> tuple[Any, Any]:
+    """The eigenvalues and eigenvectors of one complex matrix."""
+    values, vectors = np.linalg.eig(a)
+    return values, vectors
+
+
+def eigvals_one(a: Any) -> Any:
+    """The eigenvalues of one complex matrix."""
+    return np.linalg.eigvals(a)
+
+
+def svd_one(a: Any, full: bool) -> tuple[Any, Any, Any]:
+    """U, the singular values and Vᴴ of one matrix."""
+    left, values, right = np.linalg.svd(a, full)
+    return left, values, right
+
+
+def svdvals_one(a: Any) -> Any:
+    """The singular values of one matrix."""
+    return np.linalg.svdvals(a)
+
+
+def qr_one(a: Any, mode: str) -> tuple[Any, Any]:
+    """Q and R of one matrix; the mode is "reduced" or "complete"."""
+    q, r = np.linalg.qr(a, mode)
+    return q, r
+
+
+def triangle_one(a: Any) -> Any:
+    """R of one matrix."""
+    return np.linalg.qr(a, "r")
+
+
+def pinv_one(a: Any, rcond: Any) -> Any:
+    """The pseudoinverse of one matrix without the singular values up to rcond times the largest."""
+    return np.linalg.pinv(a, rcond)
+
+
+def lstsq_one(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
+    """np.linalg.lstsq of two matrices; the sums of squares are NaN where NumPy has none, the rank is a float."""
+    x, squares, rank, values = np.linalg.lstsq(a, b, rcond)
+    return x, squares if squares.size else np.full(b.shape[1], np.nan), float(rank), values
+
+
 def axis_of(axis: int, ndim: int) -> int:
     """An axis argument, which must be a constant, counted from the front."""
     return int(np.lib.array_utils.normalize_axis_index(axis, ndim))

@@ -13,7 +13,7 @@ from dlvm_py.frontend.library.intrinsics import (
     refuse,
     solve_one,
 )
-from dlvm_py.frontend.library.products import part
+from dlvm_py.frontend.library.products import part, size
 
 SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))  # NumPy's named tuple
 
@@ -23,6 +23,32 @@ def floats(a: Any) -> Any:
     if np.result_type(a).kind in ("i", "u", "b"):
         return np.asarray(a).astype(np.float64)
     return np.asarray(a)
+
+
+def in_double(a: Any) -> Any:
+    """Numbers in double precision, in which NumPy's linear algebra computes."""
+    if np.result_type(a) == np.float16:
+        raise TypeError("array type float16 is unsupported in linalg")
+    return np.asarray(a).astype(np.result_type(a, np.float64))
+
+
+def as_given(x: Any, a: Any) -> Any:
+    """A result in the precision of the operand that it is made of."""
+    if np.result_type(a) != np.float32 and np.result_type(a) != np.complex64:
+        return x
+    return x.astype(np.complex64 if np.result_type(x).kind == "c" else np.float32)
+
+
+def matrices_of(a: Any) -> Any:
+    """A stack of matrices with one leading axis."""
+    return np.reshape(a, (size(a.shape[:-2]),) + a.shape[-2:])
+
+
+def check_matrices(a: Any) -> None:
+    """NumPy's error for what is no matrix, or a stack of them."""
+    if np.ndim(a) < 2:
+        n = np.ndim(a)
+        raise np.linalg.LinAlgError(f"{n}-dimensional array given. Array must be at least two-dimensional")
 
 
 def check_square(a: Any) -> None:

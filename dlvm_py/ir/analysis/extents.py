@@ -48,6 +48,8 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
     if i.op.kind is Kind.ELEMENTWISE:
         # a result extent is unknown only where an operand's is; the others are equal or 1
         return next((v, axis) for v in o if _shape(v) and _shape(v)[axis] is None)
+    if "extents" in i.op.properties:
+        return o[axis - len(_shape(i))]
     match i.op.name:
         case "load" | "pointerCast":
             return o[0], axis
@@ -94,6 +96,8 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[1], axis
         case "cholesky":
             return o[0], axis
+        case "pinv":
+            return o[0], 1 - axis
         case "dot":
             ours = len(_shape(o[0])) - 1
             if ours > 1:  # many matrices

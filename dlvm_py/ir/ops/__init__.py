@@ -5,11 +5,13 @@ from dlvm_py.ir.ops.aggregates import AGGREGATES
 from dlvm_py.ir.ops.arrange import ARRANGE
 from dlvm_py.ir.ops.cells import CELLS
 from dlvm_py.ir.ops.convolve import CONVOLVE
+from dlvm_py.ir.ops.eigen import EIGEN
 from dlvm_py.ir.ops.elementwise import ELEMENTWISE
 from dlvm_py.ir.ops.fourier import FOURIER
 from dlvm_py.ir.ops.functions import FUNCTIONS
 from dlvm_py.ir.ops.gather import GATHER
 from dlvm_py.ir.ops.intrinsics import builtin
+from dlvm_py.ir.ops.least_squares import LEAST_SQUARES
 from dlvm_py.ir.ops.linear import LINEAR_ALGEBRA
 from dlvm_py.ir.ops.memory import FLOW, MEMORY
 from dlvm_py.ir.ops.objects import OBJECTS
@@ -18,6 +20,7 @@ from dlvm_py.ir.ops.random import RANDOM
 from dlvm_py.ir.ops.reduce import REDUCE
 from dlvm_py.ir.ops.scan import SCAN
 from dlvm_py.ir.ops.shape import SHAPE
+from dlvm_py.ir.ops.svd import SINGULAR
 from dlvm_py.ir.ops.window import WINDOW
 
 OPS: dict[str, Op] = table(
@@ -33,6 +36,9 @@ OPS: dict[str, Op] = table(
     GATHER,
     ORDER,
     LINEAR_ALGEBRA,
+    EIGEN,
+    SINGULAR,
+    LEAST_SQUARES,
     MEMORY,
     FLOW,
     AGGREGATES,

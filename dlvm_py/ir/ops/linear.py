@@ -15,28 +15,17 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.ir.op import TRAP, Kind, Op
-from dlvm_py.ir.ops.arrange import indices, sizes
-from dlvm_py.ir.ops.elementwise import conjugate_of, dataTypeCast, equal, greaterThan, select
+from dlvm_py.ir.ops.arrange import indices
+from dlvm_py.ir.ops.matrices import adjoint_of, identity_like, square, weighted
 from dlvm_py.ir.ops.reduce import dot, reduce
 from dlvm_py.ir.ops.rules import tensor
 from dlvm_py.ir.ops.shape import embed, padShape, section, transpose
 from dlvm_py.ir.types import TensorType, Type
 from dlvm_py.ir.value import Value
 
-FACTORED = ("f32", "f64", "c64", "c128")
-
-
-def _square(value: Value, what: str) -> TensorType:
-    t = tensor(value)
-    if t.rank != 2 or t.dtype.name not in FACTORED:
-        raise TypeError(f"{what} of {t}: it needs a matrix of f32, f64, c64 or c128")
-    if None not in t.shape and t.shape[0] != t.shape[1]:
-        raise TypeError(f"{what} of {t}: the matrix is not square")
-    return t
-
 
 def _solve_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    a, b = _square(operands[0], "solve"), tensor(operands[1])
+    a, b = square(operands[0], "solve"), tensor(operands[1])
     if b.rank != 2 or b.dtype is not a.dtype:
         raise TypeError(f"solve of {a} and {b}: the right side is a matrix of the same dtype")
     if None not in (a.shape[0], b.shape[0]) and a.shape[0] != b.shape[0]:
@@ -44,13 +33,9 @@ def _solve_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     return b
 
 
-def _adjoint_of(x: Any) -> Any:
-    return transpose(conjugate_of(x))
-
-
 def _solve_adjoint(seed: Any, x: Any, a: Any, b: Any) -> Any:
-    w = solve(_adjoint_of(a), seed)
-    return -dot(w, _adjoint_of(x)), w
+    w = solve(adjoint_of(a), seed)
+    return -dot(w, adjoint_of(x)), w
 
 
 def _solve_tangent(t: Any, x: Any, a: Any, b: Any) -> Any:
@@ -76,36 +61,21 @@ solve: Op = Op(
 
 
 def _cholesky_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    return _square(operands[0], "cholesky")
-
-
-def _places(x: Any) -> tuple[Any, Any]:
-    """Row and column numbers, as a matrix of one column and one of one row."""
-    b = x.builder
-    counts = (n if isinstance(n, Value) else n.value for n in indices(*sizes(x)))
-    rows, columns = (b.expr(b.emit("iota", n)) for n in counts)
-    return padShape(rows, at=1), padShape(columns, at=0)
-
-
-def _weighted(x: Any, below: float, diagonal: float) -> Any:
-    """The lower triangle of x times `below`, its diagonal times `diagonal`, zeros above."""
-    rows, columns = _places(x)
-    inside = select(x * below, 0.0, greaterThan(rows, columns))
-    return select(x * diagonal, inside, equal(rows, columns))
+    return square(operands[0], "cholesky")
 
 
 def _cholesky_adjoint(seed: Any, low: Any, a: Any) -> Any:
-    back = _adjoint_of(low)
-    middle = solve(back, _weighted(dot(back, seed), 1.0, 0.5))
-    s = _adjoint_of(solve(back, _adjoint_of(middle)))
-    return (_weighted(s + _adjoint_of(s), 1.0, 0.5),)
+    back = adjoint_of(low)
+    middle = solve(back, weighted(dot(back, seed), 1.0, 0.5))
+    s = adjoint_of(solve(back, adjoint_of(middle)))
+    return (weighted(s + adjoint_of(s), 1.0, 0.5),)
 
 
 def _cholesky_tangent(t: Any, low: Any, a: Any) -> Any:
-    moved = _weighted(t[0], 1.0, 0.5)
-    whole = moved + _adjoint_of(moved)
-    middle = solve(low, _adjoint_of(solve(low, _adjoint_of(whole))))
-    return dot(low, _weighted(middle, 1.0, 0.5))
+    moved = weighted(t[0], 1.0, 0.5)
+    whole = moved + adjoint_of(moved)
+    middle = solve(low, adjoint_of(solve(low, adjoint_of(whole))))
+    return dot(low, weighted(middle, 1.0, 0.5))
 
 
 # cholesky a: the lower triangular l with l lᴴ = a; reads the lower triangle; LinAlgError where it is not definite
@@ -122,7 +92,7 @@ cholesky: Op = Op(
 
 
 def _determinant_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    return TensorType((3,), _square(operands[0], "determinant").dtype)
+    return TensorType((3,), square(operands[0], "determinant").dtype)
 
 
 def _determinant(a: Any) -> Any:
@@ -135,9 +105,7 @@ def _element(x: Any, k: int) -> Any:
 
 
 def _inverse_transposed(a: Any) -> Any:
-    rows, columns = _places(a)
-    identity = dataTypeCast(equal(rows, columns), to=a.type.dtype.name)
-    return solve(transpose(a), identity)
+    return solve(transpose(a), identity_like(a))
 
 
 def _determinant_adjoint(seed: Any, y: Any, a: Any) -> Any:

@@ -45,6 +45,7 @@ PARAMS = {
     "z": pointer(C128, None), "q": TensorType((None,), C128),
     "a": TensorType((None,), I64), "f": TensorType((None, 3), BOOL),
     "o": PointerType(ArrayType(2, POINT)), "b": BoxType(POINT), "r": scalar(CELL), "l": StackType(None), "e": TREE,
+    "d": TensorType((None, 3), C128),
 }  # fmt: skip
 P = {name: f"%{name}: {type}" for name, type in PARAMS.items()}
 
@@ -154,6 +155,15 @@ GOLDEN = [
     ("solve", ["t", "t"], {}, f"%0.0 = solve {P['t']}, {P['t']}"),
     ("cholesky", ["t"], {}, f"%0.0 = cholesky {P['t']}"),
     ("determinant", ["t"], {}, f"%0.0 = determinant {P['t']}"),
+    ("eigh", ["t", "n", ONE], {"upper": True}, f"%0.0 = eigh {P['t']} to (%n: i64, 1: i64) upper"),
+    ("eigvalsh", ["t", "n"], {}, f"%0.0 = eigvalsh {P['t']} to (%n: i64)"),
+    ("eig", ["d", "n", TWO], {}, f"%0.0 = eig {P['d']} to (%n: i64, 2: i64)"),
+    ("eigvals", ["d", "n"], {}, f"%0.0 = eigvals {P['d']} to (%n: i64)"),
+    ("svd", ["t", "n", "n"], {"full": True}, f"%0.0 = svd {P['t']} to (%n: i64, %n: i64) full"),
+    ("svdvals", ["t", "n"], {}, f"%0.0 = svdvals {P['t']} to (%n: i64)"),
+    ("pinv", ["t", "x"], {}, f"%0.0 = pinv {P['t']}, %x: f64"),
+    ("qr", ["t", "n", "n"], {"mode": "r"}, f"%0.0 = qr {P['t']} to (%n: i64, %n: i64) mode r"),
+    ("lstsq", ["t", "t", "x", "n"], {}, f"%0.0 = lstsq {P['t']}, {P['t']}, %x: f64 to (%n: i64)"),
     ("searchSorted", ["v", "t"], {"side": "left"}, f"%0.0 = searchSorted {P['v']} for {P['t']} side left"),
     ("nonzero", ["f", "n"], {}, f"%0.0 = nonzero {P['f']} count %n: i64"),
     ("embed", ["v", "x", "n", ONE, TWO], {},

@@ -7,7 +7,7 @@ def f(x): ...
 dlvm.grad(f)(x)
 """
 
-from dlvm_py.api import grad, hessian, hvp, jacobian, jit, jvp, value_and_grad
+from dlvm_py.api import grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp
 from dlvm_py.errors import (
     ArgumentError,
     CompileError,
@@ -28,5 +28,5 @@ __version__ = "0.1.0"
 __all__ = [
     "ArgumentError", "CompileError", "DLError", "DeviceError", "InternalError", "NotDifferentiable", "ShapeMismatch",
     "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "custom_adjoint", "custom_tangent",
-    "grad", "hessian", "hvp", "jacobian", "jit", "jvp", "value_and_grad",
+    "grad", "hessian", "hvp", "jacobian", "jit", "jvp", "value_and_grad", "vjp",
 ]  # fmt: skip

@@ -10,7 +10,8 @@ from dlvm_py.dispatch import compiled_function, is_compiled, options_of, primal_
 from dlvm_py.errors import ArgumentError, DeviceError
 from dlvm_py.frontend.capture import rules_of
 from dlvm_py.options import Options
-from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, tangent
+from dlvm_py.pullback import Pullback
+from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, recording, tangent
 from dlvm_py.recipe import jacobian as jacobian_recipe
 
 Wrt = int | str | tuple[int | str, ...]
@@ -140,6 +141,34 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
     return _tangent_of(f, wrt)(*primals, *(tangents[k] for k in wrt))
 
 
+def vjp(
+    f: Callable[..., Any],
+    /,
+    *args: Any,
+    wrt: Wrt | None = None,
+    from_: OutputName | tuple[OutputName, ...] | None = None,
+) -> tuple[Any, Pullback]:
+    """The value of `f` and its pullback, by reverse mode: (f(*args), seed -> seed · ∂f).
+
+    Runs `f` once, and keeps what the reverse sweep needs (the *tape*); each call of the pullback runs the reverse sweep
+    alone. The arguments are left untouched. What is done to arguments or to the value afterwards does not change what
+    the pullback gives.
+
+    wrt: position or name of a parameter, or a tuple of them; None: all of `args`, and None comes back for those that
+        hold no floats.
+    from_: the outputs that count as the value, as in `jacobian`; None: the whole result (the written argument of a
+        function that returns None).
+
+    Returns the value, and the pullback: it takes a seed of the shape and dtype of the value, in its structure (None for
+    what is no float), and returns the derivatives as a tuple with one for each of `args` (for a single `wrt`: that
+    one), each in the structure of the argument.
+
+    Raises: as `grad`; ArgumentError DL702 where no argument is a float, DL704 for a seed that does not fit.
+    """
+    value, tape, reader = _recording_of(f, wrt, len(args), from_)(*args)
+    return value, Pullback(getattr(f, "__name__", repr(f)), reader, tape)
+
+
 def jacobian(
     f: Callable[..., Any],
     wrt: Wrt = 0,
@@ -183,15 +212,23 @@ def hvp(f: Callable[..., Any], wrt: int | str = 0) -> Any:
 
 
 def _tangent_of(f: Callable[..., Any], wrt: tuple[int, ...]) -> Any:
-    """The compiled forward derivative of `f`, made once and kept on the function."""
-    owner, made = getattr(f, "__dict__", {}).get("__dlvm_tangents__", (None, {}))
+    return _derived(f, "jvp", wrt, lambda recipe: tangent(recipe, wrt))
+
+
+def _recording_of(f: Callable[..., Any], wrt: Any, count: int, from_: Any) -> Any:
+    return _derived(f, "vjp", (wrt, count, from_), lambda recipe: recording(recipe, wrt, count, from_))
+
+
+def _derived(f: Callable[..., Any], what: str, key: Any, make: Callable[[Recipe], Recipe]) -> Any:
+    """A compiled derivative of `f`, made once and kept on the function."""
+    owner, made = getattr(f, "__dict__", {}).get("__dlvm_derived__", (None, {}))
     if owner is not f:  # functools.wraps copies what it finds to other functions
         made = {}
-    if wrt not in made:
-        recipe, options = _root(f, "jvp")
-        made[wrt] = compiled_function(tangent(recipe, wrt), options)
-        f.__dict__["__dlvm_tangents__"] = f, made
-    return made[wrt]
+    if (what, key) not in made:
+        recipe, options = _root(f, what)
+        made[what, key] = compiled_function(make(recipe), options)
+        f.__dict__["__dlvm_derived__"] = f, made
+    return made[what, key]
 
 
 def _check_checkpoint(wanted: str | int) -> None:

@@ -7,12 +7,27 @@ expects: derivatives in the structure of the argument (None for integer leaves),
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass
 
 import numpy as np
 
-from dlvm_py.errors import ArgumentError, NotDifferentiable
-from dlvm_py.ir import VOID, BlockArg, Builder, Function, Instruction, Module, PointerType, TupleType, Value, literal
+from dlvm_py.errors import ArgumentError, InternalError, NotDifferentiable
+from dlvm_py.ir import (
+    VOID,
+    BlockArg,
+    Builder,
+    Function,
+    Instruction,
+    Module,
+    PointerType,
+    TensorType,
+    TupleType,
+    Type,
+    Value,
+    literal,
+    print_function,
+)
 from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import (
     ArraySpec,
@@ -25,8 +40,8 @@ from dlvm_py.ir.interface import (
     dtype_of_leaf,
     leaves,
 )
-from dlvm_py.recipe import Gradient, Jacobian, OutputName, Tangent
-from dlvm_py.transforms.differentiate import AdjointConfig, Output, TangentConfig, adjoint, jacobian, tangent
+from dlvm_py.recipe import Gradient, Jacobian, OutputName, Pullback, Recording, Tangent
+from dlvm_py.transforms.differentiate import AdjointConfig, Output, TangentConfig, adjoint, jacobian, recorded, tangent
 
 
 @dataclass(slots=True)
@@ -63,7 +78,7 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...], checkpoint: s
     offsets = _offsets(of.args)
     wrt = [(position, of.args[position]) for position in recipe.wrt]
     indices = [i for position, spec in wrt for i in _float_leaves(of, position, spec, offsets[position])]
-    if not any(b.terminator and b.terminator.op.name == "return" for b in of.function.blocks):
+    if not _returns(of):
         return _always_raises(of, recipe, seeds)
     sources = [leaf for source in _sources(of, recipe) for leaf in _resolve(of, source, offsets)[1]]
     active = [(output, spec) for output, spec in sources if dtype_of_leaf(spec).is_inexact]
@@ -93,7 +108,8 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...], checkpoint: s
     copied = set(written_params(of.module, of.name))
     function = adjoint(of.module, of.name, config)
     if recipe.seedable:
-        _fit_seeds(function, of, [spec for _, spec in active], seeds, "the seed must look like what is differentiated")
+        rule = "the seed must look like what is differentiated"
+        _fit_seeds(function, len(of.captured), [spec for _, spec in active], seeds, rule)
 
     derivatives = [unique.index(i) for i in indices]
     values = [len(unique) + k for k in range(len(kept_leaves))]
@@ -141,7 +157,7 @@ def push_forward(of: Program, recipe: Tangent, tangents: tuple[Spec, ...]) -> Pr
     config = TangentConfig(tuple(wrt), tuple(o for o, _ in active), kept)
     function = tangent(of.module, of.name, config)
     plain = [leaf for spec in of.args for leaf in leaves(spec)]
-    _fit_seeds(function, of, [plain[i] for i in wrt], tangents, "a tangent must look like its argument")  # type: ignore[misc]
+    _fit_seeds(function, len(of.captured), [plain[i] for i in wrt], tangents, "a tangent must look like its argument")  # type: ignore[misc]
     values = [len(active) + k for k in range(len(kept))]
     _order_results(function, values + list(range(len(active))))
     specs = tuple(spec for spec, _ in outputs)
@@ -153,7 +169,126 @@ def push_forward(of: Program, recipe: Tangent, tangents: tuple[Spec, ...]) -> Pr
     )
 
 
-def _outputs(of: Program, recipe: Tangent | Jacobian) -> tuple[OutputName | None, ...]:
+def record(of: Program, recipe: Recording, _: tuple[Spec, ...]) -> Program:
+    """The program of the first half of a vjp: (value, tape, digest).
+
+    Raises: ArgumentError DL702 for a `wrt` without floats, DL703 for an output that must be named or does not exist;
+    NotDifferentiable for what the adjoint pass refuses.
+    """
+    if not _returns(of):
+        return _always_raises(of, recipe, ())
+    halves = _halves(of, recipe)
+    kept = [spec for spec, _ in halves.outputs]
+    value = kept[0] if len(kept) == 1 else TupleSpec(tuple(kept))
+    tape = TupleSpec(tuple(_tape_spec(t) for t in halves.tape))
+    function = halves.recorded
+    _order_results(function, list(range(len(leaves(value)) + len(halves.tape))))
+    result = TupleSpec((value, tape, ConstantSpec(halves.digest)))
+    sharing = _sharing(of, halves.copied, ())
+    return Program(of.module, function.name, of.parameter_names, of.args, of.captured, result, **sharing)
+
+
+def pull_back(of: Program, recipe: Pullback, given: tuple[Spec, ...]) -> Program:
+    """The program of the second half: (tape, seed) -> derivatives.
+
+    Raises: ArgumentError DL704 for a seed that does not look like the value; InternalError where the first half, which
+    has run, was another one than is made now.
+    """
+    halves = _halves(of, recipe.of)
+    if halves.digest != recipe.digest:
+        raise InternalError(f"the tape of {_title(of)} was recorded by code that differs from what is made of it now")
+    tape, seed = given
+    kept = [spec for spec, _ in halves.outputs]
+    value = kept[0] if len(kept) == 1 else TupleSpec(tuple(kept))
+    rule = "the seed must look like the value"
+    _check_seed(value, seed, rule)
+    function = halves.pullback
+    formal = [_tape_spec(t) for t in halves.tape] + [s for s in leaves(value) if dtype_of_leaf(s).is_inexact]
+    _fit_seeds(function, 0, formal, (tape, seed), rule)
+    _order_results(function, halves.derivatives)
+    structures = tuple(_gradient_structure(of.args[k]) for k in recipe.of.wrt)
+    result = structures[0] if recipe.of.single else TupleSpec(structures)
+    free = tuple(range(len(function.params)))
+    names = tuple(recipe.signature().parameters)
+    return Program(of.module, function.name, names, given, (), result, free=free)
+
+
+@dataclass(slots=True)
+class _Halves:
+    """What both programs of a vjp rest on. outputs: as `_resolve` gives them; derivatives: results of the pullback."""
+
+    recorded: Function
+    pullback: Function
+    tape: list[Type]
+    outputs: list[tuple[Spec, list[tuple[Output, ScalarSpec | ArraySpec]]]]
+    derivatives: list[int]
+    copied: set[int]
+    digest: str
+
+
+def _halves(of: Program, recipe: Recording) -> _Halves:
+    offsets = _offsets(of.args)
+    found: list[int] = []
+    for k in recipe.wrt:
+        floats = any(dtype_of_leaf(s).is_inexact for s in leaves(of.args[k]))
+        if floats or not recipe.every:
+            found += _float_leaves(of, k, of.args[k], offsets[k])
+    if not found:
+        raise ArgumentError(
+            f"no argument of {_title(of)} is a float: there is nothing to differentiate with respect to", code="DL702"
+        )
+    outputs = [_resolve(of, name, offsets) for name in _outputs(of, recipe)]
+    parts = [leaf for _, some in outputs for leaf in some]
+    active = [output for output, spec in parts if dtype_of_leaf(spec).is_inexact]
+    if not active:
+        raise NotDifferentiable(
+            f"the output of {_title(of)} is an integer or bool", code="DL703", help="return a float"
+        )
+    unique = list(dict.fromkeys(found))
+    copied = set(written_params(of.module, of.name))
+    config = AdjointConfig(tuple(unique), tuple(active), tuple(output for output, _ in parts), seedable=True)
+    halves = recorded(of.module, of.name, config)
+    text = print_function(halves.recorded) + print_function(halves.pullback)
+    digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
+    derivatives = [unique.index(i) for i in found]
+    return _Halves(halves.recorded, halves.pullback, halves.tape, outputs, derivatives, copied, digest)
+
+
+def _returns(of: Program) -> bool:
+    return any(b.terminator and b.terminator.op.name == "return" for b in of.function.blocks)
+
+
+def _tape_spec(t: Type) -> ScalarSpec | ArraySpec:
+    if isinstance(t, PointerType):
+        return ArraySpec(t.dtype.name, (False,) * t.rank)
+    assert isinstance(t, TensorType)
+    return ScalarSpec(t.dtype.name, t.dtype.name in ("bool", "i64", "f64", "c128"))
+
+
+def _check_seed(value: Spec, seed: Spec, rule: str) -> None:
+    """DL704 unless a seed has the structure of the value, with None where that is no float."""
+    if isinstance(value, TupleSpec | RecordSpec):
+        fits = isinstance(seed, type(value)) and len(seed.items) == len(value.items)
+        if fits and isinstance(value, RecordSpec):
+            fits = value.kind is seed.kind and value.names == seed.names  # type: ignore[union-attr]
+        if fits:
+            for v, s in zip(value.items, seed.items, strict=True):  # type: ignore[union-attr]
+                _check_seed(v, s, rule)
+            return
+    elif isinstance(value, ScalarSpec | ArraySpec) and dtype_of_leaf(value).is_inexact:
+        if isinstance(seed, ScalarSpec | ArraySpec) and _seeds(seed, value):
+            return
+    elif isinstance(value, GrowingSpec):
+        raise NotDifferentiable("a list of computed length has no seed", code="DL611", help="return np.array(list)")
+    elif isinstance(seed, ConstantSpec) and seed.value is None:
+        return
+    wanted = _described(value)
+    if not any(dtype_of_leaf(leaf).is_inexact for leaf in leaves(value)):
+        wanted = f"None for {wanted}, which has no derivative"
+    raise ArgumentError(f"{rule}: {wanted}, not {_described(seed)}", code="DL704")
+
+
+def _outputs(of: Program, recipe: Tangent | Jacobian | Recording) -> tuple[OutputName | None, ...]:
     """The outputs that a recipe asks for, the default resolved; None stands for the whole result."""
     if recipe.sources is not None:
         return recipe.sources
@@ -232,7 +367,7 @@ def _sharing(of: Program, copied: set[int], new: tuple[Spec, ...]) -> dict[str, 
     }
 
 
-def _always_raises(of: Program, recipe: Gradient, seeds: tuple[Spec, ...]) -> Program:
+def _always_raises(of: Program, recipe: Gradient | Recording, seeds: tuple[Spec, ...]) -> Program:
     """The gradient of a function that raises whatever happens, for these types: it raises the same."""
     function = adjoint(of.module, of.name, AdjointConfig(wrt=(), outputs=()))
     function.result = VOID
@@ -414,14 +549,14 @@ def _described(spec: Spec) -> str:
 
 def _fit_seeds(
     function: Function,
-    of: Program,
+    captured: int,
     active: list[ScalarSpec | ArraySpec],
     seeds: tuple[Spec, ...],
     rule: str,
 ) -> None:
     """Give the parameters of seeds or tangents the types of the arguments, and put them before captured arrays.
 
-    active: what they must look like, by which `rule`.
+    captured: how many there are of these. active: what they must look like, by which `rule`.
     """
     given = [leaf for spec in seeds for leaf in leaves(spec)]
     if len(given) != len(active):
@@ -451,7 +586,7 @@ def _fit_seeds(
             mapping[old] = b.emit("pointerCast", new, to=old.type)
         else:
             mapping[old] = b.emit("dataTypeCast", new, to=old.type.dtype.name)  # type: ignore[attr-defined]
-    plain = len(params) - len(of.captured)
+    plain = len(params) - captured
     function.substitute(mapping)
     for replaced, new_value in mapping.items():
         if isinstance(new_value, Instruction):
@@ -459,4 +594,4 @@ def _fit_seeds(
     function.entry.args = [*params[:plain], *actual, *params[plain:]]
 
 
-__all__ = ["Program", "TupleType", "all_partials", "derive", "push_forward"]
+__all__ = ["Program", "TupleType", "all_partials", "derive", "pull_back", "push_forward", "record"]

@@ -15,15 +15,15 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import fields
+from dataclasses import fields, replace
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from dlvm_py.errors import ArgumentError, InternalError
 from dlvm_py.frontend.capture import capture, plain_function, rules_of
-from dlvm_py.ir.interface import ArraySpec, RecordSpec, Spec
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, Spec, TupleSpec
 from dlvm_py.options import Options, environment
-from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Recipe, Tangent
+from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Pullback, Recipe, Recording, Tangent
 from dlvm_py.request import Request, call_spec, functions_in
 from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.cache import Cache
@@ -132,7 +132,8 @@ class Dispatcher:
                 return found
             request = self.request(values)
             version = self._make(request)
-            if python_entry.overlaps(version.call, values, [c.value for c in request.captures.arrays]):
+            captured = [c.value for c in request.captures.arrays] if version.call.captured else []
+            if python_entry.overlaps(version.call, values, captured):
                 # written arguments that share memory with others: a version that expects it
                 version = self._make(request._replace(noalias=False))
             native.add_version(function, version)
@@ -167,6 +168,12 @@ class Dispatcher:
 
     def _load(self, request: Request, facts: dict[str, Any], image: bytes) -> Version:
         call = call_spec(request, facts)
+        if isinstance(self.recipe, Recording) and isinstance(call.result, TupleSpec):
+            # each version gives, with its tapes, what makes the functions that read them
+            value, tape, digest = call.result.items
+            assert isinstance(digest, ConstantSpec)
+            reader = TapeReader(request, self.recipe, digest.value)
+            call = replace(call, result=TupleSpec((value, tape, ConstantSpec(reader))))
         name = self.recipe.primal.__name__
         return Version.load(call, image, facts["imports"], sites_from_json(facts["sites"]), name)
 
@@ -185,9 +192,44 @@ class Dispatcher:
         return self.latest
 
 
+class TapeReader:
+    """What belongs to the tapes of one version of a recording: the pullback function for them, made when it is needed.
+
+    The version may be gone by then, and what it has captured be changed: the request says how things were.
+    """
+
+    def __init__(self, request: Request, recipe: Recording, digest: str) -> None:
+        self._dispatcher = _TapeDispatcher(request, Pullback(recipe, digest))
+
+    @functools.cached_property
+    def function(self) -> Any:
+        """(tape, seed) -> derivatives."""
+        return _callable(self._dispatcher)
+
+
+class _TapeDispatcher(Dispatcher):
+    """The versions of a pullback: one for each structure of seeds."""
+
+    def __init__(self, recorded: Request, recipe: Pullback) -> None:
+        super().__init__(recipe, recorded.options)
+        self._recorded = recorded
+
+    def request_for(self, args: tuple[Spec, ...], noalias: bool = True) -> Request:
+        """The compilation for a tape and a seed of these specs."""
+        names = tuple(self.signature.parameters)
+        return self._recorded._replace(
+            recipe=self.recipe, names=(*self._recorded.names, *names), args=(*self._recorded.args, *args)
+        )
+
+
 def compiled_function(recipe: Recipe, options: Options) -> Any:
     """A new callable for a recipe."""
-    dispatcher = Dispatcher(recipe, options)
+    return _callable(Dispatcher(recipe, options))
+
+
+def _callable(dispatcher: Dispatcher) -> Any:
+    """The callable of a dispatcher."""
+    recipe = dispatcher.recipe
     # the fallback reaches the callable through its dispatcher: one cycle, which the collector knows
     function = native.make(lambda *args, **kwargs: dispatcher.call(dispatcher._callable, args, kwargs))
     dispatcher._callable = function

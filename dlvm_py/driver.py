@@ -17,14 +17,14 @@ from dlvm_py.backend.cpu.compile import compile_module
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.backend.python.program import Interface, python_text
-from dlvm_py.derivative import Program, all_partials, derive, push_forward
+from dlvm_py.derivative import Program, all_partials, derive, pull_back, push_forward, record
 from dlvm_py.errors import ArgumentError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import Module, print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, written_params
 from dlvm_py.ir.interface import Spec, leaves, to_json
 from dlvm_py.options import environment
-from dlvm_py.recipe import Gradient, Jacobian, Primal, Tangent
+from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
 from dlvm_py.request import Request, call_spec, classes_of
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
@@ -47,7 +47,13 @@ TO_COMPUTE = ("bufferize", "cse", "dce")
 TO_SCHEDULED = ("stack_promotion", "ownership")
 
 
-_DERIVED: dict[type, Callable[..., Program]] = {Gradient: derive, Tangent: push_forward, Jacobian: all_partials}
+_DERIVED: dict[type, Callable[..., Program]] = {
+    Gradient: derive,
+    Tangent: push_forward,
+    Jacobian: all_partials,
+    Recording: record,
+    Pullback: pull_back,
+}
 
 # -- from a recipe to IR -------------------------------------------------------------------------------
 
@@ -73,7 +79,8 @@ def lower(request: Request, derives: bool = False) -> Program:
         count = len(request.args) - recipe.added
         # a derivative that is differentiated again tapes everything: what it runs again would be taped as well
         plain = replace(request.options, checkpoint="store")
-        inner = lower(request._replace(recipe=recipe.of, args=request.args[:count], options=plain), derives=True)
+        of = recipe.of.of if isinstance(recipe, Pullback) else recipe.of
+        inner = lower(request._replace(recipe=of, args=request.args[:count], options=plain), derives=True)
         how = {"checkpoint": request.options.checkpoint} if isinstance(recipe, Gradient) else {}
         program = _DERIVED[type(recipe)](inner, recipe, request.args[count:], **how)
         if not derives:

@@ -169,7 +169,71 @@ class Jacobian:
         return f"jacobian{(self.wrt, self.single, self.sources, self.mode)!r} of {self.of.key()}"
 
 
-Derivative = Gradient | Tangent | Jacobian
+@dataclass(frozen=True, slots=True)
+class Recording:
+    """The first half of a vjp of `of`: (value, tape, what belongs to the tape).
+
+    `wrt`, `single`, `sources` are those of a Tangent and a Gradient. `every`: parameters of `wrt` that hold no floats
+    have None for a derivative; else each must hold some.
+    """
+
+    of: Recipe
+    wrt: tuple[int, ...]
+    single: bool
+    every: bool
+    sources: tuple[OutputName, ...] | None
+
+    def signature(self) -> inspect.Signature:
+        """The signature of `of`."""
+        return self.of.signature()
+
+    @property
+    def added(self) -> int:
+        """It has the parameters of `of`."""
+        return 0
+
+    @property
+    def primal(self) -> Callable[..., Any]:
+        """The function at the root."""
+        return self.of.primal
+
+    def key(self) -> str:
+        """The part of the cache key beside the function itself."""
+        return f"recording{(self.wrt, self.single, self.every, self.sources)!r} of {self.of.key()}"
+
+
+@dataclass(frozen=True, slots=True)
+class Pullback:
+    """The second half of a vjp: (tape, seed in the structure of the value) -> derivatives.
+
+    A request for it has the arguments of the recorded call first, which say what the code is; they are not passed.
+    `digest` tells the code of the first half apart from any other.
+    """
+
+    of: Recording
+    digest: str
+
+    def signature(self) -> inspect.Signature:
+        """The signature of the call."""
+        kind = inspect.Parameter.POSITIONAL_ONLY
+        return inspect.Signature([inspect.Parameter(name, kind) for name in ("tape", "seed")])
+
+    @property
+    def added(self) -> int:
+        """How many parameters it has behind those of the recorded call: all that it takes."""
+        return 2
+
+    @property
+    def primal(self) -> Callable[..., Any]:
+        """The function at the root."""
+        return self.of.primal
+
+    def key(self) -> str:
+        """The part of the cache key beside the function itself."""
+        return f"pullback {self.digest} of {self.of.key()}"
+
+
+Derivative = Gradient | Tangent | Jacobian | Recording | Pullback
 Recipe = Primal | Derivative
 
 
@@ -237,6 +301,31 @@ def tangent(
         raise ArgumentError("no argument has a tangent: give at least one", code="DL701")
     sources = None if from_ is None else _outputs(from_, names, "from_")
     return Tangent(of, tuple(_position(w, names) for w in wrt), sources, with_value)
+
+
+def recording(
+    of: Recipe,
+    wrt: int | str | tuple[int | str, ...] | None,
+    count: int,
+    from_: OutputName | tuple[OutputName, ...] | None = None,
+) -> Recording:
+    """A checked Recording recipe; without `wrt` the first `count` parameters.
+
+    Raises: ArgumentError DL701 for a `wrt` or `from_` that names nothing.
+    """
+    parameters = of.signature().parameters
+    names = list(parameters)
+    sources = None if from_ is None else _outputs(from_, names, "from_")
+    if wrt is None:
+        # the arguments of *args are one tuple, and nothing behind it is given by position
+        kinds = [p.kind for p in parameters.values()]
+        last = inspect.Parameter.VAR_POSITIONAL
+        count = min(count, kinds.index(last) + 1 if last in kinds else len(names))
+        return Recording(of, tuple(range(count)), False, True, sources)
+    asked = wrt if isinstance(wrt, tuple) else (wrt,)
+    if not asked:
+        raise ArgumentError("wrt is empty: name at least one parameter", code="DL701")
+    return Recording(of, tuple(_position(w, names) for w in asked), not isinstance(wrt, tuple), False, sources)
 
 
 def jacobian(

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 from dlvm_py.frontend.capture import ABSENT, Captures, class_name, class_text, fingerprint, root_function
 from dlvm_py.ir.interface import ConstantSpec, RecordSpec, Spec, TupleSpec, from_json, to_json
 from dlvm_py.options import Options
-from dlvm_py.recipe import Recipe
+from dlvm_py.recipe import Pullback, Recipe
 from dlvm_py.runtime.cache import cache_key
 from dlvm_py.runtime.native.offsets import MISSING
 from dlvm_py.runtime.trees import walk
@@ -75,14 +75,17 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
     """How the version of a request is called."""
     parameters = list(request.recipe.signature().parameters.values())
     kinds = [p.kind for p in parameters]
+    classes = classes_of(request)
+    args, names, captured, guards = request.args, request.names, request.captured, request.captures.guards
+    if isinstance(request.recipe, Pullback):
+        # what the recorded call was given and has captured is on the tape, as it was then
+        args, names, captured, guards = args[-len(kinds) :], names[-len(kinds) :], (), []
     return CallSpec(
-        args=request.args,
-        param_names=request.names,
-        result=from_json(facts["result"], classes_of(request)),
-        captured=request.captured,
-        guards=tuple(
-            Guard(Source(g.holder, g.name), MISSING if g.value is ABSENT else g.value) for g in request.captures.guards
-        ),
+        args=args,
+        param_names=names,
+        result=from_json(facts["result"], classes),
+        captured=captured,
+        guards=tuple(Guard(Source(g.holder, g.name), MISSING if g.value is ABSENT else g.value) for g in guards),
         written=tuple(facts["written"]),
         unshared=tuple(facts["unshared"]),
         free=tuple(facts["free"]),
@@ -90,6 +93,6 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         defaults={p.name: p.default for p in parameters if p.default is not p.empty},
         positional_only=kinds.count(inspect.Parameter.POSITIONAL_ONLY),
         keyword_only=kinds.count(inspect.Parameter.KEYWORD_ONLY),
-        classes={class_name(kind): kind for kind in classes_of(request)},
+        classes={class_name(kind): kind for kind in classes},
         variadic=any(k in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD) for k in kinds),
     )

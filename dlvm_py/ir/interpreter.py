@@ -486,6 +486,12 @@ class Frame:
             raise TypeError(OTHER_TYPE)
         return value
 
+    def _drain(self, i: Instruction) -> Any:
+        stack = self.get(i.operands[0], True)
+        taken = [np.ravel(value) for value, _ in stack]
+        stack.clear()
+        return np.concatenate([np.empty(0, i.type.dtype.numpy), *taken])  # type: ignore[attr-defined]
+
     def _destroy_stack(self, i: Instruction) -> None:
         if self.get(i.operands[0], True):
             raise PassError("a stack is destroyed before it is empty")
@@ -617,6 +623,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "createStack": Frame._create_stack,
     "push": Frame._push,
     "pop": Frame._pop,
+    "drain": Frame._drain,
     "destroyStack": Frame._destroy_stack,
     "apply": Frame._apply,
     "applyValue": Frame._apply_value,

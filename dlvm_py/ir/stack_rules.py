@@ -21,7 +21,7 @@ Report = Callable[[object, str], None]  # (instruction or block, message)
 
 DESTROYED = -1
 _UNKNOWN = None
-_OWN_USES = frozenset(("push", "pop", "destroyStack"))
+_OWN_USES = frozenset(("push", "pop", "drain", "destroyStack"))
 State = dict[Instruction, int | None]  # the entries of each stack; missing: not created yet
 
 
@@ -80,12 +80,14 @@ def _step(i: Instruction, state: State, private: set[Instruction]) -> None:
     entries = state.get(stack, _UNKNOWN)
     if i.op.name == "destroyStack":
         state[stack] = DESTROYED
+    elif i.op.name == "drain" and entries != DESTROYED:
+        state[stack] = 0
     elif entries is not _UNKNOWN and entries != DESTROYED:
         state[stack] = max(entries + (1 if i.op.name == "push" else -1), 0)
 
 
 def _worked_on(i: Instruction) -> Instruction | None:
-    """The createStack whose stack an instruction pushes to, pops from or destroys."""
+    """The createStack whose stack an instruction pushes to, takes from or destroys."""
     if i.op.name not in _OWN_USES:
         return None
     stack = i.operands[1 if i.op.name == "push" else 0]

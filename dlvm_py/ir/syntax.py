@@ -114,6 +114,7 @@ FORMS: dict[str, str] = {
     "createStack": "createStack <element:type?>",
     "push": "push % to %",
     "pop": "pop <=> from %",
+    "drain": "drain %",
     "destroyStack": "destroyStack %",
     "tuple": "literal (%*) : <=>",
     "constant": "constant %",

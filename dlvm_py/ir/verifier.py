@@ -46,7 +46,8 @@ STAGES = ("raw", "optimizable", "compute", "scheduled")
 _TARGET_COUNT = {"branch": 1, "conditional": 2}
 # operands of ops without NumPy semantics; the type rules of the others that are missing here count them
 _OPERAND_COUNT = {
-    **dict.fromkeys(("branchEnum", "load", "keepCopy", "retain", "release", "pop", "destroyStack", "conditional"), 1),
+    **dict.fromkeys(("branchEnum", "load", "keepCopy", "retain", "release", "pop", "drain", "conditional"), 1),
+    "destroyStack": 1,
     **dict.fromkeys(("randomCounter", "randomSeed"), 1),
     **dict.fromkeys(("createStack", "branch"), 0),
     **dict.fromkeys(("store", "push", "insert", "scanBy"), 2),

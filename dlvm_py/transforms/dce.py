@@ -79,7 +79,7 @@ def _owners(function: Function) -> dict[Instruction, frozenset[Value]]:
     owners = {}
     for i in function.instructions():
         if written_pointer(i) is not None or (i.op.kind is Kind.STACK and i.op is not OPS["createStack"]):
-            roots = alias.roots(i.operands[0 if i.op.name in ("pop", "destroyStack") else 1])
+            roots = alias.roots(i.operands[1 if len(i.operands) > 1 else 0])
             if roots and all(map(_is_made_here, roots)):
                 owners[i] = roots
     return owners

@@ -15,7 +15,7 @@ Stage compute → scheduled.
                                                        release %v
         return %u                                      return %u
 
-Words: an *owner* is a value that holds one reference: a pointer that comes from `allocateHeap`, `pop` or
+Words: an *owner* is a value that holds one reference: a pointer that comes from `allocateHeap`, `pop`, `drain` or
 `apply`, or is an argument of a block other than the entry. Parameters are borrowed; views borrow from the
 owner under them, and array values from the owners of all their loads: a tree reads its loads at its root.
 
@@ -43,7 +43,7 @@ from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import PointerType, TupleType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Target, Value
 
-OWNING = frozenset({"allocateHeap", "pop", "apply", "extract"})
+OWNING = frozenset({"allocateHeap", "pop", "drain", "apply", "extract"})
 
 _Owners = dict[Value, tuple[Value, ...]]  # in order: the result must not depend on addresses
 

@@ -378,6 +378,7 @@ _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "createStack": memory.create_stack,
     "push": memory.push,
     "pop": memory.pop,
+    "drain": memory.drain,
     "destroyStack": memory.destroy_stack,
     "apply": calls.apply,
     "makeCell": cells.make_cell,

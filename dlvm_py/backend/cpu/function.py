@@ -231,7 +231,7 @@ class FunctionEmitter(Code):
         # a tape is memory of its own: what may_alias says of pointers holds for stacks by identity
         roots = {p: None for p in self.function.params if isinstance(p.type, PointerType)}
         for i in self.function.instructions():
-            if i.op.name in ("allocateHeap", "allocateStack", "pop", "createStack") and isinstance(
+            if i.op.name in ("allocateHeap", "allocateStack", "pop", "drain", "createStack") and isinstance(
                 i.type, PointerType | StackType
             ):
                 roots[i] = None

@@ -11,7 +11,7 @@ import math
 
 from dlvm_py.backend.cpu.contract import BORROWED, DATA, NBYTES, PYOBJECT, REFCOUNT, flat_types
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered
-from dlvm_py.backend.cpu.pointers import Pointer
+from dlvm_py.backend.cpu.pointers import Pointer, unflatten
 from dlvm_py.backend.cpu.values import FALSE, NULL, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import Instruction, PointerType, StackType, TensorType, Type, Value
@@ -37,9 +37,7 @@ def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
         size, lost = e.extract(pair, 0, "i64"), e.op("or", lost, e.extract(pair, 1, "i1"))
     # the largest size is more than any memory: allocation fails, also where the product does not fit
     size = e.select(e.op("or", lost, e.icmp("slt", size, ZERO)), i64(2**63 - 1), size)
-    e.module.declare("dlvm.allocate", "ptr", ["ptr", "i64"])
-    header = e.call("@dlvm.allocate", "ptr", [e.ctx, size])
-    e.require_memory(header)
+    header = _allocated(e, size)
     data = e.load("ptr", e.gep("i8", header, i64(DATA)))
     return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
 
@@ -132,6 +130,71 @@ def pop(e: FunctionEmitter, i: Instruction) -> Lowered:
     notes = e.notes(i.operands[0])
     values = [e.load(t, e.gep("i8", place, i64(8 * k)), notes) for k, t in enumerate(flat_types(type))]
     return e.from_memory_form(type, values, e.notes(i) if isinstance(type, PointerType) else "")
+
+
+def drain(e: FunctionEmitter, i: Instruction) -> Pointer:
+    """The entries as an array. Those of scalars are one already: the array takes the buffer over."""
+    stack, type = _stack(e, i.operands[0])
+    assert isinstance(i.type, PointerType)
+    dtype, itemsize = i.type.dtype, i64(i.type.dtype.itemsize)
+    used = e.load("i64", _field(e, stack, USED_FIELD))
+    if isinstance(type, PointerType):
+        return _packed(e, i, stack, type, used)
+    header, empty, full = e.alloca("ptr", 8), e.label("empty"), e.label("full")
+    e.store(e.load("ptr", _field(e, stack, HEADER_FIELD)), header)
+    e.likely(e.icmp("ne", e.load("ptr", header), NULL), full, empty)
+    e.place(empty)
+    e.store(_allocated(e, ZERO), header)
+    e.br(full)
+    e.place(full)
+    clear(e, stack)
+    found = e.load("ptr", header)
+    data = e.load("ptr", e.gep("i8", found, i64(DATA)))
+    return Pointer(dtype, "C", data, found, (e.op("udiv exact", used, itemsize),), None, e.notes(i))
+
+
+def _packed(e: FunctionEmitter, i: Instruction, stack: V, type: PointerType, used: V) -> Pointer:
+    """The elements of arrays one behind the other; the arrays are released."""
+    itemsize = i64(type.dtype.itemsize)
+    size = i64(entry_size(type))
+    count = e.op("udiv", used, size)
+    entries = e.load("ptr", _field(e, stack, DATA_FIELD))
+    total = e.alloca("i64", 8)
+    e.store(ZERO, total)
+
+    def entry_at(index: V) -> tuple[V, V, V]:
+        """The header, the data, and the number of bytes of an entry."""
+        place = e.gep("i8", entries, e.mul(index, size, "nuw nsw"))
+        array = unflatten(type, [e.load(t, e.gep("i8", place, i64(8 * k))) for k, t in enumerate(flat_types(type))])
+        nbytes = itemsize
+        for n in array.extents:
+            nbytes = e.mul(nbytes, n)
+        return array.header, array.data, nbytes
+
+    with e.loop(count) as loop:
+        _, _, nbytes = entry_at(loop.index)
+        e.store(e.add(e.load("i64", total), nbytes), total)
+    whole = e.load("i64", total)
+    header = _allocated(e, whole)
+    data = e.load("ptr", e.gep("i8", header, i64(DATA)))
+    e.store(ZERO, total)
+    with e.loop(count) as loop:
+        owner, source, nbytes = entry_at(loop.index)
+        at = e.load("i64", total)
+        e.intrinsic("llvm.memcpy.p0.p0.i64", "void", e.gep("i8", data, at), source, nbytes, FALSE)
+        release(e, owner)
+        e.store(e.add(at, nbytes), total)
+    release(e, e.load("ptr", _field(e, stack, HEADER_FIELD)))
+    clear(e, stack)
+    return Pointer(type.dtype, "C", data, header, (e.op("udiv exact", whole, itemsize),), None, e.notes(i))
+
+
+def _allocated(e: FunctionEmitter, nbytes: V) -> V:
+    """The header of fresh memory; MemoryError where there is none."""
+    e.module.declare("dlvm.allocate", "ptr", ["ptr", "i64"])
+    header = e.call("@dlvm.allocate", "ptr", [e.ctx, nbytes])
+    e.require_memory(header)
+    return header
 
 
 def destroy_stack(e: FunctionEmitter, i: Instruction) -> None:

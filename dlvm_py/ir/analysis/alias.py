@@ -32,7 +32,7 @@ from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, Variable
 
 # in `meta`: calls of this function may touch variables of the module that are no operands of theirs
 SHARED = "shared"
-_FRESH = ("allocateHeap", "allocateAggregate", "allocateCounted", "allocateStack", "createStack")
+_FRESH = ("allocateHeap", "allocateAggregate", "allocateCounted", "allocateStack", "createStack", "drain")
 _NOTHING: frozenset[Value] = frozenset()
 _ANYTHING: frozenset[Value | None] = frozenset((None,))
 _MANY_PAIRS = 200  # a question about more pairs of block arguments than this is given up

@@ -49,3 +49,14 @@ def reverse_postorder(function: Function) -> list[Block]:
             postorder.append(block)
             open_blocks.pop()
     return postorder[::-1]
+
+
+def reachable_from(start: Block) -> set[Block]:
+    """The blocks that a block leads to, itself among them."""
+    found, work = {start}, [start]
+    while work:
+        for block in work.pop().successors():
+            if block not in found:
+                found.add(block)
+                work.append(block)
+    return found

@@ -142,6 +142,19 @@ push = _memory("push", _push_type, {WRITE}, kind=Kind.STACK)
 pop = _memory(
     "pop", lambda operands, attrs: _stack(operands[0]).element or attrs["type"], {WRITE}, ("type",), kind=Kind.STACK
 )
+
+
+def _drain_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    element = _stack(operands[0]).element
+    if isinstance(element, PointerType) and element.layout == "C":
+        element = element.pointee  # stage compute: the memory of an array
+    if not isinstance(element, TensorType):
+        raise TypeError(f"the entries of a {operands[0].type} are no numbers or arrays")
+    return PointerType(TensorType((None,), element.dtype))
+
+
+# drain s: the elements of all entries, first pushed first, each in C order, as one fresh array; s is empty then
+drain = _memory("drain", _drain_type, {ALLOCATE, WRITE}, kind=Kind.STACK)
 destroyStack = _memory("destroyStack", lambda operands, attrs: (_stack(operands[0]), VOID)[1], {WRITE}, kind=Kind.STACK)
 
 # -- aggregates --------------------------------------------------------------------------------------
@@ -212,5 +225,7 @@ return_ = _control("return", lambda operands, attrs: VOID)
 # raise Kind "message with {}" (operands): as a check that always fails
 raise_ = _control("raise", _text_type, ("exception", "message", "flavours"), {TRAP, READ})
 
-MEMORY = (allocateHeap, load, store, elementPointer, keepCopy, retain, release, createStack, push, pop, destroyStack)
+MEMORY = (
+    allocateHeap, load, store, elementPointer, keepCopy, retain, release, createStack, push, pop, drain, destroyStack,
+)  # fmt: skip
 FLOW = (make_tuple, extract, apply, check, print_, branch, conditional, return_, raise_)

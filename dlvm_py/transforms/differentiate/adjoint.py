@@ -16,6 +16,7 @@ The phases, each a file:
     demote, arguments     arrays across blocks in memory; copies of the arguments that are written
     points_to, activity   which values and allocations carry derivatives
     shadows, control      the forward sweep: adjoint memory, the record of the path taken
+    places, pullback      the two sweeps as two functions, the second with shadows of its own
     calls                 forward and reverse functions of what is called
     given                 calls of functions that have rules of their own
     reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
@@ -31,6 +32,7 @@ analysis after Hascoët, Naumann, Pascual (2005); the IR side follows DLVM (Wei,
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 
 from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType, TupleType, Type, Value
 from dlvm_py.transforms import ssa_repair
@@ -46,8 +48,10 @@ from dlvm_py.transforms.differentiate.given import Given, body_of
 from dlvm_py.transforms.differentiate.keep import Keeper
 from dlvm_py.transforms.differentiate.normal_form import Exit, normalize
 from dlvm_py.transforms.differentiate.outputs import add_seed_params, finish, finish_split, seed_type
+from dlvm_py.transforms.differentiate.places import PlacedShadows
 from dlvm_py.transforms.differentiate.points_to import PointsTo
 from dlvm_py.transforms.differentiate.primal import Primal
+from dlvm_py.transforms.differentiate.pullback import Cut, hold
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import Shadows
 from dlvm_py.transforms.differentiate.strip_mine import strip_mine
@@ -87,6 +91,33 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     module.add(function)
     splits.finish(function, functools.partial(_split, given))
     return function
+
+
+def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
+    """Add `<name>_recorded` and `<name>_pullback` to `module`: the two sweeps, each a function (pullback.py).
+
+    The first has the primal's parameters and returns the kept outputs, then the tape; the second takes the tape and the
+    seeds and returns the derivatives. The function must be able to return. Raises: as `adjoint`.
+    """
+    function = clone(body_of(module, name), f"{name}_grad")
+    given = Given(module, adjoint)
+    given.raise_calls(function)
+    exit_ = normalize(function)
+    assert exit_ is not None, f"@{name} never returns"
+    splits = Splits(module, name)
+    primal = Primal(function, exit_, replace(config, keeping=()), splits.written, is_detached=True)
+    shadows = PlacedShadows(primal, splits)
+    control = Control(primal)
+    seeds = add_seed_params(primal)
+    sweep = Sweep(primal, shadows, control, seeds, splits, given)
+    function.result = finish(sweep)
+    hold(function, exit_.block, [primal.output(o) for o in config.keeping])
+    _complete(primal, sweep, control, Checkpoints(primal, []))
+    splits.finish(function, functools.partial(_split, given))
+    halves = Cut(function, exit_.block, sweep.blocks[exit_.block], seeds, name)
+    module.add(halves.recorded)
+    module.add(halves.pullback)
+    return halves
 
 
 def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Checkpoints) -> None:

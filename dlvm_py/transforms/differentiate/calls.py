@@ -51,6 +51,7 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
+from dlvm_py.ir.analysis import reachable_from
 from dlvm_py.ir.analysis.calls import calls, reachable, written_params
 from dlvm_py.ir.value import BlockArg
 from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_builder
@@ -282,7 +283,7 @@ def cut(primal: Primal, sweep: Sweep, shadows: Shadows, seeds: list[Value], spli
     """Make the halves of `split` of a function with both sweeps, the second behind the exit block."""
     function, reverse = primal.function, split.reverse
     exit_, first = primal.exit.block, sweep.blocks[primal.exit.block]
-    later = _reachable(first)
+    later = reachable_from(first)
     adjoint_stacks = [primal.adjoint_stacks[p] for p in primal.formal if p in primal.adjoint_stacks]
     # the reverse function
     entry = Block("entry")
@@ -335,16 +336,6 @@ def cut(primal: Primal, sweep: Sweep, shadows: Shadows, seeds: list[Value], spli
     split.forward.blocks = function.blocks
     split.forward.meta["tapes"] = dict(primal.tapes)
     split.tapes = {*primal.tapes, *tapes}
-
-
-def _reachable(start: Block) -> set[Block]:
-    found, work = {start}, [start]
-    while work:
-        for block in work.pop().successors():
-            if block not in found:
-                found.add(block)
-                work.append(block)
-    return found
 
 
 def never_returns(split: Split) -> None:

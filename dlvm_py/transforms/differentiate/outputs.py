@@ -104,8 +104,9 @@ def _derivative(sweep: Sweep, index: int) -> Value:
     (root,) = sweep.primal.points_to.roots(value)
     buffer = sweep.shadows.buffers.get(root)
     if buffer is None or value.type.layout == "F":  # type: ignore[attr-defined]
-        # nothing has reached it, or it is in Fortran order as its parameter
-        held = b.emit("load", sweep.shadows.of(value)) if buffer is not None else zeros_like(b, value)
+        # nothing has reached it, or it is in Fortran order as its parameter, or among other shadows
+        has_one = sweep.primal.has_shadow(value)
+        held = b.emit("load", sweep.shadows.of(value)) if has_one else zeros_like(b, value)
         buffer = b.emit("allocateHeap", *extents(b, value), dtype=value.type.dtype.name)  # type: ignore[attr-defined]
         b.emit("store", held, buffer)
     return buffer

@@ -24,7 +24,8 @@ class Primal:
     is added, without terminators; `edges` the incoming edges of the blocks in `order`.
 
     config: None for a function whose two sweeps become functions of their own (calls.py): all floats are active,
-    and parameters are no copies. written: which parameters each callee writes.
+    and parameters are no copies. written: which parameters each callee writes. is_detached: the reverse sweep becomes a
+    function that runs later (pullback.py): no pointer may go on a tape.
     """
 
     def __init__(
@@ -33,9 +34,11 @@ class Primal:
         exit_: Exit,
         config: AdjointConfig | None,
         written: Mapping[str, set[int]] | None = None,
+        is_detached: bool = False,
     ) -> None:
         self.function = function
         self.exit = exit_
+        self.is_detached = is_detached
         self.config = config or AdjointConfig((), ())
         self.is_split = config is None
         self.tapes: dict[Type, Value] = {}  # of a split function: the stacks that its callers hand over
@@ -126,6 +129,8 @@ def refuse_dead_end(i: Instruction) -> None:
             code="DL611",
             help="keep the number beside the enum, or its index in an array",
         )
+    if i.op.name == "drain":
+        raise NotDifferentiable("the entries of a stack as an array have no derivative", i.loc, code="DL611")
     if i.op.name == "bits":
         raise NotDifferentiable("the bits of a number have no derivative", i.loc, code="DL611")
 

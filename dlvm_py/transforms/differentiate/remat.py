@@ -101,6 +101,8 @@ class Rematerialisation:
             return False
         if value.op.name == "load":
             roots = self._primal.points_to.roots(value.operands[0])
+            if self._primal.is_detached and _base(value.operands[0]) not in self._formal:
+                return False
             return bool(roots) and roots.isdisjoint(self._primal.points_to.written) and roots <= self._formal
         if value.op.name == "extract":
             return False  # the results of a call are not there any more
@@ -126,3 +128,10 @@ class Rematerialisation:
         if self._is_index(value) and value.op.is_pure:
             return True
         return self._is_cheap(value) and all(self.is_free(o, block) for o in value.operands)
+
+
+def _base(pointer: Value) -> Value:
+    """What a pointer is a view of."""
+    while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
+        pointer = pointer.operands[0]
+    return pointer

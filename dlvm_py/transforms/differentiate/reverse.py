@@ -26,6 +26,7 @@ from dlvm_py.transforms.ssa_repair import Variable, assignment
 if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.calls import Splits
     from dlvm_py.transforms.differentiate.given import Given
+    from dlvm_py.transforms.differentiate.places import PlacedShadows
 
 
 class Sweep:
@@ -35,7 +36,13 @@ class Sweep:
     """
 
     def __init__(
-        self, primal: Primal, shadows: Shadows, control: Control, seeds: list[Value], splits: Splits, given: Given
+        self,
+        primal: Primal,
+        shadows: Shadows | PlacedShadows,
+        control: Control,
+        seeds: list[Value],
+        splits: Splits,
+        given: Given,
     ) -> None:
         self.primal = primal
         self.splits = splits
@@ -121,6 +128,7 @@ class Sweep:
         self.b.loc = None
         self._control.enter(self.b, block)
         if block is self.primal.exit.block:
+            self.shadows.open(self.b)
             seed_outputs(self)
         self._receive(block)
         for i in reversed(self.primal.bodies[block]):

@@ -12,11 +12,15 @@ by a scatter: no array of zeros is made for it.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from dlvm_py.errors import Loc
 from dlvm_py.ir import OPS, Builder, Instruction, Value
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.shadows import Shadows, zeros_like
+
+if TYPE_CHECKING:
+    from dlvm_py.transforms.differentiate.places import PlacedShadows
 
 
 @dataclass(eq=False)
@@ -31,7 +35,7 @@ class _Entry:
 class ShadowSums:
     """What waits to be added to shadows in the block that `b` builds; `flush` before leaving it."""
 
-    def __init__(self, b: Builder, primal: Primal, shadows: Shadows) -> None:
+    def __init__(self, b: Builder, primal: Primal, shadows: Shadows | PlacedShadows) -> None:
         self._b = b
         self._primal = primal
         self._shadows = shadows

@@ -129,6 +129,9 @@ class Shadows:
         for block in self._function.blocks:
             self._pass_on(block)
 
+    def open(self, b: Builder) -> None:
+        """The reverse sweep begins: nothing is made there."""
+
     def of(self, value: Value) -> Value:
         """The shadow of a pointer (itself for NULL and UNDEFINED), or the shadow stack of a stack."""
         return value if isinstance(value, Literal) else self._shadow[value]

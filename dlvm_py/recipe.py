@@ -197,6 +197,11 @@ class Recording:
         """The function at the root."""
         return self.of.primal
 
+    @property
+    def root(self) -> Primal:
+        """The recipe at the root."""
+        return self.of.root
+
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
         return f"recording{(self.wrt, self.single, self.every, self.sources)!r} of {self.of.key()}"
@@ -227,6 +232,11 @@ class Pullback:
     def primal(self) -> Callable[..., Any]:
         """The function at the root."""
         return self.of.primal
+
+    @property
+    def root(self) -> Primal:
+        """The recipe at the root."""
+        return self.of.root
 
     def key(self) -> str:
         """The part of the cache key beside the function itself."""

@@ -154,21 +154,23 @@ def test_several_outputs_and_every_argument():
     np.testing.assert_allclose(of_w(seed[0]), x.T @ (2 * seed[0] * (1 - np.tanh(x @ w) ** 2)), rtol=1e-13)
 
 
-def test_the_primal_runs_once():
-    """Nothing that only the primal computes is in the code of the pullback."""
-
-    def grown(x):
+def test_the_primal_runs_once(capfd):
+    def spoken(x):
         y = x
-        for _ in range(3):
+        for k in range(3):
+            print("step", k)
             y = np.exp(y * 0.1) * x
         return y
 
-    _, pullback = dlvm.vjp(grown, 2.0)
-    want = (grown(2.0 + 1e-6) - grown(2.0 - 1e-6)) / 2e-6
+    _, pullback = dlvm.vjp(spoken, 2.0)
+    said = capfd.readouterr().out
+    assert said == "step 0\nstep 1\nstep 2\n"
+    want = (spoken(2.0 + 1e-6) - spoken(2.0 - 1e-6)) / 2e-6
+    capfd.readouterr()
     for k in range(10):
         assert pullback(float(k))[0] == pytest.approx(k * want, rel=1e-8)
+    assert capfd.readouterr().out == ""
     assert pullback.stats()["versions"] == 1
-    assert " exp " in dlvm.grad(grown).ir(2.0)
     assert " exp " not in pullback.ir()
 
 

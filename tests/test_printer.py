@@ -121,6 +121,7 @@ GOLDEN = [
     ("pop", ["l"], {"type": DOUBLE}, "%0.0 = pop f64 from %l: stack"),
     ("push", ["x", "s"], {}, "push %x: f64 to %s: stack{f64}"),
     ("pop", ["s"], {}, "%0.0 = pop f64 from %s: stack{f64}"),
+    ("drain", ["s"], {}, "%0.0 = drain %s: stack{f64}"),
     ("destroyStack", ["s"], {}, f"destroyStack {P['s']}"),
     ("tuple", ["x", "n"], {}, "%0.0 = literal (%x: f64, %n: i64): (f64, i64)"),
     ("aggregate", ["x", "x"], {"type": TensorType((2,), F64)}, "%0.0 = literal <%x: f64, %x: f64>: <2 x f64>"),

@@ -794,5 +794,6 @@ REFUSED: dict[str, str] = {
         ("random", "randomCounter", "randomSeed"),
         "the stream of random numbers is the runtime's: NumPy has none like it",
     ),
+    "drain": "the two functions that vjp makes are not written as Python: those of grad are",
     "trap": "a trap has no place in a text",
 }

@@ -837,3 +837,69 @@ def slices_of_lists(items, k):
 @language("lists: run-time index", lambda: ([1.0, 4.0, 2.5], 2), grad=True)
 def sum_of_a_slice(items, k):
     return sum(v * v for v in items[:k])
+
+
+# -- lists again, and numbers --------------------------------------------------------------------------------
+
+
+@language("list methods", lambda: (3, [1.5, 0.5, 2.5]), lambda: (0, [1.5, 0.5, 2.5]), lambda: (-2, [1.5, 0.5, 2.5]))
+def lists_times_numbers(n, items):
+    a, b, c = [0] * n, [1.5, 2.5] * n, (n + 1) * [True]
+    for i in range(n):
+        a[i] += i
+    changed = list(items)
+    changed[1:2] = [9.0, 8.0]
+    changed[:0] = [4.0]
+    return a, b, c, sum(c), changed
+
+
+@language("list methods", lambda: (1.0, 0, 0.0), lambda: (2.0, 3, 3.0), lambda: (2.0, 3, 4.0))
+def counted_and_found(a, b, c):
+    some = [v * v for v in range(b)]
+    some.append(4)
+    items = [a, 2.0, c]
+    items.remove(2.0)
+    return (a, b, c).count(0), [a, b, c].count(c), some.count(4), some.index(4), (c, a, b).index(b), items
+
+
+@language("list methods", lambda: (4, 2), lambda: (4, 7))
+def removed(n, v):
+    some = [k for k in range(n)]
+    some.remove(v)
+    return some
+
+
+@language("sorted", lambda: ([3, 1, 2, 5], 6), lambda: ([3.5, 1.0, 2.25, 5.0], 4))
+def sorted_lists(items, n):
+    squares = [v * v for v in range(n)]
+    squares.sort(reverse=True)
+    pairs = sorted([(v % 2, v * 1.5) for v in squares], key=lambda p: p[0], reverse=True)
+    near = sorted(items, key=lambda v: abs(v - 2))
+    return sorted(items), sorted(items, reverse=True), near, squares, sorted(v % 3 for v in squares), pairs
+
+
+@language("sorted", lambda: ([3.5, 1.0, 2.25],), grad=True)
+def weighted_order(items):
+    low, middle, high = sorted(items)
+    squares = sorted([v * v for v in items], key=lambda v: -v)
+    return low + 2 * middle + 3 * high + squares[0] * squares[1]
+
+
+@language("sorted", lambda: ([5, 3, 8, 1, 9, 2, 7, 4, 6, 0, 11, 15, 13, 12, 14],))
+def many_sorted(items):
+    return sorted(items), sorted(items, key=lambda v: -v)
+
+
+@language(
+    "round", lambda: (2.675, 2, 1250), lambda: (-0.125, 1, 1350), lambda: (1234.5, -2, -1250), lambda: (0.5, 0, 7)
+)
+def rounded(x, n, k):
+    return round(x, n), round(x, 2), round(k, -2), round(k, 3), round(np.float64(x), 1), round(x)
+
+
+KINDS = {bool: (0, 1), (1, "a"): 3.5}
+
+
+@language("builtins", lambda: (3.0, 5), lambda: (2.0, -1))
+def other_builtins(x, n):
+    return KINDS[bool][1] + x, KINDS[1, "a"], isinstance(x, int | float), tuple(range(3)), pow(3, n, 7), "f" in "fb"

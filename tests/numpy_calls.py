@@ -535,3 +535,26 @@ def without_axes(x, flag, none, a):
         np.arange(stop=4),
         np.arange(1, stop=6, step=2, dtype=np.float32),
     )
+
+
+@family(lambda: (np.array([3.0, 1.0, 2.0, 1.0, np.nan]), np.array([1, 5, 3]), 0.3), smooth=False)
+def sets(x, n, q):
+    return (
+        np.union1d(x, n),
+        np.intersect1d(x, n),
+        np.intersect1d(n, n[::-1], assume_unique=True),
+        np.setdiff1d(x, n),
+        np.setxor1d(n, x[:4]),
+        np.trim_zeros(np.array([0, 1, 0, 2, 0])),
+        np.nanmedian(x),
+        np.nanquantile(x, q),
+        np.nanpercentile(x, [30.0, 60.0]),
+        np.asfortranarray(np.outer(n, n)),
+        np.array(3 in n),
+        np.array(2.5 not in x),
+    )
+
+
+@family(lambda: (reals(3, 4) * 30 - 20, 12, 5.0))
+def bessel(x, n, beta):
+    return np.log(np.i0(x)), np.kaiser(n, beta), np.log(np.i0(-x.flat[2])), np.kaiser(1, beta)

@@ -13,7 +13,7 @@ from dlvm_py.errors import TypeMismatch, UnknownFunction
 from dlvm_py.frontend import lists, objects, records
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
-from dlvm_py.frontend.numpy_shape import swapaxes, transpose
+from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
 from dlvm_py.frontend.table import METHODS, lookup, numpy_names, suggestion
 from dlvm_py.frontend.values import (
     NONE,
@@ -51,6 +51,7 @@ ARRAY_ATTRIBUTES: dict[str, Callable[[Emitter, Any], Any]] = {
     "T": lambda e, x: x if isinstance(x, Scalar) else transpose(e, x),
     "real": real,
     "imag": imag,
+    "flat": lambda e, x: ravel(e, x),
     "mT": lambda e, x: swapaxes(e, x, _int(i64(-1)), _int(i64(-2))),
 }
 _OF_NUMBERS = {"real": real, "imag": imag}
@@ -83,6 +84,8 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         return records.attribute_of(e, owner, name)
     if isinstance(held, Growing) or (isinstance(held, Sequence) and held.is_list):
         return lists.method(e, owner, name)
+    if isinstance(held, Sequence) and name in ("count", "index"):
+        return Method(owner, name, lists.METHODS[name])
     e.error(TypeMismatch, f"{describe(held)} has no supported attribute `{name}`")
 
 

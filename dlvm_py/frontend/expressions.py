@@ -98,6 +98,10 @@ class Expressions(Comprehensions):
         if isinstance(node.op, gast.Add) and (isinstance(left, Growing) or isinstance(right, Growing)):
             if all(isinstance(v, Growing | Sequence) for v in (left, right)):
                 return lists.joined(self.e, left, right)
+        if isinstance(node.op, gast.Mult):
+            items, times = (left, right) if lists.is_list(left) else (right, left)
+            if lists.is_list(items) and lists.is_computed_int(times):
+                return lists.repeated(self.e, items, times)
         if isinstance(node.op, gast.BitOr) and isinstance(left, Record) and isinstance(right, Record):
             return records.merged(self.e, left, right)
         return operators.binary(self.e, type(node.op), left, right)

@@ -14,12 +14,12 @@ import gast
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import lists, objects, operators, records
 from dlvm_py.frontend.arrays import materialise
-from dlvm_py.frontend.elementwise import operand
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
-from dlvm_py.frontend.indexing import as_flag
+from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.joins import ScalarType, join, type_of
 from dlvm_py.frontend.operators import weak
+from dlvm_py.frontend.sorting import ordered, real_number
 from dlvm_py.frontend.values import (
     Array,
     Generator,
@@ -27,13 +27,13 @@ from dlvm_py.frontend.values import (
     Iteration,
     Scalar,
     Sequence,
-    Static,
     Temp,
     describe,
 )
 from dlvm_py.ir import I64, Literal, Value, literal
 
 Action = Callable[[Any], None]
+_MAX_TUPLE = 64  # items of a tuple that is made of a range
 
 
 def run(e: Emitter, items: Any, action: Action, goes_on: Callable[[], Value] | None = None) -> None:
@@ -124,19 +124,10 @@ def _best(e: Emitter, name: str, kind: type, items: list[Any]) -> Any:
     if not items:
         e.emit("raise", exception="ValueError", message=f"{name}() arg is an empty sequence")
         raise Unreachable
-    best = _number(e, name, items[0])
+    best = real_number(e, name, items[0])
     for item in items[1:]:
-        best = _better(e, kind, best, _number(e, name, item))
+        best = _better(e, kind, best, real_number(e, name, item))
     return best
-
-
-def _number(e: Emitter, name: str, value: Any) -> Scalar:
-    found = operand(e, value, name)
-    if not isinstance(found, Scalar):
-        e.error(TypeMismatch, f"{name}() needs numbers, not {describe(found)}", help=f"use np.{name}(x) on arrays")
-    if found.dtype.is_complex:
-        e.error(TypeMismatch, f"{name}() of complex numbers: they have no order", help="compare z.real or abs(z)")
-    return found
 
 
 def _better(e: Emitter, kind: type, a: Scalar, b: Scalar) -> Scalar:
@@ -153,6 +144,11 @@ def _better(e: Emitter, kind: type, a: Scalar, b: Scalar) -> Scalar:
 
 def tuple_(e: Emitter, items: Any = None) -> Any:
     """tuple(...) of what has a constant length."""
+    held = None if items is None else records.iterated(objects.contents(e, items))
+    if isinstance(held, Iteration):
+        count = number(held.count)
+        if count is not None and count <= _MAX_TUPLE:
+            return Sequence(tuple(held.item(i64(k)) for k in range(count)))
     made = Sequence((), is_list=True) if items is None else list_(e, items)
     if isinstance(made, Sequence):
         return Sequence(made.items)
@@ -172,21 +168,9 @@ def list_(e: Emitter, items: Any = None) -> Any:
     return objects.contents(e, made)
 
 
-def sorted_(e: Emitter, items: Any, reverse: Any = None) -> Any:
-    """sorted(...) of a few numbers, by a network of comparisons."""
-    held = records.iterated(objects.contents(e, items))
-    if not isinstance(held, Sequence):
-        e.error(UnsupportedSyntax, f"sorted() of {describe(held)} is not supported", help="use np.sort(np.array(x))")
-    if any(isinstance(i, Static) for i in held.items):
-        names = [i.value for i in held.items if isinstance(i, Static)]
-        return Sequence(tuple(map(Static, sorted(names))), is_list=True)
-    found = [_number(e, "sorted", objects.resolved(e, i)) for i in held.items]
-    kinds = (gast.Gt, gast.Lt) if as_flag(e, reverse, "`reverse` of sorted") else (gast.Lt, gast.Gt)
-    for last in range(len(found) - 1, 0, -1):
-        for k in range(last):
-            low, high = found[k], found[k + 1]
-            found[k], found[k + 1] = _better(e, kinds[0], low, high), _better(e, kinds[1], low, high)
-    return Sequence(tuple(found), is_list=True)
+def sorted_(e: Emitter, items: Any, key: Any = None, reverse: Any = None) -> Any:
+    """sorted(...) of numbers, or of anything by a key that is a number."""
+    return ordered(e, list_(e, items), key, reverse)
 
 
 def map_(e: Emitter, function: Any, *sources: Any) -> Any:

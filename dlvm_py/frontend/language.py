@@ -63,7 +63,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "list methods",
         "items.extend(x); items.pop()",
-        "append, extend, insert, pop, clear, reverse, copy, index, +, slices, item assignment",
+        "append, extend, insert, pop, clear, reverse, copy, index, count, remove, sort, +, *, slices, item assignment",
     ),
     Construct("lists: run-time index", "values[i]", "of lists and tuples; a choice between the items"),
     Construct("lists of arrays", "for w, b in zip(weights, biases): ...", "of any shapes where the length is constant"),
@@ -76,6 +76,8 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("dataclasses in loops", "s = replace(s, t=s.t + dt)", "bound anew or changed"),
     Construct("dataclasses in branches", "s = State(x) if c else s", "where no other name stands for one of the two"),
     Construct("math", "math.hypot(x, y)", "with Python's errors; all but the rare functions"),
+    Construct("sorted", "sorted(items, key=lambda t: t[1], reverse=True)", "stable; also list.sort"),
+    Construct("round", "round(x, 2)", "the nearest decimal, as Python's; of NumPy's numbers as NumPy's"),
     Construct("builtins", "divmod(n, 3)", "abs bool complex divmod enumerate float int isinstance len list map ..."),
     Construct("map", "for v in map(f, x): ...", ""),
     Construct("with np.errstate", 'with np.errstate(divide="ignore"): ...', "compiled code gives no warnings anyway"),

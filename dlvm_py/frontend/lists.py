@@ -19,12 +19,14 @@ import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import indexing, operators, records, subscripts
-from dlvm_py.frontend.arrays import make_array, materialise
+from dlvm_py.frontend.arrays import filled, make_array, materialise, tensor_of
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
+from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.growing import item_at, rows_of, section_of
 from dlvm_py.frontend.iterate import chosen, iteration_of
 from dlvm_py.frontend.joins import (
     ONE_SHAPE,
+    ArrayType,
     allocate_buffer,
     as_growing,
     join_items,
@@ -35,6 +37,7 @@ from dlvm_py.frontend.joins import (
     type_of,
 )
 from dlvm_py.frontend.objects import change, contents, resolved, settle
+from dlvm_py.frontend.sorting import ordered
 from dlvm_py.frontend.values import (
     NONE,
     Array,
@@ -50,9 +53,10 @@ from dlvm_py.frontend.values import (
     Static,
     describe,
 )
-from dlvm_py.ir import Value
+from dlvm_py.ir import I64, Value
 
 _FIRST_CAPACITY = 4
+_MAX_REPEATED = 1000  # of a list times a constant; a longer one gets a computed length
 _EMPTY = "{} index out of range"
 
 
@@ -62,6 +66,20 @@ def holds(e: Emitter, value: Any) -> Sequence | Growing:
     if isinstance(held, Growing) or (isinstance(held, Sequence) and held.is_list):
         return held
     e.error(TypeMismatch, f"a list is needed here, not {describe(held)}")
+
+
+def is_list(value: Any) -> bool:
+    """Whether contents are those of a list."""
+    return isinstance(value, Growing) or (isinstance(value, Sequence) and value.is_list)
+
+
+def is_computed_int(value: Any) -> bool:
+    """Whether a number of repetitions is known at run time only (or the list is what is not known)."""
+    return (
+        isinstance(value, Scalar)
+        and (value.dtype.is_integer or value.dtype.kind == "b")
+        and (value.number is None or abs(value.number) > _MAX_REPEATED)
+    )
 
 
 # -- reading -----------------------------------------------------------------------------------------------
@@ -90,6 +108,8 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
         if isinstance(index, SliceKey):
             return _sliced(e, held, index)
         return item_at(e, held, _position(e, index, held.length, "list"))
+    if isinstance(held, Static) and type(held.value) is dict:
+        return _of_constant(e, held.value, index)
     if not isinstance(held, Sequence):
         return subscripts.read(e, held, index)
     if isinstance(index, Scalar) and index.number is None and (index.dtype.is_integer or index.dtype.kind == "b"):
@@ -104,6 +124,33 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
     if isinstance(index, SliceKey) and held.is_list and subscripts.constant_slice(index) is None:
         return _sliced(e, _grown(e, held), index)
     return subscripts.read(e, held, index)
+
+
+def _of_constant(e: Emitter, table: dict[Any, Any], index: Any) -> Any:
+    """An item of a captured dict with keys of any kind, at a key that is known now."""
+    key = _constant_key(index)
+    if key is None:
+        e.error(
+            UnsupportedSyntax,
+            "a dict that was made outside, with keys other than strings, can only be read at constant keys",
+            help="use an array or a list for numbered things",
+        )
+    if key[0] not in table:
+        e.emit("raise", exception="KeyError", message=repr(key[0]).replace("{", "{{").replace("}", "}}"))
+        raise Unreachable
+    return e.session.lift(e, table[key[0]], "an item of the dict")
+
+
+def _constant_key(index: Any) -> tuple[Any] | None:
+    """A one-tuple of the Python object that an index is; None where it is computed or cannot be a key."""
+    if isinstance(index, Static):
+        return None if isinstance(index.value, (dict, set)) else (index.value,)
+    if isinstance(index, Scalar):
+        return None if index.number is None else (index.number,)
+    if isinstance(index, Sequence) and not index.is_list:
+        parts = [_constant_key(i) for i in index.items]
+        return None if None in parts else (tuple(p[0] for p in parts if p is not None),)
+    return None
 
 
 def _grown(e: Emitter, held: Sequence) -> Growing:
@@ -192,7 +239,8 @@ def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
     """x[index] = value."""
     held, value = holds(e, owner), settle(e, value)
     if isinstance(index, SliceKey):
-        e.error(UnsupportedSyntax, "assignment to a slice of a list is not supported", help="use an array")
+        _set_slice(e, owner, held, index, value)
+        return
     if isinstance(held, Sequence):
         if isinstance(index, Scalar) and isinstance(index.number, int):
             k = int(index.number)
@@ -214,6 +262,25 @@ def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
     for buffer, leaf in zip(held.buffers, leaf_values(value), strict=True):
         store_item(e, buffer, place, leaf)
     change(e, owner, held)
+
+
+def _set_slice(e: Emitter, owner: Object, held: Any, key: SliceKey, value: Any) -> None:
+    """x[a:b] = items, where the slice and the items are known when the call is compiled."""
+    items = records.iterated(contents(e, value))
+    part = subscripts.constant_slice(key)
+    if not isinstance(held, Sequence) or not isinstance(items, Sequence) or part is None:
+        e.error(
+            UnsupportedSyntax,
+            "assignment to a slice of a list needs constant lengths: of the list, of the slice, and of the items",
+            help="use an array, or make a new list: x[:a] + items + x[b:]",
+        )
+    changed = list(held.items)
+    try:
+        changed[part] = items.items
+    except ValueError as error:
+        e.emit("raise", exception="ValueError", message=str(error))
+        raise Unreachable from None
+    change(e, owner, Sequence(tuple(changed), is_list=True))
 
 
 def _pop(e: Emitter, owner: Any, index: Any = None) -> Any:
@@ -310,21 +377,117 @@ def _copy(e: Emitter, owner: Any) -> Any:
     return list_(e, owner)
 
 
-def _index(e: Emitter, owner: Any, value: Any) -> Any:
-    held = holds(e, owner)
+def _same(e: Emitter, a: Any, b: Any) -> Value:
+    return operators.condition(e, operators.compare(e, gast.Eq, resolved(e, a), resolved(e, b)))
+
+
+def count(e: Emitter, owner: Any, value: Any) -> Any:
+    """x.count(value) of a list or tuple."""
+    held = contents(e, owner)
     if isinstance(held, Sequence):
-        for k, item in enumerate(held.items):
-            same = operators.condition(e, operators.compare(e, gast.Eq, resolved(e, item), resolved(e, value)))
-            if getattr(same, "value", None) is True:
-                return Scalar(i64(k), weak=True)
-            if getattr(same, "value", None) is not False:
-                break
-    e.error(UnsupportedSyntax, "index() of computed values is not supported", help="compare in a loop")
+        total: Value = i64(0)
+        for item in held.items:
+            total = e.add(total, e.cast(_same(e, item, value), I64))
+        return Scalar(total, weak=True)
+
+    def over(update: Any, now: Any) -> None:
+        def look(item: Any) -> None:
+            update(lambda n: Scalar(e.pure("add", n.value, e.cast(_same(e, item, value), I64)), weak=True))
+
+        e.frame.for_each(iteration_of(e, held), look, "count")
+
+    return e.frame.accumulate(Scalar(i64(0), weak=True), over)
+
+
+def _place_of(e: Emitter, held: Sequence | Growing, value: Any) -> Value:
+    """The first place of a value, the length where it is not there."""
+    if isinstance(held, Sequence):
+        place: Value = i64(len(held.items))
+        for k in range(len(held.items) - 1, -1, -1):
+            place = e.choose(_same(e, held.items[k], value), i64(k), place)
+        return place
+
+    def over(update: Any, now: Any) -> None:
+        def look(k: Value) -> None:
+            here = _same(e, item_at(e, held, k), value)
+            update(lambda found: Scalar(e.minimum(found.value, e.choose(here, k, held.length)), weak=True))
+
+        e.frame.for_each(Iteration(held.length, lambda k: k), look, "index")
+
+    return e.frame.accumulate(Scalar(held.length, weak=True), over).value
+
+
+def index(e: Emitter, owner: Any, value: Any) -> Any:
+    """x.index(value) of a list or tuple; ValueError in Python's words where it is not there."""
+    held, value = contents(e, owner), resolved(e, value)
+    place = _place_of(e, held, value)
+    length = i64(len(held.items)) if isinstance(held, Sequence) else held.length
+    _check_there(e, held, value, e.compare("lessThan", place, length))
+    return Scalar(place, weak=True)
+
+
+def _check_there(e: Emitter, held: Any, value: Any, found: Value) -> None:
+    if isinstance(held, Sequence) and not held.is_list:
+        e.check(found, "ValueError", "tuple.index(x): x not in tuple")
+    elif isinstance(value, Scalar) and value.weak:
+        e.check(found, "ValueError", "{} is not in list", value.value)
+    else:
+        e.check(found, "ValueError", "the value is not in list")
+
+
+def _remove(e: Emitter, owner: Any, value: Any) -> Any:
+    held, value = holds(e, owner), resolved(e, value)
+    place = _place_of(e, held, value)
+    if isinstance(held, Sequence):
+        known = number(place)
+        if known is not None and known < len(held.items):
+            change(e, owner, Sequence((*held.items[:known], *held.items[known + 1 :]), is_list=True))
+            return NONE
+        held = _grown(e, held)
+    fine = e.compare("lessThan", place, held.length)
+    e.check(fine, "ValueError", "list.remove(x): x not in list")
+    last = e.offset(held.length, -1)
+    _move(e, held, e.offset(place, 1), place, e.subtract(last, place))
+    change(e, owner, Growing(held.item, held.buffers, last))
+    return NONE
+
+
+def _sort(e: Emitter, owner: Any, *, key: Any = None, reverse: Any = None) -> Any:
+    change(e, owner, ordered(e, holds(e, owner), key, reverse))
+    return NONE
+
+
+def repeated(e: Emitter, held: Sequence | Growing, times: Scalar) -> Growing:
+    """items * times, for a number that is computed."""
+    held = _grown(e, held) if isinstance(held, Sequence) else held
+    if any(isinstance(t, ArrayType) for t in leaf_types(held.item)):
+        e.error(
+            UnsupportedSyntax,
+            "a list of arrays times a computed number is not supported: the arrays would be one and the same",
+            help="[x.copy() for _ in range(n)]",
+        )
+    n = e.maximum(indexing.as_index(e, times, "the factor of a list"), i64(0))
+    length = e.multiply(held.length, n, checked=True)
+    fresh = [allocate_buffer(e, length, (), t) for t in leaf_types(held.item)]
+
+    def fill(k: Value) -> None:
+        start = e.pure("multiply", k, held.length)
+        for old, new in zip(held.buffers, fresh, strict=True):
+            part = section_of(e, new, start, held.length, i64(1))
+            e.emit("store", rows_of(e, old, i64(0), held.length, i64(1)), part)
+
+    if number(held.length) == 1:  # [x] * n
+        for old, new in zip(held.buffers, fresh, strict=True):
+            value = Scalar(e.emit("load", e.emit("elementPointer", old.pointer, i64(0))), weak=False)
+            e.emit("store", tensor_of(e, filled(e, (length,), value.value, value.dtype)), new.pointer)
+    else:
+        e.frame.for_each(Iteration(n, lambda k: k), fill, "repeat")
+    return Growing(held.item, tuple(fresh), length)
 
 
 METHODS: dict[str, Callable[..., Any]] = {
     "append": append, "pop": _pop, "insert": _insert, "extend": extend, "clear": _clear, "reverse": _reverse,
-    "copy": _copy, "index": _index,
+    "copy": _copy, "index": index, "count": count, "remove": _remove, "sort": _sort,
 }  # fmt: skip
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
+from types import NoneType, UnionType
 from typing import Any
 
 import gast
@@ -106,6 +107,9 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
         a, b = _beside_array(e, a), _beside_array(e, b)
     if isinstance(a, Static) and isinstance(b, Static) and isinstance(a.value, str):
         return Static(python(a.value, b.value))
+    if kind is gast.BitOr and isinstance(a, Static) and isinstance(b, Static):
+        if all(isinstance(v.value, (type, UnionType, NoneType)) for v in (a, b)):
+            return Static(python(a.value, b.value))
     if kind is gast.Add and (isinstance(a, Text) or isinstance(b, Text)):
         return joined(e, a, b)
     a, b = operand(e, a, f"`{symbol}`"), operand(e, b, f"`{symbol}`")
@@ -348,6 +352,12 @@ def identical(a: Any, b: Any) -> bool:
 
 
 def _contains(e: Emitter, item: Any, items: Any, wanted: bool) -> Scalar:
+    if isinstance(items, Static) and isinstance(item, Static) and isinstance(items.value, (str, dict)):
+        return weak(literal((item.value in items.value) == wanted))
+    if _is_array(items):
+        equal = ufunc_call(e, np.equal, operand(e, items, "`in`"), operand(e, item, "`in`"))
+        flag = e.emit("reduce", tensor_of(e, equal), literal(False), by="or", axes=tuple(range(equal.rank)))
+        return weak(flag) if wanted else unary(e, gast.Not, weak(flag))
     if not isinstance(items, Sequence):
         e.error(UnsupportedSyntax, f"`in` on {describe(items)} is not supported", help="compare with each value")
     found: Value = literal(False)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import math
 from collections.abc import Callable
+from types import UnionType
 from typing import Any
 
 import gast
@@ -17,6 +18,7 @@ from dlvm_py.frontend.elementwise import REAL_PART, UFUNCS, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
+from dlvm_py.frontend.library import elementwise, mathematics
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.values import (
     Array,
@@ -123,14 +125,21 @@ def bool_(e: Emitter, x: Any = None) -> Any:
 
 
 def round_(e: Emitter, x: Any, ndigits: Any = None) -> Any:
-    """round(x) to an int, halves to even."""
-    if isinstance(x, Scalar) and isinstance(ndigits, Scalar) and isinstance(x.number, float):
-        if isinstance(ndigits.number, int):
-            return weak(literal(round(x.number, ndigits.number)))
+    """round(x) to an int, round(x, n) to a place behind or before the point; halves to even."""
     if ndigits is not None and not (isinstance(ndigits, Static) and ndigits.value is None):
-        e.error(UnsupportedSyntax, "round with digits is not supported", help="np.rint(x * 10**d) / 10**d")
+        return _round_to(e, x, ndigits)
     x = _number(e, x, "round")
     return int_(e, Scalar(e.pure("rint", x.value), x.weak) if x.dtype.is_float else x)
+
+
+def _round_to(e: Emitter, x: Any, ndigits: Any) -> Any:
+    if isinstance(x, Scalar) and x.weak:
+        x, digits = _number(e, x, "round"), weak(as_index(e, ndigits, "the digits of round"))
+        if isinstance(x.number, float) and isinstance(digits.number, int):
+            return weak(literal(round(x.number, digits.number)))
+        rule = mathematics.round_float if x.dtype.is_float else mathematics.round_int
+        return e.session.library(e, rule, [weak(e.cast(x.value, F64 if x.dtype.is_float else I64)), digits], {})
+    return e.session.library(e, elementwise.around, [x, ndigits], {})
 
 
 def slice_(e: Emitter, *bounds: Any) -> Any:
@@ -150,10 +159,17 @@ def _slice_bound(e: Emitter, bound: Any) -> Scalar | None:
 def isinstance_(e: Emitter, x: Any, classes: Any) -> Any:
     """isinstance, decided at compile time."""
     wanted = classes.items if isinstance(classes, Sequence) else (classes,)
+    wanted = tuple(p for c in wanted for p in _parts_of_union(c))
     kinds = tuple(c.value for c in wanted if isinstance(c, Static) and isinstance(c.value, type))
     if len(kinds) != len(wanted):
         e.error(UnsupportedSyntax, "isinstance needs a class or a tuple of classes")
     return weak(literal(issubclass(_class_of(x), kinds)))
+
+
+def _parts_of_union(kind: Any) -> tuple[Any, ...]:
+    if isinstance(kind, Static) and isinstance(kind.value, UnionType):
+        return tuple(map(Static, kind.value.__args__))
+    return (kind,)
 
 
 def _class_of(x: Any) -> type:
@@ -190,8 +206,11 @@ def divmod_(e: Emitter, a: Any, b: Any) -> Any:
     return Sequence((operators.binary(e, gast.FloorDiv, a, b), operators.binary(e, gast.Mod, a, b)))
 
 
-def pow_(e: Emitter, a: Any, b: Any) -> Any:
-    """pow with two arguments."""
+def pow_(e: Emitter, a: Any, b: Any, mod: Any = None) -> Any:
+    """pow(a, b) and, of ints, pow(a, b, mod)."""
+    if mod is not None and not (isinstance(mod, Static) and mod.value is None):
+        numbers = [weak(as_index(e, v, "an argument of pow with a modulus")) for v in (a, b, mod)]
+        return e.session.library(e, mathematics.power_modulo, numbers, {})
     return operators.binary(e, gast.Pow, a, b)
 
 

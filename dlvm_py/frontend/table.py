@@ -15,6 +15,7 @@ from dlvm_py.frontend.elementwise import UFUNCS
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.library import (
     arrange,
+    bessel,
     calculus,
     create,
     decompositions,
@@ -28,6 +29,7 @@ from dlvm_py.frontend.library import (
     polynomial,
     products,
     reshaping,
+    sets,
     statistics,
     ufuncs,
 )
@@ -59,8 +61,8 @@ def _scalar(dtype: DType) -> Handler:
 
 
 _LIBRARY = (
-    arrange, calculus, create, decompositions, elementwise, fourier, joining, linear_algebra, mathematics, order,
-    places, polynomial, products, reshaping, statistics, ufuncs,
+    arrange, bessel, calculus, create, decompositions, elementwise, fourier, joining, linear_algebra, mathematics,
+    order, places, polynomial, products, reshaping, sets, statistics, ufuncs,
 )  # fmt: skip
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
@@ -89,7 +91,7 @@ WITHOUT_DERIVATIVE = frozenset(
 ARRAY_LIKE = frozenset(
     "A a a1 a2 a_max a_min append ar arr array ary aweights b bins choices condition element f fill_value fp fweights "
     "ind indices m max min obj p prepend q repeats src start stop test_elements to_begin to_end v val values weights "
-    "x x1 x2 xp y z".split()
+    "x x1 x2 xp y z ar1 ar2 filt".split()
 )
 # functions that write into what they are given, or ask what it is
 _AS_GIVEN = frozenset((np.put, np.put_along_axis, np.place, np.putmask, np.fill_diagonal, np.isscalar, np.result_type))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy as np
+
 
 def degrees(x: Any) -> Any:
     """math.degrees."""
@@ -125,6 +127,118 @@ def prod(iterable: Any, *, start: Any = 1) -> Any:
     for x in iterable:
         total = total * x
     return total
+
+
+_SPLITTER = 134217729.0  # 2^27 + 1
+
+
+def product_error(a: float, b: float, product: float) -> float:
+    """a b - product exactly, for a product that was rounded and does not overflow (Dekker 1971)."""
+    t = _SPLITTER * a
+    a_high = t - (t - a)
+    a_low = a - a_high
+    t = _SPLITTER * b
+    b_high = t - (t - b)
+    b_low = b - b_high
+    return ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def round_float(x: float, ndigits: int) -> float:
+    """round(x, ndigits) of a float: the float nearest to the rounded decimal, halves of the exact value to even.
+
+    x 10^n is rounded to p, off by e, which is known exactly. p is a half only if x 10^n is one or next to one, and then
+    e says which; up to 2^53 the integer r and 10^n are floats, so that r / 10^n is rounded once. From there on the
+    decimal is nearer to x than to any other float.
+    """
+    if not math.isfinite(x) or x == 0.0:
+        return x
+    if ndigits < 0:
+        return round_to_power(x, -ndigits)
+    if ndigits > 22:
+        if abs(x) < 1e-6:
+            raise ValueError("round() of so small a number to more than 22 digits is not supported")
+        return x
+    scale = 10.0**ndigits
+    if abs(x) >= 9007199254740992.0 / scale:
+        return x
+    p = x * scale
+    nearest = float(np.rint(p))
+    if abs(p - nearest) == 0.5:
+        rest = product_error(x, scale, p)
+        if rest > 0.0:
+            nearest = math.floor(p) + 1.0
+        elif rest < 0.0:
+            nearest = math.ceil(p) - 1.0
+    return math.copysign(nearest / scale, x)
+
+
+def round_to_power(x: float, digits: int) -> float:
+    """A float rounded to a multiple of 10^digits, halves to even."""
+    if digits > 22:
+        if abs(x) >= 1e22:
+            raise ValueError("round() of so large a number to so few digits is not supported")
+        return math.copysign(0.0, x)
+    if abs(x) >= 9007199254740992.0:
+        raise ValueError("round() of a float from 2**53 on to negative digits is not supported")
+    scale = 10.0**digits
+    size = abs(x)
+    rest = fmod(size, scale)  # exact, as the difference is
+    below = size - rest
+    if rest > scale / 2 or (rest == scale / 2 and fmod(below / scale, 2.0) == 1.0):
+        below += scale
+    return math.copysign(below, x)
+
+
+def round_int(n: int, ndigits: int) -> int:
+    """round(n, ndigits) of an int: unchanged, or to a multiple of a power of ten, halves to even."""
+    if ndigits >= 0:
+        return n
+    if ndigits < -18:
+        return 0
+    scale = 1
+    for _ in range(-ndigits):
+        scale *= 10
+    below = n // scale
+    rest = n - below * scale
+    if rest > scale - rest or (rest == scale - rest and below % 2 == 1):
+        below += 1
+    return below * scale
+
+
+def times_modulo(a: int, b: int, m: int) -> int:
+    """a b modulo m without overflow, for 0 <= a, b < m."""
+    if m <= 3037000499:
+        return a * b % m
+    total = 0
+    while b > 0:
+        if b % 2 == 1:
+            total = total - (m - a) if total >= m - a else total + a
+        a = a - (m - a) if a >= m - a else a + a
+        b //= 2
+    return total
+
+
+def power_modulo(base: int, exponent: int, m: int) -> int:
+    """pow(base, exponent, m) of ints; for a negative exponent of the inverse, if there is one."""
+    if m == 0:
+        raise ValueError("pow() 3rd argument cannot be 0")
+    size = abs(m)
+    a = base % size
+    if exponent < 0:
+        old, now, s, t = a, size, 1, 0
+        while now != 0:
+            q = old // now
+            old, now, s, t = now, old - q * now, t, s - q * t
+        if old != 1:
+            raise ValueError("base is not invertible for the given modulus")
+        a, exponent = s % size, -exponent
+    result = 1 % size
+    while exponent > 0:
+        if exponent % 2 == 1:
+            result = times_modulo(result, a, size)
+        a = times_modulo(a, a, size)
+        exponent //= 2
+    return result + m if m < 0 and result > 0 else result
 
 
 FUNCTIONS = {

@@ -139,6 +139,45 @@ def median(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
     return np.where(np.isnan(last), last, (low + high) / 2)
 
 
+def stable_order(keys: Any, backwards: Any) -> Any:
+    """The places of a vector's elements in order, descending if `backwards`; equal ones stay as they are."""
+    if backwards:
+        return keys.shape[0] - 1 - np.argsort(keys[::-1], kind="stable")[::-1]
+    return np.argsort(keys, kind="stable")
+
+
+def numbers_only(a: Any, axis: Any) -> Any:
+    """The elements that are not NaN, as a vector: of all of them."""
+    if axis is not None:
+        refuse("this function along an axis is not supported", "call it on one row at a time")
+    a = np.ravel(a)
+    if not is_nan(a):
+        return a
+    return a[~np.isnan(a)]
+
+
+def nanmedian(a: Any, axis: Any = None) -> Any:
+    """np.nanmedian: the median of what is not NaN."""
+    return median(numbers_only(a, axis))
+
+
+def nanquantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear") -> Any:
+    """np.nanquantile: the quantile of what is not NaN; NaN where nothing is."""
+    kept = numbers_only(a, axis)
+    if kept.shape[0] == 0:
+        kept = np.full(1, np.nan, kept.dtype)
+    return quantile(kept, q, method=method)
+
+
+def nanpercentile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear") -> Any:
+    """np.nanpercentile: np.nanquantile of q / 100."""
+    if isinstance(q, (tuple, list)):
+        q = np.array(q)
+    if np.any(q < 0) or np.any(q > 100):
+        raise ValueError("Percentiles must be in the range [0, 100]")
+    return nanquantile(a, q / 100, axis, method=method)
+
+
 def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdims: Any = False) -> Any:
     """np.quantile: between two neighbours in order, linearly; NaN where there is one."""
     if method != "linear":
@@ -311,6 +350,7 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
 
 
 FUNCTIONS: dict[Any, Any] = {
+    np.nanmedian: nanmedian, np.nanquantile: nanquantile, np.nanpercentile: nanpercentile,
     np.argmax: argmax, np.argmin: argmin, np.nanargmax: nanargmax, np.nanargmin: nanargmin,
     np.partition: partition, np.argpartition: argpartition, np.lexsort: lexsort, np.median: median,
     np.quantile: quantile, np.percentile: percentile, np.unique: unique, np.isin: isin,

@@ -105,6 +105,12 @@ def resize(a: Any, new_shape: Any) -> Any:
     return np.reshape(out, tuple(new_shape))
 
 
+def asfortranarray(a: Any, dtype: Any = None) -> Any:
+    """np.asfortranarray: a copy in Fortran order."""
+    a = np.atleast_1d(np.array(a, dtype=a.dtype if dtype is None else dtype))
+    return np.array(a.T).T
+
+
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     """np.ascontiguousarray: a copy in C order."""
     if dtype is None:
@@ -209,6 +215,7 @@ FUNCTIONS = {
     **{f: rule for name, rule in NEWER if (f := getattr(np, name, None)) is not None},
     np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d, np.atleast_3d: atleast_3d,
     np.broadcast_arrays: broadcast_arrays, np.rollaxis: rollaxis, np.resize: resize,
+    np.asfortranarray: asfortranarray,
     np.ascontiguousarray: ascontiguousarray, np.isscalar: isscalar, np.apply_along_axis: apply_along_axis,
     np.hanning: hanning, np.hamming: hamming, np.blackman: blackman, np.bartlett: bartlett,
 }  # fmt: skip

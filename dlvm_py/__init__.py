@@ -21,12 +21,13 @@ from dlvm_py.errors import (
     UnknownName,
     UnsupportedSyntax,
 )
-from dlvm_py.rules import custom_adjoint, custom_tangent
+from dlvm_py.implicit import implicit
+from dlvm_py.rules import custom_adjoint, custom_tangent, stop_gradient
 
 __version__ = "0.1.0"
 
 __all__ = [
     "ArgumentError", "CompileError", "DLError", "DeviceError", "InternalError", "NotDifferentiable", "ShapeMismatch",
     "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "custom_adjoint", "custom_tangent",
-    "grad", "hessian", "hvp", "jacobian", "jit", "jvp", "value_and_grad", "vjp",
+    "grad", "hessian", "hvp", "implicit", "jacobian", "jit", "jvp", "stop_gradient", "value_and_grad", "vjp",
 ]  # fmt: skip

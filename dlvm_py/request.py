@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, NamedTuple
 
-from dlvm_py.frontend.capture import ABSENT, Captures, class_name, class_text, fingerprint, root_function
+from dlvm_py.frontend.capture import ABSENT, Captures, class_name, class_text, fingerprint, root_function, rules_of
 from dlvm_py.ir.interface import ConstantSpec, RecordSpec, Spec, TupleSpec, from_json, to_json
 from dlvm_py.options import Options
 from dlvm_py.recipe import Pullback, Recipe
@@ -44,6 +44,8 @@ def functions_in(spec: Spec) -> list[Any]:
     """The Python functions among the constants of an argument's spec."""
     if isinstance(spec, TupleSpec | RecordSpec):
         return [f for item in spec.items for f in functions_in(item)]
+    if isinstance(spec, ConstantSpec) and rules_of(spec.value) is not None:
+        return [spec.value]  # which brings its rules along
     found = root_function(spec.value) if isinstance(spec, ConstantSpec) else None
     return [] if found is None else [found]
 
@@ -55,7 +57,10 @@ def _stable(spec: Spec) -> Any:
     if isinstance(spec, RecordSpec):
         return ["record", class_text(spec.kind), spec.names, [_stable(item) for item in spec.items]]
     if isinstance(spec, ConstantSpec):
-        function = root_function(spec.value)
+        function, rules = root_function(spec.value), rules_of(spec.value)
+        if rules is not None:
+            made_of = (spec.value.__wrapped__, *rules.values())
+            return ["with rules", *rules, *(fingerprint(f).hex() for f in made_of)]
         return ["is", repr(spec.value)] if function is None else ["function", fingerprint(function).hex()]
     return to_json(spec)
 

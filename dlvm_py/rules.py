@@ -6,10 +6,13 @@ derivatives are taken its rules, plain functions in the same language, take the 
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any
+
+import numpy as np
 
 from dlvm_py.dispatch import is_compiled, recipe_of
 from dlvm_py.errors import ArgumentError
@@ -117,3 +120,22 @@ def custom_tangent(f: Callable[..., Any]) -> WithRules:
     (else NotDifferentiable DL623). The rest is as for `custom_adjoint`.
     """
     return WithRules(f, "custom_tangent")
+
+
+def stop_gradient(x: Any) -> Any:
+    """The same numbers as `x`, which derivatives take for constants: their derivative is zero, in every order and mode.
+
+    x: a number, an array, or a tuple, list, dict, named tuple or dataclass instance of these. Returns arrays that are
+    copies of those in `x`, as `x + 0` would be, in the structure of `x`; in plain Python and in compiled code.
+    """
+    if isinstance(x, np.ndarray):
+        return x.copy()
+    if isinstance(x, tuple) and hasattr(x, "_fields"):
+        return type(x)(*map(stop_gradient, x))
+    if isinstance(x, tuple | list):
+        return type(x)(map(stop_gradient, x))
+    if isinstance(x, dict):
+        return {name: stop_gradient(value) for name, value in x.items()}
+    if dataclasses.is_dataclass(x) and not isinstance(x, type):
+        return dataclasses.replace(x, **{f.name: stop_gradient(getattr(x, f.name)) for f in dataclasses.fields(x)})
+    return x

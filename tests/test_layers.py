@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 
 TOP, DRIVER = 5, 4  # what stands in one of these two layers may import its neighbours there
 LAYERS = {
-    **dict.fromkeys(("__init__", "__main__", "api", "rules", "tools", "nn", "tel"), TOP),
+    **dict.fromkeys(("__init__", "__main__", "api", "rules", "implicit", "tools", "nn", "tel"), TOP),
     **dict.fromkeys(("dispatch", "driver", "derivative", "request", "recipe", "pullback"), DRIVER),  # one layer
     "runtime": 3,
     **dict.fromkeys(("frontend", "transforms", "backend"), 2),

@@ -78,9 +78,12 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return own_rules.call(e, target, bind_function(e, plain_function(target), args, kwargs))
     if is_ours(target) and plain_function(target) is None:
         return derivatives.call(e, target, args, kwargs)
+    if own_rules.is_stop(target):
+        return own_rules.stop(e, *args, **kwargs)
     if derivatives.is_maker(target):
         return derivatives.make(e, target, args, kwargs)
-    if (getattr(target, "__module__", None) or "").partition(".")[0] == "dlvm_py" and not is_ours(target):
+    module = getattr(target, "__module__", None) or ""
+    if module.partition(".")[0] == "dlvm_py" and module != "dlvm_py.implicit" and not is_ours(target):
         e.error(
             UnknownFunction,
             f"dlvm_py's own {name_of(target)} cannot be called in compiled code",

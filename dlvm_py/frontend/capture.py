@@ -228,8 +228,12 @@ def _holds_list(value: Any) -> bool:
 
 
 def _is_library(fn: FunctionType) -> bool:
-    """NumPy's own Python functions: they have rules of their own and are not compiled."""
-    return (fn.__module__ or "").partition(".")[0] in ("numpy", "scipy", "dlvm_py")
+    """NumPy's own Python functions, and ours: they have rules of their own and are not compiled."""
+    return fn.__module__ != "dlvm_py.implicit" and (fn.__module__ or "").partition(".")[0] in (
+        "numpy",
+        "scipy",
+        "dlvm_py",
+    )
 
 
 def _reads(function: FunctionType) -> Iterator[Captured]:

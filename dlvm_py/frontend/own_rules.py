@@ -14,12 +14,12 @@ from typing import Any
 
 from dlvm_py.errors import NotDifferentiable, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import objects
-from dlvm_py.frontend.arrays import allocate, make_array, tensor_of
+from dlvm_py.frontend.arrays import allocate, make_array, temp, tensor_of
 from dlvm_py.frontend.capture import ABSENT, RULES, capture, plain_function, rules_of
 from dlvm_py.frontend.derivatives import is_fresh, root_of
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.signature import Extents, NotFirstClass, abstract, parameter, result_tree, result_value
-from dlvm_py.frontend.values import NONE, Array, Record, Scalar, Sequence, Temp, describe, is_none
+from dlvm_py.frontend.values import NONE, Array, Growing, Record, Scalar, Sequence, Temp, describe, is_none
 from dlvm_py.ir import NULL, VOID, Literal, PointerType, TupleType, Type, Value, literal, scalar
 from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.derivative_rules import results_of
@@ -86,6 +86,29 @@ def fresh(e: Emitter, value: Any, seen: set[Value] | None = None) -> Any:
         case Record():
             return Record(value.kind, value.names, tuple(fresh(e, i, seen) for i in value.items))
     return value
+
+
+def is_stop(target: Any) -> bool:
+    """Whether a callable is dlvm.stop_gradient."""
+    return getattr(target, "__module__", None) == "dlvm_py.rules" and getattr(target, "__name__", "") == "stop_gradient"
+
+
+def stop(e: Emitter, x: Any) -> Any:
+    """dlvm.stop_gradient: the same numbers, in new arrays, without a derivative."""
+    x = objects.resolved(e, x)
+    match x:
+        case Scalar() if x.dtype.is_inexact:
+            return Scalar(e.pure("stopGradient", x.value), x.weak)
+        case Array() | Temp():
+            tensor = tensor_of(e, x)
+            return temp(e, e.emit("stopGradient", tensor) if x.dtype.is_inexact else tensor, x.extents)
+        case Sequence():
+            return Sequence(tuple(stop(e, i) for i in x.items), x.is_list)
+        case Record():
+            return Record(x.kind, x.names, tuple(stop(e, i) for i in x.items))
+        case Growing():
+            e.error(UnsupportedSyntax, "stop_gradient takes no list of computed length", help="pass np.array(x)")
+    return x
 
 
 # -- rules -----------------------------------------------------------------------------------------------

@@ -142,5 +142,6 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "conjugate": _row(c=complexes.conjugate),
     "select": dict.fromkeys("biufc", _select),
     "dataTypeCast": dict.fromkeys("biufc", _cast),
+    "stopGradient": _row(f=integer.same, c=integer.same),
     "scaleSeed": _row(f=_f.scale_seed, c=complexes.scale_seed),
 }

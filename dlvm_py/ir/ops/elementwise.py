@@ -246,6 +246,9 @@ copysign: Op = _op(
 )
 truncate = _rounding("truncate", np.trunc, "trunc")
 
+# the same number, which derivatives take for a constant
+stop_gradient: Op = _op("stopGradient", "fc", np.positive, no_derivative="held constant by the program")
+
 # -- complex numbers -------------------------------------------------------------------------------
 # The adjoint of a complex number z is ∂/∂(re z) + i ∂/∂(im z), so that d(output) = Re(conj(z_adj) dz). A real function
 # of complex numbers is written with these ops: |z| is hypot(realPart z, imaginaryPart z).

@@ -39,7 +39,9 @@ from dlvm_py.ir import (
     TupleType,
     Type,
     Value,
+    is_array,
     literal,
+    scalar,
 )
 from dlvm_py.ir.analysis import uses, writes_memory
 from dlvm_py.ir.analysis.calls import written_params
@@ -148,8 +150,24 @@ class Given:
         for o in floats[len(amounts) :]:
             if sweep.primal.is_active(o):
                 self._refuse_captured(call, callee)
+        flag = self._any_seed(b, seeds) if any(r in sweep.primal.activity.guarded for r in results) else None
         for o, amount in zip(floats, amounts, strict=False):
-            sweep.accumulate(o, self._fitted(b, rule, amount, o, "its argument"))
+            fitted = self._fitted(b, rule, amount, o, "its argument")
+            sweep.accumulate(o, fitted if flag is None else b.emit("select", fitted, zeros_like(b, o), flag))
+
+    @staticmethod
+    def _any_seed(b: Builder, seeds: list[Value]) -> Value | None:
+        """Whether a number among the seeds is not zero; None if there are arrays, whose elements are apart.
+
+        What a `select` may leave out has then the adjoint zero, whatever the rule makes of 0 · NaN (rules.py).
+        """
+        if any(is_array(s.type) for s in seeds):
+            return None
+        flag: Value | None = None
+        for s in seeds:
+            new = b.emit("notEqual", s, literal(0.0, scalar(s.type.dtype)))  # type: ignore[attr-defined]
+            flag = new if flag is None else b.emit("or", flag, new)
+        return flag
 
     def _residuals(self, sweep: Sweep, call: Instruction, callee: Function) -> list[Value]:
         """What the adjoint rule gets before the seeds: arguments and results, or what a forward rule keeps."""

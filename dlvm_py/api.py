@@ -13,6 +13,7 @@ from dlvm_py.options import Options
 from dlvm_py.pullback import Pullback
 from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, recording, tangent
 from dlvm_py.recipe import jacobian as jacobian_recipe
+from dlvm_py.sparse import SparseJacobian
 
 Wrt = int | str | tuple[int | str, ...]
 
@@ -175,6 +176,7 @@ def jacobian(
     mode: str = "auto",
     *,
     from_: OutputName | tuple[OutputName, ...] | None = None,
+    sparsity: Any = None,
 ) -> Any:
     """The function that gives all partial derivatives of `f`, as one array with the axes of the output, then of `wrt`.
 
@@ -184,19 +186,46 @@ def jacobian(
         each element of the output; "auto" takes the smaller number.
     from_: outputs, as in `grad`; None: the whole result, in its structure (the written argument of a function that
         returns None).
+    sparsity: where the Jacobian can have entries: a scipy.sparse matrix or a boolean array with a row for each element
+        of the output (one array or number) and a column for each element of `wrt` (one array), or "auto", which finds
+        out. The result is then a scipy.sparse.csr_array; columns (or rows) that do not meet are computed in one pass.
 
-    Raises: as `grad`; ArgumentError DL702 for a `wrt` with parts, and for complex numbers.
+    Raises: as `grad`; ArgumentError DL702 for a `wrt` with parts, and for complex numbers; DL701 for a sparsity pattern
+    of another shape, or that lacks entries (one more pass, in a random direction, tells).
     """
+    if sparsity is not None:
+        return _sparse_jacobian(f, wrt, mode, from_, sparsity)
     recipe, options = _root(f, "jacobian")
     return compiled_function(jacobian_recipe(recipe, wrt, mode, from_), options)
 
 
-def hessian(f: Callable[..., Any], wrt: Wrt = 0) -> Any:
+def _sparse_jacobian(f: Callable[..., Any], wrt: Wrt, mode: str, from_: Any, sparsity: Any) -> SparseJacobian:
+    recipe, options = _root(f, "jacobian")
+    checked = jacobian_recipe(recipe, wrt, mode, from_)
+    if not checked.single:
+        raise ArgumentError("a sparse Jacobian is with respect to one parameter", code="DL701")
+    (position,) = checked.wrt
+    push = compiled_function(tangent(recipe, checked.wrt, from_), options)
+    record = compiled_function(recording(recipe, position, 0, from_), options)
+
+    def pull(values: list[Any]) -> tuple[Any, Pullback]:
+        value, tape, reader = record(*values)
+        return value, Pullback(f.__name__, reader, tape)
+
+    return SparseJacobian(
+        f.__name__, recipe.signature(), position, mode, sparsity, lambda values, moved: push(*values, moved), pull
+    )
+
+
+def hessian(f: Callable[..., Any], wrt: Wrt = 0, *, sparsity: Any = None) -> Any:
     """The function that gives the second derivatives of a scalar function: axes of `wrt` twice.
 
     The Jacobian of the gradient, forward over reverse (reverse over reverse where a function has an
     adjoint rule alone). A tuple of parameters gives a tuple of tuples.
+    sparsity: as in `jacobian`: the pattern of the second derivatives of one array, or "auto".
     """
+    if sparsity is not None:
+        return _sparse_jacobian(grad(f, wrt), wrt, "forward", None, sparsity)
     recipe, options = _root(f, "hessian")
     gradient_of = gradient(recipe, wrt, None, False, 0)
     return compiled_function(jacobian_recipe(gradient_of, wrt, "hessian"), options)

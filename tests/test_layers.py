@@ -19,7 +19,8 @@ ROOT = Path(__file__).resolve().parent.parent / PACKAGE
 TOP, DRIVER = 5, 4  # what stands in one of these two layers may import its neighbours there
 LAYERS = {
     **dict.fromkeys(("__init__", "__main__", "api", "rules", "implicit", "tools", "nn", "tel"), TOP),
-    **dict.fromkeys(("dispatch", "driver", "derivative", "request", "recipe", "pullback"), DRIVER),  # one layer
+    # parts of one layer
+    **dict.fromkeys(("dispatch", "driver", "derivative", "request", "recipe", "pullback", "sparse"), DRIVER),
     "runtime": 3,
     **dict.fromkeys(("frontend", "transforms", "backend"), 2),
     "ir": 1,

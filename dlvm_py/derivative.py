@@ -32,6 +32,7 @@ from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    GeneratorSpec,
     GrowingSpec,
     RecordSpec,
     ScalarSpec,
@@ -534,6 +535,8 @@ def _seeds(given: ScalarSpec | ArraySpec, output: ScalarSpec | ArraySpec) -> boo
 
 def _described(spec: Spec) -> str:
     match spec:
+        case GeneratorSpec():
+            return "a generator of random numbers"
         case ScalarSpec():
             return f"a number of dtype {dtype_of_leaf(spec).numpy}"
         case ArraySpec():

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm_py.errors import ArgumentError, InternalError
 from dlvm_py.frontend.capture import capture, plain_function, rules_of
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, Spec, TupleSpec
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, GeneratorSpec, RecordSpec, Spec, TupleSpec
 from dlvm_py.options import Options, environment
 from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Pullback, Recipe, Recording, Tangent
 from dlvm_py.request import Request, call_spec, functions_in
@@ -116,7 +116,7 @@ class Dispatcher:
         captured = []
         for c in captures.arrays:
             spec = spec_of(c.value, f"the captured array '{c.name}'")
-            assert isinstance(spec, ArraySpec)
+            assert isinstance(spec, ArraySpec | GeneratorSpec)
             captured.append(Captured(Source(c.holder, c.name), spec))
         names = tuple(self.signature.parameters)
         return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)

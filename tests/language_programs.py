@@ -446,6 +446,14 @@ def prints(x, n, c):
     return s
 
 
+@language("random generators", lambda: (vec(3), np.random.default_rng(5)))
+def draws(x, rng):
+    noise = rng.normal(x[0], 0.1, size=3)
+    if rng.integers(2) == 0:
+        noise[1] = x[1] * rng.random()
+    return (x * noise)[rng.permutation(3)], np.random.default_rng(7).random()
+
+
 # -- lists -------------------------------------------------------------------------------------------------
 
 

@@ -170,6 +170,7 @@ def test_every_op():
     b.emit("random", two, n, one, k)
     b.emit("polygamma", x, order=3)
     b.emit("randomSeed", b.emit("randomCounter", n))
+    b.emit("draw", b.emit("seedGenerator", n), x, distribution="standard_gamma")
     b.emit("overlapAdd", b.emit("windows", vector, two, n, one, one), n, one, one)
     b.emit("reduceWindow", matrix, x, by="add", dims=(1, 2), strides=(1, 1), padding="half")
     images = b.emit("shapeCast", matrix, one, two, three)

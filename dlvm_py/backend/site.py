@@ -12,7 +12,8 @@ class Site(NamedTuple):
 
     Two carriers bring the operands to Python. Few plain numbers lie as bit patterns in the error record of the context;
     their kinds are names of dtypes. Any others lie in memory that `dlvm.tell` is given (backend/cpu/text_values.py);
-    their kinds are "flavour dtype rank layout". stream: "" raises, else the text is printed there.
+    their kinds are "flavour dtype rank layout". stream: "" raises, "seed" makes a generator of random
+    numbers, else the text is printed there.
     """
 
     exception: str

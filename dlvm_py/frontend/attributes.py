@@ -14,12 +14,13 @@ from dlvm_py.frontend import lists, objects, records
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
-from dlvm_py.frontend.table import METHODS, lookup, numpy_names, suggestion
+from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, suggestion
 from dlvm_py.frontend.values import (
     NONE,
     Array,
     Growing,
     Method,
+    RandomGenerator,
     Record,
     Scalar,
     Sequence,
@@ -73,6 +74,14 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
     if isinstance(owner, SliceKey) and name in ("start", "stop", "step"):
         found = getattr(owner, name)
         return NONE if found is None else found
+    if isinstance(owner, RandomGenerator):
+        if name in RANDOM_METHODS:
+            return Method(owner, name, RANDOM_METHODS[name])
+        e.error(
+            UnknownFunction,
+            f"Generators have no supported method `{name}`",
+            help=suggestion(name, RANDOM_METHODS) or "draw outside, and pass the array",
+        )
     if isinstance(owner, Static):
         return _static(e, owner.value, name)
     if isinstance(owner, Scalar) and name in _OF_NUMBERS:

@@ -70,6 +70,12 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return e.session.library(e, target, args, kwargs)
     if any(target is known for known in STATIC_CALLS):
         return _static_call(e, target, args, kwargs)
+    if isinstance(getattr(target, "__self__", None), np.random.RandomState):
+        e.error(
+            UnknownFunction,
+            f"np.random.{target.__name__} draws from the one hidden stream of the process, which is not supported",
+            help="pass a generator as an argument: rng = np.random.default_rng(seed)",
+        )
     if is_numpy(target):
         close = suggestion(getattr(target, "__name__", ""), numpy_names())
         hint = f"{close or 'call it outside of compiled code'}; docs/numpy.md lists what is supported"

@@ -70,12 +70,17 @@ class Captures:
             self._values = {(id(c.holder), c.name): c.value for c in (*self.guards, *self.arrays)}
         return self._values.get((id(holder), name), now)
 
-    def index_of(self, array: np.ndarray) -> int | None:
-        """Position of a captured array among the hidden parameters."""
+    def index_of(self, array: Any) -> int | None:
+        """Position of a captured array or generator among the hidden parameters."""
         for k, c in enumerate(self.arrays):
             if c.value is array:
                 return k
         return None
+
+
+def is_hidden_argument(value: Any) -> bool:
+    """Whether a captured value is an argument of each call, no constant: its contents change in place."""
+    return isinstance(value, np.ndarray) or type(value) is np.random.Generator
 
 
 def plain_function(value: Any) -> FunctionType | None:
@@ -132,7 +137,7 @@ def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
         seen.add(id(function))
         result.functions.append(function)
         for captured in _reads(function):
-            if isinstance(captured.value, np.ndarray):
+            if is_hidden_argument(captured.value):
                 if result.index_of(captured.value) is None:
                     result.arrays.append(captured)
                 else:
@@ -318,7 +323,7 @@ def _parts(value: Any, owner: FunctionType) -> Iterator[Captured]:
     if type(value) is dict:
         for name, part in value.items():
             if isinstance(name, str):
-                if isinstance(part, np.ndarray):
+                if is_hidden_argument(part):
                     yield Captured(value, name, part, owner)
                 yield from _parts(part, owner)
     elif is_record_class(type(value)):
@@ -433,8 +438,8 @@ def _stable_text(value: Any) -> str:
     if is_record_class(type(value)):
         held = ", ".join(f"{n}={_stable_text(getattr(value, n, None))}" for n in field_names(type(value)))
         return f"{type(value).__qualname__}({held})"
-    if isinstance(value, np.ndarray):
-        return "array"
+    if is_hidden_argument(value):
+        return "argument"
     if isinstance(value, ModuleType):
         return f"module {value.__name__}"
     if isinstance(value, (type, FunctionType, BuiltinFunctionType)):

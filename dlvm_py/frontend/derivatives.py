@@ -20,7 +20,7 @@ from dlvm_py.frontend.signature import Extents, NotFirstClass, abstract
 from dlvm_py.frontend.values import Array, Record, Scalar, Sequence, Static, describe
 from dlvm_py.ir import Instruction, Kind, Module, PointerType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis.calls import written_params
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, TupleSpec, leaves
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, GeneratorSpec, RecordSpec, ScalarSpec, Spec, TupleSpec, leaves
 
 # (module, function, recipe, specs of arguments, of captured arrays, of the result) -> (function, spec of its result)
 Differentiate = Callable[[Module, str, Any, tuple[Spec, ...], tuple[Spec, ...], Spec], tuple[str, Spec]]
@@ -96,7 +96,7 @@ def call(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> An
     session.attach()
     name, result = session.differentiate(session.module, function.name, recipe, specs, captured, spec)
     made = session.module.functions[name]
-    taken = [*given, *(session.captured_array(e, k).pointer for k in callee.captured)]
+    taken = [*given, *(session.captured_leaf(e, k) for k in callee.captured)]
     passed = [_as(e, v, p.type) for v, p in zip(taken, made.params, strict=True)]
     out = e.emit("apply", *passed, callee=name, result=made.result)
     parts: list[Value] = [out]
@@ -157,6 +157,8 @@ def spec_of_tree(tree: tuple[Any, ...]) -> Spec:
     match tree:
         case ("scalar", type_, weak):
             return ScalarSpec(type_.dtype.name, weak)
+        case ("generator",):
+            return GeneratorSpec()
         case ("array", type_, *_):
             return _array_spec(type_)
         case ("sequence", items, is_list):

@@ -80,6 +80,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("round", "round(x, 2)", "the nearest decimal, as Python's; of NumPy's numbers as NumPy's"),
     Construct("builtins", "divmod(n, 3)", "abs bool complex divmod enumerate float int isinstance len list map ..."),
     Construct("map", "for v in map(f, x): ...", ""),
+    Construct("random generators", "x = rng.normal(0, 1, size=n)", "NumPy's streams, bit for bit; docs/numpy.md"),
     Construct("with np.errstate", 'with np.errstate(divide="ignore"): ...', "compiled code gives no warnings anyway"),
     Construct("strings", 'if method == "euler": ...', "constants, for modes and messages; startswith, upper, ..."),
     _no("try", "try:\n    y = 1 / n\nexcept ZeroDivisionError:\n    y = 0.0", "check the condition with `if`"),

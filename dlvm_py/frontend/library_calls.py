@@ -16,8 +16,9 @@ from dlvm_py.frontend.elementwise import astype, operand
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import intrinsics
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
-from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
-from dlvm_py.ir import C128, dtype_of, literal
+from dlvm_py.frontend.values import Array, RandomGenerator, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import C128, DTYPES, I64, dtype_of, literal
+from dlvm_py.ir.ops.draw import DISTRIBUTIONS
 
 _EMITTER = inspect.Parameter("e", inspect.Parameter.POSITIONAL_ONLY)
 _PACKAGE = "dlvm_py.frontend.library."
@@ -101,6 +102,30 @@ def _determinant_one(e: Emitter, a: Any) -> Any:
     return temp(e, e.emit("determinant", tensor_of(e, a)), (i64(3),))
 
 
+def _draw(e: Emitter, distribution: Any, rng: Any, *parameters: Any) -> Any:
+    row = DISTRIBUTIONS[distribution.value]
+    values = [
+        e.cast(operand(e, p, "a draw").value, DTYPES[name]) for p, name in zip(parameters, row.parameters, strict=True)
+    ]
+    found = e.emit("draw", rng.address, *values, distribution=distribution.value)
+    if DTYPES[row.result].is_float:
+        return Scalar(found, weak=row.result == "f64")
+    return Scalar(e.cast(found, I64), weak=True)
+
+
+def default_rng(e: Emitter, seed: Any = None) -> Any:
+    """np.random.default_rng(seed) with an int, a PCG64 of the call; a generator is returned as it is."""
+    if isinstance(seed, RandomGenerator):
+        return seed
+    if isinstance(seed, Scalar) and seed.dtype.is_integer:
+        return RandomGenerator(e.emit("seedGenerator", e.whole(seed.value, "OverflowError")))
+    e.error(
+        UnsupportedSyntax,
+        "np.random.default_rng needs an int here",
+        help="make the generator outside, and pass it as an argument",
+    )
+
+
 INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.unroll: _unroll,
     intrinsics.refuse: _refuse,
@@ -113,4 +138,5 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.cholesky_one: _cholesky_one,
     intrinsics.determinant_one: _determinant_one,
     **DECOMPOSITIONS,
+    intrinsics.draw: _draw,
 }

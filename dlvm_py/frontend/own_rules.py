@@ -54,7 +54,7 @@ def call(e: Emitter, target: Any, values: dict[str, Any]) -> Any:
         e.emit("apply", *given, callee=callee.function.name, result=VOID)
         e.emit("raise", exception="RecursionError", message="maximum recursion depth exceeded")
         raise Unreachable
-    taken = [*given, *(session.captured_array(e, k).pointer for k in callee.captured)]
+    taken = [*given, *(session.captured_leaf(e, k) for k in callee.captured)]
     return result_value(e, callee.result, session.apply(e, callee, taken), extents, {})
 
 
@@ -172,7 +172,7 @@ class _Rule:
         e, entry = self.e, self.e.function.entry
         values = [parameter(e, _contiguous(t), entry, n, self._classes) for n, t in self.own.trees]
         for k in self.own.callee.captured:
-            self.session.captured_array(e, k)
+            self.session.captured_argument(e, k)
         return self._spread(values)
 
     def _spread(self, values: list[Any]) -> list[Any]:

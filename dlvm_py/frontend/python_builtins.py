@@ -26,6 +26,7 @@ from dlvm_py.frontend.values import (
     Growing,
     Iteration,
     Method,
+    RandomGenerator,
     Record,
     Scalar,
     Sequence,
@@ -192,6 +193,8 @@ def _class_of(x: Any) -> type:
             return slice
         case Closure():
             return type(_class_of)
+        case RandomGenerator():
+            return np.random.Generator
     return object
 
 

@@ -14,8 +14,8 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import key, number
 from dlvm_py.frontend.objects import is_mutable
-from dlvm_py.frontend.values import Array, Record, Scalar, Sequence, Static
-from dlvm_py.ir import Block, Value, literal
+from dlvm_py.frontend.values import Array, RandomGenerator, Record, Scalar, Sequence, Static
+from dlvm_py.ir import U64, Block, Value, literal, scalar
 
 
 class NotFirstClass(Exception):  # noqa: N818 - caught by the call, which is then inlined
@@ -55,6 +55,9 @@ def abstract(
         case Scalar():
             leaves.append(value.value)
             return ("scalar", value.value.type, value.weak)
+        case RandomGenerator():
+            leaves.append(value.address)
+            return ("generator",)
         case Array():
             leaves.append(value.pointer)
             return ("array", value.pointer.type, tuple(extents.describe(e, n) for n in value.extents), value.copied)
@@ -84,6 +87,8 @@ def parameter(e: Emitter, tree: tuple[Any, ...], entry: Block, name: str, classe
             return Scalar(literal(value, type_), is_weak)
         case ("scalar", type_, is_weak):
             return Scalar(entry.add_arg(type_, name), is_weak)
+        case ("generator",):
+            return RandomGenerator(entry.add_arg(scalar(U64), name))
         case ("array", type_, extents, copied):
             pointer = entry.add_arg(type_, name)
             given = [i64(x[1]) if x[0] == "is" else classes.get(x[1]) for x in extents]

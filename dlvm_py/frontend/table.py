@@ -28,12 +28,13 @@ from dlvm_py.frontend.library import (
     places,
     polynomial,
     products,
+    random_numbers,
     reshaping,
     sets,
     statistics,
     ufuncs,
 )
-from dlvm_py.frontend.library_calls import INTRINSICS, library_table
+from dlvm_py.frontend.library_calls import INTRINSICS, default_rng, library_table
 from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_einsum import EINSUM
@@ -70,7 +71,7 @@ FUNCTIONS: dict[Any, Handler] = {
     **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
     **TYPES, **TEXTS, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
-    **INTRINSICS,
+    **INTRINSICS, np.random.default_rng: default_rng,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
 METHODS: dict[str, Handler] = {
@@ -78,6 +79,7 @@ METHODS: dict[str, Handler] = {
     **ORDER_METHODS, **INDEX_METHODS,
     **{name: rule for module in _LIBRARY for name, rule in library_table(module.METHODS).items()},
 }  # fmt: skip
+RANDOM_METHODS: dict[str, Handler] = library_table(random_numbers.RANDOM)
 SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
 # results are integers, bools or types, or do not change with the operands: no derivative flows through
 WITHOUT_DERIVATIVE = frozenset(

@@ -20,7 +20,7 @@ from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend import objects, own_rules
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.calls import bind_function, invoke
-from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_record_class
+from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_hidden_argument, is_record_class
 from dlvm_py.frontend.derivatives import Differentiate
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
@@ -39,12 +39,25 @@ from dlvm_py.frontend.signature import (
 )
 from dlvm_py.frontend.source import Source, function_source
 from dlvm_py.frontend.table import suggestion
-from dlvm_py.frontend.values import NONE, Array, Closure, Growing, Object, Record, Scalar, Sequence, Static, describe
+from dlvm_py.frontend.values import (
+    NONE,
+    Array,
+    Closure,
+    Growing,
+    Object,
+    RandomGenerator,
+    Record,
+    Scalar,
+    Sequence,
+    Static,
+    describe,
+)
 from dlvm_py.ir import DTYPES, VOID, Function, Module, PointerType, TupleType, Type, Value, literal, scalar
 from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    GeneratorSpec,
     GrowingSpec,
     RecordShape,
     RecordSpec,
@@ -100,7 +113,7 @@ def translate(
     captured: Captures,
     options: Options,
     name: str | None = None,
-    captured_specs: tuple[ArraySpec, ...] = (),
+    captured_specs: tuple[ArraySpec | GeneratorSpec, ...] = (),
     differentiate: Differentiate | None = None,
     rules_of: Any = None,
     derives: bool = False,
@@ -124,7 +137,7 @@ class Session:
         self,
         captures: Captures,
         options: Options,
-        specs: tuple[ArraySpec, ...],
+        specs: tuple[ArraySpec | GeneratorSpec, ...],
         name: str,
         differentiate: Differentiate | None = None,
     ) -> None:
@@ -144,7 +157,7 @@ class Session:
         self._inlined: list[Any] = []
         self._sources: dict[Any, Source] = {}
         self._tokens: dict[int, Any] = {}
-        self._captured: dict[Emitter, dict[int, Array]] = {}
+        self._captured: dict[Emitter, dict[int, Array | RandomGenerator]] = {}
 
     # -- the entry function ----------------------------------------------------------------------
 
@@ -159,7 +172,7 @@ class Session:
         params: list[ParamInfo] = []
         values = {n: self._argument(e, n, spec, params) for n, spec in zip(names, args, strict=True)}
         for k in range(len(self.specs)):
-            self.captured_array(e, k)
+            self.captured_argument(e, k)
             params.append(ParamInfo(self.captures.arrays[k].name, self.specs[k], captured=True))
         if rules_of is None:
             result = self.run(e, source, fn, values)
@@ -223,6 +236,9 @@ class Session:
 
     def _argument(self, e: Emitter, name: str, spec: Spec, params: list[ParamInfo]) -> Any:
         match spec:
+            case GeneratorSpec():
+                params.append(ParamInfo(name, spec))
+                return RandomGenerator(e.function.entry.add_arg(spec.ir_type(), name))
             case ScalarSpec():
                 supported(e, DTYPES[spec.dtype].numpy, f"the argument {name}")
                 params.append(ParamInfo(name, spec))
@@ -295,8 +311,8 @@ class Session:
 
     # -- captured values -------------------------------------------------------------------------
 
-    def captured_array(self, e: Emitter, index: int) -> Array:
-        """A captured array in the function that `e` builds: a parameter that is added when first asked for."""
+    def captured_argument(self, e: Emitter, index: int) -> Array | RandomGenerator:
+        """A captured array or generator in the function that `e` builds: a parameter, added when first asked for."""
         known = self._captured[e].get(index)
         if known is not None:
             return known
@@ -304,6 +320,9 @@ class Session:
         block, position, loc = builder.block, builder.position, builder.loc
         spec, entry = self.specs[index], e.function.entry
         pointer = entry.add_arg(spec.ir_type(), self.captures.arrays[index].name)
+        if isinstance(spec, GeneratorSpec):
+            found = self._captured[e][index] = RandomGenerator(pointer)
+            return found
         builder.block, builder.position = entry, 0
         extents = []
         for axis, one in enumerate(spec.ones):
@@ -317,6 +336,10 @@ class Session:
         builder.block, builder.position, builder.loc = block, position, loc
         array = self._captured[e][index] = make_array(e, pointer, extents)
         return array
+
+    def captured_leaf(self, e: Emitter, index: int) -> Value:
+        """The parameter that a captured array or generator is."""
+        return _leaf(self.captured_argument(e, index))
 
     def outside(self, e: Emitter, fn: Any, name: str) -> Any:
         """The value of a name that is not local: a closure cell, a global or a built-in."""
@@ -337,16 +360,18 @@ class Session:
 
     def lift(self, e: Emitter, value: Any, name: str) -> Any:
         """The front end's value of a Python object that is known at compile time."""
-        if isinstance(value, np.ndarray):
+        if is_hidden_argument(value):
             index = self.captures.index_of(value)
             if index is None:
+                what = "array" if isinstance(value, np.ndarray) else "generator"
                 e.error(
                     UnsupportedSyntax,
-                    f"the array `{name}` is reached in a way that is not supported",
+                    f"the {what} `{name}` is reached in a way that is not supported",
                     help="pass it as an argument",
                 )
-            supported(e, value.dtype, f"the array `{name}`")
-            return self.captured_array(e, index)
+            if isinstance(value, np.ndarray):
+                supported(e, value.dtype, f"the array `{name}`")
+            return self.captured_argument(e, index)
         if isinstance(value, np.generic):
             dtype = supported(e, value.dtype, f"`{name}`")
             return Scalar(literal(value.item(), scalar(dtype)), weak=False)
@@ -424,7 +449,7 @@ class Session:
             e.emit("apply", *leaves, callee=callee.function.name, result=VOID)
             e.emit("raise", exception="RecursionError", message="maximum recursion depth exceeded")
             raise Unreachable
-        taken = [*leaves, *(self.captured_array(e, k).pointer for k in callee.captured)]
+        taken = [*leaves, *(self.captured_leaf(e, k) for k in callee.captured)]
         values_out = self.apply(e, callee, taken)
         held = [objects.resolved(e, v) for v in settled.values()]
         arrays = _arrays_by_pointer([*held, *self._captured[e].values()])
@@ -504,12 +529,12 @@ class Session:
         values = {n: parameter(inner, t, inner.function.entry, n, classes) for n, t in tree}
         count = len(inner.function.params)
         for k in own_rules.captured_by_rules(self, own) if own is not None else []:
-            self.captured_array(inner, k)
+            self.captured_argument(inner, k)
         guess = _Callee(inner.function, None, [], VOID)
         if assumed is not None:
             guess = _Callee(inner.function, assumed.result, assumed.captured, assumed.type)
             for k in assumed.captured:
-                self.captured_array(inner, k)
+                self.captured_argument(inner, k)
         self._running[name] = guess
         try:
             result = self.run(inner, source, fn, values)
@@ -529,7 +554,7 @@ class Session:
         if result is not None:
             _return(inner, leaves)
         captured = sorted(
-            self._captured[inner], key=lambda k: inner.function.params.index(self._captured[inner][k].pointer)
+            self._captured[inner], key=lambda k: inner.function.params.index(_leaf(self._captured[inner][k]))
         )  # type: ignore[arg-type]
         assert len(inner.function.params) == count + len(captured)
         found = _Callee(inner.function, shown, captured, inner.function.result)
@@ -563,7 +588,7 @@ class Session:
 
     def inline(self, e: Emitter, closure: Closure, values: dict[str, Any]) -> Any:
         """Call a nested function: its body is translated here."""
-        source = Source(closure.node, closure.frame.source.file, closure.frame.source.shift)
+        source = replace(closure.frame.source, node=closure.node)
         settled = {n: objects.settle(e, v) for n, v in values.items()}
         if closure.frame.e is not e:
             raise NotFirstClass
@@ -647,6 +672,10 @@ def _return(e: Emitter, leaves: list[Value]) -> None:
     else:
         e.function.result = leaves[0].type if leaves else VOID
         e.builder.ret(*leaves)
+
+
+def _leaf(captured: Array | RandomGenerator) -> Value:
+    return captured.pointer if isinstance(captured, Array) else captured.address
 
 
 def _parameter_names(fn: FunctionType) -> tuple[str, ...]:

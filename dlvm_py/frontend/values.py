@@ -153,6 +153,13 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class RandomGenerator:
+    """A `numpy.random.Generator`: the address of its bit generator's C interface, a u64."""
+
+    address: Value
+
+
+@dataclass(frozen=True, slots=True)
 class Stream:
     """`sys.stdout` or `sys.stderr`: what that is when something is printed."""
 
@@ -257,6 +264,8 @@ def describe(value: Any) -> str:
             return "None" if value.value is None else f"the {type(value.value).__name__} {_short(value.value)}"
         case Text():
             return "a string that is made when it runs"
+        case RandomGenerator():
+            return "a random Generator"
         case Stream():
             return f"sys.{value.name}"
         case Closure():

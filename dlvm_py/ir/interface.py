@@ -29,6 +29,14 @@ class ScalarSpec:
 
 
 @dataclass(frozen=True, slots=True)
+class GeneratorSpec(ScalarSpec):
+    """A `numpy.random.Generator`: the address of its bit generator's C interface, `bitgen_t`."""
+
+    dtype: str = "u64"
+    weak: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class ArraySpec:
     """An ndarray: dtype, layout ("C", "F", "S") and, an axis, whether its extent is 1.
 
@@ -118,6 +126,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
     Raises: ValueError for a class that is not among `classes`.
     """
     match spec:
+        case GeneratorSpec():
+            return ["generator"]
         case ScalarSpec(dtype, weak):
             return ["scalar", dtype, weak]
         case ArraySpec(dtype, ones, layout):
@@ -164,6 +174,8 @@ def _shape_from_json(data: Any, classes: Sequence[type]) -> Any:
 def from_json(data: Any, classes: Sequence[type] = ()) -> Spec:
     """The spec of a JSON value (results of functions: constants other than None and strings are refused)."""
     match data:
+        case ["generator"]:
+            return GeneratorSpec()
         case ["scalar", dtype, weak]:
             return ScalarSpec(dtype, weak)
         case ["array", dtype, ones, layout]:

@@ -39,6 +39,7 @@ from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
 from dlvm_py.ir.ops.cells import NO_CASE
+from dlvm_py.ir.ops.draw import DISTRIBUTIONS, address_of
 from dlvm_py.ir.ops.gather import scatter_into
 from dlvm_py.ir.ops.memory import element_keys
 from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TOO_FEW, TOO_MANY, TRAPPED
@@ -91,6 +92,7 @@ class Machine:
         self.module = module
         self.externs = externs or {}
         self.counter = seeded(seed)  # of random numbers
+        self.generators: dict[int, np.random.Generator] = {}  # by their addresses
         self.steps_left = -1 if max_steps is None else max_steps
         self.trees_at_root = trees_at_root
         self.allocations: list[Allocation] = []
@@ -114,7 +116,15 @@ class Machine:
                 a.value = unwrap(read(pointer.view, t))
         return unwrap(result)
 
+    def generator(self, generator: np.random.Generator) -> np.uint64:
+        """What a generator of random numbers is in the program."""
+        address = address_of(generator)
+        self.generators[int(address)] = generator
+        return address
+
     def _argument(self, value: Any, type: Type, what: str) -> Any:
+        if isinstance(value, np.random.Generator):
+            value = self.generator(value)
         if isinstance(type, PointerType) and isinstance(type.pointee, TensorType):
             if not isinstance(value, np.ndarray) or value.dtype != type.dtype.numpy:
                 raise PassError(f"{what}: {type} expected, got {getattr(value, 'dtype', value)!r}")
@@ -572,6 +582,14 @@ class Frame:
     def _random_seed(self, i: Instruction) -> None:
         self.machine.counter = seeded(int(self.get(i.operands[0], True)))
 
+    def _draw(self, i: Instruction) -> Any:
+        address, *parameters = (self.get(v, True) for v in i.operands)
+        row = DISTRIBUTIONS[i.attrs["distribution"]]
+        return ELEMENTS[row.result].numpy.type(row.numpy(self.machine.generators[int(address)], *parameters))
+
+    def _seed_generator(self, i: Instruction) -> Any:
+        return self.machine.generator(np.random.default_rng(int(self.get(i.operands[0], True))))
+
     def _trap(self, i: Instruction) -> None:
         raise RuntimeError(TRAPPED)
 
@@ -639,6 +657,8 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "random": Frame._random,
     "randomCounter": Frame._random_counter,
     "randomSeed": Frame._random_seed,
+    "draw": Frame._draw,
+    "seedGenerator": Frame._seed_generator,
     "check": Frame._check,
     "print": Frame._print,
     "raise": Frame._raise,

@@ -59,6 +59,8 @@ FORMS: dict[str, str] = {
     "random": "random (%*) from % upto %",
     "randomCounter": "randomCounter %",
     "randomSeed": "randomSeed %",
+    "draw": "draw <distribution:word> from % (%*)",
+    "seedGenerator": "seedGenerator %",
     "windows": "windows % size (%*) count (%*) step (%*) spread (%*)",
     "overlapAdd": "overlapAdd % to (%*) step (%*) spread (%*)",
     "reduceWindow": "reduceWindow % by <by:word> init % dims <dims:ints> strides <strides:ints> padding <padding:word>",

@@ -17,10 +17,13 @@ import importlib.util
 import itertools
 import os
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 import llvmlite.binding as llvm
+import numpy as np
 
+from dlvm_py.errors import ArgumentError
+from dlvm_py.ir.ops.draw import DISTRIBUTIONS
 from dlvm_py.runtime.native import offsets
 
 IMPORTS_SYMBOL = "dlvm.imports"
@@ -158,7 +161,38 @@ def _capsule_pointer(capsules: Mapping[str, object], name: str) -> int | None:
     return offsets.capsule_pointer(capsules[name]) if name in capsules else None
 
 
+@functools.cache
+def _npyrandom() -> llvm.ResourceTracker:
+    """NumPy's compiled distributions: the objects of the archive that it has for those who link to it, linked here."""
+    path = os.path.join(os.path.dirname(np.random.__file__), "lib", "libnpyrandom.a")
+    try:
+        with open(path, "rb") as file:
+            raw = file.read()
+    except OSError as error:
+        raise ArgumentError(
+            "this NumPy has no libnpyrandom.a, whose code draws random numbers",
+            help="install NumPy from its wheel",
+        ) from error
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    for image in _members(raw):
+        builder.add_object_img(image)
+    for name in sorted({d.function for d in DISTRIBUTIONS.values() if isinstance(d.function, str)}):
+        builder.export_symbol(name)
+    return builder.link(_linker(), "npyrandom")
+
+
+def _members(archive: bytes) -> Iterator[bytes]:
+    """The object files in an archive of ar: headers of 60 bytes, with the size at 48; what follows begins evenly."""
+    at = len(b"!<arch>\n")
+    while at + 60 <= len(archive):
+        name, size = archive[at : at + 16].strip(), int(archive[at + 48 : at + 58])
+        if name not in (b"/", b"//", b"/SYM64/"):  # tables of symbols and of long names
+            yield archive[at + 60 : at + 60 + size]
+        at += 60 + size + size % 2
+
+
 _RESOLVERS = {
+    "npyrandom": lambda name: _npyrandom()[name],
     "c": _c_function,
     "py": _python_function,
     "np": lambda slot: offsets.numpy_api(int(slot)),

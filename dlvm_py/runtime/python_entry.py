@@ -7,9 +7,10 @@ field of an ndarray may be written, a fresh result is copied out of its allocati
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import struct
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,6 +20,7 @@ from dlvm_py.errors import DLError
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    GeneratorSpec,
     GrowingSpec,
     RecordSpec,
     ScalarSpec,
@@ -133,7 +135,7 @@ def _take(spec: Spec, value: Any, found: list[Any]) -> bool:
         parts = parts_of(spec, value)
         return parts is not None and all(_take(s, v, found) for s, v in zip(spec.items, parts, strict=True))
     found.append(value)
-    if not isinstance(value, int | float | complex | np.generic | np.ndarray):
+    if not isinstance(value, int | float | complex | np.generic | np.ndarray | np.random.Generator):
         return False
     try:
         return spec_of(value) == spec
@@ -208,6 +210,24 @@ def _run(
     for k in call.written:
         if not found[k].flags.writeable:
             raise ValueError("assignment destination is read-only")
+    with _locked(found):
+        return _invoke(version, found, receive, kept)
+
+
+@contextlib.contextmanager
+def _locked(found: Sequence[Any]) -> Iterator[None]:
+    """The locks of all bit generators among the leaves, held as NumPy's own methods hold them; in one order."""
+    locks = {id(g): g.bit_generator.lock for g in found if isinstance(g, np.random.Generator)}
+    with contextlib.ExitStack() as held:
+        for lock in sorted(locks.values(), key=id):
+            held.enter_context(lock)
+        yield
+
+
+def _invoke(
+    version: Version, found: Sequence[Any], receive: Callable[[Any], Any] | None, kept: list[Any] | None
+) -> Any:
+    call = version.call
     headers = [_Header() for _ in found]
     slots = bytearray(b"".join(map(_parameters, call.leaves, found, headers)) or 1)
     results = bytearray(_result_size(call.result) or 1)
@@ -241,6 +261,9 @@ def _address(buffer: bytearray) -> int:
 
 def _parameters(leaf: ScalarSpec | ArraySpec, value: Any, header: _Header) -> bytes:
     """The kernel parameters of a leaf, each in a slot; `header` is filled for an array."""
+    if isinstance(leaf, GeneratorSpec):
+        address = offsets.capsule_pointer(value.bit_generator.capsule)
+        return struct.pack("=Q", address).ljust(SLOT, b"\0")
     if isinstance(leaf, ScalarSpec):
         return np.asarray(value, dtype_of_leaf(leaf).numpy).tobytes().ljust(SLOT, b"\0")
     header.references, header.data, header.object = ARGUMENT_REFERENCES, value.ctypes.data, id(value)

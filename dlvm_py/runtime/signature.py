@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import ArgumentError, TypeMismatch
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, TupleSpec
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, GeneratorSpec, RecordSpec, ScalarSpec, Spec, TupleSpec
 from dlvm_py.ir.types import dtype_of
 from dlvm_py.runtime.trees import field_names, record_kind
 
@@ -72,6 +72,8 @@ def spec_of(value: Any, what: str = "the argument") -> Spec:
         return _array_spec(value, what)
     if isinstance(value, np.generic):
         return ScalarSpec(_dtype_name(value.dtype, what), weak=False)
+    if type(value) is np.random.Generator:
+        return GeneratorSpec()
     if isinstance(value, bool):
         return ScalarSpec("bool", weak=True)
     if isinstance(value, _CONSTANTS) or _is_compiled(value):
@@ -121,8 +123,10 @@ def _refusal(value: Any, what: str) -> ArgumentError:
     shown = kind.__qualname__ if kind.__module__ == "builtins" else f"{kind.__module__}.{kind.__qualname__}"
     advice = (
         "arguments are numbers, NumPy scalars and arrays, tuples, lists, dicts, named tuples and dataclasses of these, "
-        "strings, None and functions"
+        "random Generators, strings, None and functions"
     )
+    if isinstance(value, np.random.RandomState):
+        advice = "pass a generator: np.random.default_rng(seed)"
     return ArgumentError(f"{what} has the type {shown}, which compiled code cannot use", help=advice)
 
 

@@ -1,4 +1,4 @@
-"""The Python objects that a text shows, read from memory: the other side of `backend/cpu/tell.py`.
+"""What compiled code asks of Python, memory in hand: the other side of `backend/cpu/tell.py`.
 
 Operands lie one behind the other as in a C struct: a scalar in its native form (bool: a byte), of a pointer its data,
 its header, the extents and, for the layout "S", the strides in bytes.
@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.errors import ArgumentError
 from dlvm_py.ir.text import object_of
 from dlvm_py.ir.types import DTYPES, DType
 
@@ -55,3 +56,24 @@ def _array(at: int, dtype: DType, rank: int, layout: str) -> tuple[np.ndarray[An
     array = np.ndarray(shape, dtype.numpy, memory, -low, strides)
     array.flags.writeable = False
     return array, 8 * count
+
+
+def seed(address: int) -> None:
+    """Make a PCG64 with the seed that lies at an address, as np.random.default_rng does, and copy it there.
+
+    Its parts lie one behind the other: a `bitgen_t`, which points to the state, which points to the numbers. Raises:
+    ValueError for a negative seed, ArgumentError where this NumPy lays them out in another way.
+    """
+    made = np.random.default_rng(ctypes.c_int64.from_address(address).value).bit_generator
+    interface = ctypes.string_at(made.ctypes.bit_generator.value, 40)
+    state_at = struct.unpack_from("=Q", interface)[0]
+    state = ctypes.string_at(state_at, 16)
+    numbers = ctypes.string_at(struct.unpack_from("=Q", state)[0], 32)
+    known: dict[str, Any] = made.state["state"]  # type: ignore[assignment]
+    if numbers != known["state"].to_bytes(16, "little") + known["inc"].to_bytes(16, "little") or any(state[8:]):
+        raise ArgumentError(
+            "np.random.default_rng(seed) in compiled code does not know this NumPy's PCG64",
+            help="make the generator outside, and pass it as an argument",
+        )
+    copy = struct.pack("=Q", address + 48) + interface[8:] + bytes(8) + struct.pack("=Q", address + 64) + state[8:]
+    ctypes.memmove(address, copy + numbers, 96)

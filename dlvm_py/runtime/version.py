@@ -20,7 +20,7 @@ import numpy as np
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
 from dlvm_py.ir.exceptions import exception_class
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, leaves
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, GeneratorSpec, RecordSpec, ScalarSpec, Spec, leaves
 from dlvm_py.ir.text import print_text
 from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import told, trees
@@ -65,10 +65,10 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Captured:
-    """An array that is a hidden argument."""
+    """An array, or a generator of random numbers, that is a hidden argument."""
 
     source: Source
-    spec: ArraySpec
+    spec: ArraySpec | GeneratorSpec
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,6 +127,11 @@ class CallSpec:
     def positional(self) -> int:
         """How many parameters can be given by position."""
         return len(self.args) - self.keyword_only
+
+    @functools.cached_property
+    def by_python(self) -> bool:
+        """Whether only the Python entry takes its calls: variadic ones, and those that hold a bit generator's lock."""
+        return self.variadic or any(isinstance(leaf, GeneratorSpec) for leaf in self.leaves)
 
     def objects(self) -> dict[str, Any]:
         """The Python objects that the native entry refers to, by the names of its `obj:` imports."""
@@ -235,8 +240,10 @@ def _error_of(site: Site, values: Sequence[Any], function: str, classes: Mapping
 def _told(
     sites: Sequence[Site], function: str, classes: Mapping[str, type], index: int, address: int
 ) -> BaseException | None:
-    """What compiled code calls as `tell`: prints, or gives the exception of a site whose operands lie at `address`."""
+    """What compiled code calls as `tell`, with what lies at `address`: prints, seeds, or gives a site's exception."""
     site = sites[index]
+    if site.stream == "seed":
+        return told.seed(address)
     values = told.operands(site.operand_kinds, address)
     if not site.stream:
         return _error_of(site, values, function, classes)

@@ -48,6 +48,10 @@ class Exporter:
     ) -> None:
         imports = Imports() if self.for_gpu else self.imports
         made = write(imports)
+        for i in function.instructions():
+            if i.op.name in ("draw", "seedGenerator"):
+                advice = "pass arrays of random numbers; in programs of the IR there is `random`"
+                raise TypeMismatch("a library has no generators of NumPy", i.loc, help=advice)
         for site in made.sites:
             _refuse_text(site)
         if self.for_gpu:

@@ -10,7 +10,7 @@ import numpy as np
 
 from dlvm_py.frontend.attributes import ARRAY_ATTRIBUTES
 from dlvm_py.frontend.elementwise import ON_COMPLEX, UFUNCS
-from dlvm_py.frontend.table import FUNCTIONS, METHODS, SUBSCRIPTED, WITHOUT_DERIVATIVE, is_numpy
+from dlvm_py.frontend.table import FUNCTIONS, METHODS, RANDOM_METHODS, SUBSCRIPTED, WITHOUT_DERIVATIVE, is_numpy
 from dlvm_py.ir import dtype_of, literal, scalar
 
 _INTRODUCTION = """# NumPy in compiled code
@@ -23,6 +23,16 @@ an argument that a table does not name, is refused with the place of the call.
 `derivative`: "yes" where derivatives flow from the result to the operands, "no" where the result is integers, bools or
 does not change with them.
 """
+_RANDOM = """## Random numbers
+
+A `np.random.Generator` is passed as an argument, captured, or made of an int inside: `np.random.default_rng(seed)`.
+Its numbers, the state behind a call, and the lock of the bit generator are NumPy's, for every bit generator; the
+compiled distributions of NumPy itself draw them. A number that was drawn is a constant of a derivative, which draws it
+once: what moves and scales it (`loc`, `scale`, `low`, `high`, `mean`, `sigma`) has derivatives, and a derivative that
+would flow into another parameter is refused. A Jacobian would draw anew for every row, and is refused. `lognormal`
+rounds as the compiler's `exp`. The legacy functions, as `np.random.rand`, draw from one hidden stream, and are refused,
+as are a bound of `integers` that is an array, and a result without axes (`size=()`).
+"""
 _SAMPLES = {"bool": np.bool_, "integers": np.int64, "floats": np.float64, "complex": np.complex128}
 
 
@@ -31,6 +41,8 @@ def numpy_page() -> str:
     parts = [_INTRODUCTION, "## Ufuncs\n", *_ufunc_table(), "", "Their methods:\n", *_methods_of_ufuncs(), ""]
     parts += ["## Functions\n", *_function_table(), ""]
     parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS)]
+    parts.append(_RANDOM)
+    parts += [*_method_table(), ""]
     parts.append(_paragraph("Written with brackets", {_name(k): None for k in SUBSCRIPTED}))
     return "\n".join(parts)
 
@@ -106,6 +118,14 @@ def _function_table() -> Iterator[str]:
     for name, rule in sorted((_name(f), FUNCTIONS[f]) for f in plain):
         derivative = "no" if name.removeprefix("np.") in WITHOUT_DERIVATIVE else "yes"
         yield f"| `{name}({_parameters(rule)})` | {derivative} | {_summary(name, rule)} |"
+
+
+def _method_table() -> Iterator[str]:
+    yield "| method of a Generator | what it does |"
+    yield "|---|---|"
+    for name, rule in sorted(RANDOM_METHODS.items()):
+        parameters = _parameters(rule).removeprefix("rng").removeprefix(", ")
+        yield f"| `{name}({parameters})` | {_summary(name, rule)} |"
 
 
 def _name(function: Any) -> str:

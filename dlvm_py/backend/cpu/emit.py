@@ -17,7 +17,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from dlvm_py.backend.cpu import calls, cells, memory, random, tell
+from dlvm_py.backend.cpu import calls, cells, draw, memory, random, tell
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.decompositions import store_decomposition
 from dlvm_py.backend.cpu.factored import store_factored
@@ -369,6 +369,8 @@ _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "extent": _extent,
     "check": tell.check,
     "print": tell.print_,
+    "draw": draw.draw,
+    "seedGenerator": draw.seed,
     "randomCounter": random.take,
     "randomSeed": random.seed,
     "allocateHeap": memory.allocate_heap,

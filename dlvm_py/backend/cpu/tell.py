@@ -33,7 +33,7 @@ def fail(e: FunctionEmitter, i: Instruction, operands: Sequence[Value]) -> None:
     if plain and len(operands) <= MAX_OPERANDS and all(n in _RECORDED for n in names):
         e.fail(e.site(exception, message, names), [e.scalar(v) for v in operands])
         return
-    _tell(e, Site(exception, message, _kinds(i, operands), e.loc), operands)
+    _call(e, Site(exception, message, _kinds(i, operands), e.loc), _memory(e, operands))
     e.line("ret i32 1")
 
 
@@ -49,7 +49,13 @@ def check(e: FunctionEmitter, i: Instruction) -> None:
 def print_(e: FunctionEmitter, i: Instruction) -> None:
     """Write a text to a stream of Python."""
     flush = bool(i.attrs.get("flush"))
-    status = _tell(e, Site("", i.attrs["message"], _kinds(i, i.operands), e.loc, i.attrs["to"], flush), i.operands)
+    site = Site("", i.attrs["message"], _kinds(i, i.operands), e.loc, i.attrs["to"], flush)
+    ask(e, site, _memory(e, i.operands))
+
+
+def ask(e: FunctionEmitter, site: Site, memory: V) -> None:
+    """Call Python about a site, with memory that it may read and fill; leave where that raises."""
+    status = _call(e, site, memory)
     go_on, leave = e.label("told"), e.label("leave")
     e.likely(e.icmp("eq", status, V("i32", "0")), go_on, leave)
     e.place(leave)
@@ -57,12 +63,17 @@ def print_(e: FunctionEmitter, i: Instruction) -> None:
     e.place(go_on)
 
 
-def _tell(e: FunctionEmitter, site: Site, operands: Sequence[Value]) -> V:
+def _memory(e: FunctionEmitter, operands: Sequence[Value]) -> V:
+    """The native form of operands, in memory of the frame."""
     values = [part for v in operands for part in e.to_memory_form(e.lookup(v))]
     struct = "{ " + ", ".join(v.type for v in values) + " }"
     memory = e.scratch(struct if values else "i64", 16)
     for k, v in enumerate(values):
         e.store(v, e.value("ptr", f"getelementptr inbounds {struct}, ptr {memory.ref}, i32 0, i32 {k}"))
+    return memory
+
+
+def _call(e: FunctionEmitter, site: Site, memory: V) -> V:
     e.sites.append(site)
     e.module.declare("dlvm.tell", "i32", ["ptr", "i32", "ptr"])
     return e.call("@dlvm.tell", "i32", [e.ctx, V("i32", str(len(e.sites) - 1)), memory])

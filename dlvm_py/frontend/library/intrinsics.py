@@ -9,6 +9,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
+from dlvm_py.ir import DTYPES
+from dlvm_py.ir.ops.draw import DISTRIBUTIONS
+
 
 def unroll(*bounds: int) -> tuple[int, ...]:
     """The numbers of range(*bounds) as constants: a loop over them is written out, one body a number."""
@@ -118,3 +121,13 @@ def fourier(a: Any, axis: int, inverse: bool) -> Any:
     if inverse:
         return np.fft.ifft(a, axis=axis, norm="forward")
     return np.fft.fft(a, axis=axis)
+
+
+def draw(distribution: str, rng: np.random.Generator, *parameters: Any) -> Any:
+    """The next number of a distribution: a float, np.float32, or an int (of ir/ops/draw.py; u64 by its bits)."""
+    row = DISTRIBUTIONS[distribution]
+    wanted = [np.dtype(DTYPES[name].numpy) for name in row.parameters]
+    found = row.numpy(rng, *(np.asarray(p).astype(d)[()] for p, d in zip(parameters, wanted, strict=True)))
+    if row.result == "f32":
+        return np.float32(found)
+    return float(found) if row.result == "f64" else int(np.asarray(found).astype(np.int64))

@@ -5,6 +5,7 @@ from dlvm_py.ir.ops.aggregates import AGGREGATES
 from dlvm_py.ir.ops.arrange import ARRANGE
 from dlvm_py.ir.ops.cells import CELLS
 from dlvm_py.ir.ops.convolve import CONVOLVE
+from dlvm_py.ir.ops.draw import DRAWS
 from dlvm_py.ir.ops.eigen import EIGEN
 from dlvm_py.ir.ops.elementwise import ELEMENTWISE
 from dlvm_py.ir.ops.fourier import FOURIER
@@ -29,6 +30,7 @@ OPS: dict[str, Op] = table(
     REDUCE,
     ARRANGE,
     RANDOM,
+    DRAWS,
     WINDOW,
     CONVOLVE,
     SCAN,

@@ -29,7 +29,7 @@ def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
     """The module with the entries of the kernel `symbol` ("dl.NAME"); extends `imports` by what it uses."""
     types = [t for leaf in call.leaves for t in flat_types(leaf.ir_type())]
     body = Body()
-    if call.variadic:
+    if call.by_python:
         body.line("br label %nomatch")
     else:
         values = read_arguments(body, call) + read_captured(body, call)
@@ -90,7 +90,7 @@ def _captured(call: CallSpec) -> str:
 
 def _owned(call: CallSpec) -> int:
     """How many references the entry holds: captured arrays, and what it took out of lists, dicts and instances."""
-    return 0 if call.variadic else len(call.captured) + owned_parts(call.args)
+    return 0 if call.by_python else len(call.captured) + owned_parts(call.args)
 
 
 def _drop_captured(body: Body, call: CallSpec) -> None:

@@ -131,6 +131,13 @@ def refuse_dead_end(i: Instruction) -> None:
         )
     if i.op.name == "drain":
         raise NotDifferentiable("the entries of a stack as an array have no derivative", i.loc, code="DL611")
+    if i.op.name == "draw":
+        raise NotDifferentiable(
+            f"a number drawn from the distribution {i.attrs['distribution']} has no derivative in its parameters",
+            i.loc,
+            code="DL611",
+            help="derivatives flow through loc and scale: loc + scale * rng.standard_normal()",
+        )
     if i.op.name == "bits":
         raise NotDifferentiable("the bits of a number have no derivative", i.loc, code="DL611")
 

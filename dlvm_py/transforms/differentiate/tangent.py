@@ -55,6 +55,7 @@ from dlvm_py.transforms.differentiate.given import Given, body_of
 from dlvm_py.transforms.differentiate.normal_form import Exit, drop_unreachable, unify_returns
 from dlvm_py.transforms.differentiate.outputs import of_shape, seed_type
 from dlvm_py.transforms.differentiate.points_to import PointsTo, carries_pointers
+from dlvm_py.transforms.differentiate.primal import refuse_dead_end
 from dlvm_py.transforms.differentiate.rules import scaled
 from dlvm_py.transforms.differentiate.shadows import Shadows, filled, zeros_like
 
@@ -234,6 +235,8 @@ class _Walk:
                     for result, moved in self.callees.given.tangents(b, i, self.tangents.get):
                         self._set(result, moved)
             case _:
+                if any(p.activity.is_varied(o) for o in i.operands):
+                    refuse_dead_end(i)
                 if carries_derivative(i) and p.is_active(i):
                     self._value(i)
 

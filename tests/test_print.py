@@ -35,6 +35,9 @@ def test_program_order_in_every_executor(capsys):
     want = printed(capsys, lambda: step(x, 2))
     f = dlvm.jit(step)
     assert printed(capsys, lambda: f(x, 2)) == want
+    scope = {}
+    exec(dlvm.grad(step).source(x, 2), scope)
+    assert printed(capsys, lambda: scope["step_grad"](x, 2)) == want
     for stage in ("optimizable", "scheduled"):
         module = f.program(x, 2, stage=stage).module
         assert printed(capsys, lambda module=module: run(module, "step", [x, np.int64(2)])) == want

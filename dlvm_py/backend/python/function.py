@@ -56,6 +56,7 @@ from dlvm_py.errors import Loc, UnsupportedSyntax
 from dlvm_py.ir import NULL, UNDEFINED, Block, BlockArg, Function, Instruction, Literal, PointerType, TensorType, Value
 from dlvm_py.ir.analysis import AliasAnalysis, DominatorTree, LoopForest
 from dlvm_py.ir.exceptions import exception_class
+from dlvm_py.ir.text import ARRAY, NUMBERS, NUMPY, ROWS, flavours_of
 
 _PLACE = "_Place"
 _NUMPY = {"numpy.linalg": "np.linalg", "numpy.exceptions": "np.exceptions"}  # modules of exceptions
@@ -329,11 +330,42 @@ class FunctionWriter:
                 return self._call(i, loc)
             case "check":
                 test, *shown = i.operands
-                node = formatted(i.attrs["message"], [self.of(v) for v in shown])
+                node = formatted(i.attrs["message"], self._shown(i, shown))
                 return [], [If(negation(self, test), [raising(self._exception(i), node)], loc=loc)]
+            case "print":
+                return [], [expression(self._printed(i), loc)]
         if i.op.name in ("return", "raise", "branch", "conditional", "branchEnum"):
             return [], self._finish(i, loc)
         return [i], [assign(self._place(i), self._assigned(i), loc)]
+
+    def _printed(self, i: Instruction) -> Node:
+        node = call("print", formatted(i.attrs["message"], self._shown(i, i.operands)))
+        more = {"end": constant("")}
+        if i.attrs["to"] == "stderr":
+            more["file"] = name("sys.stderr")
+        if i.attrs.get("flush"):
+            more["flush"] = constant(True)
+        node.keywords = [gast.keyword(k, v) for k, v in more.items()]
+        return node
+
+    def _shown(self, i: Instruction, operands: Sequence[Value]) -> list[Node]:
+        """What a text shows, as the objects that the flavours of the operands say (ir/text.py)."""
+        nodes = [self.of(v) for v in operands]
+        if i.op.name != "print" and not i.attrs.get("flavours"):
+            return nodes
+        pairs = zip(nodes, operands, flavours_of(operands, i.attrs), strict=True)
+        return [self._object(node, v, flavour) for node, v, flavour in pairs]
+
+    @staticmethod
+    def _object(node: Node, value: Value, flavour: str) -> Node:
+        if flavour in (NUMBERS, ROWS):
+            return build("_0.tolist()" if flavour == NUMBERS else "list(_0)", node)
+        if flavour == ARRAY:
+            return node
+        dtype = value.type.dtype  # type: ignore[attr-defined]
+        if flavour == NUMPY:
+            return call(f"np.{dtype.numpy_name}", node)
+        return call({"b": "bool", "f": "float", "c": "complex"}.get(dtype.kind, "int"), node)
 
     def _assigned(self, i: Instruction) -> Node:
         if i.op.name == "tuple":
@@ -481,7 +513,7 @@ class FunctionWriter:
 
     def _finish(self, i: Instruction, loc: Loc | None) -> list[Statement]:
         if i.op.name == "raise":
-            return [raising(self._exception(i), formatted(i.attrs["message"], [self.of(v) for v in i.operands]), loc)]
+            return [raising(self._exception(i), formatted(i.attrs["message"], self._shown(i, i.operands)), loc)]
         if i.op.name == "branchEnum":
             raise self._refusal(i)
         if i.op.name != "return":
@@ -669,10 +701,12 @@ class FunctionWriter:
                 )
             flows[b] = flow
         v = self._variables = Variables(
-            self.plan.order, flows, {"block", "np", "special", *self.names.functions.values(), *self.names.helpers}
+            self.plan.order,
+            flows,
+            {"block", "np", "special", "sys", *self.names.functions.values(), *self.names.helpers},
         )
         alone: set[Value] = {c.variable for c in self.counted.values()}
-        taken = {"np", "special", *self.names.functions.values()}
+        taken = {"np", "special", "sys", *self.names.functions.values()}
         for k, p in enumerate(self.function.params):
             given = self._given[k] if self._given is not None else _new_name(plain_name(p.name) or "x", taken)
             v.give(p, given)

@@ -124,6 +124,8 @@ def _assembled(parts: list[list[str]], names: Names, interface: Interface | None
     needed = [source_of(h) for h in names.helpers]
     if re.search(r"\bspecial\.", body):
         text[0].append("from scipy import special")
+    if re.search(r"\bsys\.std(out|err)\b", body):
+        text[0].insert(0, "import sys\n")
     text[0] += [_import_of(path) for path in names.classes]
     arrays = [] if interface is None else [_captured(n, a) for n, a in interface.captured]
     blocks = [

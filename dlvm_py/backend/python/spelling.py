@@ -778,8 +778,8 @@ SPELLING: dict[str, Entry] = {
 
 # what function.py writes as statements
 STATEMENTS = frozenset(
-    "allocateHeap load store scatter keepCopy createStack push pop destroyStack tuple extract apply check raise"
-    " branch conditional return".split()
+    "allocateHeap load store scatter keepCopy createStack push pop destroyStack tuple extract apply check print"
+    " raise branch conditional return".split()
 )
 _LOWERED = "lowered before it is written as Python: lower_aggregates, lower_functions and lower_shape do it"
 REFUSED: dict[str, str] = {
@@ -793,6 +793,9 @@ REFUSED: dict[str, str] = {
     **dict.fromkeys(
         ("random", "randomCounter", "randomSeed"),
         "the stream of random numbers is the runtime's: NumPy has none like it",
+    ),
+    **dict.fromkeys(
+        ("draw", "seedGenerator"), "a generator of random numbers is an address in compiled code: pass arrays instead"
     ),
     "drain": "the two functions that vjp makes are not written as Python: those of grad are",
     "trap": "a trap has no place in a text",

@@ -204,7 +204,7 @@ def _print_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 # check c else Kind "message with {}" (operands): raises a Python exception with the operands formatted
 # into the message (ir/text.py), unless c holds
-check = _memory("check", _check_type, {TRAP, READ}, ("exception", "message", "flavours"), Kind.CHECK)
+check = _memory("check", _check_type, {TRAP}, ("exception", "message", "flavours"), Kind.CHECK)
 # print "text with {}" to stdout (operands): the text is written to Python's sys.stdout (sys.stderr) of that moment
 print_ = _memory("print", _print_type, {TRAP, READ, IO}, ("message", "to", "flush", "flavours"), Kind.CHECK)
 
@@ -223,7 +223,7 @@ branch = _control("branch", lambda operands, attrs: VOID)
 conditional = _control("conditional", _condition_type)
 return_ = _control("return", lambda operands, attrs: VOID)
 # raise Kind "message with {}" (operands): as a check that always fails
-raise_ = _control("raise", _text_type, ("exception", "message", "flavours"), {TRAP, READ})
+raise_ = _control("raise", _text_type, ("exception", "message", "flavours"), {TRAP})
 
 MEMORY = (
     allocateHeap, load, store, elementPointer, keepCopy, retain, release, createStack, push, pop, drain, destroyStack,

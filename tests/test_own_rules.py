@@ -227,6 +227,29 @@ def test_in_recursion():
     np.testing.assert_array_equal(dlvm.grad(down)(X, 2), [3.0] * 3)
 
 
+def test_in_lists():
+    """A list keeps what a marked function returns, which the next call does not write."""
+
+    def f(x, n):
+        found = []
+        for k in range(n):
+            found.append(rounded(x * k))
+        return np.sum(found[1] * found[2])
+
+    np.testing.assert_array_equal(dlvm.grad(f)(X, 3), 4 * X)
+
+    def changed(x, n):
+        found = []
+        for k in range(n):
+            y, s, _ = affine(Pair(1.0, (2.0, 3)), k, x)
+            found.append(y)
+            y[0] = s
+        return np.sum(found[0])
+
+    with pytest.raises(dlvm.UnsupportedSyntax, match="an array that a list keeps"):
+        dlvm.grad(changed)(X, 3)
+
+
 def test_rules_may_call_derivatives_and_marked_functions():
     """A rule is compiled like any function: dlvm.grad and other marked functions work in it."""
 

@@ -2,8 +2,8 @@
 
 A pass is a module of this folder with `run(function) -> bool` (changed). `PASSES` is the table that `dlopt`
 offers; its descriptions are the first lines of the modules' docstrings, so there is nothing to keep in step.
-Inlining and dropping rules look at several functions: their `run` takes the module and a name, and they are told
-apart by `on_module`. Differentiation is no entry: it makes a new function, from a request (differentiate/).
+Passes that look at several functions (inlining) have a `run` that takes the module and a name, and are told apart by
+`on_module`. Differentiation is no entry: it makes a new function, from a request (differentiate/).
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ PASSES: dict[str, Pass] = {
     for row in (
         _row(drop_rules, "DR", on_module=True),
         _row(inline, "INL", on_module=True),
-        _row(kept_copies, "KC"),
+        _row(kept_copies, "KC", on_module=True),
         _row(extent_checks, "EC"),
         _row(simplify_cfg, "SCFG"),
         _row(constant_fold, "CF"),

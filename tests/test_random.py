@@ -1,5 +1,6 @@
 """numpy.random.Generator in compiled code: NumPy's streams bit for bit, the state behind a call, derivatives."""
 
+import sys
 import threading
 
 import numpy as np
@@ -299,6 +300,56 @@ def test_the_lock_of_the_bit_generator_is_held():
     other.start()
     other.join()
     assert len(found) == 2
+
+
+def test_a_call_keeps_no_references():
+    """What the entry takes out of a generator is given back, by calls that match, that do not, and that raise."""
+
+    @dlvm.jit
+    def f(r, n):
+        if n < 0:
+            raise ValueError("negative")
+        return r.random()
+
+    rng = np.random.default_rng(1)
+    bits = rng.bit_generator
+
+    def counts():
+        return [sys.getrefcount(o) for o in (rng, bits, bits.capsule, bits.lock)]
+
+    def calls():
+        f(rng, 1)
+        f(rng, np.int32(1))
+        with pytest.raises(ValueError):
+            f(rng, -1)
+
+    calls()
+    before = counts()
+    for _ in range(5):
+        calls()
+    assert counts() == before
+
+
+def test_pullbacks_and_checkpoints_do_not_draw_again():
+    """A pullback that is called twice, and loops that would be run again in segments, leave the stream alone."""
+
+    def f(w, rng, n):
+        s = w * 1.0
+        for _ in range(n):
+            s = s * np.sin(s) + rng.standard_normal() * w
+        return s
+
+    after = np.random.default_rng(3)
+    value = f(0.7, after, 20)
+    rng = np.random.default_rng(3)
+    want = dlvm.grad(f)(0.7, rng, 20)
+    rng = np.random.default_rng(3)
+    assert dlvm.grad(dlvm.jit(checkpoint=1)(f))(0.7, rng, 20) == want
+    assert rng.bit_generator.state == after.bit_generator.state
+    rng = np.random.default_rng(3)
+    found, pullback = dlvm.vjp(f, 0.7, rng, 20)
+    assert found == value and pullback(1.0) == (want, None, None) and pullback(2.0)[0] == 2 * want
+    assert rng.bit_generator.state == after.bit_generator.state
 
 
 @pytest.mark.parametrize(

@@ -210,6 +210,8 @@ def _run(
     for k in call.written:
         if not found[k].flags.writeable:
             raise ValueError("assignment destination is read-only")
+    if not call.generators:
+        return _invoke(version, found, receive, kept)
     with _locked(found):
         return _invoke(version, found, receive, kept)
 

@@ -129,9 +129,14 @@ class CallSpec:
         return len(self.args) - self.keyword_only
 
     @functools.cached_property
+    def generators(self) -> int:
+        """How many generators of random numbers it takes, or captured."""
+        return sum(isinstance(leaf, GeneratorSpec) for leaf in self.leaves)
+
+    @property
     def by_python(self) -> bool:
-        """Whether only the Python entry takes its calls: variadic ones, and those that hold a bit generator's lock."""
-        return self.variadic or any(isinstance(leaf, GeneratorSpec) for leaf in self.leaves)
+        """Whether only the Python entry takes its calls: variadic ones, and those that hold several locks, in order."""
+        return self.variadic or self.generators > 1
 
     def objects(self) -> dict[str, Any]:
         """The Python objects that the native entry refers to, by the names of its `obj:` imports."""
@@ -139,6 +144,10 @@ class CallSpec:
             "param_names": tuple(map(sys.intern, self.param_names)),
             "defaults": tuple(self.defaults.get(name, MISSING) for name in self.param_names),
         }
+        if self.generators:
+            found["generator"] = np.random.Generator
+            names = ("bit_generator", "capsule", "lock", "acquire", "release")
+            found |= {f"generator.{name}": sys.intern(name) for name in names}
         for k, spec in enumerate(constants(self.args)):
             found[f"constant.{k}"] = spec.value
         for k, record in enumerate(s for s in trees.walk(self.args) if isinstance(s, RecordSpec)):

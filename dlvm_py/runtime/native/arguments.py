@@ -14,7 +14,16 @@ from collections.abc import Iterable, Iterator
 import numpy as np
 
 from dlvm_py.backend.cpu.contract import flat_types
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, Spec, dtype_of_leaf, leaves
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    GeneratorSpec,
+    RecordSpec,
+    ScalarSpec,
+    Spec,
+    dtype_of_leaf,
+    leaves,
+)
 from dlvm_py.runtime import trees
 from dlvm_py.runtime.native import offsets
 from dlvm_py.runtime.native.body import Body
@@ -60,6 +69,8 @@ def _read(
         expected = text.object(f"constant.{next(constants)}")
         text.require(text.let("same", f"call i1 @entry.same_constant(ptr {value}, ptr {expected})"))
         return []
+    if isinstance(spec, GeneratorSpec):
+        return [_read_generator(text, value)]
     if isinstance(spec, ScalarSpec):
         return [[_read_scalar(text, spec, value)]]
     if isinstance(spec, ArraySpec):
@@ -159,6 +170,27 @@ def _read_scalar(text: Body, spec: ScalarSpec, value: str) -> str:
     return f"{type} " + text.let("x", f"load {type}, ptr {bits}, align 8")
 
 
+def _read_generator(text: Body, value: str) -> list[str]:
+    """The address of the C interface of a generator of random numbers; the call holds its lock."""
+    _require_type(text, value, "generator")
+
+    def fetch(owner: str, name: str) -> str:
+        found = text.let(name, f"call ptr @entry.fetch.attribute(ptr {owner}, ptr {text.object(f'generator.{name}')})")
+        _own(text, found, new=True)
+        text.require(text.let("found", f"icmp ne ptr {found}, null"))
+        return found
+
+    bits = fetch(value, "bit_generator")
+    address = text.let("bitgen", f"call ptr @entry.bitgen(ptr {fetch(bits, 'capsule')})")
+    text.require(text.let("found", f"icmp ne ptr {address}, null"))
+    text.lock = fetch(bits, "lock")
+    return [f"i64 {text.let('address', f'ptrtoint ptr {address} to i64')}"]
+
+
+# what the entry owns of a generator
+GENERATOR_PARTS = 3
+
+
 def layout_flags(spec: ArraySpec, written: bool) -> tuple[int, int]:
     """(mask, value): what the flags of a matching array are. An array in both orders counts as "C"."""
     mask = value = offsets.ALIGNED | (offsets.WRITEABLE if written else 0)
@@ -234,7 +266,10 @@ def read_captured(text: Body, call: CallSpec) -> list[list[str]]:
         value = _fetch(text, captured.source, f"captured.{k}")
         _own(text, value, new=True)
         text.require(text.let("found", f"icmp ne ptr {value}, null"))
-        values.append(_read_array(text, captured.spec, value, first + k in call.written))
+        if isinstance(captured.spec, GeneratorSpec):
+            values.append(_read_generator(text, value))
+        else:
+            values.append(_read_array(text, captured.spec, value, first + k in call.written))
     return values
 
 

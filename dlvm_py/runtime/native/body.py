@@ -9,6 +9,7 @@ class Body:
     def __init__(self) -> None:
         self.stack: list[str] = []
         self.lines: list[str] = []
+        self.lock = ""  # that the call holds
         self.owned = 0  # how many references the call holds, in the stack slot %captured
         self._count = 0
 

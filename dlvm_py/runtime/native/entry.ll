@@ -524,6 +524,59 @@ done:
   ret void
 }
 
+; -- generators of random numbers --------------------------------------------------------------------------
+
+; The C interface in the capsule of a bit generator, or null.
+define internal ptr @entry.bitgen(ptr %capsule) cold noinline optnone {
+  %found = call ptr @py.PyCapsule_GetPointer(ptr %capsule, ptr @entry.bitgen.name)
+  %none = icmp eq ptr %found, null
+  br i1 %none, label %clear, label %done
+clear:
+  call void @py.PyErr_Clear()
+  ret ptr null
+done:
+  ret ptr %found
+}
+
+@entry.bitgen.name = private constant [13 x i8] c"BitGenerator\00"
+
+; Calls a method of a lock: acquire or release. False: an exception is set.
+define internal i1 @entry.lock(ptr %lock, ptr %name) cold noinline optnone {
+  %method = call ptr @py.PyObject_GetAttr(ptr %lock, ptr %name)
+  %absent = icmp eq ptr %method, null
+  br i1 %absent, label %failed, label %call
+call:
+  %found = call ptr @py.PyObject_CallNoArgs(ptr %method)
+  call void @py.Py_DecRef(ptr %method)
+  %none = icmp eq ptr %found, null
+  br i1 %none, label %failed, label %done
+done:
+  call void @py.Py_DecRef(ptr %found)
+  ret i1 true
+failed:
+  ret i1 false
+}
+
+; Gives a lock back; an exception that is set stays.
+define internal void @entry.unlock(ptr %lock, ptr %name) cold noinline optnone {
+start:
+  %type.at = alloca ptr
+  %value.at = alloca ptr
+  %traceback.at = alloca ptr
+  call void @py.PyErr_Fetch(ptr %type.at, ptr %value.at, ptr %traceback.at)
+  %given = call i1 @entry.lock(ptr %lock, ptr %name)
+  br i1 %given, label %restore, label %clear
+clear:
+  call void @py.PyErr_Clear()
+  br label %restore
+restore:
+  %type = load ptr, ptr %type.at
+  %value = load ptr, ptr %value.at
+  %traceback = load ptr, ptr %traceback.at
+  call void @py.PyErr_Restore(ptr %type, ptr %value, ptr %traceback)
+  ret void
+}
+
 ; -- errors ----------------------------------------------------------------------------------------------
 
 ; Sets the exception of the site that is recorded in the context.

@@ -16,7 +16,7 @@ from importlib import resources
 from dlvm_py.backend.cpu.contract import flat_types
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir.interface import ArraySpec
-from dlvm_py.runtime.native.arguments import check_overlap, owned_parts, read_arguments, read_captured
+from dlvm_py.runtime.native.arguments import GENERATOR_PARTS, check_overlap, owned_parts, read_arguments, read_captured
 from dlvm_py.runtime.native.body import Body
 from dlvm_py.runtime.native.externals import complete
 from dlvm_py.runtime.native.results import box_results, result_struct
@@ -60,14 +60,19 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]]) -> N
             value = [data, f"ptr {_argument_header(body, data, array)}", *extents]
         operands += value
     context, results = body.slot("context", "%context"), body.slot("results", result_struct(call.result))
-    state = body.let("state", "call ptr @py.PyEval_SaveThread()")
     head = f"ptr null, ptr null, i64 {FIRST_FUEL}, i32 0, i32 0, [4 x i64] zeroinitializer"
     body.store("%context", f"{{ {head} }}", context)
+    if body.lock:
+        acquire = f"call i1 @entry.lock(ptr {body.lock}, ptr {body.object('generator.acquire')})"
+        body.branch(body.let("held", acquire), otherwise="failed")
+    state = body.let("state", "call ptr @py.PyEval_SaveThread()")
     body.store("ptr", state, body.member("%context", context, 1))
     arguments = ", ".join([f"ptr {context}", *operands, f"ptr {results}"])
     # not inlined, here and in invoke: LLVM would optimise three copies of the kernel
     status = body.let("status", f'call i32 @"{symbol}"({arguments}) noinline')
     body.line(f"call void @py.PyEval_RestoreThread(ptr {state})")
+    if body.lock:
+        body.line(f"call void @entry.unlock(ptr {body.lock}, ptr {body.object('generator.release')})")
     body.branch(body.let("good", f"icmp eq i32 {status}, 0"), otherwise="raise")
     value = box_results(body, call.result, results, on_failure="failed")
     body.store("ptr", value, "%out")
@@ -90,7 +95,9 @@ def _captured(call: CallSpec) -> str:
 
 def _owned(call: CallSpec) -> int:
     """How many references the entry holds: captured arrays, and what it took out of lists, dicts and instances."""
-    return 0 if call.by_python else len(call.captured) + owned_parts(call.args)
+    if call.by_python:
+        return 0
+    return len(call.captured) + owned_parts(call.args) + GENERATOR_PARTS * call.generators
 
 
 def _drop_captured(body: Body, call: CallSpec) -> None:

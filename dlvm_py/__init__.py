@@ -7,7 +7,8 @@ def f(x): ...
 dlvm.grad(f)(x)
 """
 
-from dlvm_py.api import grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp
+from dlvm_py.api import check, grad, hessian, hvp, jacobian, jit, jvp, value_and_grad, vjp
+from dlvm_py.checking.report import CheckReport
 from dlvm_py.errors import (
     ArgumentError,
     CompileError,
@@ -27,7 +28,8 @@ from dlvm_py.rules import custom_adjoint, custom_tangent, stop_gradient
 __version__ = "0.1.0"
 
 __all__ = [
-    "ArgumentError", "CompileError", "DLError", "DeviceError", "InternalError", "NotDifferentiable", "ShapeMismatch",
-    "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "custom_adjoint", "custom_tangent",
-    "grad", "hessian", "hvp", "implicit", "jacobian", "jit", "jvp", "stop_gradient", "value_and_grad", "vjp",
+    "ArgumentError", "CheckReport", "CompileError", "DLError", "DeviceError", "InternalError", "NotDifferentiable",
+    "ShapeMismatch", "TypeMismatch", "UnknownFunction", "UnknownName", "UnsupportedSyntax", "check", "custom_adjoint",
+    "custom_tangent", "grad", "hessian", "hvp", "implicit", "jacobian", "jit", "jvp", "stop_gradient",
+    "value_and_grad", "vjp",
 ]  # fmt: skip

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable
 from types import FunctionType, MethodType
 from typing import Any, overload
 
-from dlvm_py.dispatch import compiled_function, is_compiled, options_of, primal_of, recipe_of
+from dlvm_py.checking.report import CheckReport
+from dlvm_py.dispatch import compiled_function, dispatcher_of, is_compiled, options_of, primal_of, recipe_of
 from dlvm_py.errors import ArgumentError, DeviceError
 from dlvm_py.frontend.capture import rules_of
 from dlvm_py.options import Options
@@ -238,6 +240,42 @@ def hvp(f: Callable[..., Any], wrt: int | str = 0) -> Any:
     """
     recipe, options = _root(f, "hvp")
     return compiled_function(tangent(gradient(recipe, wrt, None, False, 0), (wrt,), with_value=False), options)
+
+
+def check(
+    f: Callable[..., Any],
+    *args: Any,
+    wrt: Wrt | None = None,
+    tolerance: float = 1e-6,
+    seed: int = 0,
+    **kwargs: Any,
+) -> CheckReport:
+    """Tests a function at given arguments: compiled against plain Python, its derivatives against differences.
+
+    Compared are: the result and the written arguments (values, classes, dtypes, shapes) and exceptions with those of
+    plain Python; forward mode with reverse mode by the dot-product identity; each derivative by both modes with central
+    differences of plain Python, extrapolated, whose estimated error is allowed for. An error names the argument, its
+    element, and the first source line whose value or derivative departs. Notes say at which lines gradients stop (casts
+    to int, floor, comparisons), and which derivatives stand at a kink, where differences from the two sides differ.
+
+    f: a plain or jitted function. args, kwargs: those of a call; they are left untouched.
+    wrt: position or name of a parameter, or a tuple of them; None: every argument that holds floats.
+    tolerance: what derivatives may differ by, relative to the larger of 1 and their size.
+    seed: of the random directions and weights. Of more than 200 elements 200 are drawn at random.
+
+    Returns a CheckReport: `ok`, `findings`, `assert_ok()`; `print` shows it. It raises nothing of its own but
+    ArgumentError for a `wrt` that names nothing or holds no floats.
+    """
+    recipe, options = _root(f, "check")
+    if not isinstance(recipe, Primal):
+        raise ArgumentError(
+            "dlvm.check needs a function, not a derivative", code="DL706", help="check the function itself"
+        )
+    values = dispatcher_of(compiled_function(recipe, options)).values(args, kwargs)
+    positions = None if wrt is None else gradient(recipe, wrt, None, False, 0).wrt
+    return importlib.import_module("dlvm_py.checking.check").check(
+        recipe.function, options, values, positions, tolerance, seed
+    )
 
 
 def _tangent_of(f: Callable[..., Any], wrt: tuple[int, ...]) -> Any:

@@ -8,7 +8,7 @@ expects: derivatives in the structure of the argument (None for integer leaves),
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -334,6 +334,12 @@ def all_partials(of: Program, recipe: Jacobian, _: tuple[Spec, ...]) -> Program:
 def _jacobian_structure(spec: Spec, of: Program, recipe: Jacobian) -> Spec:
     if isinstance(spec, TupleSpec):
         return TupleSpec(tuple(_jacobian_structure(i, of, recipe) for i in spec.items))
+    if isinstance(spec, RecordSpec):
+        return replace(spec, items=tuple(_jacobian_structure(i, of, recipe) for i in spec.items))
+    if isinstance(spec, GrowingSpec):
+        raise NotDifferentiable(
+            "a list of computed length has no Jacobian", code="DL703", help="return np.array of the list"
+        )
     if not isinstance(spec, ScalarSpec | ArraySpec) or not dtype_of_leaf(spec).is_float:
         return ConstantSpec(None)
     parts: list[Spec] = []
@@ -352,6 +358,17 @@ def _tangent_structure(spec: Spec) -> Spec:
     """How the tangent of a value of this spec looks: None for what has none."""
     if isinstance(spec, TupleSpec):
         return TupleSpec(tuple(_tangent_structure(i) for i in spec.items))
+    if isinstance(spec, RecordSpec):
+        return replace(spec, items=tuple(_tangent_structure(i) for i in spec.items))
+    if isinstance(spec, GrowingSpec):
+        kinds = {dtype_of_leaf(column).is_inexact for column in spec.columns}
+        if kinds == {True, False}:
+            raise NotDifferentiable(
+                "a list of computed length whose items hold floats and integers has no tangent",
+                code="DL703",
+                help="return lists of their own, or arrays",
+            )
+        return spec if kinds == {True} else ConstantSpec(None)
     if isinstance(spec, ScalarSpec | ArraySpec) and dtype_of_leaf(spec).is_inexact:
         return spec
     return ConstantSpec(None)

@@ -184,3 +184,39 @@ def test_singular_partials_let_a_zero_tangent_win():
 
     _, moved = dlvm.jvp(f, (np.array([0.0, 4.0]), np.ones(2)), (np.array([0.0, 1.0]), np.ones(2)))
     assert moved == 2.25
+
+
+def test_results_with_structure_have_tangents_of_that_structure():
+    def f(x, n):
+        grown = []
+        for v in x:
+            grown.append(v * v)
+        return {"y": x * n, "n": n, "l": [np.sum(x), (x[0] * x[1], n)]}, grown
+
+    x, v = np.array([1.0, 2.0]), np.array([1.0, 0.5])
+    _, (d, grown) = dlvm.jvp(f, (x, 3), (v, None))
+    np.testing.assert_array_equal(d["y"], [3.0, 1.5])
+    assert d["n"] is None and d["l"] == [1.5, (2.5, None)] and grown == [2.0, 2.0]
+
+
+def test_jacobians_of_results_with_structure():
+    def f(x, n):
+        return {"y": x * x, "n": n, "s": [np.sum(x)]}
+
+    found = dlvm.jacobian(f)(np.array([1.0, 2.0]), 3)
+    np.testing.assert_array_equal(found["y"], np.diag([2.0, 4.0]))
+    assert found["n"] is None
+    np.testing.assert_array_equal(found["s"][0], [1.0, 1.0])
+
+
+def test_lists_of_computed_length_without_a_tangent_are_refused():
+    def f(x):
+        found = []
+        for i in range(len(x)):
+            found.append((x[i], i))
+        return found
+
+    with pytest.raises(dlvm.NotDifferentiable, match="floats and integers"):
+        dlvm.jvp(f, (np.ones(2),), (np.ones(2),))
+    with pytest.raises(dlvm.NotDifferentiable, match="no Jacobian"):
+        dlvm.jacobian(f)(np.ones(2))

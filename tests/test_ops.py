@@ -242,6 +242,8 @@ ADJOINT_CASES = [
     ("select", {}, [A, A[::-1].copy()], [FLAGS]),
     ("select", {}, [A, np.float64(2)], [FLAGS]),
     ("select", {}, [ROW, A], [np.bool_(True)]),
+    ("scaleSeed", {}, [A, A[::-1].copy()], []),
+    ("scaleSeed", {}, [ROW, A], []),
     ("dataTypeCast", {"to": "f64"}, [A], []),
     ("dataTypeCast", {"to": "c128"}, [A], []),
     ("makeComplex", {}, [A, ROW], []),
@@ -390,9 +392,15 @@ def test_rows_with_infinite_partials_say_singular(name):
 
 def test_scale_seed_is_right_to_second_order():
     """The derivative of scaleSeed in the seed is p wherever p is finite, also at seed 0, and else 0."""
-    seed_partial, p_partial = partials_of(OPS["scaleSeed"], np.array([0.0, 0.0, 2.0]), np.array([3.0, np.inf, 3.0]))
-    np.testing.assert_array_equal(seed_partial, [3, 0, 3])
-    np.testing.assert_array_equal(p_partial, [0, 0, 2])
+    op = OPS["scaleSeed"]
+    seed, p = np.array([0.0, 0.0, 2.0]), np.array([3.0, np.inf, 3.0])
+    to_seed, to_p = evaluate(lambda s, a, b: op.adjoint(s, op(a, b), a, b), np.ones(3), seed, p)
+    np.testing.assert_array_equal(to_seed, [3, 0, 3])
+    np.testing.assert_array_equal(to_p, [0, 0, 2])
+    # forward mode: where a zero seed wins over the partial, it wins over how the partial moves
+    move = np.array([np.nan, np.inf, 0.5])
+    moved = evaluate(lambda t, u, a, b: op.tangent([t, u], op(a, b), a, b), np.ones(3), move, seed, p)
+    np.testing.assert_array_equal(moved, [3, 0, 4])
 
 
 def test_scale_seed_guards_only_where_both_hold():

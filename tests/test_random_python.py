@@ -1,8 +1,8 @@
 """Random Python functions (random_python.py): native code against plain Python, gradients against three references.
 
 Laws: native code gives Python's values, dtypes, shapes, writes and exception types; the native gradient equals
-the reference interpreter on the gradient's IR, and central differences of plain Python, and writes nothing. The
-IR is verified after every pass.
+the reference interpreter on the gradient's IR, central differences of plain Python, and forward mode along a random
+direction, and writes nothing. The IR is verified after every pass.
 """
 
 import copy
@@ -89,10 +89,26 @@ def assert_near_differences(got, total, args, h=1e-5, tolerance=2e-5):
             assert abs(along - fine) < 10 * tolerance * scale, (along, fine)
 
 
-def check_gradient(fn, args, stage="optimizable"):
-    """The native gradient equals the interpreter's and differences, and changes nothing."""
+def check_forward_mode(fn, args, got):
+    """The tangent of the first output along a random direction is the gradient times that direction."""
     before = copy.deepcopy(args)
-    compiled = dlvm.grad(fn, wrt=WRT)
+    rng = np.random.default_rng(1)
+    direction = [rng.standard_normal(np.shape(args[k])) for k in WRT]
+    tangents = (*(d if d.ndim else float(d) for d in map(np.asarray, direction)), None)
+    with np.errstate(all="ignore"):
+        _, moved = dlvm.jvp(fn, args, tangents)
+    assert_same(list(args), list(before), "arguments of the tangent")
+    terms = [g * d for g, d in zip(got, direction, strict=True)]
+    size = 1.0 + sum(float(np.sum(np.abs(t))) for t in terms)
+    np.testing.assert_allclose(
+        float(np.sum(flat(moved)[0])), sum(float(np.sum(t)) for t in terms), rtol=1e-9, atol=1e-10 * size
+    )
+
+
+def check_gradient(fn, args, compiled=None, stage="optimizable"):
+    """The native gradient equals the interpreter's, differences and forward mode, and changes nothing."""
+    before = copy.deepcopy(args)
+    compiled = compiled or dlvm.grad(fn, wrt=WRT)
     got = outcome(compiled, args)
     assert_same(list(args), list(before), "arguments of the gradient")
     want = outcome(fn, copy.deepcopy(args))
@@ -104,6 +120,7 @@ def check_gradient(fn, args, stage="optimizable"):
     assert_same(got, flat(again), "interpreter")
     assert not dispatcher_of(compiled).request(args).captured
     assert_near_differences(got, scalar_of(fn), args)
+    check_forward_mode(fn, args, got)
 
 
 def check_second(fn, args):
@@ -160,8 +177,9 @@ def check_all(fn, sizes=(5, 2, 0), ks=(2,)):
     for k in ks:
         for n in sizes:
             check_values(compiled, fn, make_args(n, k))
+    gradient = dlvm.grad(fn, wrt=WRT)
     for n in sizes:
-        check_gradient(fn, make_args(n, ks[0]))
+        check_gradient(fn, make_args(n, ks[0]), gradient)
 
 
 @pytest.mark.parametrize("seed", range(8))

@@ -69,3 +69,30 @@ def test_ties_and_kinks_follow_the_conventions():
     x = np.array([4.0, 0.0, -1.0])
     g = dlvm.grad(lambda x: np.sum(np.where(x > 0.0, np.sqrt(x), 0.0)))(x)
     np.testing.assert_array_equal(g, [0.25, 0.0, 0.0])
+
+
+@pytest.mark.parametrize(
+    ("f", "second"),
+    [
+        (lambda x: np.sum(np.where(x > 0.0, np.sqrt(x), 0.0)), -1 / 32),
+        (lambda x: np.sum(np.where(x > 0.0, x * np.log(x), 0.0)), 1 / 4),
+        (lambda x: np.sum(np.where(x > 0.0, x ** (0.25 * x[0]), 0.0)), None),
+    ],
+    ids=["sqrt", "log", "power"],
+)
+def test_what_where_leaves_out_stays_out_of_second_derivatives(f, second):
+    """The side that is not taken gives exactly 0, also where its second partials are infinite or NaN, by all modes."""
+    x, v = np.array([4.0, 0.0, -1.0]), np.ones(3)
+    by_forward, by_reverse = dlvm.hvp(f)(x, v), dlvm.grad(dlvm.grad(f))(x)
+    np.testing.assert_allclose(by_forward, by_reverse, rtol=1e-12)
+    assert np.all(by_forward[1:] == 0.0)
+    if second is not None:
+        assert by_forward[0] == pytest.approx(second, rel=1e-12)
+
+
+def test_clip_has_slope_one_on_the_closed_interval():
+    """At a border the derivative is that of x, and the bound has none; also for bounds that are variables."""
+    g = dlvm.grad(lambda x, a, b: np.sum(np.clip(x, a, b)), wrt=(0, 1, 2))
+    dx, da, db = g(np.array([-1.0, 0.0, 0.5, 1.0, 2.0]), 0.0, 1.0)
+    np.testing.assert_array_equal(dx, [0.0, 1.0, 1.0, 1.0, 0.0])
+    assert (da, db) == (1.0, 1.0)

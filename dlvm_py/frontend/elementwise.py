@@ -161,8 +161,11 @@ def apply_op(e: Emitter, op: str, tensors: list[Value], **attrs: Any) -> Value:
     return e.pure(op, *tensors, **attrs)
 
 
-def ufunc_call(e: Emitter, ufunc: np.ufunc, *values: Any) -> Any:
-    """A ufunc applied to values: a Temp, or a NumPy scalar where all are scalars."""
+def ufunc_call(e: Emitter, ufunc: np.ufunc, *values: Any, on_floats: str = "") -> Any:
+    """A ufunc applied to values: a Temp, or a NumPy scalar where all are scalars.
+
+    on_floats: the op that floats take in place of the ufunc's own.
+    """
     name = f"np.{ufunc.__name__}"
     operands = [operand(e, v, name) for v in values]
     if ufunc is np.power:
@@ -183,7 +186,7 @@ def ufunc_call(e: Emitter, ufunc: np.ufunc, *values: Any) -> Any:
     if ufunc is np.power:
         _check_power(e, operands, loops)
     tensors, extents = combine(e, converted)
-    return temp(e, e.cast(_run(e, ufunc, tensors, loops[0]), result), extents)
+    return temp(e, e.cast(_run(e, ufunc, tensors, loops[0], on_floats), result), extents)
 
 
 def _widened(ufunc: np.ufunc, operands: list[Operand], loops: list[DType]) -> list[DType]:
@@ -217,7 +220,9 @@ def _mixed_comparison(e: Emitter, ufunc: np.ufunc, operands: list[Operand], dtyp
     return temp(e, apply_op(e, "and", [apply_op(e, "not", [negative]), compared]), extents)
 
 
-def _run(e: Emitter, ufunc: np.ufunc, tensors: list[Value], loop: DType) -> Value:
+def _run(e: Emitter, ufunc: np.ufunc, tensors: list[Value], loop: DType, on_floats: str = "") -> Value:
+    if on_floats and loop.is_float:
+        return apply_op(e, on_floats, tensors)
     if loop.kind in "biu" and ufunc in _IDENTITY_ON_INTEGERS and (ufunc is not np.absolute or loop.kind in "bu"):
         return tensors[0]
     if loop.is_complex and ufunc in ON_COMPLEX:

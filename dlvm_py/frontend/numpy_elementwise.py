@@ -25,9 +25,9 @@ def clip(
 ) -> Any:  # fmt: skip
     """np.clip: a bound may be None."""
     lowest, highest = (other if is_none(bound) else bound for bound, other in ((a_min, min), (a_max, max)))
-    for bound, ufunc in ((lowest, np.maximum), (highest, np.minimum)):
+    for bound, ufunc, op in ((lowest, np.maximum, "atLeast"), (highest, np.minimum, "atMost")):
         if not is_none(bound):
-            a = ufunc_call(e, ufunc, a, bound)
+            a = ufunc_call(e, ufunc, a, bound, on_floats=op)
     return deliver(e, "clip", operand(e, a, "np.clip"), out, None)
 
 

@@ -75,6 +75,8 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "power": _row(iu=integer.power, f=_f.power, c=complexes.power),
     "max": _row(iu=integer.maximum, c=complexes.maximum) | {"f": _f.maximum},
     "min": _row(iu=integer.minimum, c=complexes.minimum) | {"f": _f.minimum},
+    "atLeast": {"f": _f.maximum},
+    "atMost": {"f": _f.minimum},
     "atan2": _libm("atan2", False),
     "hypot": _libm("hypot", False),
     "exp": _own("exp"),

@@ -106,6 +106,11 @@ def _tie_partials(y: Any, a: Any, b: Any, wins: Callable[[Any, Any], Any]) -> tu
     return dataTypeCast(wins(a, b), to=dtype) + half, dataTypeCast(wins(b, a), to=dtype) + half
 
 
+def _bound_partials(y: Any, inside: Any, outside: Any) -> tuple[Any, Any]:
+    dtype = y.type.dtype.name
+    return dataTypeCast(inside, to=dtype), dataTypeCast(outside, to=dtype)
+
+
 maximum = _op(
     "max",
     NUMERIC,
@@ -121,6 +126,19 @@ minimum = _op(
     partials=lambda y, a, b: _tie_partials(y, a, b, lambda p, q: lessThan(p, q)),
     commutative=True,
     numpy_name="minimum",
+)
+# max and min with a bound, as np.clip takes them: on the closed interval the derivative is that of x
+atLeast: Op = _op(
+    "atLeast",
+    "f",
+    np.maximum,
+    partials=lambda y, x, bound: _bound_partials(y, greaterThanOrEqual(x, bound), lessThan(x, bound)),
+)
+atMost: Op = _op(
+    "atMost",
+    "f",
+    np.minimum,
+    partials=lambda y, x, bound: _bound_partials(y, lessThanOrEqual(x, bound), greaterThan(x, bound)),
 )
 atan2 = _op(
     "atan2",
@@ -335,9 +353,9 @@ def _compare(name: str, evaluate: Callable[..., Any], commutative: bool = False)
 equal: Op = _compare("equal", np.equal, True)
 notEqual = _compare("notEqual", np.not_equal, True)
 lessThan: Op = _compare("lessThan", np.less)
-lessThanOrEqual = _compare("lessThanOrEqual", np.less_equal)
+lessThanOrEqual: Op = _compare("lessThanOrEqual", np.less_equal)
 greaterThan: Op = _compare("greaterThan", np.greater)
-greaterThanOrEqual = _compare("greaterThanOrEqual", np.greater_equal)
+greaterThanOrEqual: Op = _compare("greaterThanOrEqual", np.greater_equal)
 
 
 def _integer(name: str, kinds: str, evaluate: Callable[..., Any], commutative: bool = False) -> Op:
@@ -411,15 +429,29 @@ def _scale_seed(seed: Any, p: Any) -> Any:
     return np.where(~np.isfinite(p) & (seed == 0), np.zeros((), np.asarray(seed).dtype), seed * p)
 
 
+def _zero_wins(seed: Any, p: Any) -> Any:
+    return logical_and(logical_not(isFinite(p)), equal(seed, 0.0))
+
+
+def _scale_seed_tangent(t: Sequence[Any], y: Any, seed: Any, p: Any) -> Any:
+    # a partial that is left out has no tangent either, however it moves: the zero seed wins there too
+    along_seed = None if t[0] is None else select(0.0, scaleSeed(t[0], p), _zero_wins(seed, p))
+    along_partial = None if t[1] is None else scaleSeed(seed, t[1])
+    if along_seed is None or along_partial is None:
+        return along_partial if along_seed is None else along_seed
+    return along_seed + along_partial
+
+
 # seed * p, but an exact zero seed wins over a partial that is not finite (DESIGN section 6)
 scaleSeed: Op = _op(
     "scaleSeed",
     FLOATING,
     _scale_seed,
-    partials=lambda y, seed, p: (
-        select(0.0, p, logical_and(logical_not(isFinite(p)), equal(seed, 0.0))),
-        seed,
+    adjoint=lambda s, y, seed, p: (
+        select(0.0, scaleSeed(s, conjugate_of(p)), _zero_wins(seed, p)),
+        scaleSeed(s, conjugate_of(seed)),
     ),
+    tangent=_scale_seed_tangent,
 )
 
 ELEMENTWISE = tuple(v for v in list(globals().values()) if isinstance(v, Op))

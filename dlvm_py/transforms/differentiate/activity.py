@@ -57,8 +57,9 @@ class Activity:
         self.varied = self._solve(inputs, self._forward)
         useful = self._solve(outputs, self._backward)
         self.active = self.varied & useful
-        # what a `select` may leave out: a zero adjoint there must win over a NaN (rules.py)
-        chosen = [o for i in function.instructions() if i.op.name == "select" for o in i.operands[:2]]
+        # what a `select` or a zero seed may leave out: a zero adjoint there must win over a NaN (rules.py)
+        maybe = {"select": slice(0, 2), "scaleSeed": slice(1, 2)}
+        chosen = [o for i in function.instructions() if i.op.name in maybe for o in i.operands[maybe[i.op.name]]]
         self.guarded = self._solve(chosen, self._backward)
         # the calls that derivatives flow through
         self.calls: set[Value] = {

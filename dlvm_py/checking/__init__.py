@@ -1,0 +1,1 @@
+"""What dlvm.check does: a function of the user tested against plain Python and against differences."""

@@ -273,9 +273,7 @@ def check(
         )
     values = dispatcher_of(compiled_function(recipe, options)).values(args, kwargs)
     positions = None if wrt is None else gradient(recipe, wrt, None, False, 0).wrt
-    return importlib.import_module("dlvm_py.checking.check").check(
-        recipe.function, options, values, positions, tolerance, seed
-    )
+    return importlib.import_module("dlvm_py.checking.check").check(recipe, options, values, positions, tolerance, seed)
 
 
 def _tangent_of(f: Callable[..., Any], wrt: tuple[int, ...]) -> Any:

@@ -26,6 +26,12 @@ def name_of(text):
     return [line[4:].split("(")[0] for line in text.split("\n") if line.startswith("def ")][-1]
 
 
+def function_of(callable_, args):
+    """The function that the text for these arguments defines."""
+    text = callable_.source(*args)
+    return namespace_of(text, callable_, args)[name_of(text)]
+
+
 def run_source(callable_, args, kwargs=None):
     """The result of the text of `callable_.source(*args)`, called with these arguments, which it may write."""
     text = callable_.source(*args, **(kwargs or {}))

@@ -6,7 +6,6 @@ import copy
 import operator
 from collections.abc import Callable
 from dataclasses import replace
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -30,7 +29,7 @@ ROUNDING = {4: 2e-4, 8: 1e-9}  # by the bytes of the narrowest float: what two w
 
 
 def check(
-    function: FunctionType,
+    recipe: Primal,
     options: Options,
     args: tuple[Any, ...],
     wrt: tuple[int, ...] | None,
@@ -38,7 +37,7 @@ def check(
     seed: int,
 ) -> CheckReport:
     """The report on a function at arguments, one a parameter."""
-    return _Check(function, options, args, wrt, tolerance, seed).run()
+    return _Check(recipe, options, args, wrt, tolerance, seed).run()
 
 
 class _Check:
@@ -46,15 +45,16 @@ class _Check:
 
     def __init__(
         self,
-        function: FunctionType,
+        recipe: Primal,
         options: Options,
         args: tuple[Any, ...],
         wrt: tuple[int, ...] | None,
         tolerance: float,
         seed: int,
     ) -> None:
-        self.function, self.options, self.args = function, options, args
-        self.names = list(Primal(function).signature().parameters)
+        self.recipe, self.options, self.args = recipe, options, args
+        self.function: Any = recipe.function
+        self.names = list(recipe.signature().parameters)
         self.wrt = tuple(k for k, a in enumerate(args) if tree.float_leaves(a)) if wrt is None else wrt
         for k in self.wrt:
             if not tree.float_leaves(args[k]):
@@ -63,7 +63,7 @@ class _Check:
                 )
         self.tolerance = tolerance
         self.rng = np.random.default_rng(seed)
-        self.report = CheckReport(function.__name__)
+        self.report = CheckReport(self.function.__name__)
         widths = [np.asarray(leaf).real.dtype.itemsize for a in args for _, leaf in tree.float_leaves(a)]
         self.rounding = ROUNDING[4 if min(widths, default=8) < 8 else 8]
         # where the entries of each wrt lie in the vector of all
@@ -109,7 +109,7 @@ class _Check:
 
     def _forward(self) -> bool:
         """Whether there is something to differentiate."""
-        compiled = compiled_function(Primal(self.function), self.options)
+        compiled = compiled_function(self.recipe, self.options)
         ours, theirs = copy.deepcopy(self.args), copy.deepcopy(self.args)
         try:
             got = _outcome(compiled, ours)
@@ -191,9 +191,8 @@ class _Check:
     # -- derivatives -----------------------------------------------------------------------------------
 
     def _derivatives(self) -> None:
-        recipe = Primal(self.function)
-        forward = compiled_function(tangent(recipe, self.wrt, self.sources), self.options)
-        reverse = compiled_function(gradient(recipe, self.wrt, None, True, self.sources), self.options)
+        forward = compiled_function(tangent(self.recipe, self.wrt, self.sources), self.options)
+        reverse = compiled_function(gradient(self.recipe, self.wrt, None, True, self.sources), self.options)
         args = copy.deepcopy(self.args)
         outputs = self._chosen(_outcome(self.function, args), args)
         count = len(tree.vector(outputs))

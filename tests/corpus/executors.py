@@ -15,6 +15,7 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from source_executor import function_of
 
 import dlvm_py as dlvm
 from corpus.case import Case, float_leaves
@@ -67,22 +68,38 @@ def native(compiled: Any, args: tuple[Any, ...]) -> np.ndarray:
 
 def interpreted(compiled: Any, args: tuple[Any, ...]) -> np.ndarray:
     """The reference interpreter, on the IR at stage optimizable."""
-    program = _program(compiled, repr(dispatcher_of(compiled).request(args).args), args)
+    program = _program(compiled, _specs(compiled, args), args)
     return flatten(interpreter.run(program.module, program.name, _leaves(args)))
 
 
-_PROGRAMS: dict[tuple[int, str], Any] = {}
+def _specs(compiled: Any, args: tuple[Any, ...]) -> str:
+    return repr(dispatcher_of(compiled).request(args).args)
 
 
-def _program(compiled: Any, specs: str, args: tuple[Any, ...]) -> Any:
-    """The IR for arguments of these specs, made once; what is compiled lives as long as the caches above."""
-    key = id(compiled), specs
-    if key not in _PROGRAMS:
-        _PROGRAMS[key] = compiled.program(*args)
-    return _PROGRAMS[key]
+def _once_for_specs(make: Callable[[Any, tuple[Any, ...]], Any]) -> Callable[[Any, str, tuple[Any, ...]], Any]:
+    """What is made for arguments of these specs, made once; what is compiled lives as long as the caches above."""
+    made: dict[tuple[int, str], Any] = {}
+
+    def get(compiled: Any, specs: str, args: tuple[Any, ...]) -> Any:
+        if (id(compiled), specs) not in made:
+            made[id(compiled), specs] = make(compiled, args)
+        return made[id(compiled), specs]
+
+    return get
 
 
-EXECUTORS: dict[str, Callable[[Any, tuple[Any, ...]], np.ndarray]] = {"native": native, "interpreter": interpreted}
+_program = _once_for_specs(lambda compiled, args: compiled.program(*args))
+_text = _once_for_specs(function_of)
+
+
+def sourced(compiled: Any, args: tuple[Any, ...]) -> np.ndarray:
+    """The text of `source()`, run by Python."""
+    return flatten(_text(compiled, _specs(compiled, args), args)(*copy.deepcopy(args)))
+
+
+EXECUTORS: dict[str, Callable[[Any, tuple[Any, ...]], np.ndarray]] = {
+    "native": native, "interpreter": interpreted, "source": sourced,
+}  # fmt: skip
 
 
 def _leaves(value: Any) -> list[Any]:

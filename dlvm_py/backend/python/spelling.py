@@ -710,6 +710,8 @@ SPELLING: dict[str, Entry] = {
     "truncateDivide": lambda w, i: call(w.helper("truncated_quotient"), *w.broadcast(i)),
     "max": _extreme("max"),
     "min": _extreme("min"),
+    "atLeast": _extreme("max"),
+    "atMost": _extreme("min"),
     "abs": _absolute,
     "square": _square,
     "rsqrt": _rsqrt,

@@ -284,6 +284,14 @@ def _recording_of(f: Callable[..., Any], wrt: Any, count: int, from_: Any) -> An
     return _derived(f, "vjp", (wrt, count, from_), lambda recipe: recording(recipe, wrt, count, from_))
 
 
+def _seeded_of(f: Callable[..., Any], wrt: Any, from_: Any) -> Any:
+    return _derived(f, "seeded", (wrt, from_), lambda recipe: gradient(recipe, wrt, None, True, from_))
+
+
+# what calls of these in compiled code make
+jvp.maker, vjp.maker = _tangent_of, _seeded_of  # type: ignore[attr-defined]
+
+
 def _derived(f: Callable[..., Any], what: str, key: Any, make: Callable[[Recipe], Recipe]) -> Any:
     """A compiled derivative of `f`, made once and kept on the function."""
     owner, made = getattr(f, "__dict__", {}).get("__dlvm_derived__", (None, {}))

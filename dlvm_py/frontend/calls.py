@@ -33,7 +33,19 @@ from dlvm_py.frontend.table import (
     suggestion,
     takes_arrays,
 )
-from dlvm_py.frontend.values import Array, Closure, Growing, Method, Record, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.values import (
+    Array,
+    Closure,
+    Derivative,
+    Growing,
+    Method,
+    Record,
+    Scalar,
+    Sequence,
+    Static,
+    Temp,
+    describe,
+)
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
     dict: records.dict_, dataclasses.replace: records.replace, **FOLDS,
@@ -52,6 +64,10 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return _text_method(e, function, args, kwargs)
     if isinstance(function, Closure):
         return e.session.inline(e, function, _bind_closure(e, function, args, kwargs))
+    if isinstance(function, Derivative):
+        count = len(derivatives.parameters_of(e, function.closure))
+        own = _bind_closure(e, function.closure, args[:count], kwargs)
+        return derivatives.call_nested(e, function, list(own.values()), args[count:])
     if not isinstance(function, Static):
         e.error(TypeMismatch, f"{describe(function)} is not callable")
     target = function.value
@@ -88,6 +104,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return own_rules.stop(e, *args, **kwargs)
     if derivatives.is_maker(target):
         return derivatives.make(e, target, args, kwargs)
+    if derivatives.is_direct(target):
+        return derivatives.call_direct(e, target, args, kwargs)
     module = getattr(target, "__module__", None) or ""
     if module.partition(".")[0] == "dlvm_py" and module != "dlvm_py.implicit" and not is_ours(target):
         e.error(

@@ -3,22 +3,48 @@
 The function at the root is translated for the arguments of the call, like any callee. The driver, which hands its rule
 in (`Session.differentiate`), derives the IR of the derivative from it, and the call is an `apply` of that. It can be
 differentiated again with the caller.
+
+A function that is defined inside the compiled one gets what it reads of its surroundings as more arguments, behind its
+own; names are read when the derivative is called, as Python reads them. So derivatives flow through what it captures:
+
+    x * dlvm.grad(lambda y: x + y)(1.0)    →    apply @lambda_grad(1.0, %x), the derivative of @lambda(%y, %x) by %y
+
+dlvm.jvp is a call of the tangent. dlvm.vjp is a call of the function, and its pullback one of the gradient with a seed,
+of copies that are made when vjp is called: here the function runs once for each call of the pullback.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from typing import Any
+from collections.abc import Sequence as Sequence_
+from dataclasses import dataclass
+from typing import Any, NoReturn
+
+import gast
 
 from dlvm_py.errors import ArgumentError, TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.frontend import objects
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.capture import recipe_of
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.liveness import reads, writes
 from dlvm_py.frontend.signature import Extents, NotFirstClass, abstract
-from dlvm_py.frontend.values import Array, Record, Scalar, Sequence, Static, describe
+from dlvm_py.frontend.values import (
+    NONE,
+    Array,
+    Closure,
+    Derivative,
+    Method,
+    Record,
+    Scalar,
+    Sequence,
+    Static,
+    describe,
+    is_none,
+)
 from dlvm_py.ir import Instruction, Kind, Module, PointerType, TensorType, TupleType, Type, Value
+from dlvm_py.ir.analysis import AliasAnalysis, written_pointer
 from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, GeneratorSpec, RecordSpec, ScalarSpec, Spec, TupleSpec, leaves
 
@@ -33,14 +59,228 @@ def is_maker(target: Any) -> bool:
     return getattr(target, "__module__", None) == "dlvm_py.api" and getattr(target, "__name__", "") in MAKERS
 
 
-def make(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Static:
+def make(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Static | Derivative:
     """dlvm.grad(f, ...) in compiled code: of a function and of constants, when it is compiled."""
-    values = [_constant(e, target, a) for a in args]
     named = {n: _constant(e, target, a) for n, a in kwargs.items()}
+    if args and isinstance(args[0], Closure | Derivative):
+        first, rest = args[0], tuple(_constant(e, target, a) for a in args[1:])
+        closure, makers = (first, ()) if isinstance(first, Closure) else (first.closure, first.makers)
+        return Derivative(closure, (*makers, (target, rest, named)))
+    return _made(e, target, [_constant(e, target, a) for a in args], named)
+
+
+def _made(e: Emitter, target: Any, values: list[Any], named: dict[str, Any]) -> Static:
     try:
         return Static(target(*values, **named))
     except (ArgumentError, TypeError) as error:
         e.error(TypeMismatch, getattr(error, "reason", str(error)), help=getattr(error, "help", "") or "")
+
+
+def _own_wrt(e: Emitter, target: Any, args: tuple[Any, ...], named: dict[str, Any], own: Sequence_[str]) -> Any:
+    """The constants of a maker, with `wrt` as numbers of the function's own parameters."""
+    bound = inspect.signature(target).bind(None, *args, **named)
+
+    def number(wrt: Any) -> Any:
+        if isinstance(wrt, str) and wrt in own:
+            return own.index(wrt)
+        if isinstance(wrt, int) and -len(own) <= wrt < len(own):
+            return wrt % len(own)
+        e.error(
+            TypeMismatch,
+            f"wrt={wrt!r}: the function has no such parameter",
+            help=f"its parameters are: {', '.join(own)}",
+        )
+
+    wrt = bound.arguments.get("wrt", 0)
+    bound.arguments["wrt"] = tuple(map(number, wrt)) if isinstance(wrt, tuple) else number(wrt)
+    return bound.args[1:], bound.kwargs
+
+
+@dataclass(frozen=True, slots=True)
+class Nested:
+    """A function in the place of a closure: the names that it takes behind its own, the functions that it reads."""
+
+    closure: Closure
+    captured: tuple[str, ...]
+    functions: dict[str, Closure | Derivative]
+
+
+def parameters_of(e: Emitter, closure: Closure) -> list[str]:
+    """The names of the parameters of a closure that can be differentiated."""
+    a = closure.node.args
+    if a.vararg is not None or a.kwarg is not None or a.kwonlyargs:
+        e.error(
+            UnsupportedSyntax,
+            f"a derivative of {describe(closure)}: its parameters must be plain ones",
+            help="without *, ** and keyword-only parameters",
+        )
+    return [p.id for p in (*a.posonlyargs, *a.args)]
+
+
+def call_nested(e: Emitter, derivative: Derivative, own: list[Any], seeds: list[Any]) -> Any:
+    """The value of a derivative of a closure at these values of its parameters."""
+    closure = derivative.closure
+    names = parameters_of(e, closure)
+    values: dict[str, Any] = {}
+    functions: dict[str, Closure | Derivative] = {}
+    _collect(e, closure, values, functions)
+    settled = [objects.resolved(e, objects.settle(e, v)) for v in values.values()]
+    stand_in = eval(f"lambda {', '.join([*names, *values])}: None")  # of identifiers alone
+    stand_in.__name__ = closure.name
+    e.session.nested[stand_in] = Nested(closure, tuple(values), functions)
+    f = stand_in
+    for target, args, named in derivative.makers:
+        args, named = _own_wrt(e, target, args, named, names)
+        f = _made(e, target, [f, *args], named).value
+    return call(e, f, [*own, *settled, *seeds], {})
+
+
+def _collect(e: Emitter, closure: Closure, values: dict[str, Any], functions: dict[str, Any]) -> None:
+    """What a closure reads of its surroundings, by name; of closures among it, what these read."""
+    node = closure.node
+    body = [node.body] if isinstance(node, gast.Lambda) else node.body
+    bound = writes(body).union(parameters_of(e, closure))
+    for name in sorted(reads(node) - bound):
+        frame = closure.frame
+        while frame is not None and name not in frame.locals and name not in frame.shadowed:
+            frame = frame.outer
+        if frame is None or name not in frame.env:
+            continue
+        value = frame.read_name(name)
+        known = values.get(name, functions.get(name))
+        if known is not None and known is not value:
+            e.error(
+                UnsupportedSyntax,
+                f"a derivative of {describe(closure)} reaches two variables `{name}`",
+                help="give them different names",
+            )
+        if known is not None:
+            continue
+        if not isinstance(value, Closure | Derivative):
+            values[name] = value
+            continue
+        functions[name] = value
+        inner = value if isinstance(value, Closure) else value.closure
+        for default in (*inner.defaults, *inner.keyword_defaults.values()):
+            _constant(e, None, default)
+        _collect(e, inner, values, functions)
+
+
+# -- jvp and vjp: derivatives that are called where they are made ------------------------------------------
+
+
+def is_direct(target: Any) -> bool:
+    """Whether a callable is dlvm.jvp or dlvm.vjp."""
+    return getattr(target, "__module__", None) == "dlvm_py.api" and getattr(target, "__name__", "") in ("jvp", "vjp")
+
+
+def call_direct(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """(value, tangent of the value), or (value, pullback)."""
+    try:
+        bound = inspect.signature(target).bind(*args, **kwargs).arguments
+    except TypeError as error:
+        e.error(TypeMismatch, f"dlvm.{target.__name__}: {error}")
+    return _jvp(e, target, **bound) if target.__name__ == "jvp" else _vjp(e, target, **bound)
+
+
+def _derived(e: Emitter, target: Any, f: Any, *constants: Any) -> Any:
+    """The function that one of dlvm_py's makes of a function of any kind."""
+    if isinstance(f, Closure):
+        return Derivative(f, ((target.maker, constants, {}),))
+    if isinstance(f, Derivative):
+        return Derivative(f.closure, (*f.makers, (target.maker, constants, {})))
+    return _made(e, target.maker, [_constant(e, target, f), *constants], {})
+
+
+def _jvp(e: Emitter, target: Any, f: Any, primals: Any, tangents: Any) -> Any:
+    given = [objects.resolved(e, objects.settle(e, v)) for v in (primals, tangents)]
+    if not all(isinstance(v, Sequence) for v in given) or len(given[0].items) != len(given[1].items):
+        e.error(
+            TypeMismatch,
+            "dlvm.jvp needs a tuple of arguments, and one of as many tangents",
+            help="None for an argument that does not move",
+        )
+    wrt = tuple(k for k, t in enumerate(given[1].items) if not is_none(t))
+    moved = [t for t in given[1].items if not is_none(t)]
+    return e.session.invoke(e, _derived(e, target, f, wrt), [*given[0].items, *moved], {})
+
+
+def _vjp(e: Emitter, target: Any, f: Any, args: tuple[Any, ...] = (), wrt: Any = None, from_: Any = None) -> Any:
+    if from_ is not None:
+        e.error(UnsupportedSyntax, "dlvm.vjp inside compiled code: `from_` is not supported", help="return that output")
+    given = [objects.resolved(e, objects.settle(e, a)) for a in args]
+    kept = [_copied(e, a) for a in given]
+    handed = [_copied(e, a) for a in kept]
+    before = set(e.function.instructions())
+    value = objects.resolved(e, objects.settle(e, e.session.invoke(e, f, handed, {})))
+    _refuse_parted(e, _arrays(given), _arrays(handed), before)
+    if is_none(value) or (isinstance(value, Sequence) and value.is_list) or isinstance(value, Record):
+        e.error(
+            UnsupportedSyntax,
+            f"dlvm.vjp inside compiled code of a function that returns {describe(value)}",
+            help="return a number, an array, or a tuple of these",
+        )
+    outputs = tuple(range(len(value.items))) if isinstance(value, Sequence) else 0
+    asked = tuple(k for k, a in enumerate(kept) if _has_floats(a)) if wrt is None else _constant(e, target, wrt)
+    gradient = _derived(e, target, f, asked, outputs)
+
+    def pullback(e: Emitter, owner: Any, seed: Any) -> Any:
+        found = e.session.invoke(e, gradient, [*owner.items, seed], {})
+        if wrt is not None:
+            return found
+        parts = dict(zip(asked, found.items, strict=True))
+        return Sequence(tuple(parts.get(k, NONE) for k in range(len(kept))))
+
+    return Sequence((value, Method(Sequence(tuple(kept)), "pullback", pullback)))
+
+
+def _refuse_parted(e: Emitter, given: list[Array], handed: list[Array], before: set[Instruction]) -> None:
+    """Copies of arrays that may share memory are apart: an error where one of them has been written since."""
+    alias = AliasAnalysis(e.function)
+    written: set[Value] = set()
+    for i in e.function.instructions():
+        if i in before:
+            continue
+        pointer = written_pointer(i)
+        found = [] if pointer is None else [pointer]
+        if i.op.name == "apply":
+            found = [i.operands[k] for k in written_params(e.session.module, i.attrs["callee"])]
+        written = written.union(*map(alias.roots, found))
+    pairs = list(zip(given, handed, strict=True))
+    for mine, copy in pairs:
+        if alias.roots(copy.pointer) & written:
+            for other, _ in pairs:
+                if other is not mine and other.dtype is mine.dtype and _may_share(mine.pointer, other.pointer):
+                    _error_sharing(e, "dlvm.vjp")
+
+
+def _arrays(values: Sequence_[Any]) -> list[Array]:
+    found: list[Array] = []
+    for v in values:
+        if isinstance(v, Array):
+            found.append(v)
+        elif isinstance(v, Sequence | Record):
+            found += _arrays(v.items)
+    return found
+
+
+def _copied(e: Emitter, value: Any) -> Any:
+    """A value that nothing else refers to."""
+    value = objects.resolved(e, objects.settle(e, value))
+    match value:
+        case Array():
+            return objects.settle(e, e.session.invoke(e, Method(value, "copy"), [], {}))
+        case Sequence():
+            return Sequence(tuple(_copied(e, i) for i in value.items), value.is_list)
+        case Record():
+            return Record(value.kind, value.names, tuple(_copied(e, i) for i in value.items))
+    return value
+
+
+def _has_floats(value: Any) -> bool:
+    if isinstance(value, Sequence | Record):
+        return any(map(_has_floats, value.items))
+    return isinstance(value, Scalar | Array) and value.dtype.is_inexact
 
 
 def _constant(e: Emitter, target: Any, value: Any) -> Any:
@@ -51,10 +291,11 @@ def _constant(e: Emitter, target: Any, value: Any) -> Any:
             return value.number
         case Sequence(is_list=False):
             return tuple(_constant(e, target, i) for i in value.items)
+    what = f"dlvm.{target.__name__}" if target is not None else "a derivative"
     e.error(
         UnsupportedSyntax,
-        f"dlvm.{target.__name__} gets {describe(value)}: inside compiled code it needs a function and constants",
-        help="define the function at the top of the module, and pass it what it needs as arguments",
+        f"{what} gets {describe(value)}: inside compiled code it needs a function and constants",
+        help="pass the function what it needs as arguments",
     )
 
 
@@ -117,18 +358,26 @@ def _argument(e: Emitter, bound: dict[str, Any], parameter: inspect.Parameter) -
 
 def _refuse_sharing(e: Emitter, target: Any, name: str, given: list[Value]) -> None:
     """A derivative copies each array that its function writes: two names of one memory would come apart."""
-    arrays = [(k, root_of(v), v) for k, v in enumerate(given) if isinstance(v.type, PointerType)]
+    arrays = [(k, v) for k, v in enumerate(given) if isinstance(v.type, PointerType)]
     for k in written_params(e.session.module, name):
-        for other, root, v in arrays:
+        for other, v in arrays:
             if k == other or k >= len(given) or v.type.dtype is not given[k].type.dtype:  # type: ignore[attr-defined]
                 continue
-            mine = root_of(given[k])
-            if mine is root or not (is_fresh(mine) or is_fresh(root)):
-                e.error(
-                    UnsupportedSyntax,
-                    f"{target!r} differentiates a function that writes one of its arrays, which may share memory",
-                    help="pass a copy: x.copy()",
-                )
+            if _may_share(given[k], v):
+                _error_sharing(e, f"{target!r}")
+
+
+def _may_share(a: Value, b: Value) -> bool:
+    a, b = root_of(a), root_of(b)
+    return a is b or not (is_fresh(a) or is_fresh(b))
+
+
+def _error_sharing(e: Emitter, what: str) -> NoReturn:
+    e.error(
+        UnsupportedSyntax,
+        f"{what} differentiates a function that writes one of its arrays, which may share memory",
+        help="pass a copy: x.copy()",
+    )
 
 
 def root_of(pointer: Value) -> Value:

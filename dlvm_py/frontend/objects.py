@@ -21,6 +21,7 @@ from dlvm_py.frontend.values import (
     Binding,
     Closure,
     Conflict,
+    Derivative,
     Generator,
     Growing,
     Method,
@@ -141,6 +142,8 @@ def references(env: Env, names: Iterable[str]) -> dict[str, int]:
                 pending.extend(value.items)
             case Closure():
                 pending.extend((*value.defaults, *value.keyword_defaults.values()))
+            case Derivative():
+                pending.append(value.closure)
             case Method() | View():
                 pending.append(value.owner)
     return found

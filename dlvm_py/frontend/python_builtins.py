@@ -23,6 +23,7 @@ from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.values import (
     Array,
     Closure,
+    Derivative,
     Growing,
     Iteration,
     Method,
@@ -200,7 +201,7 @@ def _class_of(x: Any) -> type:
 
 def callable_(e: Emitter, value: Any) -> Any:
     """callable(x): functions are, data is not."""
-    known = isinstance(value, (Closure, Method)) or (isinstance(value, Static) and callable(value.value))
+    known = isinstance(value, (Closure, Derivative, Method)) or (isinstance(value, Static) and callable(value.value))
     return weak(literal(known))
 
 

@@ -21,7 +21,7 @@ from dlvm_py.frontend import objects, own_rules
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.calls import bind_function, invoke
 from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_hidden_argument, is_record_class
-from dlvm_py.frontend.derivatives import Differentiate
+from dlvm_py.frontend.derivatives import Differentiate, Nested
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
@@ -155,6 +155,7 @@ class Session:
         self._running: dict[Any, _Callee] = {}  # by function and arguments, the innermost last
         self._learned: _Callee | None = None
         self._inlined: list[Any] = []
+        self.nested: dict[FunctionType, Nested] = {}  # functions that stand for closures
         self._sources: dict[Any, Source] = {}
         self._tokens: dict[int, Any] = {}
         self._captured: dict[Emitter, dict[int, Array | RandomGenerator]] = {}
@@ -222,8 +223,7 @@ class Session:
 
     def run(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Any:
         """Translate a body for these values of the parameters: what it returns, None where it never does."""
-        frame = Frame(e, source, fn.__name__, fn)
-        frame.bind_parameters(values)
+        frame = self._frame(e, source, fn, values)
         limit = sys.getrecursionlimit()
         try:
             return frame.run()
@@ -233,6 +233,28 @@ class Session:
                 source.loc(source.node),
                 help="split it over several statements or functions",
             ) from error
+
+    def _frame(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Frame:
+        """The frame of a body, its parameters bound; of a closure, in a frame of what it reads of its surroundings."""
+        nested = self.nested.get(fn)
+        if nested is None:
+            frame = Frame(e, source, fn.__name__, fn)
+            frame.bind_parameters(values)
+            return frame
+        closure, function = nested.closure, nested.closure.frame.function
+        around = Frame(e, closure.frame.source, closure.frame.name, function)
+        around.locals = frozenset((*nested.captured, *nested.functions))
+        around.bind_parameters({n: v for n, v in values.items() if n in nested.captured})
+        for name, held in nested.functions.items():
+            if isinstance(held, Closure):
+                moved: Any = replace(held, frame=around)
+            else:
+                moved = replace(held, closure=replace(held.closure, frame=around))
+            around.assign_name(name, moved)
+        frame = Frame(e, source, closure.name, function, around)
+        frame.bind_parameters({n: v for n, v in values.items() if n not in nested.captured})
+        frame.given |= around.given
+        return frame
 
     def _argument(self, e: Emitter, name: str, spec: Spec, params: list[ParamInfo]) -> Any:
         match spec:
@@ -614,6 +636,9 @@ class Session:
         return result
 
     def _source(self, fn: FunctionType) -> Source:
+        if fn in self.nested:
+            closure = self.nested[fn].closure
+            return Source(closure.node, closure.frame.source.file, closure.frame.source.shift)
         code = fn.__code__
         if code not in self._sources:
             flags = {0x20: "a generator", 0x80: "a coroutine", 0x200: "an async generator"}

@@ -204,6 +204,17 @@ class Closure:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Derivative:
+    """A derivative of a function defined inside the compiled one: `makers` are applied to it in order.
+
+    A maker is one of dlvm_py's functions with the constants that it gets behind the function, by position and by name.
+    """
+
+    closure: Closure
+    makers: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Iteration:
     """Something that a `for` can run over: how many items, and the item at a counter."""
 
@@ -270,6 +281,8 @@ def describe(value: Any) -> str:
             return f"sys.{value.name}"
         case Closure():
             return f"the function {value.name}"
+        case Derivative():
+            return f"a derivative of the function {value.closure.name}"
         case View():
             return f"the {value.what} of a dict"
         case Method():

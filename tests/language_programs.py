@@ -911,3 +911,104 @@ KINDS = {bool: (0, 1), (1, "a"): 3.5}
 @language("builtins", lambda: (3.0, 5), lambda: (2.0, -1))
 def other_builtins(x, n):
     return KINDS[bool][1] + x, KINDS[1, "a"], isinstance(x, int | float), tuple(range(3)), pow(3, n, 7), "f" in "fb"
+
+
+# -- nonlocal, and what is known of values ---------------------------------------------------------------------
+
+
+@language("nonlocal", lambda: (vec(5), 5), lambda: (-vec(5), 3), grad=True)
+def rebinds_outside(x, n):
+    total, calls, best = 0.0, 0, None
+    rows = np.zeros(2)
+
+    def step(v):
+        nonlocal total, calls, best, rows
+        total += v * v
+        calls += 1
+        best = v if best is None else max(best, v)
+        rows = rows + v
+
+    step(x[0])
+    for i in range(n):
+        if x[i] > 0.5:
+            step(x[i])
+    while calls < 7:
+        step(0.5)
+    return total + best + rows[1] * calls
+
+
+@language("nonlocal", lambda: (1,), lambda: (3,))
+def rebinds_from_within(n):
+    y = 1.0
+
+    def g():
+        nonlocal y
+
+        def h():
+            nonlocal y
+            y = y * 2.5
+
+        h()
+        y = y + 1
+
+    if n > 2:
+        g()
+    else:
+        y = 7.0
+        g()
+    return y
+
+
+def counter_from(start):
+    def move(by):
+        nonlocal start
+        start = start + by
+        return start
+
+    return move
+
+
+@language("nonlocal", lambda: (1.5,), grad=True)
+def two_counters(x):
+    a, b = counter_from(x), counter_from(2 * x)
+    a(1.0)
+    b(5.0)
+    return a(2.0) * b(0.0)
+
+
+@language("builtins", lambda: (vec(3), 2), lambda: (vec(3), 3))
+def classes_of_values(x, k):
+    a = np.zeros((4, 4))
+    a[range(0, 4, 2), range(1, 4, 2)] = k
+    known = (
+        type(x) is np.ndarray,
+        type(k)(2.7),
+        hasattr(x, "shape"),
+        hasattr(k, "shape"),
+        issubclass(float, (int, float)),
+    )
+    return a, x[range(k)], known
+
+
+@language("if, elif, else", lambda: (np.array([3.0]),), lambda: (np.array([1.0, 2.0]),), lambda: (np.array([]),))
+def arrays_of_one_element(x):
+    if x > 2:
+        return x * 2
+    return x + 1
+
+
+@language("if, elif, else", lambda: (5, True), lambda: (4, False))
+def is_on_bools(n, flag):
+    sieve = [True] * (n + 1)
+    for i in range(0, n + 1, 2):
+        sieve[i] = False
+    odd = []
+    for i in range(n + 1):
+        if sieve[i] is True:
+            odd.append(i)
+    match flag:
+        case True:
+            odd.append(-1)
+        case False:
+            odd.append(-2)
+    return odd, flag is True, flag is not False, (n > 4) is flag, np.bool_(flag) is True, flag is None, n is True

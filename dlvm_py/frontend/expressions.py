@@ -220,6 +220,8 @@ class Expressions(Comprehensions):
         if isinstance(node, gast.Tuple):
             return Sequence(tuple(self.index(n, of_grid) for n in node.elts))
         value = self.value(node)
+        if isinstance(value, Iteration):  # x[range(n)]
+            value = objects.resolved(self.e, lists.list_(self.e, value))
         return as_array(self.e, value) if isinstance(value, Growing) else value
 
     def _slice_part(self, node: Any, of_grid: bool) -> Scalar | None:

@@ -375,8 +375,9 @@ class Flow:
         changed = [n for n in held if (node, n) in self.learned]
         for name in [*sorted(context.assigned & context.header), *changed]:
             binding = self.env.get(name)
-            if name not in rebound and binding and binding.is_set is None and isinstance(binding.value, Array):
-                continue  # only written in place
+            if name not in rebound and name not in changed and binding and binding.is_set is None:
+                if isinstance(binding.value, Array):  # only written in place
+                    continue
             t = self.learned.get((node, name))
             if binding is not None:
                 entry = type_of(e, binding.value)

@@ -26,7 +26,7 @@ from dlvm_py.frontend.expressions import Expressions
 from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of
-from dlvm_py.frontend.liveness import Liveness, reads, writes
+from dlvm_py.frontend.liveness import Liveness, nonlocal_names, reads, writes
 from dlvm_py.frontend.set_shape import pointers, set_shape
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.values import (
@@ -57,7 +57,6 @@ _SIMPLE = (gast.JoinedStr, gast.FormattedValue, gast.Constant, gast.Name, gast.A
 _REFUSED = {
     gast.Try: ("`try`", "check the condition with `if` before it goes wrong"),
     gast.ClassDef: ("a class inside a compiled function", "define it outside"),
-    gast.Nonlocal: ("`nonlocal`", "return the value instead"),
     gast.AsyncFunctionDef: ("`async def`", "write a plain `def`"),
     gast.AsyncFor: ("`async for`", "await outside, and pass the values in"),
     gast.AsyncWith: ("`async with`", "await outside, and pass the values in"),
@@ -83,7 +82,11 @@ class Frame(Expressions):
         parameters = frozenset(
             a.id for a in gast.walk(node.args) if isinstance(a, gast.Name) and isinstance(a.ctx, gast.Param)
         )
-        self.locals = writes(self.body) | parameters
+        self.nonlocals = nonlocal_names(self.body)
+        self.locals = (writes(self.body) | parameters) - self.nonlocals
+        # names that nested functions rebind: they hold an object each, which flows through calls as lists do
+        inner = (n for f in nested if isinstance(f, gast.FunctionDef) for n in nonlocal_names(f.body))
+        self.cells = self.locals & frozenset(inner)
         self.env: dict[str, Binding] = {}
         self.given: frozenset[Any] = frozenset()  # the pointers of the arguments
         self.loops: list[LoopContext] = []
@@ -104,7 +107,9 @@ class Frame(Expressions):
         held = {} if self.e.frame is None else self.e.frame.env
         self.env = {n: b for n, b in held.items() if n.startswith(objects.PREFIX)}
         self.inherited = frozenset(self.env)
-        self.env |= {n: Binding(v, loc) for n, v in values.items()}
+        self.env |= {n: Binding(v, loc) for n, v in values.items() if n not in self.cells}
+        for name in sorted(self.cells & frozenset(values)):
+            self._fill_cell(self.env, name, Binding(values[name], loc))
         self.given = pointers(list(values.values()))
 
     def run(self) -> Any:
@@ -189,6 +194,8 @@ class Frame(Expressions):
                 self._assert(node)
             case gast.Global():
                 self._global(node)
+            case gast.Nonlocal():
+                pass  # __init__ has read it
             case gast.Import() | gast.ImportFrom():
                 self._import(node)
             case gast.Delete():
@@ -239,8 +246,39 @@ class Frame(Expressions):
             self.assign_name(name, self.e.session.lift(self.e, found, name))
 
     def assign_name(self, name: str, value: Any) -> None:
-        """Bind a local name."""
-        self.env[name] = Binding(value, self.e.loc)
+        """Bind a local name, or one of an enclosing function that is declared `nonlocal`."""
+        binding = Binding(value, self.e.loc)
+        if name in self.cells:
+            self._fill_cell(self.env, name, binding)
+        elif name in self.nonlocals:
+            owner = self._owner_of(name)
+            if name not in owner.env:
+                self.e.error(
+                    UnsupportedSyntax,
+                    f"`{name}` has no value yet in {owner.name}, where it belongs to",
+                    help=f"give it one before {self.name} is called",
+                )
+            self.env[owner.env[name].value.key] = binding
+        else:
+            self.env[name] = binding
+
+    def _fill_cell(self, env: dict[str, Binding], name: str, binding: Binding) -> None:
+        """Bind a name that nested functions rebind: the object stays, what it holds is new."""
+        held, count = env.get(name), 0
+        if held is None or held.is_set is not None:
+            while held is None and f"{objects.PREFIX}.cell.{name}.{count}" in env:
+                count += 1
+            cell = Object(f"{objects.PREFIX}.cell.{name}.{count}") if held is None else held.value
+            env[name] = held = Binding(cell, binding.loc)
+        env[held.value.key] = binding
+
+    def _owner_of(self, name: str) -> Frame:
+        """The frame of the function that a `nonlocal` name belongs to."""
+        owner = self.outer
+        while owner is not None and name not in owner.cells:
+            owner = owner.outer
+        assert owner is not None  # Python's compiler has looked
+        return owner
 
     def read_name(self, name: str) -> Any:
         """The value of a name as Python resolves it: local, enclosing function, global, built-in."""
@@ -261,6 +299,11 @@ class Frame(Expressions):
         if isinstance(binding.value, Conflict):
             self._conflict(binding.value, f"`{name}`")
         self.raise_if_unset(name, binding, self.e.loc)
+        if name in self.cells:
+            held = self.e.frame.env[binding.value.key].value
+            if isinstance(held, Conflict):
+                self._conflict(held, f"`{name}`")
+            return held
         return binding.value
 
     def _conflict(self, conflict: Conflict, what: str) -> None:
@@ -531,6 +574,8 @@ class Frame(Expressions):
 
     def _delete(self, target: Any) -> None:
         if isinstance(target, gast.Name):
+            if target.id in self.cells or target.id in self.nonlocals:
+                self.e.error(UnsupportedSyntax, "`del` of a name that nested functions rebind is not supported")
             binding = self.env.get(target.id)
             self.read_name(target.id)
             if binding is not None:  # it goes on being there, unset, so that loops and branches know what it was
@@ -605,7 +650,7 @@ class Frame(Expressions):
                 value = self.value(pattern.value)
                 return operators.condition(self.e, operators.compare(self.e, gast.Eq, subject, value))
             case gast.MatchSingleton():
-                return literal(operators.identical(subject, operators.constant(pattern.value)))
+                return operators.is_same(self.e, subject, operators.constant(pattern.value))
             case gast.MatchOr():
                 flag: Any = literal(False)
                 for alternative in pattern.patterns:

@@ -48,6 +48,9 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("default, keyword and variadic arguments", "f(x, *args, scale=2, **options)", "in calls and definitions"),
     Construct("variadic parameters", "def f(*xs): ...", "also of the function that is compiled"),
     Construct("nested functions, closures", "def g(y): return y * c", "compiled where they are called"),
+    Construct(
+        "nonlocal", "def step(v):\n    nonlocal total\n    total += v", "in functions that compiled code defines"
+    ),
     Construct("closures that are returned", "p = make(a, b)", "inside of compiled code"),
     Construct("functions passed as arguments", "f(np.sin, x)", "each is a constant of the version"),
     Construct("recursion", "return n * f(n - 1)", "of functions at the top of a module"),
@@ -86,7 +89,6 @@ CONSTRUCTS: tuple[Construct, ...] = (
     _no("try", "try:\n    y = 1 / n\nexcept ZeroDivisionError:\n    y = 0.0", "check the condition with `if`"),
     _no("with", "with open('f') as f: pass", "do it outside"),
     _no("class", "class A: pass", "define it at the top of the module"),
-    _no("nonlocal", "y = 1.0\ndef g():\n    nonlocal y\n    y = 2.0\ng()", "return the value"),
     _no("assignment to globals", "global Q\nQ = 1", "return the value"),
     _no("yield", "y = (yield n)", "fill and return an array"),
     _no("async", "async def g(): pass", "await outside, and pass the values in"),

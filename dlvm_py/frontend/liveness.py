@@ -54,6 +54,17 @@ def writes(nodes: Iterable[Any]) -> Names:
     return frozenset(found)
 
 
+def nonlocal_names(nodes: Iterable[Any]) -> Names:
+    """Names that statements declare `nonlocal`, not looking into nested functions."""
+    found: set[str] = set()
+    for node in nodes:
+        if isinstance(node, gast.Nonlocal):
+            found |= set(node.names)
+        elif not isinstance(node, _FUNCTIONS):
+            found |= nonlocal_names(gast.iter_child_nodes(node))
+    return frozenset(found)
+
+
 def rebinds(nodes: Iterable[Any]) -> Names:
     """As `writes`, without the names that are only targets of augmented assignments."""
     found: set[str] = set()

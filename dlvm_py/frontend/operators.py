@@ -308,7 +308,8 @@ def positive(e: Emitter, a: Any) -> Any:
 def compare(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     """One comparison `a op b`."""
     if kind in (gast.Is, gast.IsNot):
-        return weak(literal(identical(a, b) == (kind is gast.Is)))
+        same = weak(is_same(e, a, b))
+        return same if kind is gast.Is else unary(e, gast.Not, same)
     if kind in (gast.In, gast.NotIn):
         return _contains(e, a, b, kind is gast.In)
     ufunc, op, python = COMPARE[kind]
@@ -338,6 +339,20 @@ def compare(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     if a.dtype.is_float or b.dtype.is_float:
         return weak(e.pure(op, e.cast(a.value, F64), e.cast(b.value, F64)))
     return weak(e.compare(op, e.cast(a.value, I64), e.cast(b.value, I64)))
+
+
+def is_same(e: Emitter, a: Any, b: Any) -> Value:
+    """`a is b`: computed for Python's bools, of which there are two; of other numbers Python does not say."""
+    if isinstance(a, Scalar) and isinstance(b, Scalar) and a is not b and a.weak and b.weak:
+        if a.dtype is BOOL and b.dtype is BOOL:
+            return e.pure("equal", a.value, b.value)
+        if a.dtype is b.dtype:
+            e.error(
+                UnsupportedSyntax,
+                "whether two numbers are one object depends on Python's memory: `is` between numbers is not supported",
+                help="compare with ==",
+            )
+    return literal(identical(a, b))
 
 
 def identical(a: Any, b: Any) -> bool:
@@ -392,18 +407,28 @@ def condition(e: Emitter, value: Any) -> Value:
         case Static():
             return literal(bool(value.value))
         case Array() | Temp():
-            if value.rank == 0 or all(number(n) == 1 for n in value.extents):
-                return condition(e, operand(e, value, "a condition")) if value.rank == 0 else _only_element(e, value)
-            e.error(
-                TypeMismatch,
-                "the truth value of an array with more than one element is ambiguous",
-                help="use np.any(...) or np.all(...)",
-            )
-        case Text():
-            e.error(UnsupportedSyntax, "a string that is made when it runs is no condition")
+            return _truth_of_array(e, value)
     return literal(value is not NONE)
 
 
-def _only_element(e: Emitter, value: Array | Temp) -> Value:
+def _truth_of_array(e: Emitter, value: Array | Temp) -> Value:
+    """The truth of the only element; NumPy's ValueError for an array of another size."""
+    if value.rank == 0:
+        return condition(e, operand(e, value, "a condition"))
+    sizes = [number(n) for n in value.extents]
+    if any(n is not None and n != 1 for n in sizes):
+        e.error(
+            TypeMismatch,
+            "the truth value of an array with more than one element is ambiguous",
+            help="use np.any(...) or np.all(...)",
+        )
+    if any(n is None for n in sizes):
+        size = e.product(value.extents)
+        empty = (
+            "The truth value of an empty array is ambiguous. Use `array.size > 0` to check that an array is not empty."
+        )
+        many = "The truth value of an array with more than one element is ambiguous. Use a.any() or a.all()"
+        e.check(e.compare("lessThan", i64(0), size), "ValueError", empty)
+        e.check(e.compare("lessThanOrEqual", size, i64(1)), "ValueError", many)
     flags = truth(e, tensor_of(e, value))
     return e.emit("reduce", flags, literal(False), by="or", axes=tuple(range(value.rank)))

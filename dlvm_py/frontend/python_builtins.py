@@ -199,6 +199,31 @@ def _class_of(x: Any) -> type:
     return object
 
 
+def type_(e: Emitter, x: Any) -> Any:
+    """type(x), known when the call is compiled."""
+    return Static(_class_of(x))
+
+
+def issubclass_(e: Emitter, kind: Any, classes: Any) -> Any:
+    """issubclass of classes that are known."""
+    wanted = classes.items if isinstance(classes, Sequence) else (classes,)
+    kinds = [k.value for k in (kind, *(p for c in wanted for p in _parts_of_union(c))) if isinstance(k, Static)]
+    if len(kinds) <= len(wanted) or not all(isinstance(k, type) for k in kinds):
+        e.error(UnsupportedSyntax, "issubclass needs classes", help="pass classes that are known outside")
+    return weak(literal(issubclass(kinds[0], tuple(kinds[1:]))))
+
+
+def hasattr_(e: Emitter, x: Any, name: Any) -> Any:
+    """hasattr(x, "name"), decided at compile time by the class of x."""
+    if not isinstance(name, Static) or not isinstance(name.value, str):
+        e.error(UnsupportedSyntax, "hasattr needs a constant name")
+    if isinstance(x, Static):
+        return weak(literal(hasattr(x.value, name.value)))
+    if isinstance(x, Record) and name.value in x.names and x.kind is not dict:
+        return weak(literal(True))
+    return weak(literal(hasattr(_class_of(x), name.value)))
+
+
 def callable_(e: Emitter, value: Any) -> Any:
     """callable(x): functions are, data is not."""
     known = isinstance(value, (Closure, Derivative, Method)) or (isinstance(value, Static) and callable(value.value))
@@ -318,5 +343,6 @@ BUILTINS: dict[Any, Any] = {
     builtins.bool: bool_, builtins.round: round_, builtins.range: range_, builtins.enumerate: enumerate_,
     builtins.zip: zip_, builtins.reversed: reversed_,
     builtins.isinstance: isinstance_, builtins.divmod: divmod_, builtins.pow: pow_,
+    builtins.type: type_, builtins.issubclass: issubclass_, builtins.hasattr: hasattr_,
     builtins.callable: callable_, builtins.slice: slice_, builtins.complex: python_complex.make,
 }  # fmt: skip

@@ -4,7 +4,8 @@ The generated reverse code refers to values of the forward sweep. For each such 
 block B) in the reverse of block C:
 
 * v is a parameter, or runs once and always: it is used as it is (but an array is read again if it can be);
-* v is cheap (remat.py): it is computed again, from values that are made available in the same way;
+* v is the adjoint memory of a temporary of B = C: it is made in the reverse;
+* v is cheap (remat.py, recompute.py): it is computed again, from values that are made available in the same way;
 * B is in no loop, or C is in none: the last v is the right one; SSA repair brings it along;
 * all loops around C contain B: v is pushed at the end of C and popped at the start of C's reverse;
 * else v is constant in the outermost loop L around C without B: what holds for C holds for L's exit block
@@ -19,7 +20,8 @@ There is one stack a kept value and place, made at entry and destroyed before th
 
 from __future__ import annotations
 
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Literal, Value, is_array
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Literal, Value, is_array
+from dlvm_py.ir.analysis import uses
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.types import I64
@@ -28,7 +30,7 @@ from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.remat import Rematerialisation
 from dlvm_py.transforms.differentiate.reverse import Sweep
-from dlvm_py.transforms.differentiate.shadows import view_again
+from dlvm_py.transforms.differentiate.shadows import view_again, zeros_like
 from dlvm_py.transforms.ssa_repair import Variable, assignment
 
 
@@ -49,6 +51,7 @@ class Keeper:
         self._extents: dict[tuple[Value, int], Value] = {}
         self._slots: dict[Value, Value] = {}
         self._scratch = Builder(self._function, Block("scratch"))
+        self._temporary = _temporaries(primal, sweep)
 
     @staticmethod
     def _reverse_blocks(sweep: Sweep) -> set[Block]:
@@ -65,6 +68,8 @@ class Keeper:
         """Do it."""
         heads = set(self._blocks.values())
         for block, reverse in self._blocks.items():
+            used = [o for i in reverse.instructions if i.op is not OPS["extent"] for o in i.operands]
+            self._remat.choose(block, [o for o in used if self._is_forward(o)])
             self._rewrite(block, reverse)
             # the blocks of a many-way branch belong to the same place
             work = [reverse]
@@ -73,6 +78,8 @@ class Keeper:
                     if following not in heads:
                         self._rewrite(block, following)
                         work.append(following)
+        for made in self._temporary.values():
+            made.block.instructions.remove(made)  # type: ignore[union-attr]
 
     # -- one reverse block ---------------------------------------------------------------------------
 
@@ -97,7 +104,7 @@ class Keeper:
             return self._known[value]
         if not self._is_forward(value) or self._is_used_directly(value):
             return value
-        found = self._repeat(value)
+        found = self._made_here(value) if value in self._temporary else self._repeat(value)
         if found is None and self._primal.is_split and is_array(value.type):
             # between the sweeps the memory that it was read from is in the hands of the caller
             found = self._b.emit("load", self._obtain(self._slot(value)))
@@ -106,6 +113,14 @@ class Keeper:
             return self._variable(value)
         self._known[value] = found
         return found
+
+    def _made_here(self, buffer: Value) -> Value:
+        """Adjoint memory of a temporary, full of zeros."""
+        assert isinstance(buffer, Instruction)
+        counts = [self._obtain(n) for n in buffer.operands]
+        made = self._b.emit("allocateHeap", *counts, name=buffer.name, **buffer.attrs)
+        self._b.emit("store", zeros_like(self._b, made), made)
+        return made
 
     def _is_used_directly(self, value: Value) -> bool:
         if not self._remat.is_direct(value, self._here) or (self._primal.is_split and is_array(value.type)):
@@ -232,3 +247,37 @@ class Keeper:
     def stacks(self) -> list[Value]:
         """The stacks of the tape."""
         return list(self._stacks.values())
+
+
+def _temporaries(primal: Primal, sweep: Sweep) -> dict[Value, Instruction]:
+    """The adjoint memory that only the reverse of its own block uses, where it would be taped; what fills it."""
+    users = uses(primal.function)
+    found: dict[Value, Instruction] = {}
+    for buffer in sweep.shadows.buffers.values():
+        if not isinstance(buffer, Instruction) or buffer.block not in sweep.blocks:
+            continue
+        if primal.loop_of(buffer.block) is None:
+            continue  # it is made once
+        first = _filled_for(buffer, sweep.blocks[buffer.block], users)
+        if first is not None:
+            found[buffer] = first
+    return found
+
+
+def _filled_for(buffer: Instruction, reverse: Block, users: dict[Value, list[Instruction]]) -> Instruction | None:
+    """The store that fills `buffer`, if nothing else in the forward sweep uses it than views for `reverse`."""
+    stores: list[Instruction] = []
+    views: list[Value] = [buffer]
+    for v in views:
+        for user in users[v]:
+            if user.block is reverse:
+                continue
+            if user.block is not buffer.block:
+                return None
+            if user.op.kind is Kind.INDEX:
+                views.append(user)
+            elif user.op.name == "store" and user.operands[0] is not v:
+                stores.append(user)
+            elif user.op.name != "extent":
+                return None
+    return stores[0] if len(stores) == 1 else None

@@ -4,8 +4,9 @@
   `x[i - 1]`, `x[i]` and `x[i + 1]`.
 * The arguments of a loop that step by a fixed amount: first + trip · step, where `trip` is the counter of
   the reversed loop (control.py).
-* Whatever needs nothing kept: loads of memory that the function never writes, rearrangements,
+* Whatever needs nothing kept: loads of memory that nothing writes any more, rearrangements,
   comparisons of such values.
+* In loops what is cheap to compute from less than itself, chosen by a minimum cut (recompute.py).
 
 Everything else is kept. The same instruction on the same operands gives the same result, so a comparison or
 a rounding that is repeated here cannot come out differently.
@@ -13,10 +14,15 @@ a rounding that is repeated here cannot come out differently.
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Callable, Iterable
+
 from dlvm_py.ir import UNDEFINED, Block, Instruction, Kind, Literal, PointerType, TensorType, Value, is_scalar
+from dlvm_py.ir.analysis import written_pointer
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.value import BlockArg
 from dlvm_py.transforms.differentiate.primal import Primal
+from dlvm_py.transforms.differentiate.recompute import again
 
 # array ops that only move elements and their parts, or make them from scalars
 _MOVES = {
@@ -33,6 +39,8 @@ class Rematerialisation:
         self._formal = frozenset(primal.formal)
         self._inductions = {arg: found for loop in primal.loops() for arg, found in self._steps(loop)}
         self._free: dict[tuple[Value, Loop | None], bool] = {}
+        self._settled = Settled(primal)
+        self._again: dict[Block, set[Value]] = {}
 
     # -- stepping loop arguments ---------------------------------------------------------------------
 
@@ -100,10 +108,7 @@ class Rematerialisation:
         if not isinstance(value, Instruction):
             return False
         if value.op.name == "load":
-            roots = self._primal.points_to.roots(value.operands[0])
-            if self._primal.is_detached and _base(value.operands[0]) not in self._formal:
-                return False
-            return bool(roots) and roots.isdisjoint(self._primal.points_to.written) and roots <= self._formal
+            return self._settled.is_settled(value)
         if value.op.name == "extract":
             return False  # the results of a call are not there any more
         return value.op.is_pure and (
@@ -125,9 +130,110 @@ class Rematerialisation:
         """Whether `value` is to be computed again in the reverse of `block`."""
         if not isinstance(value, Instruction):
             return False
-        if self._is_index(value) and value.op.is_pure:
+        if self._is_index(value) and value.op.is_pure or value in self._again.get(block, ()):
             return True
         return self._is_cheap(value) and all(self.is_free(o, block) for o in value.operands)
+
+    # -- what is computed again --------------------------------------------------------------------------
+
+    def choose(self, block: Block, needed: Iterable[Value]) -> None:
+        """Decide which of the forward values that the reverse of `block` needs, or rests on, it computes again."""
+        if self._primal.loop_of(block) is None:
+            return  # nothing is taped for it
+        known: dict[Value, list[Value]] = {}
+
+        def leaves(value: Value) -> list[Value]:
+            if value not in known:
+                known[value] = self._leaves(value, block, leaves)
+            return known[value]
+
+        self._again[block] = again(self._primal, block, needed, leaves, self._is_move)
+
+    def _leaves(self, value: Value, block: Block, leaves: Callable[[Value], list[Value]]) -> list[Value]:
+        if self.is_free(value, block):
+            return []
+        if self.induction(value, block) is not None:
+            _, first, step, _ = self._inductions[value]
+            return [*leaves(first), *leaves(step)]
+        if isinstance(value, Instruction):
+            if value.op.name == "extent":
+                return []  # extents are found by structure
+            if self.is_repeatable(value, block):
+                return list(dict.fromkeys(leaf for o in value.operands for leaf in leaves(o)))
+        return [value]
+
+    @staticmethod
+    def _is_move(value: Value) -> bool:
+        return isinstance(value, Instruction) and value.op.name in _MOVES
+
+
+class Settled:
+    """Tells loads whose memory nothing writes any more: the reverse sweep, which comes later, may read it again."""
+
+    def __init__(self, primal: Primal) -> None:
+        self._primal = primal
+        self._formal = frozenset(primal.formal)
+        self._writes: dict[Value, list[tuple[Block, int]]] = {}
+        self._known: dict[Instruction, bool] = {}
+        self._reach: dict[Block, frozenset[Block]] = {}
+        self._place: dict[Instruction, int] = {}
+        for block, body in primal.bodies.items():
+            for at, i in enumerate(body):
+                self._place[i] = at
+                pointer = written_pointer(i)
+                if pointer is not None:
+                    for root in primal.points_to.roots(pointer):
+                        self._writes.setdefault(root, []).append((block, at))
+
+    def is_settled(self, load: Instruction) -> bool:
+        """Whether no write to what `load` reads can come after it."""
+        if load not in self._known:
+            self._known[load] = self._decide(load)
+        return self._known[load]
+
+    def _decide(self, load: Instruction) -> bool:
+        points_to = self._primal.points_to
+        roots = points_to.roots(load.operands[0])
+        if self._primal.is_detached and _base(load.operands[0]) not in self._formal:
+            return False
+        if roots and roots <= self._formal and roots.isdisjoint(points_to.written):
+            return True
+        if not roots or self._primal.is_split or self._primal.is_detached or load.block not in self._primal.bodies:
+            return False
+        return all(self._is_own(r) and not self._is_written_after(r, load) for r in roots)
+
+    def _is_own(self, root: Value) -> bool:
+        """Whether it is memory that the function has made, and no callee can write: or a parameter as it came."""
+        if root in self._formal:
+            return root not in self._primal.points_to.written
+        return isinstance(root, Instruction) and root.op.name == "allocateHeap" and root not in self._handed
+
+    @functools.cached_property
+    def _handed(self) -> frozenset[Value]:
+        """The roots of what calls are given."""
+        calls = (i for i in self._primal.function.instructions() if i.op.kind is Kind.CALL)
+        return frozenset(r for i in calls for o in i.operands for r in self._primal.points_to.roots(o))
+
+    def _is_written_after(self, root: Value, load: Instruction) -> bool:
+        assert load.block is not None
+        reached = self._reached(load.block)
+        return any(
+            block in reached or (block is load.block and at > self._place.get(load, -1))
+            for block, at in self._writes.get(root, ())
+        )
+
+    def _reached(self, block: Block) -> frozenset[Block]:
+        """The blocks that can run after `block`: itself only if it is in a loop."""
+        if block not in self._reach:
+            found: set[Block] = set()
+            work = [block]
+            while work:
+                for following in work.pop().successors():
+                    if following not in found:
+                        found.add(following)
+                        work.append(following)
+            self._reach[block] = frozenset(found)
+        return self._reach[block]
 
 
 def _base(pointer: Value) -> Value:

@@ -1,0 +1,88 @@
+"""Which values of a loop the reverse sweep computes again from others, so that the tape is smallest.
+
+What the reverse of a block needs depends, through cheap arithmetic, on other values of the forward sweep: on some that
+are at hand anyway, and at last on values that cannot be computed again (loads of memory that changes, block arguments,
+results of expensive ops). A cheapest set of values that all these dependences pass goes on the tape, and what lies
+behind it is computed again: a minimum cut, weighted by bytes.
+
+    %a = load %p                         push %a                         %a_kept = pop
+    %b = multiply %dt, %a        →                                       %b_again = multiply %dt, %a_kept
+    … the reverse needs %a and %b                                        …
+
+The reverse never computes again what is expensive: calls of elementary functions, products, reductions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from dlvm_py.ir import Block, Instruction, TensorType, Value
+from dlvm_py.transforms.differentiate.min_cut import minimum_cut
+from dlvm_py.transforms.differentiate.primal import Primal
+
+CHEAP = frozenset((
+    "add", "subtract", "multiply", "divide", "negate", "square", "abs", "sign", "sqrt", "max", "min",
+    "floor", "ceil", "rint", "truncate", "copysign",
+))  # fmt: skip
+_UNKNOWN_EXTENT = 1000  # for weights only: an array is more than a scalar, a matrix more than a row
+_ONCE = 1000  # how much less a value weighs that is kept once for a whole inner loop
+_LARGEST = 400  # values; of what is larger all is kept
+
+
+def again(
+    primal: Primal,
+    block: Block,
+    needed: Iterable[Value],
+    leaves: Callable[[Value], list[Value]],
+    is_move: Callable[[Value], bool],
+) -> set[Value]:
+    """The values to compute again in the reverse of `block`, which needs `needed` of the forward sweep.
+
+    leaves(v): the values that must be there, so that v is: none where it is at hand, v itself where it is to be kept or
+    computed again. is_move(v): whether v only moves elements.
+    """
+    wanted = list(dict.fromkeys(leaf for v in needed for leaf in leaves(v)))
+    weights: dict[Value, int] = {}
+    edges: list[tuple[Value, Value]] = []
+    sources: list[Value] = []
+    work = list(wanted)
+    while work:
+        v = work.pop()
+        if v in weights:
+            continue
+        weights[v] = _weight(primal, v, block)
+        if isinstance(v, Instruction) and v.op.is_pure and (v.op.name in CHEAP or is_move(v)):
+            before = list(dict.fromkeys(leaf for o in v.operands for leaf in leaves(o)))
+            edges += ((leaf, v) for leaf in before)
+            work += before
+        else:
+            sources.append(v)
+        if len(weights) > _LARGEST:
+            return set()
+    cut = minimum_cut(weights, edges, sources, wanted)
+    # from what is wanted back to the cut
+    found: set[Value] = set()
+    behind: dict[Value, list[Value]] = {}
+    for leaf, v in edges:
+        behind.setdefault(v, []).append(leaf)
+    work = wanted
+    while work:
+        v = work.pop()
+        if v not in found and v not in cut:
+            found.add(v)
+            work += behind.get(v, ())
+    return found
+
+
+def _weight(primal: Primal, value: Value, block: Block) -> int:
+    """The bytes of a value, in the mean over the runs of `block`; at least 1."""
+    t = value.type
+    if not isinstance(t, TensorType):
+        return 16
+    size = t.dtype.itemsize * 8
+    for n in t.shape:
+        size *= _UNKNOWN_EXTENT if n is None else max(n, 1)
+    loop = primal.loop_of(block)
+    if loop is not None and not loop.contains(value.block):  # type: ignore[attr-defined]
+        size //= _ONCE
+    return max(size, 1)

@@ -273,7 +273,7 @@ COMPLEX_CASES = COMPLEX_ONLY + [
     as_complex(case)
     for case in ADJOINT_CASES
     if case[1].get("by") not in ("max", "min")
-    and case[0] not in ("makeComplex", "polygamma", "sort", "cholesky", "determinant", "pinv", "lstsq")
+    and case[0] not in ("makeComplex", "polygamma", "sort", "cholesky", "pinv", "lstsq")
 ]
 
 

@@ -24,6 +24,7 @@ from dlvm_py.frontend.library import (
     joining,
     linear_algebra,
     mathematics,
+    norms,
     order,
     places,
     polynomial,
@@ -32,6 +33,7 @@ from dlvm_py.frontend.library import (
     reshaping,
     sets,
     statistics,
+    tensors,
     ufuncs,
 )
 from dlvm_py.frontend.library_calls import INTRINSICS, default_rng, library_table
@@ -63,7 +65,7 @@ def _scalar(dtype: DType) -> Handler:
 
 _LIBRARY = (
     arrange, bessel, calculus, create, decompositions, elementwise, fourier, joining, linear_algebra, mathematics,
-    order, places, polynomial, products, reshaping, sets, statistics, ufuncs,
+    norms, order, places, polynomial, products, reshaping, sets, statistics, tensors, ufuncs,
 )  # fmt: skip
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},

@@ -61,12 +61,18 @@ def check_square(a: Any) -> None:
 
 def solve(a: Any, b: Any) -> Any:
     """np.linalg.solve: `b` is one vector, or has matrices in its last two axes."""
-    a, b = floats(a), floats(b)
     check_square(a)
-    dtype = np.result_type(a, b)
-    a, b = a.astype(dtype), b.astype(dtype)
+    left, right = in_double(a), in_double(b)
+    dtype = np.result_type(left, right)
+    found = solve_in_double(left.astype(dtype), right.astype(dtype))
+    single = a if np.result_type(a) == np.result_type(a, b) else b
+    return as_given(found, single)
+
+
+def solve_in_double(a: Any, b: Any) -> Any:
+    """The solutions for matrices of one dtype."""
     if b.ndim == 1:
-        found = solve(a, b[:, np.newaxis])
+        found = solve_in_double(a, b[:, np.newaxis])
         return np.reshape(found, found.shape[:-1])
     if a.shape[-1] != b.shape[-2]:
         raise ValueError(
@@ -75,7 +81,7 @@ def solve(a: Any, b: Any) -> Any:
         )
     if a.ndim == 2 and b.ndim == 2:
         return solve_one(a, b)
-    out = np.empty(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:], dtype=dtype)
+    out = np.empty(np.broadcast_shapes(a.shape[:-2], b.shape[:-2]) + b.shape[-2:], dtype=a.dtype)
     solve_into(out, a, b)
     return out
 
@@ -91,126 +97,99 @@ def solve_into(out: Any, a: Any, b: Any) -> None:
 
 def inv(a: Any) -> Any:
     """np.linalg.inv."""
-    a = floats(a)
     check_square(a)
-    return solve(a, np.eye(a.shape[-1], dtype=a.dtype))
+    x = in_double(a)
+    return as_given(solve_in_double(x, np.eye(x.shape[-1], dtype=x.dtype)), a)
 
 
 def cholesky(a: Any, /, *, upper: Any = False) -> Any:
-    """np.linalg.cholesky."""
-    a = floats(a)
+    """np.linalg.cholesky; which triangle it reads and gives is a constant."""
     check_square(a)
-    if not is_constant(upper) or upper:
-        refuse("np.linalg.cholesky with upper= is not supported", "transpose the lower factor: .T.conj()")
+    if not is_constant(upper):
+        refuse("np.linalg.cholesky: upper must be a constant")
+    x = in_double(a)
+    if upper:
+        return as_given(conjugate_transpose(cholesky_in_double(conjugate_transpose(x))), a)
+    return as_given(cholesky_in_double(x), a)
+
+
+def conjugate_transpose(x: Any) -> Any:
+    """The last two axes exchanged, conjugated."""
+    return np.conj(np.swapaxes(x, -1, -2))
+
+
+def cholesky_in_double(a: Any) -> Any:
+    """The lower factors."""
     if a.ndim == 2:
         return cholesky_one(a)
     out = np.empty(a.shape, dtype=a.dtype)
     for i in range(a.shape[0]):
-        out[i] = cholesky(a[i])
+        out[i] = cholesky_in_double(a[i])
     return out
 
 
 def det(a: Any) -> Any:
     """np.linalg.det."""
-    a = floats(a)
     check_square(a)
-    if a.ndim == 2:
-        return determinant_one(a)[0]
-    out = np.empty(a.shape[:-2], dtype=a.dtype)
-    for i in range(a.shape[0]):
-        out[i] = det(a[i])
-    return out
+    x = in_double(a)
+    if x.ndim == 2:
+        return as_given(determinant_one(x)[0], a)
+    xs = matrices_of(x)
+    out = np.empty(xs.shape[0], dtype=x.dtype)
+    for i in range(xs.shape[0]):
+        out[i] = determinant_one(xs[i])[0]
+    return as_given(np.reshape(out, x.shape[:-2]), a)
 
 
 def slogdet(a: Any) -> Any:
-    """np.linalg.slogdet of one matrix."""
-    a = floats(a)
+    """np.linalg.slogdet."""
     check_square(a)
-    if a.ndim > 2:
-        refuse("np.linalg.slogdet of a stack of matrices is not supported", "loop over the leading axis")
-    found = determinant_one(a)
-    if np.result_type(a).kind == "c":
-        return SlogdetResult(found[1], found[2].real)
-    return SlogdetResult(found[1], found[2])
+    x = in_double(a)
+    if x.ndim == 2:
+        found = determinant_one(x)
+        return SlogdetResult(as_given(found[1], a), as_given(found[2].real, a))
+    xs = matrices_of(x)
+    signs = np.empty(xs.shape[0], dtype=x.dtype)
+    logs = np.empty(xs.shape[0])
+    for i in range(xs.shape[0]):
+        found = determinant_one(xs[i])
+        signs[i] = found[1]
+        logs[i] = found[2].real
+    return SlogdetResult(as_given(np.reshape(signs, x.shape[:-2]), a), as_given(np.reshape(logs, x.shape[:-2]), a))
 
 
 def matrix_power(a: Any, n: Any) -> Any:
-    """np.linalg.matrix_power of one matrix, by squaring."""
+    """np.linalg.matrix_power, by squaring."""
     check_square(a)
-    if a.ndim > 2:
-        refuse("np.linalg.matrix_power of a stack of matrices is not supported", "loop over the leading axis")
     if n < 0:
-        return matrix_power_of(inv(a), -n)
-    return matrix_power_of(a, n)
+        return positive_power(inv(a), -n)
+    if n == 0:
+        found = np.empty(a.shape, dtype=a.dtype)
+        found[...] = np.eye(a.shape[-1], dtype=a.dtype)
+        return found
+    return positive_power(np.asarray(a), n)
 
 
-def matrix_power_of(a: Any, n: Any) -> Any:
-    """The n-th power for n >= 0."""
-    found = np.eye(a.shape[0], dtype=a.dtype)
+def positive_power(a: Any, n: Any) -> Any:
+    """The n-th power for n > 0; those that are constants and small need no loop."""
+    if is_constant(n) and n == 1:
+        return a.copy()
+    if is_constant(n) and n == 2:
+        return a @ a
+    if is_constant(n) and n == 3:
+        return a @ a @ a
     base = a.copy()
-    while n > 0:
-        if n % 2 == 1:
-            found = found @ base
+    while n % 2 == 0:
         base = base @ base
         n = n // 2
+    found = base.copy()
+    n = n // 2
+    while n > 0:
+        base = base @ base
+        if n % 2 == 1:
+            found = found @ base
+        n = n // 2
     return found
-
-
-def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> Any:  # noqa: A002 - NumPy's name
-    """np.linalg.norm: vectors by any order, matrices by Frobenius, 1 and infinity."""
-    x = floats(x)
-    if ord is None and axis is None:
-        return root_of_squares(x, None, keepdims)
-    if axis is None and x.ndim == 2:
-        return matrix_norm(x, ord, keepdims)
-    if axis is None and x.ndim > 2:
-        refuse("np.linalg.norm of more than two axes needs axis=", "say along which axis")
-    if isinstance(axis, tuple):
-        refuse("np.linalg.norm along two axes is not supported", "take the norm of one matrix at a time")
-    return vector_norm(x, ord, axis, keepdims)
-
-
-def root_of_squares(x: Any, axis: Any, keepdims: Any) -> Any:
-    """The Euclidean norm; its derivative at 0 is 0."""
-    if np.result_type(x).kind == "c":
-        total = np.sum(x.real**2 + x.imag**2, axis=axis, keepdims=keepdims)
-    else:
-        total = np.sum(x * x, axis=axis, keepdims=keepdims)
-    return np.where(total == 0, 0, np.sqrt(np.where(total == 0, 1, total))).astype(total.dtype)
-
-
-def vector_norm(x: Any, ord: Any, axis: Any, keepdims: Any) -> Any:  # noqa: A002
-    """np.linalg.norm along one axis."""
-    if ord is None or ord == 2:
-        return root_of_squares(x, axis, keepdims)
-    size = np.abs(x)
-    if ord == np.inf:
-        return np.max(size, axis=axis, keepdims=keepdims)
-    if ord == -np.inf:
-        return np.min(size, axis=axis, keepdims=keepdims)
-    if ord == 0:
-        return np.sum((x != 0).astype(size.dtype), axis=axis, keepdims=keepdims)
-    if ord == 1:
-        return np.sum(size, axis=axis, keepdims=keepdims)
-    return np.sum(size**ord, axis=axis, keepdims=keepdims) ** (1.0 / ord)
-
-
-def matrix_norm(x: Any, ord: Any, keepdims: Any) -> Any:  # noqa: A002
-    """np.linalg.norm of one matrix."""
-    if isinstance(ord, str):
-        if ord != "fro":
-            refuse("this norm of a matrix is not supported", "orders that are: 'fro', 1, -1, inf, -inf")
-        return root_of_squares(x, None, keepdims)
-    size = np.abs(x)
-    if ord == 1:
-        return np.max(np.sum(size, axis=0, keepdims=keepdims), keepdims=keepdims)
-    if ord == -1:
-        return np.min(np.sum(size, axis=0, keepdims=keepdims), keepdims=keepdims)
-    if ord == np.inf:
-        return np.max(np.sum(size, axis=1, keepdims=keepdims), keepdims=keepdims)
-    if ord == -np.inf:
-        return np.min(np.sum(size, axis=1, keepdims=keepdims), keepdims=keepdims)
-    refuse("this norm of a matrix is not supported", "orders that are: 'fro', 1, -1, inf, -inf")
 
 
 FUNCTIONS: dict[Any, Any] = {
@@ -220,6 +199,5 @@ FUNCTIONS: dict[Any, Any] = {
     np.linalg.det: det,
     np.linalg.slogdet: slogdet,
     np.linalg.matrix_power: matrix_power,
-    np.linalg.norm: norm,
 }
 METHODS: dict[str, Any] = {}

@@ -132,8 +132,73 @@ def polyint(p: Any, m: Any = 1, k: Any = 0) -> Any:
     return p
 
 
+def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: Any = None, cov: Any = False) -> Any:
+    """np.polyfit: the coefficients of least squares; it does not warn where their number is too large."""
+    if not (is_constant(full) and (is_constant(cov) or isinstance(cov, str))):
+        refuse("np.polyfit: full and cov must be constants")
+    x, y = np.asarray(x) + 0.0, np.asarray(y) + 0.0
+    if deg < 0:
+        raise ValueError("expected deg >= 0")
+    if x.ndim != 1:
+        raise TypeError("expected 1D vector for x")
+    if x.shape[0] == 0:
+        raise TypeError("expected non-empty vector for x")
+    if y.ndim < 1 or y.ndim > 2:
+        raise TypeError("expected 1D or 2D array for y")
+    if x.shape[0] != y.shape[0]:
+        raise TypeError("expected x and y to have same length")
+    order = deg + 1
+    cutoff = x.shape[0] * np.finfo(x.dtype).eps if rcond is None else rcond
+    left, right = np.vander(x, order), y
+    if w is not None:
+        w = np.asarray(w) + 0.0
+        if w.ndim != 1:
+            raise TypeError("expected a 1-d array for weights")
+        if w.shape[0] != y.shape[0]:
+            raise TypeError("expected w and y to have the same length")
+        left = left * w[:, np.newaxis]
+        right = right * (w[:, np.newaxis] if y.ndim == 2 else w)
+    scale = np.sqrt(np.sum(left * left, axis=0))
+    c, squares, rank, s = np.linalg.lstsq(left / scale, right, cutoff)
+    c = c / (scale[:, np.newaxis] if y.ndim == 2 else scale)
+    if full:
+        return c, squares, rank, s, cutoff
+    if not cov:
+        return c
+    scaled = left / scale
+    base = np.linalg.inv(np.dot(scaled.T, scaled)) / np.outer(scale, scale)
+    if cov == "unscaled":
+        return (c, base) if y.ndim == 1 else (c, base[:, :, np.newaxis] * 1)
+    if x.shape[0] <= order:
+        raise ValueError("the number of data points must exceed order to scale the covariance matrix")
+    factor = squares / (x.shape[0] - order)
+    return (c, base * factor) if y.ndim == 1 else (c, base[:, :, np.newaxis] * factor)
+
+
+def roots(p: Any) -> Any:
+    """np.roots of complex coefficients; the roots are complex, also where there are none."""
+    p = vector(p)
+    if np.result_type(p).kind != "c":
+        refuse(
+            "np.roots of real coefficients gives a real or a complex array, as the numbers come out",
+            "pass complex coefficients: np.roots(p.astype(complex))",
+        )
+    places = np.flatnonzero(p != 0)
+    if places.shape[0] == 0:
+        return np.empty(0, dtype=p.dtype)
+    first, last = places[0], places[-1]
+    out = np.zeros(p.shape[0] - 1 - first, dtype=p.dtype)
+    kept = p[first : last + 1]
+    n = kept.shape[0] - 1
+    if n > 0:
+        companion = np.eye(n, k=-1, dtype=p.dtype)
+        companion[0] = -kept[1:] / kept[0]
+        out[:n] = np.linalg.eigvals(companion)
+    return out
+
+
 FUNCTIONS = {
     np.convolve: convolve, np.correlate: correlate, np.polyval: polyval, np.polyadd: polyadd,
-    np.polysub: polysub, np.polyder: polyder, np.polyint: polyint,
+    np.polysub: polysub, np.polyder: polyder, np.polyint: polyint, np.polyfit: polyfit, np.roots: roots,
 }  # fmt: skip
 METHODS: dict[str, Any] = {}

@@ -2,7 +2,8 @@
 
 With x = solve(a, b): w = solve(aᴴ, x̄), b̄ = w, ā = -w xᴴ. With l = cholesky(a), the derivative with respect to the lower
 triangle, which is all that is read: s = l⁻ᴴ Φ(lᴴ l̄) l⁻¹, where Φ takes the lower triangle and half of the diagonal, and
-ā is the lower triangle of s + sᴴ with its diagonal halved. The determinant's is det(a) a⁻ᵀ, that of its logarithm a⁻ᵀ.
+ā is the lower triangle of s + sᴴ with its diagonal halved. With t = tr(a⁻¹ da) the determinant moves by det(a) t, its
+phase by phase · i Im t, the logarithm of its size by Re t.
 Sources: Giles, "An extended collection of matrix derivative results" (2008); Murray, "Differentiation of the Cholesky
 decomposition" (2016).
 """
@@ -16,7 +17,8 @@ import numpy as np
 
 from dlvm_py.ir.op import TRAP, Kind, Op
 from dlvm_py.ir.ops.arrange import indices
-from dlvm_py.ir.ops.matrices import adjoint_of, identity_like, square, weighted
+from dlvm_py.ir.ops.elementwise import conjugate_of, imaginaryPart
+from dlvm_py.ir.ops.matrices import adjoint_of, identity_like, in_dtype, real_of, square, turned, weighted
 from dlvm_py.ir.ops.reduce import dot, reduce
 from dlvm_py.ir.ops.rules import tensor
 from dlvm_py.ir.ops.shape import embed, padShape, section, transpose
@@ -109,17 +111,21 @@ def _inverse_transposed(a: Any) -> Any:
 
 
 def _determinant_adjoint(seed: Any, y: Any, a: Any) -> Any:
-    if a.type.dtype.is_complex:
-        raise NotImplementedError("the derivative of a complex determinant")
-    return ((_element(seed, 0) * _element(y, 0) + _element(seed, 2)) * _inverse_transposed(a),)
+    dtype = a.type.dtype
+    along = _element(seed, 0) * conjugate_of(_element(y, 0)) + in_dtype(real_of(_element(seed, 2)), dtype)
+    if dtype.is_complex:  # the phase turns with the imaginary part of the trace
+        along = along + turned(imaginaryPart(_element(seed, 1) * conjugate_of(_element(y, 1))))
+    return (along * conjugate_of(_inverse_transposed(a)),)
 
 
 def _determinant_tangent(t: Any, y: Any, a: Any) -> Any:
-    if a.type.dtype.is_complex:
-        raise NotImplementedError("the derivative of a complex determinant")
-    moved = reduce(t[0] * _inverse_transposed(a), 0.0, by="add", axes=(0, 1))
-    first, last = (padShape(v, at=0) for v in (moved * _element(y, 0), moved))
-    return embed(first, 0.0, *indices(3, 0, 1)) + embed(last, 0.0, *indices(3, 2, 1))
+    dtype = a.type.dtype
+    trace = reduce(t[0] * _inverse_transposed(a), 0.0, by="add", axes=(0, 1))
+    parts = {0: trace * _element(y, 0), 2: in_dtype(real_of(trace), dtype)}
+    if dtype.is_complex:
+        parts[1] = turned(imaginaryPart(trace)) * _element(y, 1)
+    placed = [embed(padShape(v, at=0), 0.0, *indices(3, k, 1)) for k, v in parts.items()]
+    return sum(placed[1:], placed[0])
 
 
 # determinant a: (det a, sign or phase of it, log |det a|), by LU

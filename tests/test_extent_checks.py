@@ -24,6 +24,8 @@ CASES = {
                (A, np.array([1])), (A, np.array([-1, 1]))),
     "solve": ("(<_ x _ x f64>, <_ x _ x f64>) -> <_ x _ x f64>", "solve %a: <_ x _ x f64>, %b: <_ x _ x f64>",
               (np.eye(2), M), (np.eye(3), M)),
+    "eigvalsh": ("(<_ x _ x f64>, i64) -> <_ x f64>", "eigvalsh %a: <_ x _ x f64> to (%b: i64)",
+                 (np.eye(2), 2), (np.eye(2), 3)),
     "section": (
         "(<_ x f64>, i64) -> <2 x f64>",
         "section %a: <_ x f64> at (%b: i64) count (2: i64) step (1: i64)",

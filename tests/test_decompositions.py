@@ -213,3 +213,139 @@ def test_what_numpy_gives_by_the_numbers_is_refused():
         dlvm.jit(lambda a: np.linalg.eigvals(a))(A)
     with pytest.raises(dlvm.CompileError, match="raw"):
         dlvm.jit(lambda a: np.linalg.qr(a, "raw"))(A)
+
+
+# -- derivatives ---------------------------------------------------------------------------------------
+
+
+def weighed(x, k):
+    """A number that depends on all elements, and on the phase of complex ones."""
+    m, n = x.shape
+    if x.dtype.kind == "c":
+        return np.sum(x.real * W[k : k + m, :n]) + np.sum(x.imag * W[:m, k : k + n])
+    return np.sum(x * W[k : k + m, :n])
+
+
+def of_eigh(a):
+    w, v = np.linalg.eigh(a)
+    return np.sum(w**3) + weighed(v, 0) + weighed(np.linalg.eigh(a, "U")[1], 2)
+
+
+def of_eigvalsh(a):
+    return np.sum(np.linalg.eigvalsh(a) ** 3)
+
+
+def of_svd(a):
+    u, s, vh = np.linalg.svd(a, full_matrices=False)
+    return np.sum(s**3) + weighed(u, 0) + weighed(vh, 2)
+
+
+def of_norms(a):
+    return np.linalg.norm(a, 2) + np.linalg.norm(a, "nuc") + np.linalg.cond(a) + np.linalg.cond(a, "fro")
+
+
+def of_qr(a):
+    q, r = np.linalg.qr(a)
+    return weighed(q, 0) + weighed(r, 2) + weighed(np.linalg.qr(a, "r"), 3)
+
+
+def of_pinv(a):
+    return weighed(np.linalg.pinv(a), 1)
+
+
+def of_lstsq(a):
+    x, squares, _, s = np.linalg.lstsq(a[:, 1:], a[:, :2])
+    return weighed(x, 0) + np.sum(squares) + np.sum(s**3)
+
+
+def of_eig(a):
+    w, v = np.linalg.eig(a)
+    z = np.linalg.eigvals(a)
+    return weighed(v, 0) + np.sum(w.real**2 + w.imag * w.real) + np.sum(z.real * z.imag)
+
+
+def of_determinants(a):
+    sign, log = np.linalg.slogdet(a)
+    return log + np.linalg.det(a).real + sign.real * 2 + sign.imag * 3
+
+
+def of_polynomials(a):
+    roots = np.roots(a[0])
+    return np.sum(roots.real**2 + roots.imag) + np.sum(np.polyfit(a[1].real, a[2].imag, 1) ** 2)
+
+
+WIDE_Z = Z[:3]
+DIFFERENTIATED = [
+    pytest.param(f, x, marks=() if f is of_svd and x is TALL else SLOW, id=f"{f.__name__}-{x.dtype}-{x.shape}")
+    for f, xs in {
+        of_eigh: (A, Z), of_eigvalsh: (A, Z), of_svd: (A, TALL, TALL.T.copy(), Z, WIDE_Z, WIDE_Z.T.copy()),
+        of_norms: (A, Z), of_qr: (A, TALL, TALL.T.copy(), Z, WIDE_Z), of_pinv: (A, TALL, TALL.T.copy(), WIDE_Z),
+        of_lstsq: (A, TALL, TALL.T.copy(), Z), of_eig: (Z,), of_determinants: (Z,), of_polynomials: (Z,),
+    }.items()
+    for x in xs
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("f", "x"), DIFFERENTIATED)
+def test_derivatives(f, x, request):
+    """Against central differences, between the modes, and (among the slow ones) the second order."""
+    rng = np.random.default_rng(5)
+    v = rng.standard_normal(x.shape) * (1 + 0.5j if x.dtype.kind == "c" else 1)
+    gradient, h = dlvm.grad(f), 1e-6
+    along = np.vdot(gradient(x), v).real
+    assert along == pytest.approx((f(x + h * v) - f(x - h * v)) / (2 * h), rel=1e-6, abs=1e-7)
+    assert dlvm.jvp(f, (x,), (v,))[1] == pytest.approx(along, rel=1e-9, abs=1e-10)
+    if request.node.get_closest_marker("slow"):
+        difference = (gradient(x + h * v) - gradient(x - h * v)) / (2 * h)
+        got = dlvm.hvp(f)(x, v)
+        np.testing.assert_allclose(got, difference, rtol=1e-4, atol=1e-5 * np.abs(difference).max())
+
+
+def of_values(a):
+    return np.sum(np.linalg.eigh(a)[0]) + np.linalg.norm(a, "nuc")
+
+
+def logarithm(a):
+    w, v = np.linalg.eigh(a)
+    return np.sum(W[:3, :3] * ((v * np.log(w)) @ v.T))
+
+
+def first_component(a):
+    w, v = np.linalg.eigh(a)
+    return np.sum(v[:, -1] ** 2 * np.array([1.0, 2.0, 3.0])) + w[-1]
+
+
+def test_equal_values():
+    """Their vectors have no derivative: it is finite where it does not matter, and else NaN or infinite."""
+    eye = np.eye(3)
+    np.testing.assert_allclose(dlvm.grad(of_values)(eye), 2 * eye)
+    assert not np.isfinite(np.tril(dlvm.grad(logarithm)(eye))).any(where=np.tri(3, dtype=bool))
+    # two equal values, and only the vector of the third is used
+    a, h = np.diag([1.0, 1.0, 5.0]) + 0.1, 1e-6
+    gradient = dlvm.grad(first_component)(a)
+    step = np.tril(W[:3, :3])
+    difference = (first_component(a + h * step) - first_component(a - h * step)) / (2 * h)
+    assert np.sum(gradient * step) == pytest.approx(difference, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("f", "x", "kind", "words"),
+    [
+        (lambda a: np.sum(np.linalg.qr(a, "complete")[0]), TALL, ValueError, "mode='complete' has no derivative"),
+        (
+            lambda a: np.sum(np.linalg.svd(a)[0]),
+            TALL,
+            ValueError,
+            "full_matrices=True has a derivative only for square",
+        ),
+        (lambda a: np.sum(np.linalg.qr(a)[1]), np.ones((3, 3)), np.linalg.LinAlgError, "Singular matrix"),
+    ],
+)
+def test_what_has_no_derivative_raises(f, x, kind, words):
+    with pytest.raises(kind, match=words):
+        dlvm.grad(f)(x)
+
+
+def test_a_truncated_pseudoinverse_has_no_derivative():
+    """The rule is that at constant rank: what the cutoff leaves out has to be 0."""
+    assert np.isnan(dlvm.grad(lambda a: np.sum(np.linalg.pinv(a, 0.5)))(np.diag([1.0, 0.3]))).all()

@@ -300,6 +300,25 @@ def test_adjoint_rule_is_the_transpose_of_the_derivative(name, attrs, x, rest):
     np.testing.assert_allclose(inner(ours, v), inner([w], [jv]), rtol=1e-6, atol=1e-8)
 
 
+TANGENT_CASES = [case for case in ADJOINT_CASES + COMPLEX_CASES if callable(OPS[case[0]].tangent)]
+
+
+@pytest.mark.parametrize(("name", "attrs", "x", "rest"), TANGENT_CASES)
+def test_tangent_rule_is_the_derivative(name, attrs, x, rest):
+    """tangent(v) = J v by central differences, where a row states the rule."""
+    op = OPS[name]
+    constants = [literal(c) for c in rest]
+    v = directions([np.asarray(a) for a in x])
+
+    def rule(*e):
+        operands = [*e[len(x) :], *(Expr(e[0].builder, n) for n in constants)]
+        tangents = [*e[: len(x)], *(None for _ in constants)]
+        return op.tangent(tangents, op(*operands, **attrs), *operands, **attrs)
+
+    jv = differences(lambda *a: op.evaluate(*a, *rest, **attrs), x, v)
+    np.testing.assert_allclose(evaluate(rule, *v, *x), jv, rtol=1e-5, atol=1e-7)
+
+
 def test_every_adjoint_rule_has_a_case():
     """A row with an adjoint or linear rule of its own is in the cases above."""
     rows = {name for name, op in OPS.items() if op.adjoint is not None}

@@ -92,7 +92,7 @@ def _alone_extents(of: list[Any], attrs: dict[str, Any]) -> list[Any]:
     return [of[0]]
 
 
-def _triangle(upper: bool) -> str:
+def _triangle(upper: bool) -> Any:
     return "U" if upper else "L"
 
 

@@ -68,10 +68,11 @@ def _qr_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     return packed(_qr_extents, "qr", operands[1:], attrs, t)
 
 
-def _qr(a: Any, *to: Any, mode: str) -> Any:
+def _qr(a: Any, *to: Any, mode: Any) -> Any:
+    found: Any = np.linalg.qr(a, mode)
     if mode == "r":
-        return as_packed(np.linalg.qr(a, "r").T, to)
-    q, r = np.linalg.qr(a, mode)
+        return as_packed(found.T, to)
+    q, r = found
     return as_packed(np.concatenate([q, r.T]), to)
 
 

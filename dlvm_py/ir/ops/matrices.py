@@ -27,7 +27,7 @@ from dlvm_py.ir.ops.elementwise import (
 from dlvm_py.ir.ops.reduce import dot, reduce
 from dlvm_py.ir.ops.rules import static_extent, tensor
 from dlvm_py.ir.ops.shape import embed, indices_are_i64, padShape, section, squeezeShape, transpose
-from dlvm_py.ir.types import BOOL, DType, TensorType, Type, scalar
+from dlvm_py.ir.types import BOOL, DType, TensorType, scalar
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 FACTORED = ("f32", "f64", "c64", "c128")
@@ -54,7 +54,7 @@ def square(value: Value, what: str) -> TensorType:
 Extents = Callable[..., list[Any]]  # (the extents of the matrices, attrs) -> those of the packed result
 
 
-def packed(extents: Extents, what: str, to: Sequence[Value], attrs: dict[str, Any], *of: TensorType) -> Type:
+def packed(extents: Extents, what: str, to: Sequence[Value], attrs: dict[str, Any], *of: TensorType) -> TensorType:
     """The type of what is packed from matrices, with the extents `to`: where the types know them, the right ones."""
     indices_are_i64(to)
     sizes_ = [n or 0 for t in of for n in t.shape]

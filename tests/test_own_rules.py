@@ -168,6 +168,26 @@ def test_a_tangent_rule_serves_all_derivatives():
     assert dlvm.grad(dlvm.grad(dlvm.grad(softplus)))(0.3) == pytest.approx(s * (1 - s) * (1 - 2 * s), rel=1e-11)
 
 
+@dlvm.custom_tangent
+def solved(a, b):
+    return np.linalg.solve(a, b)
+
+
+@solved.tangent
+def solved_tangent(a, b, x, ta, tb):
+    tb -= ta @ x
+    return np.linalg.solve(a, tb)
+
+
+def test_the_transpose_of_a_rule_that_writes_and_may_raise():
+    """A tangent rule may write the copies that it gets; what it computes for itself is no part of its transpose."""
+    a, b = np.array([[2.0, 1.0], [1.0, 3.0]]), np.array([0.3, 0.8])
+    got = dlvm.grad(lambda a, b: np.sum(solved(a, b) ** 3), (0, 1))(a, b)
+    wanted = np.linalg.solve(a.T, 3 * np.linalg.solve(a, b) ** 2)
+    np.testing.assert_allclose(got[1], wanted, rtol=1e-12)
+    np.testing.assert_allclose(got[0], -np.outer(wanted, np.linalg.solve(a, b)), rtol=1e-12)
+
+
 def test_structures_integers_and_several_results():
     """Records, tuples, integers, a captured array, results that are overwritten later, unused results."""
     at = (1.5, 2.0, X)

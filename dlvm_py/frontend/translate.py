@@ -192,7 +192,8 @@ class Session:
     @staticmethod
     def _own_entry(e: Emitter, source: Source, fn: FunctionType, rules_of: Any, values: dict[str, Any]) -> Any:
         # objects that the arguments are live in the environment of a frame
-        Frame(e, source, fn.__name__, fn).bind_parameters(values)
+        e.frame = Frame(e, source, fn.__name__, fn)
+        e.frame.bind_parameters(values)
         try:
             return own_rules.call(e, rules_of, values)
         except Unreachable:

@@ -27,6 +27,8 @@ Any stage. A second run changes nothing.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dlvm_py.ir import OPS, BlockArg, Function, Instruction, Kind, Value
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import bound_blocks
@@ -34,9 +36,18 @@ from dlvm_py.ir.analysis.effects import may_trap, writes_memory, written_pointer
 from dlvm_py.transforms.simplify_cfg import drop_arguments, incoming_values
 
 
-def run(function: Function, keep_arguments: bool = False) -> bool:
-    """Remove the dead code of `function`, its block arguments unless they are to be kept; whether anything changed."""
-    live = _mark(function, keep_arguments)
+def is_root(i: Instruction) -> bool:
+    """Whether `i` has an effect of its own, whatever becomes of its result."""
+    stack = i.op.kind is Kind.STACK and i.op is not OPS["createStack"]
+    return i.op.is_terminator or stack or may_trap(i) or writes_memory(i)
+
+
+def run(function: Function, keep_arguments: bool = False, counts: Callable[[Instruction], bool] = is_root) -> bool:
+    """Remove the dead code of `function`, its block arguments unless they are to be kept; whether anything changed.
+
+    counts: which instructions are live whatever becomes of their results.
+    """
+    live = _mark(function, keep_arguments, counts)
     # the arguments of these blocks are what the cases of an enum hold
     bound = bound_blocks(function)
     dead_args = {a for block in function.blocks[1:] if block not in bound for a in block.args if a not in live}
@@ -49,7 +60,7 @@ def run(function: Function, keep_arguments: bool = False) -> bool:
     return changed
 
 
-def _mark(function: Function, keep_arguments: bool) -> set[Value]:
+def _mark(function: Function, keep_arguments: bool, counts: Callable[[Instruction], bool]) -> set[Value]:
     owners = _owners(function)
     dependents: dict[Value, list[Instruction]] = {}
     for i, roots in owners.items():
@@ -57,7 +68,7 @@ def _mark(function: Function, keep_arguments: bool) -> set[Value]:
             dependents.setdefault(root, []).append(i)
     incoming = incoming_values(function)
     live: set[Value] = set()
-    pending: list[Value] = [i for i in function.instructions() if _is_root(i) and i not in owners]
+    pending: list[Value] = [i for i in function.instructions() if counts(i) and i not in owners]
     if keep_arguments:
         pending += incoming
     while pending:
@@ -87,9 +98,3 @@ def _owners(function: Function) -> dict[Instruction, frozenset[Value]]:
 
 def _is_made_here(root: Value) -> bool:
     return isinstance(root, Instruction) and root.op.name in ("allocateHeap", "allocateStack", "createStack")
-
-
-def _is_root(i: Instruction) -> bool:
-    """Whether `i` has an effect of its own, whatever becomes of its result."""
-    stack = i.op.kind is Kind.STACK and i.op is not OPS["createStack"]
-    return i.op.is_terminator or stack or may_trap(i) or writes_memory(i)

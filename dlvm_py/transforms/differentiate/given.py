@@ -29,9 +29,11 @@ from typing import TYPE_CHECKING
 
 from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import (
+    VOID,
     Builder,
     Function,
     Instruction,
+    Kind,
     Literal,
     Module,
     PointerType,
@@ -57,7 +59,7 @@ from dlvm_py.transforms.substitution import substitute
 if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.reverse import Sweep
 
-_CLEAN_UP = (simplify_cfg, constant_fold, cse, redundant_load, value_promotion, cse, dce)
+_CLEAN_UP = (simplify_cfg, constant_fold, cse, redundant_load, value_promotion, cse, dce, constant_fold, cse, dce)
 Adjoint = Callable[[Module, str, AdjointConfig], Function]
 
 
@@ -190,8 +192,10 @@ class Given:
             outputs = tuple(Output("result", k) for k in range(len(results_of(tangent.result))))
             config = AdjointConfig(tuple(range(first, first + count)), outputs, seedable=True)
             made = self._adjoint(self.module, tangent.name, config)
-            for clean_up in (*_CLEAN_UP, *_CLEAN_UP):
+            for clean_up in _CLEAN_UP:
                 clean_up.run(made)
+            # what the rule computes for its own result has no part in the transpose, whether it could raise or not
+            dce.run(made, counts=self._counts)
             used = uses(made)
             for p in made.params[first : first + count]:
                 if any(user.op.name != "extent" for user in used[p]):
@@ -204,6 +208,13 @@ class Given:
                     )
             self._transposed[tangent.name] = made
         return self._transposed[tangent.name]
+
+    def _counts(self, i: Instruction) -> bool:
+        """Whether an instruction of a transpose counts where its result does not."""
+        if i.op.kind is Kind.CALL:
+            callee = self.module.functions.get(i.attrs["callee"])
+            return callee is None or not callee.rules
+        return dce.is_root(i) and (i.type == VOID or i.op.kind is Kind.STACK or writes_memory(i))
 
     def _trim(self, rule: Function) -> tuple[Function, list[int]]:
         """A rule without the parameters that it does not use, and the numbers of those that it does."""

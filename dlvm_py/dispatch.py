@@ -306,15 +306,15 @@ def _source(self: Any, *args: Any, **kwargs: Any) -> str:
     Raises: UnsupportedSyntax DL120 where an op has no spelling in NumPy.
     """
     dispatcher = dispatcher_of(self)
-    text: str = _compiler().source_text(dispatcher.asked(args, kwargs, "source"), _text_name(dispatcher.recipe))
+    text: str = _compiler().source_text(dispatcher.asked(args, kwargs, "source"), text_name(dispatcher.recipe))
     return text
 
 
-def _text_name(recipe: Recipe) -> str:
+def text_name(recipe: Recipe) -> str:
     """The name of the function in its text: `f`, `f_grad`, `f_grad_jacobian`; a lambda's is `f`."""
     if isinstance(recipe, Derivative):
         kind = {Gradient: "grad", Tangent: "tangent", Jacobian: "jacobian"}[type(recipe)]
-        return f"{_text_name(recipe.of)}_{kind}"
+        return f"{text_name(recipe.of)}_{kind}"
     found: str = recipe.primal.__name__
     return found if found.isidentifier() else "f"
 

@@ -191,8 +191,11 @@ def _run(program: Program, passes: tuple[str, ...], request: Request, stage: str
 
 def source_text(request: Request, name: str) -> str:
     """The program of a request as plain NumPy Python: a function of this name, called as the callable is."""
-    program = lower_to(request, "optimizable")
     recipe = request.recipe
+    if isinstance(recipe, Primal):
+        # nothing looks at the arguments of the text: they may overlap, as NumPy's may
+        request = request._replace(noalias=False)
+    program = lower_to(request, "optimizable")
     with _depth_limited(request):
         return python_text(
             program.module,

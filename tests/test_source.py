@@ -6,19 +6,40 @@ arguments and exceptions; every op has a spelling, is a statement, or is refused
 
 import copy
 import importlib.util
+import inspect
 import subprocess
 import sys
 from pathlib import Path
 
+import array_programs
 import language_programs
 import numpy as np
+import numpy_calls
 import programs
 import pytest
+import random_python
+import test_programs
+import test_random_python
 from source_executor import run_source
 from test_language import assert_same, float_leaves, outcome
 
 import dlvm_py as dlvm
+from dlvm_py.backend.python.program import functions_text
 from dlvm_py.backend.python.spelling import REFUSED, SPELLING, STATEMENTS
+from dlvm_py.ir import (
+    BOOL,
+    DTYPES,
+    VOID,
+    Builder,
+    Function,
+    Kind,
+    Literal,
+    Module,
+    PointerType,
+    TensorType,
+    interpreter,
+    scalar,
+)
 from dlvm_py.ir.ops import OPS
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -163,3 +184,150 @@ def test_what_is_refused_says_so():
     """An error names the op and the reason."""
     with pytest.raises(dlvm.DLError, match="needs argument types"):
         dlvm.jit(lambda x: x).source()
+
+
+# -- ops, one at a time -------------------------------------------------------------------------------------------
+
+SAMPLES = {
+    "b": [True, False, True],
+    "i": [-3, -1, 0, 2, 7],
+    "u": [0, 1, 2, 7, 250],
+    "f": [-2.5, -0.5, 0.0, -0.0, 0.3, 1.0, np.inf, np.nan],
+    "c": [0, 1 + 2j, -0.5j, -3 + 0.25j],
+}
+WITH_POLES = ("gamma", "lgamma", "digamma", "trigamma", "polygamma")  # where SciPy's values are other ones
+CAST_TO = ("bool", "u8", "i64", "u64", "f32", "c128")
+TOLERANCE = {"f16": 2e-3, "f32": 2e-6, "c64": 2e-6}
+
+
+def samples(dtype):
+    """Numbers of a dtype, corners among them."""
+    with np.errstate(all="ignore"):
+        return np.array(SAMPLES[dtype.kind]).astype(dtype.numpy)
+
+
+def operand_count(op):
+    """How many operands an elementwise op takes, by its NumPy semantics."""
+    if isinstance(op.evaluate, np.ufunc):
+        return op.evaluate.nin
+    parameters = inspect.signature(op.evaluate).parameters.values()
+    return sum(p.default is p.empty and p.name not in op.attrs for p in parameters)
+
+
+def elementwise_cases():
+    """Every elementwise op on every dtype that it takes: (op, dtypes of the operands, attributes)."""
+    for op in OPS.values():
+        if op.kind is not Kind.ELEMENTWISE or op.name == "bits":
+            continue
+        attrs = {"dataTypeCast": [{"to": t} for t in CAST_TO], "polygamma": [{"order": 2}]}.get(op.name, [{}])
+        for dtype in DTYPES.values():
+            for at in attrs:
+                for types in ([dtype], [dtype] * 2, [dtype, dtype, BOOL]):
+                    if len(types) != operand_count(op):
+                        continue
+                    try:
+                        op.result_type([Literal(scalar(t), samples(t)[0].item()) for t in types], at)
+                    except (TypeError, ValueError):
+                        continue
+                    yield op, types, at
+                    break
+
+
+def function_of(op, types, at, shape):
+    """A module whose @f is one op, on arrays in memory or on numbers."""
+    module = Module("ops", "optimizable")
+    f = module.add(Function("f", VOID))
+    b = Builder(f, f.new_block("entry"))
+    if shape == "array":
+        pointers = [b.block.add_arg(PointerType(TensorType((None,), t)), "x") for t in types]
+        value = b.emit(op.name, *(b.emit("load", p) for p in pointers), **at)
+        to = b.emit("allocateHeap", b.emit("extent", pointers[0], at=0), dtype=value.type.dtype.name)
+        b.emit("store", value, to)
+        b.ret(to)
+    else:
+        value = to = b.emit(op.name, *(b.block.add_arg(scalar(t), "x") for t in types), **at)
+        b.ret(value)
+    f.result = to.type
+    return module
+
+
+@pytest.mark.parametrize("shape", ["array", "strong", "weak"])
+def test_elementwise_ops(shape):
+    """Written on arrays, NumPy's numbers and Python's, each op gives what the interpreter gives, -0.0 and NaN too."""
+    for op, types, at in elementwise_cases():
+        if shape == "weak" and types[0].name not in ("f64", "i64", "c128", "bool"):
+            continue
+        module = function_of(op, types, at, shape)
+        columns = [x.ravel() for x in np.meshgrid(*map(samples, types), indexing="ij")]
+        if op.name in WITH_POLES:
+            columns = [x[x > 0] for x in columns]
+        calls = [columns] if shape == "array" else list(zip(*columns, strict=True))[:: max(len(columns[0]) // 12, 1)]
+        wanted = []
+        for args in calls:
+            try:
+                wanted.append(interpreter.run(module, "f", list(args)))
+            except (ValueError, ArithmeticError):
+                wanted.append(None)  # the program's own error
+        namespace = {}
+        exec(functions_text(module, ["f"]), namespace)
+        for args, want in zip(calls, wanted, strict=True):
+            if want is None:
+                continue
+            with np.errstate(all="ignore"):
+                got = namespace["f"](*([x.item() for x in args] if shape == "weak" else args))
+            what = (op.name, at, args, got, want)
+            if shape != "weak":
+                assert np.asarray(got).dtype == np.asarray(want).dtype, what
+            tolerance = TOLERANCE.get(types[0].name, 1e-13)
+            np.testing.assert_allclose(got, want, rtol=tolerance, atol=0, err_msg=str(what))
+            if np.asarray(want).dtype.kind == "f":
+                assert np.all((np.signbit(got) == np.signbit(want)) | np.isnan(want)), what
+
+
+# -- random programs ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [*range(12), *(pytest.param(s, marks=pytest.mark.slow) for s in range(12, 300))])
+def test_random_array_programs(seed):
+    """Views, stores that overlap loads, swaps, tapes, calls, early returns: what the interpreter gives, exactly."""
+    module = array_programs.Generator(seed).module
+    want = array_programs.outcome(module, seed)
+    namespace = {}
+    exec(functions_text(module, ["f"]), namespace)
+    args = array_programs.arguments(seed)
+    try:
+        with np.errstate(all="ignore"):
+            result = namespace["f"](*args)
+    except ValueError as error:
+        assert str(error) == "no"
+        result = ("raised",)
+    for got, w in zip((*result, *args), want, strict=True):
+        np.testing.assert_array_equal(got, w)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", range(60))
+def test_random_functions(seed):
+    """Random Python functions, their values and gradients: the text against plain Python and the interpreter."""
+    program = random_python.random_program(seed)
+    for n in (5, 1, 0):
+        f, args, reference = dlvm.jit(program.fn), random_python.make_args(n), random_python.make_args(n)
+        got = test_random_python.outcome(lambda *a, f=f: run_source(f, a), args)
+        test_random_python.assert_same(got, test_random_python.outcome(program.fn, reference))
+        g, args = dlvm.grad(program.fn, wrt=(0, 1, 2, 3, 4)), random_python.make_args(n)
+        p = g.program(*args, stage="optimizable")
+        run = lambda *a, p=p: interpreter.run(p.module, p.name, list(a))  # noqa: E731
+        want = test_random_python.outcome(run, random_python.make_args(n))
+        got = test_random_python.outcome(lambda *a, g=g: run_source(g, a), args)
+        test_random_python.assert_same(got, want)
+
+
+@pytest.mark.parametrize(
+    "family", [pytest.param(f, id=f.fn.__name__, marks=pytest.mark.slow) for f in numpy_calls.FAMILIES]
+)
+def test_numpy_calls(family):
+    """Families of NumPy functions."""
+    args, reference = family.make_args(), family.make_args()
+    got, want = run_source(dlvm.jit(family.fn), args), family.fn(*reference)
+    test_programs.assert_same(got, want)
+    test_programs.assert_same(args, reference)

@@ -17,10 +17,11 @@ from dlvm_py.backend.aot.abi import identifier
 from dlvm_py.backend.aot.library import Library, compile_library
 from dlvm_py.backend.aot.linker import link_shared
 from dlvm_py.backend.aot.ptx import ARCHITECTURES, DEFAULT, ptx_text
+from dlvm_py.backend.python.program import functions_text
 from dlvm_py.ir import print_module
 from dlvm_py.tools.aot import Exporter
 from dlvm_py.tools.common import STDIN, Failure, Parser, function_named, read_derived, run_tool, write_file
-from dlvm_py.tools.python_file import Typed, load_file, program_of, typed_functions
+from dlvm_py.tools.python_file import Typed, load_file, program_of, source_of, typed_functions
 from dlvm_py.tools.run import run_function
 
 DESCRIPTION = "DLVM compiler: programs of the IR, and compiled functions of Python files, to code for other programs."
@@ -50,6 +51,7 @@ output (--emit):
   asm       its assembly
   ptx       PTX: an entry a function, for one GPU thread; what calls libm, a BLAS or itself is refused
   dl        the program of the IR, optimised; of a Python file, what it was translated to
+  python    the functions as plain NumPy Python, docs/source.md; of a Python file, what source() gives
 
 Functions are named PREFIX_NAME and return 0, or 1 after an error, whose message PREFIX_last_error() gives; the header
 describes each. docs/aot.md has the whole interface and an example. A program that uses the code links the C library,
@@ -68,7 +70,8 @@ examples:
 exit status: 0, or 1 after an error, which is one `error:` line on standard error and where it is.
 """
 
-SUFFIXES = {"obj": ".o", "shared": ".so", "header": ".h", "llvm": ".ll", "asm": ".s", "ptx": ".ptx", "dl": ".dl"}
+SUFFIXES = {"obj": ".o", "shared": ".so", "header": ".h", "llvm": ".ll", "asm": ".s", "ptx": ".ptx", "dl": ".dl",
+            "python": ".py"}  # fmt: skip
 CPUS = ("native", "generic", "x86-64-v2", "x86-64-v3", "x86-64-v4")
 
 
@@ -113,8 +116,8 @@ def _compile(options: argparse.Namespace) -> int:
     exporter = Exporter(_prefix(options), for_gpu=options.emit == "ptx")
     if options.file.endswith(".py"):
         functions = typed_functions(load_file(options.file), options.function)
-        if options.emit == "dl":
-            return _write_programs(options, functions)
+        if options.emit in ("dl", "python"):
+            return _write_program(options, functions)
         for typed in functions:
             exporter.add_python(typed)
     else:
@@ -125,6 +128,9 @@ def _compile(options: argparse.Namespace) -> int:
             raise Failure("the program has no function with a body")
         if options.emit == "dl":
             write_file(_output(options), print_module(module))
+            return 0
+        if options.emit == "python":
+            write_file(_output(options), functions_text(module, names))
             return 0
         for name in names:
             exporter.add_function(module, name)
@@ -140,10 +146,13 @@ def _compile(options: argparse.Namespace) -> int:
     )
 
 
-def _write_programs(options: argparse.Namespace, functions: list[Typed]) -> int:
+def _write_program(options: argparse.Namespace, functions: list[Typed]) -> int:
     if len(functions) > 1:
         names = ", ".join(f.name for f in functions)
-        raise Failure(f"--emit dl writes the program of one function: choose with --function, of {names}")
+        raise Failure(f"--emit {options.emit} writes the program of one function: choose with --function, of {names}")
+    if options.emit == "python":
+        write_file(_output(options), source_of(functions[0]))
+        return 0
     program, _, _ = program_of(functions[0], "optimizable")
     write_file(_output(options), print_module(program.module))
     return 0

@@ -14,8 +14,8 @@ import numpy as np
 
 from dlvm_py.api import jit
 from dlvm_py.derivative import Program
-from dlvm_py.dispatch import dispatcher_of, is_compiled
-from dlvm_py.driver import lower_to
+from dlvm_py.dispatch import dispatcher_of, is_compiled, text_name
+from dlvm_py.driver import lower_to, source_text
 from dlvm_py.ir.interface import ConstantSpec, leaves
 from dlvm_py.options import Options
 from dlvm_py.runtime.signature import spec_of
@@ -116,6 +116,13 @@ def _flat(value: Any) -> list[Any]:
     if isinstance(value, tuple):
         return [leaf for item in value for leaf in _flat(item)]
     return [] if isinstance(spec_of(value), ConstantSpec) else [value]
+
+
+def source_of(typed: Typed) -> str:
+    """What `source()` gives for a function and its types."""
+    dispatcher = dispatcher_of(typed.function)
+    request = dispatcher.request_for(tuple(g.spec for g in typed.given))
+    return source_text(request, text_name(dispatcher.recipe))
 
 
 def program_of(typed: Typed, stage: str) -> tuple[Program, Options, list[Any]]:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 from dlvm_py.ir import Block, Function, Instruction, Literal, PointerType, TensorType, Value
 from dlvm_py.ir.analysis import AliasAnalysis, LoopForest, reverse_postorder, uses
 from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.value import BlockArg
 
 SIZE = 12  # of an expression, in ops
@@ -23,7 +24,7 @@ CHEAP = 3  # places where the sum of an index and a number is written again
 # the values of these are views of their first operand, in NumPy
 VIEWS = frozenset(
     "transpose padShape squeezeShape shapeCast section slice reverse broadcast windows realPart imaginaryPart"
-    " unbroadcast load diagonal partView pointerCast elementPointer".split()
+    " unbroadcast load constant".split()
 )
 _INVISIBLE = frozenset(("destroyStack", "keepCopy"))
 _FREE_POINTERS = frozenset(
@@ -106,7 +107,14 @@ class Plan:
             return False
         if not self.points(i) and (i.op.is_pure or i.op.name == "load"):
             return False
-        return i.op.name != "extract" or not _is_call(i.operands[0])
+        return not self.is_part(i)
+
+    def is_part(self, i: Instruction) -> bool:
+        """Whether an instruction takes an element of what a call gives, which is assigned with the call."""
+        if i.op.name != "extract" or not _is_call(i.operands[0]):
+            return False
+        users = self.uses[i.operands[0]]
+        return all(u.op.name == "extract" and len(keys_of(u.attrs)) == 1 for u in users)
 
     def leaves(self, value: Value) -> Iterator[Value]:
         """The values with variables of their own that the expression of a value reads."""
@@ -172,8 +180,7 @@ class Plan:
         writes = [w for w in self._writes if self.alias.may_write(w, load.operands[0])]
         if not writes:
             return False
-        if point.edge is not None and load.type.rank:  # type: ignore[attr-defined]
-            # the value lives on, in a variable of another block
+        if load.type.rank and self._lives_on(point):  # type: ignore[attr-defined]
             return any(self._reaches(load.block, w.block) or w.block is load.block for w in writes)
         start, end = self._index[load], point.at
         if point.block is load.block and end > start:
@@ -190,6 +197,15 @@ class Plan:
             elif w.block in after and w.block in before:
                 return True
         return False
+
+    def _lives_on(self, point: Point) -> bool:
+        """Whether a value is kept at a point: in a variable of another block, on a tape, by a caller."""
+        return point.edge is not None or point.block.instructions[point.at].op.name in (
+            "push",
+            "tuple",
+            "apply",
+            "return",
+        )
 
     def _reachable(self, block: Block, wall: Block) -> set[Block]:
         """What is reached from the end of a block, not through the wall."""
@@ -229,19 +245,19 @@ class Plan:
 
     def loads_seen(self, value: Value) -> Iterator[Instruction]:
         """The loads of which the NumPy array of a value may be a view."""
-        while isinstance(value, Instruction) and value.op.name in VIEWS and isinstance(value.type, TensorType):
+        while isinstance(value, Instruction) and _may_view(value) and isinstance(value.type, TensorType):
             if value.op.name == "load":
                 yield value
                 return
             value = value.operands[0]
-            if not (isinstance(value, Instruction) and value in self.inline):
+            if value in self.copied:
                 return
 
     def is_view(self, value: Value) -> bool:
         """Whether the expression of an array may be a view of other memory, or a variable."""
         if not isinstance(value, Instruction) or value not in self.inline:
             return True
-        return value.op.name in VIEWS
+        return _may_view(value)
 
     def must_copy(self, value: Value) -> bool:
         """Whether an array that is kept (on a tape, in a variable of another block) needs memory of its own."""
@@ -262,6 +278,15 @@ class Plan:
         if all(p.block is not block or p.at >= at for p in self.points(allocation)):
             self.filled[first] = allocation
             self._allocated.add(allocation)
+
+
+def _may_view(i: Instruction) -> bool:
+    """Whether the array that NumPy gives may be (a view of) the first operand."""
+    if i.op.name in ("reduce", "scan"):
+        return not i.attrs["axes"]
+    if i.op.name in ("floor", "ceil", "rint", "round", "truncate"):
+        return i.type.dtype.is_integer  # type: ignore[attr-defined]
+    return i.op.name in VIEWS
 
 
 def _may_write(i: Instruction) -> bool:

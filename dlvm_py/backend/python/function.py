@@ -11,6 +11,7 @@ import keyword
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from string import Formatter
 from typing import Any
 
 import gast
@@ -39,6 +40,7 @@ from dlvm_py.backend.python.nodes import (
     same,
 )
 from dlvm_py.backend.python.spelling import (
+    LOWERED,
     REFUSED,
     SPELLING,
     UFUNCS,
@@ -47,16 +49,35 @@ from dlvm_py.backend.python.spelling import (
     is_scalar,
     literal_of,
     negation,
+    numpy_dtype,
     place_of,
     shape_node,
 )
 from dlvm_py.backend.python.strength import Strength
-from dlvm_py.backend.python.variables import Flow, Step, Variables, plain_name
+from dlvm_py.backend.python.variables import RESERVED, Flow, Step, Variables, plain_name
 from dlvm_py.errors import Loc, UnsupportedSyntax
-from dlvm_py.ir import NULL, UNDEFINED, Block, BlockArg, Function, Instruction, Literal, PointerType, TensorType, Value
+from dlvm_py.ir import (
+    DTYPES,
+    NULL,
+    UNDEFINED,
+    Block,
+    BlockArg,
+    Function,
+    Instruction,
+    Kind,
+    Literal,
+    PointerType,
+    StackType,
+    TensorType,
+    TupleType,
+    Type,
+    Value,
+    Variable,
+)
 from dlvm_py.ir.analysis import AliasAnalysis, DominatorTree, LoopForest
 from dlvm_py.ir.exceptions import exception_class
-from dlvm_py.ir.text import ARRAY, NUMBERS, NUMPY, ROWS, flavours_of
+from dlvm_py.ir.ops.aggregates import keys_of
+from dlvm_py.ir.text import NUMBERS, NUMPY, PYTHON, ROWS, flavours_of
 
 _PLACE = "_Place"
 _NUMPY = {"numpy.linalg": "np.linalg", "numpy.exceptions": "np.exceptions"}  # modules of exceptions
@@ -97,6 +118,7 @@ class FunctionWriter:
     ) -> None:
         """parameters: their names, of the IR's if not given. strong: the numbers of those that are NumPy scalars.
         globals_: the names that are of the text, not of the function."""
+        _check(function)
         tidy.run(function)
         self.function = function
         self.names = names
@@ -267,19 +289,10 @@ class FunctionWriter:
     def _inline(self, i: Instruction) -> Node:
         if i.op.name == "load":
             return self._loaded(i.operands[0])
-        if i.op.name in REFUSED or i.op.name not in SPELLING:
-            raise self._refusal(i)
         entry = SPELLING[i.op.name]
         if isinstance(entry, str):
             return build(entry, *map(self.of, i.operands))
         return entry(self, i)
-
-    def _refusal(self, i: Instruction) -> UnsupportedSyntax:
-        return UnsupportedSyntax(
-            f"'{i.op.name}' is not written as Python: {REFUSED.get(i.op.name, 'it has no spelling')}",
-            i.loc,
-            code="DL120",
-        )
 
     def _loaded(self, pointer: Value) -> Node:
         """What memory holds: the array itself, or an element."""
@@ -324,54 +337,28 @@ class FunctionWriter:
             case "push":
                 value, stack = i.operands
                 return [], [expression(build("_0.append(_1)", self.of(stack), self.kept(value)), loc)]
+            case "print":
+                return [], [expression(self._print(i), loc)]
             case "pop":
                 return [i], [assign(self._place(i), build("_0.pop()", self.of(i.operands[0])), loc)]
             case "apply":
                 return self._call(i, loc)
             case "check":
                 test, *shown = i.operands
-                node = formatted(i.attrs["message"], self._shown(i, shown))
+                node = self._message(i, shown)
                 return [], [If(negation(self, test), [raising(self._exception(i), node)], loc=loc)]
-            case "print":
-                return [], [expression(self._printed(i), loc)]
-        if i.op.name in ("return", "raise", "branch", "conditional", "branchEnum"):
+        if i.op.kind is Kind.CONTROL:
             return [], self._finish(i, loc)
         return [i], [assign(self._place(i), self._assigned(i), loc)]
-
-    def _printed(self, i: Instruction) -> Node:
-        node = call("print", formatted(i.attrs["message"], self._shown(i, i.operands)))
-        more = {"end": constant("")}
-        if i.attrs["to"] == "stderr":
-            more["file"] = name("sys.stderr")
-        if i.attrs.get("flush"):
-            more["flush"] = constant(True)
-        node.keywords = [gast.keyword(k, v) for k, v in more.items()]
-        return node
-
-    def _shown(self, i: Instruction, operands: Sequence[Value]) -> list[Node]:
-        """What a text shows, as the objects that the flavours of the operands say (ir/text.py)."""
-        nodes = [self.of(v) for v in operands]
-        if i.op.name != "print" and not i.attrs.get("flavours"):
-            return nodes
-        pairs = zip(nodes, operands, flavours_of(operands, i.attrs), strict=True)
-        return [self._object(node, v, flavour) for node, v, flavour in pairs]
-
-    @staticmethod
-    def _object(node: Node, value: Value, flavour: str) -> Node:
-        if flavour in (NUMBERS, ROWS):
-            return build("_0.tolist()" if flavour == NUMBERS else "list(_0)", node)
-        if flavour == ARRAY:
-            return node
-        dtype = value.type.dtype  # type: ignore[attr-defined]
-        if flavour == NUMPY:
-            return call(f"np.{dtype.numpy_name}", node)
-        return call({"b": "bool", "f": "float", "c": "complex"}.get(dtype.kind, "int"), node)
 
     def _assigned(self, i: Instruction) -> Node:
         if i.op.name == "tuple":
             return make_tuple([self.kept(v) for v in i.operands])
         if i.op.name == "extract":
-            return index(self.of(i.operands[0]), [constant(i.attrs["at"])])
+            node = self.of(i.operands[0])
+            for key in keys_of(i.attrs):
+                node = index(node, [constant(key)])
+            return node
         node = self._inline(i)
         return _copied(node) if i in self.plan.copied else node
 
@@ -381,6 +368,33 @@ class FunctionWriter:
             return self.names.of_class(kind)
         found = exception_class(kind)
         return kind if found is None or found.__module__ == "builtins" else f"{_NUMPY[found.__module__]}.{kind}"
+
+    def _print(self, i: Instruction) -> Node:
+        message = i.attrs["message"]
+        keywords = {} if message.endswith("\n") else {"end": constant("")}
+        if i.attrs["to"] != "stdout":
+            keywords["file"] = build(f"sys.{i.attrs['to']}")
+        if i.attrs.get("flush"):
+            keywords["flush"] = constant(True)
+        return call("print", self._message(i, i.operands, message.removesuffix("\n")), **keywords)
+
+    def _message(self, i: Instruction, operands: Sequence[Value], template: str | None = None) -> Node:
+        """The text of a message, its operands as the Python objects that they are to the program."""
+        template = i.attrs["message"] if template is None else template
+        conversions = [conversion for _, field, _, conversion in Formatter().parse(template) if field is not None]
+        nodes = []
+        for v, flavour, conversion in zip(operands, flavours_of(operands, i.attrs), conversions, strict=True):
+            node = self.of(v)
+            if flavour == NUMBERS:
+                node = build("_0.tolist()", node)
+            elif flavour == ROWS:
+                node = call("list", node)
+            elif conversion is not None and flavour == PYTHON:  # `!r` of NumPy's numbers says so
+                node = call({"b": "bool", "i": "int", "f": "float", "c": "complex"}[dtype(v).kind], node)
+            elif conversion is not None and flavour == NUMPY and self.is_weak(v):
+                node = gast.Call(numpy_dtype(dtype(v)), [node], [])
+            nodes.append(node)
+        return formatted(template, nodes)
 
     def _shape(self, allocation: Instruction) -> Node:
         return shape_node(self, allocation)
@@ -497,25 +511,23 @@ class FunctionWriter:
 
     def _call(self, i: Instruction, loc: Loc | None) -> tuple[list[Value], list[Statement]]:
         node = call(self.names.functions[i.attrs["callee"]], *(self.kept(v) for v in i.operands))
-        parts = [u for u in self.plan.uses[i] if u.op.name == "extract"]
-        if i.type.__class__.__name__ != "TupleType":
+        parts = [u for u in self.plan.uses[i] if self.plan.is_part(u)]
+        if not isinstance(i.type, TupleType):
             if not self.plan.points(i):
                 return [], [expression(node, loc)]
             return [i], [assign(self._place(i), node, loc)]
-        count = len(i.type.elements)  # type: ignore[attr-defined]
+        count = len(i.type.elements)
         if not count or not self.plan.uses[i]:
             return [], [expression(node, loc)]
         if len(parts) < len(self.plan.uses[i]):
             return [i], [assign(self._place(i), node, loc)]
-        found = {u.attrs["at"]: u for u in parts if self.plan.points(u)}
+        found = {keys_of(u.attrs)[0]: u for u in parts if self.plan.points(u)}
         target = make_tuple([self._place(found[k]) if k in found else name("_") for k in range(count)])
         return list(found.values()), [assign(target, node, loc)]
 
     def _finish(self, i: Instruction, loc: Loc | None) -> list[Statement]:
         if i.op.name == "raise":
-            return [raising(self._exception(i), formatted(i.attrs["message"], self._shown(i, i.operands)), loc)]
-        if i.op.name == "branchEnum":
-            raise self._refusal(i)
+            return [raising(self._exception(i), self._message(i, i.operands), loc)]
         if i.op.name != "return":
             return []
         leaves = self._returned(i)
@@ -561,8 +573,6 @@ class FunctionWriter:
             if not end.targets:
                 made[block].append(self._statement(end))
             tests[block] = self.of(end.operands[0]) if end.op.name == "conditional" else None
-            if end.op.name == "branchEnum":
-                raise self._refusal(end)
             edges[block] = [
                 [(a, self.kept(v), v.loc if isinstance(v, Instruction) else None) for a, v in self._passed(t)]
                 for t in end.targets
@@ -703,10 +713,10 @@ class FunctionWriter:
         v = self._variables = Variables(
             self.plan.order,
             flows,
-            {"block", "np", "special", "sys", *self.names.functions.values(), *self.names.helpers},
+            {*RESERVED, *self.names.functions.values(), *self.names.helpers},
         )
         alone: set[Value] = {c.variable for c in self.counted.values()}
-        taken = {"np", "special", "sys", *self.names.functions.values()}
+        taken = {*RESERVED, *self.names.functions.values()}
         for k, p in enumerate(self.function.params):
             given = self._given[k] if self._given is not None else _new_name(plain_name(p.name) or "x", taken)
             v.give(p, given)
@@ -771,6 +781,37 @@ class FunctionWriter:
             todo.remove(ready[0])
             out.append(_updated(target, value, loc) if number else assign(target, value, loc))
         return out
+
+
+def _check(function: Function) -> None:
+    """UnsupportedSyntax for what an earlier pass lowers: what is no number, array, memory of these or tape."""
+    values: list[Value] = [a for b in function.blocks for a in b.args]
+    for i in function.instructions():
+        if i.op.name in REFUSED:
+            raise _refusal(i)
+        values += [i, *i.all_operands()]
+    for v in values:
+        if isinstance(v, Variable) or not _is_plain(v.type):
+            what = f"the variable @{v.name}" if isinstance(v, Variable) else f"a value of type {v.type}"
+            raise UnsupportedSyntax(f"{what} is not written as Python: {LOWERED}", function.loc, code="DL120")
+
+
+def _is_plain(t: Type) -> bool:
+    match t:
+        case TensorType():
+            return t.dtype.name in DTYPES
+        case PointerType():
+            return isinstance(t.pointee, TensorType) and _is_plain(t.pointee)
+        case StackType():
+            return t.element is not None and _is_plain(t.element)
+        case TupleType():
+            return all(map(_is_plain, t.elements))
+    return False
+
+
+def _refusal(i: Instruction) -> UnsupportedSyntax:
+    reason = REFUSED.get(i.op.name, "it has no spelling")
+    return UnsupportedSyntax(f"'{i.op.name}' is not written as Python: {reason}", i.loc, code="DL120")
 
 
 class _Naming(gast.NodeTransformer):

@@ -107,7 +107,8 @@ def bits(x, dtype):
 def round_half_away(x):
     """The nearest integer; of two equally near ones, the one farther from 0."""
     whole = np.trunc(x)
-    return whole + np.where(np.abs(x - whole) >= 0.5, np.copysign(1.0, x), 0.0).astype(x.dtype)[()]
+    away = whole + np.copysign(np.ones_like(x), x)
+    return np.where(np.abs(x - whole) >= 0.5, away, whole)[()]
 
 
 def reduce_windows(x, init, combine, dims, strides, pads):

@@ -109,7 +109,10 @@ class _Shown(gast.NodeTransformer):
 
     def visit_Tuple(self, node: Node) -> Node:
         node = self.generic_visit(node)
-        return name(f"({_on_one_line(node.elts[0])},)") if len(node.elts) == 1 else node
+        if len(node.elts) != 1:
+            return node
+        only = _on_one_line(node.elts[0])
+        return name(f"(({only}),)" if isinstance(node.elts[0], gast.Tuple) else f"({only},)")
 
     def visit_JoinedStr(self, node: Node) -> Node:
         if any(c in _on_one_line(v.value) for v in node.values if not _is_text(v) for c in '"\\'):

@@ -36,7 +36,8 @@ from dlvm_py.backend.python.nodes import (
     name,
     returning,
 )
-from dlvm_py.backend.python.variables import plain_name
+from dlvm_py.backend.python.variables import RESERVED, plain_name
+from dlvm_py.errors import UnsupportedSyntax
 from dlvm_py.ir import Function, Instruction, Module, Value
 from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.interface import (
@@ -73,27 +74,34 @@ class Interface:
     noalias: bool = True
 
 
-def python_text(module: Module, name: str, interface: Interface | None = None) -> str:
+def python_text(module: Module, name: str, interface: Interface) -> str:
     """The text of a function of a module at stage optimizable, and of those that it calls. The module is used up.
 
     Raises: UnsupportedSyntax DL120 for an op that is not written as Python.
     """
     functions = reachable(module, name)
-    names = Names({}, {}, {})
-    main = module.functions[name]
-    taken = {"np", "special"} if interface is None else {"np", "special", interface.name}
     called = {i.attrs["callee"] for f in functions for i in f.instructions() if i.op.name == "apply"}
     # a recursive function is called by its leaves
-    inner = interface is not None and name in called and not _is_direct(interface)
+    inner = name in called and not _is_direct(interface)
+    taken = {*RESERVED, interface.name}
+    names = Names({}, {}, {})
     for f in functions:
-        if f is main and interface is not None and not inner:
-            names.functions[name] = interface.name
-        else:
-            names.functions[f.name] = _free(plain_name(f.name) or "f", taken)
-    parts = [_of_leaves(f, names) for f in functions if f is not main or interface is None or inner]
-    if interface is not None:
-        parts.append(_Main(main, names, interface).text(names.functions[name] if inner else ""))
-    return _assembled(parts, names, interface)
+        own = f.name == name and not inner
+        names.functions[f.name] = interface.name if own else _free(plain_name(f.name) or "f", taken)
+    parts = [_of_leaves(f, names) for f in functions if f.name != name or inner]
+    parts.append(_Main(module.functions[name], names, interface).text(names.functions[name] if inner else ""))
+    return _assembled(parts, names, [_captured(n, a) for n, a in interface.captured])
+
+
+def functions_text(module: Module, wanted: Sequence[str]) -> str:
+    """The text of functions of a module of IR, and of those that they call: parameters and results are leaves.
+
+    Raises: UnsupportedSyntax DL120 for an op that is not written as Python.
+    """
+    functions = list(dict.fromkeys(f for name in wanted for f in reachable(module, name)))
+    taken = set(RESERVED)
+    names = Names({f.name: _free(plain_name(f.name) or "f", taken) for f in functions}, {}, {})
+    return _assembled([_of_leaves(f, names) for f in functions], names, [])
 
 
 def _free(wanted: str, taken: set[str]) -> str:
@@ -112,22 +120,23 @@ def _is_direct(interface: Interface) -> bool:
 
 
 def _of_leaves(f: Function, names: Names) -> list[str]:
+    if not f.blocks:
+        raise UnsupportedSyntax(f"@{f.name} is declared without a body that could be written", f.loc, code="DL120")
     writer = FunctionWriter(f, names)
     body = writer.body()
     head = f"def {names.functions[f.name]}({', '.join(writer.parameters())}):"
     return [head, *lines(body, 1)]
 
 
-def _assembled(parts: list[list[str]], names: Names, interface: Interface | None) -> str:
+def _assembled(parts: list[list[str]], names: Names, arrays: list[str]) -> str:
     text = [["import numpy as np"]]
     body = "\n".join(line for part in parts for line in part)
     needed = [source_of(h) for h in names.helpers]
+    if re.search(r"\bsys\.", body):
+        text[0].insert(0, "import sys\n")
     if re.search(r"\bspecial\.", body):
         text[0].append("from scipy import special")
-    if re.search(r"\bsys\.std(out|err)\b", body):
-        text[0].insert(0, "import sys\n")
     text[0] += [_import_of(path) for path in names.classes]
-    arrays = [] if interface is None else [_captured(n, a) for n, a in interface.captured]
     blocks = [
         text[0],
         *([arrays] if arrays else []),
@@ -316,4 +325,4 @@ def _says(s: Statement, text: str) -> bool:
     return next(lines([s])).replace(" ", "") == text.replace(" ", "")
 
 
-__all__ = ["Interface", "python_text"]
+__all__ = ["Interface", "functions_text", "python_text"]

@@ -185,6 +185,8 @@ def _negate(w: Writer, i: Instruction) -> Node:
 
 def _compare(w: Writer, i: Instruction) -> Node:
     left, right = w.broadcast(i)
+    if dtype(i.operands[0]).is_complex and i.op.name in _OPPOSITE:  # Python's have no order
+        return call(f"np.{i.op.numpy_name}", left, right)
     return gast.Compare(left, [_COMPARISONS[i.op.name]()], [right])
 
 
@@ -302,7 +304,7 @@ def _special(function: str, exact_dtype: bool = True) -> Entry:
         if i.op.name == "trigamma":
             keys = [constant(1)]
         found = call(f"special.{function}", *keys, node)
-        if exact_dtype or dtype(i).name == "f64":
+        if dtype(i).name == "f64" or (exact_dtype and dtype(i).name == "f32"):
             return found
         return gast.Call(gast.Attribute(found, "astype", gast.Load()), [numpy_dtype(dtype(i))], [])
 
@@ -780,16 +782,16 @@ SPELLING: dict[str, Entry] = {
 
 # what function.py writes as statements
 STATEMENTS = frozenset(
-    "allocateHeap load store scatter keepCopy createStack push pop destroyStack tuple extract apply check print"
-    " raise branch conditional return".split()
+    "allocateHeap load store scatter keepCopy createStack push pop destroyStack tuple extract apply check print raise"
+    " branch conditional return".split()
 )
-_LOWERED = "lowered before it is written as Python: lower_aggregates, lower_functions and lower_shape do it"
+LOWERED = "lowered before it is written as Python: lower_aggregates, lower_functions and lower_shape do it"
 REFUSED: dict[str, str] = {
     **dict.fromkeys(
         "allocateAggregate allocateCounted allocateStack allocateBox projectBox deallocate copy bitCast aggregate"
         " enumCase insert makeCell cellTag cellItem leaf wholeEnum branchEnum builtin applyValue reduceBy scanBy"
         " reduceWindowBy convolve".split(),
-        _LOWERED,
+        LOWERED,
     ),
     **dict.fromkeys(("retain", "release"), "of stage scheduled: Python counts references by itself"),
     **dict.fromkeys(

@@ -68,4 +68,4 @@ class Strength:
         ):
             return False
         some = (self.is_weak(v, writer) for v in value.operands[:2])
-        return any(some) if op == "select" else all(some)
+        return any(some) if op in ("select", "max", "min") else all(some)

@@ -216,6 +216,7 @@ class _Writer:
                 if self.number[s] <= self.number[b] and not self.dominators.dominates(s, b):
                     raise Unstructured("a loop with two entries")
         self.heads = {loop.header: loop for loop in self.loops.loops}
+        self.elsewhere: set[Block] = set()  # the headers of the loops around, and their follows
 
     def _is_back(self, block: Block, to: Block) -> bool:
         return self.dominators.dominates(to, block)
@@ -265,12 +266,8 @@ class _Writer:
             return [Jump("continue")]
         if around is not None and to is around[1]:
             return [Jump("break")]
-        if self.forward[to] > 1 or self.number[to] == 0:
-            raise Unstructured("a jump over what follows")
-        loop = None if around is None else self.heads[around[0]]
-        inner = self.loops.loop_of(to)
-        if inner is not None and inner.header is not to and (loop is None or not loop.contains(to)):
-            raise Unstructured("a jump out of several loops")
+        if self.forward[to] > 1 or to in self.elsewhere:
+            raise Unstructured("a jump over what follows, or out of several loops")
         return self._region(to, after, around)
 
     # -- loops -----------------------------------------------------------------------------------------------
@@ -279,6 +276,8 @@ class _Writer:
         h, v = loop.header, self.graph.vertices[loop.header]
         follow = self._follow(loop, after)
         inside = (h, follow)
+        around_us = self.elsewhere
+        self.elsewhere = around_us | {h} | ({follow} if follow is not None else set())
         placed = [m for m in self.children[h] if not loop.contains(m) and self.forward[m] > 1]
         if around is not None:
             outer = self.heads[around[0]]
@@ -299,6 +298,7 @@ class _Writer:
         else:
             body = self._chain(h, h, inside, lambda then: v.body + self._end(h, then, inside))
             out = [Loop(constant(True), without_last_continue(body), loc=v.loc)]
+        self.elsewhere = around_us
         if follow is not None and elsewhere:
             out = out + self._jump(follow, nexts[0], around)
         for k, m in enumerate(placed):

@@ -14,6 +14,8 @@ from dataclasses import dataclass, field
 
 from dlvm_py.ir import Block, Value
 
+RESERVED = frozenset(("np", "special", "sys", "block"))  # modules, and the variable of structure.dispatched
+
 
 @dataclass(slots=True)
 class Step:

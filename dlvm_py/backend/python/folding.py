@@ -24,7 +24,7 @@ CHEAP = 3  # places where the sum of an index and a number is written again
 # the values of these are views of their first operand, in NumPy
 VIEWS = frozenset(
     "transpose padShape squeezeShape shapeCast section slice reverse broadcast windows realPart imaginaryPart"
-    " unbroadcast load constant".split()
+    " unbroadcast load constant stopGradient".split()
 )
 _INVISIBLE = frozenset(("destroyStack", "keepCopy"))
 _FREE_POINTERS = frozenset(

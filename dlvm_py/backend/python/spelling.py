@@ -778,6 +778,7 @@ SPELLING: dict[str, Entry] = {
     "cholesky": "np.linalg.cholesky(_0)",
     "determinant": lambda w, i: call(w.helper("determinant"), w.of(i.operands[0])),
     "constant": "_0",
+    "stopGradient": "_0",
 }
 
 # what function.py writes as statements

@@ -9,7 +9,7 @@ from dlvm_py.ir.analysis import predecessors
 # whose number is as weak as the operands'
 _KEEPING = frozenset(
     "add subtract multiply divide floorDivide modulo power bitAnd bitOr bitXor shiftLeft shiftRight negate abs max min"
-    " select realPart imaginaryPart bitNot constant".split()
+    " select realPart imaginaryPart bitNot constant stopGradient".split()
 )
 _WEAK = frozenset("extent rank unitCount makeComplex equal notEqual lessThan lessThanOrEqual greaterThan and or not"
                   " greaterThanOrEqual apply extract pop".split())  # fmt: skip

@@ -433,6 +433,18 @@ def texts(x, n):
     return x
 
 
+@language("f-strings", lambda: (1.0 / 3, 255, vec(2)), lambda: (np.float32(0.1), np.int16(-7), [1.5, 2]))
+def older_formats(x, n, v):
+    whole, real = "%d|%5d|%-5d|%05d|%+d|%x|%#X|%%|%s|%r", "%f|%.3f|%8.2e|%-9.3g|%+.1f|%08.3f|% g|%10s|%-8s|%.4s"
+    a = whole % (n, n, n, n, n, n, n, x, v)
+    b = real % (x, x, x, x, n, x, x, x, n, v[0])
+    fields, plain = "{1!r:>9} {0:.3f} {name:>5d}", "{} {}"
+    c = fields.format(x, n, name=n) + plain.format(v, "{n}")
+    if n:
+        raise ValueError(a + b + c)
+    return x
+
+
 @language("print", lambda: (vec(3), 2, 0.1), lambda: (vec(4).astype(np.float16), 1, np.complex64(1j)), grad=True)
 def prints(x, n, c):
     print("start", x, n, c, sep=", ", end=";\n")

@@ -298,6 +298,7 @@ SYNTAX = {
     "y = x[x]": "arrays used as indices",
     "x += 1j": "Cannot cast ufunc 'add'",
     "s = f'{x[0]:{x[1]}}'": "a format must be constant",
+    "s = '%d' % x[0]": "%d takes an int",
     "x.shape = (1, 3)": "this array was made elsewhere",
     "y = x * 2\nfor i in range(2):\n  y.shape = (3, 1)": "inside a loop",
     "y = x * 2\nz = (y, 1)\ny.shape = (3, 1)": "another name may stand for",

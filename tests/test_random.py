@@ -112,7 +112,7 @@ def assert_same(got, want):
         assert np.asarray(got).tobytes() == np.asarray(want).tobytes(), (got, want)
 
 
-SLOW = {"moved", "gamma", "others", "discrete", "permutation", "without replacement", "out"}  # to compile
+SLOW = {"moved", "gamma", "others", "discrete", "permutation", "without replacement", "out", "choice"}  # to compile
 
 
 def rows(table, slow):

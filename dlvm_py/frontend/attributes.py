@@ -15,6 +15,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
 from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, suggestion
+from dlvm_py.frontend.texts import formatted
 from dlvm_py.frontend.values import (
     NONE,
     Array,
@@ -114,6 +115,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         value = e.session.captures.value_of(owner.__dict__, name, value)
     if isinstance(owner, (ModuleType, np.finfo, np.iinfo, np.dtype)):
         return e.session.lift(e, value, name)
+    if isinstance(owner, str) and name == "format":
+        return Method(Static(owner), name, formatted)
     if isinstance(owner, str) and name in _TEXT_METHODS:
         return Method(Static(owner), name)
     if isinstance(owner, np.ufunc) and lookup(value) is not None:

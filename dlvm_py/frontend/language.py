@@ -57,7 +57,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("mutual recursion", "return odd(n - 1)", ""),
     Construct("raise", 'raise ValueError(f"n is {n:3d}")', "built-in exceptions, and yours from the top of a module"),
     Construct("assert", 'assert n > 0, f"got {n}"', "the message is made where it fails"),
-    Construct("f-strings", 'name = f"{x:.3f} {n!r}"', "of anything, as str and repr; for print, raise, assert"),
+    Construct("f-strings", 'name = f"{x:.3f} {n!r}"', "of anything; str, repr, %, .format; for print, raise, assert"),
     Construct("print", 'print("x", x, f"{n:5d}", sep=", ")', "of anything, to sys.stdout or sys.stderr of that moment"),
     Construct("list comprehensions", "[v * v for v in x if v > 0]", "and of dicts, with constant keys"),
     Construct("generator expressions", "sum(v * v for v in x)", "in sum, any, all, min, max, list, tuple"),

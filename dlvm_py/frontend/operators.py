@@ -22,7 +22,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import I64_MIN, number
 from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.numpy_create import array
-from dlvm_py.frontend.texts import joined
+from dlvm_py.frontend.texts import joined, percent
 from dlvm_py.frontend.values import (
     NONE,
     Array,
@@ -101,6 +101,8 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     if kind is gast.MatMult:
         return matmul(e, _beside_array(e, a), _beside_array(e, b)) if _is_array(a) or _is_array(b) else matmul(e, a, b)
     symbol, ufunc, python = BINARY[kind]
+    if kind is gast.Mod and isinstance(a, Static) and isinstance(a.value, str):
+        return percent(e, a.value, b)
     if isinstance(a, Sequence) or isinstance(b, Sequence):
         if not any(_makes_array(v, kind) for v in (a, b)):
             return _sequence_binary(e, kind, a, b)

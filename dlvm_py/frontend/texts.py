@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import re
 from collections.abc import Sequence as Sequence_
+from string import Formatter
 from typing import Any
 
 import numpy as np
@@ -19,6 +21,7 @@ from dlvm_py.frontend.capture import is_named_tuple
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.growing import section_of
 from dlvm_py.frontend.joins import ArrayType, ScalarType
+from dlvm_py.frontend.objects import resolved
 from dlvm_py.frontend.values import (
     NONE,
     Array,
@@ -99,11 +102,11 @@ class Writer:
             except (ValueError, TypeError) as error:
                 self.e.error(TypeMismatch, str(error))
         if value.weak:
-            return self._operand(value.value, PYTHON, form.removeprefix("!s"))
+            return self._operand(value.value, PYTHON, "" if form == "!s" else form)
         # by str and format these NumPy scalars look as Python's numbers, of which the error record can hold a few
         if not form.startswith(("!r", "!a")) and value.dtype in _ALIKE:
             number = value.value if value.dtype is F64 else self.e.cast(value.value, I64)
-            return self._operand(number, PYTHON, form.removeprefix("!s"))
+            return self._operand(number, PYTHON, "" if form == "!s" else form)
         return self._operand(value.value, NUMPY, form)
 
     def _inside(self, value: Any) -> str:
@@ -246,6 +249,72 @@ def format_(e: Emitter, value: Any, spec: Any = None) -> Any:
     if not (isinstance(spec, Static) and isinstance(spec.value, str)):
         e.error(UnsupportedSyntax, "a format must be a constant string")
     return _as_text(f":{spec.value}" if spec.value else "")(e, value)
+
+
+def formatted(e: Emitter, template: Static, *args: Any, **kwargs: Any) -> Any:
+    """template.format(...), with fields that are numbered or named."""
+    writer = Writer(e)
+    count = 0
+    for text, name, spec, conversion in Formatter().parse(template.value):
+        writer.add(text)
+        if name is None:
+            continue
+        if "{" in (spec or ""):
+            e.error(UnsupportedSyntax, "a format must be constant", help="write {:10.3f}")
+        if not name:
+            name, count = str(count), count + 1
+        known = args[int(name)] if name.isdigit() and int(name) < len(args) else kwargs.get(name)
+        if known is None:
+            e.error(
+                TypeMismatch, f"there is no argument for the field {{{name}}}", help="number the fields, or name them"
+            )
+        form = (f"!{conversion}" if conversion else "") + (f":{spec}" if spec else "")
+        writer.show(resolved(e, known), form)
+    return snapshot(e, writer.text)
+
+
+_FIELD = re.compile(r"%(\(\w+\))?([-+ 0#]*)(\d*)(\.\d+)?[hlL]?(.)", re.DOTALL)
+
+
+def percent(e: Emitter, template: str, values: Any) -> Any:
+    """template % values."""
+    values = resolved(e, values)
+    left = list(values.items) if isinstance(values, Sequence) and not values.is_list else [values]
+    writer = Writer(e)
+    at = 0
+    for found in _FIELD.finditer(template):
+        writer.add(template[at : found.start()])
+        at = found.end()
+        if found[5] == "%":
+            writer.add("%")
+            continue
+        if found[1]:
+            e.error(UnsupportedSyntax, f"the field {found[0]} is not supported", help="write an f-string")
+        if not left:
+            e.error(TypeMismatch, "not enough arguments for format string")
+        writer.show(left[0], _form_of(e, found, left.pop(0)))
+    if left:
+        e.error(TypeMismatch, "not all arguments converted during string formatting")
+    writer.add(template[at:])
+    return snapshot(e, writer.text)
+
+
+def _form_of(e: Emitter, found: re.Match[str], value: Any) -> str:
+    """What a field of % is in a replacement field: "%-8.3f" is ":<8.3f"."""
+    _, flags, width, precision, kind = found.groups(default="")
+    side = "<" if "-" in flags else ">"
+    if kind in "sra":
+        return f"!{kind}" + (f":{side if width else ''}{width}{precision}" if width or precision else "")
+    numeric = isinstance(value, Scalar) and not value.dtype.is_complex
+    is_whole = numeric and not value.dtype.is_float
+    if not (kind in "eEfFgG" and numeric) and not (kind in "diuxXo" and is_whole and not precision):
+        what = f"{describe(value)} cannot be shown by {found[0]}"
+        e.error(TypeMismatch, what, help="%d takes an int: int(x); %g a number; %s anything")
+    sign = "+" if "+" in flags else " " if " " in flags else ""
+    zeros = "0" if "0" in flags and "-" not in flags else ""
+    other = "#" if "#" in flags else ""
+    align = side if width and not zeros else ""
+    return f":{align}{sign}{other}{zeros}{width}{precision}{'d' if kind in 'iu' else kind}"
 
 
 TEXTS: dict[Any, Any] = {print: print_, str: _as_text("!s"), repr: _as_text("!r"), format: format_}

@@ -3,6 +3,7 @@
 #   make demo        train on real digits, then recover a rod's conductivity; pictures in examples/out/
 #   make test        the fast test suite          make test-all   with the long sweeps
 #   make lint        ruff                         make types      mypy on the public API and ir/
+#   make corpus      the wrong-gradient corpus, with the tools that are installed: docs/correctness.md
 #   make bench       call overhead beside Numba   make clean      remove .venv and all that was made
 #   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
 #   make gradbench GRADBENCH=/path/to/clone       the evals of GradBench; EVALS=gmm,ba OPTIONS="--min-seconds 0.2"
@@ -17,7 +18,7 @@ RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types bench npbench gradbench people clean
+.PHONY: help demo test test-all lint types corpus bench npbench gradbench people clean
 
 help:
 	@sed -n 's/^#  *make/  make/p' Makefile
@@ -45,6 +46,10 @@ types: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/call_overhead.py
+
+# The peers that the page compares with may live in other environments: make corpus PEERS=/path/to/their/python
+corpus: $(RUN)
+	$(BIN)/python docs/build_correctness.py $(foreach python,$(PEERS),--python $(python))
 
 PRESET  := S
 KERNELS :=

@@ -297,6 +297,7 @@ def _derived(f: Callable[..., Any], what: str, key: Any, make: Callable[[Recipe]
     owner, made = getattr(f, "__dict__", {}).get("__dlvm_derived__", (None, {}))
     if owner is not f:  # functools.wraps copies what it finds to other functions
         made = {}
+    key = repr(key)
     if (what, key) not in made:
         recipe, options = _root(f, what)
         made[what, key] = compiled_function(make(recipe), options)

@@ -133,11 +133,23 @@ class Dispatcher:
             request = self.request(values)
             version = self._make(request)
             captured = [c.value for c in request.captures.arrays] if version.call.captured else []
-            if python_entry.overlaps(version.call, values, captured):
+            shared = python_entry.overlapping(version.call, values, captured)
+            if shared is not None and not isinstance(self.recipe, Primal):
+                raise self._shared(*shared)
+            if shared is not None:
                 # written arguments that share memory with others: a version that expects it
                 version = self._make(request._replace(noalias=False))
             native.add_version(function, version)
             return version
+
+    def _shared(self, written: str, other: str) -> ArgumentError:
+        """What is wrong with a derivative of a function that writes an array which overlaps another one."""
+        return ArgumentError(
+            f"'{written}' and '{other}' overlap in memory, and {self.recipe.primal.__name__}() writes '{written}':"
+            " derivatives of such calls are not supported",
+            code="DL707",
+            help=f"pass a copy of one of them: {other}.copy()",
+        )
 
     @staticmethod
     def _installed(function: Any, values: tuple[Any, ...]) -> Version | None:

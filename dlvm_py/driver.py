@@ -70,12 +70,6 @@ def lower(request: Request, derives: bool = False) -> Program:
             drop_rules.run(program.module, program.name)
         _run(program, ("inline", "kept_copies"), request, "raw")
     else:
-        if not request.noalias:
-            raise ArgumentError(
-                "the gradient of a call whose arguments overlap in memory, and are written, is not supported yet",
-                code="DL707",
-                help="pass copies: x.copy()",
-            )
         count = len(request.args) - recipe.added
         # a derivative that is differentiated again tapes everything: what it runs again would be taped as well
         plain = replace(request.options, checkpoint="store")

@@ -308,6 +308,37 @@ def test_refusals():
     assert refused.value.code == "DL610"
 
 
+# -- arguments that overlap ----------------------------------------------------------------------------------
+
+
+def product(a, b):
+    return np.sum(a * b**2)
+
+
+def scaled_in_place(a, b):
+    a *= 2.0
+    return np.sum(a * b)
+
+
+def test_arguments_that_overlap():
+    """What is only read may be shared, by the same code; each parameter has the derivative by its own values."""
+    x = RNG.random(6)
+    g = dlvm.grad(product, (0, 1))
+    for a, b in [(x[:3], x[3:]), (x, x), (x[:-1], x[1:]), (x[::2], x[1::2])]:
+        for found in (g(a, b), dlvm.vjp(product, a, b)[1](1.0)):
+            np.testing.assert_allclose(found[0], b**2, rtol=1e-14)
+            np.testing.assert_allclose(found[1], 2 * a * b, rtol=1e-14)
+    assert g.stats()["versions"] == 2  # contiguous, strided
+    for a, b in [(x, x), (x[:-1], x[1:])]:
+        for call in (dlvm.grad(scaled_in_place), lambda *args: dlvm.vjp(scaled_in_place, *args)):
+            with pytest.raises(
+                dlvm.ArgumentError, match=r"'a' and 'b' overlap .* scaled_in_place\(\) writes 'a'"
+            ) as error:
+                call(a, b)
+            assert error.value.code == "DL707"
+    np.testing.assert_allclose(dlvm.grad(scaled_in_place)(x[:3], x[3:]), 2 * x[3:])
+
+
 # -- both halves of random programs --------------------------------------------------------------------------
 
 

@@ -124,7 +124,7 @@ def _matched(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> 
         return None
     if not all(same_constant(g.source.read(), g.value) for g in spec.guards):
         return None
-    return found if spec.may_alias or not _overlapping(spec, found) else None
+    return found if spec.may_alias or _overlapping(spec, found) is None else None
 
 
 def _take(spec: Spec, value: Any, found: list[Any]) -> bool:
@@ -162,18 +162,24 @@ def same_constant(a: Any, b: Any) -> bool:
     return isinstance(a, int | str | bytes | slice | range | np.dtype) and bool(a == b)
 
 
-def overlaps(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> bool:
-    """Whether an array that may not be shared has bytes in common with another one."""
+def overlapping(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> tuple[str, str] | None:
+    """The names of an array that may not be shared and of another one that may have bytes in common with it, if any."""
     found: list[Any] = []
     for s, v in zip([*spec.args, *(c.spec for c in spec.captured)], [*values, *captured], strict=True):
         _take(s, v, found)
-    return _overlapping(spec, found)
+    pair = _overlapping(spec, found)
+    if pair is None:
+        return None
+    names = [n for n, s in zip(spec.param_names, spec.args, strict=True) for _ in leaves(s)]
+    names += [c.source.name for c in spec.captured]
+    return names[pair[0]], names[pair[1]]
 
 
-def _overlapping(spec: CallSpec, found: Sequence[Any]) -> bool:
+def _overlapping(spec: CallSpec, found: Sequence[Any]) -> tuple[int, int] | None:
     arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray)]
     others = [b for b in arrays if b not in spec.free]
-    return any(np.may_share_memory(found[a], found[b]) for a in spec.unshared for b in others if a != b)
+    pairs = ((a, b) for a in spec.unshared for b in others if a != b)  # type: ignore[union-attr]
+    return next(((a, b) for a, b in pairs if np.may_share_memory(found[a], found[b])), None)
 
 
 # -- the call ------------------------------------------------------------------------------------------

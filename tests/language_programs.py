@@ -1024,3 +1024,42 @@ def is_on_bools(n, flag):
         case False:
             odd.append(-2)
     return odd, flag is True, flag is not False, (n > 4) is flag, np.bool_(flag) is True, flag is None, n is True
+
+
+# -- recursion with lists of the caller ------------------------------------------------------------------------
+
+
+def largest_between(items, left, right):
+    if left == right:
+        return items[left]
+    middle = (left + right) // 2
+    a, b = largest_between(items, left, middle), largest_between(items, middle + 1, right)
+    return a if a >= b else b
+
+
+@language("recursion", lambda: ([3.5, 1.0, 4.0, 2.5],), lambda: ([1.5, 0.5],), grad=True)
+def recursion_over_a_list(items):
+    return largest_between(items, 0, len(items) - 1) ** 2
+
+
+def applied(weights, x, k):
+    return x if k == 0 else applied(weights, np.tanh(weights[k % len(weights)] @ x), k - 1)
+
+
+@language("recursion", lambda: ([mat(2, 2), mat(2, 2, 1)], vec(2)), grad=True)
+def recursion_over_weights(weights, x):
+    return np.sum(applied(weights, x, 3))
+
+
+@language("for: enumerate, zip, reversed", lambda: (mat(2, 3), (2, 2)), grad=True)
+def all_indices(x, shape):
+    total = 0.0
+    for i, j in np.ndindex(x.shape):
+        total += x[i, j] * (i + 2 * j)
+    for (i, j), v in np.ndenumerate(x):
+        total += v * v * (i - j)
+    for index in np.ndindex(shape):
+        total += x[index]
+    for k in np.ndindex(3):
+        total += k[0]
+    return total

@@ -6,7 +6,7 @@ from typing import Any
 
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend import indexing, subscripts
-from dlvm_py.frontend.arrays import materialise
+from dlvm_py.frontend.arrays import materialise, require_array
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.growing import item_at
@@ -134,3 +134,34 @@ def reversed_(e: Emitter, items: Any) -> Any:
         return inner.item(mirrored)
 
     return Iteration(inner.count, item)
+
+
+def _unravelled(e: Emitter, k: Value, extents: tuple[Value, ...]) -> Sequence:
+    """The index of each axis of the k-th element in C order."""
+    found: list[Any] = []
+    for extent in reversed(extents[1:]):
+        found.insert(0, Scalar(e.pure("modulo", k, extent), weak=True))
+        e.facts.interval.setdefault(found[0].value, (0, EXTENT_MAX))
+        k = e.pure("floorDivide", k, extent)
+    return Sequence((Scalar(k, weak=True), *found)) if extents else Sequence(())
+
+
+def ndindex(e: Emitter, *shape: Any) -> Iteration:
+    """np.ndindex: the indices of all elements of a shape, as tuples of ints, the last axis fastest."""
+    items = shape[0].items if len(shape) == 1 and isinstance(shape[0], Sequence) else shape
+    extents = tuple(indexing.as_index(e, n, "an extent of np.ndindex") for n in items)
+    for n in extents:
+        e.check(e.compare("lessThanOrEqual", i64(0), n), "ValueError", "negative dimensions are not allowed")
+    return Iteration(e.product(extents), lambda k: _unravelled(e, k, extents))
+
+
+def ndenumerate(e: Emitter, arr: Any) -> Iteration:
+    """np.ndenumerate: the index, a tuple of ints, and the value of each element, the last axis fastest."""
+    array = require_array(e, arr, "np.ndenumerate")
+    array = array if isinstance(array, Array) else materialise(e, array)
+
+    def item(k: Value) -> Any:
+        index = _unravelled(e, k, array.extents)
+        return Sequence((index, subscripts.read(e, array, index)))
+
+    return Iteration(e.product(array.extents), item)

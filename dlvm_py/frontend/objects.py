@@ -115,7 +115,7 @@ def resolved(e: Emitter, value: Any) -> Any:
 def change(e: Emitter, owner: Object, value: Any) -> None:
     """Give an object other contents."""
     if owner.origin:
-        what = describe(value)
+        what = describe(owner.contents)
         e.error(
             UnsupportedSyntax,
             f"{owner.origin} is {what} that this changes: only arrays can be changed for the caller",

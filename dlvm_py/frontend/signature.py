@@ -14,7 +14,7 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import key, number
 from dlvm_py.frontend.objects import is_mutable
-from dlvm_py.frontend.values import Array, RandomGenerator, Record, Scalar, Sequence, Static
+from dlvm_py.frontend.values import Array, Object, RandomGenerator, Record, Scalar, Sequence, Static
 from dlvm_py.ir import U64, Block, Value, literal, scalar
 
 
@@ -66,11 +66,14 @@ def abstract(
             same = [t[1] for t in running if t[0] == "sequence" and len(t[1]) == len(value.items)]
             items = (abstract(e, i, extents, leaves, [t[k] for t in same]) for k, i in parts)
             return ("sequence", tuple(items), value.is_list)
-        case Record() if not is_mutable(value):
+        case Record():
             same = [t[3] for t in running if t[0] == "record" and t[1:3] == (value.kind, value.names)]
             parts = enumerate(value.items)
             items = (abstract(e, i, extents, leaves, [t[k] for t in same]) for k, i in parts)
             return ("record", value.kind, value.names, tuple(items))
+        case Object() if value.origin and value.key not in e.frame.env:  # the caller's, which nothing here can change
+            same = [t[2] for t in running if t[0] == "fixed"]
+            return ("fixed", value.origin, abstract(e, value.contents, extents, leaves, same))
         case Static():
             return ("static", e.session.token(value.value))
     raise NotFirstClass
@@ -105,6 +108,8 @@ def parameter(e: Emitter, tree: tuple[Any, ...], entry: Block, name: str, classe
         case ("record", kind, names, items):
             parts = (parameter(e, t, entry, f"{name}.{n}", classes) for n, t in zip(names, items, strict=True))
             return Record(kind, names, tuple(parts))
+        case ("fixed", origin, contents):
+            return Object(f"$argument.{name}", origin, parameter(e, contents, entry, name, classes))
     return Static(e.session.untoken(tree[1]))
 
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from dlvm_py.frontend.elementwise import UFUNCS
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.iterate import ndenumerate, ndindex
 from dlvm_py.frontend.library import (
     arrange,
     bessel,
@@ -74,6 +75,7 @@ FUNCTIONS: dict[Any, Handler] = {
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
     **TYPES, **TEXTS, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
     **INTRINSICS, np.random.default_rng: default_rng,
+    np.ndindex: ndindex, np.ndenumerate: ndenumerate,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
 METHODS: dict[str, Handler] = {
@@ -88,8 +90,8 @@ WITHOUT_DERIVATIVE = frozenset(
     "all allclose any arange argmax argmin argsort argwhere array_equal array_equiv bartlett bincount blackman "
     "broadcast_shapes can_cast count_nonzero digitize empty empty_like eye fix flatnonzero gcd hamming hanning "
     "histogram identity indices isclose iscomplex iscomplexobj isdtype isin isinf isneginf isposinf isreal "
-    "isrealobj isscalar issubdtype lcm lexsort logical_xor ndim nonzero ones ones_like promote_types result_type "
-    "searchsorted shape signbit size tri tril_indices triu_indices unravel_index zeros zeros_like".split()
+    "isrealobj isscalar issubdtype lcm lexsort logical_xor ndim ndindex nonzero ones ones_like promote_types "
+    "result_type searchsorted shape signbit size tri tril_indices triu_indices unravel_index zeros zeros_like".split()
 )
 # parameters that mean an array where NumPy's functions have them: lists and tuples of numbers are made one
 ARRAY_LIKE = frozenset(

@@ -622,8 +622,8 @@ class Session:
             e.error(
                 UnsupportedSyntax,
                 f"{name} calls itself: recursion of functions that are defined inside compiled code, or that take "
-                "functions as arguments, is not supported",
-                help="define it outside, with numbers and arrays as arguments, or write it as a loop",
+                "functions, or lists and dicts that compiled code has made, is not supported",
+                help="define it outside, with numbers and arrays (or the caller's lists) as arguments, or write a loop",
             )
         self._inlined.append(source.node)
         loc = e.loc

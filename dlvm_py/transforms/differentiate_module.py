@@ -168,7 +168,8 @@ class _Maker:
         names = {made.name: function.name}
         for f in needed:
             here = self.module.functions.get(f.name)
-            if f is made or here is not None and here.blocks and here.type == f.type:
+            is_there = here is not None and (here.blocks or isinstance(here.declaration, Extern))
+            if f is made or is_there and here.type == f.type:  # type: ignore[union-attr]
                 continue
             old = f.name
             names[old] = self._insert(f, function).name

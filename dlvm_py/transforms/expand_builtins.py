@@ -29,7 +29,8 @@ def run(function: Function, module: Module) -> bool:
 
 def _extern(i: Instruction, module: Module) -> Op | None:
     callee = module.functions.get(i.attrs["callee"]) if i.op is OPS["apply"] else None
-    return known(callee) if callee is not None else None
+    # one with derivatives of its own stays a call until they have been taken
+    return known(callee) if callee is not None and not callee.rules else None
 
 
 def _builtins(function: Function) -> bool:

@@ -98,7 +98,7 @@ class Given:
                 self._raise(function, i, callee)
 
     def _raise(self, function: Function, call: Instruction, callee: Function) -> None:
-        if written_params(self.module, callee.name):
+        if self._written(callee):
             raise NotDifferentiable(
                 f"'{callee.name}', which has derivatives of its own, writes an array that it is given",
                 call.loc,
@@ -111,7 +111,7 @@ class Given:
         made, values = self._call(b, callee, operands)
         self.calls[made] = values
         given: list[Value] = []
-        for value, t in zip(values, results_of(callee.result), strict=True):
+        for value, t in zip(values, results_of(callee.type.result), strict=True):
             given.append(_stored(b, value, t) if isinstance(t, PointerType) else value)
         _replace(function, call, given)
 
@@ -291,6 +291,10 @@ class Given:
         of = [r for r in results if is_float(r.type)]
         return [(r, self._fitted(b, rule, amount, r, "the result")) for r, amount in zip(of, amounts, strict=True)]
 
+    def _written(self, callee: Function) -> set[int]:
+        """The parameters that a function writes; an extern one with rules is taken to write none."""
+        return written_params(self.module, callee.name) if callee.blocks else set()
+
     # -- behind ----------------------------------------------------------------------------------------
 
     def lower(self, function: Function) -> None:
@@ -299,15 +303,15 @@ class Given:
             callee = self.module.functions[i.attrs["callee"]]
             b = Builder(function).before(i)
             b.loc = i.loc
-            writes = written_params(self.module, callee.name)
+            writes = self._written(callee)
             operands = [
-                self._passed(b, i, v, p.type, k in writes)
-                for k, (v, p) in enumerate(zip(i.operands, callee.params, strict=True))
+                self._passed(b, i, v, t, k in writes)
+                for k, (v, t) in enumerate(zip(i.operands, callee.type.params, strict=True))
             ]
-            made = b.emit("apply", *operands, callee=callee.name, result=callee.result)
+            made = b.emit("apply", *operands, callee=callee.name, result=callee.type.result)
             found: list[Value] = [made]
-            if isinstance(callee.result, TupleType):
-                found = [b.emit("extract", made, at=k) for k in range(len(callee.result.elements))]
+            if isinstance(callee.type.result, TupleType):
+                found = [b.emit("extract", made, at=k) for k in range(len(callee.type.result.elements))]
             found = [b.emit("load", v) if isinstance(v.type, PointerType) else v for v in found]
             _replace(function, i, found)
 

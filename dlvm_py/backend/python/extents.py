@@ -125,6 +125,12 @@ class Extents:
                 return self.extent(x, axis)  # type: ignore[arg-type]
             case "overlapAdd":
                 return self.sum_of(value.operands[1 + axis])
+            case "eigh" | "eigvalsh" | "eig" | "eigvals" | "svd" | "svdvals" | "qr" | "lstsq":
+                return self.sum_of(value.operands[len(value.operands) - rank + axis])
+            case "pinv":
+                return self.extent(x, 1 - axis)  # type: ignore[arg-type]
+            case "solve":
+                return self.extent(value.operands[1], axis)
             case "scatterAdd":
                 return self._of_scatter(value, axis)
             case "gather":

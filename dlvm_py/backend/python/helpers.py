@@ -74,6 +74,45 @@ def determinant(a):
     return np.array([np.linalg.det(a), sign, size], a.dtype)
 
 
+def eigh(a, triangle):
+    """The eigenvalues of a Hermitian matrix and, below them, its eigenvectors."""
+    values, vectors = np.linalg.eigh(a, triangle)
+    return np.concatenate([values[None].astype(vectors.dtype), vectors])
+
+
+def eig(a):
+    """The eigenvalues of a complex matrix and, below them, its eigenvectors."""
+    values, vectors = np.linalg.eig(a)
+    return np.concatenate([values[None], vectors])
+
+
+def svd(a, full_matrices):
+    """The singular values and, below them, U and V."""
+    left, values, right = np.linalg.svd(a, full_matrices)
+    m, n = a.shape
+    found = np.zeros((m + n + 1, max(left.shape[1], right.shape[0])), a.dtype)
+    found[0, : len(values)] = values
+    found[1 : m + 1, : left.shape[1]] = left
+    found[m + 1 :, : right.shape[0]] = right.conj().T
+    return found
+
+
+def qr(a, mode):
+    """Q and, below it, the transpose of R; with the mode "r", the latter alone."""
+    if mode == "r":
+        return np.linalg.qr(a, mode).T
+    q, r = np.linalg.qr(a, mode)
+    return np.concatenate([q, r.T])
+
+
+def lstsq(a, b, rcond):
+    """The solution, what remains, the rank and the singular values, one behind the other."""
+    x, remains, rank, values = np.linalg.lstsq(a, b, rcond)
+    if not remains.size:
+        remains = np.full(b.shape[1], np.nan)
+    return np.concatenate([x.ravel(), remains, [rank], values]).astype(a.dtype)
+
+
 def make_complex(a, b):
     """a + bi, with infinities and signed zeros kept."""
     a, b = np.asarray(a), np.asarray(b)
@@ -129,7 +168,8 @@ def reduce_windows(x, init, combine, dims, strides, pads):
 HELPERS: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, make_complex,
+        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, eigh, eig, svd, qr, lstsq,
+        make_complex,
         truncated_quotient, cast, integer_power, bits, round_half_away, reduce_windows,
     )
 }  # fmt: skip

@@ -670,6 +670,19 @@ def _reduce_window(w: Writer, i: Instruction) -> Node:
     return call(w.helper("reduce_windows"), w.of(x), w.of(init), combine, *numbers, constant(pads))
 
 
+def _decomposition(helper: str, *attributes: str) -> Entry:
+    """What NumPy gives as several arrays, and the op as one; the extents of the result are left out."""
+
+    def entry(w: Writer, i: Instruction) -> Node:
+        rank = i.type.rank  # type: ignore[attr-defined]
+        words = {"upper": "U" if i.attrs.get("upper") else "L", "full": bool(i.attrs.get("full"))}
+        more = [constant(words[a] if a in words else i.attrs[a]) for a in attributes]
+        function = helper if helper.startswith("np.") else w.helper(helper)
+        return call(function, *map(w.of, i.operands[: len(i.operands) - rank]), *more)
+
+    return entry
+
+
 # -- the table -----------------------------------------------------------------------------------------------
 
 SPELLING: dict[str, Entry] = {
@@ -777,6 +790,15 @@ SPELLING: dict[str, Entry] = {
     "solve": "np.linalg.solve(_0, _1)",
     "cholesky": "np.linalg.cholesky(_0)",
     "determinant": lambda w, i: call(w.helper("determinant"), w.of(i.operands[0])),
+    "eigh": _decomposition("eigh", "upper"),
+    "eigvalsh": _decomposition("np.linalg.eigvalsh", "upper"),
+    "eig": _decomposition("eig"),
+    "eigvals": _decomposition("np.linalg.eigvals"),
+    "svd": _decomposition("svd", "full"),
+    "svdvals": lambda w, i: call("np.linalg.svd", w.of(i.operands[0]), compute_uv=constant(False)),
+    "pinv": "np.linalg.pinv(_0, _1)",
+    "qr": _decomposition("qr", "mode"),
+    "lstsq": _decomposition("lstsq"),
     "constant": "_0",
     "stopGradient": "_0",
 }

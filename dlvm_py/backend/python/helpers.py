@@ -168,9 +168,8 @@ def reduce_windows(x, init, combine, dims, strides, pads):
 HELPERS: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, eigh, eig, svd, qr, lstsq,
-        make_complex,
-        truncated_quotient, cast, integer_power, bits, round_half_away, reduce_windows,
+        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, eigh, eig, svd, qr,
+        lstsq, make_complex, truncated_quotient, cast, integer_power, bits, round_half_away, reduce_windows,
     )
 }  # fmt: skip
 

@@ -836,6 +836,8 @@ def _new_name(wanted: str, taken: set[str]) -> str:
 
 
 def _is_droppable(i: Instruction) -> bool:
+    if i.op.name == "extract" and isinstance(i.operands[0], Instruction) and i.operands[0].op.name == "apply":
+        return False  # it is assigned by the call
     return i.op.is_pure or i.op.name in ("load", "createStack", "tuple", "extract", "allocateHeap")
 
 

@@ -302,6 +302,25 @@ def test_the_lock_of_the_bit_generator_is_held():
     assert len(found) == 2
 
 
+def test_threads_share_a_stream():
+    """Compiled calls and NumPy's own, of one generator in several threads, take whole blocks of one stream."""
+    f = dlvm.jit(from_outside_of)
+    rng, drawn = np.random.default_rng(5), []
+    f(np.random.default_rng(1), 3)
+    works = (lambda: drawn.append(f(rng, 50)), lambda: drawn.append(rng.random(50)))
+    threads = [threading.Thread(target=lambda w=w: [w() for _ in range(50)]) for w in (*works, works[0])]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join()
+    blocks = np.random.default_rng(5).random((150, 50))
+    assert {block.tobytes() for block in drawn} == {block.tobytes() for block in blocks}
+
+
+def from_outside_of(rng, n):
+    return rng.random(n)
+
+
 def test_a_call_keeps_no_references():
     """What the entry takes out of a generator is given back, by calls that match, that do not, and that raise."""
 

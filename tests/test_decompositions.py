@@ -25,13 +25,17 @@ def same(got, want, single=False):
 
 
 def square(a):
+    return np.linalg.eigh(a), np.linalg.eigvalsh(a, UPLO="U")
+
+
+def hermitian(a):
     return (
-        np.linalg.eigh(a),
         np.linalg.eigh(a, UPLO="U").eigenvectors,
-        np.linalg.eigvalsh(a),
         np.linalg.svd(a, hermitian=True),
         np.linalg.svd(a, hermitian=True, compute_uv=False),
         np.linalg.pinv(a, hermitian=True),
+        np.linalg.pinv(a, rtol=1e-9),
+        np.linalg.matrix_rank(a, tol=1.0),
     )
 
 
@@ -48,13 +52,11 @@ def rectangular(a):
         np.linalg.qr(a, mode="complete").Q,
         np.linalg.qr(a, "r"),
         np.linalg.pinv(a),
-        np.linalg.pinv(a, rtol=1e-9),
         np.linalg.matrix_rank(a),
-        np.linalg.matrix_rank(a, tol=1.0),
     )
 
 
-SQUARE, GENERAL, RECTANGULAR = dlvm.jit(square), dlvm.jit(general), dlvm.jit(rectangular)
+SQUARE, HERMITIAN, GENERAL, RECTANGULAR = map(dlvm.jit, (square, hermitian, general, rectangular))
 
 
 SLOW = pytest.mark.slow
@@ -64,6 +66,7 @@ SLOW = pytest.mark.slow
     "x",
     [
         A,
+        pytest.param(np.asfortranarray(A), marks=SLOW),
         pytest.param(Z, marks=SLOW),
         pytest.param(A.astype(np.float32), marks=SLOW),
         pytest.param(Z.astype(np.complex64), marks=SLOW),
@@ -73,11 +76,13 @@ SLOW = pytest.mark.slow
     ],
     ids=lambda x: f"{x.dtype}-{x.ndim}",
 )
-def test_values_are_numpys(x):
+def test_values_are_numpys(x, request):
     """For all dtypes and stacks; single precision is computed in double, as NumPy does."""
     single = x.dtype in (np.float32, np.complex64)
     same(SQUARE(x), square(x), single)
     same(RECTANGULAR(x), rectangular(x), single)
+    if request.node.get_closest_marker("slow"):
+        same(HERMITIAN(x), hermitian(x), single)
     if x.dtype.kind == "c":
         same(GENERAL(x), general(x), single)
 
@@ -129,6 +134,7 @@ def products(x, v):
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_norms_and_conditions():
     compiled = dlvm.jit(norms)
     same(compiled(A), norms(A))
@@ -144,19 +150,22 @@ def test_norms_of_stacks_and_complex_numbers():
     same(dlvm.jit(stacks)(STACK), stacks(STACK))
 
 
+def test_norms():
+    f = dlvm.jit(lambda x: (np.linalg.norm(x, 2), np.linalg.norm(x, "nuc", (1, 0), True), np.linalg.cond(x)))
+    same(f(A), (np.linalg.norm(A, 2), np.linalg.norm(A, "nuc", (1, 0), True), np.linalg.cond(A)))
+
+
+@pytest.mark.slow
 def test_products():
     same(dlvm.jit(products)(A, A[0].copy()), products(A, A[0].copy()))
 
 
 def solutions(a, b, v):
-    x, y = a[:, 0], v
-    return (
-        np.linalg.lstsq(a, b),
-        np.linalg.lstsq(a, v, rcond=0.5),
-        np.polyfit(x, y, 2),
-        np.polyfit(x, y, 1, full=True)[:4],
-        np.polyfit(x, y, 1, w=y, cov=True),
-    )
+    return np.linalg.lstsq(a, b), np.linalg.lstsq(a, v, rcond=0.5), np.polyfit(a[:, 0], v, 1)
+
+
+def polynomials(x, y):
+    return np.polyfit(x, y, 2), np.polyfit(x, y, 1, full=True)[:4], np.polyfit(x, y, 1, w=y, cov=True)
 
 
 def test_least_squares():
@@ -167,6 +176,12 @@ def test_least_squares():
     for a in (TALL, np.ones((5, 3)), np.ascontiguousarray(TALL.T), np.empty((0, 3)), np.empty((4, 0))):
         b = W[: len(a), :2].copy()
         same(compiled(a, b), np.linalg.lstsq(a, b))
+
+
+@pytest.mark.slow
+def test_polynomials():
+    x, y = TALL[:, 0].copy(), W[:5, 3].copy()
+    same(dlvm.jit(polynomials)(x, y), polynomials(x, y))
 
 
 def test_roots():
@@ -346,6 +361,7 @@ def test_what_has_no_derivative_raises(f, x, kind, words):
         dlvm.grad(f)(x)
 
 
+@pytest.mark.slow
 def test_a_truncated_pseudoinverse_has_no_derivative():
     """The rule is that at constant rank: what the cutoff leaves out has to be 0."""
     assert np.isnan(dlvm.grad(lambda a: np.sum(np.linalg.pinv(a, 0.5)))(np.diag([1.0, 0.3]))).all()

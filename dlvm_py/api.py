@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any, overload
 
@@ -58,7 +59,10 @@ def jit(
     fastmath: allow reassociation and the rest of what strict IEEE arithmetic forbids.
     boundscheck: check indices (None: yes, unless DLVM_BOUNDSCHECK=0).
     cache: keep compiled code on disk, and use what is there.
-    checkpoint: how gradients trade memory for recomputation.
+    checkpoint: the memory that gradients may take for what they keep. "auto" and "store" tape everything; a number of
+        bytes runs loops again, so that each keeps about that much; "recompute" keeps as little as possible, which
+        grows with the logarithm of the number of steps. The gradient has the same bits. docs/derivatives.md says which
+        loops.
 
     Raises, when called: CompileError (with file, line and caret) for what cannot be compiled,
     and what NumPy or Python would raise for what goes wrong at run time.
@@ -82,6 +86,7 @@ def grad(
     keeping: OutputName | tuple[OutputName, ...] | None = None,
     seedable: bool = False,
     from_: OutputName | tuple[OutputName, ...] = 0,
+    checkpoint: str | int | None = None,
 ) -> Any:
     """The gradient function of `f`, by reverse-mode adjoint code generation.
 
@@ -96,12 +101,16 @@ def grad(
     seedable: take the seed (adjoint of the output, of its shape and dtype) as one more argument.
     from_: the output that is differentiated: an index into a tuple result, the name of a written
         parameter, or a tuple of those. An array output without seed is seeded with ones.
+    checkpoint: the memory that it may take, as `dlvm.jit` has it; None: as `f` was jitted.
 
-    Raises: ArgumentError DL701 for names that do not exist; when called, DL702 for an integer `wrt`,
-    DL703 for an output that must be named; NotDifferentiable with the line for what has no derivative.
+    `print(dlvm.grad(f).report(x, ...))` says what it keeps, computes again and copies, and the bytes of that.
+
+    Raises: ArgumentError DL701 for names that do not exist, DL705 for another `checkpoint`; when called, DL702
+    for an integer `wrt`, DL703 for an output that must be named; NotDifferentiable with the line for what has no
+    derivative.
     """
     recipe, options = _root(f, "grad")
-    return compiled_function(gradient(recipe, wrt, keeping, seedable, from_), options)
+    return compiled_function(gradient(recipe, wrt, keeping, seedable, from_), _checkpointed(options, checkpoint))
 
 
 def value_and_grad(
@@ -111,6 +120,7 @@ def value_and_grad(
     keeping: OutputName | tuple[OutputName, ...] | None = None,
     seedable: bool = False,
     from_: OutputName | tuple[OutputName, ...] = 0,
+    checkpoint: str | int | None = None,
 ) -> Any:
     """The function (arguments of `f`) -> (value of `f`, gradient as `dlvm.grad(f, wrt)` gives it, what is kept).
 
@@ -118,7 +128,9 @@ def value_and_grad(
     of `dlvm.grad`.
     """
     recipe, options = _root(f, "value_and_grad")
-    return compiled_function(gradient(recipe, wrt, keeping, seedable, from_, value_first=True), options)
+    return compiled_function(
+        gradient(recipe, wrt, keeping, seedable, from_, value_first=True), _checkpointed(options, checkpoint)
+    )
 
 
 def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
@@ -303,6 +315,13 @@ def _derived(f: Callable[..., Any], what: str, key: Any, make: Callable[[Recipe]
         made[what, key] = compiled_function(make(recipe), options)
         f.__dict__["__dlvm_derived__"] = f, made
     return made[what, key]
+
+
+def _checkpointed(options: Options, wanted: str | int | None) -> Options:
+    if wanted is None:
+        return options
+    _check_checkpoint(wanted)
+    return replace(options, checkpoint=wanted)
 
 
 def _check_checkpoint(wanted: str | int) -> None:

@@ -331,6 +331,17 @@ def text_name(recipe: Recipe) -> str:
     return found if found.isidentifier() else "f"
 
 
+def _report(self: Any, *args: Any, **kwargs: Any) -> Any:
+    """What a gradient stores, computes again and copies, with source lines, and the bytes that it takes.
+
+    For the types of the given arguments; without any, for those of the latest version. `print(g.report())` is text;
+    `g.report().bytes(x, ...)` predicts the bytes for arguments. docs/derivatives.md explains it.
+    """
+    dispatcher = dispatcher_of(self)
+    request = dispatcher.asked(args, kwargs, "report")
+    return _compiler().report(request, lambda *a, **k: dispatcher.values(a, k))
+
+
 def _stats(self: Any) -> dict[str, Any]:
     """What was made for this callable in this process.
 
@@ -383,6 +394,7 @@ _METHODS: dict[str, Any] = {
     "program": _program,
     "llvm": _llvm,
     "asm": _asm,
+    "report": _report,
     "source": _source,
     "stats": _stats,
     "__repr__": _repr,

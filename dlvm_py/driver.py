@@ -25,10 +25,12 @@ from dlvm_py.ir.analysis.calls import callees, reachable, written_params
 from dlvm_py.ir.interface import Spec, leaves, to_json
 from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
+from dlvm_py.report import Report, leaf_names, leaf_values
 from dlvm_py.request import Request, call_spec, classes_of
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
 from dlvm_py.transforms import drop_rules
+from dlvm_py.transforms.differentiate.record import RECORD
 from dlvm_py.transforms.pass_manager import run_pipeline
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
@@ -226,6 +228,31 @@ def _title(recipe: Any) -> str:
     names = ", ".join(list(recipe.of.signature().parameters)[k] for k in recipe.wrt)
     what = {Gradient: "The gradient", Tangent: "The tangent", Jacobian: "The Jacobian"}[type(recipe)]
     return f"{what} of {of[0].lower() + of[1:] if of.startswith('The') else of} with respect to {names}"
+
+
+def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> Report:
+    """What the gradient of a request keeps, computes again and copies. bind(*args): one value a parameter.
+
+    Raises: ArgumentError DL709 for what is no gradient.
+    """
+    with _depth_limited(request):
+        program = lower(request)
+    found = program.function.meta.get(RECORD)
+    if found is None:
+        raise ArgumentError("report() is of gradients", code="DL709", help="dlvm.grad(f).report(...)")
+    names = [
+        name for p, spec in zip(program.parameter_names, program.args, strict=True) for name in leaf_names(p, spec)
+    ]
+    names += [c.source.name for c in request.captured]
+
+    def read(*args: Any, **kwargs: Any) -> list[Any]:
+        values = zip(program.args, bind(*args, **kwargs), strict=True)
+        return [v for spec, value in values for v in leaf_values(spec, value)] + [
+            c.source.read() for c in request.captured
+        ]
+
+    title = f"gradient of {request.recipe.primal.__qualname__}()"
+    return Report(title, found, request.options.checkpoint, names, read)
 
 
 # -- from IR to code -----------------------------------------------------------------------------------

@@ -114,7 +114,7 @@ def test_the_bits_are_those_of_the_tape(function, args, wrt):
 
 @pytest.mark.parametrize("budget", ["recompute", 2000])
 def test_any_budget_gives_the_same(budget):
-    again = dlvm.grad(dlvm.jit(checkpoint=budget)(scalar_state), (0, 1))
+    again = dlvm.grad(scalar_state, (0, 1), checkpoint=budget)
     for n in (0, 16, 40_000):
         assert same_bits(again(0.3, 0.2, n), TAPED(0.3, 0.2, n))
 
@@ -162,6 +162,8 @@ def test_second_derivatives_are_right_as_well():
 def test_what_checkpoint_takes(wrong):
     with pytest.raises(dlvm.CompileError, match="DL705"):
         dlvm.jit(checkpoint=wrong)
+    with pytest.raises(dlvm.CompileError, match="DL705"):
+        dlvm.grad(in_place, checkpoint=wrong)
 
 
 MEMORY = """

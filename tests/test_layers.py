@@ -20,7 +20,7 @@ TOP, DRIVER = 5, 4  # what stands in one of these two layers may import its neig
 LAYERS = {
     **dict.fromkeys(("__init__", "__main__", "api", "checking", "rules", "implicit", "tools", "nn", "tel"), TOP),
     # parts of one layer
-    **dict.fromkeys(("dispatch", "driver", "derivative", "request", "recipe", "pullback", "sparse"), DRIVER),
+    **dict.fromkeys(("dispatch", "driver", "derivative", "request", "recipe", "pullback", "report", "sparse"), DRIVER),
     "runtime": 3,
     **dict.fromkeys(("frontend", "transforms", "backend"), 2),
     "ir": 1,

@@ -52,6 +52,7 @@ from dlvm_py.transforms.differentiate.places import PlacedShadows
 from dlvm_py.transforms.differentiate.points_to import PointsTo
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.pullback import Cut, hold
+from dlvm_py.transforms.differentiate.record import RECORD
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import Shadows
 from dlvm_py.transforms.differentiate.strip_mine import strip_mine
@@ -87,6 +88,7 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     sweep = Sweep(primal, shadows, control, seeds, splits, given)
     function.result = finish(sweep)
     _complete(primal, sweep, control, checkpoints)
+    function.meta[RECORD] = checkpoints.record.entries
     join(function, exit_.block, sweep.blocks[exit_.block])
     module.add(function)
     splits.finish(function, functools.partial(_split, given))
@@ -127,7 +129,7 @@ def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Check
     # what is dead must not be kept for
     remove_dead(function)
     checkpoints.hand_over(sweep)
-    keeper = Keeper(primal, sweep, control.counters)
+    keeper = Keeper(primal, sweep, control.counters, checkpoints.record)
     keeper.run()
     states = checkpoints.rearrange(sweep, control)
     handed = primal.adjoint_stacks.values()

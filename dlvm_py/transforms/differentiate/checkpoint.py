@@ -39,6 +39,7 @@ from dlvm_py.transforms.differentiate.arguments import allocate_like
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.rearrange import Rearrangement, Segmented, is_inside
+from dlvm_py.transforms.differentiate.record import Record
 from dlvm_py.transforms.differentiate.shadows import zeros_like
 from dlvm_py.transforms.differentiate.strip_mine import StripMined
 
@@ -54,16 +55,22 @@ class Checkpoints:
         self._function = primal.function
         by_header = {loop.header: loop for loop in primal.loops()}
         self._found: list[Segmented] = []
-        for m in mined:
-            loop = by_header.get(m.segment)
-            roots = self._roots(loop) if loop is not None else None
-            if loop is not None and roots is not None:
+        mined_loops = [(m, by_header[m.segment]) for m in mined if m.segment in by_header]
+        self.record = Record(primal, [loop for _, loop in mined_loops])
+        for m, loop in mined_loops:
+            roots = self._roots(loop)
+            if isinstance(roots, str):
+                self.record.segmented(loop, [], roots)
+            else:
                 self._found.append(Segmented(m, loop, roots))
+                passed = zip(loop.header.args, self._primal.preheader(loop).targets[0].args, strict=True)
+                carried = [v for a, v in passed if not isinstance(a.type, PointerType) or self._is_made_in(a, loop)]
+                self.record.segmented(loop, [*roots, *carried])
 
     # -- which loops -----------------------------------------------------------------------------------
 
-    def _roots(self, loop: Loop) -> list[Value] | None:
-        """The memory that a state of `loop` has to hold, None where its states cannot be kept."""
+    def _roots(self, loop: Loop) -> list[Value] | str:
+        """The memory that a state of `loop` has to hold; where its states cannot be kept, why."""
         primal, roots = self._primal, self._primal.points_to.roots
         exit_ = primal.exits[loop]
         later = [b for b in _following(exit_) if b not in loop.blocks]
@@ -81,13 +88,16 @@ class Checkpoints:
             if isinstance(r, BlockArg):
                 continue
             if r.op.name != "allocateHeap" or primal.loop_of(r.block) or not self._dominates(r, entered):  # type: ignore
-                return None
+                return "it writes an array that is not made in every run of the function"
         carried = {a for a in loop.header.args if isinstance(a.type, PointerType) and roots(a) & inside}
         if any(self._origins(p, loop) & carried for p in here):
-            return None  # written after it was carried
+            return "it writes an array that an earlier step has made"
         if any(roots(p) & inside for p in behind):
-            return None
+            return "an array that it has made is written afterwards"
         return held
+
+    def _is_made_in(self, pointer: Value, loop: Loop) -> bool:
+        return any(is_inside(r, loop) for r in self._primal.points_to.roots(pointer))
 
     def _bodies(self, blocks: list[Block]) -> list[Instruction]:
         return [i for block in blocks for i in self._primal.bodies.get(block, ())]

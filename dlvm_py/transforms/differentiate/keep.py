@@ -20,7 +20,7 @@ There is one stack a kept value and place, made at entry and destroyed before th
 
 from __future__ import annotations
 
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Literal, Value, is_array
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Literal, TensorType, Value, is_array
 from dlvm_py.ir.analysis import uses
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import Loop
@@ -28,6 +28,7 @@ from dlvm_py.ir.types import I64
 from dlvm_py.ir.value import BlockArg
 from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
 from dlvm_py.transforms.differentiate.primal import Primal
+from dlvm_py.transforms.differentiate.record import Record
 from dlvm_py.transforms.differentiate.remat import Rematerialisation
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import view_again, zeros_like
@@ -37,10 +38,11 @@ from dlvm_py.transforms.ssa_repair import Variable, assignment
 class Keeper:
     """Rewrites the uses of primal values in the reverse blocks of `sweep`, and adds the tape."""
 
-    def __init__(self, primal: Primal, sweep: Sweep, counters: dict[Loop, Variable]) -> None:
+    def __init__(self, primal: Primal, sweep: Sweep, counters: dict[Loop, Variable], record: Record) -> None:
         self._primal = primal
         self._function: Function = primal.function
         self._counters = counters
+        self._record = record
         self._remat = Rematerialisation(primal)
         self._blocks = sweep.blocks
         self._forward = set(primal.function.blocks) - self._reverse_blocks(sweep)
@@ -102,7 +104,11 @@ class Keeper:
     def _obtain(self, value: Value) -> Value:
         if value in self._known:
             return self._known[value]
-        if not self._is_forward(value) or self._is_used_directly(value):
+        if not self._is_forward(value):
+            return value
+        if self._is_used_directly(value):
+            if is_array(value.type) and self._is_result(value):
+                self._record.kept(value)
             return value
         found = self._made_here(value) if value in self._temporary else self._repeat(value)
         if found is None and self._primal.is_split and is_array(value.type):
@@ -113,6 +119,16 @@ class Keeper:
             return self._variable(value)
         self._known[value] = found
         return found
+
+    @staticmethod
+    def _is_result(value: Value) -> bool:
+        """Whether it is a number or an array of the program that was computed: not an index, a view, something read."""
+        return (
+            isinstance(value, Instruction)
+            and isinstance(value.type, TensorType)
+            and value.type.dtype.is_inexact
+            and value.op.kind not in (Kind.MEMORY, Kind.GENERATE, Kind.INDEX, Kind.STACK)
+        )
 
     def _made_here(self, buffer: Value) -> Value:
         """Adjoint memory of a temporary, full of zeros."""
@@ -142,6 +158,8 @@ class Keeper:
         operands = [self._obtain(o) for o in value.operands]
         if value.op is OPS["section"]:
             return view_again(self._b, value, operands[0], operands[1:])
+        if self._is_result(value):
+            self._record.recomputed(value)
         # an overflow check that has passed once passes again
         attrs = {k: v for k, v in value.attrs.items() if k != "checked"}
         return self._b.emit(value.op, *operands, name=value.name, **attrs)
@@ -208,6 +226,8 @@ class Keeper:
         if self._primal.loop_of(home) is None or loop is None:
             if value not in self._assigned:
                 self._assigned.add(value)
+                if is_array(value.type):
+                    self._record.stored(value)
                 self._after(value).insert(assignment(self._variable(value), value))
             return
         if loop.contains(home):
@@ -228,6 +248,7 @@ class Keeper:
         b = Builder(self._function).before(place.instructions[-1])
         b.loc = value.loc if isinstance(value, Instruction) else None
         b.emit("push", value, stack)
+        self._record.stored(value, place)
         b.block, b.position = self._blocks[place], 0
         popped = b.emit("pop", stack, name=value.name)
         b.insert(assignment(self._variable(value), popped))

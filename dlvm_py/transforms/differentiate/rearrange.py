@@ -32,7 +32,7 @@ from dlvm_py.transforms.ssa_repair import ASSIGN, Variable, assignment
 if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.reverse import Sweep
 
-_LITTLE = 64 * 1024  # bytes of tape that are not worth saving
+LITTLE = 64 * 1024  # bytes of tape that are not worth saving
 _NUMBER = scalar(I64)
 
 
@@ -236,7 +236,7 @@ class Rearrangement:
         for memory in (*self._s.roots, *carried):
             state = number("add", state, self._size(b, memory))
         if self._budget is None:
-            length = number("floorDivide", number("add", state, literal(_LITTLE)), step)
+            length = number("floorDivide", number("add", state, literal(LITTLE)), step)
         else:
             length = number("floorDivide", literal(self._budget // 2), step)
         length = number("min", number("max", length, one), runs)

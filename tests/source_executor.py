@@ -34,6 +34,8 @@ def function_of(callable_, args):
 
 def run_source(callable_, args, kwargs=None):
     """The result of the text of `callable_.source(*args)`, called with these arguments, which it may write."""
+    if not args and not kwargs:
+        callable_()  # `source` without arguments shows the latest version
     text = callable_.source(*args, **(kwargs or {}))
     function = namespace_of(text, callable_, args)[name_of(text)]
     with np.errstate(all="ignore"):

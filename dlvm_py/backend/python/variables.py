@@ -108,6 +108,12 @@ class Variables:
         ours, theirs = self._class(a), self._class(b)
         if ours is theirs or self._clash(ours, theirs):
             return
+        given = [self._names[id(c)] for c in (ours, theirs) if id(c) in self._names]
+        if len(given) == 2:
+            return
+        if given:
+            self._names[id(ours)] = given[0]
+            self._taken[given[0]].append(ours)
         ours |= theirs
         for v in theirs:
             self._classes[v] = ours

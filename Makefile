@@ -6,6 +6,7 @@
 #   make corpus      the wrong-gradient corpus, with the tools that are installed: docs/correctness.md
 #   make bench       call overhead beside Numba   make clean      remove .venv and all that was made
 #   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
+#   make npbench-grad NPBENCH=/path/to/clone      their gradients, checked and timed
 #   make gradbench GRADBENCH=/path/to/clone       the evals of GradBench; EVALS=gmm,ba OPTIONS="--min-seconds 0.2"
 #   make people PEOPLE=/path/to/clones            other people's functions, unmodified, beside plain Python
 #
@@ -18,7 +19,7 @@ RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types corpus bench npbench gradbench people clean
+.PHONY: help demo test test-all lint types corpus bench npbench npbench-grad gradbench people clean
 
 help:
 	@sed -n 's/^#  *make/  make/p' Makefile
@@ -54,11 +55,11 @@ corpus: $(RUN)
 PRESET  := S
 KERNELS :=
 
-npbench: $(RUN)
+npbench npbench-grad: $(RUN)
 	@test -n "$(NPBENCH)" || { echo "say where a clone of https://github.com/spcl/npbench lies:" \
-	    "make npbench NPBENCH=/path/to/npbench" >&2; exit 2; }
+	    "make $@ NPBENCH=/path/to/npbench" >&2; exit 2; }
 	$(BIN)/python benchmarks/npbench/run.py "$(NPBENCH)" --preset "$(PRESET)" --kernels "$(KERNELS)" \
-	    --json "benchmarks/npbench/results-$(PRESET).json"
+	    $(if $(filter npbench-grad,$@),--gradient) --json "benchmarks/npbench/results-$@-$(PRESET).json"
 
 gradbench: $(RUN)
 	@test -n "$(GRADBENCH)" || { echo "say where a clone of https://github.com/gradbench/gradbench lies:" \

@@ -133,12 +133,19 @@ def value_and_grad(
     )
 
 
-def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+def jvp(
+    f: Callable[..., Any],
+    primals: tuple[Any, ...],
+    tangents: tuple[Any, ...],
+    *,
+    from_: OutputName | tuple[OutputName, ...] | None = None,
+) -> tuple[Any, Any]:
     """The value of `f` and its derivative along `tangents`, by forward mode: (f(*primals), ∂f · tangents).
 
     primals: the arguments, one a parameter.
     tangents: one for each of `primals`, of its shape and dtype (in the structure of the argument); None for an
         argument that does not move, and for integers.
+    from_: outputs, as in `grad`, that are the value; None: the whole result.
 
     Returns the value as `f` gives it (the written argument where it returns None), and the tangent in the same
     structure, None for integer leaves. Arguments are left untouched.
@@ -153,7 +160,7 @@ def jvp(f: Callable[..., Any], primals: tuple[Any, ...], tangents: tuple[Any, ..
             help="None for one that does not move",
         )
     wrt = tuple(k for k, t in enumerate(tangents) if t is not None)
-    return _tangent_of(f, wrt)(*primals, *(tangents[k] for k in wrt))
+    return _tangent_of(f, wrt, from_)(*primals, *(tangents[k] for k in wrt))
 
 
 def vjp(
@@ -288,8 +295,10 @@ def check(
     return importlib.import_module("dlvm_py.checking.check").check(recipe, options, values, positions, tolerance, seed)
 
 
-def _tangent_of(f: Callable[..., Any], wrt: tuple[int, ...]) -> Any:
-    return _derived(f, "jvp", wrt, lambda recipe: tangent(recipe, wrt))
+def _tangent_of(
+    f: Callable[..., Any], wrt: tuple[int, ...], from_: OutputName | tuple[OutputName, ...] | None = None
+) -> Any:
+    return _derived(f, "jvp", (wrt, from_), lambda recipe: tangent(recipe, wrt, from_))
 
 
 def _recording_of(f: Callable[..., Any], wrt: Any, count: int, from_: Any) -> Any:

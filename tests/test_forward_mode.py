@@ -115,6 +115,22 @@ def test_a_function_that_returns_none_gives_what_it_writes():
     np.testing.assert_array_equal(a, [1.0, 2.0])
 
 
+def test_chosen_outputs():
+    """from_ names what is the value: a written argument beside a result, one item of a tuple."""
+
+    def f(a, k):
+        a *= k
+        return np.sum(a), k * k
+
+    a, t = np.array([1.0, 2.0]), np.array([0.5, -1.0])
+    value, moved = dlvm.jvp(f, (a, 3.0), (t, 1.0), from_=("a", 1))
+    np.testing.assert_array_equal(value[0], [3.0, 6.0])
+    np.testing.assert_array_equal(moved[0], 3.0 * t + a)
+    assert (value[1], moved[1]) == (9.0, 6.0)
+    assert dlvm.jvp(f, (a, 3.0), (None, 1.0), from_=1) == (9.0, 6.0)
+    np.testing.assert_array_equal(a, [1.0, 2.0])
+
+
 def recursive(x, n):
     return 1.0 if n == 0 else math.sin(x) * recursive(x, n - 1) + x
 

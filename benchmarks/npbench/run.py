@@ -1,11 +1,14 @@
 """Runs the kernels of a clone of NPBench under `dlvm.jit`, unmodified, beside NumPy.
 
-    python benchmarks/npbench/run.py CLONE [--preset S] [--kernels gemm,mlp] [--timeout SECONDS] [--json PATH]
+    python benchmarks/npbench/run.py CLONE [--gradient] [--preset S] [--kernels gemm,mlp] [--json PATH]
 
 NPBench (https://github.com/spcl/npbench) is a suite of NumPy kernels; nothing of it is part of this repository.
 Every kernel runs in a process of its own with a time limit, without the disk cache: `compile` is a cold compilation,
 `(cpu)` its CPU time. The outputs are compared with NumPy's by NPBench's own rule. Times are medians on fresh copies of
 the arguments; `speed` is NumPy's time over ours.
+
+With --gradient it is gradients that are checked and timed (gradient.py): `ratio` is the gradient's time over that of
+the compiled function, `off` how far it is from central differences along random directions, relatively.
 """
 
 import argparse
@@ -43,7 +46,8 @@ def measure(clone, name, options):
     """The record of one kernel, measured in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         out = Path(folder, "kernel.json")
-        command = [sys.executable, str(HERE / "kernel.py"), str(clone), name, options.preset, str(out)]
+        program = HERE / ("gradient.py" if options.gradient else "kernel.py")
+        command = [sys.executable, str(program), str(clone), name, options.preset, str(out)]
         command += ["--repeats", str(options.repeats), "--seconds", str(options.seconds)]
         path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
         environment = {**os.environ, "PYTHONPATH": path, "DLVM_CACHE": "0"}
@@ -82,6 +86,33 @@ def line(record):
     return row + ("\n" + "\n".join("        " + part for part in reason.splitlines()) if reason else "")
 
 
+def gradient_line(record):
+    """A row of the table of gradients."""
+    ratio = f"{record['dlvm_s'] / record['primal_s']:.2f}" if record.get("dlvm_s") else ""
+    off = f"{record['off_differences']:.1e}" if "off_differences" in record else ""
+    peak = f"{record['peak_mb']:.0f}" if "peak_mb" in record else ""
+    row = f"{record['kernel']:<26}{milliseconds(record, 'compile_s'):>10}{milliseconds(record, 'primal_s'):>10}"
+    row += f"{milliseconds(record, 'dlvm_s'):>10}{ratio:>8}{off:>9}{peak:>8}  {record['status']}"
+    if record.get("rough"):
+        row += f"; not smooth along {', '.join(record['rough'])}"
+    reason = record.get("reason", "").strip()
+    return row + ("\n" + "\n".join("        " + part for part in reason.splitlines()) if reason else "")
+
+
+def gradient_summary(records):
+    """How many gradients are right, and what they cost."""
+    good = [r for r in records if r["status"] == "validated"]
+    none = [r["kernel"] for r in records if r["status"] == "no gradient"]
+    lines = [f"{len(good)} of {len(records) - len(none)} gradients validated"]
+    if none:
+        lines.append(f"without a gradient: {', '.join(none)}")
+    ratios = [r["dlvm_s"] / r["primal_s"] for r in good if r.get("dlvm_s")]
+    if ratios:
+        middle, worst = f"median {median(ratios):.2f}", f"largest {max(ratios):.1f}"
+        lines.append(f"gradient over function: geometric mean {geometric_mean(ratios):.2f}, {middle}, {worst}")
+    return lines
+
+
 def summary(records):
     """How many validated, how fast they are, what compiling cost."""
     good = [r for r in records if r["status"] == "validated"]
@@ -118,6 +149,7 @@ def main():
     """Prints the table and writes the JSON file."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("clone", type=Path)
+    parser.add_argument("--gradient", action="store_true", help="check and time gradients")
     parser.add_argument("--preset", default="S")
     parser.add_argument("--kernels", default="", help="names with commas between; all of them if left out")
     parser.add_argument("--timeout", type=float, default=200.0, help="seconds a kernel")
@@ -128,15 +160,18 @@ def main():
     clone = options.clone.resolve()
     names = kernels_of(clone, [k for k in options.kernels.replace(",", " ").split() if k])
     print(f"NPBench, preset {options.preset}; times in ms\n")
-    print(f"{'kernel':<26}{'compile':>10}{'(cpu)':>8}{'dlvm_py':>10}{'NumPy':>10}{'speed':>8}")
+    if options.gradient:
+        print(f"{'kernel':<26}{'compile':>10}{'function':>10}{'gradient':>10}{'ratio':>8}{'off':>9}{'MB':>8}")
+    else:
+        print(f"{'kernel':<26}{'compile':>10}{'(cpu)':>8}{'dlvm_py':>10}{'NumPy':>10}{'speed':>8}")
     records = []
     for name in names:
         records.append(measure(clone, name, options))
-        print(line(records[-1]), flush=True)
+        print((gradient_line if options.gradient else line)(records[-1]), flush=True)
         if options.json:
             figures = {"machine": machine(), "preset": options.preset, "kernels": records}
             options.json.write_text(json.dumps(figures, indent=1) + "\n")
-    print("\n" + "\n".join(summary(records)))
+    print("\n" + "\n".join((gradient_summary if options.gradient else summary)(records)))
 
 
 if __name__ == "__main__":

@@ -28,6 +28,10 @@ RECURSION = "@dlvm.enter"
 OPTIONAL = {RECURSION: "recursion.ll", "@dlvm.tell": "tell.ll"}
 # work between two polls, in elements and iterations: about a millisecond or two
 POLL_FUEL = 1 << 21
+# Blocks of a module from which on O2 optimises it. O3 takes a third longer: it unswitches loops and unrolls more, which
+# of NPBench's kernels a few short ones gain from.
+LONG = 240
+
 _SLOT = re.compile(r"\{import:([^}]+)\}")
 
 
@@ -145,13 +149,14 @@ def host() -> str:
 
 
 def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """LLVM's O3 pipeline over a whole module. InternalError if it is no valid LLVM IR."""
+    """LLVM's O3 pipeline over a whole module, O2 over a long one. InternalError if it is no valid LLVM IR."""
     for g in module.global_variables:
         # up to here one memory for all the texts that name a variable
         if g.name.startswith(VARIABLE):
             g.linkage = llvm.Linkage.internal
     _verify(module)
-    options = llvm.create_pipeline_tuning_options(speed_level=3)
+    is_long = sum(1 for f in module.functions for _ in f.blocks) > LONG
+    options = llvm.create_pipeline_tuning_options(speed_level=2 if is_long else 3)
     options.loop_vectorization = True
     options.slp_vectorization = True
     options.loop_interleaving = True

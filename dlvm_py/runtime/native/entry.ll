@@ -87,7 +87,7 @@ no:
 }
 
 ; The value of a global name, as a new reference; null where it is not defined.
-define internal ptr @entry.fetch.dict(ptr %dict, ptr %name) {
+define internal ptr @entry.fetch.dict(ptr %dict, ptr %name) noinline {
   %value = call ptr @py.PyDict_GetItemWithError(ptr %dict, ptr %name)
   %absent = icmp eq ptr %value, null
   br i1 %absent, label %clear, label %keep
@@ -100,13 +100,13 @@ keep:
 }
 
 ; The value of a closure's cell, as a new reference; null where it is empty.
-define internal ptr @entry.fetch.cell(ptr %cell, ptr %name) {
+define internal ptr @entry.fetch.cell(ptr %cell, ptr %name) noinline {
   %value = call ptr @py.PyCell_Get(ptr %cell)
   ret ptr %value
 }
 
 ; The value of an attribute, as a new reference; null where there is none.
-define internal ptr @entry.fetch.attribute(ptr %object, ptr %name) {
+define internal ptr @entry.fetch.attribute(ptr %object, ptr %name) noinline {
   %value = call ptr @py.PyObject_GetAttr(ptr %object, ptr %name)
   %absent = icmp eq ptr %value, null
   br i1 %absent, label %clear, label %keep
@@ -118,7 +118,7 @@ keep:
 }
 
 ; Whether two objects are the same constant: identical, or equal as float (by bits: 0.0 is not -0.0), int or str.
-define internal i1 @entry.same_constant(ptr %a, ptr %b) {
+define internal i1 @entry.same_constant(ptr %a, ptr %b) noinline {
   %same = icmp eq ptr %a, %b
   br i1 %same, label %yes, label %types
 types:
@@ -177,7 +177,7 @@ define internal i1 @entry.same_dtype(ptr %descr, i32 %number, i32 %alias) cold n
 }
 
 ; The bytes [low, high) that the elements of an array lie in; low = high for an array without elements.
-define internal void @entry.range(ptr %array, i64 %itemsize, ptr %out) {
+define internal void @entry.range(ptr %array, i64 %itemsize, ptr %out) noinline {
 start:
   %data.at = getelementptr %ndarray, ptr %array, i32 0, i32 2
   %nd.at = getelementptr %ndarray, ptr %array, i32 0, i32 3
@@ -228,7 +228,7 @@ close:
 declare i64 @llvm.smin.i64(i64, i64)
 declare i64 @llvm.smax.i64(i64, i64)
 
-define internal i1 @entry.overlap(ptr %a, ptr %b) {
+define internal i1 @entry.overlap(ptr %a, ptr %b) noinline {
   %a.low = load i64, ptr %a
   %b.low = load i64, ptr %b
   %a.high.at = getelementptr i64, ptr %a, i64 1
@@ -250,7 +250,7 @@ define internal i1 @entry.overlap(ptr %a, ptr %b) {
 ; An array result as an ndarray (new reference), or null with an exception set.
 ; `order`: 1 C-contiguous, 2 F-contiguous (strides is null), 0 strides are given.
 define internal ptr @entry.box_array(ptr %data, ptr %header, ptr %descr, i32 %type.number, i32 %nd, ptr %shape,
-                                    ptr %strides, i32 %order, i64 %itemsize) {
+                                    ptr %strides, i32 %order, i64 %itemsize) noinline {
 start:
   %object.at = getelementptr %header, ptr %header, i32 0, i32 3
   %object = load ptr, ptr %object.at
@@ -305,7 +305,7 @@ view:
 declare i32 @llvm.umax.i32(i32, i32)
 
 ; Bytes of an array without gaps in C or F order; -1 if the strides given are not those of C order.
-define internal i64 @entry.dense_size(i32 %nd, ptr %shape, ptr %strides, i64 %itemsize) {
+define internal i64 @entry.dense_size(i32 %nd, ptr %shape, ptr %strides, i64 %itemsize) noinline {
 start:
   %strided = icmp ne ptr %strides, null
   br label %loop
@@ -339,7 +339,7 @@ done:
 
 ; A new array that takes the data of a header over; the header then names it.
 ; The allocator set is NumPy's default one, which frees with free().
-define internal ptr @entry.owner(ptr %header, ptr %descr, i32 %nd, ptr %shape, i32 %order) {
+define internal ptr @entry.owner(ptr %header, ptr %descr, i32 %nd, ptr %shape, i32 %order) noinline {
   %data.at = getelementptr %header, ptr %header, i32 0, i32 1
   %data = load ptr, ptr %data.at
   %class = call ptr @obj.ndarray()
@@ -394,7 +394,7 @@ failed:
 
 ; Whether a result is `object` as a whole: same dtype, data, shape and strides.
 define internal i1 @entry.is_itself(ptr %data, ptr %object, ptr %descr, i32 %type.number, i32 %nd, ptr %shape,
-                                   ptr %strides, i32 %order) {
+                                   ptr %strides, i32 %order) noinline {
 start:
   %data.at = getelementptr %ndarray, ptr %object, i32 0, i32 2
   %nd.at = getelementptr %ndarray, ptr %object, i32 0, i32 3
@@ -455,7 +455,7 @@ no:
 }
 
 ; A tuple of n references, which it takes over; null if one of them is null.
-define internal ptr @entry.tuple(ptr %items, i64 %n) {
+define internal ptr @entry.tuple(ptr %items, i64 %n) noinline {
 start:
   br label %check
 check:
@@ -493,7 +493,7 @@ drop:
 
 ; A result that a Python callable makes of the tuple of its parts, which is used up; null, with an exception, where
 ; one of the two fails.
-define internal ptr @entry.make(ptr %maker, ptr %parts) {
+define internal ptr @entry.make(ptr %maker, ptr %parts) noinline {
   %failed = icmp eq ptr %parts, null
   br i1 %failed, label %no, label %call
 call:
@@ -507,7 +507,7 @@ no:
 }
 
 ; Lets n references go; null ones too.
-define internal void @entry.drop(ptr %items, i64 %n) {
+define internal void @entry.drop(ptr %items, i64 %n) noinline {
 start:
   br label %loop
 loop:

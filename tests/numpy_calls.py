@@ -550,6 +550,7 @@ def sets(x, n, q):
         np.nanquantile(x, q),
         np.nanpercentile(x, [30.0, 60.0]),
         np.asfortranarray(np.outer(n, n)),
+        np.bincount(n > 2),
         np.array(3 in n),
         np.array(2.5 not in x),
     )

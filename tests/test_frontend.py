@@ -479,7 +479,7 @@ ERRORS = [
     (lambda x: float(x[0] * 1j), (A,), TypeMismatch, "needs a real number"),
     (lambda x: np.sum(x, axis=5), (A,), TypeMismatch, "axis 5 is out of bounds"),
     (lambda x: np.zeros(3) + np.zeros(4), (A,), ShapeMismatch, "(3,) and (4,)"),
-    (lambda x: 1 if x else 2, (A,), TypeMismatch, "np.any(...)"),
+    (lambda x: 1 if np.zeros(3) + x[0] else 2, (A,), TypeMismatch, "np.any(...)"),
     (_attribute, (A,), UnsupportedSyntax, "an attribute of an array (1-d, float64) cannot be set"),
     (_in_place_cast, (np.arange(3),), TypeMismatch, "Cannot cast ufunc 'add'"),
     (lambda x: x[0, 1], (A,), TypeMismatch, "too many indices"),

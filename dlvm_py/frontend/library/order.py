@@ -292,6 +292,8 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
     x = np.asarray(x)
     if x.ndim != 1:
         refuse("np.bincount needs an array of one axis")
+    if x.dtype == np.bool_:
+        x = x.astype(np.int64)
     if minlength < 0:
         raise ValueError("'minlength' must not be negative")
     n = minlength

@@ -57,6 +57,32 @@ def test_page_is_fresh():
     assert build.written(page) == page
 
 
+def test_tangents_and_seeds_are_carried_under_the_names_of_their_parameters():
+    """A loop that carries a tangent or a part of a seed begins with what the parameter holds."""
+
+    def f(a, b):
+        for _ in range(5):
+            a, b = b, a
+        return 5.0 * b * b * a
+
+    second = dlvm.grad(dlvm.grad(f, wrt=(0, 1)), wrt=(0, 1), seedable=True, from_=(0, 1))
+    product = dlvm.hvp(f, wrt=1)
+    for g, args in ((second, (1.2, 0.4, (0.3, -0.7))), (product, (1.2, 0.4, 0.3))):
+        np.testing.assert_allclose(run_source(g, args), g(*args), rtol=1e-12)
+
+
+def test_two_operands_of_one_row_keep_their_axis():
+    """Neither operand of a sum relies on the other for an axis that both get by broadcasting."""
+
+    def f(m, v):
+        return np.sum((m * v + 1.0) ** 2)
+
+    g = dlvm.grad(dlvm.grad(f, wrt=(0, 1)), wrt=1, seedable=True, from_=(0, 1))
+    m, v = np.arange(6.0).reshape(2, 3), np.array([0.3, -0.6, 1.2])
+    args = (m, v, (np.cos(m), np.sin(v)))
+    np.testing.assert_allclose(run_source(g, args), g(*args), rtol=1e-12)
+
+
 # -- run against plain Python and native derivatives ---------------------------------------------------------
 
 CASES = [

@@ -866,7 +866,8 @@ def _fills(v: Value, t: TensorType) -> bool:
 
 
 def _is_stretched(v: Value) -> bool:
-    return isinstance(v, Instruction) and v.op.name == "broadcast"
+    """Whether `_stripped` may leave out what gives an operand its shape, so that others cannot rely on it."""
+    return isinstance(v, Instruction) and (v.op.name == "broadcast" or (v.op.name == "padShape" and v.attrs["at"] == 0))
 
 
 def _is_number(value: object) -> bool:

@@ -494,7 +494,7 @@ def test_bad_signature(capsys, word, reason, line, column):
     [
         ("nothing", "there is no function nothing; compiled functions of the file are: loss, dloss, valued,"),
         ("loss(<_ x f64>)", "loss takes 2 arguments (x, a), and 'loss(<_ x f64>)' gives 1 types"),
-        ("loss(<_ x f64>, (float, float))", "no such operation on an array (1-d, float64) and a tuple of 2"),
+        ("heat(<_ x f64>, float, (int, int))", "an argument of range must be an int, not a tuple of 2"),
         ("dloss(<_ x i64>, float)", "cannot differentiate with respect to 'x'"),
     ],
 )

@@ -469,7 +469,7 @@ ERRORS = [
     (lambda x: undefined_name + x, (A,), UnknownName, "undefined_name"),  # noqa: F821
     (_reads_before_it_sets, (A,), UnknownName, "cannot access local variable 'q'"),
     (lambda x: np.sim(x), (A,), UnknownFunction, "did you mean `sum` or `sin`"),
-    (lambda x: np.linalg.eig(x), (A,), UnknownFunction, "np.linalg.eig is not supported"),
+    (lambda x: np.array_str(x), (A,), UnknownFunction, "np.array_str is not supported"),
     (lambda x: x.tobytes(), (A,), UnknownFunction, "tobytes"),
     (_two_types, (A,), TypeMismatch, "a float on one path and an array"),
     (_opens, (A,), UnsupportedSyntax, "`with`"),

@@ -12,7 +12,7 @@ import pytest
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "gradbench"
 sys.path.insert(0, str(FOLDER))
 
-from programs import ba, det, gmm, ht, kmeans, llsq, lse, lstm, ode, particle, saddle  # noqa: E402
+from evals import ba, det, gmm, ht, kmeans, llsq, lse, lstm, ode, particle, saddle  # noqa: E402
 
 rng = np.random.default_rng(5)
 

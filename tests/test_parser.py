@@ -222,6 +222,7 @@ def test_every_op():
     tape = b.emit("createStack", element=scalar(F64))
     b.emit("push", x, tape)
     popped = b.emit("pop", tape)
+    b.emit("drain", tape)
     b.emit("destroyStack", tape)
     b.emit("extract", b.emit("tuple", x, k), at=1)
     b.emit("tuple")

@@ -39,6 +39,9 @@ def test_python_blocks_run_in_order(tmp_path):
         and scope["h"].shape == (1000, 1000)
         and scope["tangent"] == pytest.approx(np.sum(scope["dw"] ** 2))
     )
+    assert (
+        scope["x_adj"].shape == (5, 3) and scope["band"].shape == (999, 1000) and scope["slope"] == pytest.approx(0.25)
+    )
     np.testing.assert_allclose(scope["h"] @ scope["du"], scope["hv"])
     step = [scope["descend"](*(scope[n] for n in "xywb"), 0.01 + h) for h in (1e-6, -1e-6)]
     assert scope["drate"] == pytest.approx((step[0] - step[1]) / 2e-6, rel=1e-6)

@@ -21,13 +21,13 @@ def define(module):
     if module not in EVALS:
         return {"success": False, "error": f"no such module: {module}"}
     start = time.perf_counter_ns()
-    importlib.import_module(f"programs.{module}")
+    importlib.import_module(f"evals.{module}")
     return {"success": True, "timings": [{"name": "import", "nanoseconds": time.perf_counter_ns() - start}]}
 
 
 def evaluate(module, name, given):
     """The output of a function of an eval, and the time of every run."""
-    entry = importlib.import_module(f"programs.{module}").FUNCTIONS[name]
+    entry = importlib.import_module(f"evals.{module}").FUNCTIONS[name]
     args = entry.prepare(given)
     runs, seconds = (given["min_runs"], given["min_seconds"]) if isinstance(given, dict) else (1, 0)
     start = time.perf_counter_ns()

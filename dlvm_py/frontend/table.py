@@ -95,7 +95,7 @@ WITHOUT_DERIVATIVE = frozenset(
 )
 # parameters that mean an array where NumPy's functions have them: lists and tuples of numbers are made one
 ARRAY_LIKE = frozenset(
-    "A a a1 a2 a_max a_min append ar arr array ary aweights b bins choices condition element f fill_value fp fweights "
+    "A a a1 a2 a_max a_min append ar arr array ary aweights b bins condition element f fill_value fp fweights "
     "ind indices m max min obj p prepend q repeats src start stop test_elements to_begin to_end v val values weights "
     "x x1 x2 xp y z ar1 ar2 filt".split()
 )

@@ -235,28 +235,44 @@ class Record:
         return self._formula(found)
 
     def _passed(self, base: Value, axis: int, loc: Loc | None) -> Formula:
-        unknown = ("unknown", loc.line if loc else 0)
-        if not isinstance(base, BlockArg):
-            return unknown
-        if (base, axis) not in self._extents:
-            at = base.block.args.index(base)
-            flows = [p.targets[t].args[at] for p, t in self._primal.edges.get(base.block, ())]
-            flows = [v for v in flows if not isinstance(v, Literal)]
-            if not flows:
-                return unknown
-            # what a loop hands on is as large as what it got, or as what it makes
-            largest = self._extents[base, axis] = self._formula_at(flows[0], axis)
-            for v in flows[1:]:
-                other = self._formula_at(v, axis)
-                largest = largest if other == largest else combine("max", largest, other)
-            self._extents[base, axis] = largest
-        return self._extents[base, axis]
+        """Of an array that blocks pass on: the largest of what comes in from outside, around any loops."""
+        unknown: Formula = ("unknown", loc.line if loc else 0)
+        key = (base, axis)
+        if key not in self._extents:
+            self._extents[key] = unknown  # what depends on itself, as by growing in a loop, is not known
+            found = [self._formula(v) if isinstance(v, Value) else v for v in self._sources(base, axis, unknown)]
+            if found:
+                largest = found[0]
+                for other in found[1:]:
+                    largest = largest if other == largest else combine("max", largest, other)
+                self._extents[key] = largest
+        return self._extents[key]
 
-    def _formula_at(self, value: Value, axis: int) -> Formula:
-        found = extents_of(self._scratch(), value)[axis]
-        if isinstance(found, Instruction) and found.op.name == "extent":
-            return self._extent(found)
-        return self._formula(found)
+    def _sources(self, base: Value, axis: int, unknown: Formula) -> list[Value | Formula]:
+        """What the extent of a block argument can be: values, extents of parameters, `unknown`."""
+        sources: list[Value | Formula] = []
+        seen, work = {(base, axis)}, [(base, axis)]
+        while work:
+            base, axis = work.pop()
+            if not isinstance(base, BlockArg):
+                sources.append(unknown)
+                continue
+            at = base.block.args.index(base)
+            for block, target in self._primal.edges.get(base.block, ()):
+                flow = block.targets[target].args[at]
+                if isinstance(flow, Literal):
+                    continue
+                extent = extents_of(self._scratch(), flow)[axis]
+                if not isinstance(extent, Instruction) or extent.op.name != "extent":
+                    sources.append(extent)
+                    continue
+                of = (extent.operands[0], extent.attrs["at"])
+                if of[0] in self._parameters:
+                    sources.append(("extent", self._parameters[of[0]], of[1]))
+                elif of not in seen:
+                    seen.add(of)
+                    work.append(of)
+        return sources
 
 
 def _steps(loop: Loop) -> Loop:

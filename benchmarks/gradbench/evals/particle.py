@@ -3,8 +3,8 @@
 import numpy as np
 
 import dlvm_py as dlvm
-from programs.descent import argmin
-from programs.entry import Entry
+from evals.descent import argmin
+from evals.entry import Entry
 
 
 def potential(x, w):

@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 import dlvm_py as dlvm
-from programs.entry import Entry
+from evals.entry import Entry
 
 
 def log_sum_exp(x):

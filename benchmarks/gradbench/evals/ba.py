@@ -3,7 +3,7 @@
 import numpy as np
 
 import dlvm_py as dlvm
-from programs.entry import Entry
+from evals.entry import Entry
 
 CAMERA, POINT = 11, 3  # parameters of each
 ENTRIES = CAMERA + POINT + 1  # of a row of the Jacobian

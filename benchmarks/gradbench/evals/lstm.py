@@ -3,7 +3,7 @@
 import numpy as np
 
 import dlvm_py as dlvm
-from programs.entry import Entry
+from evals.entry import Entry
 
 
 def sigmoid(x):

@@ -3,8 +3,8 @@
 import numpy as np
 
 import dlvm_py as dlvm
-from programs.descent import argmin
-from programs.entry import Entry, listed
+from evals.descent import argmin
+from evals.entry import Entry, listed
 
 
 def height(x, y):

@@ -1,7 +1,7 @@
 """hello: x², and its derivative."""
 
 import dlvm_py as dlvm
-from programs.entry import Entry
+from evals.entry import Entry
 
 
 @dlvm.jit

@@ -376,6 +376,7 @@ def test_keyboard_interrupt_ends_a_long_loop():
                 s = s * 0.5 + i
             return s
         spin(10)
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # what runs in the background inherits SIG_IGN
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         start = time.perf_counter()
         try:

@@ -87,7 +87,7 @@ PROGRAMS = [
     (in_place, (U, 0.1, 20), (0, 1)),
     (fresh_arrays, (U, 0.1, 11), (0, 1)),
     (swapped_buffers, (U, 0.1, 13), (0, 1)),
-    (several_loops, (U, 0.7, 12), (0, 1)),
+    pytest.param(several_loops, (U, 0.7, 12), (0, 1), marks=pytest.mark.slow),
     (written_when_it_is_carried, (U.copy(), 0.1, 5), (0, 1)),
 ]
 

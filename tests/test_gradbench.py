@@ -147,7 +147,7 @@ def test_bundle_adjustment(rotation):
     assert call(ba, "jacobian", given)["cols"][:12] == [*range(11), 22]
 
 
-@pytest.mark.parametrize("is_complicated", [False, True])
+@pytest.mark.parametrize("is_complicated", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_hand(is_complicated):
     """The Jacobian against differences; 17 bones are the fewest that five fingers need."""
     bones, vertices, c = 22, 6, 3
@@ -175,11 +175,11 @@ def test_hand(is_complicated):
     np.testing.assert_allclose(call(ht, "jacobian", given), expected, atol=2e-7)
 
 
-def test_nested_derivatives():
-    """The published answers, by two of the four combinations of modes each; the evals ask for all."""
-    for name in ("rr", "ff"):
-        assert call(particle, name, {"w": 0.0}) == pytest.approx(0.2071918746486116, abs=1e-9)
-        np.testing.assert_allclose(call(saddle, name, {"start": [1.0, 1.0]}), [8.246324826140356e-06] * 4, rtol=1e-6)
+@pytest.mark.parametrize("name", ["rr", *(pytest.param(n, marks=pytest.mark.slow) for n in ("rf", "fr", "ff"))])
+def test_nested_derivatives(name):
+    """The published answers, by every combination of modes."""
+    assert call(particle, name, {"w": 0.0}) == pytest.approx(0.2071918746486116, abs=1e-9)
+    np.testing.assert_allclose(call(saddle, name, {"start": [1.0, 1.0]}), [8.246324826140356e-06] * 4, rtol=1e-6)
 
 
 def test_protocol():

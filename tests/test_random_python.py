@@ -182,7 +182,7 @@ def check_all(fn, sizes=(5, 2, 0), ks=(2,)):
         check_gradient(fn, make_args(n, ks[0]), gradient)
 
 
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(4))
 def test_random_program(seed):
     """Values and gradients of a random program of any size, for several lengths."""
     check_all(random_program(seed).fn)
@@ -194,7 +194,7 @@ def test_random_second_derivative(seed):
     check_second(random_program(seed, size=4).fn, make_args(4))
 
 
-@pytest.mark.parametrize("seed", range(200, 202))
+@pytest.mark.parametrize("seed", range(200, 201))
 def test_random_layouts(seed):
     """Layouts and overlapping arguments of a small random program."""
     check_layouts(random_program(seed, size=5).fn)

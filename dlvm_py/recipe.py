@@ -46,8 +46,35 @@ class Primal:
 OutputName = int | str
 
 
+class _Derived:
+    """What all derivatives share. Without a definition of their own they take what `of` takes."""
+
+    __slots__ = ()
+
+    of: Recipe
+
+    def signature(self) -> inspect.Signature:
+        """The signature of a call."""
+        return self.of.signature()
+
+    @property
+    def added(self) -> int:
+        """How many parameters it has behind those of `of`."""
+        return 0
+
+    @property
+    def primal(self) -> Callable[..., Any]:
+        """The function at the root."""
+        return self.of.primal
+
+    @property
+    def root(self) -> Primal:
+        """The recipe at the root."""
+        return self.of.root
+
+
 @dataclass(frozen=True, slots=True)
-class Gradient:
+class Gradient(_Derived):
     """The reverse-mode derivative of `of`.
 
     `wrt` are parameter positions; `single` says that one was asked for without a tuple. `sources` is None
@@ -75,16 +102,6 @@ class Gradient:
         """How many parameters it has behind those of `of`."""
         return int(self.seedable)
 
-    @property
-    def primal(self) -> Callable[..., Any]:
-        """The function at the root."""
-        return self.of.primal
-
-    @property
-    def root(self) -> Primal:
-        """The recipe at the root."""
-        return self.of.root
-
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
         what = (self.wrt, self.single, self.sources, self.keeping, self.seedable, self.value_first)
@@ -92,7 +109,7 @@ class Gradient:
 
 
 @dataclass(frozen=True, slots=True)
-class Tangent:
+class Tangent(_Derived):
     """The forward-mode derivative of `of` along tangents of the parameters at `wrt`.
 
     The parameters are those of `of`, then one tangent for each of `wrt`; the result is (value, tangent of the
@@ -116,23 +133,13 @@ class Tangent:
         """How many parameters it has behind those of `of`."""
         return len(self.wrt)
 
-    @property
-    def primal(self) -> Callable[..., Any]:
-        """The function at the root."""
-        return self.of.primal
-
-    @property
-    def root(self) -> Primal:
-        """The recipe at the root."""
-        return self.of.root
-
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
         return f"tangent{(self.wrt, self.sources, self.with_value)!r} of {self.of.key()}"
 
 
 @dataclass(frozen=True, slots=True)
-class Jacobian:
+class Jacobian(_Derived):
     """All partial derivatives of `of`: of each output with respect to each parameter at `wrt`.
 
     `single`, `sources` are those of a Gradient, but that None is the whole result. The result has the structure of the
@@ -145,32 +152,13 @@ class Jacobian:
     sources: tuple[OutputName, ...] | None
     mode: str
 
-    def signature(self) -> inspect.Signature:
-        """The signature of `of`."""
-        return self.of.signature()
-
-    @property
-    def added(self) -> int:
-        """It has the parameters of `of`."""
-        return 0
-
-    @property
-    def primal(self) -> Callable[..., Any]:
-        """The function at the root."""
-        return self.of.primal
-
-    @property
-    def root(self) -> Primal:
-        """The recipe at the root."""
-        return self.of.root
-
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
         return f"jacobian{(self.wrt, self.single, self.sources, self.mode)!r} of {self.of.key()}"
 
 
 @dataclass(frozen=True, slots=True)
-class Recording:
+class Recording(_Derived):
     """The first half of a vjp of `of`: (value, tape, what belongs to the tape).
 
     `wrt`, `single`, `sources` are those of a Tangent and a Gradient. `every`: parameters of `wrt` that hold no floats
@@ -183,32 +171,13 @@ class Recording:
     every: bool
     sources: tuple[OutputName, ...] | None
 
-    def signature(self) -> inspect.Signature:
-        """The signature of `of`."""
-        return self.of.signature()
-
-    @property
-    def added(self) -> int:
-        """It has the parameters of `of`."""
-        return 0
-
-    @property
-    def primal(self) -> Callable[..., Any]:
-        """The function at the root."""
-        return self.of.primal
-
-    @property
-    def root(self) -> Primal:
-        """The recipe at the root."""
-        return self.of.root
-
     def key(self) -> str:
         """The part of the cache key beside the function itself."""
         return f"recording{(self.wrt, self.single, self.every, self.sources)!r} of {self.of.key()}"
 
 
 @dataclass(frozen=True, slots=True)
-class Pullback:
+class Pullback(_Derived):
     """The second half of a vjp: (tape, seed in the structure of the value) -> derivatives.
 
     A request for it has the arguments of the recorded call first, which say what the code is; they are not passed.
@@ -227,16 +196,6 @@ class Pullback:
     def added(self) -> int:
         """How many parameters it has behind those of the recorded call: all that it takes."""
         return 2
-
-    @property
-    def primal(self) -> Callable[..., Any]:
-        """The function at the root."""
-        return self.of.primal
-
-    @property
-    def root(self) -> Primal:
-        """The recipe at the root."""
-        return self.of.root
 
     def key(self) -> str:
         """The part of the cache key beside the function itself."""

@@ -12,7 +12,7 @@ from dlvm_py.errors import ArgumentError, Loc
 from dlvm_py.ir.interface import GrowingSpec, RecordSpec, Spec, TupleSpec, leaves
 from dlvm_py.runtime.trees import parts_of
 from dlvm_py.transforms.differentiate.rearrange import LITTLE
-from dlvm_py.transforms.differentiate.record import Entry
+from dlvm_py.transforms.differentiate.record import Entry, calculate
 
 
 @dataclass(frozen=True)
@@ -196,18 +196,7 @@ def _value(f: Any, known: list[Any], trips: dict[int, int]) -> int:
         case "unknown":
             raise ArgumentError(f"an array of line {f[1]} has a size that is only known at run time", code="DL709")
     a, b = (_value(p, known, trips) for p in f[1:])
-    match f[0]:
-        case "+":
-            return a + b
-        case "-":
-            return a - b
-        case "*":
-            return a * b
-        case "//":
-            return a // b if b else 0
-        case "max":
-            return max(a, b)
-    return min(a, b)
+    return calculate(f[0], a, b)
 
 
 def _in_segments(tape: int, steps: int, state: int, checkpoint: str | int) -> int:

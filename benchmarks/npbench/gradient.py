@@ -7,16 +7,14 @@ writes: `from_`), with respect to every argument that holds floats, of the clone
 when, along random directions, it agrees with central differences of NumPy's own run of it, and with forward mode.
 """
 
-import argparse
 import contextlib
 import importlib
 import resource
-import time
 import types
 from statistics import median
 
 import numpy as np
-from kernel import Record, load
+from kernel import fresh, load, main, returned, timed_call, timings
 
 import dlvm_py as dlvm
 
@@ -29,16 +27,6 @@ def is_float(value):
 def is_complex(value):
     """Whether a value is complex."""
     return np.iscomplexobj(value)
-
-
-def fresh(info, data):
-    """The arguments, arrays copied."""
-    return [np.copy(data[n]) if n in info["array_args"] else data[n] for n in info["input_args"]]
-
-
-def returned(result):
-    """What a function returned, as a list."""
-    return [] if result is None else list(result) if isinstance(result, tuple | list) else [result]
 
 
 def outputs(function, info, data):
@@ -110,29 +98,11 @@ def directions(data, wrt, rng):
     return [whole] + ([{n: d} for n, d in whole.items()] if len(wrt) > 1 else [])
 
 
-def timed(function, args, repeats, budget):
-    """Median seconds of calls on the same arguments; derivatives change none."""
-    start = time.perf_counter()
-    function(*args)
-    first = time.perf_counter() - start
-    times = [first]
-    for _ in range(max(0, min(repeats, int(budget / max(first, 1e-9))) - 1)):
-        start = time.perf_counter()
-        function(*args)
-        times.append(time.perf_counter() - start)
-    return median(times)
-
-
-def timed_primal(function, info, data, repeats, budget):
-    """Median seconds of calls on fresh copies."""
-    function(*fresh(info, data))
-    times = []
-    while len(times) < repeats and sum(times) < budget:
-        args = fresh(info, data)
-        start = time.perf_counter()
-        function(*args)
-        times.append(time.perf_counter() - start)
-    return median(times)
+def timed(function, info, data, options):
+    """Median seconds of a call; the first one, which may compile, is not among them."""
+    timed_call(function, info, data)
+    first, _ = timed_call(function, info, data)
+    return median(timings(function, info, data, first, options.repeats, options.seconds))
 
 
 def measure(options, record):
@@ -188,9 +158,8 @@ def measure(options, record):
     if not is_right:
         record.note(reason=f"off by {worst:.2g} from differences, by {forward:.2g} from forward mode")
         return
-    primal = timed_primal(compiled, info, data, options.repeats, options.seconds)
-    record.note(primal_s=primal)
-    record.note(dlvm_s=timed(gradient, fresh(info, data), options.repeats, options.seconds))
+    record.note(primal_s=timed(compiled, info, data, options))
+    record.note(dlvm_s=timed(gradient, info, data, options))
     record.note(peak_mb=resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
 
 
@@ -205,21 +174,5 @@ def _forward(function, info, data, names, along):
     return float(sum(np.sum(t, dtype=np.longdouble) for t in tangent))
 
 
-def main():
-    """Measures the kernel that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("clone")
-    parser.add_argument("kernel")
-    parser.add_argument("preset")
-    parser.add_argument("out")
-    parser.add_argument("--repeats", type=int, default=10)
-    parser.add_argument("--seconds", type=float, default=2.0)
-    options = parser.parse_args()
-    record = Record(options.out, kernel=options.kernel, status="stopped: NumPy")
-    record.note()
-    measure(options, record)
-
-
 if __name__ == "__main__":
-    np.seterr(all="ignore")  # what NumPy warns of on the suite's data is not news
-    main()
+    main(__doc__.splitlines()[0], measure, "stopped: NumPy")

@@ -53,15 +53,24 @@ def load(clone, name, preset):
     return info, getattr(module, info["func_name"]), bench.get_data(preset)
 
 
+def fresh(info, data):
+    """The arguments, arrays copied."""
+    return [np.copy(data[n]) if n in info["array_args"] else data[n] for n in info["input_args"]]
+
+
+def returned(result):
+    """What a function returned, as a list."""
+    return [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
+
+
 def timed_call(function, info, data):
     """(seconds, outputs) of one call on fresh copies of the arrays: what it returns, then what it writes."""
-    values = {**data, **{name: np.copy(data[name]) for name in info["array_args"]}}
-    args = [values[name] for name in info["input_args"]]
+    args = fresh(info, data)
     start = time.perf_counter()
     result = function(*args)
     seconds = time.perf_counter() - start
-    returned = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
-    return seconds, returned + [values[name] for name in info["output_args"]]
+    after = {**data, **dict(zip(info["input_args"], args, strict=True))}
+    return seconds, returned(result) + [after[name] for name in info["output_args"]]
 
 
 def timings(function, info, data, first, repeats, budget):
@@ -119,9 +128,10 @@ def measure(options, record):
     record.note(dlvm_s=median(ours), numpy_s=median(theirs), repeats=len(ours), versions=versions)
 
 
-def main():
-    """Measures the kernel that the command line names."""
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def main(description, measure, status):
+    """Calls `measure` for the kernel that the command line names, with a record that begins with `status`."""
+    np.seterr(all="ignore")  # what NumPy warns of on the suite's data is not news
+    parser = argparse.ArgumentParser(description=description)
     parser.add_argument("clone")
     parser.add_argument("kernel")
     parser.add_argument("preset")
@@ -129,11 +139,10 @@ def main():
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seconds", type=float, default=2.0)
     options = parser.parse_args()
-    record = Record(options.out, kernel=options.kernel, status="stopped: the first call")
+    record = Record(options.out, kernel=options.kernel, status=status)
     record.note()
     measure(options, record)
 
 
 if __name__ == "__main__":
-    np.seterr(all="ignore")  # what NumPy warns of on the suite's data is not news
-    main()
+    main(__doc__.splitlines()[0], measure, "stopped: the first call")

@@ -65,10 +65,15 @@ def combine(op: str, a: Formula, b: Formula) -> Formula:
 
 
 def evaluate(f: Formula) -> int:
-    """The number that a formula of numbers is. Means of loops that depend on others need not be whole."""
+    """The number that a formula of numbers is."""
     if not isinstance(f, tuple):
         return f
-    op, a, b = f[0], evaluate(f[1]), evaluate(f[2])  # type: ignore[arg-type]
+    op, a, b = f
+    return calculate(op, evaluate(a), evaluate(b))  # type: ignore[arg-type]
+
+
+def calculate(op: str, a: int, b: int) -> int:
+    """`a op b`. Means of loops that depend on others need not be whole."""
     match op:
         case "+":
             return a + b

@@ -1,14 +1,20 @@
 """The front end: what its IR computes against plain Python, its structure, its joins, its errors, captures."""
 
+import contextlib
+import inspect
 import math
+import textwrap
 import warnings
+from types import FunctionType
 
+import gast
 import numpy as np
 import pytest
 from programs import PROGRAMS
 
 from dlvm_py.errors import CompileError, ShapeMismatch, TypeMismatch, UnknownFunction, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend.capture import capture, fingerprint
+from dlvm_py.frontend.source import function_source
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import dtype_of, print_module
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, TupleSpec
@@ -509,3 +515,39 @@ def test_the_caret_is_under_the_guilty_expression():
         lower(guilty, A)
     line, carets = str(caught.value).split("\n")[1:3]
     assert line[carets.index("^") : carets.rindex("^") + 1] == "undefined_thing"
+
+
+def _odd_layouts():
+    def tail(x): return x  # fmt: skip # noqa: E704
+
+    def dedented(x):
+        text = """
+def not_a_function(): (
+"""
+        y = (
+    x,
+)  # fmt: skip
+        # a comment at the margin
+
+        if text and y:
+            return x
+
+        return y
+
+    @(lambda f: f)
+    def decorated(
+        x,
+    ):
+        "nothing else"
+
+    return tail, dedented, decorated
+
+
+def test_the_source_of_a_function_is_what_inspect_finds():
+    functions = [f for m in (contextlib, textwrap) for f in vars(m).values() if isinstance(f, FunctionType)]
+    for fn in (*functions, *_odd_layouts()):
+        lines, first = inspect.getsourcelines(fn.__code__)
+        source, indented = function_source(fn), lines[0].startswith(" ")
+        expected = gast.parse("".join(["if 1:\n" * indented, *lines])).body[0]
+        assert gast.dump(source.node) == gast.dump(expected.body[0] if indented else expected)
+        assert source.loc(source.node).line == first + len(source.node.decorator_list)

@@ -8,7 +8,7 @@ lambdas on one line are told apart.
 from __future__ import annotations
 
 import ast
-import inspect
+import contextlib
 import linecache
 import warnings
 from dataclasses import dataclass
@@ -48,22 +48,41 @@ def function_source(fn: FunctionType) -> Source:
     _check_current(code)
     if code.co_name == "<lambda>":
         return Source(gast.ast_to_gast(_find_lambda(code)), code.co_filename, 0)
-    try:
-        lines, first = inspect.getsourcelines(code)
-    except (OSError, TypeError) as error:
-        raise _no_source(code) from error
-    text = "".join(lines)
-    indented = text[:1] in (" ", "\t")
-    try:
-        tree = gast.parse("if 1:\n" + text if indented else text)
-    except SyntaxError as error:
-        raise _no_source(code) from error
-    node = tree.body[0].body[0] if indented else tree.body[0]
+    first = code.co_firstlineno
+    lines = linecache.getlines(code.co_filename, fn.__globals__)[first - 1 :]
+    indented = bool(lines) and _indent(lines[0]) > 0
+    tree = _parse_block(["if 1:\n", *lines] if indented else lines, 2 if indented else 1)
+    if tree is None:
+        raise _no_source(code)
+    node = gast.ast_to_gast(tree.body[0].body[0] if indented else tree.body[0])
     if not isinstance(node, gast.FunctionDef) or node.name != code.co_name:
         what = "async functions are" if isinstance(node, gast.AsyncFunctionDef) else "this kind of function is"
         loc = Loc(code.co_filename, code.co_firstlineno)
         raise UnsupportedSyntax(f"{what} not supported", loc, help="write a plain `def`")
     return Source(node, code.co_filename, first - (2 if indented else 1))
+
+
+def _parse_block(lines: list[str], first: int) -> ast.Module | None:
+    """The tree of the statement that begins at a line, with the lines before it; None if there is none.
+
+    It ends before a line that is indented no more. Where such a line is in the middle, of brackets or of a string,
+    what stands before it is no whole statement, and does not parse. (`inspect` would tokenize the block, after a search
+    through all modules for the one of the file, which takes a tenth of a second.)
+    """
+    if len(lines) < first:
+        return None
+    indent = _indent(lines[first - 1])
+    for end in range(first, len(lines) + 1):
+        line = lines[end] if end < len(lines) else "end of the file"
+        if line.strip()[:1] not in ("", "#") and _indent(line) <= indent:
+            with contextlib.suppress(SyntaxError):
+                return ast.parse("".join(lines[:end]))
+    return None
+
+
+def _indent(line: str) -> int:
+    expanded = line.expandtabs()
+    return len(expanded) - len(expanded.lstrip())
 
 
 def _no_source(code: CodeType) -> UnsupportedSyntax:

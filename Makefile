@@ -4,7 +4,9 @@
 #   make test        the fast test suite          make test-all   with the long sweeps
 #   make lint        ruff                         make types      mypy on the public API and ir/
 #   make corpus      the wrong-gradient corpus, with the tools that are installed: docs/correctness.md
-#   make bench       call overhead beside Numba   make clean      remove .venv and all that was made
+#   make bench       races with the tools that are installed, quick; calls beside Numba
+#   make bench-all   all sizes, second starts, growth with size: docs/performance.md; NPBENCH=/path/to/clone too
+#   make clean       remove .venv and all that was made
 #   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
 #   make npbench-grad NPBENCH=/path/to/clone      their gradients, checked and timed
 #   make gradbench GRADBENCH=/path/to/clone       the evals of GradBench; EVALS=gmm,ba OPTIONS="--min-seconds 0.2"
@@ -19,7 +21,7 @@ RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types corpus bench npbench npbench-grad gradbench people clean
+.PHONY: help demo test test-all lint types corpus bench bench-all npbench npbench-grad gradbench people clean
 
 help:
 	@sed -n 's/^#  *make/  make/p' Makefile
@@ -47,6 +49,14 @@ types: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python benchmarks/call_overhead.py
+	$(BIN)/python benchmarks/bench.py --seconds 0.3 $(RACERS)
+
+# Peers may live in other environments: RACERS="--python torch=/path/to/python --python dace=/path/to/python"
+bench-all: $(DEV)
+	$(BIN)/python benchmarks/bench.py --sizes S,M --warm --growth docs/growth.svg --write docs/performance.md \
+	    --json benchmarks/results.json $(RACERS)
+	$(if $(NPBENCH),$(BIN)/python benchmarks/bench.py --npbench "$(NPBENCH)" --sizes S,M --write docs/performance.md \
+	    --json benchmarks/npbench/results.json $(RACERS))
 
 # The peers that the page compares with may live in other environments: make corpus PEERS=/path/to/their/python
 corpus: $(RUN)

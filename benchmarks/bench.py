@@ -1,0 +1,154 @@
+"""Races dlvm-py against the tools that are installed: functions, gradients, compiling, memory, growth with size.
+
+    python benchmarks/bench.py                                   our own kernels at S, every tool that is installed
+    python benchmarks/bench.py --sizes S,M --growth docs/growth.svg --warm --write docs/performance.md
+    python benchmarks/bench.py --npbench CLONE --sizes S         the kernels of a clone of NPBench, with its ports
+
+Each tool runs in a process of its own; they take turns (harness/race.py says how). A ratio is a peer's time over ours:
+above 1 we are faster. --python torch=/path/to/python names an interpreter for tools that live elsewhere.
+"""
+
+import argparse
+import dataclasses
+import json
+import os
+import platform
+import sys
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+
+from harness import figure, problems, table  # noqa: E402
+from harness.peers import PEERS  # noqa: E402
+from harness.race import Setting, race  # noqa: E402
+
+MODES = ("function", "gradient")
+
+
+def names(text):
+    """A list of names with commas between."""
+    return [n for n in text.replace(",", " ").split() if n]
+
+
+def options_of(arguments):
+    """The command line, checked."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--npbench", type=Path, help="a clone of https://github.com/spcl/npbench")
+    parser.add_argument("--kernels", type=names, default=[], help="names with commas between; all if left out")
+    parser.add_argument("--sizes", type=names, default=["S"], help="S and M; with --npbench its presets")
+    parser.add_argument("--modes", type=names, default=list(MODES), help="function, gradient, or both")
+    parser.add_argument("--peers", type=names, default=[], help="tools, a variant with an underscore: Numba_np")
+    parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="cores for every tool")
+    parser.add_argument("--seconds", type=float, default=0.5, help="for each tool and kernel, all turns together")
+    parser.add_argument("--limit", type=float, default=60.0, help="seconds that a first call may take")
+    parser.add_argument("--python", action="append", default=[], metavar="PACKAGE=PATH", help="a tool's interpreter")
+    parser.add_argument("--warm", action="store_true", help="measure a second process on the disk cache too")
+    parser.add_argument("--growth", type=Path, metavar="SVG", help="draw time against size for the kernels that grow")
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose marked section to replace")
+    options = parser.parse_args(arguments)
+    options.peers = [p.replace("_", " ") for p in options.peers] or list(PEERS)
+    for given, known in ((options.peers, PEERS), (options.modes, MODES)):
+        if unknown := set(given) - set(known):
+            parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    if any("=" not in p for p in options.python):
+        parser.error("--python wants PACKAGE=PATH")
+    if options.npbench and not (options.npbench / "bench_info").is_dir():
+        parser.error(f"{options.npbench} is not a clone of NPBench: it has no bench_info")
+    return options
+
+
+def cases(options):
+    """The cases that the command line asks for."""
+    if options.npbench:
+        clone = str(options.npbench.resolve())
+        known = sorted(p.stem for p in (options.npbench / "bench_info").glob("*.json"))
+        make = dataclasses.replace(problems.Case("npbench", "", "", clone=clone), kernel="")
+        return [
+            dataclasses.replace(make, kernel=k, size=size) for size in options.sizes for k in _chosen(known, options)
+        ]
+    known = problems.own_kernels()
+    return [problems.Case("own", k, size) for size in options.sizes for k in _chosen(known, options)]
+
+
+def growing(options):
+    """The cases of the figure."""
+    return [
+        problems.Case("own", k, str(elements), json.dumps(keywords))
+        for k in _chosen(problems.own_kernels(), options)
+        for elements, keywords in getattr(problems.own_module(k), "GROWTH", [])
+    ]
+
+
+def _chosen(known, options):
+    if unknown := set(options.kernels) - set(known):
+        sys.exit(f"no such kernel: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
+    return [k for k in known if not options.kernels or k in options.kernels]
+
+
+def run(case, mode, options, setting):
+    """The result of one race, with a line about it on the way."""
+    suited = [p for p in options.peers if options.npbench is not None or p.split()[0] == p]
+    tools = race(case, mode, suited, setting, "NumPy" if mode == "function" else table.OURS)
+    merged = table.merged(tools)
+    ours = merged.get(table.OURS, {})
+    ratios = [f"{p} {r:.2f}" for p in merged if p != table.OURS and (r := table.ratio(merged, p))]
+    told = f"{ours['time_s'] * 1e3:10.4g} ms   " if "time_s" in ours else f"{ours.get('error', 'not measured')}   "
+    print(f"{case.kernel:<24}{case.size:>8} {mode:<9}{told}{'  '.join(ratios)}", flush=True)
+    for peer, record in tools.items():
+        if "error" in record:
+            print(f"{'':<10}{peer}: {record['error'].strip().splitlines()[0][:150]}", flush=True)
+    return {"case": dataclasses.asdict(case) | {"clone": ""}, "mode": mode, "tools": tools}
+
+
+def machine(results, setting):
+    """A sentence: what the figures belong to."""
+    versions = {}
+    for result in results:
+        versions |= {p.split()[0]: r["version"] for p, r in result["tools"].items() if "version" in r}
+    said = ", ".join(f"{name} {version}" for name, version in versions.items())
+    return f"{_cpu()}, {setting.threads} threads for all; Python {platform.python_version()}; {said}."
+
+
+def _cpu():
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor() or platform.machine()
+    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
+
+
+def main(arguments=None):
+    """Runs the races, prints what comes out, and writes the files that were asked for."""
+    options = options_of(arguments)
+    pythons = dict(p.split("=", 1) for p in options.python)
+    setting = Setting(options.threads, options.seconds, limit=options.limit, pythons=pythons, warm=options.warm)
+    results, grown = [], []
+
+    def keep():
+        if options.json:
+            said = {"machine": machine(results, setting), "results": results, "growth": grown}
+            options.json.write_text(json.dumps(said, indent=1) + "\n")
+
+    print("A ratio is a peer's time over ours.\n")
+    for case in cases(options):
+        for mode in options.modes:
+            if mode == "function" or problems.load(case).wrt:
+                results.append(run(case, mode, options, setting))
+                keep()
+    if options.growth:
+        quick = dataclasses.replace(setting, seconds=setting.seconds / 2, turns=5, warm=False)
+        for case in growing(options):
+            for mode in options.modes:
+                grown.append(run(case, mode, options, quick))
+                keep()
+        figure.growth(grown, options.growth)
+    lines = table.report(results, machine(results, setting))
+    print("\n" + "\n".join(lines))
+    if options.write:
+        suite = "NPBench" if options.npbench else "kernels"
+        table.write_section(options.write, f"races of {suite} at {'+'.join(options.sizes)}", lines)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,105 @@
+"""What is measured: a kernel with its arguments, as every peer's process gets it.
+
+Data structures:
+
+    Case        names a problem: its suite ("own" or "npbench"), kernel and size; it travels between processes as JSON.
+    Problem     a case, loaded: the arguments by name, the ports of the kernel by their names, what to differentiate.
+
+This module and the kernels import NumPy alone, so that a peer may live in an environment without the others.
+"""
+
+import importlib
+import importlib.util
+import json
+import pkgutil
+import sys
+from collections.abc import Callable
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+
+BENCHMARKS = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(BENCHMARKS))
+sys.path.insert(0, str(BENCHMARKS / "npbench"))
+
+
+@dataclass(frozen=True)
+class Case:
+    """One kernel at one size; `clone` is where the suite lies if it is not our own."""
+
+    suite: str
+    kernel: str
+    size: str
+    keywords: str = ""  # JSON of the keyword arguments of `arguments`, where `size` does not name them
+    clone: str = ""
+
+    def text(self):
+        """As an argument of a command line."""
+        return json.dumps(asdict(self))
+
+
+@dataclass
+class Problem:
+    """A case, loaded."""
+
+    arguments: dict
+    port: Callable  # name of a port → its function, None if there is none
+    written: tuple  # the arguments that the kernel writes and that count as outputs
+    wrt: tuple
+    pythran: str | None = None
+
+    def fresh(self):
+        """The arguments, arrays copied."""
+        return {n: v.copy() if isinstance(v, np.ndarray) else v for n, v in self.arguments.items()}
+
+
+def own_kernels():
+    """Names of the kernels that stand beside this harness."""
+    return sorted(m.name for m in pkgutil.iter_modules([str(BENCHMARKS / "kernels")]))
+
+
+def own_module(name):
+    """The module of a kernel of our own."""
+    return importlib.import_module(f"kernels.{name}")
+
+
+def load(case):
+    """The Problem that a Case names."""
+    return _own(case) if case.suite == "own" else _npbench(case)
+
+
+def _own(case):
+    module = own_module(case.kernel)
+    keywords = json.loads(case.keywords) if case.keywords else module.SIZES[case.size]
+
+    def port(name):
+        return module.kernel if name == "numpy" else getattr(module, name, None)
+
+    return Problem(module.arguments(**keywords), port, (), module.WRT, getattr(module, "PYTHRAN", None))
+
+
+def _npbench(case):
+    suite = importlib.import_module("kernel")  # benchmarks/npbench/kernel.py
+    info, function, data = suite.load(case.clone, case.kernel, case.size)
+    place = info["relative_path"].replace("/", ".")
+
+    def port(name):
+        if name == "numpy":
+            return function
+        path = f"npbench.benchmarks.{place}.{info['module_name']}_{name}"
+        return getattr(importlib.import_module(path), info["func_name"], None) if _exists(path) else None
+
+    wrt = tuple(n for n in info["input_args"] if _is_float(data[n]))
+    return Problem({n: data[n] for n in info["input_args"]}, port, tuple(info["output_args"]), wrt)
+
+
+def _is_float(value):
+    return np.asarray(value).dtype.kind == "f"
+
+
+def _exists(module):
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:
+        return False

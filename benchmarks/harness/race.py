@@ -1,0 +1,199 @@
+"""Runs a case under several tools in turns, so that what else the machine does hits all of them alike.
+
+Every tool has a process of its own (worker.py). After the first calls, whose outputs must agree with the reference's,
+the tools take turns of a few milliseconds, the order rotating, until the time is used up. A tool's time is the median
+over its turns of each turn's median.
+"""
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+
+from harness.peers import PEERS
+
+WORKER = Path(__file__).with_name("worker.py")
+ROOT = WORKER.parents[2]
+
+
+@dataclass
+class Setting:
+    """How to measure."""
+
+    threads: int = 2
+    seconds: float = 0.5  # a tool and case, all turns together
+    turns: int = 10
+    limit: float = 60.0  # seconds for a first call
+    pythons: dict = field(default_factory=dict)  # package → interpreter, where it is not this one
+    warm: bool = False  # also start a second time, on a full disk cache
+
+
+class Entrant:
+    """One tool's process."""
+
+    def __init__(self, peer, case, mode, folder, setting):
+        self.peer, self.record = peer, {}
+        self.times = []
+        package = PEERS[peer][0]
+        command = [setting.pythons.get(package, sys.executable), str(WORKER), peer, case.text(), mode, folder]
+        cores = sorted(os.sched_getaffinity(0))[: setting.threads]
+        self.process = subprocess.Popen(
+            command,
+            env=environment(folder, len(cores)),
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            preexec_fn=lambda: os.sched_setaffinity(0, cores),
+        )
+
+    @property
+    def runs(self):
+        """Whether it is still in the race."""
+        return self.process is not None
+
+    def ask(self, line, limit):
+        """The answer to a line, {} if it left the race: the record says why."""
+        if self.process is None:
+            return {}
+        try:
+            self.process.stdin.write((line + "\n").encode())
+            self.process.stdin.flush()
+            ready, _, _ = select.select([self.process.stdout], [], [], limit)
+            text = self.process.stdout.readline() if ready else None
+        except BrokenPipeError:
+            text = b""
+        if text is None:
+            return self.leave(f"stopped after {limit:g} s")
+        if not text:
+            return self.leave(f"its process ended with code {self.process.wait()}")
+        answer = json.loads(text)
+        if "missing" in answer:
+            return self.leave(None)
+        if "error" in answer:
+            return self.leave(answer["error"])
+        return answer
+
+    def leave(self, why):
+        """End the process; `why` is None where there is nothing to measure."""
+        if why is not None:
+            self.record["error"] = why
+        with contextlib.suppress(OSError):
+            self.process.kill()
+        self.process.wait()
+        self.process.stdin.close(), self.process.stdout.close()
+        self.process = None
+        return {}
+
+
+def environment(folder, threads):
+    """The variables of a worker: caches that begin empty, the number of threads under all its names."""
+    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "DLVM_NUM_THREADS")
+    return {
+        **os.environ,
+        **{name: str(threads) for name in names},
+        "PYTHONPATH": path,
+        "DLVM_CACHE_DIR": str(Path(folder, "dlvm")),
+        "NUMBA_CACHE_DIR": str(Path(folder, "numba")),
+        "JAX_COMPILATION_CACHE_DIR": str(Path(folder, "jax")),
+        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+
+
+def race(case, mode, peers, setting, reference):
+    """Facts by tool: first_s, time_s, compile_s, peak_mb, import_s, warm_s, or error; {} for a tool without a port.
+
+    reference: the tool whose outputs are taken to be right; it is asked even where it is not timed.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        entrants = [Entrant(p, case, mode, folder, setting) for p in peers]
+        try:
+            for entrant in entrants:
+                _begin(entrant, setting, "load compiler")
+            _compare(entrants, reference, folder)
+            _take_turns(entrants, setting)
+        finally:
+            for entrant in entrants:
+                if entrant.runs:
+                    entrant.leave(None)
+        if setting.warm:
+            for entrant in entrants:
+                if "time_s" in entrant.record:
+                    entrant.record |= _second_start(entrant.peer, case, mode, folder, setting)
+    return {e.peer: e.record for e in entrants}
+
+
+def _begin(entrant, setting, load):
+    entrant.record |= entrant.ask(load, setting.limit)
+    entrant.record |= entrant.ask("first", setting.limit)
+
+
+def _second_start(peer, case, mode, folder, setting):
+    """A new process on the disk cache that the first one filled: seconds of import and of the first call."""
+    start = time.perf_counter()
+    entrant = Entrant(peer, case, mode, folder, setting)
+    _begin(entrant, setting, "load")
+    whole = time.perf_counter() - start
+    record = entrant.record
+    if entrant.runs:
+        entrant.leave(None)
+    if "first_s" not in record:
+        return {}
+    return {"warm_import_s": record["import_s"], "warm_first_s": record["first_s"], "warm_process_s": whole}
+
+
+def _compare(entrants, reference, folder):
+    """Whose outputs are not the reference's leaves the race."""
+    expected = _outputs(folder, reference)
+    if expected is None:
+        return
+    for entrant in entrants:
+        if entrant.runs and entrant.peer != reference:
+            found = _outputs(folder, entrant.peer)
+            if len(found) != len(expected) or not all(map(_close, found, expected)):
+                entrant.leave(f"its outputs differ from those of {reference}")
+
+
+def _outputs(folder, peer):
+    path = Path(folder, f"{peer}.npz")
+    if not path.exists():
+        return None
+    with np.load(path) as arrays:
+        return [arrays[name] for name in arrays.files]
+
+
+def _close(found, expected):
+    """Equal up to what reordered sums of their precision differ by, relative to the whole array."""
+    if found.shape != expected.shape:
+        return False
+    single = "f4" in (found.dtype.str[1:], expected.dtype.str[1:]) or "c8" in (found.dtype.str[1:],)
+    size = np.max(np.abs(expected[np.isfinite(expected)]), initial=0.0)
+    return np.allclose(found, expected, rtol=0, atol=(3e-3 if single else 1e-7) * size, equal_nan=True)
+
+
+def _take_turns(entrants, setting):
+    order = [e for e in entrants if e.runs]
+    for _ in range(setting.turns):
+        order = order[1:] + order[:1]
+        for entrant in [e for e in order if e.runs]:
+            if sum(map(sum, entrant.times)) > 5 * setting.seconds:
+                continue  # one call takes longer than it may; those that it has made must do
+            answer = entrant.ask(f"turn {setting.seconds / setting.turns}", setting.limit)
+            if answer:
+                entrant.times.append(answer["times"])
+    for entrant in [e for e in order if e.runs]:
+        entrant.record |= entrant.ask("end", setting.limit)
+        if entrant.times:
+            entrant.record["time_s"] = median(median(t) for t in entrant.times)
+            entrant.record["calls"] = sum(map(len, entrant.times))
+            entrant.record["compile_s"] = max(0.0, entrant.record["first_s"] - entrant.record["time_s"])

@@ -1,0 +1,91 @@
+"""The benchmark harness: what it says about a race, and one short race."""
+
+import importlib
+import inspect
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+bench = importlib.import_module("bench")
+problems = importlib.import_module("harness.problems")
+race = importlib.import_module("harness.race")
+table = importlib.import_module("harness.table")
+
+
+def tools(**times):
+    return {name.replace("_", " "): {"time_s": t} if t else {"error": "fails"} for name, t in times.items()}
+
+
+def test_variants_of_a_tool_count_as_its_best():
+    found = table.merged(tools(Numba=None, Numba_n=3.0, Numba_np=2.0, JAX=4.0) | {"Numba o": {}})
+    assert found["Numba"]["time_s"] == 2.0 and set(found) == {"Numba", "JAX"}
+
+
+def test_losses_come_first():
+    rows = [("won", {"dlvm-py": {"time_s": 1.0}, "NumPy": {"time_s": 4.0}, "JAX": {"time_s": 2.0}}),
+            ("lost", {"dlvm-py": {"time_s": 2.0}, "NumPy": {"time_s": 4.0}, "JAX": {"time_s": 1.0}}),
+            ("alone", {"dlvm-py": {"time_s": 1.0}, "NumPy": {"error": "its outputs differ"}})]  # fmt: skip
+    lines = table.table(rows)
+    assert [line.split(" | ")[0] for line in lines[2:]] == ["| lost", "| won", "| alone"]
+    assert "**0.50**" in lines[2] and "differs" in lines[4]
+    said = table.summary(rows)
+    assert said[0] == "Slower than the fastest peer on 1 of 2: lost (2.00x JAX's time)."
+    assert said[1] == "Fastest peer's time over ours: geometric mean 1.00."
+
+
+def test_a_section_is_replaced_and_the_rest_kept(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Page\n")
+    table.write_section(page, "a", ["one"])
+    table.write_section(page, "b", ["two"])
+    table.write_section(page, "a", ["three"])
+    text = page.read_text()
+    assert text.startswith("# Page\n") and "one" not in text and text.index("three") < text.index("two")
+
+
+def test_every_kernel_can_be_loaded():
+    assert len(problems.own_kernels()) >= 10
+    for name in problems.own_kernels():
+        problem = problems.load(problems.Case("own", name, "S"))
+        assert set(problem.wrt) <= set(problem.arguments)
+        for port in filter(None, map(problem.port, ("numpy", "numba", "jax", "torch"))):
+            assert list(inspect.signature(port).parameters) == list(problem.arguments), name
+
+
+@pytest.mark.parametrize("mode", ["function", "gradient"])
+def test_a_race(mode, tmp_path):
+    case = problems.Case("own", "recurrence", "20", json.dumps({"steps": 20}))
+    setting = race.Setting(threads=1, seconds=0.02, turns=2)
+    found = race.race(
+        case, mode, ["dlvm-py", "NumPy", "tangent"], setting, "NumPy" if mode == "function" else "dlvm-py"
+    )
+    ours = found["dlvm-py"]
+    assert "error" not in ours and ours["time_s"] > 0 and ours["compile_s"] > 0 and ours["calls"] >= 2
+    assert ("time_s" in found["NumPy"]) == (mode == "function")
+    assert "time_s" not in found["tangent"] or mode == "gradient"
+
+
+def test_wrong_outputs_leave_the_race(tmp_path):
+    np.savez(tmp_path / "right.npz", np.ones(3))
+    np.savez(tmp_path / "wrong.npz", np.array([1.0, 1.0, 1.1]))
+
+    class Entrant:
+        runs, record = True, None
+        peer = "wrong"
+
+        def leave(self, why):
+            self.record = why
+
+    entrant = Entrant()
+    race._compare([entrant], "right", tmp_path)
+    assert entrant.record == "its outputs differ from those of right"
+
+
+def test_unknown_names_are_refused(capsys):
+    with pytest.raises(SystemExit):
+        bench.options_of(["--peers", "Fortran"])
+    assert "unknown: Fortran" in capsys.readouterr().err

@@ -16,6 +16,7 @@ from dlvm_py.options import Options
 from dlvm_py.pullback import Pullback
 from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, recording, tangent
 from dlvm_py.recipe import jacobian as jacobian_recipe
+from dlvm_py.runtime.native import standing
 from dlvm_py.sparse import SparseJacobian
 
 Wrt = int | str | tuple[int | str, ...]
@@ -307,6 +308,16 @@ def _recording_of(f: Callable[..., Any], wrt: Any, count: int, from_: Any) -> An
 
 def _seeded_of(f: Callable[..., Any], wrt: Any, from_: Any) -> Any:
     return _derived(f, "seeded", (wrt, from_), lambda recipe: gradient(recipe, wrt, None, True, from_))
+
+
+def free_buffers() -> int:
+    """Free the memory that is kept for the next arrays; how many bytes it was.
+
+    Compiled code keeps what its arrays have freed, and what its results free when Python drops them, up to
+    DLVM_BUFFERS MiB (256; read once a process, 0 keeps nothing), because new memory costs time to touch. Arrays that
+    are alive stay as they are. It need not be called for want of memory: an allocation that fails frees it first.
+    """
+    return standing.free_kept()
 
 
 # what calls of these in compiled code make

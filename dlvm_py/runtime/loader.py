@@ -24,6 +24,7 @@ import numpy as np
 
 from dlvm_py.errors import ArgumentError
 from dlvm_py.ir.ops.draw import DISTRIBUTIONS
+from dlvm_py.runtime import buffers
 from dlvm_py.runtime.native import offsets
 
 IMPORTS_SYMBOL = "dlvm.imports"
@@ -192,6 +193,7 @@ def _members(archive: bytes) -> Iterator[bytes]:
 
 
 _RESOLVERS = {
+    "pool": lambda name: ctypes.addressof(buffers.state()),
     "npyrandom": lambda name: _npyrandom()[name],
     "c": _c_function,
     "py": _python_function,

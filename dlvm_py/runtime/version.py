@@ -25,6 +25,7 @@ from dlvm_py.ir.text import print_text
 from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import told, trees
 from dlvm_py.runtime.loader import LoadedCode, load
+from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.offsets import MISSING
 
 # symbols of an object; `native.entry` says what they are
@@ -199,6 +200,7 @@ class Version:
             "on_error": functools.partial(site_error, sites, name, classes=call.classes),
             "tell": functools.partial(_told, sites, name, call.classes),
             "None": None,
+            "mem_handler": standing.memory_handler(),
         }
         return Version(call, load(image, imports, (ENTRY, INVOKE, FINISH), objects), sites, name, facts)
 

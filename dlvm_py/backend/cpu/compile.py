@@ -55,7 +55,7 @@ def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str
     define as external and is no kernel (kernels are `dl.NAME`), or the kernels where there is nothing else.
     InternalError if a text is no valid LLVM IR.
     """
-    runtime = [support_text(imports, name) for name in ("support.ll", "signals.ll")]
+    runtime = [support_text(imports, name) for name in ("support.ll", "pool.ll", "signals.ll")]
     runtime += [support_text(imports, name) for what, name in OPTIONAL.items() if any(what in text for text in texts)]
     modules = [parse(text) for text in texts]
     if exports is None:

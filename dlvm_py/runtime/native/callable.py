@@ -12,16 +12,11 @@ import functools
 import sys
 import types
 from collections.abc import Callable
-from importlib import resources
 from typing import Any
 
-from dlvm_py.backend.cpu.compile import compile_module
-from dlvm_py.backend.imports import Imports
 from dlvm_py.options import environment
-from dlvm_py.runtime import cache, python_entry
-from dlvm_py.runtime.loader import LoadedCode, load
-from dlvm_py.runtime.native import offsets
-from dlvm_py.runtime.native.externals import complete
+from dlvm_py.runtime import python_entry
+from dlvm_py.runtime.native import offsets, standing
 from dlvm_py.runtime.version import ENTRY, Version
 
 _DOC = b"A compiled function: called like the Python function that it was made from."
@@ -34,8 +29,6 @@ _SLOTS = {"tp_call": 50, "tp_clear": 51, "tp_dealloc": 52, "tp_descr_get": 54, "
           "tp_members": 72, "tp_getset": 73}  # fmt: skip
 _NO_NEW, _HAS_VECTORCALL, _HAS_GC, _IS_METHOD_DESCRIPTOR = 1 << 7, 1 << 11, 1 << 14, 1 << 17
 _PY_SSIZE_T, _READONLY = 19, 1
-
-_SYMBOLS = [f"dlvm.{n}" for n in ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "install")]
 
 
 class _Slot(ctypes.Structure):
@@ -152,7 +145,7 @@ class _Native:
     """The native type and its operations."""
 
     def __init__(self) -> None:
-        self.code = _slots_code()
+        self.code = standing.code()
         self._keep: list[Any] = []
         self.type: type = self._make_type()
         new = ctypes.PYFUNCTYPE(ctypes.py_object, ctypes.py_object, ctypes.py_object)
@@ -212,16 +205,3 @@ class _Native:
 @functools.cache
 def _native() -> _Native:
     return _Native()
-
-
-def _slots_code() -> LoadedCode:
-    """The code of the slots, from the disk cache after the first time."""
-    imports = Imports()
-    text = complete(resources.files(__package__).joinpath("callable.ll").read_text(encoding="utf-8"), imports)
-    disk, key = cache.Cache(), cache.cache_key("callable", text)
-    usable = environment("DLVM_CACHE") != "0"
-    found = disk.get(key) if usable else None
-    image = found[1] if found else compile_module([text], imports).object
-    if usable and not found:
-        disk.put(key, {"imports": imports.names}, image)
-    return load(image, imports.names, _SYMBOLS)

@@ -338,7 +338,7 @@ done:
 }
 
 ; A new array that takes the data of a header over; the header then names it.
-; The allocator set is NumPy's default one, which frees with free().
+; Its memory handler is that of handler.ll, by which the memory comes back.
 define internal ptr @entry.owner(ptr %header, ptr %descr, i32 %nd, ptr %shape, i32 %order) noinline {
   %data.at = getelementptr %header, ptr %header, i32 0, i32 1
   %data = load ptr, ptr %data.at

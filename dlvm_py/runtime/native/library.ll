@@ -22,6 +22,32 @@
 @library.as_fixed = private unnamed_addr constant [5 x i8] c"%.*f\00"
 @library.as_scientific = private unnamed_addr constant [5 x i8] c"%.*e\00"
 
+; Memory is malloc's, which callers free; more than 1024 bytes are aligned to 64.
+define ptr @dlvm.take(i64 %nbytes) nounwind {
+  %is_small = icmp ule i64 %nbytes, 1024
+  br i1 %is_small, label %small, label %large
+small:
+  %malloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:malloc})
+  %small_data = call ptr %malloc(i64 %nbytes)
+  ret ptr %small_data
+large:
+  %aligned_alloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:aligned_alloc})
+  %large_data = call ptr %aligned_alloc(i64 64, i64 %nbytes)
+  ret ptr %large_data
+}
+
+define void @dlvm.give(ptr %data, i64 %nbytes) nounwind {
+  %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free})
+  call void %free(ptr %data)
+  ret void
+}
+
+define ptr @dlvm.resize(ptr %data, i64 %nbytes) nounwind {
+  %realloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:realloc})
+  %moved = call ptr %realloc(ptr %data, i64 %nbytes)
+  ret ptr %moved
+}
+
 ; Nothing is pending: as much fuel as there can be.
 define i32 @dlvm.poll(ptr %ctx) noinline cold nounwind {
   %fuel_at = getelementptr i8, ptr %ctx, i64 16

@@ -118,7 +118,7 @@ def field(structure: type[ctypes.Structure], name: str) -> int:
 
 # -- NumPy's C API table -------------------------------------------------------------------------------
 
-NEW_FROM_DESCR, SET_BASE_OBJECT, SCALAR, GET_HANDLER, DEFAULT_HANDLER = 94, 282, 60, 305, 306
+NEW_FROM_DESCR, SET_BASE_OBJECT, SCALAR, GET_HANDLER = 94, 282, 60, 305
 
 
 @functools.cache
@@ -153,7 +153,6 @@ def _standing_objects() -> dict[str, Any]:
         "False": False,
         "None": None,
         "SystemError": SystemError,
-        "mem_handler": ctypes.py_object.from_address(numpy_api(DEFAULT_HANDLER) or 0).value,
     }
     for dtype in DTYPES.values():
         found[f"descr.{dtype.numpy_name}"] = dtype.numpy

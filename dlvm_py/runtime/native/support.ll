@@ -1,7 +1,8 @@
 ; The native runtime that every module carries: allocations, reference counts, tapes.
 ;
 ; Linked into each module by backend/cpu/compile.py, which replaces `import:NAME` in braces by the slot of NAME in
-; @dlvm.imports and makes everything here internal. No global state: all of it hangs on the context.
+; @dlvm.imports and makes everything here internal. No global state: all of it hangs on the context. Memory itself
+; comes from pool.ll, in libraries from library.ll: @dlvm.take, @dlvm.give, @dlvm.resize.
 ;
 ;   context  { 0 allocations, 8 thread_state, 16 fuel, 24 site, 28 pad, 32 operands[4] }
 ;   header   { 0 refcount, 8 data, 16 nbytes, 24 pyobject, 32 previous, 40 next }
@@ -10,8 +11,11 @@
 
 @dlvm.imports = external global [0 x ptr]
 
-; A new allocation with one reference, or null. The data can be freed with free(); more than 1024
-; bytes are aligned to 64.
+declare ptr @dlvm.take(i64)
+declare void @dlvm.give(ptr, i64)
+declare ptr @dlvm.resize(ptr, i64)
+
+; A new allocation with one reference, or null. More than 1024 bytes are aligned to 64.
 ; Its result is not `noalias`: the list of the context reaches the header as well.
 define ptr @dlvm.allocate(ptr %ctx, i64 %wanted) noinline nounwind {
   %fits = icmp ule i64 %wanted, 9223372036854775744
@@ -22,22 +26,11 @@ sized:
   %up = add nuw i64 %some, 63
   %nbytes = and i64 %up, -64
   %malloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:malloc}), !invariant.load !0
-  %aligned_alloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:aligned_alloc}), !invariant.load !0
   %header = call ptr %malloc(i64 48)
   %no_header = icmp eq ptr %header, null
   br i1 %no_header, label %failed, label %with_header
 with_header:
-  ; small blocks come faster from malloc, and gain nothing from more than its 16 bytes
-  %is_small = icmp ule i64 %nbytes, 1024
-  br i1 %is_small, label %small, label %large
-small:
-  %small_data = call ptr %malloc(i64 %nbytes)
-  br label %allocated
-large:
-  %large_data = call ptr %aligned_alloc(i64 64, i64 %nbytes)
-  br label %allocated
-allocated:
-  %data = phi ptr [ %small_data, %small ], [ %large_data, %large ]
+  %data = call ptr @dlvm.take(i64 %nbytes)
   %no_data = icmp eq ptr %data, null
   br i1 %no_data, label %drop_header, label %link
 drop_header:
@@ -119,8 +112,10 @@ relink:
 unlinked:
   %data_at = getelementptr i8, ptr %header, i64 8
   %data = load ptr, ptr %data_at
+  %nbytes_at = getelementptr i8, ptr %header, i64 16
+  %nbytes = load i64, ptr %nbytes_at
   %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free}), !invariant.load !0
-  call void %free(ptr %data)
+  call void @dlvm.give(ptr %data, i64 %nbytes)
   call void %free(ptr %header)
   ret void
 }
@@ -156,8 +151,7 @@ grow:
   %fits = icmp sgt i64 %new, %old
   br i1 %fits, label %move, label %failed
 move:
-  %realloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:realloc}), !invariant.load !0
-  %moved = call ptr %realloc(ptr %data, i64 %new)
+  %moved = call ptr @dlvm.resize(ptr %data, i64 %new)
   %no_memory = icmp eq ptr %moved, null
   br i1 %no_memory, label %failed, label %moved_to
 moved_to:

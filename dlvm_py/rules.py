@@ -100,7 +100,8 @@ def custom_adjoint(f: Callable[..., Any]) -> WithRules:
     compiled code. It must not write its arguments.
 
     Returns a callable with the decorators `adjoint`, `tangent` and `forward`, to be used like `f`, alone or in what
-    dlvm compiles. Forward mode needs a `tangent` too (else NotDifferentiable DL620).
+    dlvm compiles. Forward mode is the transpose of the rule, which must be linear in the seed for that, or a `tangent`
+    rule (else NotDifferentiable DL620).
     """
     return WithRules(f, "custom_adjoint")
 

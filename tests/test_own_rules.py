@@ -331,9 +331,42 @@ def test_replaced_rules_are_seen():
 # -- refusals --------------------------------------------------------------------------------------------
 
 
-def test_no_forward_derivative_of_an_adjoint_rule():
-    """Forward mode of a function that has an adjoint rule alone is refused, at the call."""
-    with pytest.raises(dlvm.NotDifferentiable, match=r"(?s)DL620.*clipped\(x\).*@f.tangent"):
+def test_forward_mode_of_an_adjoint_rule_alone_is_its_transpose():
+    """Arrays, several parameters of which one gets nothing, a forward rule that keeps something, other orders."""
+
+    def product(a, x, n):
+        return a @ x * n
+
+    def both(a, x, n, result, seed):
+        return n * np.outer(seed, x), n * (a.T @ seed), None
+
+    def kept(a, x, n):
+        return a @ x * n, (a * n, x * n)
+
+    def from_kept(kept, seed):
+        return np.outer(seed, kept[1]), kept[0].T @ seed, None
+
+    a, x, t = np.arange(6.0).reshape(2, 3), X, np.array([0.5, -1.0, 2.0])
+    turned = make(product, from_kept)
+    turned.forward(kept)
+    loss = lambda of: lambda a, x: np.sum(np.sin(of(a, x, 2)) ** 2)
+    columns = lambda of: dlvm.jacobian(lambda a, x: of(a, x, 2), wrt=1, mode="forward")
+    plain = loss(product)
+    for marked in (make(product, both), turned):
+        f = loss(marked)
+        for tangents in ((None, t), (a * 0.3, None), (a * 0.3, t)):
+            found, wanted = dlvm.jvp(f, (a, x), tangents), dlvm.jvp(plain, (a, x), tangents)
+            np.testing.assert_allclose(found, wanted, rtol=1e-13)
+        np.testing.assert_allclose(dlvm.hvp(f, wrt=1)(a, x, t), dlvm.hvp(plain, wrt=1)(a, x, t), rtol=1e-12)
+        np.testing.assert_allclose(columns(marked)(a, x), 2 * a, rtol=1e-14)
+    # of which the seed is a number; what is left out of an adjoint has none
+    scaled = make(lambda x, s: x * s, lambda x, s, result, seed: (seed * s, None))
+    assert dlvm.jvp(scaled, (2.0, 3.0), (1.0, 5.0)) == (6.0, 3.0)
+
+
+def test_no_forward_derivative_of_an_adjoint_rule_that_is_not_linear():
+    """A clipped seed has no transpose: refused, at the rule."""
+    with pytest.raises(dlvm.NotDifferentiable, match=r"(?s)DL620.*not linear in the seed.*@f.tangent"):
         dlvm.jvp(lambda x: clipped(x) * 2.0, (1.0,), (1.0,))
 
 

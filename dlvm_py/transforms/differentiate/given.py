@@ -18,8 +18,9 @@ derivative can be differentiated again.
 
 A function that has a tangent rule alone is differentiated in reverse by the transpose of it: the tangent is linear in
 the tangents of the arguments, and the adjoint of a linear function is its transpose, whatever the point. That the rule
-is linear is checked: its adjoint then does not read the tangents. The other way round there is no such test, so a
-function that has an adjoint rule alone has no forward derivative.
+is linear is checked: its adjoint then does not read the tangents. The other way round it is the same: a function that
+has an adjoint rule alone is differentiated forward by the transpose of that, for which the rule must be linear in the
+seeds. One that is not (a clipped gradient) is no derivative of any function, and has no forward derivative.
 """
 
 from __future__ import annotations
@@ -140,11 +141,11 @@ class Given:
         floats = [o for o in call.operands if is_float(o.type)]
         if "adjoint" in callee.rules:
             rule = self.module.functions[callee.rules["adjoint"]]
-            operands = [*self._residuals(sweep, call, callee), *seeds]
+            operands = [*self._residuals(sweep.primal.function, call, callee), *seeds]
         else:
             tangent = self.module.functions[callee.rules["tangent"]]
             count = len(tangent.params) - len(call.operands) - len(results)
-            rule = self._transpose(tangent, count)
+            rule = self._transpose(tangent, count, "tangent")
             # in the place of the tangents, of which the extents alone are used
             operands = [*call.operands, *results, *floats[:count], *seeds]
         kept, wanted = self._trim(rule)
@@ -171,8 +172,11 @@ class Given:
             flag = new if flag is None else b.emit("or", flag, new)
         return flag
 
-    def _residuals(self, sweep: Sweep, call: Instruction, callee: Function) -> list[Value]:
-        """What the adjoint rule gets before the seeds: arguments and results, or what a forward rule keeps."""
+    def _residuals(self, function: Function, call: Instruction, callee: Function) -> list[Value]:
+        """What the adjoint rule gets before the seeds: arguments and results, or what a forward rule keeps.
+
+        function: where the call is, which becomes one of the forward rule.
+        """
         results = self.calls[call]
         if "forward" not in callee.rules:
             return [*call.operands, *results]
@@ -181,17 +185,20 @@ class Given:
         whole = TupleType(tuple(types))  # type: ignore[arg-type]
         call.attrs = {**call.attrs, "callee": forward.name, "result": whole}
         call.type = whole
-        b = Builder(sweep.primal.function).after(results[-1])  # type: ignore[arg-type]
+        b = Builder(function).after(call)
         b.loc = call.loc
         return [b.emit("extract", call, at=k) for k in range(len(results), len(types))]
 
-    def _transpose(self, tangent: Function, count: int) -> Function:
-        """The adjoint of a tangent rule with respect to the tangents, its last `count` parameters."""
-        if tangent.name not in self._transposed:
-            first = len(tangent.params) - count
-            outputs = tuple(Output("result", k) for k in range(len(results_of(tangent.result))))
+    def _transpose(self, rule: Function, count: int, kind: str) -> Function:
+        """The adjoint of a rule (kind: "tangent" or "adjoint") with respect to what it is linear in, its last parameters.
+
+        count: how many these are. Raises: NotDifferentiable DL623 (DL620) for a tangent (adjoint) rule that is not linear.
+        """
+        if rule.name not in self._transposed:
+            first = len(rule.params) - count
+            outputs = tuple(Output("result", k) for k in range(len(results_of(rule.result))))
             config = AdjointConfig(tuple(range(first, first + count)), outputs, seedable=True)
-            made = self._adjoint(self.module, tangent.name, config)
+            made = self._adjoint(self.module, rule.name, config)
             for clean_up in _CLEAN_UP:
                 clean_up.run(made)
             # what the rule computes for its own result has no part in the transpose, whether it could raise or not
@@ -199,15 +206,9 @@ class Given:
             used = uses(made)
             for p in made.params[first : first + count]:
                 if any(user.op.name != "extent" for user in used[p]):
-                    raise NotDifferentiable(
-                        f"the tangent rule '{tangent.name}' is not linear in the tangent '{p.name}': "
-                        "it has no transpose, which reverse mode needs",
-                        tangent.loc,
-                        code="DL623",
-                        help="give an adjoint rule as well: @f.adjoint",
-                    )
-            self._transposed[tangent.name] = made
-        return self._transposed[tangent.name]
+                    raise _not_linear(rule, p.name, kind)
+            self._transposed[rule.name] = made
+        return self._transposed[rule.name]
 
     def _counts(self, i: Instruction) -> bool:
         """Whether an instruction of a transpose counts where its result does not."""
@@ -267,17 +268,25 @@ class Given:
         if not any(found):
             return []
         callee = self.module.functions[call.attrs["callee"]]
-        if "tangent" not in callee.rules:
-            raise NotDifferentiable(
-                f"'{callee.name}' has an adjoint rule alone: there is no forward derivative of it",
-                call.loc,
-                code="DL620",
-                help="give a tangent rule as well (@f.tangent), or differentiate in reverse: "
-                "dlvm.grad, dlvm.jacobian(f, mode='reverse')",
-            )
-        rule = self.module.functions[callee.rules["tangent"]]
         results = self.calls[call]
-        count = len(rule.params) - len(call.operands) - len(results)
+        of = [r for r in results if is_float(r.type)]
+        if "tangent" in callee.rules:
+            rule = self.module.functions[callee.rules["tangent"]]
+            given = [*call.operands, *results]
+            count = len(rule.params) - len(given)
+        else:
+            adjoint = self.module.functions[callee.rules["adjoint"]]
+            if not adjoint.blocks:
+                raise NotDifferentiable(
+                    f"'{callee.name}' has an adjoint rule alone, which is extern: there is no forward derivative of it",
+                    call.loc,
+                    code="DL620",
+                    help="give a tangent rule as well, or differentiate in reverse",
+                )
+            rule = self._transpose(adjoint, len(of), "adjoint")
+            # in the place of the seeds, of which the extents alone are used
+            given = [*self._residuals(b.function, call, callee), *of]
+            count = len(rule.params) - len(given)
         if any(found[count:]):
             self._refuse_captured(call, callee)
         b.after(results[-1]).loc = call.loc  # type: ignore[arg-type]
@@ -285,10 +294,9 @@ class Given:
             zeros_like(b, o) if t is None else of_type(b, t, o)
             for o, t in zip(floats[:count], found[:count], strict=True)
         ]
-        operands = [*call.operands, *results, *moved]
+        operands = [*given, *moved]
         kept, wanted = self._trim(rule)
         _, amounts = self._call(b, kept, [operands[k] for k in wanted])
-        of = [r for r in results if is_float(r.type)]
         return [(r, self._fitted(b, rule, amount, r, "the result")) for r, amount in zip(of, amounts, strict=True)]
 
     def _written(self, callee: Function) -> set[int]:
@@ -325,6 +333,25 @@ class Given:
             if pointer.type == wanted and not any(writes_memory(i) for i in between):
                 return pointer
         return _stored(b, value, wanted)
+
+
+def _not_linear(rule: Function, name: str, kind: str) -> NotDifferentiable:
+    """A rule that has no transpose."""
+    if kind == "tangent":
+        return NotDifferentiable(
+            f"the tangent rule '{rule.name}' is not linear in the tangent '{name}': "
+            "it has no transpose, which reverse mode needs",
+            rule.loc,
+            code="DL623",
+            help="give an adjoint rule as well: @f.adjoint",
+        )
+    return NotDifferentiable(
+        f"the adjoint rule '{rule.name}' is not linear in the seed '{name}': it has no transpose, which forward mode needs",
+        rule.loc,
+        code="DL620",
+        help="give a tangent rule as well (@f.tangent), or differentiate in reverse: "
+        "dlvm.grad, dlvm.jacobian(f, mode='reverse')",
+    )
 
 
 def _stored(b: Builder, value: Value, wanted: PointerType | None = None) -> Value:

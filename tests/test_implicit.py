@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.krylov import gmres, neumann
 
 
 def equation(x, a):
@@ -48,6 +49,73 @@ def test_root_of_a_number():
     assert dlvm.jvp(root, (2.0,), (3.0,))[1] == pytest.approx(1.5 * 2**-0.5, rel=1e-13)
     assert dlvm.grad(dlvm.grad(root))(2.0) == pytest.approx(-0.25 * 2**-1.5, rel=1e-12)
     assert dlvm.hvp(root)(2.0, 2.0) == pytest.approx(-0.5 * 2**-1.5, rel=1e-12)
+
+
+def matrix_free(linear_solver, **options):
+    """`loss` of the same fixed point, without its Jacobian."""
+    of = dlvm.implicit(fixed_point=step, linear_solver=linear_solver, **options)(settled.__wrapped__)
+    return lambda a, b: np.sum(of(a, b) ** 3)
+
+
+@pytest.mark.parametrize("linear_solver", ["gmres", "neumann"])
+def test_matrix_free(linear_solver):
+    """The gradient without the Jacobian is that with it; where no solution is found it is an error."""
+    gradient = dlvm.grad(matrix_free(linear_solver, tolerance=1e-13), (0, 1))
+    for found, wanted in zip(gradient(A, B), dlvm.grad(loss, (0, 1))(A, B), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-11)
+    with pytest.raises(np.linalg.LinAlgError, match="did not converge"):
+        gradient(A, np.array([np.nan, 1.0]))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("linear_solver", ["gmres", "neumann"])
+def test_matrix_free_in_all_modes_and_orders(linear_solver):
+    """Forward mode, second derivatives by forward over reverse and reverse over reverse, single precision, a number."""
+    f, w = matrix_free(linear_solver, tolerance=1e-13), np.array([0.3, -1.0])
+    assert dlvm.jvp(f, (A, B), (A, w))[1] == pytest.approx(dlvm.jvp(loss, (A, B), (A, w))[1], rel=1e-11)
+    np.testing.assert_allclose(dlvm.hvp(f, 1)(A, B, w), dlvm.hvp(loss, 1)(A, B, w), rtol=1e-10)
+    twice = [
+        dlvm.grad(lambda a, b, of=of: np.sum(of(a, b) ** 2), (0, 1))(A, B)
+        for of in (dlvm.grad(f, 1), dlvm.grad(loss, 1))
+    ]
+    for found, wanted in zip(*twice, strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-10)
+    single = dlvm.grad(matrix_free(linear_solver, tolerance=1e-6), 1)(A.astype("f"), B.astype("f"))
+    assert single.dtype == np.float32
+    np.testing.assert_allclose(single, dlvm.grad(loss, 1)(A, B), rtol=1e-5)
+    halved = lambda x, a: 0.5 * (x + a / x)  # noqa: E731
+    number = dlvm.implicit(fixed_point=halved, linear_solver=linear_solver)(root.__wrapped__)
+    assert dlvm.grad(number)(2.0) == pytest.approx(0.5 * 2**-0.5, rel=1e-12)
+    assert dlvm.jvp(number, (2.0,), (1.0,))[1] == pytest.approx(0.5 * 2**-0.5, rel=1e-12)
+
+
+def test_linear_solvers():
+    """Plain Python: random systems with and without restarts, exact ones, singular ones, too few products."""
+    random = np.random.default_rng(5)
+    for n, restart in ((1, 5), (7, 40), (30, 8)):
+        m = random.standard_normal((n, n)) / (2 * np.sqrt(n)) + np.eye(n)
+        b = random.standard_normal(n)
+        y = gmres(lambda v, m=m: m @ v, b, 1e-12, 500, restart)
+        assert np.linalg.norm(m @ y - b) <= 1e-12 * np.linalg.norm(b)
+        half = np.eye(n) - 0.3 * m / np.linalg.norm(m, 2)
+        y = neumann(lambda v, half=half: half @ v, b, 1e-12, 500)
+        assert np.linalg.norm(half @ y - b) <= 1e-12 * np.linalg.norm(b)
+    turn = np.roll(np.eye(6), 1, axis=0)  # of which the residual does not fall before the sixth product
+    np.testing.assert_allclose(gmres(lambda v: turn @ v, np.arange(6.0), 1e-12, 9, 6), [1, 2, 3, 4, 5, 0], atol=1e-14)
+    assert not gmres(lambda v: v, np.zeros(3), 1e-12, 9, 6).any()
+    assert not neumann(lambda v: v, np.zeros(3), 1e-12, 9).any()
+    for matrix, right, count, restart in (
+        (turn, np.arange(6.0), 50, 3),
+        (turn, np.arange(6.0), 4, 6),
+        (np.zeros((3, 3)), np.ones(3), 50, 3),
+        (np.diag([0.0, 1.0, 1.0]), np.ones(3), 50, 3),
+        (np.eye(3), np.array([1.0, np.inf, 0.0]), 50, 3),
+    ):
+        with np.errstate(invalid="ignore"), pytest.raises(np.linalg.LinAlgError):
+            gmres(lambda v, matrix=matrix: matrix @ v, right, 1e-12, count, restart)
+    for right in (np.ones(2), np.array([np.inf, 1.0])):
+        with np.errstate(invalid="ignore"), pytest.raises(np.linalg.LinAlgError):
+            neumann(lambda v: 2.5 * v, right, 1e-12, 50)
 
 
 def test_there_is_no_tape():
@@ -102,6 +170,9 @@ def test_refusals():
     """What cannot be an equation, a solver, or a solution."""
     with pytest.raises(dlvm.ArgumentError, match="DL705"):
         dlvm.implicit()
+    for options in ({"linear_solver": "cg"}, {"linear_solver": "neumann"}, {"tolerance": 0.0}, {"restart": 0}):
+        with pytest.raises(dlvm.ArgumentError, match="DL705"):
+            dlvm.implicit(equation, **options)
     with pytest.raises(dlvm.ArgumentError, match="DL706"):
         dlvm.implicit(3)
     with pytest.raises(dlvm.ArgumentError, match="DL706"):

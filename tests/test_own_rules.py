@@ -349,8 +349,13 @@ def test_forward_mode_of_an_adjoint_rule_alone_is_its_transpose():
     a, x, t = np.arange(6.0).reshape(2, 3), X, np.array([0.5, -1.0, 2.0])
     turned = make(product, from_kept)
     turned.forward(kept)
-    loss = lambda of: lambda a, x: np.sum(np.sin(of(a, x, 2)) ** 2)
-    columns = lambda of: dlvm.jacobian(lambda a, x: of(a, x, 2), wrt=1, mode="forward")
+
+    def loss(of):
+        return lambda a, x: np.sum(np.sin(of(a, x, 2)) ** 2)
+
+    def columns(of):
+        return dlvm.jacobian(lambda a, x: of(a, x, 2), wrt=1, mode="forward")
+
     plain = loss(product)
     for marked in (make(product, both), turned):
         f = loss(marked)

@@ -50,6 +50,8 @@ from dlvm_py.frontend.values import (
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
     dict: records.dict_, dataclasses.replace: records.replace, **FOLDS,
 }  # fmt: skip
+# our own modules above the front end whose functions are compiled with the user's
+_IN_THE_LANGUAGE = ("dlvm_py.implicit", "dlvm_py.krylov")
 
 
 def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
@@ -107,7 +109,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if derivatives.is_direct(target):
         return derivatives.call_direct(e, target, args, kwargs)
     module = getattr(target, "__module__", None) or ""
-    if module.partition(".")[0] == "dlvm_py" and module != "dlvm_py.implicit" and not is_ours(target):
+    if module.partition(".")[0] == "dlvm_py" and module not in _IN_THE_LANGUAGE and not is_ours(target):
         e.error(
             UnknownFunction,
             f"dlvm_py's own {name_of(target)} cannot be called in compiled code",

@@ -190,9 +190,9 @@ class Given:
         return [b.emit("extract", call, at=k) for k in range(len(results), len(types))]
 
     def _transpose(self, rule: Function, count: int, kind: str) -> Function:
-        """The adjoint of a rule (kind: "tangent" or "adjoint") with respect to what it is linear in, its last parameters.
+        """The adjoint of a rule with respect to its last `count` parameters, in which it must be linear.
 
-        count: how many these are. Raises: NotDifferentiable DL623 (DL620) for a tangent (adjoint) rule that is not linear.
+        kind: "tangent" or "adjoint". Raises: NotDifferentiable DL623, DL620 for a rule that is not linear.
         """
         if rule.name not in self._transposed:
             first = len(rule.params) - count
@@ -346,7 +346,8 @@ def _not_linear(rule: Function, name: str, kind: str) -> NotDifferentiable:
             help="give an adjoint rule as well: @f.adjoint",
         )
     return NotDifferentiable(
-        f"the adjoint rule '{rule.name}' is not linear in the seed '{name}': it has no transpose, which forward mode needs",
+        f"the adjoint rule '{rule.name}' is not linear in the seed '{name}': "
+        "it has no transpose, which forward mode needs",
         rule.loc,
         code="DL620",
         help="give a tangent rule as well (@f.tangent), or differentiate in reverse: "

@@ -134,3 +134,30 @@ def test_accumulation_of_adjoints():
     stored = re.search(r"(%\S+) = add (\S+): \S+ x \S+ x f64>, (\S+): .*\n    store \1: \S+ x _ x f64> to %w_shadow:",
                        gradient.ir(stage="compute"))  # fmt: skip
     assert f"{stored[3]} = dot " in gradient.ir(stage="compute")
+
+
+def scaled_matrix(a, x, v):
+    return (a * x) @ v + v @ (x.T - 1.0)
+
+
+def shifted_rows(a, x, v):
+    return np.exp(x[:, ::-1] - a) @ v
+
+
+@pytest.mark.parametrize("function", [scaled_matrix, shifted_rows])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("shape", [(5, 5), (0, 0), (1, 1), (150, 150)])
+def test_products_with_expressions_are_numpys(function, dtype, shape):
+    x = RNG.standard_normal(shape).astype(dtype)
+    v = RNG.standard_normal(shape[1]).astype(dtype)
+    found, expected = COMPILED[function](0.5, x, v), function(0.5, x, v)
+    assert found.dtype == expected.dtype and found.shape == expected.shape
+    np.testing.assert_allclose(found, expected, rtol=1e-4 if dtype is np.float32 else 1e-11, atol=1e-4)
+
+
+def test_a_computed_matrix_is_not_made():
+    text = dlvm.jit(scaled_matrix).ir(1.5, np.ones((9, 9)), np.ones(9), stage="compute")
+    assert "count (%0.0: i64, " not in text and " dot " not in text
+
+
+COMPILED = {f: dlvm.jit(f) for f in (scaled_matrix, shifted_rows)}

@@ -27,6 +27,7 @@ from dlvm_py.transforms import (
     cse,
     dce,
     drop_rules,
+    expression_products,
     extent_checks,
     inline,
     kept_copies,
@@ -85,6 +86,7 @@ PASSES: dict[str, Pass] = {
         _row(literal_broadcasting_promotion, "LBP"),
         _row(matrix_multiplication_reordering, "MMR"),
         _row(linear_algebra_fusion, "LAF"),
+        _row(expression_products, "EP"),
         _row(accumulate_products, "GEMM"),
         _row(cfg_simplification, "CFGSimp"),  # DLVM's abbreviations where it had the pass
         _row(cfg_canonicalization, "CFGCan"),

@@ -1,0 +1,62 @@
+"""Products with expressions: a computed matrix times a vector is summed as it is computed, with no matrix in memory.
+
+    %t = multiply %a: f64, %x: <_ x _ x f64>            %t = multiply %a: f64, %x: <_ x _ x f64>
+    %y = dot %t: <_ x _ x f64>, %v: <_ x f64>     =>    %0 = padShape %v: <_ x f64> at 0
+                                                        %1 = multiply %t: <_ x _ x f64>, %0: <1 x _ x f64>
+                                                        %y = reduce %1: ... by add init 0.0 along 1
+
+BLAS wants a matrix in memory. For a product with a vector, which takes each element once, writing the matrix there and
+reading it again is most of the work; as a reduction the product is one kernel with what computes the matrix. The
+terms are the same; their sum has `reduce`'s order, not BLAS's.
+
+The matrix must be made by an elementwise op in the block of the product, perhaps transposed, for this product alone:
+one that is in memory anyway goes to BLAS. Not for f16, whose products are summed in f32. The op and its result type
+stay as they were, so a second run changes nothing. Stages raw and optimizable, by bufferize.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir.analysis.uses import uses
+from dlvm_py.ir.builder import Builder, literal
+from dlvm_py.ir.function import Function
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.types import scalar
+from dlvm_py.ir.value import Instruction, Value
+
+
+def run(function: Function) -> bool:
+    """Rewrite the products of `function` that have such a matrix; whether anything changed."""
+    products = [i for i in function.instructions() if i.op is OPS["dot"] and i.type.rank == 1]  # type: ignore[attr-defined]
+    if not products:
+        return False
+    users = uses(function)
+    changed = False
+    for i in products:
+        side = 0 if i.operands[0].type.rank == 2 else 1  # type: ignore[attr-defined]
+        if i.type.dtype.is_inexact and i.type.dtype.name != "f16" and _is_computed_for(i.operands[side], i, users):  # type: ignore[attr-defined]
+            _sum_products(function, i, side)
+            changed = True
+    return changed
+
+
+def _is_computed_for(matrix: Value, user: Instruction, users: dict[Value, list[Instruction]]) -> bool:
+    """Whether `matrix` is computed elementwise, in the block of its one user."""
+    while isinstance(matrix, Instruction) and matrix.block is user.block and users[matrix] == [user]:
+        if matrix.op.name != "transpose":
+            return matrix.op.kind is Kind.ELEMENTWISE
+        matrix, user = matrix.operands[0], matrix
+    return False
+
+
+def _sum_products(function: Function, i: Instruction, side: int) -> None:
+    """Let `i`, a product whose matrix is the operand `side`, be a reduction."""
+    b = Builder(function).before(i)
+    b.loc = i.loc
+    matrix, vector = i.operands[side], i.operands[1 - side]
+    along = 1 - side  # rows are summed if the matrix stands on the left
+    terms = b.emit("multiply", matrix, b.emit("padShape", vector, at=side))
+    zero = literal(0, scalar(i.type.dtype))  # type: ignore[attr-defined]
+    total = b.emit("reduce", terms, zero, by="add", axes=(along,))
+    i.op, i.operands, i.attrs = total.op, total.operands, total.attrs
+    b.block.instructions.remove(total)  # type: ignore[union-attr]

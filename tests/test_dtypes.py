@@ -9,9 +9,9 @@ import pytest
 from test_frontend import call
 
 import dlvm_py as dlvm
-from dlvm_py.ir import DTYPES
+from dlvm_py.ir import OWN_DTYPES
 
-NAMES = [d.numpy_name for d in DTYPES.values()]
+NAMES = [d.numpy_name for d in OWN_DTYPES]
 WEAK = {"bool": True, "int": 3, "float": 1.5, "complex": 1 + 2j}
 EPS = {"float16": 1e-3, "float32": 3e-7, "complex64": 4e-6, "float64": 4e-15, "complex128": 4e-14}
 

@@ -31,7 +31,7 @@ LAYERS = {
 OPTIONAL = {"cupy", "ml_dtypes", "dask", "matplotlib", "scipy"}  # scipy: imported at the first BLAS need
 REQUIRED = {"numpy", "gast", "astor", "llvmlite", "platformdirs"}
 ONLY_IN = {"llvmlite": {"backend", "runtime"}, "ctypes": {"backend", "runtime"}}
-IR_MAY_IMPORT = {"numpy"}  # besides the standard library and the two leaves
+IR_MAY_IMPORT = {"numpy", "ml_dtypes"}  # besides the standard library and the two leaves; the second for bf16
 
 
 def dotted(path: str) -> str:

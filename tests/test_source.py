@@ -28,7 +28,7 @@ from dlvm_py.backend.python.program import functions_text
 from dlvm_py.backend.python.spelling import REFUSED, SPELLING, STATEMENTS
 from dlvm_py.ir import (
     BOOL,
-    DTYPES,
+    OWN_DTYPES,
     VOID,
     Builder,
     Function,
@@ -267,7 +267,7 @@ def elementwise_cases():
         if op.kind is not Kind.ELEMENTWISE or op.name == "bits":
             continue
         attrs = {"dataTypeCast": [{"to": t} for t in CAST_TO], "polygamma": [{"order": 2}]}.get(op.name, [{}])
-        for dtype in DTYPES.values():
+        for dtype in OWN_DTYPES:
             for at in attrs:
                 for types in ([dtype], [dtype] * 2, [dtype, dtype, BOOL]):
                     if len(types) != operand_count(op):

@@ -247,7 +247,7 @@ def _simple_power(e: Emitter, operands: list[Operand]) -> Any:
     """x ** 2, 1, 0.5, -1, as NumPy does them: without pow. None if it is none of these."""
     base, exponent = operands
     n = exponent.number if isinstance(exponent, Scalar) and exponent.weak else None
-    if n is None or isinstance(n, bool):
+    if n is None or isinstance(n, bool) or not base.dtype.is_own:
         return None
     if (
         n == 2
@@ -337,6 +337,12 @@ def promoted(*values: Operand) -> np.dtype:
     """np.result_type of the operands."""
     sample = {int: 0, float: 0.0, complex: 0j}
     return np.result_type(*(sample.get(s, s) for s in map(_signature, values)))
+
+
+def sample(value: Operand) -> Any:
+    """Something that NumPy promotes like the operand: a number of Python, or an array of one element."""
+    signature = _signature(value)
+    return signature() if isinstance(signature, type) else np.ones(1, signature)
 
 
 def astype(e: Emitter, value: Any, dtype: DType) -> Any:

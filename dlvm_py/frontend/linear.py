@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import Message, check_shapes, temp
-from dlvm_py.frontend.elementwise import convert, operand, promoted, supported, ufunc_call
+from dlvm_py.frontend.elementwise import astype, convert, loop_dtypes, operand, promoted, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.library import products
@@ -32,6 +32,8 @@ def matmul(e: Emitter, a: Any, b: Any) -> Any:
     a, b = operand(e, a, "`@`"), operand(e, b, "`@`")
     if isinstance(a, Scalar) or isinstance(b, Scalar):
         e.error(TypeMismatch, "`@` needs arrays: one operand is a scalar", help="use * to scale")
+    if not (a.dtype.is_own and b.dtype.is_own):  # ml_dtypes has no product of matrices: NumPy runs the next loop
+        a, b = (astype(e, x, d) for x, d in zip((a, b), loop_dtypes(e, np.matmul, [a, b]), strict=False))
     if max(a.rank, b.rank) > 2:
         return e.session.library(e, products.matmul, [a, b], {})
     return _product(e, a, b, "`@`")

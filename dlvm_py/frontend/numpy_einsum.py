@@ -53,6 +53,8 @@ def einsum(
     values = [operand(e, v, "np.einsum") for v in operands]
     inputs, output = _parse(e, subscripts.value, [_rank(v) for v in values])
     common = supported(e, promoted(*values), "np.einsum")
+    if not common.is_own:
+        e.error(TypeMismatch, "invalid data type for einsum: bfloat16", help="convert with .astype(np.float32)")
     if common.kind == "b":
         e.error(UnsupportedSyntax, "np.einsum of bool arrays is not supported", help="convert with .astype(np.int64)")
     terms = [_Term(v if v.dtype is common else astype(e, v, common), x) for v, x in zip(values, inputs, strict=True)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.deliver import deliver
-from dlvm_py.frontend.elementwise import operand, ufunc_call
+from dlvm_py.frontend.elementwise import astype, operand, sample, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_ufunc import forms
 from dlvm_py.frontend.operators import positive
@@ -25,10 +25,21 @@ def clip(
 ) -> Any:  # fmt: skip
     """np.clip: a bound may be None."""
     lowest, highest = (other if is_none(bound) else bound for bound, other in ((a_min, min), (a_max, max)))
+    a, lowest, highest = _in_loop_of_clip(e, a, lowest, highest)
     for bound, ufunc, op in ((lowest, np.maximum, "atLeast"), (highest, np.minimum, "atMost")):
         if not is_none(bound):
             a = ufunc_call(e, ufunc, a, bound, on_floats=op)
     return deliver(e, "clip", operand(e, a, "np.clip"), out, None)
+
+
+def _in_loop_of_clip(e: Emitter, *values: Any) -> tuple[Any, ...]:
+    """Operands with a bfloat16 among them in the dtype of NumPy's loop: ml_dtypes has none of its own."""
+    given = [None if is_none(v) else operand(e, v, "np.clip") for v in values]
+    known = [v for v in given if v is not None]
+    if len(known) < 3 or all(v.dtype.is_own for v in known):
+        return values
+    dtype = supported(e, np.clip(*map(sample, known)).dtype, "np.clip")
+    return tuple(astype(e, v, dtype) for v in given)
 
 
 def isinf(e: Emitter, x: Any) -> Any:

@@ -17,7 +17,7 @@ from dlvm_py.frontend.linear import dot, matmul
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, is_none
-from dlvm_py.ir import DType
+from dlvm_py.ir import F32, DType
 
 Handler = Callable[..., Any]
 
@@ -70,7 +70,9 @@ def written(ufunc: np.ufunc, function: Any) -> Handler:
 def _converted(e: Emitter, ufunc: np.ufunc, rule: Handler, values: list[Any]) -> list[Any]:
     """The results of `rule` on operands in the dtypes of the loop that NumPy would run."""
     dtypes = loop_dtypes(e, ufunc, values)
-    pairs = [convert(e, v, d) for v, d in zip(values, dtypes[: ufunc.nin], strict=True)]
+    # loops of 16 bits compute in float32 and round once
+    loops = [F32 if d.is_narrow else d for d in dtypes[: ufunc.nin]]
+    pairs = [convert(e, v, d) for v, d in zip(values, loops, strict=True)]
     found = rule(e, *(Temp(t, x, e.block) if x else Scalar(t, weak=False) for t, x in pairs))
     results = found.items if ufunc.nout > 1 else (found,)
     results = [operand(e, r, f"np.{ufunc.__name__}") for r in results]

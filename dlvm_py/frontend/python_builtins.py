@@ -131,6 +131,8 @@ def round_(e: Emitter, x: Any, ndigits: Any = None) -> Any:
     if ndigits is not None and not (isinstance(ndigits, Static) and ndigits.value is None):
         return _round_to(e, x, ndigits)
     x = _number(e, x, "round")
+    if not x.dtype.is_own:
+        e.error(TypeMismatch, "a bfloat16 has no round()", help="round(float(x))")
     return int_(e, Scalar(e.pure("rint", x.value), x.weak) if x.dtype.is_float else x)
 
 

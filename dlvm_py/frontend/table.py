@@ -52,7 +52,7 @@ from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.frontend.texts import TEXTS
 from dlvm_py.frontend.values import Static
-from dlvm_py.ir import DTYPES, DType
+from dlvm_py.ir import BF16, OWN_DTYPES, DType, is_bfloat16
 
 Handler = Callable[..., Any]
 
@@ -71,13 +71,14 @@ _LIBRARY = (
 FUNCTIONS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
     **{ufunc: written(ufunc, function) for ufunc, function in ufuncs.UFUNCS.items()},
-    **{d.numpy.type: _scalar(d) for d in DTYPES.values()},
+    **{d.numpy.type: _scalar(d) for d in OWN_DTYPES},
     **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
     **TYPES, **TEXTS, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
     **INTRINSICS, np.random.default_rng: default_rng,
     np.ndindex: ndindex, np.ndenumerate: ndenumerate,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
+_BFLOAT16 = _scalar(BF16)  # by its name, so that ml_dtypes need not be there
 METHODS: dict[str, Handler] = {
     **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot_into,
     **ORDER_METHODS, **INDEX_METHODS,
@@ -107,7 +108,7 @@ STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on co
 def lookup(function: Any) -> Handler | None:
     """The rule of a callable, None if it has none."""
     try:
-        return FUNCTIONS.get(function)
+        return _BFLOAT16 if is_bfloat16(function) else FUNCTIONS.get(function)
     except TypeError:  # not hashable
         return None
 

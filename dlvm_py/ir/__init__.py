@@ -6,6 +6,7 @@ from dlvm_py.ir.op import Kind, Op
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.printer import print_function, print_module
 from dlvm_py.ir.types import (
+    BF16,
     BOOL,
     C64,
     C128,
@@ -18,6 +19,7 @@ from dlvm_py.ir.types import (
     I16,
     I32,
     I64,
+    OWN_DTYPES,
     U8,
     U16,
     U32,
@@ -38,6 +40,7 @@ from dlvm_py.ir.types import (
     Type,
     dtype_of,
     is_array,
+    is_bfloat16,
     is_scalar,
     scalar,
 )
@@ -54,10 +57,10 @@ from dlvm_py.ir.value import (
 )
 
 __all__ = [
-    "BOOL", "C64", "C128", "CELL", "DTYPES", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "NULL", "OPS",
-    "U8", "U16", "U32", "U64", "UNDEFINED", "VOID",
+    "BF16", "BOOL", "C64", "C128", "CELL", "DTYPES", "F16", "F32", "F64", "I8", "I16", "I32", "I64", "NULL",
+    "OPS", "OWN_DTYPES", "U8", "U16", "U32", "U64", "UNDEFINED", "VOID",
     "AdjointRequest", "Alias", "ArrayType", "BoxType", "EnumType", "Extern", "NominalType", "StructType", "Variable",
     "Block", "BlockArg", "Builder", "DType", "Expr", "Function", "FunctionName", "FunctionType", "Instruction", "Kind",
     "Literal", "Module", "Op", "PointerType", "StackType", "Target", "TensorType", "TupleType", "Type",
-    "Value", "dtype_of", "is_array", "is_scalar", "literal", "print_function", "print_module", "scalar",
+    "Value", "dtype_of", "is_array", "is_bfloat16", "is_scalar", "literal", "print_function", "print_module", "scalar",
 ]  # fmt: skip

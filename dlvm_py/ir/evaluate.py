@@ -76,7 +76,7 @@ def poison(array: Any) -> None:
             poison(part)
     elif array.dtype == object:
         array.fill(UNDEFINED)
-    elif array.dtype.kind in "fc":
+    elif array.dtype.kind in "fcV":  # V: bfloat16
         array.fill(complex(np.nan, np.nan) if array.dtype.kind == "c" else np.nan)
     elif array.dtype.kind == "b":
         array.fill(True)

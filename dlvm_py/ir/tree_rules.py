@@ -69,7 +69,7 @@ def accumulated(store: Instruction) -> Instruction | None:
     if not _is_load_of(here, store.operands[1]) or not isinstance(product, Instruction) or product.op.name != "dot":
         return None
     fits = here.type == product.type == total.type and total.block is product.block is store.block
-    return product if fits and is_array(product.type) and product.type.dtype.name != "f16" else None  # type: ignore[attr-defined]
+    return product if fits and is_array(product.type) and not product.type.dtype.is_narrow else None  # type: ignore[attr-defined]
 
 
 def _is_load_of(v: Value, pointer: Value) -> bool:

@@ -15,6 +15,7 @@ tensors (layout.py says which); what refers to something, an enum or a pointer i
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 import numpy as np
 
@@ -33,8 +34,13 @@ class DType:
 
     @property
     def numpy(self) -> np.dtype:
-        """The NumPy dtype, native byte order."""
-        return np.dtype(self.numpy_name)
+        """The NumPy dtype, native byte order. ImportError for bf16 where ml_dtypes is not installed."""
+        return np.dtype(self.numpy_name) if self.is_own else _bfloat16()
+
+    @property
+    def is_own(self) -> bool:
+        """Whether NumPy itself has the dtype; bf16 is of ml_dtypes, which is imported when it is asked for."""
+        return self.name != "bf16"
 
     @property
     def itemsize(self) -> int:
@@ -45,6 +51,11 @@ class DType:
     def is_float(self) -> bool:
         """Real floating point."""
         return self.kind == "f"
+
+    @property
+    def is_narrow(self) -> bool:
+        """f16 and bf16: computed in f32 and rounded, sums kept in f32."""
+        return self.kind == "f" and self.bits == 16
 
     @property
     def is_complex(self) -> bool:
@@ -76,19 +87,37 @@ BOOL = DType("bool", "b", 8, "bool")
 I8, I16, I32, I64 = (DType(f"i{n}", "i", n, f"int{n}") for n in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{n}", "u", n, f"uint{n}") for n in (8, 16, 32, 64))
 F16, F32, F64 = (DType(f"f{n}", "f", n, f"float{n}") for n in (16, 32, 64))
+BF16 = DType("bf16", "f", 16, "bfloat16")
 C64, C128 = (DType(f"c{n}", "c", n, f"complex{n}") for n in (64, 128))
 
-DTYPES: dict[str, DType] = {d.name: d for d in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, F32, F64, C64, C128)}
+DTYPES: dict[str, DType] = {
+    d.name: d for d in (BOOL, I8, I16, I32, I64, U8, U16, U32, U64, F16, BF16, F32, F64, C64, C128)
+}
+OWN_DTYPES = [d for d in DTYPES.values() if d.is_own]  # those that NumPy itself has
 # a reference to an immutable record {tag, items}: what an enum, or a pointer that lies in memory, is lowered to.
 # In NumPy arrays of the interpreter an object; in native code an address, 0 for none
 CELL = DType("cell", "r", 64, "object")
 ELEMENTS: dict[str, DType] = {**DTYPES, CELL.name: CELL}  # of tensors in the IR
-_FROM_NUMPY = {d.numpy: d for d in DTYPES.values()}
+_FROM_NUMPY = {d.numpy: d for d in OWN_DTYPES}
+
+
+@cache
+def _bfloat16() -> np.dtype:
+    import ml_dtypes
+
+    return np.dtype(ml_dtypes.bfloat16)
+
+
+def is_bfloat16(kind: object) -> bool:
+    """Whether a class is that of ml_dtypes' bfloat16 numbers; asked without importing the package."""
+    return isinstance(kind, type) and kind.__name__ == "bfloat16" and kind.__module__.partition(".")[0] == "ml_dtypes"
 
 
 def dtype_of(numpy_dtype: object) -> DType | None:
     """The DType of a NumPy dtype (or anything np.dtype accepts), None for one that we do not have."""
     found = np.dtype(numpy_dtype)  # type: ignore[call-overload]
+    if found.num >= np.dtype(np.void).num and is_bfloat16(found.type):
+        return BF16
     return _FROM_NUMPY.get(found) if found.isnative else None
 
 

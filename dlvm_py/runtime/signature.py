@@ -146,7 +146,8 @@ def _dtype_name(dtype: np.dtype[Any], what: str) -> str:
         )
     raise TypeMismatch(
         f"{what} has dtype {dtype}, which is not supported",
-        help="the dtypes are bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128",
+        help="the dtypes are bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128, and "
+        "the bfloat16 of ml_dtypes",
     )
 
 

@@ -14,7 +14,7 @@ lets such a tree be, fusion.py keeps it, the back end writes it. This pass bring
 
 Not where p may overlap an operand of the product (those elements are still to be read), and not where the product has
 other uses. Memory and results are the same but for the rounding of the sum, which is BLAS's as the product's is.
-Not for f16, whose sums are kept in f32. Stages raw and optimizable, by bufferize.
+Not for f16 and bf16, whose sums are kept in f32. Stages raw and optimizable, by bufferize.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Rewriter:
 
     def _rewrite(self, i: Instruction) -> bool:
         assert isinstance(i.type, TensorType)
-        if i.type.dtype.name in ("f16", "bool") or any(v.type != i.type for v in i.operands):
+        if i.type.dtype.is_narrow or i.type.dtype.name == "bool" or any(v.type != i.type for v in i.operands):
             return False
         x, y = i.operands
         product, rest = (y, x) if self._is_free(y, i) else (x, y)

@@ -312,7 +312,7 @@ def _select(i: Instruction) -> Value | None:
     return become(i, "select", [b, a, inverse.operands[0]]) if inverse else None
 
 
-_MANTISSA = {"f16": 11, "f32": 24, "f64": 53}
+_MANTISSA = {"f16": 11, "bf16": 8, "f32": 24, "f64": 53}
 
 
 def _holds_all_of(wide: DType, narrow: DType) -> bool:

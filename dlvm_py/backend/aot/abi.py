@@ -21,9 +21,10 @@ from dlvm_py.backend.cpu.contract import memory_type
 from dlvm_py.backend.site import Site
 from dlvm_py.ir import DType, PointerType, TensorType
 
-# f16 travels as its bits: C has no type for it that every compiler knows
+# f16 and bf16 travel as their bits: C has no type for them that every compiler knows
 _C_TYPES = {
-    "bool": "bool", "f16": "uint16_t", "f32": "float", "f64": "double", "c64": "float", "c128": "double",
+    "bool": "bool", "f16": "uint16_t", "bf16": "uint16_t", "f32": "float", "f64": "double", "c64": "float",
+    "c128": "double",
     **{f"i{n}": f"int{n}_t" for n in (8, 16, 32, 64)}, **{f"u{n}": f"uint{n}_t" for n in (8, 16, 32, 64)},
 }  # fmt: skip
 _RESERVED = frozenset(
@@ -145,5 +146,5 @@ def _argument(k: int, p: Parameter, name: str, taken: set[str]) -> Iterable[Piec
         yield Piece(f"{c} {identifier(f'{name}_real', taken)}", part, k, "real")
         yield Piece(f"{c} {identifier(f'{name}_imag', taken)}", part, k, "imag")
     else:
-        # the bits of an f16 come in an integer register
+        # the bits of an f16 come in an integer register, as those of a bf16 are anyway
         yield Piece(f"{c} {name}", "i16" if t.dtype.name == "f16" else memory_type(t.dtype), k, "value")

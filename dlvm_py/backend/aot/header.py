@@ -102,7 +102,7 @@ def _described(p: Parameter, alone: bool) -> str:
 def _half(t: TensorType | PointerType) -> str:
     if t.dtype.is_complex:
         return ", real and imaginary part"
-    return ", IEEE binary16 bits" if t.dtype.name == "f16" else ""
+    return {"f16": ", IEEE binary16 bits", "bf16": ", bfloat16 bits"}.get(t.dtype.name, "")
 
 
 def _result(t: TensorType | PointerType) -> str:

@@ -5,7 +5,7 @@
     counter: like adding 1 to a binary number, carries combine     (as in pairwise summation, error O(log n))
 
 Only the lanes of one block are combined in an order that is LLVM's: a fixed tree of shuffles on a given CPU.
-f16 is accumulated in f32, as in NumPy.
+f16 is accumulated in f32, as in NumPy; so is bf16.
 """
 
 from __future__ import annotations
@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.floating import rounded, widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.pointers import offset
@@ -45,7 +47,7 @@ def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequen
     totals = blocks.finish()
     if dtype.is_complex:
         return e.pack(*totals)
-    return e.cast("fptrunc", totals[0], "half") if dtype.bits == 16 else totals[0]
+    return rounded(e, totals[0], scalar_type(dtype)) if dtype.is_narrow else totals[0]
 
 
 class Blocks:
@@ -110,7 +112,7 @@ class Blocks:
             x = tree.element()
             parts = [e.extract(x, k, self.type) for k in (0, 1)] if len(self.buffers) == 2 else [x]
             for buffer, part in zip(self.buffers, parts, strict=True):
-                wide = e.cast("fpext", part, self.type) if part.type != self.type else part
+                wide = widened(e, part) if part.type != self.type else part
                 place = offset(e, buffer, [e.add(filled, loop.index, "nsw")], [i64(self.size)])
                 e.store(wide, place, parallel.access)
 

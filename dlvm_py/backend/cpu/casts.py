@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.floating import rounded, widened
 from dlvm_py.backend.cpu.values import V, float_constant
 from dlvm_py.ir import F32, DType
 
@@ -40,6 +41,8 @@ def truth(c: Code, x: V, source: DType) -> V:
         part = scalar_type(source.real)
         return c.any(*(truth(c, c.extract(x, k, part), source.real) for k in (0, 1)))
     if source.is_float:
+        if source.is_narrow:
+            x = widened(c, x)
         return c.fcmp("une", x, float_constant(x.type, 0.0))
     return c.icmp("ne", x, V(x.type, "0"))
 
@@ -53,13 +56,17 @@ def _from_complex(c: Code, x: V, source: DType, to: DType) -> V:
 
 def _integer_to_float(c: Code, x: V, source: DType, to: DType) -> V:
     how = "sitofp" if source.kind == "i" else "uitofp"
-    if to.name == "f16":  # NumPy goes through float
-        return c.cast("fptrunc", c.cast(how, x, "float"), "half")
+    if to.is_narrow:  # NumPy goes through float
+        return rounded(c, c.cast(how, x, "float"), scalar_type(to))
     return c.cast(how, x, scalar_type(to))
 
 
 def _float_to_float(c: Code, x: V, to: DType) -> V:
-    width = {"half": 16, "float": 32, "double": 64}
+    width = {"half": 16, "i16": 16, "float": 32, "double": 64}
+    if x.type == "i16":
+        return widened(c, x) if to.name == "f32" else _float_to_float(c, widened(c, x), to)
+    if to.name == "bf16":  # ml_dtypes goes through float
+        return rounded(c, _float_to_float(c, x, F32) if x.type != "float" else x, "i16")
     if to.bits > width[x.type]:
         return c.cast("fpext", x, scalar_type(to))
     if x.type == "double" and to.bits == 16:
@@ -86,8 +93,8 @@ def _round_to_odd(c: Code, x: V) -> V:
 def _float_to_integer(c: Code, x: V, to: DType) -> V:
     target = scalar_type(to)
     from_half = x.type == "half"
-    if from_half:
-        x = c.cast("fpext", x, scalar_type(F32))
+    if from_half or x.type == "i16":
+        x = widened(c, x)
     if to.name == "u64" or (to.name == "u32" and not from_half):
         # below half the range as a signed number, else with the half taken off and put back as the sign bit
         border = float_constant(x.type, 2.0 ** (to.bits - 1))

@@ -24,7 +24,8 @@ def scalar_type(dtype: DType) -> str:
     if dtype.kind == "b":
         return "i1"
     if dtype.kind == "f":
-        return _FLOAT[dtype.bits]
+        # bf16 is carried as its bits: in registers LLVM would make floats of bfloats, and call compiler-rt to go back
+        return "i16" if dtype.name == "bf16" else _FLOAT[dtype.bits]
     if dtype.kind == "c":
         part = _FLOAT[dtype.bits // 2]
         return f"{{ {part}, {part} }}"

@@ -67,8 +67,8 @@ def zero(dtype: DType) -> V:
 
 
 def inner_product(c: Code, dtype: DType, count: V, a: tuple[V, V], b: tuple[V, V]) -> V:
-    """Σ a[p] b[p] for (address, stride) pairs; f16 in f32. Vectorised for strides that are known to be unit."""
-    wide, size = F32 if dtype.name == "f16" else dtype, i64(dtype.itemsize)
+    """Σ a[p] b[p] for (address, stride) pairs; 16 bits in f32. Vectorised for strides that are known to be unit."""
+    wide, size = F32 if dtype.is_narrow else dtype, i64(dtype.itemsize)
     with c.loop(count, [zero(wide)], "" if a[1] == b[1] == size else plain_loop(c)) as loop:
         x, y = (
             cast(c, load_element(c, dtype, offset(c, data, [loop.index], [step])), dtype, wide) for data, step in (a, b)
@@ -98,7 +98,7 @@ def loops(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str = ""
     add: "add" for to += a b, "subtract" for to -= a b.
     """
     size = i64(dtype.itemsize)
-    if dtype.name == "f16":  # sums are kept in f32: never in the destination
+    if dtype.is_narrow:  # sums are kept in f32: never in the destination
         assert not add
         _by_products(c, dtype, a, b, to, add)
         return

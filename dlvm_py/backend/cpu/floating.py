@@ -1,4 +1,4 @@
-"""Real floating-point operations with NumPy's results; f16 is computed in f32 and rounded, as in NumPy.
+"""Real floating-point operations with NumPy's results; f16 and bf16 are computed in f32 and rounded, as in NumPy.
 
 What LLVM lowers to instructions is an intrinsic (fabs, floor, ceil, trunc, rint, sqrt, copysign); everything
 else calls libm by pointer.
@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.backend.cpu.code import PURE, Code
+from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.values import V, constant_float, float_constant
 from dlvm_py.ir import F32, DType
 
@@ -51,15 +52,36 @@ def compare(how: str) -> Any:
 
 
 def narrow(emit: Any) -> Any:
-    """An emitter for every float width: f16 operands are widened, an f16 result is rounded."""
+    """An emitter for every float width: operands in 16 bits are widened, such a result is rounded."""
 
     def wrapped(c: Code, dtype: DType, attrs: dict[str, Any], *args: V) -> V:
-        if dtype.name != "f16":
+        if not dtype.is_narrow:
             return emit(c, dtype, attrs, *args)
-        y = emit(c, F32, attrs, *(c.cast("fpext", a, "float") if a.type == "half" else a for a in args))
-        return c.cast("fptrunc", y, "half") if y.type == "float" else y
+        y = emit(c, F32, attrs, *(widened(c, a) if a.type in ("half", "i16") else a for a in args))
+        return rounded(c, y, scalar_type(dtype)) if y.type == "float" else y
 
     return wrapped
+
+
+def widened(c: Code, x: V) -> V:
+    """A half, or the bits of a bfloat, as float, which holds every one."""
+    if x.type == "half":
+        return c.cast("fpext", x, "float")
+    return c.cast("bitcast", c.op("shl", c.cast("zext", x, "i32"), V("i32", "16")), "float")
+
+
+def rounded(c: Code, x: V, type: str) -> V:
+    """A float as half, or as the bits of a bfloat (the upper half of a float), to the nearest, ties to even."""
+    if type == "half":
+        return c.cast("fptrunc", x, type)
+    bits = c.cast("bitcast", x, "i32")
+    upper = c.op("lshr", bits, V("i32", "16"))
+    odd = c.op("and", upper, V("i32", "1"))
+    up = c.op("add", c.op("add", bits, V("i32", str(0x7FFF))), odd)
+    number = c.op("lshr", up, V("i32", "16"))
+    nan = c.op("or", c.op("and", upper, V("i32", str(0x8000))), V("i32", str(0x7FC0)))
+    found = c.select(c.fcmp("uno", x, x), nan, number)
+    return c.cast("trunc", found, type)
 
 
 def negate(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
@@ -78,7 +100,11 @@ def rsqrt(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
 
 
 def sign(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
-    """-1, 0, 1, or NaN of NaN."""
+    """-1, 0, 1, or NaN of NaN; bf16 keeps the sign of 0."""
+    if dtype.is_narrow:
+        found = narrow(sign)(c, dtype, attrs, a)
+        zero = c.fcmp("oeq", widened(c, a), float_constant("float", 0.0))
+        return c.select(zero, a, found) if dtype.name == "bf16" else found
     zero = fc(a, 0.0)
     rest = c.select(c.fcmp("oeq", a, zero), zero, a)
     rest = c.select(c.fcmp("olt", a, zero), fc(a, -1.0), rest)
@@ -89,10 +115,9 @@ def _extreme(how: str) -> Any:
     def emit(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
         # a if a > b or a is NaN, else b: a NaN in b fails the comparison, and of 0 and -0 the second is taken,
         # as NumPy's vector loops do on x86-64; its loop for f16 takes the first
-        if dtype.name != "f16":
-            return c.select(c.any(c.fcmp(f"o{how}t", a, b), c.fcmp("uno", a, a)), a, b)
-        x, y = (c.cast("fpext", v, "float") for v in (a, b))
-        return c.select(c.any(c.fcmp(f"o{how}e", x, y), c.fcmp("uno", x, x)), a, b)
+        x, y = (widened(c, v) if dtype.is_narrow else v for v in (a, b))
+        first = c.fcmp(f"o{how}e" if dtype.name == "f16" else f"o{how}t", x, y)
+        return c.select(c.any(first, c.fcmp("uno", x, x)), a, b)
 
     return emit
 

@@ -8,6 +8,7 @@ depends on them. Source: Knuth, The Art of Computer Programming 3, 5.2.4.
 from __future__ import annotations
 
 from dlvm_py.backend.cpu.contract import DATA, memory_type
+from dlvm_py.backend.cpu.floating import widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import loop_order, nest
 from dlvm_py.backend.cpu.memory import release
@@ -67,6 +68,8 @@ def less(f: FunctionText, dtype: DType, a: V, b: V) -> V:
     """a < b in NumPy's order of sorting: NaN is behind everything and equal to NaN."""
     if dtype.kind != "f":
         return f.icmp("slt" if dtype.kind == "i" else "ult", a, b)
+    if dtype.is_narrow:
+        a, b = widened(f, a), widened(f, b)
     behind = f.both(f.fcmp("uno", b, b), f.fcmp("ord", a, a))
     return f.any(f.fcmp("olt", a, b), behind)
 

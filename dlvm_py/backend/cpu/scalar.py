@@ -63,7 +63,7 @@ def _reinterpret(c: Code, dtype: DType, attrs: dict[str, Any], x: V) -> V:
 
 _f = floating
 TABLE: dict[str, dict[str, Emitter]] = {
-    "bits": _row(iu=_reinterpret, f=_reinterpret),
+    "bits": dict.fromkeys("iuf", _reinterpret),
     "negate": _row(iu=integer.negate, f=_f.negate, c=complexes.negate),
     "add": _row(iu=integer.add, f=_f.instruction("fadd"), c=complexes.partwise("fadd")),
     "subtract": _row(iu=integer.subtract, f=_f.instruction("fsub"), c=complexes.partwise("fsub")),
@@ -110,7 +110,7 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "trigamma": _row(f=special.trigamma),
     "polygamma": _row(f=special.polygamma),
     "abs": _row(iu=integer.absolute, f=_f.by_intrinsic("fabs")),
-    "sign": _row(iu=integer.sign, f=_f.sign),
+    "sign": _row(iu=integer.sign) | {"f": _f.sign},
     "floor": _row(iu=integer.same, f=_f.by_intrinsic("floor")),
     "ceil": _row(iu=integer.same, f=_f.by_intrinsic("ceil")),
     "rint": _row(iu=integer.same, f=_f.by_intrinsic("rint")),

@@ -25,19 +25,30 @@ NULL = V("ptr", "null")
 
 
 def float_constant(type: str, value: float) -> V:
-    """A float constant, exact: `half` and `float` values are rounded first."""
+    """A float constant, exact: `half` and `float` values are rounded first; `i16` is the bits of a bfloat."""
     if type == "half":
         try:
             bits = struct.unpack("<H", struct.pack("<e", value))[0]
         except OverflowError:
             bits = 0x7C00 if value > 0 else 0xFC00
         return V(type, f"0xH{bits:04X}")
+    if type == "i16":
+        return V(type, str(_bfloat_bits(value)))
     if type == "float":
         try:
             value = struct.unpack("<f", struct.pack("<f", value))[0]
         except OverflowError:
             value = float("inf") if value > 0 else float("-inf")
     return V(type, f"0x{struct.unpack('<Q', struct.pack('<d', value))[0]:016X}")
+
+
+def _bfloat_bits(value: float) -> int:
+    """The nearest bfloat16, by way of float as ml_dtypes: its upper half, rounded to even."""
+    bits = int(float_constant("float", value).ref, 16)
+    narrow = struct.unpack("<I", struct.pack("<f", struct.unpack("<d", struct.pack("<Q", bits))[0]))[0]
+    if value != value:
+        return narrow >> 16 & 0x8000 | 0x7FC0
+    return (narrow + 0x7FFF + (narrow >> 16 & 1)) >> 16
 
 
 class Phi:

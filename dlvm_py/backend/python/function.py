@@ -57,8 +57,9 @@ from dlvm_py.backend.python.strength import Strength
 from dlvm_py.backend.python.variables import RESERVED, Flow, Step, Variables, plain_name
 from dlvm_py.errors import Loc, UnsupportedSyntax
 from dlvm_py.ir import (
-    DTYPES,
+    BF16,
     NULL,
+    OWN_DTYPES,
     UNDEFINED,
     Block,
     BlockArg,
@@ -793,13 +794,14 @@ def _check(function: Function) -> None:
     for v in values:
         if isinstance(v, Variable) or not _is_plain(v.type):
             what = f"the variable @{v.name}" if isinstance(v, Variable) else f"a value of type {v.type}"
-            raise UnsupportedSyntax(f"{what} is not written as Python: {LOWERED}", function.loc, code="DL120")
+            reason = "NumPy has no bfloat16" if getattr(v.type, "dtype", None) is BF16 else LOWERED
+            raise UnsupportedSyntax(f"{what} is not written as Python: {reason}", function.loc, code="DL120")
 
 
 def _is_plain(t: Type) -> bool:
     match t:
         case TensorType():
-            return t.dtype.name in DTYPES
+            return t.dtype in OWN_DTYPES
         case PointerType():
             return isinstance(t.pointee, TensorType) and _is_plain(t.pointee)
         case StackType():

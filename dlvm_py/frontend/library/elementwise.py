@@ -79,6 +79,8 @@ def around(a: Any, decimals: Any = 0, out: Any = None) -> Any:
         return np.copy(a) if out is None else np.copyto(out, a)
     if decimals == 0:
         return np.rint(a, out=out)
+    if np.result_type(a).name == "bfloat16":
+        refuse("np.round of bfloat16 to decimals is not supported: take .astype(np.float32)")
     if decimals > 0:
         return np.divide(np.rint(a * 10.0**decimals), 10.0**decimals, out=out)
     return np.multiply(np.rint(a / 10.0**-decimals), 10.0**-decimals, out=out)

@@ -20,7 +20,7 @@ SlogdetResult: Any = type(np.linalg.slogdet(np.eye(1)))  # NumPy's named tuple
 
 def floats(a: Any) -> Any:
     """Integers and bools as float64, as LAPACK's functions take them."""
-    if np.result_type(a).kind in ("i", "u", "b"):
+    if np.result_type(a).kind in ("i", "u", "b", "V"):  # V: bfloat16
         return np.asarray(a).astype(np.float64)
     return np.asarray(a)
 

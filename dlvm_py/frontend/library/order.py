@@ -21,7 +21,7 @@ def counter(a: Any, axis: int) -> Any:
 
 def is_nan(a: Any) -> bool:
     """Whether elements of this dtype can be NaN (known when the call is compiled)."""
-    return a.dtype == np.float64 or a.dtype == np.float32 or a.dtype == np.float16
+    return np.result_type(a).kind == "f" or np.result_type(a).name == "bfloat16"
 
 
 def extreme_place(a: Any, axis: Any, keepdims: Any, largest: bool) -> Any:

@@ -76,7 +76,7 @@ def inner(a: Any, b: Any) -> Any:
         return np.dot(a, b)
     rows = np.reshape(a, (size(a.shape[:-1]), a.shape[-1]))
     columns = np.reshape(b, (size(b.shape[:-1]), b.shape[-1]))
-    return np.reshape(rows @ columns.T, a.shape[:-1] + b.shape[:-1])
+    return np.reshape(np.dot(rows, columns.T), a.shape[:-1] + b.shape[:-1])
 
 
 def outer(a: Any, b: Any, out: Any = None) -> Any:

@@ -201,7 +201,12 @@ def layout_flags(spec: ArraySpec, written: bool) -> tuple[int, int]:
 
 
 def type_numbers(spec: ArraySpec) -> tuple[int, int]:
-    """NumPy's number of a dtype and the other one that means the same (`long`, `long long`), or the same twice."""
+    """NumPy's number of a dtype and the other one that means the same (`long`, `long long`), or the same twice.
+
+    -1, which nothing has, for a dtype of another package: its number is another one in every process.
+    """
+    if not dtype_of_leaf(spec).is_own:
+        return -1, -1
     dtype = dtype_of_leaf(spec).numpy
     others = [t.num for t in map(np.dtype, "lLqQ") if t == dtype and t.num != dtype.num]
     return dtype.num, (others or [dtype.num])[0]

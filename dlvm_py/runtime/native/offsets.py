@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir.types import DTYPES
+from dlvm_py.ir.types import BF16, OWN_DTYPES
 
 
 class PyObject(ctypes.Structure):
@@ -154,7 +154,7 @@ def _standing_objects() -> dict[str, Any]:
         "None": None,
         "SystemError": SystemError,
     }
-    for dtype in DTYPES.values():
+    for dtype in OWN_DTYPES:
         found[f"descr.{dtype.numpy_name}"] = dtype.numpy
         found[f"scalar.{dtype.numpy_name}"] = dtype.numpy.type
     return found
@@ -165,6 +165,12 @@ def standing_object(name: str) -> object:
 
     `ndarray`, `float` ...: types; `descr.float64`: dtypes; `scalar.float64`: NumPy scalar types; `True`, `None`.
     """
+    kind, _, dtype = name.partition(".")
+    if dtype == BF16.numpy_name:
+        try:
+            return BF16.numpy if kind == "descr" else BF16.numpy.type
+        except ImportError as error:
+            raise LookupError(f"{name}: {error}") from error
     return _standing_objects()[name]
 
 
@@ -225,7 +231,7 @@ def _check_arrays() -> str | None:
         (raw.mem_handler, None),
         (NDArray.from_address(id(owner)).mem_handler, _current_handler()),
     ]
-    for dtype in DTYPES.values():
+    for dtype in OWN_DTYPES:
         descr = Descr.from_address(id(dtype.numpy))
         facts += [(descr.type_num, dtype.numpy.num), (chr(descr.byteorder), dtype.numpy.byteorder)]
     wrong = [i for i, (found, expected) in enumerate(facts) if found != expected]
@@ -238,7 +244,7 @@ def _current_handler() -> int:
 
 
 def _check_scalars() -> str | None:
-    for dtype in DTYPES.values():
+    for dtype in OWN_DTYPES:
         value = dtype.numpy.type(1)
         found = ctypes.string_at(id(value) + Boxed.bits.offset, dtype.itemsize)
         if type(value).__basicsize__ < Boxed.bits.offset + dtype.itemsize or found != value.tobytes():

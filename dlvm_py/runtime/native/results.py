@@ -20,6 +20,7 @@ from dlvm_py.ir.interface import (
     dtype_of_leaf,
     leaves,
 )
+from dlvm_py.runtime.native.arguments import type_numbers
 from dlvm_py.runtime.native.body import Body
 from dlvm_py.runtime.trees import walk
 
@@ -90,7 +91,7 @@ def _box_array(text: Body, spec: ArraySpec, struct: str, results: str, index: in
     descr = text.object(f"descr.{dtype.numpy_name}")
     return text.let(
         "array",
-        f"call ptr @entry.box_array(ptr {part(0)}, ptr {part(1)}, ptr {descr}, i32 {dtype.numpy.num}, "
+        f"call ptr @entry.box_array(ptr {part(0)}, ptr {part(1)}, ptr {descr}, i32 {type_numbers(spec)[0]}, "
         f"i32 {spec.rank}, ptr {shape}, ptr {strides}, i32 {order}, i64 {dtype.itemsize})",
     )
 

@@ -182,19 +182,24 @@ def check_all(fn, sizes=(5, 2, 0), ks=(2,)):
         check_gradient(fn, make_args(n, ks[0]), gradient)
 
 
-@pytest.mark.parametrize("seed", range(4))
+def mostly_slow(first, *others):
+    """One seed for every run, others for the long ones: test_random_wide.py has hundreds of small programs."""
+    return [first, *(pytest.param(seed, marks=pytest.mark.slow) for seed in others)]
+
+
+@pytest.mark.parametrize("seed", mostly_slow(3, 0, 1, 2))
 def test_random_program(seed):
     """Values and gradients of a random program of any size, for several lengths."""
     check_all(random_program(seed).fn)
 
 
-@pytest.mark.parametrize("seed", range(100, 102))
+@pytest.mark.parametrize("seed", mostly_slow(101, 100))
 def test_random_second_derivative(seed):
     """The gradient of the gradient of a small random program."""
     check_second(random_program(seed, size=4).fn, make_args(4))
 
 
-@pytest.mark.parametrize("seed", range(200, 201))
+@pytest.mark.parametrize("seed", [200])
 def test_random_layouts(seed):
     """Layouts and overlapping arguments of a small random program."""
     check_layouts(random_program(seed, size=5).fn)

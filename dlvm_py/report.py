@@ -138,6 +138,8 @@ def _title(e: Entry) -> str:
     """What a value is called: by the user's name, by the text of its expression, or by what it serves."""
     if e.name.endswith("_shadow"):
         return f"adjoint of {e.name.removesuffix('_shadow') or _text_at(e.loc) or 'a temporary'}"
+    if e.name == "tape" or e.name.endswith("_tape"):
+        return f"where {e.name.removesuffix('tape').removesuffix('_') or _text_at(e.loc) or 'a temporary'} is kept"
     return _OURS.get(e.name) or e.name or _text_at(e.loc) or "a temporary"
 
 

@@ -48,23 +48,40 @@ def temporaries(u, c, n):
     return np.sum(u * u)
 
 
-# pushes of a step: scalars, arrays, references
+def until(x, n):
+    while x > n:
+        x = np.sin(x)
+    return x
+
+
+def sometimes(u, n):
+    for i in range(n):
+        if u[0] > i:
+            u[1:] = np.sin(u[1:] * u[0])
+    return np.sum(u)
+
+
+# what a step keeps: rows of scalars and of arrays; pushes of scalars, arrays and references
 PROGRAMS = [
-    (read_only_arrays, (U, 8), 0, (0, 0, 0)),
-    (logistic_map, (0.3, 3.3, 9), (0, 1), (1, 0, 0)),  # x, not 1 - x and r * x
-    (pendulum, (0.3, 0.1, 0.01, 9), (0, 1), (1, 0, 0)),  # th: of sin(th)
-    (stencil, (U, 0.1, 4), (0, 1), (0, 2, 0)),
-    (temporaries, (U, 0.1, 4), 0, (0, 0, 2)),  # adjoint memory of u, before and after; none of the rolled copies
+    (read_only_arrays, (U, 8), 0, (0, 0, 0, 0, 0)),
+    (logistic_map, (0.3, 3.3, 9), (0, 1), (1, 0, 0, 0, 0)),  # x, not 1 - x and r * x
+    (pendulum, (0.3, 0.1, 0.01, 9), (0, 1), (1, 0, 0, 0, 0)),  # th: of sin(th)
+    (stencil, (U, 0.1, 4), (0, 1), (0, 2, 0, 0, 0)),
+    (temporaries, (U, 0.1, 4), 0, (0, 0, 0, 0, 2)),  # adjoint memory of u, before and after; none of the rolled copies
+    (until, (0.5, 0.1), 0, (0, 0, 1, 0, 0)),
+    (sometimes, (U, 4), 0, (1, 0, 0, 1, 0)),  # u[0] of every step, which tells the branch; the rest where it is needed
 ]
 
 
 @pytest.mark.parametrize("function, args, wrt, expected", PROGRAMS, ids=lambda v: getattr(v, "__name__", None))
-def test_pushes_of_a_step(function, args, wrt, expected):
+def test_what_a_step_keeps(function, args, wrt, expected):
     text = dlvm.grad(function, wrt).ir(*args)
+    rows = [counts.count(": i64") for counts in re.findall(r"%\w*tape\w* = allocateHeap \S+ count \((.*)\)", text)]
     pushed = re.findall(r"push %\S+: (\S+)", text)
     arrays = sum(t.startswith("<") for t in pushed)
     references = sum(t.startswith("*") for t in pushed)
-    assert (len(pushed) - arrays - references, arrays, references) == expected
+    found = (rows.count(1), rows.count(2), len(pushed) - arrays - references, arrays, references)
+    assert found == expected
 
 
 def separates(cut, edges, sources, sinks):

@@ -21,6 +21,7 @@ The phases, each a file:
     given                 calls of functions that have rules of their own
     reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
     keep, remat           primal values for the reverse sweep: direct, computed again, or taped
+    counted, ahead, dense tapes of counted loops: arrays with a row a trip
     strip_mine, checkpoint, rearrange   loops that the reverse sweep runs again, a segment at a time
     ssa_repair, tidy      variables become block arguments; zeros and dead code go
 
@@ -129,7 +130,7 @@ def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Check
     # what is dead must not be kept for
     remove_dead(function)
     checkpoints.hand_over(sweep)
-    keeper = Keeper(primal, sweep, control.counters, checkpoints.record)
+    keeper = Keeper(primal, sweep, control, checkpoints)
     keeper.run()
     states = checkpoints.rearrange(sweep, control)
     handed = primal.adjoint_stacks.values()

@@ -57,6 +57,8 @@ class Checkpoints:
         self._found: list[Segmented] = []
         mined_loops = [(m, by_header[m.segment]) for m in mined if m.segment in by_header]
         self.record = Record(primal, [loop for _, loop in mined_loops])
+        # those over segments and those over their steps: what they keep belongs to a segment
+        self.loops = {by_header[header] for m, _ in mined_loops for header in (m.segment, m.header)}
         for m, loop in mined_loops:
             roots = self._roots(loop)
             if isinstance(roots, str):

@@ -2,9 +2,11 @@
 
 The reverse sweep walks the blocks that were run, last one first. A block with one predecessor needs no
 record. A loop header is told by a counter: an argument `trip` counts the times that the header was entered
-from the latch; in reverse a variable counts down, and at zero the loop was entered from outside. Any other
-block with several predecessors gets an argument that says which one it was (an argument that does so
-already, like the number of the way out of a loop, is used as it is).
+from the latch (or one that the program has counts them); in reverse a variable counts down, from what the entry of the
+loop knew where it did (counted.py), and at zero the loop was entered from outside. Any other
+block with several predecessors is told by the condition of the branch above that leads to the one or the other, or
+else gets an argument that says which one it was (an argument that does so already, like the number of the way out of a
+loop, is used as it is).
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from dlvm_py.ir import BOOL, I64, Block, Builder, Literal, Value, literal, scalar
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.value import BlockArg
+from dlvm_py.transforms.differentiate.counted import Counted, counted
 from dlvm_py.transforms.differentiate.normal_form import passed_literals
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.ssa_repair import Variable, assignment
@@ -21,27 +24,36 @@ class Control:
     """Adds the records to the forward sweep and emits the terminators of the reverse sweep.
 
     `counters[loop]` is the variable that holds, in the reversed loop, the number of the iteration; `trips[loop]` the
-    argument of the loop that counts them.
+    argument of the loop that counts them; `counts[loop]` what the entry knows of their number.
     """
 
     def __init__(self, primal: Primal) -> None:
         self._primal = primal
         self.trips: dict[Loop, BlockArg] = {}
+        self.counts: dict[Loop, Counted | None] = {loop: counted(primal, loop) for loop in primal.loops()}
         self._loop_at: dict[Block, Loop] = {loop.header: loop for loop in primal.loops()}
         self._which: dict[Block, tuple[Value, list[Literal]]] = {}
+        self.small: set[Value] = set()  # integers that say which way it was: a byte is enough for them
         self.counters: dict[Loop, Variable] = {}
         for block in primal.order:
             if block in self._loop_at:
                 self._count(self._loop_at[block])
             elif len(primal.edges[block]) > 1:
                 self._which[block] = self._record(block)
+                which, numbers = self._which[block]
+                if which.type == scalar(I64) and all(0 <= n.value < 128 for n in numbers):  # type: ignore[operator]
+                    self.small.add(which)
 
     # -- forward -------------------------------------------------------------------------------------
 
     def _count(self, loop: Loop) -> None:
+        self.counters[loop] = Variable(scalar(I64), "trip")
+        count = self.counts[loop]
+        if count is not None and count.index is not None:
+            self.trips[loop] = count.index
+            return
         trip = loop.header.add_arg(scalar(I64), "trip")
         self.trips[loop] = trip
-        self.counters[loop] = Variable(scalar(I64), "trip")
         self._primal.preheader(loop).targets[0].args.append(literal(0))
         latch = self._primal.latch(loop)
         b = Builder(self._primal.function).before(latch.instructions[-1])
@@ -53,6 +65,9 @@ class Control:
             numbers = passed_literals(edges, k)
             if numbers is not None:
                 return arg, numbers
+        chosen = self._condition(block)
+        if chosen is not None:
+            return chosen
         two = len(edges) == 2
         arg = block.add_arg(scalar(BOOL if two else I64), "came_from")
         numbers = [literal(k == 0) if two else literal(k) for k in range(len(edges))]
@@ -60,13 +75,29 @@ class Control:
             source.targets[index].args.append(number)
         return arg, numbers
 
+    def _condition(self, block: Block) -> tuple[Value, list[Literal]] | None:
+        """The condition that decides by which of two edges `block` is reached; keep.py sees whether it is kept."""
+        dominators, edges = self._primal.dominators, self._primal.edges[block]
+        above = dominators.idom[block]
+        if len(edges) != 2 or above is None or self._primal.loop_of(above) is not self._primal.loop_of(block):
+            return None
+        test = above.instructions[-1]
+        if test.op.name != "conditional":
+            return None
+        sides = [[dominators.dominates(target.block, source) for target in test.targets] for source, _ in edges]
+        if sides not in ([[True, False], [False, True]], [[False, True], [True, False]]):
+            return None
+        return test.operands[0], [literal(is_then) for is_then, _ in sides]
+
     # -- reverse -------------------------------------------------------------------------------------
 
     def enter(self, b: Builder, block: Block) -> None:
         """Open the reverse of `block`: set or step the counters of the loops that it leaves or repeats."""
         for loop, counter in self.counters.items():
             if self._primal.exits[loop] is block:
-                b.insert(assignment(counter, self.trips[loop]))
+                count = self.counts[loop]
+                known = count is not None and count.is_exact
+                b.insert(assignment(counter, count.trips(b, count.last) if known else self.trips[loop]))
             elif self._primal.latch(loop) is block:
                 b.insert(assignment(counter, b.emit("add", counter, literal(-1), name="trip")))
 

@@ -7,15 +7,17 @@ block B) in the reverse of block C:
 * v is the adjoint memory of a temporary of B = C: it is made in the reverse;
 * v is cheap (remat.py, recompute.py): it is computed again, from values that are made available in the same way;
 * B is in no loop, or C is in none: the last v is the right one; SSA repair brings it along;
-* all loops around C contain B: v is pushed at the end of C and popped at the start of C's reverse;
+* all loops around C contain B: v goes to a row of a dense tape where the loops around C have counts (dense.py), and is
+  read there; else it is pushed at the end of C and popped at the start of C's reverse;
 * else v is constant in the outermost loop L around C without B: what holds for C holds for L's exit block
-  instead, and the popped value lasts through the reversed loop.
+  instead, and the row is read, or the popped value lasts, through the reversed loop.
 
     'body(%i): %x = load …           'body(%i): %x = load …; push %x to %tape
                %y = sin %x      →    'body_adj: %x_kept = pop f64 from %tape
                                                 %x_adj = multiply %y_adj, (cos %x_kept)
 
-There is one stack a kept value and place, made at entry and destroyed before the return.
+There is one stack a kept value and place, made at entry and destroyed before the return; one dense tape for all places
+of a value that run once a trip.
 """
 
 from __future__ import annotations
@@ -24,11 +26,14 @@ from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Literal
 from dlvm_py.ir.analysis import uses
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import Loop
-from dlvm_py.ir.types import I64
+from dlvm_py.ir.types import I8, I64, scalar
 from dlvm_py.ir.value import BlockArg
 from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
+from dlvm_py.transforms.differentiate.checkpoint import Checkpoints
+from dlvm_py.transforms.differentiate.control import Control
+from dlvm_py.transforms.differentiate.dense import Nests, Rows, narrowed, widened
 from dlvm_py.transforms.differentiate.primal import Primal
-from dlvm_py.transforms.differentiate.record import Record
+from dlvm_py.transforms.differentiate.record import REFERENCE
 from dlvm_py.transforms.differentiate.remat import Rematerialisation
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import view_again, zeros_like
@@ -38,11 +43,12 @@ from dlvm_py.transforms.ssa_repair import Variable, assignment
 class Keeper:
     """Rewrites the uses of primal values in the reverse blocks of `sweep`, and adds the tape."""
 
-    def __init__(self, primal: Primal, sweep: Sweep, counters: dict[Loop, Variable], record: Record) -> None:
+    def __init__(self, primal: Primal, sweep: Sweep, control: Control, checkpoints: Checkpoints) -> None:
         self._primal = primal
         self._function: Function = primal.function
-        self._counters = counters
-        self._record = record
+        self._control = control
+        self._record = checkpoints.record
+        self._nests = Nests(primal, control, checkpoints.loops)
         self._remat = Rematerialisation(primal)
         self._blocks = sweep.blocks
         self._forward = set(primal.function.blocks) - self._reverse_blocks(sweep)
@@ -53,6 +59,7 @@ class Keeper:
         self._extents: dict[tuple[Value, int], Value] = {}
         self._slots: dict[Value, Value] = {}
         self._scratch = Builder(self._function, Block("scratch"))
+        self._recorded: list[Rows] = []
         self._temporary = _temporaries(primal, sweep)
 
     @staticmethod
@@ -69,9 +76,12 @@ class Keeper:
     def run(self) -> None:
         """Do it."""
         heads = set(self._blocks.values())
+        needed = {block: self._needed(reverse) for block, reverse in self._blocks.items()}
+        kept = {block: self._remat.choose(block, values) for block, values in needed.items()}
         for block, reverse in self._blocks.items():
-            used = [o for i in reverse.instructions if i.op is not OPS["extent"] for o in i.operands]
-            self._remat.choose(block, [o for o in used if self._is_forward(o)])
+            shared = self._nests.shared(block, kept)
+            if shared:
+                kept[block] = self._remat.choose(block, needed[block], shared)
             self._rewrite(block, reverse)
             # the blocks of a many-way branch belong to the same place
             work = [reverse]
@@ -80,8 +90,13 @@ class Keeper:
                     if following not in heads:
                         self._rewrite(block, following)
                         work.append(following)
+        self._nests.fill()
         for made in self._temporary.values():
             made.block.instructions.remove(made)  # type: ignore[union-attr]
+
+    def _needed(self, reverse: Block) -> list[Value]:
+        used = [o for i in reverse.instructions if i.op is not OPS["extent"] for o in i.operands]
+        return [o for o in used if self._is_forward(o)]
 
     # -- one reverse block ---------------------------------------------------------------------------
 
@@ -111,6 +126,8 @@ class Keeper:
                 self._record.kept(value)
             return value
         found = self._made_here(value) if value in self._temporary else self._repeat(value)
+        if found is None:
+            found = self._from_rows(value)
         if found is None and self._primal.is_split and is_array(value.type):
             # between the sweeps the memory that it was read from is in the hands of the caller
             found = self._b.emit("load", self._obtain(self._slot(value)))
@@ -166,7 +183,7 @@ class Keeper:
 
     def _iteration(self, value: Value, loop: Loop, first: Value, step: Value, way: str) -> Value:
         """first ± trip · step."""
-        counter: Value = self._counters[loop]
+        counter: Value = self._control.counters[loop]
         first, step = self._obtain(first), self._obtain(step)
         dtype = value.type.dtype  # type: ignore[attr-defined]
         if dtype is not I64:
@@ -219,41 +236,64 @@ class Keeper:
             self._variables[value] = Variable(value.type, value.name)
         return self._variables[value]
 
-    def _make_available(self, value: Value, place: Block) -> None:
-        """See to it that the variable of `value` holds the right one in the reverse of `place`."""
+    def _place(self, value: Value, block: Block) -> Block | None:
+        """Where `value` has to be kept, so that the reverse of `block` has the right one; None: anywhere, once."""
         home: Block = value.block  # type: ignore[attr-defined]
-        loop = self._primal.loop_of(place)
+        loop = self._primal.loop_of(block)
         if self._primal.loop_of(home) is None or loop is None:
-            if value not in self._assigned:
-                self._assigned.add(value)
-                if is_array(value.type):
-                    self._record.stored(value)
-                self._after(value).insert(assignment(self._variable(value), value))
-            return
+            return None
         if loop.contains(home):
-            self._tape(value, place)
-            return
+            return block
         while loop.parent is not None and not loop.parent.contains(home):
             loop = loop.parent
-        self._make_available(value, self._primal.exits[loop])
+        return self._place(value, self._primal.exits[loop])
+
+    def _from_rows(self, value: Value) -> Value | None:
+        """The row of a dense tape, None where `value` is on none."""
+        place = self._place(value, self._here)
+        rows = self._nests.rows(value, place) if place is not None else None
+        if rows is None:
+            return None
+        if rows not in self._recorded:
+            self._recorded.append(rows)
+            self._record.stored(value, place, self._itemsize(value), None if rows.is_within else rows.loops[-1])
+        return self._nests.read(self._b, rows, self._obtain(rows.memory))
+
+    def _make_available(self, value: Value, block: Block) -> None:
+        """See to it that the variable of `value` holds the right one in the reverse of `block`."""
+        place = self._place(value, block)
+        if place is not None:
+            self._tape(value, place)
+        elif value not in self._assigned:
+            self._assigned.add(value)
+            if is_array(value.type):
+                self._record.stored(value)
+            self._after(value).insert(assignment(self._variable(value), value))
 
     def _tape(self, value: Value, place: Block) -> None:
         if (value, place) in self._taped:
             return
         self._taped.add((value, place))
+        kept = scalar(I8) if value in self._control.small else value.type
         if self._primal.is_split:
-            stack = self._primal.tape(value.type)
+            stack = self._primal.tape(kept)
         else:
-            stack = entry_builder(self._function).emit("createStack", name="tape", element=value.type)
+            stack = entry_builder(self._function).emit("createStack", name="tape", element=kept)
         b = Builder(self._function).before(place.instructions[-1])
         b.loc = value.loc if isinstance(value, Instruction) else None
-        b.emit("push", value, stack)
-        self._record.stored(value, place)
+        b.emit("push", narrowed(b, value, kept.dtype) if kept is not value.type else value, stack)
+        self._record.stored(value, place, self._itemsize(value))
         b.block, b.position = self._blocks[place], 0
-        popped = b.emit("pop", stack, name=value.name)
+        popped = widened(b, b.emit("pop", stack, name=value.name), value)
         b.insert(assignment(self._variable(value), popped))
         if not self._primal.is_split:
             self._stacks[value, place] = stack
+
+    def _itemsize(self, value: Value) -> int | None:
+        """The bytes of what is kept for `value`, where they are not those of its type."""
+        if value in self._control.small:
+            return I8.itemsize
+        return REFERENCE if any(value is rows.memory for rows in self._nests.made) else None
 
     def _slot(self, value: Value) -> Value:
         """Memory of its own for an array value, filled in the forward sweep."""

@@ -14,9 +14,9 @@ The reverse never computes again what is expensive: calls of elementary function
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from dlvm_py.ir import Block, Instruction, TensorType, Value
+from dlvm_py.ir import Block, Instruction, TensorType, Value, is_scalar
 from dlvm_py.transforms.differentiate.min_cut import minimum_cut
 from dlvm_py.transforms.differentiate.primal import Primal
 
@@ -24,6 +24,7 @@ CHEAP = frozenset((
     "add", "subtract", "multiply", "divide", "negate", "square", "abs", "sign", "sqrt", "max", "min",
     "floor", "ceil", "rint", "truncate", "copysign",
 ))  # fmt: skip
+COMPARISONS = frozenset(("equal", "notEqual", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"))
 _UNKNOWN_EXTENT = 1000  # for weights only: an array is more than a scalar, a matrix more than a row
 _ONCE = 1000  # how much less a value weighs that is kept once for a whole inner loop
 _LARGEST = 400  # values; of what is larger all is kept
@@ -35,11 +36,13 @@ def again(
     needed: Iterable[Value],
     leaves: Callable[[Value], list[Value]],
     is_move: Callable[[Value], bool],
-) -> set[Value]:
-    """The values to compute again in the reverse of `block`, which needs `needed` of the forward sweep.
+    kept_elsewhere: Collection[Value] = (),
+) -> tuple[set[Value], set[Value]]:
+    """The values to compute again in the reverse of `block`, which needs `needed` of the forward sweep; those to keep.
 
     leaves(v): the values that must be there, so that v is: none where it is at hand, v itself where it is to be kept or
-    computed again. is_move(v): whether v only moves elements.
+    computed again. is_move(v): whether v only moves elements. kept_elsewhere: what another block keeps, so that this
+    one can use it.
     """
     wanted = list(dict.fromkeys(leaf for v in needed for leaf in leaves(v)))
     weights: dict[Value, int] = {}
@@ -50,15 +53,15 @@ def again(
         v = work.pop()
         if v in weights:
             continue
-        weights[v] = _weight(primal, v, block)
-        if isinstance(v, Instruction) and v.op.is_pure and (v.op.name in CHEAP or is_move(v)):
-            before = list(dict.fromkeys(leaf for o in v.operands for leaf in leaves(o)))
+        weights[v] = 1 if v in kept_elsewhere else _weight(primal, v, block)
+        before = _before(v, leaves, is_move)
+        if before is not None:
             edges += ((leaf, v) for leaf in before)
             work += before
         else:
             sources.append(v)
         if len(weights) > _LARGEST:
-            return set()
+            return set(), set(wanted)
     cut = minimum_cut(weights, edges, sources, wanted)
     # from what is wanted back to the cut
     found: set[Value] = set()
@@ -71,7 +74,23 @@ def again(
         if v not in found and v not in cut:
             found.add(v)
             work += behind.get(v, ())
-    return found
+    return found, cut
+
+
+def _before(
+    value: Value, leaves: Callable[[Value], list[Value]], is_move: Callable[[Value], bool]
+) -> list[Value] | None:
+    """What a value is computed from again, None where it is not."""
+    if not isinstance(value, Instruction) or not value.op.is_pure:
+        return None
+    compares = value.op.name in COMPARISONS and is_scalar(value.type)
+    if not (compares or value.op.name in CHEAP or is_move(value)):
+        return None
+    before = list(dict.fromkeys(leaf for o in value.operands for leaf in leaves(o)))
+    # what decides has the bits that decided: under fastmath arithmetic may round otherwise another time
+    if compares and any(isinstance(v, Instruction) and v.op.name in CHEAP for v in before):
+        return None
+    return before
 
 
 def _weight(primal: Primal, value: Value, block: Block) -> int:

@@ -108,16 +108,23 @@ class Record:
 
     # -- decisions -------------------------------------------------------------------------------------
 
-    def stored(self, value: Value, place: Block | None = None) -> None:
-        """`value` goes on the tape at `place`, or (None) stays in memory."""
-        size = self._bytes(value)
+    def stored(
+        self, value: Value, place: Block | None = None, itemsize: int | None = None, header: Loop | None = None
+    ) -> None:
+        """`value` goes on the tape at `place`, or (None) stays in memory.
+
+        itemsize: the bytes of a number there, or of a reference to rows that have an entry of their own. header: the
+        loop whose header `place` is in, which runs once more than the rest.
+        """
+        size = self._bytes(value) if itemsize is None else itemsize
         loop = self._primal.loop_of(place) if place is not None else None
         segment = None
         while loop is not None:
             if loop in self._segments:
                 segment = self._segments[loop]
             else:
-                size = combine("*", self.trips(loop), size)
+                trips = self.trips(loop)
+                size = combine("*", combine("+", trips, 1) if loop is header else trips, size)
             loop = loop.parent
         self._add("stored", value, size, segment)
 

@@ -15,12 +15,12 @@ a rounding that is repeated here cannot come out differently.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 
-from dlvm_py.ir import UNDEFINED, Block, Instruction, Kind, Literal, PointerType, TensorType, Value, is_scalar
+from dlvm_py.ir import Block, Instruction, Kind, Literal, PointerType, TensorType, Value, is_scalar
 from dlvm_py.ir.analysis import written_pointer
 from dlvm_py.ir.analysis.loops import Loop
-from dlvm_py.ir.value import BlockArg
+from dlvm_py.transforms.differentiate.counted import passed_on
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.recompute import again
 
@@ -50,7 +50,7 @@ class Rematerialisation:
         for arg, start, following in zip(loop.header.args, first, latch, strict=True):
             if not is_scalar(arg.type) or not arg.type.dtype.is_integer:  # type: ignore[attr-defined]
                 continue
-            step = self._origin(following, loop)
+            step = passed_on(self._primal, following, loop)
             if not isinstance(step, Instruction) or step.op.name not in ("add", "subtract"):
                 continue
             a, b = step.operands
@@ -59,17 +59,6 @@ class Rematerialisation:
             if a is arg and self._is_outside(b, loop):
                 found.append((arg, (loop, start, b, step.op.name)))
         return found
-
-    def _origin(self, value: Value, loop: Loop) -> Value:
-        """Look through arguments to which all paths that continue the loop pass one value."""
-        while isinstance(value, BlockArg) and value.block is not loop.header and loop.contains(value.block):
-            at = value.block.args.index(value)
-            passed = [p.targets[t].args[at] for p, t in self._primal.edges[value.block]]
-            real = {v for v in passed if not (isinstance(v, Literal) and v.value is UNDEFINED)}
-            if len(real) != 1:
-                break
-            (value,) = real
-        return value
 
     def _is_outside(self, value: Value, loop: Loop) -> bool:
         return isinstance(value, Literal) or not loop.contains(value.block)  # type: ignore[attr-defined]
@@ -136,10 +125,13 @@ class Rematerialisation:
 
     # -- what is computed again --------------------------------------------------------------------------
 
-    def choose(self, block: Block, needed: Iterable[Value]) -> None:
-        """Decide which of the forward values that the reverse of `block` needs, or rests on, it computes again."""
+    def choose(self, block: Block, needed: Iterable[Value], kept_elsewhere: Collection[Value] = ()) -> set[Value]:
+        """Decide which of the forward values that the reverse of `block` needs, or rests on, it computes again.
+
+        Returns those that it keeps. kept_elsewhere: what another block keeps for this one as well.
+        """
         if self._primal.loop_of(block) is None:
-            return  # nothing is taped for it
+            return set()  # nothing is taped for it
         known: dict[Value, list[Value]] = {}
 
         def leaves(value: Value) -> list[Value]:
@@ -147,7 +139,10 @@ class Rematerialisation:
                 known[value] = self._leaves(value, block, leaves)
             return known[value]
 
-        self._again[block] = again(self._primal, block, needed, leaves, self._is_move)
+        # what an earlier choice settled is no reason for this one
+        self._again.pop(block, None)
+        self._again[block], kept = again(self._primal, block, needed, leaves, self._is_move, kept_elsewhere)
+        return kept
 
     def _leaves(self, value: Value, block: Block, leaves: Callable[[Value], list[Value]]) -> list[Value]:
         if self.is_free(value, block):

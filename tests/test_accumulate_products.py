@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.runtime import loader
 
 RNG = np.random.default_rng(5)
 
@@ -161,3 +162,20 @@ def test_a_computed_matrix_is_not_made():
 
 
 COMPILED = {f: dlvm.jit(f) for f in (scaled_matrix, shifted_rows)}
+
+
+@pytest.mark.parametrize("hides", [False, True])
+def test_products_by_numpys_blas_and_by_scipys(hides, monkeypatch):
+    """With NumPy's the bits are NumPy's; a NumPy that hides its symbols is no obstacle."""
+    if hides:
+        monkeypatch.setattr(loader, "_numpy_blas", lambda name: None)
+    loader._library_address.cache_clear()
+    try:
+        x, y, v = RNG.standard_normal((40, 50)), RNG.standard_normal((50, 60)), RNG.standard_normal(50)
+        matrix, vector = dlvm.jit(lambda x, y, v: (x @ y, x @ v), cache=False)(x, y, v)
+    finally:
+        loader._library_address.cache_clear()
+    if not hides and loader._numpy_blas("dgemm"):
+        np.testing.assert_array_equal(matrix, x @ y)
+    np.testing.assert_allclose(matrix, x @ y, rtol=1e-12, atol=1e-12)
+    np.testing.assert_allclose(vector, x @ v, rtol=1e-12, atol=1e-12)

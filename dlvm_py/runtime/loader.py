@@ -129,7 +129,24 @@ def _python_function(name: str) -> int | None:
 
 
 def _blas(name: str) -> int | None:
-    return _capsule_pointer(_scipy_table("cython_blas"), name)
+    return _numpy_blas(name) or _capsule_pointer(_scipy_table("cython_blas"), name)
+
+
+def _numpy_blas(name: str) -> int | None:
+    """A routine of the BLAS that NumPy's own products call, by the names that builds of it have; None if it hides it.
+
+    The products are then as fast as NumPy's, mostly with the same bits, in its threads, and SciPy need not be loaded. A
+    handle of the extension finds the symbols of the libraries that it is linked with.
+    """
+    core = importlib.import_module("numpy._core._multiarray_umath")
+    try:
+        library = ctypes.CDLL(core.__file__)
+    except (OSError, TypeError):  # TypeError: built into the interpreter
+        return None
+    for symbol in (f"scipy_{name}_64_", f"{name}_64_", f"{name}64_", f"scipy_{name}_", f"{name}_"):
+        if address := _symbol(library, symbol):
+            return address
+    return None
 
 
 def _lapack(name: str) -> int | None:

@@ -1,6 +1,7 @@
-"""@dlvm.matmul.T: a matrix product of strided matrices by SciPy's BLAS, one function a module and dtype.
+"""@dlvm.matmul.T: a matrix product of strided matrices by NumPy's or SciPy's BLAS, one function a module and dtype.
 
-BLAS is column-major, so that a row-major destination is computed as toᵀ = bᵀ aᵀ. Step by step:
+BLAS is column-major, so that a row-major destination is computed as toᵀ = bᵀ aᵀ. Integers are handed over in slots of
+64 bits: a BLAS of 32 reads the low half. Step by step:
 
     small, or an extent beyond i32        loops in place
     to column-major                       the transposed product, by one recursive call
@@ -109,7 +110,7 @@ class _Matmul:
         lead = self._count(to_step)
         if self.dtype.is_float:
             self._unless(c.icmp("eq", self.n, ONE), lambda: self._gemv(self.a, a_plain, a_lead, self.b, b_lead, lead))
-            one = V("i32", "1")
+            one = ONE
             self._unless(
                 c.icmp("eq", self.m, ONE),
                 lambda: self._gemv(self.b.transposed, self._not(b_plain), b_lead, self.a, a_lead, one),
@@ -145,7 +146,7 @@ class _Matmul:
         return c.any(plain, turned), plain, self._count(c.select(plain, col_step, row_step))
 
     def _count(self, step: V) -> V:
-        return self.c.cast("trunc", self.c.op("sdiv", step, self.size), "i32")
+        return self.c.op("sdiv", step, self.size)
 
     # -- steps -----------------------------------------------------------------------------------------
 
@@ -236,12 +237,9 @@ class _Matmul:
     def _letter(self, plain: V) -> V:
         return self.c.select(plain, V("i8", str(ord("N"))), V("i8", str(ord("T"))))
 
-    def _int(self, n: V) -> V:
-        return self.c.cast("trunc", n, "i32")
-
     def _gemv(self, x: Matrix, plain: V, lead: V, vector: Matrix, step: V, to_step: V) -> None:
         """to = x · vector; x is column-major if `plain`, else row-major."""
-        rows, cols = self._int(x.rows), self._int(x.cols)
+        rows, cols = x.rows, x.cols
         extents = self.c.select(plain, rows, cols), self.c.select(plain, cols, rows)
         factors = self._factors()
         args = [self._letter(plain), *extents, factors[0], x.data, lead, vector.data, step, factors[1]]
@@ -250,7 +248,7 @@ class _Matmul:
     def _gemm(self, a: tuple[V, V], b: tuple[V, V], lead: V) -> None:
         """toᵀ = bᵀ aᵀ: what is column-major as it is must be transposed, and the other way round."""
         letters = [self._letter(self._not(plain)) for plain, _ in (b, a)]
-        extents = [self._int(n) for n in (self.n, self.m, self.k)]
+        extents = [self.n, self.m, self.k]
         alpha, beta = self._factors()
         args = [*letters, *extents, alpha, self.b.data, b[1], self.a.data, a[1]]
         self._call("gemm", [*args, beta, self.to.data, lead])

@@ -2,12 +2,14 @@
 
     python benchmarks/gradient_memory.py [--points 20000] [--steps 10000] [--budget 100e6]
 
-Every way runs in a process of its own; the peak is what its resident memory grows by while the gradient runs.
+Every way runs in a process of its own; the peak is what its resident memory grows by while the gradient runs. "auto" is
+the default with the budget as its limit (DLVM_TAPE).
 """
 
 import argparse
 import importlib.util
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -62,7 +64,7 @@ def timed(function, *args):
 
 def measure(way, points, steps):
     """The figures of one way, in this process."""
-    checkpoint = way if way in ("store", "recompute") else float(way) if way != "jax" else None
+    checkpoint = way if way in ("auto", "store", "recompute") else float(way) if way != "jax" else None
     checkpoint = int(checkpoint) if isinstance(checkpoint, float) else checkpoint
     function, gradient = by_jax(steps) if way == "jax" else ours(checkpoint, steps)
     u = 1 + 0.1 * np.sin(np.linspace(0, 20, points))
@@ -89,7 +91,7 @@ def main():
     if options.way:
         print(json.dumps(measure(options.way, options.points, options.steps)))
         return
-    ways = ["store", str(options.budget), "recompute"] + ["jax"] * (importlib.util.find_spec("jax") is not None)
+    ways = ["store", str(options.budget), "auto", "recompute"] + ["jax"] * (importlib.util.find_spec("jax") is not None)
     print(f"{options.points} points, {options.steps} steps")
     print(f"{'checkpoint':<14}{'peak MB':>10}{'function s':>12}{'gradient s':>12}{'ratio':>8}   derivative in dt")
     for way in ways:
@@ -103,7 +105,9 @@ def main():
             "--steps",
             str(options.steps),
         ]
-        r = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout.splitlines()[-1])
+        environment = os.environ | {"DLVM_TAPE": repr(options.budget / 2**20)}
+        done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
+        r = json.loads(done.stdout.splitlines()[-1])
         row = f"{r['way']:<14}{r['peak']:>10.1f}{r['primal']:>12.3f}{r['gradient']:>12.3f}"
         print(f"{row}{r['gradient'] / r['primal']:>8.1f}   {r['ddt']:.12g}", flush=True)
 

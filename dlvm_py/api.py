@@ -60,10 +60,11 @@ def jit(
     fastmath: allow reassociation and the rest of what strict IEEE arithmetic forbids.
     boundscheck: check indices (None: yes, unless DLVM_BOUNDSCHECK=0).
     cache: keep compiled code on disk, and use what is there.
-    checkpoint: the memory that gradients may take for what they keep. "auto" and "store" tape everything; a number of
-        bytes runs loops again, so that each keeps about that much; "recompute" keeps as little as possible, which
-        grows with the logarithm of the number of steps. The gradient has the same bits. docs/derivatives.md says which
-        loops.
+    checkpoint: the memory that gradients may take for what they keep. "store" tapes everything; a number of bytes runs
+        loops again, so that each keeps about that much; "recompute" keeps as little as possible, which grows with the
+        logarithm of the number of steps; "auto" tapes everything as long as a call takes less than DLVM_TAPE MiB (a
+        quarter of the memory there is), and has that for a budget beyond. The gradient has the same bits.
+        docs/derivatives.md says which loops.
 
     Raises, when called: CompileError (with file, line and caret) for what cannot be compiled,
     and what NumPy or Python would raise for what goes wrong at run time.

@@ -26,6 +26,7 @@ from dlvm_py.options import Options, environment
 from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Pullback, Recipe, Recording, Tangent
 from dlvm_py.request import Request, call_spec, functions_in
 from dlvm_py.runtime import python_entry
+from dlvm_py.runtime.buffers import tape_limit
 from dlvm_py.runtime.cache import Cache
 from dlvm_py.runtime.native import callable as native
 from dlvm_py.runtime.signature import binder, spec_of
@@ -89,10 +90,14 @@ class Dispatcher:
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that no installed version took: make the version that takes it, and run it."""
         values = self.values(args, kwargs)
+        beyond = False
         for _ in range(_ATTEMPTS):
-            handled, result = python_entry.attempt(self.version(function, values), values)
+            version = self.version(function, values, beyond)
+            handled, result = python_entry.attempt(version, values)
             if handled:
                 return result
+            # a limited version that takes these values, and has not taken the call
+            beyond = beyond or (version.call.limited and python_entry.matches(version.call, values))
         raise InternalError(
             f"no version of {self.recipe.primal.__name__}() takes the arguments it was compiled for"
             " (or another thread changes what it captures all the time)"
@@ -121,16 +126,21 @@ class Dispatcher:
         names = tuple(self.signature.parameters)
         return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)
 
-    def version(self, function: Any, values: tuple[Any, ...]) -> Version:
-        """The installed version for these values, made if there is none."""
-        found = self._installed(function, values)
+    def version(self, function: Any, values: tuple[Any, ...], beyond: bool = False) -> Version:
+        """The installed version for these values, made if there is none.
+
+        beyond: the one for calls that take more memory than a limited version may, which runs loops again.
+        """
+        found = self._installed(function, values, beyond)
         if found is not None:
             return found
         with _COMPILING:
-            found = self._installed(function, values)
+            found = self._installed(function, values, beyond)
             if found is not None:
                 return found
             request = self.request(values)
+            if beyond:
+                request = request._replace(options=replace(self.options, checkpoint=tape_limit()))
             version = self._make(request)
             captured = [c.value for c in request.captures.arrays] if version.call.captured else []
             shared = python_entry.overlapping(version.call, values, captured)
@@ -139,7 +149,7 @@ class Dispatcher:
             if shared is not None:
                 # written arguments that share memory with others: a version that expects it
                 version = self._make(request._replace(noalias=False))
-            native.add_version(function, version)
+            native.add_version(function, version, last=beyond)
             return version
 
     def _shared(self, written: str, other: str) -> ArgumentError:
@@ -152,8 +162,9 @@ class Dispatcher:
         )
 
     @staticmethod
-    def _installed(function: Any, values: tuple[Any, ...]) -> Version | None:
-        return next((v for v in native.versions(function) if python_entry.matches(v.call, values)), None)
+    def _installed(function: Any, values: tuple[Any, ...], beyond: bool) -> Version | None:
+        found = (v for v in native.versions(function) if not (beyond and v.call.limited))
+        return next((v for v in found if python_entry.matches(v.call, values)), None)
 
     def _make(self, request: Request) -> Version:
         self.latest = request

@@ -30,6 +30,7 @@ from dlvm_py.request import Request, call_spec, classes_of
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
 from dlvm_py.transforms import drop_rules
+from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
 from dlvm_py.transforms.differentiate.record import RECORD
 from dlvm_py.transforms.pass_manager import run_pipeline
 
@@ -282,6 +283,7 @@ def compile_request(request: Request) -> Compiled:
         "written": written,
         "unshared": sorted({*written, *program.unshared}),
         "free": list(program.free),
+        "limited": bool(program.function.meta.get(CAN_RUN_AGAIN)),
         "sites": sites_to_json(kernel.sites),
         "imports": imports.names,
     }

@@ -36,6 +36,10 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "DLVM_CACHE_SIZE": ("512", "size bound of the disk cache in MiB"),
     "DLVM_CACHE": ("1", "0 turns the disk cache off"),
     "DLVM_BUFFERS": ("256", "MiB of freed memory that are kept for the next arrays; 0 keeps none"),
+    "DLVM_TAPE": (
+        "",
+        "MiB that a gradient may take before it runs loops again; empty: a quarter of the memory there is",
+    ),
     "DLVM_BOUNDSCHECK": ("1", "0 leaves index checks out where boundscheck=None"),
     "DLVM_ENTRY": ("native", "python forces the entry that is written in Python"),
     "DLVM_VERIFY": ("0", "1 runs the IR verifier after every pass"),

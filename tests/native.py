@@ -20,7 +20,8 @@ class Context(ctypes.Structure):
     """The context of the calling convention."""
 
     _fields_ = [("allocations", ctypes.c_void_p), ("thread_state", ctypes.c_void_p), ("fuel", ctypes.c_int64),
-                ("site", ctypes.c_int32), ("pad", ctypes.c_int32), ("operands", ctypes.c_int64 * 4)]  # fmt: skip
+                ("site", ctypes.c_int32), ("pad", ctypes.c_int32), ("operands", ctypes.c_int64 * 4),
+                ("taken", ctypes.c_int64)]  # fmt: skip
 
 
 class Header(ctypes.Structure):

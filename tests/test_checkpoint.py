@@ -1,5 +1,6 @@
 """Checkpointed gradients: the bits of the gradient that tapes everything, in bounded memory."""
 
+import os
 import subprocess
 import sys
 
@@ -119,6 +120,52 @@ def test_any_budget_gives_the_same(budget):
         assert same_bits(again(0.3, 0.2, n), TAPED(0.3, 0.2, n))
 
 
+def limit_to(monkeypatch, nbytes):
+    """Let gradients by default take so many bytes; versions that are loaded from now on know."""
+    monkeypatch.setenv("DLVM_TAPE", repr(nbytes / 2**20))
+
+
+def test_by_default_loops_run_again_where_a_tape_would_not_fit(monkeypatch):
+    """The version with a tape is left when it takes too much; it has the next call that fits."""
+    limit_to(monkeypatch, 2000)
+    auto = dlvm.grad(scalar_state, (0, 1))
+    for n, versions in ((0, 1), (40_000, 2), (0, 2), (16, 2), (30_000, 2)):
+        assert same_bits(auto(0.3, 0.2, n), TAPED(0.3, 0.2, n))
+        assert auto.stats()["versions"] == versions
+    assert "'resume" in auto.ir()
+
+
+def test_by_default_an_attempt_is_undone(monkeypatch):
+    """A limit of one byte: arguments and results of the second attempt are those of the only one."""
+    limit_to(monkeypatch, 1)
+    for function, versions in ((in_place, 2), (written_when_it_is_carried, 1)):
+        taped, auto = (dlvm.value_and_grad(dlvm.jit(checkpoint=c)(function), (0, 1)) for c in ("store", "auto"))
+        for n in (3, 6):
+            u = U.copy()
+            assert same_bits(auto(u, 0.1, n), taped(u, 0.1, n))
+            assert same_bits(u, U)
+        assert auto.stats()["versions"] == versions
+
+
+def test_what_cannot_be_undone_keeps_its_tape(monkeypatch):
+    """Numbers are drawn once, whatever the limit."""
+    limit_to(monkeypatch, 1)
+
+    def walk(x, rng, n):
+        for _ in range(n):
+            x = x * np.cos(x) + rng.random()
+        return x
+
+    auto = dlvm.grad(walk)
+    rng, same = np.random.default_rng(3), np.random.default_rng(3)
+    found = auto(0.3, rng, 5)
+    moved = [walk(0.3 + h, np.random.default_rng(3), 5) for h in (1e-6, -1e-6)]
+    assert found == pytest.approx((moved[0] - moved[1]) / 2e-6, rel=1e-6)
+    same.random(5)
+    assert rng.random() == same.random()
+    assert auto.stats()["versions"] == 1
+
+
 def test_what_is_returned_is_what_the_primal_left():
     again = dlvm.grad(dlvm.jit(checkpoint=1)(in_place), keeping=("u", 0))
     expected = U.copy()
@@ -142,7 +189,9 @@ def test_errors_of_the_loop_are_raised_in_the_first_sweep():
         g(0.7, 9)
 
 
-def test_what_is_printed_is_printed_once(capsys):
+def test_what_is_printed_is_printed_once(capsys, monkeypatch):
+    limit_to(monkeypatch, 1)
+
     def loop(x, n):
         for i in range(n):
             print("step", i)
@@ -180,7 +229,7 @@ def used():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 
 u = np.linspace(0, 1, 20_000)
-for checkpoint in ("recompute", 20_000_000):
+for checkpoint in ("recompute", 20_000_000, "auto"):
     g = dlvm.grad(dlvm.jit(checkpoint=checkpoint)(loop))
     g(u, 1e-7, 2)
     before = used()
@@ -190,11 +239,15 @@ for checkpoint in ("recompute", 20_000_000):
 
 
 def test_memory_stays_within_the_budget(tmp_path):
-    """4,000 steps on 160 kB, of which a tape would hold 1.3 GB."""
+    """4,000 steps on 160 kB, of which a tape would hold 1.3 GB. By default the budget is what DLVM_TAPE says."""
     script = tmp_path / "memory.py"
     script.write_text(MEMORY)
-    done = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300, check=False)
+    environment = os.environ | {"DLVM_TAPE": repr(20_000_000 / 2**20)}
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=300, check=False, env=environment
+    )
     assert done.returncode == 0, done.stderr
-    few, budget = map(float, done.stdout.split())
+    few, budget, auto = map(float, done.stdout.split())
     assert few < 15
     assert budget < 60
+    assert auto < 60

@@ -1,4 +1,5 @@
 """The memory that a process keeps for the next arrays: its state and its limit. The code is `native/pool.ll`.
+And what a gradient may take before it runs loops again (checkpoint="auto").
 
 Memory that compiled code is done with, and that of results that Python has dropped, is handed out again: touching new
 pages costs more than most kernels do with them. All versions share one state, whose address is the import `pool:state`.
@@ -8,6 +9,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import os
+from pathlib import Path
 
 from dlvm_py.errors import ArgumentError
 from dlvm_py.options import environment
@@ -42,9 +45,40 @@ def kept_bytes() -> int:
     return state().kept
 
 
+def tape_limit() -> int:
+    """The bytes that a call of a gradient with checkpoint="auto" may hold at a time, as things are with DLVM_TAPE."""
+    if environment("DLVM_TAPE"):
+        return max(_mebibytes("DLVM_TAPE"), 1)
+    return _memory() // 4
+
+
+def taken_before() -> int:
+    """At what the count of bytes of a limited call begins: it overflows where more than `tape_limit` are taken."""
+    return (1 << 63) - 1 - tape_limit()
+
+
+@functools.cache
+def _memory() -> int:
+    """The bytes of memory of this machine, or what the control group of this process may use of them."""
+    found = [_MOST]
+    if hasattr(os, "sysconf"):
+        found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
+    for name in ("memory.max", "memory/memory.limit_in_bytes"):
+        try:
+            found.append(int((Path("/sys/fs/cgroup") / name).read_text(encoding="ascii")))
+        except (OSError, ValueError):
+            continue  # no such group, or "max"
+    return min(found)
+
+
 def _limit_wanted() -> int:
-    text = environment("DLVM_BUFFERS")
+    return min(max(_mebibytes("DLVM_BUFFERS"), 0), _MOST)
+
+
+def _mebibytes(name: str) -> int:
+    """The bytes that an environment variable says in MiB."""
+    text = environment(name)
     try:
-        return min(max(int(float(text) * 2**20), 0), _MOST)
+        return int(float(text) * 2**20)
     except (ValueError, OverflowError):
-        raise ArgumentError(f"DLVM_BUFFERS={text!r} is no number of MiB", code="DL708") from None
+        raise ArgumentError(f"{name}={text!r} is no number of MiB", code="DL708") from None

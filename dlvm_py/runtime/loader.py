@@ -210,6 +210,7 @@ def _members(archive: bytes) -> Iterator[bytes]:
 
 
 _RESOLVERS = {
+    "limit": lambda name: buffers.taken_before(),
     "pool": lambda name: ctypes.addressof(buffers.state()),
     "npyrandom": lambda name: _npyrandom()[name],
     "c": _c_function,

@@ -29,6 +29,7 @@ from dlvm_py.ir.interface import (
     dtype_of_leaf,
     leaves,
 )
+from dlvm_py.runtime.buffers import taken_before
 from dlvm_py.runtime.native import offsets
 from dlvm_py.runtime.signature import spec_of
 from dlvm_py.runtime.trees import maker, parts_of
@@ -37,6 +38,7 @@ from dlvm_py.runtime.version import (
     FINISH,
     FIRST_FUEL,
     INVOKE,
+    NO_MEMORY,
     SLOT,
     CallSpec,
     Version,
@@ -62,6 +64,7 @@ class _Context(ctypes.Structure):
         ("site", ctypes.c_int32),
         ("pad", ctypes.c_int32),
         ("operands", ctypes.c_int64 * 4),
+        ("taken", ctypes.c_int64),
     ]
 
 
@@ -72,6 +75,10 @@ _NEW_FROM_DESCR = ctypes.PYFUNCTYPE(
     ctypes.py_object, *[ctypes.py_object] * 2, ctypes.c_int, *[ctypes.c_void_p] * 3, ctypes.c_int, ctypes.c_void_p
 )
 _SET_BASE_OBJECT = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.py_object, ctypes.py_object)
+
+
+class BeyondLimit(Exception):
+    """A call of a limited version takes more memory than it may: it has been undone."""
 
 
 # -- matching ------------------------------------------------------------------------------------------
@@ -86,7 +93,12 @@ def call(version: Version, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tu
 def attempt(version: Version, values: Sequence[Any]) -> tuple[bool, Any]:
     """As `call`, for one value a parameter. The captured arrays that are checked are those that are used."""
     found = _matched(version.call, values, read_captured(version.call))
-    return (False, None) if found is None else (True, _run(version, found))
+    if found is None:
+        return False, None
+    try:
+        return True, _run(version, found)
+    except BeyondLimit:
+        return False, None
 
 
 def read_captured(spec: CallSpec) -> list[Any]:
@@ -239,7 +251,7 @@ def _invoke(
     headers = [_Header() for _ in found]
     slots = bytearray(b"".join(map(_parameters, call.leaves, found, headers)) or 1)
     results = bytearray(_result_size(call.result) or 1)
-    context = _Context(fuel=FIRST_FUEL)
+    context = _Context(fuel=FIRST_FUEL, taken=taken_before() if call.limited else 0)
     # with the lock held, and an exception that is set when it returns raised: invoke releases the lock itself
     invoke, finish = _INVOKE(version.code[INVOKE]), _FINISH(version.code[FINISH])
     here = ctypes.addressof(context)
@@ -247,8 +259,8 @@ def _invoke(
         if not invoke(here, _address(slots), _address(results)):
             result = _Boxing(bytes(results), call.result, found).box(call.result)
             return result if receive is None else receive(result)
-        if context.site == -2:
-            raise MemoryError
+        if context.site == NO_MEMORY:
+            raise BeyondLimit if call.limited else MemoryError
         raise version.error(context.site, *context.operands)
     finally:
         if kept is None:

@@ -33,6 +33,8 @@ ENTRY, INVOKE, FINISH = "dlvm.entry", "dlvm.invoke", "dlvm.finish"
 SLOT = 16  # bytes of a kernel parameter in the memory that dlvm.invoke reads
 FIRST_FUEL = 1_000_000  # work until the first poll, in the units of the calling convention
 ARGUMENT_REFERENCES = 1 << 62
+NO_MEMORY = -2  # the site of a call that could not allocate
+TAKEN_BEFORE = "limit:taken"  # the import of a limited version: at what its count of bytes begins
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +98,8 @@ class CallSpec:
     writes. unshared: indices of arrays that may not share memory with another one (all that are written, and what a
     derivative copies because its primal writes it), unless may_alias: compiled for arrays that overlap.
     free: indices of arrays that may share memory with any (seeds and tangents: read at entry, and nothing is written).
+    limited: a call that takes more memory than `buffers.tape_limit` says, or than there is, is undone, and is not of
+    this version.
     """
 
     args: tuple[Spec, ...]
@@ -111,6 +115,7 @@ class CallSpec:
     positional_only: int = 0
     keyword_only: int = 0
     variadic: bool = False
+    limited: bool = False
     classes: Mapping[str, type] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

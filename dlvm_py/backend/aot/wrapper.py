@@ -37,7 +37,7 @@ from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, i64
 from dlvm_py.backend.site import Site
 from dlvm_py.ir import PointerType, TensorType
 
-CONTEXT = "{ ptr, ptr, i64, i32, i32, [4 x i64] }"
+CONTEXT = "{ ptr, ptr, i64, i32, i32, [4 x i64], i64 }"
 HEADER = "{ i64, ptr, i64, ptr, ptr, ptr }"
 FIRST_FUEL = (1 << 63) - 1  # there are no signals to poll for
 SITES, FAIL = "library.sites", "library.fail"

@@ -78,9 +78,10 @@ def make(fallback: Callable[..., Any]) -> Any:
     return PythonFunction(fallback) if _python_only() else _native().create(fallback)
 
 
-def add_version(function: Any, version: Version) -> None:
-    """Installs a version, to be tried before the others from the next call on."""
-    _install(function, (version, *versions(function)))
+def add_version(function: Any, version: Version, last: bool = False) -> None:
+    """Installs a version, to be tried before (last: behind) the others from the next call on."""
+    others = versions(function)
+    _install(function, (*others, version) if last else (version, *others))
 
 
 def clear_versions(function: Any) -> None:

@@ -2,8 +2,8 @@
 ; A copy is linked into every version, and what it does not use is dropped. Off the usual path functions are
 ; `optnone`: that takes a quarter off the time that LLVM needs for an entry.
 
-%context = type { ptr, ptr, i64, i32, i32, [4 x i64] }
-;                 0 allocations, 1 thread state, 2 fuel, 3 site, 5 operands
+%context = type { ptr, ptr, i64, i32, i32, [4 x i64], i64 }
+;                 0 allocations, 1 thread state, 2 fuel, 3 site, 5 operands, 6 bytes taken
 %header = type { i64, ptr, i64, ptr, ptr, ptr }
 ;                0 references, 1 data, 2 nbytes, 3 the ndarray that owns the data, 4 previous, 5 next
 

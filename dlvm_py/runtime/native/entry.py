@@ -18,9 +18,19 @@ from dlvm_py.backend.imports import Imports
 from dlvm_py.ir.interface import ArraySpec
 from dlvm_py.runtime.native.arguments import GENERATOR_PARTS, check_overlap, owned_parts, read_arguments, read_captured
 from dlvm_py.runtime.native.body import Body
-from dlvm_py.runtime.native.externals import complete
+from dlvm_py.runtime.native.externals import IMPORTS_TABLE, complete
 from dlvm_py.runtime.native.results import box_results, result_struct
-from dlvm_py.runtime.version import ARGUMENT_REFERENCES, ENTRY, FINISH, FIRST_FUEL, INVOKE, SLOT, CallSpec
+from dlvm_py.runtime.version import (
+    ARGUMENT_REFERENCES,
+    ENTRY,
+    FINISH,
+    FIRST_FUEL,
+    INVOKE,
+    NO_MEMORY,
+    SLOT,
+    TAKEN_BEFORE,
+    CallSpec,
+)
 
 _SHARED = resources.files(__package__).joinpath("entry.ll")
 
@@ -34,7 +44,7 @@ def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
     else:
         values = read_arguments(body, call) + read_captured(body, call)
         check_overlap(body, call, values)
-        _call(body, symbol, call, values)
+        _call(body, symbol, call, values, imports.index(TAKEN_BEFORE) if call.limited else 0)
     body.block("nomatch")
     _drop_captured(body, call)
     body.line("ret i32 1")
@@ -51,8 +61,8 @@ def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
     return complete("\n".join(parts), imports)
 
 
-def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]]) -> None:
-    """From the values that were read to the end of the call."""
+def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]], limit: int) -> None:
+    """From the values that were read to the end of the call. limit: the import that says where counting begins."""
     operands = []
     for leaf, value in zip(call.leaves, values, strict=True):
         if isinstance(leaf, ArraySpec):
@@ -60,8 +70,11 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]]) -> N
             value = [data, f"ptr {_argument_header(body, data, array)}", *extents]
         operands += value
     context, results = body.slot("context", "%context"), body.slot("results", result_struct(call.result))
-    head = f"ptr null, ptr null, i64 {FIRST_FUEL}, i32 0, i32 0, [4 x i64] zeroinitializer"
+    head = f"ptr null, ptr null, i64 {FIRST_FUEL}, i32 0, i32 0, [4 x i64] zeroinitializer, i64 0"
     body.store("%context", f"{{ {head} }}", context)
+    if call.limited:
+        before = body.let("before", f"load i64, ptr getelementptr (ptr, ptr {IMPORTS_TABLE}, i64 {limit})")
+        body.store("i64", before, body.member("%context", context, 6))
     if body.lock:
         acquire = f"call i1 @entry.lock(ptr {body.lock}, ptr {body.object('generator.acquire')})"
         body.branch(body.let("held", acquire), otherwise="failed")
@@ -78,6 +91,9 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]]) -> N
     body.store("ptr", value, "%out")
     body.line("br label %finish")
     body.block("raise")
+    if call.limited:
+        site = body.load("site", "i32", body.member("%context", context, 3))
+        body.branch(body.let("is.other", f"icmp ne i32 {site}, {NO_MEMORY}"), otherwise="beyond")
     body.line(f"call void @entry.raise(ptr {context}, ptr {body.object('on_error')})")
     body.line("br label %failed")
     body.block("failed")
@@ -87,6 +103,11 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]]) -> N
     body.line(f"call void @dlvm.free_all(ptr {context})")
     _drop_captured(body, call)
     body.line("ret i32 0")
+    if call.limited:
+        # nothing has happened but that memory was taken: another version has the call
+        body.block("beyond")
+        body.line(f"call void @dlvm.free_all(ptr {context})")
+        body.line("br label %nomatch")
 
 
 def _captured(call: CallSpec) -> str:

@@ -4,16 +4,28 @@
 ; @dlvm.imports and makes everything here internal. No global state: all of it hangs on the context. Memory itself
 ; comes from pool.ll, in libraries from library.ll: @dlvm.take, @dlvm.give, @dlvm.resize.
 ;
-;   context  { 0 allocations, 8 thread_state, 16 fuel, 24 site, 28 pad, 32 operands[4] }
+;   context  { 0 allocations, 8 thread_state, 16 fuel, 24 site, 28 pad, 32 operands[4], 64 taken }
 ;   header   { 0 refcount, 8 data, 16 nbytes, 24 pyobject, 32 previous, 40 next }
 ;
 ; The headers of one context form a doubly linked list that starts at `allocations`. `nbytes` is the usable size.
+; `taken` counts the bytes of all of them, from 0; from more where a call has a limit, so that it overflows there.
 
 @dlvm.imports = external global [0 x ptr]
 
 declare ptr @dlvm.take(i64)
 declare void @dlvm.give(ptr, i64)
 declare ptr @dlvm.resize(ptr, i64)
+
+; Count `nbytes` more (or, negative, less) of the context. False: they are more than it may take, and not counted.
+define i1 @dlvm.count(ptr %ctx, i64 %nbytes) alwaysinline nounwind {
+  %taken_at = getelementptr i8, ptr %ctx, i64 64
+  %old = load i64, ptr %taken_at
+  %new = add i64 %old, %nbytes
+  %fits = icmp sge i64 %new, 0
+  %kept = select i1 %fits, i64 %new, i64 %old
+  store i64 %kept, ptr %taken_at
+  ret i1 %fits
+}
 
 ; A new allocation with one reference, or null. More than 1024 bytes are aligned to 64.
 ; Its result is not `noalias`: the list of the context reaches the header as well.
@@ -25,10 +37,13 @@ sized:
   %some = select i1 %is_empty, i64 1, i64 %wanted
   %up = add nuw i64 %some, 63
   %nbytes = and i64 %up, -64
+  %is_free = call i1 @dlvm.count(ptr %ctx, i64 %nbytes)
+  br i1 %is_free, label %counted, label %failed
+counted:
   %malloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:malloc}), !invariant.load !0
   %header = call ptr %malloc(i64 48)
   %no_header = icmp eq ptr %header, null
-  br i1 %no_header, label %failed, label %with_header
+  br i1 %no_header, label %uncount, label %with_header
 with_header:
   %data = call ptr @dlvm.take(i64 %nbytes)
   %no_data = icmp eq ptr %data, null
@@ -36,6 +51,10 @@ with_header:
 drop_header:
   %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free}), !invariant.load !0
   call void %free(ptr %header)
+  br label %uncount
+uncount:
+  %less = sub i64 0, %nbytes
+  %uncounted = call i1 @dlvm.count(ptr %ctx, i64 %less)
   br label %failed
 link:
   %first = load ptr, ptr %ctx
@@ -114,6 +133,8 @@ unlinked:
   %data = load ptr, ptr %data_at
   %nbytes_at = getelementptr i8, ptr %header, i64 16
   %nbytes = load i64, ptr %nbytes_at
+  %less = sub i64 0, %nbytes
+  %uncounted = call i1 @dlvm.count(ptr %ctx, i64 %less)
   %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free}), !invariant.load !0
   call void @dlvm.give(ptr %data, i64 %nbytes)
   call void %free(ptr %header)
@@ -149,7 +170,10 @@ grow:
   %old = load i64, ptr %nbytes_at
   %new = shl i64 %old, 1
   %fits = icmp sgt i64 %new, %old
-  br i1 %fits, label %move, label %failed
+  br i1 %fits, label %sized, label %failed
+sized:
+  %is_free = call i1 @dlvm.count(ptr %ctx, i64 %old)
+  br i1 %is_free, label %move, label %failed
 move:
   %moved = call ptr @dlvm.resize(ptr %data, i64 %new)
   %no_memory = icmp eq ptr %moved, null

@@ -36,11 +36,12 @@ import functools
 from dataclasses import replace
 
 from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType, TupleType, Type, Value
+from dlvm_py.ir.analysis.calls import seen_outside
 from dlvm_py.transforms import ssa_repair
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
-from dlvm_py.transforms.differentiate.checkpoint import Checkpoints
+from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN, Checkpoints
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.control import Control
@@ -56,7 +57,7 @@ from dlvm_py.transforms.differentiate.pullback import Cut, hold
 from dlvm_py.transforms.differentiate.record import RECORD
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import Shadows
-from dlvm_py.transforms.differentiate.strip_mine import strip_mine
+from dlvm_py.transforms.differentiate.strip_mine import plain_loops, strip_mine
 from dlvm_py.transforms.differentiate.tidy import join, tidy
 
 
@@ -73,6 +74,9 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
         assert isinstance(t, TensorType | PointerType) and t.dtype.is_inexact, f"parameter {k} is {t}"
     function = clone(primal_function, f"{name}_grad")
     mined = [] if config.checkpoint in ("auto", "store") else strip_mine(function)
+    # what everybody sees happen, or moves a stream of random numbers, cannot be undone
+    is_undone = config.checkpoint == "auto" and seen_outside(module, name) is None
+    plain = [loop.header for loop in plain_loops(function)] if is_undone else []
     given = Given(module, adjoint)
     given.raise_calls(function)
     exit_ = normalize(function)
@@ -90,6 +94,7 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     function.result = finish(sweep)
     _complete(primal, sweep, control, checkpoints)
     function.meta[RECORD] = checkpoints.record.entries
+    function.meta[CAN_RUN_AGAIN] = checkpoints.can_segment(plain)
     join(function, exit_.block, sweep.blocks[exit_.block])
     module.add(function)
     splits.finish(function, functools.partial(_split, given))

@@ -47,6 +47,10 @@ if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.reverse import Sweep
 
 
+# in `meta` of a gradient: whether it keeps something that one with a budget would not, and can be run twice
+CAN_RUN_AGAIN = "can be run again"
+
+
 class Checkpoints:
     """The segmented loops of one differentiation."""
 
@@ -68,6 +72,12 @@ class Checkpoints:
                 passed = zip(loop.header.args, self._primal.preheader(loop).targets[0].args, strict=True)
                 carried = [v for a, v in passed if not isinstance(a.type, PointerType) or self._is_made_in(a, loop)]
                 self.record.segmented(loop, [*roots, *carried])
+
+    def can_segment(self, headers: list[Block]) -> bool:
+        """Whether one of these loops could be run again, and there is a tape."""
+        by_header = {loop.header: loop for loop in self._primal.loops()}
+        found = [by_header[h] for h in headers if h in by_header]
+        return any(not isinstance(self._roots(loop), str) for loop in found) and self.record.keeps_some()
 
     # -- which loops -----------------------------------------------------------------------------------
 

@@ -21,7 +21,7 @@ class AdjointConfig:
     1, or each with one more parameter at the end if `seedable`); `keeping` is returned after the
     derivatives. The gradient is that of the sum over all elements of all outputs, weighted by the seeds.
     checkpoint: "store" tapes everything, "recompute" as little as possible, a number of bytes as much as fits
-    (checkpoint.py).
+    (checkpoint.py). "auto" is "store" with a note whether another version could do with less.
     """
 
     wrt: tuple[int, ...]

@@ -106,6 +106,10 @@ class Record:
             if value is not formal:
                 self._copied(formal, value)
 
+    def keeps_some(self) -> bool:
+        """Whether there is anything on a tape, or memory that stays for the reverse sweep."""
+        return any(e.kind == "stored" for e in self.entries)
+
     # -- decisions -------------------------------------------------------------------------------------
 
     def stored(

@@ -40,7 +40,12 @@ class StripMined:
 
 def strip_mine(function: Function) -> list[StripMined]:
     """Strip-mine the outermost loops of `function` whose effects are on arrays alone, in place."""
-    return [_split(function, loop) for loop in LoopForest(function).top if all(map(_is_plain, _body(loop)))]
+    return [_split(function, loop) for loop in plain_loops(function)]
+
+
+def plain_loops(function: Function) -> list[Loop]:
+    """The outermost loops whose effects are on arrays alone."""
+    return [loop for loop in LoopForest(function).top if all(map(_is_plain, _body(loop)))]
 
 
 def _body(loop: Loop) -> list[Instruction]:

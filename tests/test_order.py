@@ -130,6 +130,16 @@ def test_histograms():
     check(lambda a, w: np.histogram(a, bins=5, weights=w, density=True), VECTOR, VECTOR**2, exact=False)
 
 
+def test_even_bins_are_numpys_to_the_edge():
+    """Elements at the edges, outside of them and not a number fall where NumPy lets them fall."""
+    compiled = dlvm.jit(lambda a, bins: np.histogram(a, bins, range=(-1.0, 2.0)))
+    rng = np.random.default_rng(0)
+    for digits, bins in [(0, 3), (1, 30), (2, 7), (1, 60), (17, 1)]:
+        a = np.concatenate([np.round(rng.normal(size=200), digits), [np.nan, np.inf, -np.inf, -1.0, 2.0]])
+        for found, expected in zip(compiled(a, bins), np.histogram(a, bins, range=(-1.0, 2.0)), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
 def test_other_orders():
     """Several keys; partitions, which here are sorted."""
     check(lambda a, b: np.lexsort((a, b)), INTS.ravel(), INTS.ravel()[::-1] // 2)
@@ -157,6 +167,7 @@ def test_gradients(f):
 def test_gradient_of_weights():
     """The weights of a histogram carry derivatives, what is counted does not."""
     check_gradient(lambda w, i: np.sum(np.bincount(i, weights=w) ** 2), VECTOR, INTS.ravel()[:9])
+    check_gradient(lambda w, a: np.sum(np.histogram(a, 3, weights=w)[0] ** 2), VECTOR, VECTOR.copy())
 
 
 def test_equal_elements_keep_their_seeds():

@@ -334,21 +334,37 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
             raise ValueError("`bins` must be positive, when an integer")
         edges = np.linspace(low, high, bins + 1)
     n = edges.shape[0] - 1
-    place = np.searchsorted(edges, a, "right") - 1
-    place = np.where(a == edges[n], n - 1, place)
     inside = (a >= edges[0]) & (a <= edges[n])
+    if np.ndim(bins) == 1:
+        place = np.searchsorted(edges, a, "right") - 1
+        place = np.where(a == edges[n], n - 1, place)
+    else:
+        place = _even_place(a, inside, edges)
+    place = np.where(inside, place, n)  # one bin more, for what lies in none
     if weights is None:
-        counts = np.zeros(n, np.int64)
-        np.add.at(counts, place[inside], 1)
+        counts = np.zeros(n + 1, np.int64)
+        np.add.at(counts, place, 1)
+        counts = counts[:n]
         if density:
             return counts / (edges[1:] - edges[:n]) / np.sum(counts), edges
         return counts, edges
     weights = np.ravel(weights)
-    sums = np.zeros(n, weights.dtype)
-    np.add.at(sums, place[inside], weights[inside])
+    sums = np.zeros(n + 1, weights.dtype)
+    np.add.at(sums, place, weights)
+    sums = sums[:n]
     if density:
         return sums / (edges[1:] - edges[:n]) / np.sum(sums), edges
     return sums, edges
+
+
+def _even_place(a: Any, inside: Any, edges: Any) -> Any:
+    """The bins of the elements between edges at even distances: computed, and set right by the edges around."""
+    n = edges.shape[0] - 1
+    low, high = edges[0], edges[n]
+    place = (np.where(inside, (a - low) / (high - low), 0.0) * n).astype(np.int64)
+    place = np.minimum(place, n - 1)
+    place = place - (inside & (a < edges[place]))
+    return place + (inside & (place < n - 1) & (a >= edges[place + 1]))
 
 
 FUNCTIONS: dict[Any, Any] = {

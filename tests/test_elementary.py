@@ -1,5 +1,7 @@
 """Elementary functions of our own: errors in ulp against multiple precision, special values, equal bits everywhere."""
 
+import functools
+import math
 import re
 
 import mpmath
@@ -7,6 +9,8 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.ir.parser import parse_module
+from dlvm_py.tools import native
 
 EXACT = {
     "exp": mpmath.exp,
@@ -19,39 +23,102 @@ EXACT = {
     "sinh": mpmath.sinh,
     "cosh": mpmath.cosh,
     "tanh": mpmath.tanh,
+    "arcsinh": mpmath.asinh,
+    "arccosh": mpmath.acosh,
+    "arctanh": mpmath.atanh,
+    "sin": mpmath.sin,
+    "cos": mpmath.cos,
+    "tan": mpmath.tan,
+    "arcsin": mpmath.asin,
+    "arccos": mpmath.acos,
+    "arctan": mpmath.atan,
+    "cbrt": lambda x: mpmath.sign(x) * mpmath.cbrt(abs(x)),
+    "erf": mpmath.erf,
+    "erfc": mpmath.erfc,
+    "arctan2": mpmath.atan2,
+    "hypot": mpmath.hypot,
+    "power": mpmath.power,
 }
 OF_LOG = ("log", "log2", "log10")
+PERIODIC = ("sin", "cos", "tan")
+BETWEEN = ("arcsin", "arccos", "arctanh")
+TWO = ("arctan2", "hypot", "power")
+MATH = ("erf", "erfc")  # which NumPy has not: as a program of the IR
+PROGRAM = """module "m"
+stage raw
+
+func @f: (<_ x {0}>) -> <_ x {0}> {{
+'entry(%x: <_ x {0}>):
+    %y = {1} %x: <_ x {0}>
+    return %y: <_ x {0}>
+}}
+"""
 
 
+@functools.cache
 def compiled(name):
+    """The function on arrays (and, of NumPy's, on numbers), compiled once for all tests."""
+    if name in MATH:
+        f = {d: native.callable_of(parse_module(PROGRAM.format(d, name)), "f") for d in ("f32", "f64")}
+        return lambda x: f[f"f{8 * x.itemsize}"](np.ascontiguousarray(x))
     ufunc = getattr(np, name)
-    return dlvm.jit(lambda x: ufunc(x))
+    return dlvm.jit((lambda x, y: ufunc(x, y)) if name in TWO else (lambda x: ufunc(x)))
+
+
+def reference(name):
+    """NumPy's function, or Python's."""
+    if name in MATH:
+        return lambda x: np.array([getattr(math, name)(v) for v in x.tolist()], x.dtype)
+    return getattr(np, name)
 
 
 def points(name, dtype, n):
-    """Arguments of every magnitude for which the result is finite and normal."""
+    """Arguments of every magnitude for which the result is finite and normal; a tuple of arrays."""
     rng = np.random.default_rng(len(name))
     small = dtype is np.float32
+    spread = lambda low, high: rng.choice([-1, 1], n) * 10.0 ** rng.uniform(low, high, n)  # noqa: E731
     if name in OF_LOG:
         near_one = 1 + rng.standard_normal(n) * 10.0 ** rng.uniform(-6 if small else -14, -0.5, n)
         found = [10.0 ** rng.uniform(-37, 37, n), np.abs(near_one) + 1e-3]
     elif name == "log1p":
         found = [rng.uniform(-0.999, 3, n), rng.standard_normal(n) * 10.0 ** rng.uniform(-20, -1, n)]
+    elif name in PERIODIC:
+        # near multiples of π/2, small and far; of every size
+        near = rng.integers(-(2**50), 2**50, n) >> rng.integers(0, 50, n)
+        found = [near * (np.pi / 2), spread(-8, 37 if small else 300), rng.uniform(-10, 10, n)]
+    elif name in BETWEEN:
+        found = [rng.uniform(-1, 1, n), spread(-12, 0), rng.choice([-1, 1], n) * (1 - 10.0 ** rng.uniform(-6, -0.1, n))]
+    elif name == "arccosh":
+        found = [1 + 10.0 ** rng.uniform(-6 if small else -14, 3, n), 10.0 ** rng.uniform(0, 37, n)]
+    elif name in ("arcsinh", "arctan", "cbrt"):
+        found = [rng.uniform(-3, 3, n), spread(-30, 37)]
+    elif name in MATH:
+        found = [rng.uniform(-6, 9 if small else 26, n), rng.uniform(-1.5, 1.5, n)]
+    elif name == "power":
+        base = np.concatenate([10.0 ** rng.uniform(-37, 37, n), 1 + spread(-5, -0.5), -rng.integers(2, 50, n)])
+        limit = 86.0 if small else 707.0
+        exponent = rng.uniform(-limit, limit, 3 * n) / np.log(np.abs(base))
+        exponent[-n:] = np.rint(exponent[-n:])
+        return base.astype(dtype), exponent.astype(dtype)
+    elif name in TWO:
+        y = np.concatenate([spread(-18, 18), rng.standard_normal(n)])
+        return y.astype(dtype), np.concatenate([y[:n] * spread(-3, 3), rng.standard_normal(n)]).astype(dtype)
     else:
         limit = (87.0 if small else 708.0) * (1.44 if name == "exp2" else 1.0)
         found = [rng.uniform(-limit, limit, n), rng.standard_normal(n) * 10.0 ** rng.uniform(-12, 0.5, n)]
-    return np.concatenate(found).astype(dtype)
+    return (np.concatenate(found).astype(dtype),)
 
 
 def worst(name, dtype, n):
     """The largest error of compiled code, in units of the last place of the exact result."""
     x = points(name, dtype, n)
-    y = compiled(name)(x)
+    y = compiled(name)(*x)
     assert y.dtype == dtype
     info, found = np.finfo(dtype), 0.0
     with mpmath.workprec(140):
-        for a, b in zip(x.tolist(), y.tolist(), strict=True):
-            exact = EXACT[name](mpmath.mpf(a))
+        for *a, b in zip(*(v.tolist() for v in x), y.tolist(), strict=True):
+            with mpmath.workprec(140 + 1100 * (name in PERIODIC and abs(a[0]) > 1e9)):
+                exact = EXACT[name](*map(mpmath.mpf, a))
             if info.tiny < abs(exact) < info.max:
                 ulp = mpmath.mpf(2) ** (mpmath.floor(mpmath.log(abs(exact), 2)) - info.nmant)
                 found = max(found, float(abs(mpmath.mpf(b) - exact) / ulp))
@@ -61,7 +128,7 @@ def worst(name, dtype, n):
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", EXACT)
 def test_errors_are_below_two_ulp(name, dtype):
-    assert worst(name, dtype, 400) < 2.0
+    assert worst(name, dtype, 120) < 2.0
 
 
 @pytest.mark.slow
@@ -75,14 +142,25 @@ def test_errors_are_below_two_ulp_at_many_points(name, dtype):
 @pytest.mark.parametrize("name", EXACT)
 def test_special_values_are_numpys(name, dtype):
     info = np.finfo(dtype)
-    x = np.array([0.0, -0.0, 1.0, -1.0, -2.0, np.inf, -np.inf, np.nan, info.max, -info.max, info.tiny, -info.tiny,
-                  info.smallest_subnormal, -info.smallest_subnormal, 1e4, -1e4], dtype)  # fmt: skip
-    got = compiled(name)(x)
+    x = np.array([0.0, -0.0, 1.0, -1.0, -2.0, 0.5, 3.0, -3.0, np.inf, -np.inf, np.nan, info.max, -info.max, info.tiny,
+                  -info.tiny, info.smallest_subnormal, -info.smallest_subnormal, 1e4, -1e4], dtype)  # fmt: skip
+    args = (np.repeat(x, x.size), np.tile(x, x.size)) if name in TWO else (x,)
+    got = compiled(name)(*args)
     with np.errstate(all="ignore"):
-        want = getattr(np, name)(x)
+        want = reference(name)(*args)
     np.testing.assert_allclose(got, want, rtol=4 * info.eps)
     known = ~np.isnan(want)
     np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
+
+
+def test_angles_that_are_hard_to_reduce():
+    """The double nearest to a multiple of π/2 relative to its size, the largest one, and both sides of the bound."""
+    x = np.array([6381956970095103 * 2.0**797, np.finfo(float).max, 2.0**40, np.nextafter(2.0**40, np.inf), 1e22])
+    with mpmath.workprec(1300):
+        for name in PERIODIC:
+            want = [float(EXACT[name](mpmath.mpf(v))) for v in x.tolist()]
+            np.testing.assert_allclose(compiled(name)(x), want, rtol=4e-16)
+            np.testing.assert_allclose(compiled(name)(-x), [v if name == "cos" else -v for v in want], rtol=4e-16)
 
 
 @pytest.mark.parametrize("name", ["log2", "log10", "exp2"])
@@ -96,25 +174,42 @@ def test_powers_are_exact(name):
 @pytest.mark.parametrize("name", EXACT)
 def test_the_same_bits_at_every_place_length_and_stride(name):
     """Vector loops, their remainders, strided loops and scalar code give one result."""
-    ufunc = getattr(np, name)
+    f = compiled(name)
+    x = [v[:: max(1, v.size // 75)][:75].copy() for v in points(name, np.float64, 40)]
+    whole = f(*x)
+    cuts = [(0, n, 1) for n in range(1, 34)] + [(k, 75, 1) for k in range(1, 9)] + [(0, 75, 3), (74, 0, -1)]
+    for start, stop, step in cuts:
+        part = slice(start, stop, step)
+        np.testing.assert_array_equal(f(*(v[part] for v in x)), whole[part])
 
-    def one_by_one(x):
+
+@pytest.mark.parametrize("name", ["exp", "sin", "power"])
+def test_scalars_and_scalar_loops_have_the_bits_of_array_loops(name):
+    ufunc = getattr(np, name)
+    x = [v[:75] for v in points(name, np.float64, 40)]
+
+    def unary(x):
         y = np.empty_like(x)
         for i in range(x.size):
             y[i] = ufunc(x[i])
         return y
 
-    x = points(name, np.float64, 40)[:75]
-    whole = compiled(name)(x)
-    np.testing.assert_array_equal(dlvm.jit(one_by_one)(x), whole)
-    for start, stop, step in ((0, 1, 1), (1, 8, 1), (3, 75, 1), (0, 75, 3), (74, 0, -1)):
-        np.testing.assert_array_equal(compiled(name)(x[start:stop:step]), whole[start:stop:step])
-    scalar = dlvm.jit(lambda v: ufunc(v))
-    assert [scalar(v) for v in x[:5]] == whole[:5].tolist()
+    def binary(x, z):
+        y = np.empty_like(x)
+        for i in range(x.size):
+            y[i] = ufunc(x[i], z[i])
+        return y
+
+    whole = compiled(name)(*x)
+    np.testing.assert_array_equal(dlvm.jit(binary if name in TWO else unary)(*x), whole)
+    scalar = dlvm.jit((lambda x, y: ufunc(x, y)) if name in TWO else (lambda x: ufunc(x)))
+    assert [scalar(*v) for v in zip(*(v[::9].tolist() for v in x), strict=True)] == whole[::9].tolist()
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(
+    "name", [name if name in ("log", "sin", "power") else pytest.param(name, marks=pytest.mark.slow) for name in EXACT
+             if name not in MATH])  # fmt: skip
 def test_array_loops_vectorise(name):
-    f = compiled(name)
-    f(np.ones(9))
+    f = compiled.__wrapped__(name)
+    f(*[np.ones(9)] * (1 + (name in TWO)))
     assert "x double>" in f.llvm() and not re.search(r"call double %|@dlvm\.\w+\.double", f.llvm())

@@ -18,7 +18,7 @@ from dlvm_py.backend.aot.wrapper import Wrapper, place_text
 from dlvm_py.backend.cpu.compile import link, optimise, parse, support_text, target_lines
 from dlvm_py.backend.cpu.contract import OPERANDS, SITE, THREAD_STATE
 from dlvm_py.backend.cpu.emit import emit
-from dlvm_py.backend.cpu.text import ModuleText
+from dlvm_py.backend.cpu.text import ModuleText, without_kept
 from dlvm_py.backend.cpu.values import V, i64
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import InternalError, UnknownFunction
@@ -40,7 +40,7 @@ def ptx_text(exports: Sequence[Export], source: str, architecture: str = DEFAULT
         writer = Entry(ModuleText(), export)
         text = writer.text()
         comments.append(_comment(writer))
-        modules.append(link([parse(export.text, head), parse(text, head)], [export.name]))
+        modules.append(link([parse(without_kept(export.text), head), parse(text, head)], [export.name]))
     imports = Imports()
     whole = link([*modules, parse(support_text(imports, "device.ll"), head)], [e.name for e in exports])
     if imports.names:

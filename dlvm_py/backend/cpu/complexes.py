@@ -11,7 +11,8 @@ from typing import Any
 
 from dlvm_py.backend.cpu.code import PURE, Code
 from dlvm_py.backend.cpu.contract import scalar_type
-from dlvm_py.backend.cpu.floating import fc, intrinsic, is_finite, libm
+from dlvm_py.backend.cpu.elementary import own
+from dlvm_py.backend.cpu.floating import fc, intrinsic, is_finite
 from dlvm_py.backend.cpu.values import TRUE, V
 from dlvm_py.ir import DType
 
@@ -121,17 +122,17 @@ def log1p(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
     """log(1 + a)."""
     real, imaginary = parts(c, a)
     shifted = c.fop("fadd", real, fc(real, 1.0))
-    size = libm(c, "hypot", shifted, imaginary)
-    return c.pack(libm(c, "log", size), libm(c, "atan2", imaginary, shifted))
+    size = own(c, "hypot", shifted, imaginary)
+    return c.pack(own(c, "log", size), own(c, "atan2", imaginary, shifted))
 
 
 def expm1(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
     """exp(a) - 1 = expm1(r) cos i - 2 sin²(i/2) + i exp(r) sin i."""
     real, imaginary = parts(c, a)
-    half = libm(c, "sin", c.fop("fmul", imaginary, fc(real, 0.5)))
-    first = c.fop("fmul", libm(c, "expm1", real), libm(c, "cos", imaginary))
+    half = own(c, "sin", c.fop("fmul", imaginary, fc(real, 0.5)))
+    first = c.fop("fmul", own(c, "expm1", real), own(c, "cos", imaginary))
     second = c.fop("fmul", c.fop("fmul", fc(real, 2.0), half), half)
-    return c.pack(c.fop("fsub", first, second), c.fop("fmul", libm(c, "exp", real), libm(c, "sin", imaginary)))
+    return c.pack(c.fop("fsub", first, second), c.fop("fmul", own(c, "exp", real), own(c, "sin", imaginary)))
 
 
 def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:

@@ -1,15 +1,17 @@
 """Real floating-point operations with NumPy's results; f16 and bf16 are computed in f32 and rounded, as in NumPy.
 
-What LLVM lowers to instructions is an intrinsic (fabs, floor, ceil, trunc, rint, sqrt, copysign); everything
-else calls libm by pointer.
+What LLVM lowers to instructions is an intrinsic (fabs, floor, ceil, trunc, rint, round, sqrt, copysign); the elementary
+functions are our own (elementary.py); what is left calls libm by pointer.
 """
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from dlvm_py.backend.cpu.code import PURE, Code
 from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.elementary import own
 from dlvm_py.backend.cpu.values import V, constant_float, float_constant
 from dlvm_py.ir import F32, DType
 
@@ -166,7 +168,7 @@ def modulo(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
 
 
 def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
-    """a to the b; the constant exponents whose power is one correctly rounded operation need no call."""
+    """a to the b; the constant exponents whose power is one or two roundings need no call."""
     match constant_float(b):
         case 0.0:
             return fc(a, 1.0)
@@ -176,7 +178,12 @@ def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
             return c.fop("fmul", a, a)
         case -1.0:
             return c.fop("fdiv", fc(a, 1.0), a)
-    return libm(c, "pow", a, b)
+        case 0.5:  # as the root, but for -0 and -inf
+            root = intrinsic(c, "sqrt", c.fop("fadd", a, fc(a, 0.0)))
+            return c.select(c.fcmp("oeq", a, fc(a, -math.inf)), fc(a, math.inf), root)
+        case 3.0:
+            return c.fop("fmul", c.fop("fmul", a, a), a)
+    return own(c, "power", a, b)
 
 
 def scale_seed(c: Code, dtype: DType, attrs: dict[str, Any], seed: V, p: V) -> V:

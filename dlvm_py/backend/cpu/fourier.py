@@ -19,7 +19,8 @@ from collections.abc import Callable, Sequence
 from dlvm_py.backend.cpu import complexes
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import DATA, scalar_type
-from dlvm_py.backend.cpu.floating import fc, libm
+from dlvm_py.backend.cpu.elementary import own
+from dlvm_py.backend.cpu.floating import fc
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.memory import release
@@ -191,7 +192,7 @@ class Functions:
         rest = c.op("srem", quarters, count)
         share = c.fop("fdiv", c.cast("sitofp", rest, "double"), c.cast("sitofp", count, "double"))
         angle = c.fop("fmul", share, float_constant("double", math.pi / 2))
-        cos, sin = libm(c, "cos", angle), libm(c, "sin", angle)
+        cos, sin = own(c, "cos", angle), own(c, "sin", angle)
         odd = c.icmp("eq", c.op("and", quadrant, ONE), ONE)
         real, imaginary = c.select(odd, c.fneg(sin), cos), c.select(odd, cos, sin)
         turned = c.icmp("sge", quadrant, i64(2))

@@ -26,10 +26,6 @@ def _row(
     return {k: e for k, e in zip("biufc", (b, iu, iu, wide, c), strict=True) if e is not None}
 
 
-def _libm(name: str, complex_too: bool = True) -> dict[str, Emitter]:
-    return _row(f=floating.by_libm(name), c=complexes.by_libm(f"c{name}") if complex_too else None)
-
-
 def _own(name: str, c: Emitter | None = None) -> dict[str, Emitter]:
     return _row(f=elementary.by_rule(name), c=c or complexes.by_libm(f"c{name}"))
 
@@ -77,8 +73,8 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "min": _row(iu=integer.minimum, c=complexes.minimum) | {"f": _f.minimum},
     "atLeast": {"f": _f.maximum},
     "atMost": {"f": _f.minimum},
-    "atan2": _libm("atan2", False),
-    "hypot": _libm("hypot", False),
+    "atan2": _row(f=elementary.by_rule("atan2")),
+    "hypot": _row(f=elementary.by_rule("hypot")),
     "exp": _own("exp"),
     "expm1": _own("expm1", complexes.expm1),
     "log": _own("log"),
@@ -88,24 +84,24 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "sqrt": _row(f=_f.by_intrinsic("sqrt"), c=complexes.by_libm("csqrt")),
     "rsqrt": _row(f=_f.rsqrt),
     "square": _row(iu=integer.square, f=_f.square, c=complexes.square),
-    "sin": _libm("sin"),
-    "cos": _libm("cos"),
-    "tan": _libm("tan"),
-    "asin": _libm("asin"),
-    "acos": _libm("acos"),
-    "atan": _libm("atan"),
+    "sin": _own("sin"),
+    "cos": _own("cos"),
+    "tan": _own("tan"),
+    "asin": _own("asin"),
+    "acos": _own("acos"),
+    "atan": _own("atan"),
     "sinh": _own("sinh"),
     "cosh": _own("cosh"),
     "tanh": _own("tanh"),
-    "asinh": _libm("asinh"),
-    "acosh": _libm("acosh"),
-    "atanh": _libm("atanh"),
+    "asinh": _own("asinh"),
+    "acosh": _own("acosh"),
+    "atanh": _own("atanh"),
     "exp2": _own("exp2", complexes.exp2),
-    "cbrt": _libm("cbrt", False),
-    "erf": _libm("erf", False),
-    "erfc": _libm("erfc", False),
+    "cbrt": _row(f=elementary.by_rule("cbrt")),
+    "erf": _row(f=elementary.by_rule("erf")),
+    "erfc": _row(f=elementary.by_rule("erfc")),
     "gamma": _row(f=_f.by_libm("tgamma")),
-    "lgamma": _libm("lgamma", False),
+    "lgamma": _row(f=_f.by_libm("lgamma")),
     "digamma": _row(f=special.digamma),
     "trigamma": _row(f=special.trigamma),
     "polygamma": _row(f=special.polygamma),
@@ -114,7 +110,7 @@ TABLE: dict[str, dict[str, Emitter]] = {
     "floor": _row(iu=integer.same, f=_f.by_intrinsic("floor")),
     "ceil": _row(iu=integer.same, f=_f.by_intrinsic("ceil")),
     "rint": _row(iu=integer.same, f=_f.by_intrinsic("rint")),
-    "round": _row(iu=integer.same, f=_f.by_libm("round")),
+    "round": _row(iu=integer.same, f=_f.by_intrinsic("round")),
     "copysign": _row(f=_f.by_intrinsic("copysign")),
     "truncate": _row(iu=integer.same, f=_f.by_intrinsic("trunc")),
     "equal": _row(

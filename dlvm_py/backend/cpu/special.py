@@ -10,7 +10,8 @@ import math
 from typing import Any
 
 from dlvm_py.backend.cpu.code import Code
-from dlvm_py.backend.cpu.floating import fc, intrinsic, libm
+from dlvm_py.backend.cpu.elementary import own
+from dlvm_py.backend.cpu.floating import fc, intrinsic
 from dlvm_py.backend.cpu.values import V
 from dlvm_py.ir import DType
 from dlvm_py.ir.ops.special import DIGAMMA, RAISED, TRIGAMMA, cotangent_derivative, polygamma_terms, raised_for
@@ -58,10 +59,10 @@ def _digamma(c: Code, x: V) -> V:
     inverse = c.fop("fdiv", one, z)
     w = c.fop("fmul", inverse, inverse)
     tail = c.fop("fmul", w, _series(c, DIGAMMA, w))
-    near = c.fop("fsub", libm(c, "log", z), c.fop("fmul", fc(x, 0.5), inverse))
+    near = c.fop("fsub", own(c, "log", z), c.fop("fmul", fc(x, 0.5), inverse))
     y = c.fop("fadd", y, c.fop("fsub", near, tail))
     # ψ(x) = ψ(1 - x) - π / tan πx
-    mirrored = c.fop("fsub", y, c.fop("fdiv", fc(x, math.pi), libm(c, "tan", _fraction(c, x))))
+    mirrored = c.fop("fsub", y, c.fop("fdiv", fc(x, math.pi), own(c, "tan", _fraction(c, x))))
     pole = c.fcmp("oeq", x, intrinsic(c, "rint", x))
     mirrored = c.select(pole, fc(x, math.nan), mirrored)
     return c.select(c.fcmp("olt", x, zero), mirrored, y)
@@ -76,7 +77,7 @@ def _trigamma(c: Code, x: V) -> V:
     tail = c.fop("fmul", c.fop("fmul", w, inverse), _series(c, TRIGAMMA, w))
     y = c.fop("fadd", y, c.fop("fadd", near, tail))
     # ψ'(x) = π² / sin² πx - ψ'(1 - x)
-    s = c.fop("fdiv", fc(x, math.pi), libm(c, "sin", _fraction(c, x)))
+    s = c.fop("fdiv", fc(x, math.pi), own(c, "sin", _fraction(c, x)))
     mirrored = c.fop("fsub", c.fop("fmul", s, s), y)
     return c.select(c.fcmp("olt", x, zero), mirrored, y)
 
@@ -100,7 +101,7 @@ def _cotangent(c: Code, x: V) -> V:
     size = intrinsic(c, "fabs", f)
     is_small = c.fcmp("olt", size, fc(x, 0.25))
     distance = c.select(is_small, f, c.fop("fsub", fc(x, 0.5), size))
-    t = libm(c, "tan", c.fop("fmul", fc(x, math.pi), distance))
+    t = own(c, "tan", c.fop("fmul", fc(x, math.pi), distance))
     return c.select(is_small, c.fop("fdiv", fc(x, 1.0), t), intrinsic(c, "copysign", t, f))
 
 

@@ -14,6 +14,14 @@ from typing import Any
 from dlvm_py.backend.cpu.contract import BORROWED
 from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64
 
+# LLVM's list of what it must not drop
+KEPT = "@llvm.compiler.used"
+
+
+def without_kept(text: str) -> str:
+    """The text of a module for a target without vectors: what only the vectoriser calls may be dropped."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(KEPT))
+
 
 class ModuleText:
     """One LLVM module: functions by name in the order they were begun, declarations, metadata."""
@@ -22,6 +30,7 @@ class ModuleText:
         self.functions: dict[str, Any] = {}
         self.kernels: dict[tuple, str] = {}  # names of the outlined kernels by what they say (outline.py)
         self.declarations: dict[str, str] = {}
+        self._kept: list[str] = []
         self.metadata = Metadata()
 
     def declare(self, name: str, result: str, params: Sequence[str], attributes: str = "") -> None:
@@ -31,6 +40,10 @@ class ModuleText:
     def constant(self, name: str, value: str) -> None:
         """Define a constant of this module, once."""
         self.declarations[name] = f"@{name} = internal constant {value}"
+
+    def keep(self, name: str) -> None:
+        """Keep a function that nothing calls yet: LLVM's vectoriser will."""
+        self._kept.append(name)
 
     def variable(self, name: str, nbytes: int) -> None:
         """Define memory that lives as long as the code, zero at first, and its header; one in all linked texts."""
@@ -42,6 +55,10 @@ class ModuleText:
     def __str__(self) -> str:
         parts = ["@dlvm.imports = external global [0 x ptr]\n"]
         parts += [self.declarations[name] + "\n" for name in sorted(self.declarations)]
+        if self._kept:
+            names = ", ".join(f'ptr @"{name}"' for name in self._kept)
+            count = len(self._kept)
+            parts.append(f'{KEPT} = appending global [{count} x ptr] [{names}], section "llvm.metadata"\n')
         parts += [str(f) for f in self.functions.values()]
         return "\n".join([*parts, str(self.metadata)])
 

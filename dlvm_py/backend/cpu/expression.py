@@ -1,0 +1,212 @@
+"""What the elementary functions are written with: float values with Python's operators, polynomials, exact sums.
+
+Nothing here branches: a condition is a comparison and a `where`. Floating point is strict, with fma where it is
+written. A *pair* (high, low) is an unevaluated sum of two floats. Source of the exact sums and products: Dekker (1971),
+Knuth (TAOCP 2, 4.2.2).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlvm_py.backend.cpu.text import FunctionText
+from dlvm_py.backend.cpu.values import V, float_constant
+
+Pair = tuple["X", "X"]
+
+
+@dataclass(frozen=True)
+class Form:
+    """A float format: LLVM's types, bits of the mantissa, bias of the exponent, and bounds."""
+
+    type: str
+    whole: str
+    bits: int
+    bias: int
+    overflow: float  # e^x is infinite from here on
+    underflow: float  # e^x is 0 from here on
+    tiny: float  # the smallest normal number
+
+    @property
+    def magic(self) -> float:
+        """Adding it rounds to an integer, which then stands in the last bits."""
+        return 1.5 * 2.0**self.bits
+
+
+FORMS = {
+    "double": Form("double", "i64", 52, 1023, 710.0, -746.0, 2.2250738585072014e-308),
+    "float": Form("float", "i32", 23, 127, 89.0, -104.0, 1.1754943508222875e-38),
+}
+
+
+class X:
+    """A float value in the making: Python's operators emit instructions."""
+
+    def __init__(self, f: FunctionText, v: V) -> None:
+        self.f, self.v = f, v
+
+    @property
+    def form(self) -> Form:
+        """The format."""
+        return FORMS[self.v.type]
+
+    def of(self, x: float | X) -> X:
+        """A constant of the same format."""
+        return x if isinstance(x, X) else X(self.f, float_constant(self.v.type, x))
+
+    def _op(self, name: str, a: float | X, b: float | X) -> X:
+        return X(self.f, self.f.fop(name, self.of(a).v, self.of(b).v))
+
+    def __add__(self, other: float | X) -> X:
+        return self._op("fadd", self, other)
+
+    def __sub__(self, other: float | X) -> X:
+        return self._op("fsub", self, other)
+
+    def __rsub__(self, other: float) -> X:
+        return self._op("fsub", other, self)
+
+    def __mul__(self, other: float | X) -> X:
+        return self._op("fmul", self, other)
+
+    __radd__, __rmul__ = __add__, __mul__
+
+    def __truediv__(self, other: float | X) -> X:
+        return self._op("fdiv", self, other)
+
+    def __rtruediv__(self, other: float) -> X:
+        return self._op("fdiv", other, self)
+
+    def __neg__(self) -> X:
+        return X(self.f, self.f.fneg(self.v))
+
+    def __abs__(self) -> X:
+        return self._intrinsic("fabs")
+
+    def _intrinsic(self, name: str, *more: float | X) -> X:
+        width = "f64" if self.v.type == "double" else "f32"
+        args = [self.v, *(self.of(x).v for x in more)]
+        return X(self.f, self.f.intrinsic(f"llvm.{name}.{width}", self.v.type, *args))
+
+    def fma(self, b: float | X, c: float | X) -> X:
+        """self * b + c, rounded once."""
+        return self._intrinsic("fma", b, c)
+
+    def sqrt(self) -> X:
+        """The square root."""
+        return self._intrinsic("sqrt")
+
+    def rint(self) -> X:
+        """The nearest integer."""
+        return self._intrinsic("rint")
+
+    def sign_of(self, other: X) -> X:
+        """|self| with the sign of `other`."""
+        return self._intrinsic("copysign", other)
+
+    def compare(self, how: str, other: float | X) -> V:
+        """An ordered comparison (or "uno")."""
+        return self.f.fcmp(how, self.v, self.of(other).v)
+
+    def where(self, flag: V, other: float | X) -> X:
+        """self where the flag holds, else `other`."""
+        return X(self.f, self.f.select(flag, self.v, self.of(other).v))
+
+    def unless(self, flag: V, other: float | X) -> X:
+        """`other` where the flag holds, else self."""
+        return X(self.f, self.f.select(flag, self.of(other).v, self.v))
+
+    def bits(self) -> V:
+        """The pattern as an integer."""
+        return self.f.cast("bitcast", self.v, self.form.whole)
+
+    def is_negative(self) -> V:
+        """Whether the sign bit is set, that of -0 too."""
+        return self.f.icmp("slt", self.bits(), V(self.form.whole, "0"))
+
+    def is_nan(self) -> V:
+        """Whether it is NaN."""
+        return self.compare("uno", self)
+
+    def to(self, type: str) -> X:
+        """The same number in another format, rounded if that is narrower."""
+        if type == self.v.type:
+            return self
+        return X(self.f, self.f.cast("fpext" if type == "double" else "fptrunc", self.v, type))
+
+
+def whole(x: X, n: int) -> V:
+    """An integer constant as wide as the pattern of x."""
+    return V(x.form.whole, str(n))
+
+
+def polynomial(x: X, terms: Sequence[float]) -> X:
+    """Σ terms[k] x^k: one chain, or for many terms the even and the odd ones beside each other."""
+    if len(terms) > 8:
+        square = x * x
+        return polynomial_of(square, terms[1::2]).fma(x, polynomial_of(square, terms[::2]))
+    return polynomial_of(x, terms)
+
+
+def polynomial_of(x: X, terms: Sequence[float]) -> X:
+    """Σ terms[k] x^k by Horner's rule."""
+    total = x.of(terms[-1])
+    for term in terms[-2::-1]:
+        total = total.fma(x, term)
+    return total
+
+
+def two_sum(a: X, b: X) -> Pair:
+    """a + b and what rounding it has lost."""
+    total = a + b
+    part = total - a
+    return total, (a - (total - part)) + (b - part)
+
+
+def sum_of(a: X | float, b: X) -> Pair:
+    """a + b and what rounding it has lost, where |a| >= |b| or a = 0."""
+    total = a + b
+    return total, b.of(a) - total + b
+
+
+def product_of(a: X, b: X | float) -> Pair:
+    """a b and what rounding it has lost."""
+    product = a * b
+    return product, a.fma(b, -product)
+
+
+def power_of_two(x: X, n: V) -> X:
+    """2^n in the format of x, n an integer of a normal exponent."""
+    f, form = x.f, x.form
+    biased = f.op("add", n, whole(x, form.bias))
+    shifted = f.op("shl", biased, whole(x, form.bits))
+    return X(f, f.cast("bitcast", shifted, form.type))
+
+
+def nearest(x: X, factor: float) -> tuple[V, X]:
+    """The integer n nearest to x · factor, as an integer and as a float; |n| is small."""
+    magic = x.form.magic
+    shifted = x.fma(factor, magic)
+    return x.f.op("sub", shifted.bits(), x.of(magic).bits()), shifted - magic
+
+
+def split(x: X, base: tuple[float, float, float]) -> tuple[V, X, X]:
+    """(n, n as a float, x - n · log base), with base = (1 / log, log high, log low); |n| is small."""
+    n, number = nearest(x, base[0])
+    r = (-number).fma(base[1], x)
+    return n, number, (-number).fma(base[2], r) if base[2] else r
+
+
+def clamped(x: X, low: float, high: float) -> X:
+    """x within bounds; NaN stays."""
+    x = x.unless(x.compare("olt", low), low)
+    return x.unless(x.compare("ogt", high), high)
+
+
+def scaled(y: X, n: V) -> X:
+    """y · 2^n in two steps, so that neither factor overflows before the product does."""
+    f = y.f
+    half = f.op("ashr", n, whole(y, 1))
+    rest = f.op("sub", n, half)
+    return y * power_of_two(y, half) * power_of_two(y, rest)

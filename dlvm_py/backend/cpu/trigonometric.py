@@ -1,0 +1,305 @@
+"""sin, cos, tan and their inverses.
+
+    sin, cos   n = the integer nearest to x · 2/π, r = x - n π/2 as a pair, by a sum of three floats for π/2 and fma;
+               polynomials for sin r and cos r, chosen and signed by n mod 4
+    atan       a quotient t of at most tan π/8 by the addition theorem, with one division
+    asin       a polynomial up to 1/2, above it π/2 - 2 asin √((1 - x) / 2)
+
+The sum of three floats serves up to a bound (FAR) beyond which angles are rare. There a function of its own
+reduces by the digits of 2/π that matter, in integers. A loop calls it for a whole vector, which looks first
+whether any element lies beyond the bound: LLVM's vectoriser knows these versions by the attribute
+vector-function-abi-variant. So an element's value depends on nothing but the element.
+
+Source: Cody and Waite (1980); Payne and Hanek (1983); Muller, "Elementary Functions" (2016), chapter 11.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from dlvm_py.backend.cpu import coefficients as known
+from dlvm_py.backend.cpu.expression import Pair, X, nearest, polynomial, product_of, sum_of, two_sum, whole
+from dlvm_py.backend.cpu.text import FunctionText, ModuleText, plain_loop
+from dlvm_py.backend.cpu.values import V, float_constant, i64
+
+# beyond this size the reduction by three floats may lose digits
+FAR = {"double": 2.0**40, "float": 2.0**16}
+WIDTHS = {"double": (2, 4, 8), "float": (4, 8, 16)}  # of the vectors that versions are made for
+_ATTRIBUTES = "linkonce_odr |nounwind willreturn memory(none) noinline"
+
+
+def _reduced(x: X) -> tuple[V, Pair]:
+    """(n, x - n π/2 as a pair), exact up to FAR."""
+    type = x.v.type
+    n, number = nearest(x, known.TWO_OVER_PI[type][0])
+    first, second, third = known.HALF_PI[type]
+    rest = (-number).fma(first, x)  # exact
+    step, step_low = product_of(number, second)
+    r, lost = two_sum(rest, -step)
+    return n, (r, (-number).fma(third, lost - step_low))
+
+
+def _sine(r: X, low: X) -> Pair:
+    """(first term, the others) of sin(r + low), |r| <= π/4."""
+    z = r * r
+    return r, (z * r).fma(polynomial(z, known.SIN[r.v.type]), (-0.5 * z).fma(low, low))
+
+
+def _cosine(r: X, low: X) -> Pair:
+    """(first term, the others) of cos(r + low), |r| <= π/4."""
+    z = r * r
+    half = 0.5 * z
+    first, lost = sum_of(1.0, -half)
+    return first, lost + (z * z).fma(polynomial(z, known.COS[r.v.type]), -r * low)
+
+
+def _negated_where_odd(y: X, n: V, bit: int) -> X:
+    """-y where this bit of n is set."""
+    f, form = y.f, y.form
+    top = form.bits + form.bias.bit_length() + 1
+    sign = f.op("shl", f.op("lshr", n, whole(y, bit)), whole(y, top))
+    return X(f, f.cast("bitcast", f.op("xor", y.bits(), sign), form.type))
+
+
+def _is_odd(x: X, n: V) -> V:
+    return x.f.cast("trunc", n, "i1")
+
+
+def _sin_of(n: V, pair: Pair) -> X:
+    s, c = _sine(*pair), _cosine(*pair)
+    odd = _is_odd(s[0], n)
+    return _negated_where_odd(c[0].where(odd, s[0]) + c[1].where(odd, s[1]), n, 1)
+
+
+def _cos_of(n: V, pair: Pair) -> X:
+    s, c = _sine(*pair), _cosine(*pair)
+    odd = _is_odd(s[0], n)
+    above = s[0].f.op("add", n, whole(s[0], 1))
+    return _negated_where_odd(s[0].where(odd, c[0]) + s[1].where(odd, c[1]), above, 1)
+
+
+def _tan_of(n: V, pair: Pair) -> X:
+    s, c = sum_of(*_sine(*pair)), sum_of(*_cosine(*pair))
+    odd = _is_odd(s[0], n)
+    above, above_low = c[0].where(odd, s[0]), c[1].where(odd, s[1])
+    below, below_low = s[0].where(odd, c[0]), s[1].where(odd, c[1])
+    inverse = 1.0 / below
+    y = above * inverse
+    rest = (-y).fma(below_low, (-y).fma(below, above) + above_low)
+    return _negated_where_odd(rest.fma(inverse, y), n, 0)
+
+
+_CHOICES: dict[str, Callable[[V, Pair], X]] = {"sin": _sin_of, "cos": _cos_of, "tan": _tan_of}
+
+
+def periodic(name: str) -> Callable[[X], X]:
+    """sin, cos or tan."""
+
+    def found(x: X) -> X:
+        near = _CHOICES[name](*_reduced(x))
+        callee, variants = _far(x.f.module, name, x.v.type)
+        far = X(x.f, x.f.call(callee, x.v.type, [x.v], f'"vector-function-abi-variant"="{variants}"'))
+        found = far.where(abs(x).compare("ogt", FAR[x.v.type]), near)
+        return found if name == "cos" else x.where(x.compare("oeq", 0.0), found)  # keeps -0
+
+    return found
+
+
+# -- angles beyond the bound -----------------------------------------------------------------------------
+
+
+def _far(module: ModuleText, name: str, type: str) -> tuple[str, str]:
+    """The function for angles beyond FAR (0 for others, NaN for infinities), and its versions for vectors."""
+    symbol = f"dlvm.{name}.far.{type}"
+    if symbol not in module.functions:
+        _reduction(module)
+        f = FunctionText(module, symbol, type, [type], _ATTRIBUTES)
+        x = X(f, f.params[0])
+        beyond, within = f.label("beyond"), f.label("within")
+        size = abs(x)
+        is_far = f.both(size.compare("ogt", FAR[type]), size.compare("olt", math.inf))
+        f.likely(is_far, beyond, within)
+        f.place(within)
+        f.line(f"ret {type} {(x - x).v.ref}")
+        f.place(beyond)
+        reduced = f.call("@dlvm.reduce", "{ double, double, i64 }", [x.to("double").v])
+        pair = X(f, f.extract(reduced, 0, "double")), X(f, f.extract(reduced, 1, "double"))
+        y = _CHOICES[name](f.extract(reduced, 2, "i64"), pair)
+        f.line(f"ret {type} {y.to(type).v.ref}")
+        for width in WIDTHS[type]:
+            _lanes(module, symbol, type, width)
+    variants = ",".join(f"_ZGV_LLVM_N{n}v_{symbol}({symbol}.x{n})" for n in WIDTHS[type])
+    return f"@{symbol}", variants
+
+
+def _lanes(module: ModuleText, symbol: str, type: str, width: int) -> None:
+    """The version for a vector: at once where no element is beyond the bound, else one element after the other."""
+    vector = f"<{width} x {type}>"
+    f = FunctionText(module, f"{symbol}.x{width}", vector, [vector], _ATTRIBUTES)
+    module.keep(f.name)
+    x = f.params[0]
+    size = f.intrinsic(f"llvm.fabs.v{width}f{64 if type == 'double' else 32}", vector, x)
+    bound = float_constant(type, FAR[type]).ref
+    flags = f.value(f"<{width} x i1>", f"fcmp ogt {vector} {size.ref}, splat ({type} {bound})")
+    mask = f.cast("bitcast", flags, f"i{width}")
+    none, some = f.label("none"), f.label("some")
+    f.likely(f.icmp("eq", mask, V(f"i{width}", "0")), none, some)
+    f.place(none)
+    f.line(f"ret {vector} {x.ref}")
+    f.place(some)
+    with f.loop(i64(width), [x], plain_loop(f)) as loop:
+        (y,) = loop.carried
+        lane = f.value(type, f"extractelement {vector} {y.ref}, i64 {loop.index.ref}")
+        lane = f.call(f"@{symbol}", type, [lane])
+        loop.next = [f.value(vector, f"insertelement {vector} {y.ref}, {type} {lane.ref}, i64 {loop.index.ref}")]
+    f.line(f"ret {vector} {loop.results[0].ref}")
+
+
+def _reduction(module: ModuleText) -> None:
+    """`@dlvm.reduce`: (r, its low part, n mod 4) of a finite double beyond 2^16, r = x - n π/2.
+
+    x = m 2^e with an integer m. Of the digits of 2/π those from 2^(2 - e) on count, modulo 4; 256 of them times m
+    are the product to 2^-194, where the nearest multiple of π/2 is not nearer than 2^-62.
+    """
+    if "dlvm.reduce" in module.functions:
+        return
+    bits = known.TWO_OVER_PI_BITS
+    digits = int(known.TWO_OVER_PI_DIGITS, 16).to_bytes(bits // 8 + 8, "little")
+    text = "".join(f"\\{byte:02X}" for byte in digits)
+    module.constant("dlvm.two_over_pi", f'[{len(digits)} x i8] c"{text}"')
+    f = FunctionText(module, "dlvm.reduce", "{ double, double, i64 }", ["double"], _ATTRIBUTES)
+    x = X(f, f.params[0])
+    pattern = abs(x).bits()
+    e = f.op("sub", f.op("lshr", pattern, i64(52)), i64(1075))
+    m = f.op("or", f.op("and", pattern, i64(2**52 - 1)), i64(2**52))
+    # the first of the 256 digits, at a byte; what is left of e, from 0 to 7, goes to m
+    lowest = f.op("sub", i64(bits - 247), e)
+    skipped = f.op("and", lowest, i64(-8))
+    m = f.op("shl", m, f.op("sub", i64(7), f.op("sub", lowest, skipped)))
+    address = f.gep("i8", V("ptr", "@dlvm.two_over_pi"), f.op("lshr", skipped, i64(3)))
+    wide, carry = f.cast("zext", m, "i128"), V("i128", "0")
+    words = []
+    for k in range(4):
+        word = f.value("i64", f"load i64, ptr {f.gep('i64', address, i64(k)).ref}, align 1")
+        product = f.op("add", f.op("mul", f.cast("zext", word, "i128"), wide), carry)
+        words.append(f.cast("trunc", product, "i64"))
+        carry = f.op("lshr", product, V("i128", "64"))
+    # two bits before the point; rounded, so that the fraction is signed
+    n = f.op("lshr", f.op("add", words[3], i64(2**61)), i64(62))
+    fraction = [
+        f.op("or", f.op("shl", a, i64(2)), f.op("lshr", b, i64(62)))
+        for a, b in zip(words[3:0:-1], words[2::-1], strict=True)
+    ]
+    high, low = x.of(0.0), x.of(0.0)
+    for k, word in enumerate(fraction):
+        halves = f.op("lshr" if k else "ashr", word, i64(32)), f.op("and", word, i64(2**32 - 1))
+        for j, half in enumerate(halves):
+            part = X(f, f.cast("sitofp", half, "double")) * 2.0 ** -(64 * k + 32 * (j + 1))
+            high, lost = two_sum(high, part)
+            low = low + lost
+    first, second, _ = known.HALF_PI["double"]
+    r, r_low = product_of(high, first)
+    r_low = r_low + high.fma(second, low * first)
+    r, r_low = sum_of(r, r_low)
+    is_negative = x.is_negative()
+    n = f.select(is_negative, f.op("sub", i64(0), n), n)
+    r, r_low = (-r).where(is_negative, r), (-r_low).where(is_negative, r_low)
+    f.line(f"ret {{ double, double, i64 }} {f.pack(r.v, r_low.v, n).ref}")
+
+
+# -- inverses --------------------------------------------------------------------------------------------
+
+
+def _arc(a: X, b: X) -> Pair:
+    """(first term, the others) of atan(a / b) for a, b >= 0 of moderate size, b > 0 or a > 0."""
+    type = a.v.type
+    is_small = a.compare("ole", (math.sqrt(2) - 1) * b)
+    is_large = a.compare("ogt", (math.sqrt(2) + 1) * b)
+    above = a.where(is_small, (-b).where(is_large, a - b))
+    total, lost = two_sum(a, b)
+    below = b.where(is_small, a.where(is_large, total))
+    lost = lost.unless(a.f.any(is_small, is_large), 0.0)
+    quarter, half = known.QUARTER_PI[type], known.HALF_PI[type]
+    base = a.of(0.0).where(is_small, a.of(half[0]).where(is_large, quarter[0]))
+    base_low = a.of(0.0).where(is_small, a.of(half[1]).where(is_large, quarter[1]))
+    inverse = 1.0 / below
+    t = above * inverse
+    t_low = (-t).fma(lost, (-t).fma(below, above)) * inverse
+    z = t * t
+    tail = (z * t).fma(polynomial(z, known.ATAN[type]), t_low + base_low)
+    high, rest = two_sum(base, t)
+    return high, rest + tail
+
+
+def atan(x: X) -> X:
+    """The inverse tangent."""
+    a = abs(x)
+    bounded = a.unless(a.compare("ogt", 2.0 ** (x.form.bits + 8)), 2.0 ** (x.form.bits + 8))
+    high, low = _arc(bounded, a.of(1.0))
+    return (high + low).where(a.compare("ogt", 2.0 ** -(a.form.bits // 2 + 4)), a).sign_of(x)
+
+
+def atan2(y: X, x: X) -> X:
+    """The angle of the point (x, y)."""
+    type = y.v.type
+    a, b = abs(y), abs(x)
+    f, form = y.f, y.form
+    # both infinite: the diagonal; both 0: angle 0; else neither overflow nor loss in a sum or a residual
+    both_infinite = f.both(a.compare("oeq", math.inf), b.compare("oeq", math.inf))
+    a, b = a.unless(both_infinite, 1.0), b.unless(both_infinite, 1.0)
+    b = b.unless(f.both(a.compare("oeq", 0.0), b.compare("oeq", 0.0)), 1.0)
+    is_large = f.any(a.compare("ogt", 1.0), b.compare("ogt", 1.0))
+    size = 2.0 ** (form.bits + 8)
+    factor = y.of(1.0 / size).where(is_large, size)
+    high, low = _arc(a * factor, b * factor)
+    pi = known.PI[type]
+    left, left_low = sum_of(pi[0], -high)
+    is_left = x.is_negative()
+    angle = (left + (left_low + (pi[1] - low))).where(is_left, high + low)
+    # one far beyond the other: no sum shows it, and the quotient may underflow
+    angle = (a / b).unless(is_left, pi[0]).where(a.compare("olt", b * (1.0 / size)), angle)
+    angle = angle.unless(b.compare("olt", a * (1.0 / size)), known.HALF_PI[type][0])
+    return angle.sign_of(y)
+
+
+def _arcsine_tail(z: X) -> X:
+    """(asin √z - √z) / √z³, times z."""
+    return z * polynomial(z, known.ASIN[z.v.type])
+
+
+def _half_chord(a: X) -> tuple[X, Pair]:
+    """((1 - a) / 2, its root as a pair)."""
+    z = 0.5 * (1.0 - a)
+    root = z.sqrt()
+    low = (-root).fma(root, z) / (root + root)
+    return z, (root, low.unless(root.compare("oeq", 0.0), 0.0))
+
+
+def asin(x: X) -> X:
+    """The inverse sine."""
+    a = abs(x)
+    is_large = a.compare("ogt", 0.5)
+    z, (root, low) = _half_chord(a)
+    tail = _arcsine_tail(z.where(is_large, a * a))
+    half, half_low, _ = known.HALF_PI[x.v.type]
+    first, lost = sum_of(half, -2.0 * root)
+    near_one = first + (lost + (half_low - 2.0 * root.fma(tail, low)))
+    return near_one.where(is_large, a.fma(tail, a)).sign_of(x)
+
+
+def acos(x: X) -> X:
+    """The inverse cosine."""
+    a = abs(x)
+    is_large = a.compare("ogt", 0.5)
+    z, (root, low) = _half_chord(a)
+    tail = _arcsine_tail(z.where(is_large, a * a))
+    half, half_low, _ = known.HALF_PI[x.v.type]
+    first, lost = sum_of(half, -x)
+    middle = first + (lost + (half_low - x * tail))
+    part = root.fma(tail, low)
+    right = 2.0 * (root + part)
+    pi = known.PI[x.v.type]
+    first, lost = sum_of(pi[0], -2.0 * root)
+    left = first + (lost + (pi[1] - 2.0 * part))
+    return left.where(x.compare("olt", 0.0), right).where(is_large, middle)

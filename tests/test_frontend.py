@@ -17,7 +17,7 @@ from dlvm_py.frontend.capture import capture, fingerprint
 from dlvm_py.frontend.source import function_source
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import dtype_of, print_module
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, ScalarSpec, TupleSpec
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, TupleSpec
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.verifier import verify
 from dlvm_py.options import Options
@@ -55,6 +55,9 @@ def rebuilt(spec, leaves):
     """A Python result of the flat results of the IR function."""
     if isinstance(spec, TupleSpec):
         return tuple(rebuilt(s, leaves) for s in spec.items)
+    if isinstance(spec, RecordSpec):
+        items = [rebuilt(s, leaves) for s in spec.items]
+        return spec.kind(**dict(zip(spec.names, items, strict=True))) if spec.names else spec.kind(items)
     if isinstance(spec, ConstantSpec):
         return spec.value
     leaf = leaves.pop(0)

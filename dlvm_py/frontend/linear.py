@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
+from dlvm_py.errors import ShapeMismatch, TypeMismatch
 from dlvm_py.frontend.arrays import Message, check_shapes, temp
 from dlvm_py.frontend.elementwise import astype, convert, loop_dtypes, operand, promoted, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.library import products
 from dlvm_py.frontend.values import Array, Scalar, Temp
+from dlvm_py.ir import BOOL, I64, literal
 
 _MATMUL = "matmul: Input operand 1 has a mismatch in its core dimension 0,"
 
@@ -20,8 +21,9 @@ _MATMUL = "matmul: Input operand 1 has a mismatch in its core dimension 0,"
 def dot(e: Emitter, a: Any, b: Any) -> Any:
     """np.dot."""
     a, b = operand(e, a, "np.dot"), operand(e, b, "np.dot")
-    if isinstance(a, Scalar) or isinstance(b, Scalar):
-        return ufunc_call(e, np.multiply, a, b)
+    if isinstance(a, Scalar) or isinstance(b, Scalar):  # of a product of arrays: Python's numbers are not weak
+        strong = (Scalar(v.value, weak=False) if isinstance(v, Scalar) else v for v in (a, b))
+        return ufunc_call(e, np.multiply, *strong)
     if max(a.rank, b.rank) > 2:
         return e.session.library(e, products.dot, [a, b], {})
     return _product(e, a, b, "np.dot")
@@ -41,16 +43,17 @@ def matmul(e: Emitter, a: Any, b: Any) -> Any:
 
 def _product(e: Emitter, a: Array | Temp, b: Array | Temp, what: str) -> Any:
     dtype = supported(e, promoted(a, b), what)
-    if dtype.kind == "b":
-        e.error(UnsupportedSyntax, f"{what} of bool arrays is not supported", help="convert with .astype(np.int64)")
     inner, other = a.extents[-1], b.extents[0]
     if not e.facts.same(inner, other):
         if number(inner) is not None and number(other) is not None:
             e.error(ShapeMismatch, f"{what}: the inner extents differ, {number(inner)} and {number(other)}")
         _check_inner(e, a, b, what)
         e.facts.unify(inner, other)
-    (x, _), (y, _) = convert(e, a, dtype), convert(e, b, dtype)
-    return temp(e, e.emit("dot", x, y), (*a.extents[:-1], *b.extents[1:]))
+    loop = I64 if dtype is BOOL else dtype
+    (x, _), (y, _) = convert(e, a, loop), convert(e, b, loop)
+    found = temp(e, e.emit("dot", x, y), (*a.extents[:-1], *b.extents[1:]))
+    # of bools: whether there is a pair of which both hold
+    return ufunc_call(e, np.not_equal, found, Scalar(literal(0), weak=True)) if dtype is BOOL else found
 
 
 def _check_inner(e: Emitter, a: Array | Temp, b: Array | Temp, what: str) -> None:

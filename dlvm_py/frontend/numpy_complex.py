@@ -84,7 +84,7 @@ def vdot(e: Emitter, a: Any, b: Any) -> Any:
         a = ravel(e, a)
     if isinstance(b, (Array, Temp)):
         b = ravel(e, b)
-    return dot(e, ufunc_call(e, np.conjugate, a), b)
+    return dot(e, ufunc_call(e, np.conjugate, a) if a.dtype.is_complex else a, b)
 
 
 def is_complex(e: Emitter, x: Any) -> Any:

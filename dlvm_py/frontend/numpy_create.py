@@ -142,6 +142,10 @@ def _float_range(e: Emitter, values: list[Scalar], dtype: DType) -> Temp:
     e.check(fine, "ValueError", "Maximum allowed size exceeded")
     count = e.maximum(e.cast(length, I64), i64(0))
     e.facts.interval[count] = (0, EXTENT_MAX)
+    if dtype.is_integer:  # NumPy casts the first two elements, and goes on by their difference
+        first, second = e.cast(start, dtype), e.cast(e.pure("add", start, step), dtype)
+        steps = e.emit("multiply", e.cast(e.emit("iota", count), dtype), e.pure("subtract", second, first))
+        return Temp(e.emit("add", steps, first), (count,), e.block)
     # NumPy's increment is the rounded difference of the first two elements
     delta = e.pure("subtract", e.pure("add", start, step), start)
     tensor = e.emit("add", e.emit("multiply", e.cast(e.emit("iota", count), F64), delta), start)

@@ -12,7 +12,7 @@ from dlvm_py.frontend.elementwise import astype, operand, sample, supported, ufu
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_ufunc import forms
 from dlvm_py.frontend.operators import positive
-from dlvm_py.frontend.values import Scalar, is_none
+from dlvm_py.frontend.values import Scalar, Temp, is_none
 from dlvm_py.ir import literal
 
 

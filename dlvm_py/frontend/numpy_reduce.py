@@ -46,6 +46,13 @@ def _accumulator(dtype: DType) -> DType:
     return U64 if dtype.kind == "u" else dtype
 
 
+def _loop_of(dtype: DType, usual: DType, out: Any) -> DType:
+    """The dtype that NumPy's loop computes in where none is asked for: that of `out`, if it may be cast to it."""
+    if isinstance(out, Array) and np.can_cast(dtype.numpy, out.dtype.numpy, casting="same_kind"):
+        return out.dtype
+    return usual
+
+
 _Identity = Callable[[DType], Any]
 
 
@@ -113,10 +120,13 @@ def _total(name: str, by: str, identity: int) -> Any:
         e: Emitter, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = None,
         initial: Any = None, where: Any = None,
     ) -> Any:  # fmt: skip
-        def prepare(t: Value) -> Value:
-            return e.cast(t, as_dtype(e, dtype, _accumulator(t.type.dtype)))  # type: ignore[attr-defined]
-
-        return _reduce(e, name, a, _Form(axis, keepdims, initial, where, out), by, lambda d: identity, prepare)
+        a = operand(e, a, f"np.{name}")
+        form = _Form(axis, keepdims, initial, where, out)
+        wanted = as_dtype(e, dtype, _loop_of(a.dtype, _accumulator(a.dtype), out))
+        if wanted is BOOL:
+            op = {"add": "or", "multiply": "and"}[by]
+            return _reduce(e, name, a, form, op, lambda d: bool(identity), lambda t: truth(e, t))
+        return _reduce(e, name, a, form, by, lambda d: identity, lambda t: e.cast(t, wanted))
 
     return reduction
 
@@ -127,9 +137,13 @@ def mean(
     """np.mean: integers in f64; nan over no elements."""
     a = operand(e, a, "np.mean")
 
+    usual = a.dtype if a.dtype.is_inexact else F64
+    wanted = as_dtype(e, dtype, _loop_of(a.dtype, usual, out) if a.dtype.is_inexact else usual)
+    if not wanted.is_inexact:
+        e.error(UnsupportedSyntax, f"np.mean in {wanted.numpy_name} is not supported", help="convert the mean")
+
     def prepare(t: Value) -> Value:
-        found = t.type.dtype  # type: ignore[attr-defined]
-        return e.cast(t, as_dtype(e, dtype, found if found.is_inexact else F64))
+        return e.cast(t, wanted)
 
     total = _reduce(e, "mean", a, _Form(axis, keepdims, None, where), "add", lambda d: 0, prepare)
     if isinstance(a, Scalar):
@@ -178,12 +192,12 @@ def _extreme(name: str, by: str, word: str, identity: _Identity) -> Any:
         where: Any = None,
     ) -> Any:  # fmt: skip
         a = operand(e, a, f"np.{name}")
-        if isinstance(a, Scalar) and is_none(initial):
-            return deliver(e, name, Scalar(a.value, weak=False), out, None)
         if is_none(initial):
             if not _everywhere(where):
                 e.error(TypeMismatch, f"reduction operation '{word}' does not have an identity, so to use a where "
-                        "mask one has to specify 'initial'")  # fmt: skip
+                        "mask one has to specify 'initial'", help="give `initial`")  # fmt: skip
+            if isinstance(a, Scalar):
+                return deliver(e, name, Scalar(a.value, weak=False), out, None)
             _check_not_empty(e, a.extents, as_axes(e, axis, a.rank), word)
         op = on_bool if a.dtype is BOOL else by
         return _reduce(e, name, a, _Form(axis, keepdims, initial, where, out), op, identity, lambda t: t)

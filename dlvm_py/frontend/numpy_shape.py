@@ -178,6 +178,8 @@ def squeeze(e: Emitter, a: Any, axis: Any = None) -> Any:
 def broadcast_to(e: Emitter, array: Any, shape: Any) -> Any:
     """np.broadcast_to, as a value (NumPy's result is read-only)."""
     extents = as_shape(e, shape)
+    if isinstance(array, (Array, Temp)) and array.rank > len(extents):
+        e.error(ShapeMismatch, f"np.broadcast_to: an array of {array.rank} axes does not fit in {len(extents)}")
     return Temp(fit(e, array, extents), extents, e.block)
 
 

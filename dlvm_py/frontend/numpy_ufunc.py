@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from dlvm_py.errors import TypeMismatch
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import tensor_of
 from dlvm_py.frontend.deliver import deliver
 from dlvm_py.frontend.elementwise import UFUNCS, convert, loop_dtypes, operand, ufunc_call
@@ -97,7 +98,14 @@ def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType) -> li
 
 def dot_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
     """np.dot: of more than two axes, the last of a with the last but one of b."""
-    return deliver(e, "dot", dot(e, a, b), out, None)
+    found = dot(e, a, b)
+    if isinstance(out, Array) and (out.dtype is not found.dtype or out.pointer.type.layout != "C"):
+        e.error(
+            TypeMismatch,
+            "output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)",
+            help="out[...] = np.dot(a, b)",
+        )
+    return deliver(e, "dot", found, out, None)
 
 
 def matmul_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
@@ -111,13 +119,21 @@ _AXIS_0 = Scalar(i64(0), weak=True)
 
 
 def _reduce(rule: Handler) -> Handler:
-    """ufunc.reduce(array, axis=0, dtype, out, keepdims, initial, where)."""
+    """ufunc.reduce(array, axis=0, dtype, out, keepdims, initial, where): those of them that the reduction has."""
+    names = inspect.signature(rule).parameters
 
     def reduce(e: Emitter, array: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None, **options: Any) -> Any:
-        if not is_none(dtype):
+        if not is_none(dtype) and "dtype" not in names:
+            e.error(
+                UnsupportedSyntax, "this ufunc.reduce with dtype= is not supported", help="convert with .astype before"
+            )
+        elif "dtype" in names:
             options["dtype"] = dtype
         return rule(e, array, axis=axis, out=out, **options)
 
+    own = [p for n, p in names.items() if n in ("keepdims", "initial", "where")]
+    first = [p for p in inspect.signature(reduce).parameters.values() if p.kind != p.VAR_KEYWORD]
+    reduce.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
     return reduce
 
 
@@ -133,14 +149,14 @@ def _accumulate(ufunc: np.ufunc, by: str) -> Handler:
 def _outer(ufunc: np.ufunc) -> Handler:
     """ufunc.outer(a, b): every element of a with every element of b."""
 
-    def outer(e: Emitter, a: Any, b: Any, **options: Any) -> Any:
+    def outer(e: Emitter, a: Any, b: Any, out: Any = None, where: Any = None, dtype: Any = None) -> Any:
         a, b = (operand(e, v, f"np.{ufunc.__name__}.outer") for v in (a, b))
         if isinstance(a, (Array, Temp)) and isinstance(b, (Array, Temp)):
             tensor, extents = tensor_of(e, a), a.extents
             for _ in range(b.rank):
                 tensor, extents = e.emit("padShape", tensor, at=len(extents)), (*extents, i64(1))
             a = Temp(tensor, extents, e.block)
-        return forms(ufunc)(e, a, b, **options)
+        return forms(ufunc)(e, a, b, out=out, where=where, dtype=dtype)
 
     return outer
 

@@ -43,7 +43,7 @@ def numpy_page() -> str:
     parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS)]
     parts.append(_RANDOM)
     parts += [*_method_table(), ""]
-    parts.append(_paragraph("Written with brackets", {_name(k): None for k in SUBSCRIPTED}))
+    parts.append(_paragraph("Written with brackets", {function_name(k): None for k in SUBSCRIPTED}))
     return "\n".join(parts)
 
 
@@ -115,7 +115,7 @@ def _function_table() -> Iterator[str]:
     yield "| function | derivative | what it does |"
     yield "|---|---|---|"
     plain = [f for f in FUNCTIONS if is_numpy(f) and not isinstance(f, type) and not _takes_forms(f)]
-    for name, rule in sorted((_name(f), FUNCTIONS[f]) for f in plain):
+    for name, rule in sorted((function_name(f), FUNCTIONS[f]) for f in plain):
         derivative = "no" if name.removeprefix("np.") in WITHOUT_DERIVATIVE else "yes"
         yield f"| `{name}({_parameters(rule)})` | {derivative} | {_summary(name, rule)} |"
 
@@ -128,7 +128,7 @@ def _method_table() -> Iterator[str]:
         yield f"| `{name}({parameters})` | {_summary(name, rule)} |"
 
 
-def _name(function: Any) -> str:
+def function_name(function: Any) -> str:
     """A function as it is reached: np.flip, np.fft.fft."""
     for prefix, module in (("np", np), ("np.fft", np.fft), ("np.linalg", np.linalg), ("np.random", np.random)):
         for name in (getattr(function, "__name__", ""), *sorted(vars(module))):

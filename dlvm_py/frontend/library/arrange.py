@@ -41,6 +41,9 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
         destination = (destination,)
     if len(source) != len(destination):
         refuse("np.moveaxis: `source` and `destination` must have one length")
+    for s, d in zip(source, destination):  # noqa: B905 - lengths are equal
+        axis_of(s, a.ndim)
+        axis_of(d, a.ndim)
     order = ()
     for to in unroll(a.ndim):
         chosen = None

@@ -40,6 +40,9 @@ def edge(value: Any, a: Any, k: Any) -> Any:
 def ediff1d(ary: Any, to_end: Any = None, to_begin: Any = None) -> Any:
     """np.ediff1d: differences of the flattened array."""
     flat = np.ravel(ary)
+    for more in (to_begin, to_end):
+        if more is not None and not np.can_cast(np.result_type(more), np.result_type(flat), "same_kind"):
+            refuse("np.ediff1d: `to_begin` and `to_end` must have the kind of the array", "convert with .astype")
     parts = (flat[1:] - flat[:-1],)
     if to_begin is not None:
         parts = (np.ravel(as_array(to_begin)).astype(np.result_type(flat)),) + parts
@@ -125,7 +128,7 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
     if x is None:
         d = dx
     elif np.ndim(x) == 1:
-        d = np.reshape(diff(x), (x.shape[0] - 1,) + (1,) * (y.ndim - 1 - k))
+        d = np.reshape(diff(x), (max(x.shape[0] - 1, 0),) + (1,) * (y.ndim - 1 - k))
     else:
         d = diff(x, axis=axis)
     return np.sum(d * (y[along(k, slice(1, None))] + y[along(k, slice(None, -1))]) / 2.0, k)
@@ -151,8 +154,8 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     low = fp[0] if left is None else left
     high = fp[-1] if right is None else right
     if np.ndim(x) == 0:
-        return np.result_type(fp).type(interpolated(x * 1.0, xp * 1.0, fp, low, high))
-    flat, xp = np.ravel(x) * 1.0, xp * 1.0
+        return np.result_type(fp).type(interpolated(np.float64(x), xp.astype(np.float64), fp, low, high))
+    flat, xp = np.ravel(x).astype(np.float64), xp.astype(np.float64)
     out = np.empty(flat.shape, dtype=np.result_type(fp))
     for i in range(flat.shape[0]):
         out[i] = interpolated(flat[i], xp, fp, low, high)
@@ -179,7 +182,12 @@ def interpolated(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
         else:
             above = half
     slope = (fp[below + 1] - fp[below]) / (xp[below + 1] - xp[below])
-    return slope * (x - xp[below]) + fp[below]
+    found = slope * (x - xp[below]) + fp[below]
+    if np.isnan(found):  # next to an infinite value: from the other side, as NumPy does it
+        found = slope * (x - xp[below + 1]) + fp[below + 1]
+        if np.isnan(found) and fp[below] == fp[below + 1]:
+            found = fp[below] * 1.0
+    return found
 
 
 def unwrap(p: Any, discont: Any = None, axis: Any = -1, period: Any = 2.0 * np.pi) -> Any:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.intrinsics import refuse
+from dlvm_py.frontend.library.intrinsics import axis_of, refuse
 
 
 def floats(x: Any) -> Any:
@@ -20,21 +20,23 @@ def linspace(
     """np.linspace: start + k step, the end point exactly `stop`."""
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
-    first, last = floats(start), floats(stop)
+    inner = np.result_type(start, stop, 1.0)
+    first = inner.type(start) if np.ndim(start) == 0 else start.astype(inner)
+    last = inner.type(stop) if np.ndim(stop) == 0 else stop.astype(inner)
     gaps = num - 1 if endpoint else num
     step = (last - first) / max(gaps, 1)
     index = np.arange(num)
     if np.ndim(step) > 0:
         shape = (num,) + (1,) * np.ndim(step)
         index = np.reshape(index, shape)
-    y = index.astype(np.result_type(first, last, 1.0)) * step + first
+    y = index.astype(inner) * step + first
     if endpoint:  # a single element is `start`
         y = np.where(index == max(gaps, 1), last, y)
     if dtype is not None:
         if np.dtype(dtype).kind == "i" or np.dtype(dtype).kind == "u":
             y = np.floor(y)
         y = y.astype(dtype)
-    if np.ndim(step) > 0 and axis != 0:
+    if axis_of(axis, np.ndim(step) + 1) != 0:
         y = np.moveaxis(y, 0, axis)
     if retstep:
         return y, step if gaps > 0 else np.nan * step
@@ -76,7 +78,8 @@ def vander(x: Any, N: Any = None, increasing: Any = False) -> Any:  # noqa: N803
         refuse("np.vander needs a one-dimensional array")
     if N is None:
         N = x.shape[0]  # noqa: N806 - NumPy's name
-    out = np.empty((x.shape[0], N), dtype=np.promote_types(np.result_type(x), int))
+    x = x.astype(np.promote_types(np.result_type(x), int))
+    out = np.empty((x.shape[0], N), dtype=x.dtype)
     power = np.ones_like(x)
     for k in range(N):
         if increasing:

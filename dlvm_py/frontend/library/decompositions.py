@@ -23,7 +23,14 @@ from dlvm_py.frontend.library.intrinsics import (
     svdvals_one,
     triangle_one,
 )
-from dlvm_py.frontend.library.linear_algebra import as_given, check_matrices, check_square, in_double, matrices_of
+from dlvm_py.frontend.library.linear_algebra import (
+    as_both,
+    as_given,
+    check_matrices,
+    check_square,
+    in_double,
+    matrices_of,
+)
 
 EighResult: Any = type(np.linalg.eigh(np.eye(1)))  # NumPy's named tuples
 EigResult: Any = type(np.linalg.eig(np.eye(1)))
@@ -267,8 +274,7 @@ def lstsq(a: Any, b: Any, rcond: Any = None) -> Any:
     x, squares, found, s = lstsq_one(left, right, np.float64(cutoff))
     rank = np.int32(found)
     count = p if rank == n and m > n else 0
-    single = a[:1, :1] if np.result_type(a) == np.result_type(a, b) else b[:1, :1]
-    return as_given(x, single), as_given(squares[:count].copy(), single), rank, as_given(s, single)
+    return as_both(x, a, b), as_both(squares[:count].copy(), a, b), rank, as_both(s, a, b)
 
 
 FUNCTIONS: dict[Any, Any] = {

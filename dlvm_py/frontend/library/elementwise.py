@@ -76,7 +76,12 @@ def around(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if np.result_type(a).kind in ("i", "u"):
         if decimals < 0:
             refuse("np.round of integers to negative decimals is not supported")
-        return np.copy(a) if out is None else np.copyto(out, a)
+        if out is None:
+            return np.copy(a)
+        np.copyto(out, a)
+        return out
+    if np.result_type(a).kind == "b" and decimals != 0:
+        refuse("np.round of bools to decimals is not defined", "convert with .astype(np.float64)")
     if decimals == 0:
         return np.rint(a, out=out)
     if np.result_type(a).name == "bfloat16":
@@ -107,14 +112,26 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
         refuse("list of cases must be same length as list of conditions")
     if len(condlist) == 0:
         refuse("select with an empty condition list is not possible")
-    found = default
+    dtype = np.result_type(*choicelist, default)
+    found = dtype.type(default) if np.ndim(default) == 0 else default.astype(dtype)
     for flag, choice in zip(condlist[::-1], choicelist[::-1]):  # noqa: B905 - of one length
         found = np.where(flag, choice, found)
     return found
 
 
+def check_cast(src: Any, dst: Any, casting: str) -> None:
+    """NumPy's error for what may not be stored by a rule of casting; Python's numbers take any dtype of their kind."""
+    given, wanted = np.result_type(src), np.result_type(dst)
+    if np.result_type(src, dst) != wanted and not np.can_cast(given, wanted, casting):
+        refuse(
+            f"Cannot cast array data from dtype('{given}') to dtype('{wanted}') according to the rule '{casting}'",
+            "convert with .astype",
+        )
+
+
 def copyto(dst: Any, src: Any, where: Any = True) -> Any:
     """np.copyto: stores in `dst` where `where` holds."""
+    check_cast(src, dst, "same_kind")
     if where is True:
         dst[...] = src
     else:

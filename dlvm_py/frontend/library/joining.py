@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.arrange import along
+from dlvm_py.frontend.library.elementwise import check_cast
 from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, unroll
 
 
@@ -23,6 +24,8 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) 
         refuse("np.concatenate needs a tuple or list of arrays", "np.reshape joins the axes of one array")
     if len(arrays) == 0:
         refuse("need at least one array to concatenate")
+    if out is not None and dtype is not None:
+        refuse("concatenate() only takes `out` or `dtype` as an argument, but both were provided")
     parts = ()
     for a in arrays:
         a = np.array(a) if isinstance(a, (tuple, list)) else a
@@ -50,6 +53,7 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) 
         raise ValueError("Output array is the wrong shape")
     start = 0
     for a in parts:
+        check_cast(a, out, "same_kind")
         stop = start + a.shape[k]
         out[along(k, slice(start, stop))] = a
         start = stop
@@ -139,7 +143,9 @@ def block(arrays: Any) -> Any:
 
 def append(arr: Any, values: Any, axis: Any = None) -> Any:
     """np.append: a new array, longer by `values`."""
-    return concatenate((as_array(arr), as_array(values)), axis)
+    if axis is None:
+        return concatenate((as_array(arr), as_array(values)), None)
+    return concatenate((arr, values), axis)
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:

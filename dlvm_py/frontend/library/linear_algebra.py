@@ -39,6 +39,16 @@ def as_given(x: Any, a: Any) -> Any:
     return x.astype(np.complex64 if np.result_type(x).kind == "c" else np.float32)
 
 
+def as_both(x: Any, a: Any, b: Any) -> Any:
+    """A result of two operands: in single precision where both of them are (integers count as double)."""
+    return as_given(as_given(x, a), b) if single(a) and single(b) else x
+
+
+def single(a: Any) -> bool:
+    """Whether the dtype is one of single precision."""
+    return np.result_type(a) == np.float32 or np.result_type(a) == np.complex64
+
+
 def matrices_of(a: Any) -> Any:
     """A stack of matrices with one leading axis."""
     return np.reshape(a, (size(a.shape[:-2]),) + a.shape[-2:])
@@ -65,8 +75,7 @@ def solve(a: Any, b: Any) -> Any:
     left, right = in_double(a), in_double(b)
     dtype = np.result_type(left, right)
     found = solve_in_double(left.astype(dtype), right.astype(dtype))
-    single = a if np.result_type(a) == np.result_type(a, b) else b
-    return as_given(found, single)
+    return as_both(found, a, b)
 
 
 def solve_in_double(a: Any, b: Any) -> Any:

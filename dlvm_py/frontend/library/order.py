@@ -21,7 +21,7 @@ def counter(a: Any, axis: int) -> Any:
 
 def is_nan(a: Any) -> bool:
     """Whether elements of this dtype can be NaN (known when the call is compiled)."""
-    return np.result_type(a).kind == "f" or np.result_type(a).name == "bfloat16"
+    return np.result_type(a).kind in ("f", "c") or np.result_type(a).name == "bfloat16"
 
 
 def extreme_place(a: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
@@ -183,16 +183,24 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdi
     if method != "linear":
         refuse("only the method 'linear' of np.quantile and np.percentile is supported")
     a = np.asarray(a)
-    if keepdims:
-        refuse("np.quantile and np.percentile with keepdims are not supported", "np.expand_dims the result")
-    if axis is None:
-        return quantile(np.ravel(a), q, 0)
-    axis = axis_of(axis, a.ndim)
-    s = np.moveaxis(np.sort(a, axis), axis, 0)
-    if not is_nan(s):
-        s = s.astype(np.float64)
     if isinstance(q, (tuple, list)):
         q = np.array(q)
+    if axis is None:
+        found = quantile(np.ravel(a), q, 0)
+        if keepdims:
+            for _ in unroll(a.ndim):
+                found = np.expand_dims(found, -1)
+        return found
+    axis = axis_of(axis, a.ndim)
+    if keepdims:
+        return np.expand_dims(quantile(a, q, axis), axis + np.ndim(q))
+    s = np.moveaxis(np.sort(a, axis), axis, 0)
+    chosen = np.result_type(q).kind in ("b", "i", "u") and not is_nan(s)  # the smallest or the largest, as it is
+    if not chosen:
+        if s.dtype.kind == "b":
+            refuse("np.quantile of bools is not defined", "convert with .astype(np.int64)")
+        if not is_nan(s):
+            s = s.astype(np.float64)
     if np.ndim(q) > 1:
         refuse("np.quantile needs one number or a vector of them")
     if np.any(q < 0) or np.any(q > 1):
@@ -200,9 +208,12 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdi
     n = s.shape[0]
     if n == 0:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
+    if chosen:
+        return s[q * (n - 1)]
     place = np.float64(1) * q * (n - 1)
     below = np.floor(place)
-    weight = (place - below).astype(s.dtype)
+    # a vector of q counts by its dtype, a number does not
+    weight = (place - below).astype(np.result_type(q, np.float16) if np.ndim(q) > 0 else s.dtype)
     first = below.astype(np.int64)
     second = np.minimum(first + 1, n - 1)
     for _ in unroll(s.ndim - 1):

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.arrange import along
+from dlvm_py.frontend.library.elementwise import check_cast
 from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
 from dlvm_py.frontend.library.order import counter
 
@@ -89,6 +90,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     """np.choose: of several arrays, each element from the one that `a` says."""
     if out is not None:
         refuse("np.choose with out is not supported")
+    if np.result_type(a) == np.uint64:
+        refuse("np.choose: indices of dtype uint64 are not cast to int64", "convert with .astype(np.int64)")
     n = len(choices)
     which = in_mode(a, n, mode)
     if mode == "raise" and (np.any(which < 0) or np.any(which >= n)):
@@ -119,6 +122,8 @@ def place(arr: Any, mask: Any, vals: Any) -> None:
     n = np.count_nonzero(flags)
     if isinstance(vals, (tuple, list)):
         vals = np.array(vals)
+    elif np.ndim(vals) > 0:
+        check_cast(vals, arr, "safe")
     if np.size(vals) == 0 and n > 0:
         raise ValueError("Cannot insert from an empty array!")
     arr[flags] = cycled(vals, n)
@@ -129,6 +134,8 @@ def putmask(a: Any, mask: Any, values: Any) -> None:
     flags = np.asarray(mask) != 0
     if isinstance(values, (tuple, list)):
         values = np.array(values)
+    elif np.ndim(values) > 0:
+        check_cast(values, a, "safe")
     if np.ndim(values) == 0:
         a[flags] = values
     else:
@@ -239,12 +246,17 @@ def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Any:  # noqa: 
 
 def tril(m: Any, k: Any = 0) -> Any:
     """np.tril: zeros above the k-th diagonal."""
-    return np.where(below(m.shape[-2], m.shape[-1], k), m, np.zeros_like(m))
+    return np.where(below(rows(m), m.shape[-1], k), m, np.result_type(m).type(0))
+
+
+def rows(m: Any) -> Any:
+    """How many rows a matrix has; a vector stands for all rows of a square one."""
+    return m.shape[-1] if m.ndim == 1 else m.shape[-2]
 
 
 def triu(m: Any, k: Any = 0) -> Any:
     """np.triu: zeros below the k-th diagonal."""
-    return np.where(below(m.shape[-2], m.shape[-1], k - 1), np.zeros_like(m), m)
+    return np.where(below(rows(m), m.shape[-1], k - 1), np.result_type(m).type(0), m)
 
 
 def tril_indices(n: Any, k: Any = 0, m: Any = None) -> Any:
@@ -272,8 +284,8 @@ def triu_indices_from(arr: Any, k: Any = 0) -> Any:
 
 def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
     """np.unravel_index: the index of every axis from the one of the flat array."""
-    if order != "C":
-        refuse("np.unravel_index in another order than 'C' is not supported")
+    if order not in ("C", "F"):
+        refuse("np.unravel_index: only 'C' or 'F' order is permitted")
     if not isinstance(shape, (tuple, list)):
         shape = (shape,)
     size = 1
@@ -281,10 +293,11 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
         size = size * n
     if np.any(indices < 0) or np.any(indices >= size):
         raise ValueError(f"index is out of bounds for array with size {size}")
+    indices = np.int64(indices) if np.ndim(indices) == 0 else indices.astype(np.int64)
     found = ()
     for k in unroll(len(shape)):
-        n = shape[len(shape) - 1 - k]
-        found = (indices % n, *found)
+        n = shape[k if order == "F" else len(shape) - 1 - k]
+        found = (*found, indices % n) if order == "F" else (indices % n, *found)
         indices = indices // n
     return found
 

@@ -168,7 +168,20 @@ def diagonal_of(x: Any, i: Any, j: Any) -> Any:
 
 def vecdot(x1: Any, x2: Any, axis: Any = -1) -> Any:
     """np.vecdot: Σ conj(x1) x2 along an axis."""
-    return np.sum(np.conjugate(x1) * x2, axis)
+    if np.ndim(x1) == 0 or np.ndim(x2) == 0:
+        refuse("vecdot: an operand does not have enough dimensions (it has none, and needs one)")
+    if x1.shape[axis_of(axis, x1.ndim)] != x2.shape[axis_of(axis, x2.ndim)]:
+        raise ValueError(
+            "vecdot: Input operand 1 has a mismatch in its core dimension 0, with gufunc signature (n),(n)->() "
+            f"(size {x2.shape[axis]} is different from {x1.shape[axis]})"
+        )
+    products = conjugate(x1) * x2
+    return np.sum(products, axis, np.result_type(products))  # in the dtype of the products, as all of the kind
+
+
+def conjugate(x: Any) -> Any:
+    """The conjugate of complex numbers; the others as they are (np.conjugate makes integers of bools)."""
+    return np.conjugate(x) if np.result_type(x).kind == "c" else x
 
 
 def matvec(x1: Any, x2: Any) -> Any:
@@ -178,25 +191,12 @@ def matvec(x1: Any, x2: Any) -> Any:
 
 def vecmat(x1: Any, x2: Any) -> Any:
     """np.vecmat: conjugated vectors times matrices."""
-    return np.matmul(np.conjugate(x1)[..., np.newaxis, :], x2)[..., 0, :]
+    return np.matmul(conjugate(x1)[..., np.newaxis, :], x2)[..., 0, :]
 
 
 def trace(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None) -> Any:
     """np.trace: the sum along a diagonal of two axes."""
-    x = np.moveaxis(a, (axis1, axis2), (0, 1))
-    n, m = x.shape[0], x.shape[1]
-    down, across = max(-offset, 0), max(offset, 0)
-    total = np.zeros_like(x[0, 0]) if x.ndim > 2 else np.result_type(x).type(0)
-    kind = np.result_type(x).kind
-    if dtype is not None:
-        total = total.astype(dtype)
-    elif kind == "b" or kind == "i":
-        total = total.astype(np.int64)
-    elif kind == "u":
-        total = total.astype(np.uint64)
-    for k in range(min(n - down, m - across)):
-        total = total + x[k + down, k + across]
-    return total
+    return np.sum(np.diagonal(a, offset, axis1, axis2), -1, dtype)
 
 
 FUNCTIONS = {

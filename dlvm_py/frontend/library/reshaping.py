@@ -122,7 +122,7 @@ def isscalar(element: Any) -> Any:
     """np.isscalar."""
     if isinstance(element, str):
         return True
-    return not isinstance(element, (tuple, list)) and np.ndim(element) == 0
+    return not isinstance(element, (tuple, list, np.ndarray)) and np.ndim(element) == 0
 
 
 def cumulative_sum(x: Any, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:

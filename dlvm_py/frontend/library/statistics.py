@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.elementwise import check_cast
 from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, is_constant, refuse, unroll
 
 # NumPy 2.4 gives its own integer where there is one count
@@ -31,6 +32,7 @@ def deliver(result: Any, out: Any) -> Any:
     """The result, stored in `out` if there is one."""
     if out is None:
         return result
+    check_cast(result, out, "same_kind")
     out[...] = result
     return out
 
@@ -84,6 +86,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False
             return result
         n = count(a.shape, axes_of(axis, a.ndim))
         return result, np.zeros_like(result) + n if np.ndim(result) else np.result_type(result).type(n)
+    dtype = np.result_type(a, weights) if is_inexact(a) else np.result_type(a, weights, np.float64)
     if np.ndim(weights) != a.ndim:
         if axis is None or isinstance(axis, tuple) or np.ndim(weights) != 1:
             refuse("np.average: weights of another rank need one axis and must be 1-d")
@@ -91,15 +94,15 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False
         if weights.shape[0] != a.shape[k]:
             raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
         weights = np.reshape(weights, (weights.shape[0],) + (1,) * (a.ndim - 1 - k))
-        total = np.sum(np.broadcast_to(weights, a.shape), axis, keepdims=keepdims)
+        total = np.sum(np.broadcast_to(weights, a.shape), axis, dtype, keepdims=keepdims)
     else:
         for k in unroll(a.ndim):
             if weights.shape[k] != a.shape[k]:
                 raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
-        total = np.sum(weights, axis, keepdims=keepdims)
+        total = np.sum(weights, axis, dtype, keepdims=keepdims)
     if np.any(total == 0.0):
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
-    result = np.sum(a * weights, axis, keepdims=keepdims) / total
+    result = np.sum(np.multiply(a, weights, dtype=dtype), axis, keepdims=keepdims) / total
     if returned:
         return result, total + 0 * result
     return result

@@ -27,14 +27,14 @@ def heaviside(x1: Any, x2: Any) -> Any:
 
 def fmax(x1: Any, x2: Any) -> Any:
     """The larger; of a number and nan, the number."""
-    if np.result_type(x1).kind != "f":
+    if np.result_type(x1).kind not in ("f", "c"):
         return np.maximum(x1, x2)
     return np.where(np.isnan(x1), x2, np.where(np.isnan(x2), x1, np.maximum(x1, x2)))
 
 
 def fmin(x1: Any, x2: Any) -> Any:
     """The smaller; of a number and nan, the number."""
-    if np.result_type(x1).kind != "f":
+    if np.result_type(x1).kind not in ("f", "c"):
         return np.minimum(x1, x2)
     return np.where(np.isnan(x1), x2, np.where(np.isnan(x2), x1, np.minimum(x1, x2)))
 

@@ -1,0 +1,239 @@
+"""Runs random calls of NumPy functions, of tests/numpy_forms.py, in plain Python and compiled, and compares them."""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from indexing import function
+from numpy_draw import Draw, Text
+from numpy_forms import FORMS, NEVER, OPTIONS, OUT, OWN, RETURNS_DTYPE
+from test_frontend import call
+
+import dlvm_py as dlvm
+from dlvm_py.frontend.table import FUNCTIONS, METHODS, is_numpy
+from dlvm_py.tools.numpy_page import function_name
+
+RULES: dict[str, Callable[..., Any]] = {}
+for known, rule in FUNCTIONS.items():
+    if is_numpy(known) and not isinstance(known, type) and known is not np.random.default_rng:
+        RULES[function_name(known)] = rule
+    elif isinstance(getattr(known, "__self__", None), np.ufunc):
+        RULES[f"np.{known.__self__.__name__}.{known.__name__}"] = rule
+
+
+def is_ufunc(name: str) -> bool:
+    return isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc)
+
+
+def interpreted(fn: Callable[..., Any], args: list[Any]) -> Any:
+    """fn(*args) by the front end and the reference interpreter."""
+    try:
+        return call(fn, *args)
+    except dlvm.errors.PassError as error:  # of linear algebra that has no result: native code raises NumPy's error
+        raise np.linalg.LinAlgError(str(error)) from error
+
+
+def native(fn: Callable[..., Any], args: list[Any]) -> Any:
+    """fn(*args) by native code."""
+    return dlvm.jit(fn)(*args)
+
+
+# a method is called as the function of its name is; those that have none have forms of their own
+METHOD_FORMS = {name: f"np.{name}" if f"np.{name}" in FORMS else f"ndarray.{name}" for name in METHODS}
+
+
+@dataclass
+class Call:
+    """A call as source text, with its arguments."""
+
+    text: str
+    args: list[Any] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        return f"{self.text}  with  {', '.join(map(shown, self.args))}"
+
+
+def shown(value: Any) -> str:
+    """An argument, with the layout of an array."""
+    if not isinstance(value, np.ndarray):
+        return repr(value)
+    return f"{np.array2string(value, separator=', ', threshold=12)}: {value.dtype} {value.shape} / {value.strides}"
+
+
+class _Writer:
+    """Puts arguments into source text: what is not a constant becomes a parameter."""
+
+    def __init__(self) -> None:
+        self.args: list[Any] = []
+
+    def text(self, item: Any) -> str:
+        if isinstance(item, Text):
+            return str(item)
+        if item is None:
+            return "None"
+        if isinstance(item, list):
+            return f"[{', '.join(map(self.text, item))}]"
+        self.args.append(item)
+        return f"x{len(self.args) - 1}"
+
+
+def drawn(name: str, rule: Callable[..., Any], seed: int, method: bool = False) -> Call:
+    """A random call of one function, the same for the same seed; with an `out` it is made twice, for its shape."""
+    d = Draw(seed)
+    forms = FORMS[name]
+    positional = forms[seed % len(forms)](d)
+    if d.first is None:
+        d.first = next((a for a in positional if isinstance(a, (np.ndarray, np.generic))), np.zeros(()))
+    options: dict[str, Any] = {}
+    parameters = list(inspect.signature(rule).parameters.values())[1:]
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
+    plain = [p for p in parameters if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]
+    variadic = any(p.kind == p.VAR_POSITIONAL for p in parameters)
+    taken = {p.name for p in plain[: len(positional)]} if not variadic else {p.name for p in plain}
+    own = OWN[name]
+    for p in named:
+        if p.name in taken or (p.default is p.empty):
+            continue
+        make = own.get(p.name) or OPTIONS[p.name]  # a KeyError: an option that nothing is drawn for
+        if make is not NEVER and d.chance(0.35):
+            options[p.name] = make(d)
+    if "where" in options and is_ufunc(name):
+        options["out"] = OUT  # without it the rest is not initialised
+    writer = _Writer()
+    texts = [writer.text(a) for a in positional]
+    wants_out = options.pop("out", None) is OUT
+    texts += [f"{k}={writer.text(v)}" for k, v in options.items()]
+    if wants_out:
+        template = _text(name, texts, method)
+        out = _out(d, run(function(_source(template, writer.args)), writer.args)[1])
+        if out is not None:
+            texts.append(f"out={writer.text(out)}")
+    return Call(_text(name, texts, method), writer.args)
+
+
+def _text(name: str, texts: list[str], method: bool) -> str:
+    if method:
+        return f"{texts[0]}.{name.rpartition('.')[2]}({', '.join(texts[1:])})"
+    text = f"{name}({', '.join(texts)})"
+    return f"np.zeros(1, {text})" if name in RETURNS_DTYPE else text  # a dtype itself is not returned
+
+
+def _source(text: str, args: list[Any]) -> str:
+    return f"def f({', '.join(f'x{k}' for k in range(len(args)))}):\n    return {text}\n"
+
+
+def _out(d: Draw, found: Any) -> Any:
+    """An array for a result: of its dtype or another, fresh, reversed, or the memory of an argument."""
+    if not isinstance(found, (np.ndarray, np.generic)):
+        return None
+    dtype, shape = found.dtype, found.shape
+    if d.chance(0.15):
+        dtype = np.dtype(d.pick(("float64", "float32", "complex128", "int64")))
+    first = d.first
+    if isinstance(first, np.ndarray) and first.flags.writeable and first.shape == shape and d.chance(0.4):
+        return first[::-1] if shape and d.chance(0.3) else first
+    out = np.zeros(shape, dtype)
+    return np.zeros(shape[::-1], dtype).T if d.chance(0.3) else out
+
+
+def run(fn: Callable[..., Any], args: list[Any]) -> tuple[str, Any]:
+    """("value", result), ("refused", error) or ("raises", error) of a call."""
+    with warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        try:
+            return "value", fn(*args)
+        except dlvm.CompileError as error:
+            return "refused", error
+        except Exception as error:  # noqa: BLE001 - whatever comes is compared
+            return "raises", error
+
+
+# -- comparing ---------------------------------------------------------------------------------------------
+
+# in units of the precision, of the size of the element or of the largest one (sums and linear algebra)
+ULPS, SUMS = 8, 64
+LOOSE = ("np.linalg", "np.fft", "np.polyfit", "np.roots", "np.corrcoef", "np.cov", "np.i0", "np.kaiser")
+
+
+# where NumPy gives a scalar and where an array without axes is not compared
+NUMPY = (np.ndarray, np.generic)
+
+
+def leaves(value: Any) -> list[Any]:
+    return [leaf for item in value for leaf in leaves(item)] if isinstance(value, (tuple, list)) else [value]
+
+
+def difference(name: str, got: Any, want: Any) -> str | None:
+    """What is wrong with a result, None if nothing is."""
+    ours, theirs = leaves(got), leaves(want)
+    if len(ours) != len(theirs):
+        return f"{len(ours)} results instead of {len(theirs)}"
+    for g, w in zip(ours, theirs, strict=True):
+        if type(g) is not type(w) and not (np.shape(w) == () and isinstance(g, NUMPY) and isinstance(w, NUMPY)):
+            return f"class {type(g).__name__} instead of {type(w).__name__}: {g!r} instead of {w!r}"
+        if isinstance(w, (np.ndarray, np.generic)) and g.dtype != w.dtype:
+            return f"dtype {g.dtype} instead of {w.dtype}"
+        if np.shape(g) != np.shape(w):
+            return f"shape {np.shape(g)} instead of {np.shape(w)}"
+        if not close(name, g, w):
+            return f"{g!r} instead of {w!r}"
+    return None
+
+
+def close(name: str, got: Any, want: Any) -> bool:
+    if want is None or isinstance(want, (str, type, np.dtype)):
+        return got == want
+    got, want = np.asarray(got), np.asarray(want)
+    if want.dtype.kind in "biu":
+        return bool(np.array_equal(got, want))
+    if want.dtype.kind == "c":
+        wild = ~(np.isfinite(want) & np.isfinite(got))
+        if wild.any():  # which part of a complex number is not finite differs between NumPy's own loops
+            return bool(np.array_equal(np.isfinite(got), np.isfinite(want))) and close(name, got[~wild], want[~wild])
+    with np.errstate(all="ignore"):
+        eps = np.finfo(want.dtype).eps
+        fine = np.isfinite(want)
+        scale = np.max(np.abs(want[fine]), initial=0)
+        error = np.abs(np.subtract(got, want, dtype=np.result_type(want, np.float64)))[fine]
+        bound = eps * (
+            ULPS * np.abs(want[fine].astype(np.result_type(want, np.float64)))
+            + SUMS * scale * (50 if name.startswith(LOOSE) else 1)
+        )
+        return bool(
+            np.array_equal(got[~fine], want[~fine], equal_nan=True)
+            and np.all(error <= bound + np.finfo(want.dtype).tiny)
+        )
+
+
+def compare(name: str, make: Callable[[], Call], execute: Callable[..., Any]) -> tuple[str, str]:
+    """("same" | "refused" | "wrong", what) of one call, executed by `execute(fn, args)`, against plain Python."""
+    mine, plain = make(), make()
+    fn = function(_source(plain.text, plain.args))
+    kind, want = run(fn, plain.args)
+    got_kind, got = run(lambda *args: execute(fn, args), mine.args)
+    if kind == "value":
+        if got_kind == "refused":
+            return ("refused" if got.loc else "wrong"), f"{mine!r}: {got.reason}" + ("" if got.help else " [no help]")
+        if got_kind == "raises":
+            return "wrong", f"{make()!r}: {type(got).__name__}: {got} instead of {want!r}"
+        found = difference(name, got, want)
+        if found is None:
+            for g, w in zip(mine.args, plain.args, strict=True):
+                found = found or difference(name, g, w)
+            found = found and "an argument: " + found
+        return ("same", "") if found is None else ("wrong", f"{make()!r}: {found}")
+    if got_kind == "value":
+        return "wrong", f"{make()!r}: {got!r} instead of {type(want).__name__}: {want}"
+    if got_kind == "raises" and type(got) is not type(want) and not isinstance(got, type(want)):
+        return "wrong", f"{make()!r}: {type(got).__name__}: {got} instead of {type(want).__name__}: {want}"
+    return "same", ""
+
+
+def call_of(name: str, seed: int, method: bool = False) -> Callable[[], Call]:
+    rule = METHODS[name.rpartition(".")[2]] if method else RULES[name]
+    return lambda: drawn(name, rule, seed, method)

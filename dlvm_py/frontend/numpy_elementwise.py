@@ -12,7 +12,7 @@ from dlvm_py.frontend.elementwise import astype, operand, sample, supported, ufu
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_ufunc import forms
 from dlvm_py.frontend.operators import positive
-from dlvm_py.frontend.values import Scalar, Temp, is_none
+from dlvm_py.frontend.values import Scalar, is_none
 from dlvm_py.ir import literal
 
 
@@ -33,13 +33,14 @@ def clip(
 
 
 def _in_loop_of_clip(e: Emitter, *values: Any) -> tuple[Any, ...]:
-    """Operands with a bfloat16 among them in the dtype of NumPy's loop: ml_dtypes has none of its own."""
+    """An array and two bounds in the one dtype of NumPy's loop: a bound counts that the array's does not hold."""
     given = [None if is_none(v) else operand(e, v, "np.clip") for v in values]
     known = [v for v in given if v is not None]
-    if len(known) < 3 or all(v.dtype.is_own for v in known):
+    if len(known) < 3 or isinstance(given[0], Scalar) and all(v.dtype.is_own for v in known):
         return values
     dtype = supported(e, np.clip(*map(sample, known)).dtype, "np.clip")
-    return tuple(astype(e, v, dtype) for v in given)
+    # Python's numbers stay weak: what does not fit in the dtype is an error
+    return tuple(v if isinstance(v, Scalar) and v.weak and v.dtype.is_own else astype(e, v, dtype) for v in given)
 
 
 def isinf(e: Emitter, x: Any) -> Any:

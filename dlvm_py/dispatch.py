@@ -198,7 +198,7 @@ class Dispatcher:
             reader = TapeReader(request, self.recipe, digest.value)
             call = replace(call, result=TupleSpec((value, tape, ConstantSpec(reader))))
         name = self.recipe.primal.__name__
-        return Version.load(call, image, facts["imports"], sites_from_json(facts["sites"]), name)
+        return Version.load(call, image, facts["imports"], sites_from_json(facts["sites"]), name, facts["shared"])
 
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Request:
         """The request of given arguments, or without any, that of the latest call."""

@@ -27,6 +27,7 @@ from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
 from dlvm_py.report import Report, leaf_names, leaf_values
 from dlvm_py.request import Request, call_spec, classes_of
+from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
 from dlvm_py.transforms import drop_rules
@@ -276,7 +277,12 @@ def compile_request(request: Request) -> Compiled:
     imports = Imports()
     with _depth_limited(request):
         kernel = emit(
-            program.function, imports, request.options, noalias_params=request.noalias, program=program.module
+            program.function,
+            imports,
+            request.options,
+            noalias_params=request.noalias,
+            program=program.module,
+            shares=True,
         )
     facts = {
         "result": to_json(program.result, classes_of(request)),
@@ -290,6 +296,8 @@ def compile_request(request: Request) -> Compiled:
     call = call_spec(request, facts)
     texts = [kernel.module_text, entry_text(kernel.symbol, call, imports)]
     done = compile_module(texts, imports)
+    facts["shared"] = list(done.shared)
+    standing.provide(kernel.helpers)
     return Compiled(done.object, facts, done.llvm, done.asm)
 
 

@@ -4,13 +4,14 @@ import ctypes
 
 import numpy as np
 
-from dlvm_py.backend.cpu.compile import compile_module
+from dlvm_py.backend.cpu.compile import compile_module, support_text
 from dlvm_py.backend.cpu.contract import flat_types
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir import PointerType, TupleType
 from dlvm_py.options import Options
 from dlvm_py.runtime.loader import load
+from dlvm_py.runtime.native import standing
 
 CTYPES = {"ptr": ctypes.c_void_p, "i8": ctypes.c_int8, "i16": ctypes.c_int16, "i32": ctypes.c_int32}
 CTYPES |= {"i64": ctypes.c_int64, "float": ctypes.c_float, "double": ctypes.c_double, "half": ctypes.c_uint16}
@@ -56,10 +57,12 @@ class Native:
         imports = Imports()
         self.emitted = emit(function, imports, options or Options(), noalias_params=noalias_params)
         symbol = self.emitted.symbol
-        self.compiled = compile_module([self.emitted.module_text, FREE], imports, [symbol, "free_all"])
+        # polls of its own, whose imports can be changed
+        polls = [support_text(imports, "signals.ll")] if imports_change else []
+        self.compiled = compile_module([self.emitted.module_text, FREE, *polls], imports, [symbol, "free_all"])
         self.imports = imports.names
         names = imports_change(imports.names) if imports_change else imports.names
-        self.code = load(self.compiled.object, names, [symbol, "free_all"])
+        self.code = load(self.compiled.object, names, [symbol, "free_all"], links=standing.links(self.compiled.shared))
         types = ["ptr", *(t for p in function.params for t in flat_types(p.type)), "ptr"]
         # PYFUNCTYPE keeps the GIL: the context has no thread state
         self.call = ctypes.PYFUNCTYPE(ctypes.c_int32, *(CTYPES[t] for t in types))(self.code[symbol])

@@ -81,16 +81,17 @@ def compiled(call, body, sites=(), name="f"):
     imports = Imports()
     types = [f"{t} %p{k}" for k, t in enumerate(t for leaf in call.leaves for t in flat_types(leaf.ir_type()))]
     text = KERNEL.format(parameters=", ".join(["ptr %ctx", *types, "ptr %results"]), body=body)
-    return Version.load(call, image_of(text, call, imports), imports.names, sites, name)
+    done = image_of(text, call, imports)
+    return Version.load(call, done.object, imports.names, sites, name, done.shared)
 
 
 def image_of(kernel, call, imports):
     """The object file; the two entries of a test share it."""
     entry = entry_text("dl.f", call, imports)
     if (kernel, entry) not in _images:
-        _images[kernel, entry] = compile_module([kernel, entry], imports).object, list(imports.names)
-    image, imports.names[:] = _images[kernel, entry]
-    return image
+        _images[kernel, entry] = compile_module([kernel, entry], imports), list(imports.names)
+    done, imports.names[:] = _images[kernel, entry]
+    return done
 
 
 _images = {}
@@ -662,8 +663,8 @@ def waiter(make):
         parameters="ptr %ctx, i64 %p0, ptr %results", body=WAIT
     )
     f = make(call, ACCEPT)
-    native.clear_versions(f)
-    native.add_version(f, Version.load(call, image_of(text, call, imports), imports.names, (), "f"))
+    done = image_of(text, call, imports)
+    native.add_version(f, Version.load(call, done.object, imports.names, (), "f", done.shared))
     return f
 
 

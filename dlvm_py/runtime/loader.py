@@ -46,18 +46,25 @@ class LoadedCode:
 
 
 def load(
-    image: bytes, imports: Sequence[str], symbols: Iterable[str], objects: Mapping[str, object] | None = None
+    image: bytes,
+    imports: Sequence[str],
+    symbols: Iterable[str],
+    objects: Mapping[str, object] | None = None,
+    links: Mapping[str, int] | None = None,
 ) -> LoadedCode:
     """Links the object file `image` and fills its imports table with the addresses of `imports`, in order.
 
     `symbols` are the exported symbols to find; `objects` the Python objects that `obj:` imports name beside
-    the standing ones (`offsets.standing_object`). Raises LookupError for a missing import or a bad object.
+    the standing ones (`offsets.standing_object`); `links` are addresses of functions that it calls and does not have.
+    Raises LookupError for a missing import or a bad object.
     """
     objects = objects or {}
     addresses = [address_of(name, objects) for name in imports]
     builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)
+    for symbol, address in (links or {}).items():
+        builder.import_symbol(symbol, address)
     if addresses:
         builder.export_symbol(IMPORTS_SYMBOL)
     try:

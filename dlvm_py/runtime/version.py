@@ -193,11 +193,18 @@ class Version:
 
     @staticmethod
     def load(
-        call: CallSpec, image: bytes, imports: Sequence[str], sites: Sequence[Site], name: str, **facts: Any
+        call: CallSpec,
+        image: bytes,
+        imports: Sequence[str],
+        sites: Sequence[Site],
+        name: str,
+        shared: Sequence[str] = (),
+        **facts: Any,
     ) -> Version:
         """Links the object file `image`, compiled with `native.entry.entry_text(..., call, ...)`.
 
-        `name` is the function's in tracebacks. Raises LookupError if the object does not fit this process.
+        `name` is the function's in tracebacks; `shared` the standing functions that the object calls.
+        Raises LookupError if the object does not fit this process.
         """
         sites = tuple(sites)
         # not a bound method: version → code → method → version would be a cycle
@@ -205,9 +212,9 @@ class Version:
             "on_error": functools.partial(site_error, sites, name, classes=call.classes),
             "tell": functools.partial(_told, sites, name, call.classes),
             "None": None,
-            "mem_handler": standing.memory_handler(),
         }
-        return Version(call, load(image, imports, (ENTRY, INVOKE, FINISH), objects), sites, name, facts)
+        code = load(image, imports, (ENTRY, INVOKE, FINISH), objects, standing.links(shared))
+        return Version(call, code, sites, name, facts)
 
     def error(self, site: int, *operands: int) -> BaseException:
         """The exception of an error site."""

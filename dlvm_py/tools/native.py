@@ -37,6 +37,7 @@ from dlvm_py.ir.parser import parse_module
 from dlvm_py.ir.types import CELL
 from dlvm_py.options import Options
 from dlvm_py.runtime import python_entry
+from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.structured import Arguments, assembled
 from dlvm_py.runtime.version import CallSpec, Version
@@ -84,13 +85,13 @@ def scheduled(module: Module, names: Sequence[str]) -> Module:
     return copy
 
 
-def kernel(lowered: Module, name: str, imports: Imports) -> EmitResult:
-    """The LLVM IR text of a function at stage scheduled, with the kernels that it calls."""
+def kernel(lowered: Module, name: str, imports: Imports, shares: bool = False) -> EmitResult:
+    """The LLVM IR text of a function at stage scheduled, with the kernels that it calls. shares: as of `emit`."""
     for f in reachable(lowered, name):
         for callee in callees(f):
             if not lowered.functions[callee].blocks:
                 raise Failure(f"@{f.name} cannot be compiled: {why_unknown(lowered.functions[callee])}")
-    return emit(lowered.functions[name], imports, Options(), program=lowered)
+    return emit(lowered.functions[name], imports, Options(), program=lowered, shares=shares)
 
 
 def own_params(function: Function) -> list[BlockArg]:
@@ -107,7 +108,8 @@ def callable_of(module: Module, name: str) -> Any:
     original = module.functions[name].type
     imports = Imports()
     lowered = scheduled(module, [name])
-    function, made, written = lowered.functions[name], kernel(lowered, name, imports), written_params(lowered, name)
+    function, written = lowered.functions[name], written_params(lowered, name)
+    made = kernel(lowered, name, imports, shares=True)
     types = [p.type for p in own_params(function)]
     call = CallSpec(
         args=tuple(map(_spec, types)),
@@ -116,7 +118,8 @@ def callable_of(module: Module, name: str) -> Any:
         written=tuple(sorted(k for k in written if k < len(types))),
     )
     done = compile_module([made.module_text, entry_text(made.symbol, call, imports)], imports)
-    version = Version.load(call, done.object, imports.names, tuple(made.sites), name)
+    standing.provide(made.helpers)
+    version = Version.load(call, done.object, imports.names, tuple(made.sites), name, done.shared)
 
     names = {leaf.rpartition(".")[0] for leaf in function.meta.get(VARIABLES, ())}  # type: ignore[attr-defined]
     kept: list[Any] | None = [] if any(holds_references(module.variables[n]) for n in names) else None

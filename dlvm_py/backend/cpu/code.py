@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import functools
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
 from dlvm_py.backend.cpu.values import V, i64
@@ -42,3 +43,25 @@ class Code(FunctionText):
     def raise_unless(self, flag: V, exception: str, message: str) -> None:
         """Leave by the error path unless `flag` holds (only functions of the program can)."""
         raise NotImplementedError(f"{self.name} cannot raise {exception}: {message}")
+
+
+def helper(e: Code, name: str, result: str, types: Sequence[str], write: Callable[[Code], None]) -> str:
+    """The name of a function that is the same wherever it is called: its name says all about it.
+
+    Where modules share (those of the just-in-time compiler), it is compiled once and for all: matrix products were
+    half of what LLVM had to do for the code around them. `write` writes its body.
+    """
+    module = e.module
+    if module.shares:
+        module.declare(name, result, types, "nounwind")
+        module.helpers[name] = functools.partial(_helper_text, name, result, types, write)
+    elif name not in module.functions:
+        write(Code(module, e.imports, name, result, types, "internal |noinline nounwind"))
+    return name
+
+
+def _helper_text(name: str, result: str, types: Sequence[str], write: Callable[[Code], None], imports: Imports) -> str:
+    """The LLVM IR of a module with nothing but one such function."""
+    module = ModuleText()
+    write(Code(module, imports, name, result, types, "|noinline nounwind"))
+    return str(module)

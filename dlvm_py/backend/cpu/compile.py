@@ -1,9 +1,11 @@
 """LLVM IR texts → one optimised object file for this machine.
 
-The texts (kernels, entry) are linked with the runtime (`runtime/native`) and the definition of the imports
-table; everything but the exported symbols becomes internal; LLVM's O3 pipeline runs for the host's CPU.
-The object is position independent and leaves undefined only what LLVM itself calls for an instruction or a
-recognised loop: memcpy, memmove, memset, which every process has. `backend/aot` makes its libraries of the same steps.
+The texts (kernels, entry) are linked with what of the runtime (`runtime/native`) is inlined, and the definition of the
+imports table; everything but the exported symbols becomes internal; LLVM's O3 pipeline runs for the host's CPU.
+The object is position independent. It leaves undefined what LLVM itself calls for an instruction or a recognised loop
+(memcpy, memmove, memset, which every process has), and functions that are the same for all modules, `Compiled.shared`:
+they are compiled once and linked at load (`runtime/native/standing.py`). `backend/aot` makes its libraries of the same
+steps, with everything inside.
 """
 
 from __future__ import annotations
@@ -32,16 +34,23 @@ POLL_FUEL = 1 << 21
 # of NPBench's kernels a few short ones gain from.
 LONG = 240
 
+# how the names of functions begin that modules share
+SHARED = ("dlvm.", "entry.")
+
 _SLOT = re.compile(r"\{import:([^}]+)\}")
 
 
 @dataclass(frozen=True)
 class Compiled:
-    """An object file, the optimised LLVM IR that it was made of, and the CPU that it is for."""
+    """An object file, the optimised LLVM IR that it was made of, and the CPU that it is for.
+
+    shared: the functions of ours that it calls and does not have.
+    """
 
     object: bytes
     llvm: str
     cpu: str = NATIVE
+    shared: tuple[str, ...] = ()
 
     def asm(self) -> str:
         """The assembly (made anew: only people read it)."""
@@ -55,7 +64,7 @@ def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str
     define as external and is no kernel (kernels are `dl.NAME`), or the kernels where there is nothing else.
     InternalError if a text is no valid LLVM IR.
     """
-    runtime = [support_text(imports, name) for name in ("support.ll", "pool.ll", "signals.ll")]
+    runtime = [support_text(imports, "inline.ll")]
     runtime += [support_text(imports, name) for what, name in OPTIONAL.items() if any(what in text for text in texts)]
     modules = [parse(text) for text in texts]
     if exports is None:
@@ -87,7 +96,8 @@ def assemble(module: llvm.ModuleRef, cpu: str = NATIVE) -> Compiled:
     machine = target_machine(cpu)
     optimise(module, machine)
     text = str(module)  # before code generation, which rewrites the module for itself
-    return Compiled(_emit_object(module, machine), text, cpu)
+    shared = tuple(f.name for f in module.functions if f.is_declaration and f.name.startswith(SHARED))
+    return Compiled(_emit_object(module, machine), text, cpu, shared)
 
 
 def support_text(imports: Imports, name: str) -> str:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import math
 
-from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix
 from dlvm_py.backend.cpu.function import FunctionEmitter
@@ -45,10 +45,7 @@ def _function(e: FunctionEmitter, i: Instruction, dtype: DType, types: list[str]
     """define i32 op(ctx, matrices..., to, [cutoff]); a matrix is its extents, its address and its strides."""
     words = [str(v if v is not True else k) for k, v in sorted(i.attrs.items()) if v]
     name = ".".join(["dlvm", i.op.name, *words, str(dtype)])
-    if name not in e.module.functions:
-        c = Code(e.module, e.imports, name, "i32", ["ptr", *types], "internal |noinline nounwind")
-        getattr(_Decomposition(c, dtype), i.op.name)(**i.attrs)
-    return name
+    return helper(e, name, "i32", ["ptr", *types], lambda c: getattr(_Decomposition(c, dtype), i.op.name)(**i.attrs))
 
 
 class _Decomposition(Routine):

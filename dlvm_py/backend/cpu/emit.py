@@ -14,7 +14,7 @@ the inner loop, and never sees the poll inside it. Source: strip-mining, as in D
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlvm_py.backend.cpu import calls, cells, draw, memory, random, tell
@@ -62,11 +62,16 @@ from dlvm_py.options import Options
 
 @dataclass(frozen=True)
 class EmitResult:
-    """The LLVM IR of one function, its symbol, and the places that can raise."""
+    """The LLVM IR of one function, its symbol, and the places that can raise.
+
+    helpers: of the functions that it only declares, because modules share them, those that `code.helper` writes; by
+    their names the LLVM IR of each, for a table of imports.
+    """
 
     module_text: str
     symbol: str
     sites: list[Site]
+    helpers: dict[str, Callable[[Imports], str]] = field(default_factory=dict)
 
 
 def emit(
@@ -76,26 +81,28 @@ def emit(
     *,
     noalias_params: bool = True,
     program: Module | None = None,
+    shares: bool = False,
 ) -> EmitResult:
     """Lower a function at stage scheduled; PassError on anything that an earlier stage should have removed.
 
     program: where the functions are that it calls; they become kernels of the same text. Their parameters may
-    overlap, and so may those of `function` if it is called itself.
+    overlap, and so may those of `function` if it is called itself. shares: leave out what all modules have in common
+    (`EmitResult.helpers`).
     """
-    module = ModuleText()
+    module = ModuleText(shares)
     functions = calls.kernels(function, program)
     called = {name for f in functions for name in callees(f)}
     bound: tuple[str, ...] = () if function.name in called else function.meta.get(VARIABLES, ())  # type: ignore[assignment]
     if not called:
         e = FunctionEmitter(module, imports, function, options, noalias_params, bound=bound)
         _Control(e).write()
-        return EmitResult(str(module), e.name, e.sites)
+        return EmitResult(str(module), e.name, e.sites, module.helpers)
     sites: list[Site] = []
     for f in functions:
         apart = noalias_params and f is function and f.name not in called
         its = bound if f is function else ()
         _Control(FunctionEmitter(module, imports, f, options, apart, sites, its)).write()
-    return EmitResult(str(module), f"dl.{function.name}", sites)
+    return EmitResult(str(module), f"dl.{function.name}", sites, module.helpers)
 
 
 def _parts(type: Type) -> list[str]:

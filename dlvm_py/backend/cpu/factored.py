@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix
 from dlvm_py.backend.cpu.function import FunctionEmitter
@@ -31,12 +31,8 @@ def store_factored(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
 def _function(e: FunctionEmitter, op: str, dtype: DType) -> str:
     """define i32 op(ctx, n, m, a..., [b...], to...): m is the number of columns of the last operand."""
     name = f"dlvm.{op}.{dtype}"
-    if name not in e.module.functions:
-        count = 3 if op == "solve" else 2
-        types = ["ptr", "i64", "i64", *["ptr", "i64", "i64"] * count]
-        c = Code(e.module, e.imports, name, "i32", types, "internal |noinline nounwind")
-        getattr(_Factored(c, dtype), op)()
-    return name
+    types = ["ptr", "i64", "i64", *["ptr", "i64", "i64"] * (3 if op == "solve" else 2)]
+    return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype), op)())
 
 
 class _Factored(Routine):

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu import complexes
-from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA, scalar_type
 from dlvm_py.backend.cpu.elementary import own
 from dlvm_py.backend.cpu.floating import fc
@@ -50,20 +50,20 @@ def store_fourier(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
 
 def _transform(e: FunctionEmitter, tree: Tree, extents: Sequence[V], axis: int, sign: float, dest: Pointer) -> None:
     n, strides, size = extents[axis], strides_of(e, dest), i64(dest.itemsize)
-    functions = Functions(e, dest.dtype)
-    m = e.call(functions.length, "i64", [n])
+    functions = Functions(dest.dtype)
+    m = e.call(functions.length(e), "i64", [n])
     bluestein = e.icmp("sgt", m, ZERO)
     count = e.select(bluestein, e.op("add", e.mul(n, i64(4)), e.mul(m, i64(4))), e.mul(n, i64(3)))
     e.module.declare("dlvm.allocate", "ptr", ["ptr", "i64"])
     header = e.call("@dlvm.allocate", "ptr", [e.ctx, e.mul(count, size)])
     e.require_memory(header)
     work = e.load("ptr", e.gep("i8", header, i64(DATA)))
-    e.call(functions.prepare, "void", [n, m, work, float_constant("double", sign)])
+    e.call(functions.prepare(e), "void", [n, m, work, float_constant("double", sign)])
     with nest(e, tree.index, [k for k in range(dest.rank) if k != axis], extents):
         with e.loop(n, note=plain_loop(e)) as loop:
             tree.index[axis] = loop.index
             store_element(e, dest.dtype, tree.element(), offset(e, work, [loop.index], [size]))
-        found = e.call(functions.line, "ptr", [n, m, work])
+        found = e.call(functions.line(e), "ptr", [n, m, work])
         with e.loop(n, note=plain_loop(e)) as loop:
             x = load_element(e, dest.dtype, offset(e, found, [loop.index], [size]))
             index = [loop.index if k == axis else tree.index[k] for k in range(dest.rank)]
@@ -72,24 +72,39 @@ def _transform(e: FunctionEmitter, tree: Tree, extents: Sequence[V], axis: int, 
 
 
 class Functions:
-    """The functions of one dtype, written into the module when they are first asked for."""
+    """The functions of one dtype."""
 
-    def __init__(self, e: FunctionEmitter, dtype: DType) -> None:
-        self.e, self.dtype = e, dtype
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
         self.part = scalar_type(dtype.real)
         self.pair = scalar_type(dtype)
         self.size = i64(dtype.itemsize)
-        self.line, self.prepare, self.core, self.roots, self.length = (
-            f"@dlvm.fourier.{name}.{dtype}" for name in ("line", "prepare", "core", "roots", "length")
-        )
-        if self.line[1:] not in e.module.functions:
-            for write in (self._length, self._roots, self._core, self._prepare, self._line):
-                write()
 
-    def _code(self, name: str, result: str, params: Sequence[str]) -> Code:
-        return Code(
-            self.e.module, self.e.imports, name.removeprefix("@"), result, params, "internal |noinline nounwind"
-        )
+    def _helper(self, e: Code, name: str, result: str, types: Sequence[str], write: Callable[[Code], None]) -> str:
+        return "@" + helper(e, f"dlvm.fourier.{name}.{self.dtype}", result, types, write)
+
+    def length(self, e: Code) -> str:
+        """i64 length(n), n positive: 0 for the mixed radices, else the power of two that Bluestein's takes."""
+        return self._helper(e, "length", "i64", ["i64"], self._length)
+
+    def prepare(self, e: Code) -> str:
+        """void prepare(n, m, ptr work, double sign): the roots of unity; of Bluestein's, H as well.
+
+        H is the transform of the conjugated chirp, wrapped around m, divided by m.
+        """
+        return self._helper(e, "prepare", "void", ["i64", "i64", "ptr", "double"], self._prepare)
+
+    def line(self, e: Code) -> str:
+        """ptr line(n, m, ptr work): the transform of A, and where it is."""
+        return self._helper(e, "line", "ptr", ["i64", "i64", "ptr"], self._line)
+
+    def _roots(self, e: Code) -> str:
+        """void roots(count, ptr w, double sign): w[t] = exp(sign 2πi t / count)."""
+        return self._helper(e, "roots", "void", ["i64", "ptr", "double"], self._write_roots)
+
+    def _core(self, e: Code) -> str:
+        """ptr core(n, ptr a, ptr b, ptr w): transforms a, with b to work in and the roots w; where it is."""
+        return self._helper(e, "core", "ptr", ["i64", "ptr", "ptr", "ptr"], self._write_core)
 
     def _at(self, c: Code, base: V, index: V) -> V:
         return offset(c, base, [index], [self.size])
@@ -119,9 +134,7 @@ class Functions:
 
     # -- lengths ---------------------------------------------------------------------------------------
 
-    def _length(self) -> None:
-        """define i64 length(n), n positive: 0 for the mixed radices, else the power of two that Bluestein's takes."""
-        c = self._code(self.length, "i64", ["i64"])
+    def _length(self, c: Code) -> None:
         n = c.params[0]
         rest = n
         for f in (2, *range(3, LARGEST + 1, 2)):
@@ -160,9 +173,7 @@ class Functions:
 
     # -- roots of unity --------------------------------------------------------------------------------
 
-    def _roots(self) -> None:
-        """define void roots(count, ptr w, double sign): w[t] = exp(sign 2πi t / count)."""
-        c = self._code(self.roots, "void", ["i64", "ptr", "double"])
+    def _write_roots(self, c: Code) -> None:
         count, w, sign = c.params
         near = c.alloca(f"[{2 * ROOTS} x double]", 16)
         with c.loop(i64(ROOTS), note=plain_loop(c)) as loop:
@@ -201,11 +212,9 @@ class Functions:
 
     # -- mixed radix -------------------------------------------------------------------------------------
 
-    def _core(self) -> None:
-        """define ptr core(n, ptr a, ptr b, ptr w): transforms a, with b to work in and the roots w; where it is."""
-        stages = {r: self._stage(r) for r in RADICES}
-        general = self._general_stage()
-        c = self._code(self.core, "ptr", ["i64", "ptr", "ptr", "ptr"])
+    def _write_core(self, c: Code) -> None:
+        stages = {r: self._stage(c, r) for r in RADICES}
+        general = self._general_stage(c)
         n, a, b, w = c.params
         before, head, body, join, done = c.here, *(c.label(name) for name in ("head", "body", "join", "done"))
         c.br(head)
@@ -257,13 +266,15 @@ class Functions:
         c.place(after)
         return f.value
 
-    def _stage(self, r: int) -> str:
-        """define void stage.r(n, m, s, ptr x, ptr y, ptr w): one step of Stockham's for the radix r; n = r m s.
+    def _stage(self, e: Code, r: int) -> str:
+        """void stage.r(n, m, s, ptr x, ptr y, ptr w): one step of Stockham's for the radix r; n = r m s.
 
         y[q + s (r p + k)] = w[s p k] Σ_j x[q + s (p + m j)] w[n / r · j k]    for p < m, q < s, k < r
         """
-        name = f"@dlvm.fourier.radix{r}.{self.dtype}"
-        c = self._code(name, "void", ["i64", "i64", "i64", "ptr", "ptr", "ptr"])
+        types = ["i64", "i64", "i64", "ptr", "ptr", "ptr"]
+        return self._helper(e, f"radix{r}", "void", types, lambda c: self._write_stage(c, r))
+
+    def _write_stage(self, c: Code, r: int) -> None:
         n, m, s, x, y, w = c.params
         butterfly = {2: self._radix2, 3: self._radix3, 4: self._radix4, 5: self._radix5}[r]
         part = c.op("sdiv", n, i64(r))
@@ -293,7 +304,6 @@ class Functions:
                 with c.loop(s, note=rows.loop) as loop:
                     column(outer.index, loop.index, factors, rows.access)
         c.line("ret void")
-        return name
 
     def _radix2(self, c: Code, a: list[V], constants: list) -> list[V]:  # type: ignore[type-arg]
         return [self._plus(c, a[0], a[1]), self._minus(c, a[0], a[1])]
@@ -330,10 +340,12 @@ class Functions:
             total, self._plus(c, x1, y1), self._plus(c, x2, y2), self._minus(c, x2, y2), self._minus(c, x1, y1)
         ]  # fmt: skip
 
-    def _general_stage(self) -> str:
-        """define void stage(n, r, m, s, x, y, w): the same for any odd radix, by the sums as they stand."""
-        name = f"@dlvm.fourier.radix.{self.dtype}"
-        c = self._code(name, "void", ["i64", "i64", "i64", "i64", "ptr", "ptr", "ptr"])
+    def _general_stage(self, e: Code) -> str:
+        """void stage(n, r, m, s, x, y, w): the same for any odd radix, by the sums as they stand."""
+        types = ["i64", "i64", "i64", "i64", "ptr", "ptr", "ptr"]
+        return self._helper(e, "radix", "void", types, self._write_general_stage)
+
+    def _write_general_stage(self, c: Code) -> None:
         n, r, m, s, x, y, w = c.params
         part, across = c.op("sdiv", n, r), c.mul(m, s)
         zero = fc(V(self.part, ""), 0.0)
@@ -353,7 +365,6 @@ class Functions:
                 to = c.add(q.index, c.mul(s, c.add(c.mul(r, p.index), k.index)))
                 self._store(c, found, y, to)
         c.line("ret void")
-        return name
 
     # -- lines -----------------------------------------------------------------------------------------
 
@@ -377,20 +388,16 @@ class Functions:
     def _conjugate(self, c: Code, z: V) -> V:
         return complexes.conjugate(c, self.dtype, {}, z)
 
-    def _prepare(self) -> None:
-        """define void prepare(n, m, ptr work, double sign): the roots of unity; of Bluestein's, H as well.
-
-        H is the transform of the conjugated chirp, wrapped around m, divided by m.
-        """
-        c = self._code(self.prepare, "void", ["i64", "i64", "ptr", "double"])
+    def _prepare(self, c: Code) -> None:
+        roots = self._roots(c)
         n, m, work, sign = c.params
         at = self._parts_of(c, n, m, work)
         with c.either(c.icmp("eq", m, ZERO)) as arms:
             next(arms)
-            c.call(self.roots, "void", [n, at["W"], sign])
+            c.call(roots, "void", [n, at["W"], sign])
             next(arms)
-            c.call(self.roots, "void", [c.mul(n, i64(2)), at["W"], sign])
-            c.call(self.roots, "void", [m, at["V"], float_constant("double", -1.0)])
+            c.call(roots, "void", [c.mul(n, i64(2)), at["W"], sign])
+            c.call(roots, "void", [m, at["V"], float_constant("double", -1.0)])
             self._clear(c, at["P"], m)
 
             def place(j: V, square: V) -> None:
@@ -400,7 +407,7 @@ class Functions:
                 self._store(c, chirp, at["P"], mirrored)
 
             self._chirp(c, n, place)
-            found = c.call(self.core, "ptr", [m, at["P"], at["Q"], at["V"]])
+            found = c.call(self._core(c), "ptr", [m, at["P"], at["Q"], at["V"]])
             share = c.fop("fdiv", float_constant(self.part, 1.0), c.cast("sitofp", m, self.part))
             with c.loop(m, note=plain_loop(c)) as loop:
                 self._store(c, self._scaled(c, self._load(c, found, loop.index), share), at["H"], loop.index)
@@ -410,15 +417,14 @@ class Functions:
         with c.loop(count, note=plain_loop(c)) as loop:
             self._store(c, V(self.pair, "zeroinitializer"), base, loop.index)
 
-    def _line(self) -> None:
-        """define ptr line(n, m, ptr work): the transform of A, and where it is."""
-        c = self._code(self.line, "ptr", ["i64", "i64", "ptr"])
+    def _line(self, c: Code) -> None:
+        core = self._core(c)
         n, m, work = c.params
         at = self._parts_of(c, n, m, work)
         plain, convolved = c.label("plain"), c.label("bluestein")
         c.cond_br(c.icmp("eq", m, ZERO), plain, convolved)
         c.place(plain)
-        found = c.call(self.core, "ptr", [n, at["A"], at["B"], at["W"]])
+        found = c.call(core, "ptr", [n, at["A"], at["B"], at["W"]])
         c.line(f"ret ptr {found.ref}")
         c.place(convolved)
         # y_k = c_k Σ_j (x_j c_j) conj(c_(k-j)) with the chirp c_j = W_(j² mod 2n), since 2jk = j² + k² - (k - j)²
@@ -428,12 +434,12 @@ class Functions:
             self._store(c, self._times(c, self._load(c, at["A"], j), self._load(c, at["W"], square)), at["P"], j)
 
         self._chirp(c, n, multiply)
-        first = c.call(self.core, "ptr", [m, at["P"], at["Q"], at["V"]])
+        first = c.call(core, "ptr", [m, at["P"], at["Q"], at["V"]])
         other = c.select(c.icmp("eq", first, at["P"]), at["Q"], at["P"])
         with c.loop(m, note=plain_loop(c)) as loop:  # the inverse transform is the conjugate of that of the conjugate
             product = self._times(c, self._load(c, first, loop.index), self._load(c, at["H"], loop.index))
             self._store(c, self._conjugate(c, product), first, loop.index)
-        second = c.call(self.core, "ptr", [m, first, other, at["V"]])
+        second = c.call(core, "ptr", [m, first, other, at["V"]])
 
         def deliver(k: V, square: V) -> None:
             sum_ = self._conjugate(c, self._load(c, second, k))

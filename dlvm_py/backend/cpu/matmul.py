@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA, scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned_inner_product
 from dlvm_py.backend.cpu.function import FunctionEmitter
@@ -66,10 +66,8 @@ def matmul_function(e: Code, dtype: DType, add: str = "") -> str:
     add: "add" or "subtract", the product is added to `to` or subtracted from it.
     """
     name = f"dlvm.matmul.{dtype}" + (f".{add}" if add else "")
-    if name not in e.module.functions:
-        types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
-        _Matmul(Code(e.module, e.imports, name, "i32", types, "internal |noinline nounwind"), dtype, add).write()
-    return name
+    types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
+    return helper(e, name, "i32", types, lambda c: _Matmul(c, dtype, add).write())
 
 
 class _Matmul:

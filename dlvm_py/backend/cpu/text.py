@@ -24,9 +24,14 @@ def without_kept(text: str) -> str:
 
 
 class ModuleText:
-    """One LLVM module: functions by name in the order they were begun, declarations, metadata."""
+    """One LLVM module: functions by name in the order they were begun, declarations, metadata.
 
-    def __init__(self) -> None:
+    shares: functions that are the same in all modules are not written but declared, and noted in `helpers` (code.py).
+    """
+
+    def __init__(self, shares: bool = False) -> None:
+        self.shares = shares
+        self.helpers: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
         self.kernels: dict[tuple, str] = {}  # names of the outlined kernels by what they say (outline.py)
         self.declarations: dict[str, str] = {}

@@ -1,6 +1,5 @@
 ; What all native entries share: binding of keywords, slow comparisons, byte ranges, boxing of arrays, errors.
-; A copy is linked into every version, and what it does not use is dropped. Off the usual path functions are
-; `optnone`: that takes a quarter off the time that LLVM needs for an entry.
+; It is compiled once and for all (standing.py).
 
 %context = type { ptr, ptr, i64, i32, i32, [4 x i64], i64 }
 ;                 0 allocations, 1 thread state, 2 fuel, 3 site, 5 operands, 6 bytes taken
@@ -10,7 +9,7 @@
 ; Fills `out` with one borrowed argument a parameter, as Python binds them. False: the caller has to say what
 ; is wrong, or names are not interned.
 define internal i1 @entry.bind(ptr %args, i64 %nargs, ptr %kwnames, ptr %names, ptr %defaults,
-                              i64 %positional.only, i64 %positional, ptr %out) cold noinline optnone {
+                              i64 %positional.only, i64 %positional, ptr %out) cold noinline {
 start:
   %n.at = getelementptr %tuple, ptr %names, i32 0, i32 2
   %n = load i64, ptr %n.at
@@ -161,7 +160,7 @@ no:
 
 ; Whether a dtype object that is not NumPy's own one (that of an unpickled array) means the same.
 ; NumPy has two type numbers for one integer type: `long` and `long long`.
-define internal i1 @entry.same_dtype(ptr %descr, i32 %number, i32 %alias) cold noinline optnone {
+define internal i1 @entry.same_dtype(ptr %descr, i32 %number, i32 %alias) cold noinline {
   %number.at = getelementptr %descr, ptr %descr, i32 0, i32 7
   %order.at = getelementptr %descr, ptr %descr, i32 0, i32 5
   %found = load i32, ptr %number.at
@@ -367,7 +366,7 @@ failed:
 }
 
 ; A new view of `base`, writeable if that is.
-define internal ptr @entry.view(ptr %data, ptr %base, ptr %descr, i32 %nd, ptr %shape, ptr %strides, i32 %order) cold noinline optnone {
+define internal ptr @entry.view(ptr %data, ptr %base, ptr %descr, i32 %nd, ptr %shape, ptr %strides, i32 %order) cold noinline {
   %base.flags.at = getelementptr %ndarray, ptr %base, i32 0, i32 8
   %base.flags = load i32, ptr %base.flags.at
   %writeable = and i32 %base.flags, 1024
@@ -527,7 +526,7 @@ done:
 ; -- generators of random numbers --------------------------------------------------------------------------
 
 ; The C interface in the capsule of a bit generator, or null.
-define internal ptr @entry.bitgen(ptr %capsule) cold noinline optnone {
+define internal ptr @entry.bitgen(ptr %capsule) cold noinline {
   %found = call ptr @py.PyCapsule_GetPointer(ptr %capsule, ptr @entry.bitgen.name)
   %none = icmp eq ptr %found, null
   br i1 %none, label %clear, label %done
@@ -541,7 +540,7 @@ done:
 @entry.bitgen.name = private constant [13 x i8] c"BitGenerator\00"
 
 ; Calls a method of a lock: acquire or release. False: an exception is set.
-define internal i1 @entry.lock(ptr %lock, ptr %name) cold noinline optnone {
+define internal i1 @entry.lock(ptr %lock, ptr %name) cold noinline {
   %method = call ptr @py.PyObject_GetAttr(ptr %lock, ptr %name)
   %absent = icmp eq ptr %method, null
   br i1 %absent, label %failed, label %call
@@ -558,7 +557,7 @@ failed:
 }
 
 ; Gives a lock back; an exception that is set stays.
-define internal void @entry.unlock(ptr %lock, ptr %name) cold noinline optnone {
+define internal void @entry.unlock(ptr %lock, ptr %name) cold noinline {
 start:
   %type.at = alloca ptr
   %value.at = alloca ptr
@@ -580,7 +579,7 @@ restore:
 ; -- errors ----------------------------------------------------------------------------------------------
 
 ; Sets the exception of the site that is recorded in the context.
-define internal void @entry.raise(ptr %context, ptr %on_error) cold noinline optnone {
+define internal void @entry.raise(ptr %context, ptr %on_error) cold noinline {
 start:
   %site.at = getelementptr %context, ptr %context, i32 0, i32 3
   %site = load i32, ptr %site.at

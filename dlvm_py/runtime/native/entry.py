@@ -3,7 +3,7 @@
 `i32 @dlvm.entry(ptr self, ptr args, i64 nargsf, ptr kwnames, ptr out)` is called by `@dlvm.vectorcall` of
 `callable.ll` with what a vectorcall gets. 1: the arguments are not those of this version, nothing happened.
 0: handled, `out` is the result (a new reference) or null with an exception set. `arguments` and `results` write
-its two halves; what does not depend on the version stands in `entry.ll`.
+its two halves; what does not depend on the version stands in `entry.ll`, which all share (`standing`).
 
 `i32 @dlvm.invoke(ptr context, ptr slots, ptr results)` and `void @dlvm.finish(ptr context)` are for
 `python_entry`: the kernel with each of its parameters in 16 bytes of memory, and the release of what it left.
@@ -11,11 +11,12 @@ its two halves; what does not depend on the version stands in `entry.ll`.
 
 from __future__ import annotations
 
-from importlib import resources
+import re
 
 from dlvm_py.backend.cpu.contract import flat_types
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir.interface import ArraySpec
+from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.arguments import GENERATOR_PARTS, check_overlap, owned_parts, read_arguments, read_captured
 from dlvm_py.runtime.native.body import Body
 from dlvm_py.runtime.native.externals import IMPORTS_TABLE, complete
@@ -32,7 +33,7 @@ from dlvm_py.runtime.version import (
     CallSpec,
 )
 
-_SHARED = resources.files(__package__).joinpath("entry.ll")
+_ENTRY_USE = re.compile(r"@(entry\.[\w.]+)\(")
 
 
 def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
@@ -51,11 +52,14 @@ def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
     if _owned(call):
         body.stack.append(f"  %captured = alloca {_captured(call)}")
         body.stack.append(f"  store {_captured(call)} zeroinitializer, ptr %captured")
+    own = body.function(f"i32 @{ENTRY}(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames, ptr %out)")
+    declarations = standing.declarations()
     parts = [
-        _SHARED.read_text(encoding="utf-8"),
+        standing.types(),
+        *(declarations[name] for name in sorted(set(_ENTRY_USE.findall(own)))),
         f'declare i32 @"{symbol}"({", ".join(["ptr", *types, "ptr"])})',
-        "declare void @dlvm.free_all(ptr)",
-        body.function(f"i32 @{ENTRY}(ptr %self, ptr %args, i64 %nargsf, ptr %kwnames, ptr %out)"),
+        "declare void @dlvm.free_all(ptr) nounwind",
+        own,
         _invoke_text(symbol, types),
     ]
     return complete("\n".join(parts), imports)

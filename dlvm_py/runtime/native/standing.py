@@ -1,12 +1,25 @@
-"""Code that is loaded once a process and stays: the slots of the callable type, NumPy's handler of our memory."""
+"""Code that is loaded once a process and stays: what all versions share, the callable type, NumPy's memory handler.
+
+    part               texts                                                  functions
+    runtime            callable.ll handler.ll support.ll pool.ll signals.ll   dlvm.allocate, dlvm.poll ...
+    entry              entry.ll                                               entry.bind, entry.box_array ...
+    dlvm.matmul.f64    what the back end writes (`code.helper`)               itself
+
+Each is an object of its own, compiled once and then in the disk cache. Objects of versions call these functions by
+name (`Compiled.shared`), and are linked to them when they are loaded: without them LLVM has half as much to do.
+"""
 
 from __future__ import annotations
 
 import ctypes
 import functools
+import re
+import threading
+from collections.abc import Callable, Iterable, Mapping
 from importlib import resources
+from typing import Any
 
-from dlvm_py.backend.cpu.compile import compile_module
+from dlvm_py.backend.cpu.compile import compile_module, support_text
 from dlvm_py.backend.imports import Imports
 from dlvm_py.options import environment
 from dlvm_py.runtime import cache
@@ -15,30 +28,103 @@ from dlvm_py.runtime.native.externals import complete
 
 SLOTS = ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "install")
 _HANDLER = ("malloc", "calloc", "realloc", "free")
-_SYMBOLS = [f"dlvm.{n}" for n in SLOTS] + [f"dlvm.handler.{n}" for n in (*_HANDLER, "free_kept")]
+_SUPPORT = ("allocate", "free_one", "free_all", "stack_grow", "take", "give", "resize", "poll")
+_RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
+
+_DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)
+_TYPE = re.compile(r"^%\w+ = type .*$", re.MULTILINE)
+
+_parts: dict[str, LoadedCode] = {}
+_made: dict[str, tuple[dict[str, Any], bytes]] = {}  # compiled here, and perhaps not in the disk cache
+_lock = threading.RLock()
+
+
+def code() -> LoadedCode:
+    """The part `runtime`."""
+    return _part("runtime")
+
+
+def links(shared: Iterable[str]) -> dict[str, int]:
+    """The addresses of shared functions. LookupError where one is of a part that only the compiler can make."""
+    return {name: _part(_part_of(name))[name] for name in shared}
+
+
+def provide(helpers: Mapping[str, Callable[[Imports], str]]) -> None:
+    """See to it that these parts are there: name → LLVM IR for a table of imports."""
+    for name, text in helpers.items():
+        with _lock:
+            if name not in _parts and _stored(name) is None:
+                _compile(name, lambda imports, text=text: [text(imports)])  # type: ignore[misc]
 
 
 @functools.cache
-def code() -> LoadedCode:
-    """The code, from the disk cache after the first time. It is never unloaded: arrays may be freed at the very end."""
+def declarations() -> dict[str, str]:
+    """The declarations of the functions of entry.ll, by name."""
+    return {found[2]: f"declare {found[1].strip()}" for found in _DEFINITION.finditer(_text("entry.ll"))}
+
+
+@functools.cache
+def types() -> str:
+    """The types that entry.ll names."""
+    return "\n".join(_TYPE.findall(_text("entry.ll")))
+
+
+def _part_of(symbol: str) -> str:
+    return "entry" if symbol.startswith("entry.") else "runtime" if symbol in _RUNTIME else symbol
+
+
+def _part(name: str) -> LoadedCode:
+    """A part, from this process or the disk cache, or compiled; never unloaded: arrays may be freed at the end."""
+    with _lock:
+        if name not in _parts:
+            found = _stored(name)
+            if found is None:
+                if name not in _TEXTS:
+                    raise LookupError(f"{name} has not been compiled")
+                found = _compile(name, _TEXTS[name])
+            facts, image = found
+            objects = {"mem_handler": memory_handler()} if name == "entry" else {}
+            loaded = load(image, facts["imports"], _exports(name), objects, links(facts["shared"]))
+            ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
+            _parts[name] = loaded
+        return _parts[name]
+
+
+def _exports(name: str) -> list[str]:
+    return list(declarations()) if name == "entry" else _RUNTIME if name == "runtime" else [name]
+
+
+def _stored(name: str) -> tuple[dict[str, Any], bytes] | None:
+    """The facts and the object of a part."""
+    if name not in _made and environment("DLVM_CACHE") != "0":
+        found = cache.Cache().get(cache.cache_key("standing", name))
+        if found is not None and {"imports", "shared"} <= found[0].keys():
+            _made[name] = found
+    return _made.get(name)
+
+
+def _compile(name: str, texts: Callable[[Imports], list[str]]) -> tuple[dict[str, Any], bytes]:
     imports = Imports()
+    done = compile_module(texts(imports), imports, _exports(name))
+    _made[name] = {"imports": imports.names, "shared": list(done.shared)}, done.object
+    if environment("DLVM_CACHE") != "0":
+        cache.Cache().put(cache.cache_key("standing", name), *_made[name])
+    return _made[name]
+
+
+def _runtime_texts(imports: Imports) -> list[str]:
     texts = [complete(_text("callable.ll"), imports), _text("handler.ll")]
-    disk, key = cache.Cache(), cache.cache_key("standing", *texts)
-    usable = environment("DLVM_CACHE") != "0"
-    found = disk.get(key) if usable else None
-    if found:
-        facts, image = found
-        names = facts["imports"]
-    else:
-        image = compile_module(texts, imports).object
-        names = imports.names
-    if usable and not found:
-        disk.put(key, {"imports": names}, image)
-    loaded = load(image, names, _SYMBOLS)
-    ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
-    return loaded
+    return texts + [support_text(imports, name) for name in ("support.ll", "pool.ll", "signals.ll")]
 
 
+def _entry_texts(imports: Imports) -> list[str]:
+    return [complete(_text("entry.ll").replace("define internal", "define"), imports)]
+
+
+_TEXTS: dict[str, Callable[[Imports], list[str]]] = {"runtime": _runtime_texts, "entry": _entry_texts}
+
+
+@functools.cache
 def _text(name: str) -> str:
     return resources.files(__package__).joinpath(name).read_text(encoding="utf-8")
 

@@ -1,8 +1,8 @@
-; The native runtime that every module carries: allocations, reference counts, tapes.
+; The native runtime that all code shares: allocations, tapes. Counting references is in inline.ll.
 ;
-; Linked into each module by backend/cpu/compile.py, which replaces `import:NAME` in braces by the slot of NAME in
-; @dlvm.imports and makes everything here internal. No global state: all of it hangs on the context. Memory itself
-; comes from pool.ll, in libraries from library.ll: @dlvm.take, @dlvm.give, @dlvm.resize.
+; Compiled once (runtime/native/standing.py), or linked into a library; backend/cpu/compile.py replaces `import:NAME` in
+; braces by the slot of NAME in @dlvm.imports. No global state: all of it hangs on the context. Memory itself comes from
+; pool.ll, in libraries from library.ll: @dlvm.take, @dlvm.give, @dlvm.resize.
 ;
 ;   context  { 0 allocations, 8 thread_state, 16 fuel, 24 site, 28 pad, 32 operands[4], 64 taken }
 ;   header   { 0 refcount, 8 data, 16 nbytes, 24 pyobject, 32 previous, 40 next }
@@ -80,36 +80,6 @@ done:
   ret ptr %header
 failed:
   ret ptr null
-}
-
-; One more reference; nothing for null.
-define void @dlvm.retain(ptr %header) alwaysinline nounwind {
-  %nothing = icmp eq ptr %header, null
-  br i1 %nothing, label %done, label %count
-count:
-  %old = load i64, ptr %header
-  %new = add i64 %old, 1
-  store i64 %new, ptr %header
-  br label %done
-done:
-  ret void
-}
-
-; One reference less; the last one unlinks and frees. Nothing for null.
-define void @dlvm.release(ptr %ctx, ptr %header) alwaysinline nounwind {
-  %nothing = icmp eq ptr %header, null
-  br i1 %nothing, label %done, label %count
-count:
-  %old = load i64, ptr %header
-  %new = add i64 %old, -1
-  store i64 %new, ptr %header
-  %unused = icmp eq i64 %new, 0
-  br i1 %unused, label %drop, label %done
-drop:
-  call void @dlvm.free_one(ptr %ctx, ptr %header)
-  br label %done
-done:
-  ret void
 }
 
 ; Unlink a header and free it with its data.

@@ -12,6 +12,9 @@ lets such a tree be, fusion.py keeps it, the back end writes it. This pass bring
 1. `store (c ± x y) to p`, for any c of that shape: c goes to p first, in place where it is made of elements of p;
 2. `x y ± u v`, and longer sums, that are not stored: the sum gets its memory at once.
 
+A product of a column and a row, <n x 1> by <1 x m>, is no work for BLAS: it becomes `multiply`, which fuses, so that a
+sum of such products (the gradient of a matrix that is multiplied by vectors) is written in one pass.
+
 Not where p may overlap an operand of the product (those elements are still to be read), and not where the product has
 other uses. Memory and results are the same but for the rounding of the sum, which is BLAS's as the product's is.
 Not for f16 and bf16, whose sums are kept in f32. Stages raw and optimizable, by bufferize.
@@ -25,16 +28,30 @@ from dlvm_py.ir.builder import Builder
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.tree_rules import accumulated
-from dlvm_py.ir.types import PointerType, TensorType, is_array
+from dlvm_py.ir.types import PointerType, TensorType, Type, is_array
 from dlvm_py.ir.value import Instruction, Value
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
     """Rewrite the sums with products of `function`; whether anything changed."""
+    changed = _multiply_outer(function)
     sums = [i for i in function.instructions() if i.op.name in ("add", "subtract") and is_array(i.type)]
     if not any(_is_product(v) for i in sums for v in i.operands):
-        return False
-    return _Rewriter(function, noalias_params).run(sums)
+        return changed
+    return _Rewriter(function, noalias_params).run(sums) or changed
+
+
+def _multiply_outer(function: Function) -> bool:
+    """Products of a column and a row become elementwise ones."""
+    found = [i for i in function.instructions() if _is_product(i) and _is_outer(*(v.type for v in i.operands))]
+    for i in found:
+        i.op, i.attrs = OPS["multiply"], {}
+    return bool(found)
+
+
+def _is_outer(x: Type, y: Type) -> bool:
+    assert isinstance(x, TensorType) and isinstance(y, TensorType)
+    return x.rank == y.rank == 2 and x.shape[1] == y.shape[0] == 1
 
 
 def _is_product(v: Value) -> bool:

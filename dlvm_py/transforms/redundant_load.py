@@ -11,12 +11,12 @@
 
 The walk goes down the dominator tree and carries a list of (pointer, value) facts: "a load of the pointer
 now gives this value". A load that hits a fact is replaced by its value. A load of a scalar or an array adds
-a fact, a store of a scalar does too. A store or scatter takes away the facts about all memory that it may overlap, by
+a fact, a store of a scalar does too, and one of a scalar that is broadcast. A store or scatter takes away the facts about all memory that it may overlap, by
 the alias analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same
 memory when the alias analysis knows that they have the same elements.
 
 A block inherits the facts of its predecessor if it has just one, so that no other path can have written in
-between; anything else starts from nothing. Facts about array values end with the block. (A stored array
+between; anything else starts from nothing. Facts about array values end with the block. (Any other stored array
 *value* is not forwarded here: that would compute it a second time, see value_promotion.py.)
 
 `noalias_params` says whether array parameters are known not to overlap. Before bufferisation and ownership;
@@ -25,12 +25,13 @@ retain and release, if there are any, forget everything. A second run changes no
 
 from __future__ import annotations
 
-from dlvm_py.ir import Block, Function, Instruction, PointerType, Value, is_array, is_scalar
+from dlvm_py.ir import OPS, Block, Function, Instruction, Literal, PointerType, Value, is_array, is_scalar
 from dlvm_py.ir.analysis.alias import AliasAnalysis, is_opaque
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
+from dlvm_py.transforms.literals import is_number
 from dlvm_py.transforms.substitution import substitute
 
 Facts = list[tuple[Value, Value]]
@@ -72,13 +73,20 @@ def _transfer(i: Instruction, facts: Facts, alias: AliasAnalysis, replaced: dict
         value, destination = (replaced.get(v, v) for v in i.operands[:2])
         facts = [(p, v) for p, v in facts if not alias.may_alias(p, destination)]
         assert isinstance(destination.type, PointerType)
-        if i.op.name == "store" and is_scalar(destination.type.pointee):
+        if i.op.name == "store" and (is_scalar(destination.type.pointee) or _is_uniform(value)):
             facts = [(destination, value), *facts][:_MAX_FACTS]
         return facts
     if i.op.name == "apply" and not alias.is_shared and all(_is_open(v) for v in i.operands):
         handed = [v for v in i.operands if isinstance(v.type, PointerType)]
         return [(p, v) for p, v in facts if not any(alias.may_alias(p, q) for q in handed)]
     return [] if writes_memory(i) else facts
+
+
+def _is_uniform(v: Value) -> bool:
+    """Whether all elements are one scalar: it costs nothing to make them again."""
+    if isinstance(v, Literal):
+        return is_number(v)
+    return isinstance(v, Instruction) and v.op is OPS["broadcast"] and is_scalar(v.operands[0].type)
 
 
 def _is_open(v: Value) -> bool:

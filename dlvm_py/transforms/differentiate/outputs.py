@@ -57,6 +57,7 @@ def seed_outputs(sweep: Sweep) -> None:
             if roots & touched:
                 amount = b.emit("add", b.emit("load", shadow), amount)
             b.emit("store", amount, shadow)
+            sweep.memory.touch(value)
             touched |= roots
 
 

@@ -129,6 +129,7 @@ class Sweep:
         self._control.enter(self.b, block)
         if block is self.primal.exit.block:
             self.shadows.open(self.b)
+            self.memory.begin()
             seed_outputs(self)
         self._receive(block)
         for i in reversed(self.primal.bodies[block]):

@@ -7,6 +7,9 @@ Additions commute, so they may wait until somebody reads the memory. What waits 
 to it or, after the place was cleared, *set*. Entries leave in the order in which they came: an addition
 to memory that overlaps a cleared place stands behind it. What is added at computed places (scatterAdd) goes there
 by a scatter: no array of zeros is made for it.
+
+In the block where the reverse sweep begins, which runs once, shadows hold zeros until something is written to them: the
+first sum for all of one is stored, not added. What then is left of the zeros that it was filled with, dead_store.py sees.
 """
 
 from __future__ import annotations
@@ -15,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dlvm_py.errors import Loc
-from dlvm_py.ir import OPS, Builder, Instruction, Value
+from dlvm_py.ir import OPS, Builder, Instruction, PointerType, Value
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.shadows import Shadows, zeros_like
 
@@ -40,6 +43,15 @@ class ShadowSums:
         self._primal = primal
         self._shadows = shadows
         self._waiting: dict[Value, _Entry] = {}
+        self._zero: set[Value] = set()  # the roots whose shadows hold zeros
+
+    def begin(self) -> None:
+        """The reverse sweep begins: all shadows that it owns are zero."""
+        self._zero = set(self._shadows.buffers)
+
+    def touch(self, pointer: Value) -> None:
+        """Something is written to the shadow of `pointer`, past this object."""
+        self._zero -= self._primal.points_to.roots(pointer)
 
     def add(self, pointer: Value, amount: Value) -> None:
         """The shadow of `pointer` += amount."""
@@ -61,6 +73,8 @@ class ShadowSums:
             own = None
         if own is not None and own.sets:
             return own.amount
+        if self._primal.points_to.roots(pointer) <= self._zero:
+            return None if own is None else own.amount
         held: Value = self._b.emit("load", self._shadows.of(pointer))
         return held if own is None else self._b.emit("add", held, own.amount)  # type: ignore[arg-type]
 
@@ -75,15 +89,17 @@ class ShadowSums:
         for entry in list(self._waiting.values()):
             if entry in entries or entry.pointer is pointer:
                 self._write(entry)
+        self.touch(pointer)
 
     def forget(self, pointer: Value) -> None:
         """Nothing reads the shadow of `pointer` from here on."""
         self._waiting.pop(pointer, None)
 
     def flush(self) -> None:
-        """Write all that waits."""
+        """Write all that waits; what comes then may write anything."""
         for entry in list(self._waiting.values()):
             self._write(entry)
+        self._zero = set()
 
     def _overlapping(self, pointer: Value) -> list[_Entry]:
         roots = self._primal.points_to.roots(pointer)
@@ -107,7 +123,7 @@ class ShadowSums:
         amount = entry.amount
         if entry.sets:
             amount = amount if amount is not None else zeros_like(b, shadow)
-        elif amount is not None:
+        elif amount is not None and not self._is_first(entry.pointer, amount):
             amount = b.emit("add", b.emit("load", shadow), amount)
         if amount is not None:
             b.emit("store", amount, shadow)
@@ -115,4 +131,10 @@ class ShadowSums:
             value, *numbers = i.operands
             b.emit("scatter", value, shadow, *numbers[: len(numbers) // 2], by="add")
         b.loc = loc
+        self.touch(entry.pointer)
         del self._waiting[entry.pointer]
+
+    def _is_first(self, pointer: Value, amount: Value) -> bool:
+        """Whether the amount is all that there is, for all of a shadow."""
+        t = self._shadows.of(pointer).type
+        return pointer in self._zero and isinstance(t, PointerType) and amount.type == t.pointee

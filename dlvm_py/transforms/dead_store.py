@@ -1,0 +1,126 @@
+"""Dead store elimination: what is written over, or forgotten, before anybody reads it is not written.
+
+    %m = allocateHeap f64 count (%n: i64)           %m = allocateHeap f64 count (%n: i64)
+    %z = broadcast 0.0: f64 to (%n: i64)            %v = load %x: *<_ x f64>
+    store %z: <_ x f64> to %m: *<_ x f64>      =>   store %v: <_ x f64> to %m: *<_ x f64>
+    %v = load %x: *<_ x f64>                        return %m: *<_ x f64>
+    store %v: <_ x f64> to %m: *<_ x f64>
+    %w = load %m: *<_ x f64>
+    store %w: <_ x f64> to %m: *<_ x f64>
+    return %m: *<_ x f64>
+
+A store of an array goes if it is to memory that this function allocates, and
+
+* on every path from it the first that happens to these elements is a store of all of them, or the function ends without
+  that memory: a raise leaves nothing of it behind. A path that comes back to where the store may run again counts as one
+  that reads, and so does everything but loads, stores and views that is given a pointer to that memory; or
+* it stores what was loaded from the same elements, with no write to them in between.
+
+Memory of callers is left alone: a raise shows it, and whether a function writes to it is part of what it is. Gradients fill
+their memory with zeros before they know what will be added to it first; this pass takes these fills away.
+Stages raw and optimizable. Cost: for each candidate at most STEPS instructions are looked at.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.ir.analysis.cache import of_graph
+from dlvm_py.ir.analysis.dominance import DominatorTree
+from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
+from dlvm_py.ir.function import Block, Function
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.types import PointerType, StackType, TupleType, is_array
+from dlvm_py.ir.value import Instruction, Value
+
+STEPS = 2000
+
+
+def run(function: Function, noalias_params: bool = True) -> bool:
+    """Remove the dead stores of `function`; whether anything changed."""
+    if not any(_root_of(i) for i in function.instructions()):
+        return False
+    search = _Search(function, AliasAnalysis(function, noalias_params))
+    changed = False
+    for block in function.blocks:
+        # the last first: a store that is only read by a dead one is found dead in the same run
+        for i in reversed(list(block.instructions)):
+            if _root_of(i) is not None and (search.is_copied_back(i) or search.is_dead(i)):
+                block.instructions.remove(i)
+                changed = True
+    return changed
+
+
+def _root_of(i: Instruction) -> Value | None:
+    """The allocation that a store of an array writes to, through views or not; else None."""
+    if i.op is not OPS["store"] or not is_array(i.operands[0].type):
+        return None
+    pointer = i.operands[1]
+    while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
+        pointer = pointer.operands[0]
+    return pointer if isinstance(pointer, Instruction) and pointer.op is OPS["allocateHeap"] else None
+
+
+class _Search:
+    """Questions about one function; stores may go meanwhile."""
+
+    def __init__(self, function: Function, alias: AliasAnalysis) -> None:
+        self.alias = alias
+        self.dominators = of_graph(DominatorTree, function)
+
+    def is_copied_back(self, s: Instruction) -> bool:
+        """Whether the store puts back what it has loaded."""
+        value, pointer = s.operands
+        if not isinstance(value, Instruction) or value.op is not OPS["load"] or value.block is not s.block:
+            return False
+        if not self.alias.same_elements(value.operands[0], pointer):
+            return False
+        assert s.block is not None
+        body = s.block.instructions
+        between = body[body.index(value) + 1 : body.index(s)]
+        return not any(writes_memory(i) and self.alias.may_write(i, pointer) for i in between)
+
+    def is_dead(self, s: Instruction) -> bool:
+        """Whether nobody reads what the store leaves."""
+        assert s.block is not None
+        root = _root_of(s)
+        pending: list[tuple[Block, int]] = [(s.block, s.block.instructions.index(s) + 1)]
+        seen: set[Block] = set()
+        steps = 0
+        while pending:
+            block, first = pending.pop()
+            for i in block.instructions[first:]:
+                steps += 1
+                if steps > STEPS or self._reads(i, s.operands[1]):
+                    return False
+                if i.op is OPS["store"] and self._covers(i.operands[1], s.operands[1], root):
+                    break
+            else:
+                for successor in block.successors():
+                    if self.dominators.dominates(successor, s.block):
+                        return False
+                    if successor not in seen:
+                        seen.add(successor)
+                        pending.append((successor, 0))
+        return True
+
+    def _covers(self, pointer: Value, wanted: Value, root: Value | None) -> bool:
+        return pointer is root or self.alias.same_elements(pointer, wanted)
+
+    def _reads(self, i: Instruction, pointer: Value) -> bool:
+        """Whether `i` may look at the elements, or lets somebody else look at them."""
+        if i.op is OPS["load"]:
+            return self.alias.may_alias(i.operands[0], pointer)
+        if i.op.kind is Kind.INDEX or i.op is OPS["extent"] or i.op is OPS["branch"]:
+            return False
+        if i.op is OPS["apply"] or i.op is OPS["applyValue"]:
+            return True
+        given = i.operands[:1] if written_pointer(i) is not None else i.operands
+        return any(self._reaches(v, pointer) for v in given)
+
+    def _reaches(self, v: Value, pointer: Value) -> bool:
+        if isinstance(v.type, PointerType):
+            return self.alias.may_alias(v, pointer)
+        if isinstance(v.type, StackType):
+            return isinstance(v.type.element, PointerType | TupleType)
+        return isinstance(v.type, TupleType) and any(self.alias.may_alias(r, pointer) for r in self.alias.roots(v))

@@ -11,13 +11,13 @@
 
 A store of an array goes if it is to memory that this function allocates, and
 
-* on every path from it the first that happens to these elements is a store of all of them, or the function ends without
-  that memory: a raise leaves nothing of it behind. A path that comes back to where the store may run again counts as one
-  that reads, and so does everything but loads, stores and views that is given a pointer to that memory; or
+* on every path from it the first that happens to these elements is a store of all of them, or the function ends
+  without that memory: a raise leaves nothing of it behind. A path that comes back to where the store may run again
+  counts as one that reads, and so does all but loads, stores and views that is given a pointer to that memory; or
 * it stores what was loaded from the same elements, with no write to them in between.
 
-Memory of callers is left alone: a raise shows it, and whether a function writes to it is part of what it is. Gradients fill
-their memory with zeros before they know what will be added to it first; this pass takes these fills away.
+Memory of callers is left alone: a raise shows it, and whether a function writes to it is part of what it is. Gradients
+fill their memory with zeros before they know what will be added to it first; this pass takes these fills away.
 Stages raw and optimizable. Cost: for each candidate at most STEPS instructions are looked at.
 """
 

@@ -8,8 +8,8 @@ to it or, after the place was cleared, *set*. Entries leave in the order in whic
 to memory that overlaps a cleared place stands behind it. What is added at computed places (scatterAdd) goes there
 by a scatter: no array of zeros is made for it.
 
-In the block where the reverse sweep begins, which runs once, shadows hold zeros until something is written to them: the
-first sum for all of one is stored, not added. What then is left of the zeros that it was filled with, dead_store.py sees.
+In the block where the reverse sweep begins, which runs once, shadows hold zeros until something is written to them:
+the first sum for all of one is stored, not added. dead_store.py then takes the zeros away that nobody reads.
 """
 
 from __future__ import annotations

@@ -12,8 +12,9 @@
 The walk goes down the dominator tree and carries a list of (pointer, value) facts: "a load of the pointer
 now gives this value". A load that hits a fact is replaced by its value. A load of a scalar or an array adds
 a fact, a store of a scalar does too, and one of a scalar that is broadcast. A store or scatter takes away the
-facts about all memory that it may overlap, by the alias analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same
-memory when the alias analysis knows that they have the same elements.
+facts about all memory that it may overlap, by the alias analysis; a call those about all memory that its
+arguments may refer to. Two pointers mean the same memory when the alias analysis knows that they have the same
+elements.
 
 A block inherits the facts of its predecessor if it has just one, so that no other path can have written in
 between; anything else starts from nothing. Facts about array values end with the block. (Any other stored array

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.ir import interpreter
 
 U = np.linspace(0.1, 1.0, 9)
 
@@ -219,6 +220,7 @@ MEMORY = """
 import resource
 import numpy as np
 import dlvm_py as dlvm
+from dlvm_py.ir import interpreter
 
 def loop(u, dt, n):
     for _ in range(n):
@@ -251,3 +253,52 @@ def test_memory_stays_within_the_budget(tmp_path):
     assert few < 15
     assert budget < 60
     assert auto < 60
+
+
+def returned_from_inside(u, n):
+    for _ in range(n):
+        w = np.cos(u) * u
+        if u[0] > 3.0:
+            return np.sum(w * w)
+        u = w * 1.5
+    return np.sum(u * u)
+
+
+def element_returned_from_inside(u, n):
+    c = 0
+    while c < n:
+        w = np.cos(u)
+        c += 1
+        if w[0] > 0.99:
+            return w[0] * u[-1]
+        u = u + 0.1 * w
+    return np.sum(u)
+
+
+def two_ways_out(u, n):
+    for _ in range(n):
+        w = np.sin(u)
+        if w[0] < 0.05:
+            return np.sum(w)
+        v = w[::-1] * u
+        if v[0] < 0.5:
+            break
+        u = v + w
+    else:
+        return u[0] * u[-1]
+    return np.sum(u * u)
+
+
+@pytest.mark.parametrize("function", [returned_from_inside, element_returned_from_inside, two_ways_out])
+@pytest.mark.parametrize("extent", [1, 4])
+def test_an_array_that_only_one_way_out_has_made(function, extent):
+    """What is handed over behind the loop is there on every way, also where a type states the extent."""
+    taped, again = (dlvm.grad(function, checkpoint=c) for c in ("store", 1))
+    programs = [g.program(np.ones(extent), 2) for g in (taped, again)]
+    for start in (0.01, 0.6, 1.3, 4.0):
+        for n in (0, 1, 3):
+            u = np.linspace(start, start + 0.2, extent)
+            expected, found = (interpreter.run(p.module, p.name, [u.copy(), n]) for p in programs)
+            assert same_bits(found, expected)
+            if function is returned_from_inside:
+                np.testing.assert_allclose(again(u, n), expected, rtol=1e-13)

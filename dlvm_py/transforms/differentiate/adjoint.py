@@ -133,7 +133,7 @@ def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Check
     function, exit_ = primal.function, primal.exit
     Builder(function, exit_.block).branch(sweep.blocks[exit_.block])
     # what is dead must not be kept for
-    remove_dead(function)
+    remove_dead(function, checkpoints.allot(sweep))
     checkpoints.hand_over(sweep)
     keeper = Keeper(primal, sweep, control, checkpoints)
     keeper.run()

@@ -22,9 +22,16 @@ def extents(b: Builder, like: Value) -> list[Value]:
 
 def allocate_like(b: Builder, pointer: Value, name: str) -> tuple[Value, Value]:
     """Fresh memory with the extents of `pointer`: (the allocation, a view of it with the very type of it)."""
-    t = pointer.type
-    assert isinstance(t, PointerType)
-    counts = extents(b, pointer)
+    assert isinstance(pointer.type, PointerType)
+    return _allocate(b, pointer.type, extents(b, pointer), name)
+
+
+def allocate_empty(b: Builder, type: PointerType, name: str) -> Value:
+    """Fresh memory of a type, whose extents are 0 where it does not state them."""
+    return _allocate(b, type, [literal(n or 0) for n in type.shape], name)[1]
+
+
+def _allocate(b: Builder, t: PointerType, counts: list[Value], name: str) -> tuple[Value, Value]:
     if t.layout == "F":
         buffer = b.emit("allocateHeap", *counts[::-1], name=name, dtype=t.dtype.name)
         return buffer, b.emit("transpose", buffer, name=name)

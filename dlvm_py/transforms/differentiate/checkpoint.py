@@ -32,10 +32,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from dlvm_py.ir import Block, BlockArg, Builder, Instruction, PointerType, Value
+from dlvm_py.ir import UNDEFINED, Block, BlockArg, Builder, Instruction, Literal, PointerType, Value
 from dlvm_py.ir.analysis import written_pointer
 from dlvm_py.ir.analysis.loops import Loop
-from dlvm_py.transforms.differentiate.arguments import allocate_like
+from dlvm_py.transforms.differentiate.arguments import allocate_empty, allocate_like, entry_builder
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.rearrange import Rearrangement, Segmented, is_inside
@@ -137,10 +137,9 @@ class Checkpoints:
 
     # -- adjoint memory at the end of a loop -------------------------------------------------------------
 
-    def hand_over(self, sweep: Sweep) -> None:
-        """Give what is used behind a loop, of memory allocated in it, adjoint memory of its own there."""
+    def allot(self, sweep: Sweep) -> dict[Value, Value]:
+        """Find the adjoint memory that each segment has anew. Whose it is, by it: that tells the extents."""
         for s in self._found:
-            own = {*s.loop.blocks, *(sweep.blocks[b] for b in s.loop.ordered)}
             s.fresh = {
                 shadow: value
                 for value, shadow in sweep.shadows.pairs()
@@ -148,18 +147,43 @@ class Checkpoints:
                 and shadow.block in s.loop.blocks  # type: ignore[attr-defined]
                 and any(is_inside(r, s.loop) for r in self._primal.points_to.roots(value))
             }
+        return {shadow: value for s in self._found for shadow, value in s.fresh.items()}
+
+    def hand_over(self, sweep: Sweep) -> None:
+        """Give what is used behind a loop, of memory allocated in it, adjoint memory of its own there."""
+        for s in self._found:
+            own = {*s.loop.blocks, *(sweep.blocks[b] for b in s.loop.ordered)}
             others = [b for b in self._function.blocks if b not in own]
             used = {o for b in others for i in b.instructions for o in i.all_operands()}
             b = Builder(self._function)
             b.block, b.position = self._primal.exits[s.loop], 0
             for shadow, value in s.fresh.items():
                 if shadow in used:
+                    for pointer in (value, shadow):
+                        self._define(pointer, set())
                     _, behind = allocate_like(b, value, shadow.name)
                     for block in others:
                         for i in block.instructions:
                             i.substitute({shadow: behind})
                     b.emit("store", zeros_like(b, value), behind)
                     s.handed.append((shadow, behind))
+
+    def _define(self, pointer: Value, seen: set[Value]) -> None:
+        """Where an edge brings nothing for `pointer`, because only another way out of the loop uses it behind, let it
+        bring an array without elements: what is handed over then has extents, and is read and written, on all ways.
+        """
+        if not isinstance(pointer, BlockArg) or pointer.block is self._function.entry or pointer in seen:
+            return
+        seen.add(pointer)
+        at = pointer.block.args.index(pointer)
+        for source, t in self._primal.edges[pointer.block]:
+            args = source.targets[t].args
+            if isinstance(args[at], Literal) and args[at].value is UNDEFINED:  # type: ignore[attr-defined]
+                b = entry_builder(self._function)
+                args[at] = allocate_empty(b, pointer.type, pointer.name)
+                b.emit("store", zeros_like(b, args[at]), args[at])
+            else:
+                self._define(args[at], seen)
 
     # -- the new graph -----------------------------------------------------------------------------------
 

@@ -6,6 +6,8 @@ nobody reads is dead. What is dead must go before the pass decides what to keep 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dlvm_py.ir import Function, Instruction, Kind, Value
 from dlvm_py.ir.analysis import predecessors
 from dlvm_py.ir.op import TRAP, WRITE
@@ -21,8 +23,12 @@ def _has_effect(i: Instruction) -> bool:
     return bool(i.op.effects & {WRITE, TRAP}) or bool(i.attrs.get("checked")) or i.op.kind in _STAYS
 
 
-def remove_dead(function: Function) -> None:
-    """Delete instructions and block arguments (parameters aside) whose values reach no effect."""
+def remove_dead(function: Function, bound: Mapping[Value, Value] | None = None) -> None:
+    """Delete instructions and block arguments (parameters aside) whose values reach no effect.
+
+    bound: what stays for as long as something else does, by that.
+    """
+    bound = bound or {}
     edges = predecessors(function)
     assigned: dict[Value, list[Instruction]] = {}
     live: set[Value] = set()
@@ -41,6 +47,8 @@ def remove_dead(function: Function) -> None:
 
     while work:
         value = work.pop()
+        if value in bound:
+            need(bound[value])
         for i in assigned.get(value, ()):
             need(i)
         if isinstance(value, Instruction):

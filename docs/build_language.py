@@ -21,6 +21,14 @@ Names may change their type along straight-line code. Where branches or iteratio
 (`s = 0` and `s += x[i]` give a float, which then is 0.0 after no iteration), arrays of one dtype and rank forget what
 differs, tuples and records join item by item. What has no common type is an error where it is read, with both places.
 
+## Exceptions
+
+`try` catches what Python's and NumPy's own checks raise, and `raise` and `assert`, in the body and in all that it
+calls: control goes to the handler, nothing is unwound, and a gradient follows it like any branch. Functions that the
+body calls are compiled in place. `print(e)`, `f"{e}"`, `raise` and `raise e` know the text; nothing else of `e` can be
+used. Not caught is what Python does not have: an int of more than 64 bits (OverflowError), and what is no error of the
+program: memory that is used up, an interrupt. They pass by all handlers, and by `finally`.
+
 ## Lists, dicts and instances
 
 A list, a dict with constant string keys or an instance of a dataclass is its contents and an identity: `b = a` is

@@ -466,6 +466,126 @@ def draws(x, rng):
     return (x * noise)[rng.permutation(3)], np.random.default_rng(7).random()
 
 
+# -- try ---------------------------------------------------------------------------------------------------
+
+
+@language("try, except, else", lambda: (vec(4), 1, 2), lambda: (vec(4), 9, 2), lambda: (vec(4), -2, 0), grad=True)
+def clauses(x, i, n):
+    total = float(np.sum(x * x))
+    try:
+        total += float(x[i])
+        total += 10 // n
+    except (IndexError, ValueError) as e:
+        print("no", e)
+        total = -total
+    except ZeroDivisionError:
+        total = total * 100  # what was assigned before stays
+    else:
+        total += 1000
+    return total
+
+
+@language("try, except, else", lambda: (vec(6), 3), lambda: (vec(3), 5), lambda: (np.full(4, 0.5), 9), grad=True)
+def in_loops(x, n):
+    total, k = 0.0, 0
+    while True:
+        try:
+            if x[k] < 0.4:
+                k += 1
+                continue
+            total += float(x[k]) / (k - n)
+        except ZeroDivisionError:
+            total += 1.0
+        except IndexError as e:
+            print(e)
+            break
+        k += 1
+    try:
+        for j in range(2 * n):
+            total += float(x[j] * x[j])
+    except IndexError:
+        pass
+    return total, j
+
+
+def checked(values, k, place):
+    """Raises what its arguments say."""
+    if k < 0:
+        raise KeyError("negative")
+    if k > 5:
+        raise SolverError(f"{k} is too large at {place}")
+    return float(values[k]) * 2
+
+
+@language("try, except, else", lambda: (vec(4), 1), lambda: (vec(4), -1), lambda: (vec(4), 4), lambda: (vec(4), 7))
+def raised_in_calls(x, k):
+    out, seen = [], {"at": 0.5}
+    try:
+        out.append(checked(x, k, "first"))
+        seen["at"] = 1.5
+        out.append(checked(x, k + 2, "second"))
+        seen["at"] = 2.5
+    except LookupError:
+        out.append(-5.0)
+    except ValueError as e:
+        print(f"[{e}]")
+    return out, seen["at"]
+
+
+@language("try, except, else", lambda: (vec(4), vec(4)), lambda: (vec(4), vec(3)), lambda: (vec(4), vec(1)))
+def around_arrays(x, y):
+    try:
+        z = np.exp(x) * 2 + y
+        assert np.sum(z) > 0, "no"
+    except:  # noqa: E722
+        z = x - 1
+    return z
+
+
+@language("finally", lambda: (vec(4), 0), lambda: (vec(4), 1), lambda: (vec(4), 2), lambda: (vec(4), 9), grad=True)
+def cleaned_up(x, i):
+    for k in range(3):
+        try:
+            x[0] = x[0] * 2.0
+            if k == i:
+                break
+            if i == 2:
+                continue
+            if k == 1:
+                return float(x[i] + x[1])
+        finally:
+            x[1] += x[0]
+    return float(x[2] + x[1])
+
+
+@language("raise again", lambda: (vec(4), 1), lambda: (vec(4), 2), lambda: (vec(4), 9))
+def raised_again(x, i):
+    try:
+        try:
+            x[i] = 7.0
+            x[i + 2] = 8.0
+        except IndexError as e:
+            x[0] = 99.0
+            if i < 4:
+                raise ValueError(f"bad: {e}") from None
+            raise
+        finally:
+            x[1] = -1.0
+    except ValueError as e:
+        x[2] = -2.0
+        raise e
+    return x
+
+
+@language("try, except, else", lambda: (1.5,), lambda: (math.nan,), lambda: (math.inf,))
+def bound_on_some_paths(v):
+    try:
+        n = int(v)
+    except ValueError:
+        pass
+    return n
+
+
 # -- lists -------------------------------------------------------------------------------------------------
 
 

@@ -196,6 +196,20 @@ def writes_an_item(n):
     return np.array(rows)
 
 
+def catches_memory(n):
+    try:
+        return 1 / n
+    except (ValueError, MemoryError):
+        return 0.0
+
+
+def uses_arguments_of_an_exception(n):
+    try:
+        return 1 / n
+    except ZeroDivisionError as e:
+        return len(e.args)
+
+
 def shared_objects(c, x):
     a, b = [x], [x + 1.0]
     y = a if c > 0 else b
@@ -218,12 +232,14 @@ def grows_while_looped(n):
         (changes_argument, ({"x": 1.0},), "the argument `d` is a dict that this changes"),
         (appended_then_written, (np.ones(2), 3), "append a copy"),
         (writes_an_item, (3,), "keeps copies"),
+        (catches_memory, (1,), "passes by all handlers"),
+        (uses_arguments_of_an_exception, (1,), "an exception"),
         (shared_objects, (1, 1.0), "one list, dict or instance on one path"),
         (grows_while_looped, (2,), "loop over a copy"),
     ],
 )
 def test_what_would_need_references_is_refused(fn, args, words):
-    """Where a copy could be told from Python's reference, compiling stops at the line."""
+    """Where a copy could be told from Python's reference, or an exception is more than its text: an error there."""
     with pytest.raises(dlvm.CompileError) as caught:
         dlvm.jit(fn)(*args)
     text = str(caught.value)

@@ -14,7 +14,7 @@ from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.values import Array, Scalar, Temp, describe
-from dlvm_py.ir import DType, PointerType, TensorType, Value, literal
+from dlvm_py.ir import DType, Instruction, PointerType, TensorType, Value, literal
 
 Extents = tuple[Value, ...]
 
@@ -47,8 +47,8 @@ def tensor_of(e: Emitter, value: Array | Temp | Scalar) -> Value:
     if value.block is e.block:
         return value.tensor
     block, position, loc = e.block, e.builder.position, e.builder.loc
-    if value.tensor in value.block.instructions:
-        e.builder.after(value.tensor)  # type: ignore[arg-type]
+    if isinstance(value.tensor, Instruction):
+        e.builder.after(value.tensor)
     else:
         e.builder.at_end(value.block)
     memory = e.builder.emit("allocateHeap", *value.extents, dtype=value.dtype.name)

@@ -28,6 +28,7 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
+from dlvm_py.ir.op import TRAP
 from dlvm_py.options import Options
 
 
@@ -50,6 +51,7 @@ class Emitter:
         self.builder = Builder(function)
         self.facts = Facts()
         self.masks: dict[Value, Any] = {}  # masks to where they are true (advanced.py)
+        self.tries: list[Any] = []  # the `try` statements whose bodies are translated (exceptions.py)
         self.frame: Any = None  # the activation that is translated (frame.py): it knows what names are bound to
 
     @property
@@ -71,6 +73,8 @@ class Emitter:
 
     def emit(self, op: str, *operands: Value, **attrs: Any) -> Value:
         """Append one instruction; a type rule that fails becomes a located error."""
+        if self.tries and TRAP in OPS[op].effects and self.session.catch(self, op, operands, attrs):
+            return literal(True)  # an edge to a handler stands in its place
         try:
             return self.builder.emit(op, *operands, **attrs)
         except TypeError as error:

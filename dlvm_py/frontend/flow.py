@@ -295,7 +295,8 @@ class Flow:
     def _checkpoint(self) -> Callable[[], None]:
         e, block, env, loc = self.e, self.e.block, dict(self.env), self.e.loc
         count, last = len(e.function.blocks), block.instructions[-1] if block.instructions else None
-        lists = [self.returns, *(x for c in self.loops for x in (c.breaks, c.continues))]
+        lists: list[list[Any]] = [self.returns, *(x for c in self.loops for x in (c.breaks, c.continues))]
+        lists += [c.raised for statement in e.tries for c in statement.clauses]
         lengths, contexts, depth = [len(x) for x in lists], len(self.loops), len(e.facts.scopes)
         made, kept = dict(self.made), self.keeps_all
 

@@ -14,7 +14,7 @@ import gast
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import lists, numpy_complex, objects, operators, records, subscripts, texts
+from dlvm_py.frontend import exceptions, lists, numpy_complex, objects, operators, records, subscripts, texts
 from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
 from dlvm_py.frontend.arrays import fit, store
@@ -33,6 +33,7 @@ from dlvm_py.frontend.values import (
     NONE,
     Array,
     Binding,
+    Caught,
     Closure,
     Conflict,
     Growing,
@@ -55,7 +56,6 @@ _EXCEPTIONS = {c for c in vars(builtins).values() if isinstance(c, type) and iss
 # parts of messages whose evaluation does nothing
 _SIMPLE = (gast.JoinedStr, gast.FormattedValue, gast.Constant, gast.Name, gast.Attribute, gast.expr_context)
 _REFUSED = {
-    gast.Try: ("`try`", "check the condition with `if` before it goes wrong"),
     gast.ClassDef: ("a class inside a compiled function", "define it outside"),
     gast.AsyncFunctionDef: ("`async def`", "write a plain `def`"),
     gast.AsyncFor: ("`async for`", "await outside, and pass the values in"),
@@ -96,6 +96,8 @@ class Frame(Expressions):
         self.made: dict[str, int] = {}
         self.inherited: frozenset[str] = frozenset()
         self.keeps_all = 0
+        self.caught: list[Caught] = []  # what the handlers that are being translated have
+        self.finals: list[Any] = []  # the `finally` that a way out has to pass (exceptions.py)
         self.shadowed: frozenset[str] = frozenset()  # targets of the comprehensions that are being translated
         self.counters: dict[tuple[Any, str], tuple[int, int]] = {}
 
@@ -181,13 +183,21 @@ class Frame(Expressions):
                 self._while(node)
             case gast.For():
                 self._for(node)
+            case gast.Try():
+                exceptions.translate(self, node)
             case gast.Break():
-                self.loops[-1].breaks.append(self.jump(self.loops[-1].after))
+                exceptions.leave(self, len(self.loops))
+                if self.alive:
+                    self.loops[-1].breaks.append(self.jump(self.loops[-1].after))
             case gast.Continue():
-                self.loops[-1].continues.append(self.jump(self.loops[-1].header, self.loops[-1].expected))
+                exceptions.leave(self, len(self.loops))
+                if self.alive:
+                    self.loops[-1].continues.append(self.jump(self.loops[-1].header, self.loops[-1].expected))
             case gast.Return():
                 value = NONE if node.value is None else self._settle(self.expression(node.value))
-                self._return(value, self.source.loc(node))
+                value = exceptions.leave(self, 0, value)
+                if self.alive:
+                    self._return(value, self.source.loc(node))
             case gast.FunctionDef():
                 self.assign_name(node.name, self.define(node))
             case gast.Assert():
@@ -689,6 +699,9 @@ class Frame(Expressions):
         return all(isinstance(n, _SIMPLE) for n in gast.walk(node))
 
     def _raise(self, node: Any) -> None:
+        if node.exc is None and self.caught:
+            exceptions.raise_again(self, self.caught[-1])
+            return
         no_cause = node.cause is None or (isinstance(node.cause, gast.Constant) and node.cause.value is None)
         if node.exc is None or not no_cause:
             self.e.error(
@@ -698,6 +711,9 @@ class Frame(Expressions):
             )
         call = node.exc if isinstance(node.exc, gast.Call) else None
         kind = self.expression(call.func if call else node.exc)
+        if isinstance(kind, Caught) and call is None:
+            exceptions.raise_again(self, kind)
+            return
         found = kind.value if isinstance(kind, Static) and isinstance(kind.value, type) else None
         captured = self.e.session.captures.classes
         is_known = found in _EXCEPTIONS or found is np.linalg.LinAlgError

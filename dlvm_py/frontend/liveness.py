@@ -89,12 +89,14 @@ class Liveness:
         self.always = always  # names that nested functions read: live wherever the function may be called
         self.after: dict[Any, Names] = {}
         self.header: dict[Any, Names] = {}
+        self.caught: dict[Any, Names] = {}  # of `try`: what its handlers, and what follows them, read
+        self._held: Names = frozenset()  # what the handlers around read
         self._block(body, always, always, always)
 
     def _block(self, body: list[Any], out: Names, brk: Names, cont: Names) -> Names:
         for node in reversed(body):
-            self.after[node] = out
-            out = self._statement(node, out, brk, cont)
+            self.after[node] = out | self._held
+            out = self._statement(node, out, brk, cont) | self._held
         return out
 
     def _statement(self, node: Any, out: Names, brk: Names, cont: Names) -> Names:
@@ -107,6 +109,8 @@ class Liveness:
                 bodies = [self._block(c.body, out, brk, cont) for c in node.cases]
                 guards = [reads(c.guard) for c in node.cases if c.guard is not None]
                 return frozenset().union(reads(node.subject), out, *bodies, *guards)
+            case gast.Try():
+                return self._try(node, out, brk, cont)
             case gast.With():
                 body = self._block(node.body, out, brk, cont)
                 return body.union(*(reads(i.context_expr) for i in node.items))
@@ -134,6 +138,28 @@ class Liveness:
             header = header | test | (self._block(node.body, header, out, header) - target)
             self.header[node] = header
         return header
+
+    def _try(self, node: Any, out: Names, brk: Names, cont: Names) -> Names:
+        held, always = self._held, self.always
+        final = self._block(node.finalbody, out, brk, cont) if node.finalbody else out
+        last = frozenset().union(*map(reads, node.finalbody))
+        brk, cont, self.always, self._held = brk | last, cont | last, always | last, held | last
+        handlers = last | held
+        for h in node.handlers:
+            names = writes([h.name]) if h.name is not None else frozenset()
+            handlers |= self._block(h.body, final, brk, cont) - names
+            handlers |= frozenset() if h.type is None else reads(h.type)
+        orelse = self._block(node.orelse, final, brk, cont)
+        self.caught[node] = handlers
+        self._held |= handlers
+        body = self._block(node.body, orelse, brk, cont)
+        self._held, self.always = held, always
+        return body
+
+    def share(self, node: Any, other: Any) -> None:
+        """Let a statement that stands for another have its names; those of the last one are live behind it."""
+        last = frozenset().union(*map(reads, other.finalbody))
+        self.caught[node], self.after[node] = self.caught[other], self.after[other] | last
 
     @staticmethod
     def _sure_writes(node: Any) -> Names:

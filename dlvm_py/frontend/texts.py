@@ -25,6 +25,7 @@ from dlvm_py.frontend.objects import resolved
 from dlvm_py.frontend.values import (
     NONE,
     Array,
+    Caught,
     Growing,
     Record,
     Scalar,
@@ -82,6 +83,9 @@ class Writer:
             case Text() if not form or form == "!s":
                 self.operands += value.operands
                 return value.message
+            case Caught() if form in ("", "!s") and not issubclass(value.kind, KeyError):  # which shows a repr
+                self.operands += value.text.operands
+                return value.text.message
             case Static() if isinstance(value.value, _PLAIN) or isinstance(value.value, type):
                 try:
                     return escaped(f"{{{form}}}".format(value.value))

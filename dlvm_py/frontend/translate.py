@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import re
 import sys
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
@@ -24,6 +25,7 @@ from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_hidden_ar
 from dlvm_py.frontend.derivatives import Differentiate, Nested
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
+from dlvm_py.frontend.exceptions import catch
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.frame import Frame
 from dlvm_py.frontend.growing import section_of
@@ -455,9 +457,16 @@ class Session:
         """Return these values."""
         _return(e, leaves)
 
+    @staticmethod
+    def catch(e: Emitter, op: str, operands: Items[Value], attrs: dict[str, Any]) -> bool:
+        """Whether a `try` takes what an instruction raises, for the emitter."""
+        return catch(e, op, operands, attrs)
+
     def call(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
         """Call a plain Python function: an `apply` of its specialisation."""
         settled = {n: objects.settle(e, v) for n, v in values.items()}
+        if e.tries:  # what it raises may be caught here
+            return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         extents, leaves = Extents(), []
         running = [dict(tree) for token, tree, *_ in self._running if token == self.token(fn)]
         try:
@@ -619,6 +628,12 @@ class Session:
 
     def _in_place(self, e: Emitter, source: Source, name: str, fn: Any, outer: Any, values: dict[str, Any]) -> Any:
         if self._inlined.count(source.node) >= _MAX_INLINE_DEPTH:
+            if e.tries:
+                e.error(
+                    UnsupportedSyntax,
+                    f"{name} calls itself: recursion inside of a `try` is not supported",
+                    help="catch inside of the function, or call it before the `try`",
+                )
             e.error(
                 UnsupportedSyntax,
                 f"{name} calls itself: recursion of functions that are defined inside compiled code, or that take "

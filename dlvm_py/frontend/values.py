@@ -153,6 +153,15 @@ class Text:
 
 
 @dataclass(frozen=True, slots=True)
+class Caught:
+    """An exception that a handler has: its class, what IR calls that, and its text."""
+
+    kind: type
+    name: str
+    text: Text
+
+
+@dataclass(frozen=True, slots=True)
 class RandomGenerator:
     """A `numpy.random.Generator`: the address of its bit generator's C interface, a u64."""
 
@@ -261,6 +270,8 @@ def describe(value: Any) -> str:
             if value.weak:
                 return {"b": "a bool", "i": "an int", "f": "a float", "c": "a complex"}[value.dtype.kind]
             return f"a NumPy {value.dtype.numpy_name}"
+        case Caught():
+            return "an exception"
         case Array() | Temp():
             return f"an array ({value.rank}-d, {value.dtype.numpy_name})"
         case Sequence():

@@ -69,8 +69,14 @@ class Program:
         return self.module.functions[self.name]
 
 
-def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...], checkpoint: str | int = "store") -> Program:
-    """The program of `recipe` from the program `of` that it differentiates; `checkpoint` as the adjoint pass takes it.
+def derive(
+    of: Program,
+    recipe: Gradient,
+    seeds: tuple[Spec, ...],
+    checkpoint: str | int = "store",
+    shared: frozenset[int] = frozenset(),
+) -> Program:
+    """The program of `recipe` from the program `of` that it differentiates; the rest as the adjoint pass takes it.
 
     Raises: ArgumentError DL702 for an integer `wrt`, DL703 for an output that must be named or does not
     exist, DL704 for a seed that does not fit; NotDifferentiable DL612 for a complex output
@@ -105,12 +111,13 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...], checkpoint: s
         keeping=tuple(output for output, _ in kept_leaves),
         seedable=recipe.seedable,
         checkpoint=checkpoint,
+        shared=shared,
     )
     copied = set(written_params(of.module, of.name))
     function = adjoint(of.module, of.name, config)
     if recipe.seedable:
         rule = "the seed must look like what is differentiated"
-        _fit_seeds(function, len(of.captured), [spec for _, spec in active], seeds, rule)
+        _fit_seeds(function, _behind(of, shared), [spec for _, spec in active], seeds, rule)
 
     derivatives = [unique.index(i) for i in indices]
     values = [len(unique) + k for k in range(len(kept_leaves))]
@@ -135,8 +142,10 @@ def derive(of: Program, recipe: Gradient, seeds: tuple[Spec, ...], checkpoint: s
     )
 
 
-def push_forward(of: Program, recipe: Tangent, tangents: tuple[Spec, ...]) -> Program:
-    """The program of a forward-mode derivative: (value, tangent of the value).
+def push_forward(
+    of: Program, recipe: Tangent, tangents: tuple[Spec, ...], shared: frozenset[int] = frozenset()
+) -> Program:
+    """The program of a forward-mode derivative: (value, tangent of the value). `shared` as the tangent pass takes it.
 
     Raises: ArgumentError DL702 for a tangent of an integer, DL703 for an output that must be named or does not exist,
     DL704 for a tangent that does not fit its argument; NotDifferentiable for what the tangent pass refuses.
@@ -155,10 +164,11 @@ def push_forward(of: Program, recipe: Tangent, tangents: tuple[Spec, ...]) -> Pr
         )
     copied = set(written_params(of.module, of.name))
     kept = tuple(o for o, _ in found) if recipe.with_value else ()
-    config = TangentConfig(tuple(wrt), tuple(o for o, _ in active), kept)
+    config = TangentConfig(tuple(wrt), tuple(o for o, _ in active), kept, shared)
     function = tangent(of.module, of.name, config)
     plain = [leaf for spec in of.args for leaf in leaves(spec)]
-    _fit_seeds(function, len(of.captured), [plain[i] for i in wrt], tangents, "a tangent must look like its argument")  # type: ignore[misc]
+    rule = "a tangent must look like its argument"
+    _fit_seeds(function, _behind(of, shared), [plain[i] for i in wrt], tangents, rule)  # type: ignore[misc]
     values = [len(active) + k for k in range(len(kept))]
     _order_results(function, values + list(range(len(active))))
     specs = tuple(spec for spec, _ in outputs)
@@ -168,6 +178,12 @@ def push_forward(of: Program, recipe: Tangent, tangents: tuple[Spec, ...]) -> Pr
     return Program(
         of.module, function.name, names, (*of.args, *tangents), of.captured, result, **_sharing(of, copied, tangents)
     )
+
+
+def _behind(of: Program, shared: frozenset[int]) -> int:
+    """How many parameters stand behind seeds and tangents: captured arrays, and the shadows of what is shared."""
+    plain = [*(leaf for spec in of.args for leaf in leaves(spec)), *of.captured]
+    return len(of.captured) + sum(dtype_of_leaf(plain[k]).is_inexact for k in shared)  # type: ignore[arg-type]
 
 
 def record(of: Program, recipe: Recording, _: tuple[Spec, ...]) -> Program:

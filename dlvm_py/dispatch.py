@@ -10,6 +10,7 @@ import contextlib
 import functools
 import importlib
 import inspect
+import itertools
 import os
 import pickle
 import threading
@@ -21,11 +22,20 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm_py.errors import ArgumentError, InternalError
 from dlvm_py.frontend.capture import capture, plain_function, rules_of
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, GeneratorSpec, RecordSpec, Spec, TupleSpec
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    GeneratorSpec,
+    RecordSpec,
+    Spec,
+    TupleSpec,
+    dtype_of_leaf,
+    leaves,
+)
 from dlvm_py.options import Options, environment
 from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Pullback, Recipe, Recording, Tangent
 from dlvm_py.request import Request, call_spec, functions_in
-from dlvm_py.runtime import python_entry
+from dlvm_py.runtime import python_entry, together
 from dlvm_py.runtime.buffers import tape_limit
 from dlvm_py.runtime.cache import Cache
 from dlvm_py.runtime.native import callable as native
@@ -66,6 +76,7 @@ class Dispatcher:
         self.latest: Request | None = None
         self._callable: Any = None
         self._defaults: Any = None
+        self._together: tuple[tuple[Version, tuple[int, ...]], ...] = ()  # for leaves that share memory
 
     @functools.cached_property
     def signature(self) -> inspect.Signature:
@@ -92,7 +103,13 @@ class Dispatcher:
         values = self.values(args, kwargs)
         beyond = False
         for _ in range(_ATTEMPTS):
+            for made, shared in self._together:
+                handled, result = self._attempt_together(made, shared, values)
+                if handled:
+                    return result
             version = self.version(function, values, beyond)
+            if version is None:
+                continue
             handled, result = python_entry.attempt(version, values)
             if handled:
                 return result
@@ -126,8 +143,8 @@ class Dispatcher:
         names = tuple(self.signature.parameters)
         return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)
 
-    def version(self, function: Any, values: tuple[Any, ...], beyond: bool = False) -> Version:
-        """The installed version for these values, made if there is none.
+    def version(self, function: Any, values: tuple[Any, ...], beyond: bool = False) -> Version | None:
+        """The installed version for these values, made if there is none. None: there is one more in `_together`.
 
         beyond: the one for calls that take more memory than a limited version may, which runs loops again.
         """
@@ -145,21 +162,53 @@ class Dispatcher:
             captured = [c.value for c in request.captures.arrays] if version.call.captured else []
             shared = python_entry.overlapping(version.call, values, captured)
             if shared is not None and not isinstance(self.recipe, Primal):
-                raise self._shared(*shared)
+                self._make_together(request, version, values, shared)
+                return None
             if shared is not None:
                 # written arguments that share memory with others: a version that expects it
                 version = self._make(request._replace(noalias=False))
             native.add_version(function, version, last=beyond)
             return version
 
-    def _shared(self, written: str, other: str) -> ArgumentError:
-        """What is wrong with a derivative of a function that writes an array which overlaps another one."""
-        return ArgumentError(
-            f"'{written}' and '{other}' overlap in memory, and {self.recipe.primal.__name__}() writes '{written}':"
-            " derivatives of such calls are not supported",
-            code="DL707",
-            help=f"pass a copy of one of them: {other}.copy()",
-        )
+    def _make_together(
+        self, request: Request, version: Version, values: tuple[Any, ...], names: tuple[str, str]
+    ) -> None:
+        """Make the version of a derivative for a call in which what the primal writes shares memory (together.py).
+
+        Raises: ArgumentError DL707 for derivatives that have none.
+        """
+        if not isinstance(self.recipe, Gradient | Tangent) or not isinstance(self.recipe.of, Primal):
+            written, other = names
+            raise ArgumentError(
+                f"'{written}' and '{other}' overlap in memory, and {self.recipe.primal.__name__}() writes '{written}':"
+                " of the derivatives of such calls, dlvm.grad, value_and_grad and jvp of a function are supported",
+                code="DL707",
+                help=f"pass a copy of one of them: {other}.copy()",
+            )
+        found = python_entry.matched(replace(version.call, may_alias=True), values)
+        assert found is not None
+        shared = [k for group in together.groups(version.call, found) for k in group]
+        plain = sum(len(leaves(spec)) for spec in version.call.args[: len(request.args) - self.recipe.added])
+        added = sum(len(leaves(spec)) for spec in version.call.args) - plain
+        of_primal = tuple(sorted(k if k < plain else k - added for k in shared))
+        # the call is not repeated with a budget
+        options = replace(self.options, checkpoint="store") if self.options.checkpoint == "auto" else self.options
+        made = self._make(request._replace(noalias=False, shared=of_primal, options=options))
+        self._together = ((made, tuple(sorted(shared))), *self._together)
+
+    def _attempt_together(self, version: Version, shared: tuple[int, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
+        tangents = None
+        if isinstance(self.recipe, Tangent):
+            specs = version.call.args
+            numbers = list(itertools.accumulate((len(leaves(s)) for s in specs), initial=0))
+            moved = [
+                numbers[k] + n
+                for k in self.recipe.wrt
+                for n, leaf in enumerate(leaves(specs[k]))
+                if dtype_of_leaf(leaf).is_inexact
+            ]
+            tangents = dict(zip(moved, itertools.count(numbers[len(specs) - self.recipe.added])))
+        return together.attempt(version, shared, values, tangents)
 
     @staticmethod
     def _installed(function: Any, values: tuple[Any, ...], beyond: bool) -> Version | None:

@@ -78,8 +78,10 @@ def lower(request: Request, derives: bool = False) -> Program:
         # a derivative that is differentiated again tapes everything: what it runs again would be taped as well
         plain = replace(request.options, checkpoint="store")
         of = recipe.of.of if isinstance(recipe, Pullback) else recipe.of
-        inner = lower(request._replace(recipe=of, args=request.args[:count], options=plain), derives=True)
-        how = {"checkpoint": request.options.checkpoint} if isinstance(recipe, Gradient) else {}
+        inner = lower(request._replace(recipe=of, args=request.args[:count], options=plain, shared=()), derives=True)
+        how: dict[str, Any] = {"checkpoint": request.options.checkpoint} if isinstance(recipe, Gradient) else {}
+        if request.shared:
+            how["shared"] = frozenset(request.shared)
         program = _DERIVED[type(recipe)](inner, recipe, request.args[count:], **how)
         if not derives:
             drop_rules.run(program.module, program.name)

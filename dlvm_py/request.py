@@ -6,9 +6,19 @@ import inspect
 from typing import Any, NamedTuple
 
 from dlvm_py.frontend.capture import ABSENT, Captures, class_name, class_text, fingerprint, root_function, rules_of
-from dlvm_py.ir.interface import ConstantSpec, RecordSpec, Spec, TupleSpec, from_json, to_json
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    RecordSpec,
+    Spec,
+    TupleSpec,
+    dtype_of_leaf,
+    from_json,
+    leaves,
+    to_json,
+)
 from dlvm_py.options import Options
-from dlvm_py.recipe import Pullback, Recipe
+from dlvm_py.recipe import Primal, Pullback, Recipe
 from dlvm_py.runtime.cache import cache_key
 from dlvm_py.runtime.native.offsets import MISSING
 from dlvm_py.runtime.trees import walk
@@ -25,6 +35,7 @@ class Request(NamedTuple):
     captured: tuple[Captured, ...]
     options: Options
     noalias: bool
+    shared: tuple[int, ...] = ()  # leaves of the primal's arguments and captured arrays that share memory (together.py)
 
     def key(self) -> str:
         """The key in the disk cache."""
@@ -37,7 +48,16 @@ class Request(NamedTuple):
             self.options.key(),
             self.options.checks_bounds,
             self.noalias,
+            self.shared,
         )
+
+    @property
+    def shadows(self) -> tuple[ArraySpec, ...]:
+        """Of the arrays that share memory, those of floats: their shadows are given as well."""
+        count = len(self.args) - (self.recipe.added if not isinstance(self.recipe, Primal) else 0)
+        plain = [*(leaf for spec in self.args[:count] for leaf in leaves(spec)), *(c.spec for c in self.captured)]
+        arrays = [plain[k] for k in self.shared]
+        return tuple(a for a in arrays if isinstance(a, ArraySpec) and dtype_of_leaf(a).is_inexact)
 
 
 def functions_in(spec: Spec) -> list[Any]:
@@ -100,5 +120,6 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         positional_only=kinds.count(inspect.Parameter.POSITIONAL_ONLY),
         keyword_only=kinds.count(inspect.Parameter.KEYWORD_ONLY),
         classes={class_name(kind): kind for kind in classes},
+        shadows=request.shadows,
         variadic=any(k in (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD) for k in kinds),
     )

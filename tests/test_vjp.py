@@ -330,12 +330,9 @@ def test_arguments_that_overlap():
             np.testing.assert_allclose(found[1], 2 * a * b, rtol=1e-14)
     assert g.stats()["versions"] == 2  # contiguous, strided
     for a, b in [(x, x), (x[:-1], x[1:])]:
-        for call in (dlvm.grad(scaled_in_place), lambda *args: dlvm.vjp(scaled_in_place, *args)):
-            with pytest.raises(
-                dlvm.ArgumentError, match=r"'a' and 'b' overlap .* scaled_in_place\(\) writes 'a'"
-            ) as error:
-                call(a, b)
-            assert error.value.code == "DL707"
+        with pytest.raises(dlvm.ArgumentError, match=r"'a' and 'b' overlap .* scaled_in_place\(\) writes 'a'") as error:
+            dlvm.vjp(scaled_in_place, a, b)
+        assert error.value.code == "DL707"
     np.testing.assert_allclose(dlvm.grad(scaled_in_place)(x[:3], x[3:]), 2 * x[3:])
 
 

@@ -92,13 +92,18 @@ def call(version: Version, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tu
 
 def attempt(version: Version, values: Sequence[Any]) -> tuple[bool, Any]:
     """As `call`, for one value a parameter. The captured arrays that are checked are those that are used."""
-    found = _matched(version.call, values, read_captured(version.call))
+    found = matched(version.call, values)
     if found is None:
         return False, None
     try:
-        return True, _run(version, found)
+        return True, run_leaves(version, found)
     except BeyondLimit:
         return False, None
+
+
+def matched(spec: CallSpec, values: Sequence[Any]) -> list[Any] | None:
+    """The leaves of values that a version takes, and captured arrays as they are now; else None."""
+    return _matched(spec, values, read_captured(spec))
 
 
 def read_captured(spec: CallSpec) -> list[Any]:
@@ -204,15 +209,15 @@ def run(
     receive: Callable[[Any], Any] | None = None,
     kept: list[Any] | None = None,
 ) -> Any:
-    """Calls the kernel on values that are known to match, one a parameter, and captured arrays that do; see `_run`."""
+    """Calls the kernel on values that match, one a parameter, and captured arrays that do: `run_leaves`."""
     found: list[Any] = []
     for spec, value in zip(version.call.args, values, strict=True):
         _take(spec, value, found)
     found += read_captured(version.call) if captured is None else captured
-    return _run(version, found, receive, kept)
+    return run_leaves(version, found, receive, kept)
 
 
-def _run(
+def run_leaves(
     version: Version,
     found: Sequence[Any],
     receive: Callable[[Any], Any] | None = None,

@@ -98,6 +98,8 @@ class CallSpec:
     writes. unshared: indices of arrays that may not share memory with another one (all that are written, and what a
     derivative copies because its primal writes it), unless may_alias: compiled for arrays that overlap.
     free: indices of arrays that may share memory with any (seeds and tangents: read at entry, and nothing is written).
+    shadows: of the arrays that share memory in the calls that this version is for (together.py), the shadows, which are
+    the kernel's last parameters.
     limited: a call that takes more memory than `buffers.tape_limit` says, or than there is, is undone, and is not of
     this version.
     """
@@ -116,6 +118,7 @@ class CallSpec:
     keyword_only: int = 0
     variadic: bool = False
     limited: bool = False
+    shadows: tuple[ArraySpec, ...] = ()
     classes: Mapping[str, type] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -126,8 +129,8 @@ class CallSpec:
 
     @functools.cached_property
     def leaves(self) -> list[ScalarSpec | ArraySpec]:
-        """The kernel's parameters: leaves of the arguments, then captured arrays."""
-        return [leaf for spec in self.args for leaf in leaves(spec)] + [c.spec for c in self.captured]
+        """The kernel's parameters: leaves of the arguments, then captured arrays, then shadows."""
+        return [leaf for spec in self.args for leaf in leaves(spec)] + [*(c.spec for c in self.captured), *self.shadows]
 
     @property
     def positional(self) -> int:
@@ -141,8 +144,8 @@ class CallSpec:
 
     @property
     def by_python(self) -> bool:
-        """Whether only the Python entry takes its calls: variadic ones, and those that hold several locks, in order."""
-        return self.variadic or self.generators > 1
+        """Whether only the Python entry takes its calls: variadic ones, those with several locks, and shared memory."""
+        return self.variadic or self.generators > 1 or bool(self.shadows)
 
     def objects(self) -> dict[str, Any]:
         """The Python objects that the native entry refers to, by the names of its `obj:` imports."""

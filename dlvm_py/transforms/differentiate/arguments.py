@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from dlvm_py.ir import Builder, Function, Instruction, PointerType, TensorType, Value, literal
 from dlvm_py.transforms.differentiate.normal_form import Exit
 from dlvm_py.transforms.differentiate.points_to import PointsTo
@@ -40,14 +42,16 @@ def _allocate(b: Builder, t: PointerType, counts: list[Value], name: str) -> tup
     return buffer, view
 
 
-def copy_written(function: Function, points_to: PointsTo, exit_: Exit) -> tuple[list[Value], set[Instruction]]:
-    """Replace each written pointer parameter by a copy made at entry.
+def copy_written(
+    function: Function, points_to: PointsTo, exit_: Exit, shared: Collection[Value] = ()
+) -> tuple[list[Value], set[Instruction]]:
+    """Replace each written pointer parameter by a copy made at entry, but for those that are `shared`: copies already.
 
     Returns what now stands for every parameter, and the instructions that make the copies (they are no
     part of what is differentiated: the derivative with respect to the copy is the one asked for).
     """
     params: list[Value] = list(function.params)
-    written = [p for p in params if p in points_to.written]
+    written = [p for p in params if p in points_to.written and p not in shared]
     b = entry_builder(function)
     known = set(function.entry.instructions)
     copies: dict[Value, Value] = {}

@@ -22,6 +22,9 @@ class AdjointConfig:
     derivatives. The gradient is that of the sum over all elements of all outputs, weighted by the seeds.
     checkpoint: "store" tapes everything, "recompute" as little as possible, a number of bytes as much as fits
     (checkpoint.py). "auto" is "store" with a note whether another version could do with less.
+    shared: parameters that may lie in the same memory, some of which the primal writes. They are copies already, and
+    written; those of floats bring their shadows along, as parameters behind the primal's, which may lie in the same
+    memory as well.
     """
 
     wrt: tuple[int, ...]
@@ -29,3 +32,4 @@ class AdjointConfig:
     keeping: tuple[Output, ...] = ()
     seedable: bool = False
     checkpoint: str | int = "store"
+    shared: frozenset[int] = frozenset()

@@ -102,10 +102,12 @@ def _derivative(sweep: Sweep, index: int) -> Value:
     value, b = sweep.primal.params[index], sweep.b
     if isinstance(value.type, TensorType):
         return sweep.scalar_results([value])[0]
-    (root,) = sweep.primal.points_to.roots(value)
-    buffer = sweep.shadows.buffers.get(root)
+    buffer = None
+    if value not in sweep.primal.shared:
+        (root,) = sweep.primal.points_to.roots(value)
+        buffer = sweep.shadows.buffers.get(root)
     if buffer is None or value.type.layout == "F":  # type: ignore[attr-defined]
-        # nothing has reached it, or it is in Fortran order as its parameter, or among other shadows
+        # nothing has reached it, or it is in Fortran order as its parameter, or among other shadows, or the caller's
         has_one = sweep.primal.has_shadow(value)
         held = b.emit("load", sweep.shadows.of(value)) if has_one else zeros_like(b, value)
         buffer = b.emit("allocateHeap", *extents(b, value), dtype=value.type.dtype.name)  # type: ignore[attr-defined]

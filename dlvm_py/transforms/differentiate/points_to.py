@@ -1,14 +1,14 @@
 """Which allocations a pointer can refer to, through views, block arguments and stacks.
 
 The roots of a pointer are parameters, `allocateHeap` instructions and calls; a value popped from a stack has
-the roots of everything that is pushed to it. Parameters are taken to be apart: where the caller's arguments
-overlap and are written, the caller passes views of one copy. Of a function that is called by others
-(`overlapping`) all parameters of one dtype are one root.
+the roots of everything that is pushed to it. Parameters are taken to be apart, but for those that are said to share
+memory (`shared`) and those of a function that is called by others (`overlapping`: all): of one dtype, they are one
+root.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dlvm_py.ir import Function, Instruction, Kind, PointerType, StackType, Value
 from dlvm_py.ir.analysis import predecessors, written_pointer
@@ -23,11 +23,17 @@ class PointsTo:
     """
 
     def __init__(
-        self, function: Function, written: Mapping[str, set[int]] | None = None, overlapping: bool = False
+        self,
+        function: Function,
+        written: Mapping[str, set[int]] | None = None,
+        overlapping: bool = False,
+        shared: Collection[Value] = (),
     ) -> None:
         arrays = [p for p in function.params if carries_pointers(p)]
+        together = arrays if overlapping else [p for p in arrays if p in shared]
         self._roots: dict[Value, frozenset[Value]] = {
-            p: frozenset(q for q in arrays if q is p or (overlapping and _dtype(q) is _dtype(p))) for p in arrays
+            p: frozenset(q for q in together if _dtype(q) is _dtype(p)) if p in together else frozenset((p,))
+            for p in arrays
         }
         self._results: dict[tuple[Value, object], Value] = {}
         self._edges = predecessors(function)

@@ -45,6 +45,7 @@ class Primal:
         self.adjoint_stacks: dict[Value, Value] = {}  # of a split function: for each stack parameter of floats
         demote(function)
         self.formal: list[Value] = list(function.params)
+        self.shared: frozenset[Value] = frozenset()  # parameters that may lie in the same memory
         prologue: set[Instruction] = set()
         if config is None:
             self.params = self.formal
@@ -55,8 +56,9 @@ class Primal:
             outputs = [*handed, *(v for v in exit_.leaves if carries_floats(v.type))]
             self.activity = Activity(function, self.points_to, floats, outputs, arrays)
         else:
-            self.params, prologue = copy_written(function, PointsTo(function, written), exit_)
-            self.points_to = PointsTo(function, written)
+            self.shared = frozenset(self.formal[k] for k in config.shared)
+            self.params, prologue = copy_written(function, PointsTo(function, written), exit_, self.shared)
+            self.points_to = PointsTo(function, written, shared=self.shared)
             outputs = [self.output(o) for o in config.outputs]
             self.activity = Activity(function, self.points_to, [self.params[k] for k in config.wrt], outputs)
         for i in function.instructions():

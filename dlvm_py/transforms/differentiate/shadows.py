@@ -47,6 +47,7 @@ class Prepared(Protocol):
     function: Function
     formal: list[Value]
     is_split: bool  # floats are active wherever they are, and array parameters bring their shadows along
+    shared: frozenset[Value]  # parameters that may lie in the same memory, and bring their shadows along
     activity: Activity
     dominators: DominatorTree
 
@@ -112,9 +113,10 @@ class Shadows:
         self._shadow: dict[Value, Value] = {}
         self.buffers: dict[Value, Value] = {}  # of a root: the C-contiguous memory of its shadow
         self._count = {block: len(block.args) for block in self._function.blocks}
-        self.formal: list[Value] = []  # of a split function: the parameters that are shadows
+        self.formal: list[Value] = []  # the parameters that are shadows
         for formal in primal.formal:
-            if primal.is_split and carries_pointers(formal) and carries_floats(formal.type):
+            is_brought = primal.is_split or formal in primal.shared
+            if is_brought and carries_pointers(formal) and carries_floats(formal.type):
                 self._shadow[formal] = self._function.entry.add_arg(formal.type, f"{formal.name}_shadow")
                 self.formal.append(self._shadow[formal])
             elif self._wanted(formal):

@@ -71,6 +71,7 @@ class TangentConfig:
     wrt: tuple[int, ...]
     outputs: tuple[Output, ...]
     keeping: tuple[Output, ...] = ()
+    shared: frozenset[int] = frozenset()  # as in AdjointConfig; their tangents are in the shadows that they bring
 
 
 def tangent(module: Module, name: str, config: TangentConfig) -> Function:
@@ -83,11 +84,14 @@ def tangent(module: Module, name: str, config: TangentConfig) -> Function:
     drop_unreachable(function)
     callees = _Callees(module, name)
     callees.given.raise_calls(function)
-    copied, prologue = copy_written(function, PointsTo(function, callees.written), Exit(function.entry, []))
+    shared = frozenset(function.params[k] for k in config.shared)
+    copied, prologue = copy_written(function, PointsTo(function, callees.written), Exit(function.entry, []), shared)
     prepared = _Prepared(function, callees, copied, config)
     given = [function.entry.add_arg(seed_type(copied[k].type), f"{primal.params[k].name}_tan") for k in config.wrt]
-    tangents = dict(zip((copied[k] for k in config.wrt), given, strict=True))
+    tangents = {copied[k]: g for k, g in zip(config.wrt, given, strict=True) if k not in config.shared}
     walk = _Walk(prepared, callees, tangents, prologue)
+    brought = walk.shadows.formal
+    function.entry.args = [*(p for p in function.params if p not in given + brought), *brought, *given]
     results: list[Value] = []
     if prepared.exit is not None:
         b = Builder(function, prepared.exit.block)
@@ -112,7 +116,8 @@ class _Prepared:
         self.formal = list(function.params)
         self.is_split = config is None
         self.exit = unify_returns(function)
-        self.points_to = PointsTo(function, callees.written, overlapping=self.is_split)
+        self.shared = frozenset(function.params[k] for k in config.shared) if config is not None else frozenset()
+        self.points_to = PointsTo(function, callees.written, overlapping=self.is_split, shared=self.shared)
         ends = self.exit.leaves if self.exit is not None else []
         if config is None:
             floats = [p for p in self.formal if carries_floats(p.type)]

@@ -906,6 +906,12 @@ def math_functions(x, y):
     return a + b + math.dist((x, y), (1.0, 2.0)) + math.prod([x, y, 2.0])
 
 
+@language("math", lambda: (3e200, -4e200, 1.0), lambda: (2.5e-200, 1e-200, 0.0), lambda: (math.inf, math.nan, -0.0))
+def math_lengths(x, y, z):
+    whole = math.modf(x), math.modf(-7.25), math.modf(z)
+    return math.hypot(x, y, z), math.hypot(z), math.hypot(), math.dist((x, 0.0, z), (0.0, y, z)), whole
+
+
 @language("math", lambda: (12, 18, 5), lambda: (0, 7, 0))
 def math_integers(a, b, n):
     return (

@@ -183,3 +183,29 @@ class Draw:
         if found.size and self.chance(0.06):
             found.flat[0] = extent
         return found.astype(self.pick(("int64", "int64", "int32", "int8")))
+
+
+class Smooth(Draw):
+    """What a function can be differentiated at: f64, no two elements equal, nothing at the kinks, nothing overlaps."""
+
+    def chance(self, p: float) -> bool:
+        return p >= 0.2 and super().chance(p)  # nothing that is there to be an error
+
+    def dtype(self, kinds: str = ANY) -> np.dtype:
+        return super().dtype(kinds) if set(kinds) <= set("bi") else np.dtype("float64")
+
+    def values(self, dtype: Any, shape: Any, special: bool = True, low: Any = None, high: Any = None) -> np.ndarray:
+        if np.dtype(dtype).kind in "biu":
+            return super().values(dtype, shape, False, low, high)
+        return self.rng.uniform(0.31, 1.7, shape)
+
+    def shape(self, ndim: int | None = None) -> tuple[int, ...]:
+        return tuple(max(n, 1) for n in super().shape(ndim))
+
+    def laid_out(self, values: np.ndarray) -> np.ndarray:
+        found = super().laid_out(values)
+        return values if 0 in found.strides else found
+
+    def axes(self) -> Text:
+        found = super().axes()
+        return Text("None") if found == "()" else found  # a deviation of one element is at its kink

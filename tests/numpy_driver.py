@@ -44,7 +44,7 @@ def native(fn: Callable[..., Any], args: list[Any]) -> Any:
 
 
 # a method is called as the function of its name is; those that have none have forms of their own
-METHOD_FORMS = {name: f"np.{name}" if f"np.{name}" in FORMS else f"ndarray.{name}" for name in METHODS}
+METHOD_FORMS = {name: f"ndarray.{name}" if f"ndarray.{name}" in FORMS else f"np.{name}" for name in METHODS}
 
 
 @dataclass
@@ -82,9 +82,9 @@ class _Writer:
         return f"x{len(self.args) - 1}"
 
 
-def drawn(name: str, rule: Callable[..., Any], seed: int, method: bool = False) -> Call:
+def drawn(name: str, rule: Callable[..., Any], seed: int, method: bool = False, kind: type[Draw] = Draw) -> Call:
     """A random call of one function, the same for the same seed; with an `out` it is made twice, for its shape."""
-    d = Draw(seed)
+    d = kind(seed)
     forms = FORMS[name]
     positional = forms[seed % len(forms)](d)
     if d.first is None:
@@ -110,7 +110,8 @@ def drawn(name: str, rule: Callable[..., Any], seed: int, method: bool = False) 
     texts += [f"{k}={writer.text(v)}" for k, v in options.items()]
     if wants_out:
         template = _text(name, texts, method)
-        out = _out(d, run(function(_source(template, writer.args)), writer.args)[1])
+        # NumPy itself loses what `where` leaves out, where the dtypes differ or the memory overlaps
+        out = _out(d, "where" in options, run(function(source(template, writer.args)), writer.args)[1])
         if out is not None:
             texts.append(f"out={writer.text(out)}")
     return Call(_text(name, texts, method), writer.args)
@@ -123,19 +124,25 @@ def _text(name: str, texts: list[str], method: bool) -> str:
     return f"np.zeros(1, {text})" if name in RETURNS_DTYPE else text  # a dtype itself is not returned
 
 
-def _source(text: str, args: list[Any]) -> str:
+def source(text: str, args: list[Any]) -> str:
     return f"def f({', '.join(f'x{k}' for k in range(len(args)))}):\n    return {text}\n"
 
 
-def _out(d: Draw, found: Any) -> Any:
+def _out(d: Draw, masked: bool, found: Any) -> Any:
     """An array for a result: of its dtype or another, fresh, reversed, or the memory of an argument."""
     if not isinstance(found, (np.ndarray, np.generic)):
         return None
     dtype, shape = found.dtype, found.shape
-    if d.chance(0.15):
+    if d.chance(0.15) and not masked:
         dtype = np.dtype(d.pick(("float64", "float32", "complex128", "int64")))
     first = d.first
-    if isinstance(first, np.ndarray) and first.flags.writeable and first.shape == shape and d.chance(0.4):
+    if (
+        isinstance(first, np.ndarray)
+        and first.flags.writeable
+        and first.shape == shape
+        and d.chance(0.4)
+        and not masked
+    ):
         return first[::-1] if shape and d.chance(0.3) else first
     out = np.zeros(shape, dtype)
     return np.zeros(shape[::-1], dtype).T if d.chance(0.3) else out
@@ -213,7 +220,7 @@ def close(name: str, got: Any, want: Any) -> bool:
 def compare(name: str, make: Callable[[], Call], execute: Callable[..., Any]) -> tuple[str, str]:
     """("same" | "refused" | "wrong", what) of one call, executed by `execute(fn, args)`, against plain Python."""
     mine, plain = make(), make()
-    fn = function(_source(plain.text, plain.args))
+    fn = function(source(plain.text, plain.args))
     kind, want = run(fn, plain.args)
     got_kind, got = run(lambda *args: execute(fn, args), mine.args)
     if kind == "value":

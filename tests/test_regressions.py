@@ -131,3 +131,11 @@ def test_an_array_that_a_loop_binds_first_and_changes_in_extent_settles():
     a, b = np.linspace(0.0, 1.0, 8).reshape(2, 4)
     got = dlvm.jit(binds_in_the_loop_what_depends_on_the_carried)(a, b)
     assert got == pytest.approx(binds_in_the_loop_what_depends_on_the_carried(a, b))
+
+
+def test_gradient_of_a_product_along_no_axes():
+    """np.prod(x, axis=()) is x, with and without an initial value."""
+    x, y = np.array([[1.5, 2.0], [0.0, 3.0]]), 2.0
+    gx, gy = dlvm.grad(lambda x, y: np.sum(np.prod(x, axis=(), initial=y)), wrt=(0, 1))(x, y)
+    np.testing.assert_array_equal(gx, np.full((2, 2), y))
+    assert gy == np.sum(x)

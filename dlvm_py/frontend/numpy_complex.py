@@ -55,8 +55,10 @@ def part(e: Emitter, owner: Array, name: str) -> Array:
 
 
 def conjugate(e: Emitter, x: Any) -> Any:
-    """x.conj(): a fresh array; of a Python number, a Python number."""
+    """x.conj(): a fresh array, of what is real the array itself; of a Python number, a Python number."""
     z = operand(e, x, "conj")
+    if not z.dtype.is_complex and not (isinstance(z, Scalar) and z.weak):
+        return z
     if isinstance(z, Scalar) and z.weak:
         return Scalar(e.pure("conjugate", z.value), weak=True) if z.dtype.is_complex else real(e, z)
     return ufunc_call(e, np.conjugate, z)

@@ -237,13 +237,6 @@ def fill(e: Emitter, a: Any, value: Any) -> Any:
     return Static(None)
 
 
-def item(e: Emitter, a: Any) -> Any:
-    """x.item(): the only element as a Python number."""
-    if isinstance(a, Scalar):
-        return Scalar(a.value, weak=True)
-    e.error(UnsupportedSyntax, "x.item() of an array is not supported", help="index the element: x[0]")
-
-
 SHAPE: dict[Any, Any] = {
     np.transpose: transpose, np.swapaxes: swapaxes, np.expand_dims: expand_dims, np.reshape: reshape,
     np.diagonal: diagonal, np.ravel: ravel, np.squeeze: squeeze, np.broadcast_to: broadcast_to, np.shape: shape_of,
@@ -251,5 +244,5 @@ SHAPE: dict[Any, Any] = {
 }  # fmt: skip
 SHAPE_METHODS: dict[str, Any] = {
     "diagonal": diagonal, "transpose": transpose, "swapaxes": swapaxes, "reshape": reshape, "ravel": ravel,
-    "flatten": flatten, "squeeze": squeeze, "fill": fill, "item": item,
+    "flatten": flatten, "squeeze": squeeze, "fill": fill,
 }  # fmt: skip

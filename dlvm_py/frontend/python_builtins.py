@@ -334,7 +334,7 @@ MATH: dict[Any, Any] = {
     }.items()
     if hasattr(math, name)  # cbrt and exp2 came with Python 3.11
 } | {
-    math.log: _log, math.pow: _math_pow, math.atan2: _math2("atan2"), math.hypot: _math2("hypot"),
+    math.log: _log, math.pow: _math_pow, math.atan2: _math2("atan2"),
     math.copysign: _math2("copysign"),
     math.floor: _to_int("floor"), math.ceil: _to_int("ceil"), math.trunc: _to_int("truncate"),
     math.isfinite: _test("isFinite"), math.isnan: _test("isNan"), math.isinf: _test("isInf", negate=True),

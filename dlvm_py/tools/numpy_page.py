@@ -99,6 +99,17 @@ def _ufunc_differentiable(ufunc: np.ufunc) -> bool:
     return row.no_derivative is None if row is not None else ufunc.__name__ not in WITHOUT_DERIVATIVE
 
 
+def is_differentiable(name: str) -> bool:
+    """Whether the page says that derivatives flow through a function: np.sin, np.add.reduce."""
+    word = name.removeprefix("np.").partition(".")[0]
+    ufunc = getattr(np, word, None)
+    return (
+        _ufunc_differentiable(ufunc)
+        if isinstance(ufunc, np.ufunc)
+        else name.removeprefix("np.") not in (WITHOUT_DERIVATIVE)
+    )
+
+
 def _methods_of_ufuncs() -> Iterator[str]:
     found: dict[str, list[str]] = {}
     for f in FUNCTIONS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 import math
 from typing import Any
 
@@ -108,17 +109,53 @@ def isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> 
     if math.isinf(a) or math.isinf(b):
         return False
     difference = abs(float(a) - float(b))
-    return difference <= max(rel_tol * max(abs(a), abs(b)), abs_tol)
+    return bool(difference <= max(rel_tol * max(abs(a), abs(b)), abs_tol))
+
+
+def complex_isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> bool:
+    """cmath.isclose."""
+    if rel_tol < 0.0 or abs_tol < 0.0:
+        raise ValueError("tolerances must be non-negative")
+    if a == b:
+        return True
+    if cmath.isinf(a) or cmath.isinf(b):
+        return False
+    difference = abs(complex(a) - complex(b))
+    return bool(difference <= max(rel_tol * max(abs(a), abs(b)), abs_tol))
 
 
 def dist(p: Any, q: Any) -> Any:
     """math.dist."""
     if len(p) != len(q):
         raise ValueError("both points must have the same number of dimensions")
-    total = 0.0
+    apart = ()
     for a, b in zip(p, q, strict=True):
-        total += (float(a) - b) * (float(a) - b)
-    return math.sqrt(total)
+        apart = apart + (float(a) - float(b),)
+    return hypot(*apart)
+
+
+def hypot(*coordinates: Any) -> Any:
+    """math.hypot: of squares that are scaled, so that they neither overflow nor vanish."""
+    if len(coordinates) == 2:
+        return float(np.hypot(float(coordinates[0]), float(coordinates[1])))
+    largest = 0.0
+    for c in coordinates:
+        if abs(float(c)) > largest:
+            largest = abs(float(c))
+    if math.isinf(largest):
+        return largest
+    scale = largest if largest > 0.0 else 1.0
+    total = 0.0
+    for c in coordinates:
+        total += (float(c) / scale) * (float(c) / scale)
+    return scale * math.sqrt(total)
+
+
+def modf(x: Any) -> Any:
+    """math.modf."""
+    x = float(x)
+    whole = float(np.trunc(x))
+    return math.copysign(0.0 if math.isinf(x) else x - whole, x), whole
 
 
 def prod(iterable: Any, *, start: Any = 1) -> Any:
@@ -244,6 +281,6 @@ def power_modulo(base: int, exponent: int, m: int) -> int:
 FUNCTIONS = {
     math.degrees: degrees, math.radians: radians, math.gcd: gcd, math.lcm: lcm, math.factorial: factorial,
     math.comb: comb, math.perm: perm, math.isqrt: isqrt, math.fmod: fmod, math.isclose: isclose, math.dist: dist,
-    math.prod: prod,
+    math.prod: prod, math.hypot: hypot, math.modf: modf, cmath.isclose: complex_isclose,
 }  # fmt: skip
 METHODS: dict[str, Any] = {}

@@ -91,6 +91,12 @@ def partition(a: Any, kth: Any, axis: Any = -1) -> Any:
     return np.sort(a, axis)
 
 
+def partition_in_place(a: Any, kth: Any, axis: Any = -1) -> None:
+    """x.partition(kth): here all of the elements are in order."""
+    check_kth(kth, a.shape[axis_of(axis, a.ndim)])
+    a.sort(axis)
+
+
 def argpartition(a: Any, kth: Any, axis: Any = -1) -> Any:
     """np.argpartition: here all of the elements are in order."""
     if axis is None:
@@ -385,4 +391,6 @@ FUNCTIONS: dict[Any, Any] = {
     np.quantile: quantile, np.percentile: percentile, np.unique: unique, np.isin: isin,
     np.digitize: digitize, np.bincount: bincount, np.histogram: histogram,
 }  # fmt: skip
-METHODS: dict[str, Any] = {"argmax": argmax, "argmin": argmin}
+METHODS: dict[str, Any] = {
+    "argmax": argmax, "argmin": argmin, "partition": partition_in_place, "argpartition": argpartition,
+}  # fmt: skip

@@ -111,6 +111,11 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     return take(a, flatnonzero(condition), axis)
 
 
+def compress_method(a: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
+    """x.compress(condition)."""
+    return compress(condition, a, axis, out)
+
+
 def extract(condition: Any, arr: Any) -> Any:
     """np.extract: the elements where a condition holds, flat."""
     return take(arr, flatnonzero(condition))
@@ -328,6 +333,5 @@ FUNCTIONS: dict[Any, Any] = {
     np.unravel_index: unravel_index, np.ravel_multi_index: ravel_multi_index,
 }  # fmt: skip
 METHODS: dict[str, Any] = {
-    "take": take, "put": put,
-    "choose": choose,
+    "take": take, "put": put, "choose": choose, "compress": compress_method,
 }  # fmt: skip

@@ -205,4 +205,4 @@ FUNCTIONS = {
     np.trace: trace,
     np.inner: inner,  np.outer: outer, np.tensordot: tensordot, np.kron: kron, np.cross: cross,
 }  # fmt: skip
-METHODS: dict = {}
+METHODS: dict = {"trace": trace}

@@ -118,6 +118,28 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     return as_array(a).astype(dtype)
 
 
+def item(a: Any, *args: Any) -> Any:
+    """x.item(), x.item(k), x.item(i, j, ...): an element as a Python number."""
+    if len(args) == 1 and isinstance(args[0], (tuple, list)):
+        return item(a, *args[0])
+    if len(args) == 0:
+        if np.size(a) != 1:
+            raise ValueError("can only convert an array of size 1 to a Python scalar")
+        value = np.ravel(a)[0] if np.ndim(a) > 0 else a
+    elif len(args) == 1:
+        value = np.ravel(a)[args[0]]
+    else:
+        if len(args) != np.ndim(a):
+            refuse("x.item: incorrect number of indices for array")
+        value = a[args]
+    kind = np.result_type(a).kind
+    if kind == "b":
+        return bool(value)
+    if kind in ("i", "u"):
+        return int(value)
+    return complex(value) if kind == "c" else float(value)
+
+
 def isscalar(element: Any) -> Any:
     """np.isscalar."""
     if isinstance(element, str):
@@ -219,4 +241,4 @@ FUNCTIONS = {
     np.ascontiguousarray: ascontiguousarray, np.isscalar: isscalar, np.apply_along_axis: apply_along_axis,
     np.hanning: hanning, np.hamming: hamming, np.blackman: blackman, np.bartlett: bartlett,
 }  # fmt: skip
-METHODS: dict[str, Any] = {}
+METHODS: dict[str, Any] = {"item": item}

@@ -104,6 +104,8 @@ def _others(x: Any, init: Any, axes: tuple[int, ...]) -> Any:
 
     Of prefixes and suffixes, not by division: a polynomial, whose derivatives are right where elements are 0 too.
     """
+    if not axes:  # of a single element: init alone
+        return broadcast(init, *extents_of(x))
     axis, *rest = sorted(axes)
     along = products_of_others(x, axis)
     if not rest:

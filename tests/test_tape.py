@@ -84,6 +84,122 @@ def test_what_a_step_keeps(function, args, wrt, expected):
     assert found == expected
 
 
+# -- dense tapes: every shape of loop ------------------------------------------------------------------------
+
+
+def counted(u, n, m):
+    """Rectangles, a negative step, a loop from 2, ways of a branch; no trip at all where n or m say so."""
+    x = u[0]
+    for i in range(n):
+        for j in range(m):
+            x = np.sin(x) * (1.0 + 0.1 * i * j)
+    for i in range(n, 0, -2):
+        x = np.sin(x) * u[i]
+    i = 2
+    while i < n:
+        if x > 0.5:
+            x = np.sin(x) * 1.5
+        elif i == 3:
+            i += 1
+            continue
+        else:
+            x = x + 0.3 * x * x
+        i += 1
+    return x
+
+
+def triangles(u, n):
+    s, x = 0.0, u[0]
+    for i in range(n):
+        for j in range(i):
+            for k in range(j, i):
+                x = np.sin(x) + 0.1 * x
+                s += x * x * k
+        u[i] -= 0.1 * np.dot(u[:i], u[:i]) + 0.01 * s
+    return np.sum(u)
+
+
+def early(u, n, least):
+    """Bounds: a short one, one for which there would be no memory, and a return."""
+    x = u[-1]
+    for i in range(20):
+        x = np.sin(x) * 0.8 + 0.001 * i
+        if x < least:
+            break
+    for _ in range(n):
+        u = np.sin(u) * (1.0 + x)
+        if u[0] > least:
+            return np.sum(u) * i
+    return x * i
+
+
+def branches(u, n):
+    for i in range(n):
+        if i > 0:
+            u = np.sin(u) * u[0]
+        if u[1] > 0.1 * i:
+            u[1:] = np.sin(u[1:] * u[0])
+            for j in range(i):
+                u[0] *= u[j] + 0.3
+    return np.sum(u)
+
+
+def until_small(u, least):
+    while np.sum(u) > least:
+        u = np.sin(u) * 0.8
+        for i in range(3):
+            u[i] = u[i] * u[i + 1]
+    return np.sum(u)
+
+
+SHAPES = [
+    (counted, [(7, 3), (0, 2), (1, -1), (4, 0)]),
+    (triangles, [(6,), (1,), (0,)]),
+    (early, [(10**15, 0.2), (3, 0.09), (3, 9.0)]),
+    (branches, [(5,), (1,), (0,)]),
+    (until_small, [(1.0,), (50.0,)]),
+]
+
+
+def slopes(function, u, *rest):
+    """Central differences along each element."""
+    steps = 1e-6 * np.eye(len(u))
+    return np.array([(function(u + e, *rest) - function(u - e, *rest)) / 2e-6 for e in steps])
+
+
+@pytest.mark.parametrize("function, cases", SHAPES, ids=lambda v: getattr(v, "__name__", None))
+def test_every_shape_of_loop(function, cases):
+    """Gradients against differences; plain Python, which shows the tapes, gives the same numbers."""
+    gradient = dlvm.grad(function)
+    plain = {}
+    exec(gradient.source(U, *cases[0]), plain)
+    for rest in cases:
+        found = gradient(U, *rest)
+        np.testing.assert_allclose(found, slopes(function, U, *rest), rtol=1e-6, atol=1e-8)
+        again = plain[f"{function.__name__}_grad"](U, *rest)
+        np.testing.assert_allclose(found, again[0] if isinstance(again, tuple) else again, rtol=1e-13)
+
+
+def test_dense_tapes_are_differentiated_again_and_outlast_the_call():
+    """The tape is memory like other memory: to the second derivative, and to a pullback."""
+    along = np.cos(7 * U)
+    _, second = dlvm.jvp(dlvm.grad(counted), (U, 6, 2), (along, None, None))
+    ahead, back = (dlvm.grad(counted)(U + s * 1e-6 * along, 6, 2) for s in (1, -1))
+    np.testing.assert_allclose(second, (ahead - back) / 2e-6, rtol=1e-5, atol=1e-6)
+    _, pullback = dlvm.vjp(triangles, U, 6)
+    for seed in (1.0, 3.0):
+        np.testing.assert_allclose(pullback(seed)[0], seed * dlvm.grad(triangles)(U, 6), rtol=1e-13)
+
+
+def test_the_reverse_loop_of_a_dense_tape_is_vectorised():
+    def cubes(x, y):
+        for i in range(len(x)):
+            x[i] = x[i] * y[i] * x[i]
+
+    text = dlvm.grad(cubes, from_="x").llvm(U, U)
+    assert re.search(r"store <\d+ x double> %reverse", text)  # LLVM's name for elements from the last to the first
+
+
 def separates(cut, edges, sources, sinks):
     seen = {v for v in sources if v not in cut}
     for v in (order := list(seen)):

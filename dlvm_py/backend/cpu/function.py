@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlvm_py.backend.cpu.chunks import chunked
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
 from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten, variable
@@ -62,6 +63,8 @@ class FunctionEmitter(Code):
         self.loc: Loc | None = None
         self._scratch: dict[str, V] = {}
         self._alias = AliasAnalysis(function, noalias_params)
+        self.chunked = chunked(function, self._alias)
+        self.chunks: dict[Value, V] = {}  # of stacks: where the fields of the chunk are
         self._scopes = self._make_scopes()
         self._notes: dict[frozenset[Value], str] = {}
         self.fuel = self.alloca("i64")

@@ -2,7 +2,9 @@
 
 A stack is `{ ptr header, ptr data, i64 used, i64 capacity }` in the function's frame, in bytes: its address
 does not escape, so that LLVM keeps the fields in registers. Its buffer is an allocation of the context, grown by
-@dlvm.stack_grow to twice its size. Each entry is the native form of its type, on 8-byte places.
+@dlvm.stack_grow to twice its size. Each entry is the native form of its type, on 8-byte places. Beside it stands
+`{ ptr header, i64 filled, i64 room }`, its chunk, where memory for arrays that are made to be pushed is cut from one
+(chunks.py).
 """
 
 from __future__ import annotations
@@ -19,6 +21,7 @@ from dlvm_py.ir.types import ELEMENTS
 
 STACK = "{ ptr, ptr, i64, i64 }"
 HEADER_FIELD, DATA_FIELD, USED_FIELD, CAPACITY_FIELD = 0, 8, 16, 24
+CHUNK = "{ ptr, i64, i64 }"
 
 
 def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
@@ -37,9 +40,20 @@ def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
         size, lost = e.extract(pair, 0, "i64"), e.op("or", lost, e.extract(pair, 1, "i1"))
     # the largest size is more than any memory: allocation fails, also where the product does not fit
     size = e.select(e.op("or", lost, e.icmp("slt", size, ZERO)), i64(2**63 - 1), size)
-    header = _allocated(e, size)
-    data = e.load("ptr", e.gep("i8", header, i64(DATA)))
+    if i in e.chunked:
+        data, header = _cut(e, e.chunks[e.chunked[i]], size)
+    else:
+        header = _allocated(e, size)
+        data = e.load("ptr", e.gep("i8", header, i64(DATA)))
     return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
+
+
+def _cut(e: FunctionEmitter, chunk: V, size: V) -> tuple[V, V]:
+    """Memory for an array that will be pushed, behind what the chunk of the stack has given: (data, header)."""
+    e.module.declare("dlvm.cut", "ptr", ["ptr", "ptr", "i64"])
+    data = e.call("@dlvm.cut", "ptr", [e.ctx, chunk, size])
+    e.require_memory(data)
+    return data, e.load("ptr", chunk)
 
 
 def allocate_stack(e: FunctionEmitter, i: Instruction) -> Pointer:
@@ -89,6 +103,9 @@ def create_stack(e: FunctionEmitter, i: Instruction) -> V:
     """An empty stack. The frame has one for each createStack instruction."""
     stack = e.alloca(STACK, 8)
     clear(e, stack)
+    if i in e.chunked.values():
+        e.chunks[i] = e.alloca(CHUNK, 8)
+        _clear_chunk(e, e.chunks[i])
     return stack
 
 
@@ -96,6 +113,11 @@ def clear(e: FunctionEmitter, stack: V) -> None:
     """Make it empty and without a buffer."""
     for offset, value in ((HEADER_FIELD, NULL), (DATA_FIELD, NULL), (USED_FIELD, ZERO), (CAPACITY_FIELD, ZERO)):
         e.store(value, _field(e, stack, offset))
+
+
+def _clear_chunk(e: FunctionEmitter, chunk: V) -> None:
+    for offset, value in ((0, NULL), (8, ZERO), (16, ZERO)):
+        e.store(value, e.gep("i8", chunk, i64(offset)))
 
 
 def push(e: FunctionEmitter, i: Instruction) -> None:
@@ -184,8 +206,7 @@ def _packed(e: FunctionEmitter, i: Instruction, stack: V, type: PointerType, use
         e.intrinsic("llvm.memcpy.p0.p0.i64", "void", e.gep("i8", data, at), source, nbytes, FALSE)
         release(e, owner)
         e.store(e.add(at, nbytes), total)
-    release(e, e.load("ptr", _field(e, stack, HEADER_FIELD)))
-    clear(e, stack)
+    _free(e, i.operands[0], stack)
     return Pointer(type.dtype, "C", data, header, (e.op("udiv exact", whole, itemsize),), None, e.notes(i))
 
 
@@ -209,5 +230,13 @@ def destroy_stack(e: FunctionEmitter, i: Instruction) -> None:
             release(e, e.load("ptr", e.gep("i8", entry, i64(8))))
     elif not isinstance(type, TensorType) or type.shape:
         raise PassError(f"a stack of {type} at stage scheduled")
+    _free(e, i.operands[0], stack)
+
+
+def _free(e: FunctionEmitter, value: Value, stack: V) -> None:
+    """Give up the buffer and the chunk."""
     release(e, e.load("ptr", _field(e, stack, HEADER_FIELD)))
     clear(e, stack)
+    if value in e.chunks:
+        release(e, e.load("ptr", e.chunks[value]))
+        _clear_chunk(e, e.chunks[value])

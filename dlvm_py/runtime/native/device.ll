@@ -110,6 +110,87 @@ failed:
   ret ptr null
 }
 
+; Memory for an array that will be pushed to a tape, or null where there is none: cut from the chunk of the tape, which
+; gets one reference more. The fields: { ptr header of the chunk, i64 bytes given away, i64 bytes that it has }.
+define ptr @dlvm.cut(ptr %ctx, ptr %fields, i64 %size) alwaysinline nounwind {
+  ; no chunk has room for nothing: there may be none
+  %is_empty = icmp eq i64 %size, 0
+  %wanted = select i1 %is_empty, i64 1, i64 %size
+  %filled_at = getelementptr i8, ptr %fields, i64 8
+  %room_at = getelementptr i8, ptr %fields, i64 16
+  %filled = load i64, ptr %filled_at
+  %room = load i64, ptr %room_at
+  ; aligned as allocations are
+  %is_large = icmp ugt i64 %wanted, 1024
+  %edge = select i1 %is_large, i64 63, i64 15
+  %over = add i64 %filled, %edge
+  %mask = xor i64 %edge, -1
+  %start = and i64 %over, %mask
+  %left = sub i64 %room, %start
+  %is_there = icmp sge i64 %left, %wanted
+  br i1 %is_there, label %fits, label %full
+full:
+  %fresh = call i1 @dlvm.new_chunk(ptr %ctx, ptr %fields, i64 %wanted)
+  br i1 %fresh, label %fits, label %failed
+fits:
+  %at = phi i64 [ %start, %0 ], [ 0, %full ]
+  %chunk = load ptr, ptr %fields
+  %data_at = getelementptr i8, ptr %chunk, i64 8
+  %data = load ptr, ptr %data_at
+  %found = getelementptr i8, ptr %data, i64 %at
+  %end = add i64 %at, %wanted
+  store i64 %end, ptr %filled_at
+  %references = load i64, ptr %chunk
+  %more = add i64 %references, 1
+  store i64 %more, ptr %chunk
+  ret ptr %found
+failed:
+  ret ptr null
+}
+
+; The tape gives its chunk up, which its arrays own from now on, and gets one with room for the array and, if it had one
+; already, more than before. A chunk that none of its arrays needs any more is filled again.
+define i1 @dlvm.new_chunk(ptr %ctx, ptr %fields, i64 %wanted) noinline nounwind {
+  %filled_at = getelementptr i8, ptr %fields, i64 8
+  %room_at = getelementptr i8, ptr %fields, i64 16
+  %room = load i64, ptr %room_at
+  %chunk = load ptr, ptr %fields
+  %none = icmp eq ptr %chunk, null
+  br i1 %none, label %new, label %look
+look:
+  %references = load i64, ptr %chunk
+  %is_unused = icmp eq i64 %references, 1
+  %is_enough = icmp sge i64 %room, %wanted
+  %again = and i1 %is_unused, %is_enough
+  br i1 %again, label %done, label %leave
+leave:
+  call void @dlvm.release(ptr %ctx, ptr %chunk)
+  store ptr null, ptr %fields
+  br label %new
+new:
+  %twice = shl i64 %room, 1
+  %is_some = icmp ugt i64 %twice, 1024
+  %grown = select i1 %is_some, i64 %twice, i64 1024
+  %is_much = icmp ugt i64 %grown, 4194304
+  %next = select i1 %is_much, i64 4194304, i64 %grown
+  %is_less = icmp ult i64 %next, %wanted
+  %size = select i1 %is_less, i64 %wanted, i64 %next
+  %made = call ptr @dlvm.allocate(ptr %ctx, i64 %size)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %no_memory, label %keep
+keep:
+  store ptr %made, ptr %fields
+  store i64 %size, ptr %room_at
+  br label %done
+done:
+  store i64 0, ptr %filled_at
+  ret i1 true
+no_memory:
+  store i64 0, ptr %room_at
+  store i64 0, ptr %filled_at
+  ret i1 false
+}
+
 define i32 @dlvm.poll(ptr %ctx) noinline nounwind {
   %fuel_at = getelementptr i8, ptr %ctx, i64 16
   store i64 9223372036854775807, ptr %fuel_at

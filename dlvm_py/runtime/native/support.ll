@@ -156,4 +156,51 @@ failed:
   ret ptr null
 }
 
+; The tape gives its chunk up, which its arrays own from now on, and gets one with room for the array and, if it had one
+; already, more than before. A chunk that none of its arrays needs any more is filled again.
+define i1 @dlvm.new_chunk(ptr %ctx, ptr %fields, i64 %wanted) noinline nounwind {
+  %filled_at = getelementptr i8, ptr %fields, i64 8
+  %room_at = getelementptr i8, ptr %fields, i64 16
+  %room = load i64, ptr %room_at
+  %chunk = load ptr, ptr %fields
+  %none = icmp eq ptr %chunk, null
+  br i1 %none, label %new, label %look
+look:
+  %references = load i64, ptr %chunk
+  %others = add i64 %references, -1
+  %is_unused = icmp eq i64 %others, 0
+  %is_enough = icmp sge i64 %room, %wanted
+  %again = and i1 %is_unused, %is_enough
+  br i1 %again, label %done, label %leave
+leave:
+  store i64 %others, ptr %chunk
+  store ptr null, ptr %fields
+  br i1 %is_unused, label %drop, label %new
+drop:
+  call void @dlvm.free_one(ptr %ctx, ptr %chunk)
+  br label %new
+new:
+  %twice = shl i64 %room, 1
+  %is_some = icmp ugt i64 %twice, 16384
+  %grown = select i1 %is_some, i64 %twice, i64 16384
+  %is_much = icmp ugt i64 %grown, 4194304
+  %next = select i1 %is_much, i64 4194304, i64 %grown
+  %is_less = icmp ult i64 %next, %wanted
+  %size = select i1 %is_less, i64 %wanted, i64 %next
+  %made = call ptr @dlvm.allocate(ptr %ctx, i64 %size)
+  %failed = icmp eq ptr %made, null
+  br i1 %failed, label %no_memory, label %keep
+keep:
+  store ptr %made, ptr %fields
+  store i64 %size, ptr %room_at
+  br label %done
+done:
+  store i64 0, ptr %filled_at
+  ret i1 true
+no_memory:
+  store i64 0, ptr %room_at
+  store i64 0, ptr %filled_at
+  ret i1 false
+}
+
 !0 = !{}

@@ -25,8 +25,10 @@ from dlvm_py.backend.cpu.values import V, float_constant, i64
 
 # beyond this size the reduction by three floats may lose digits
 FAR = {"double": 2.0**40, "float": 2.0**16}
-WIDTHS = {"double": (2, 4, 8), "float": (4, 8, 16)}  # of the vectors that versions are made for
-_ATTRIBUTES = "linkonce_odr |nounwind willreturn memory(none) noinline"
+WIDTHS = {"double": (4, 8), "float": (8, 16)}  # of the vectors that versions are made for: AVX2, AVX-512
+# not worth the optimiser's time
+_RARE = "linkonce_odr |nounwind noinline optnone"
+_PURE = f"{_RARE} willreturn memory(none)"
 
 
 def _reduced(x: X) -> tuple[V, Pair]:
@@ -98,8 +100,8 @@ def periodic(name: str) -> Callable[[X], X]:
 
     def found(x: X) -> X:
         near = _CHOICES[name](*_reduced(x))
-        callee, variants = _far(x.f.module, name, x.v.type)
-        far = X(x.f, x.f.call(callee, x.v.type, [x.v], f'"vector-function-abi-variant"="{variants}"'))
+        callee, versions = _far(x.f.module, name, x.v.type)
+        far = X(x.f, x.f.call(callee, x.v.type, [x.v], versions))
         found = far.where(abs(x).compare("ogt", FAR[x.v.type]), near)
         return found if name == "cos" else x.where(x.compare("oeq", 0.0), found)  # keeps -0
 
@@ -110,11 +112,11 @@ def periodic(name: str) -> Callable[[X], X]:
 
 
 def _far(module: ModuleText, name: str, type: str) -> tuple[str, str]:
-    """The function for angles beyond FAR (0 for others, NaN for infinities), and its versions for vectors."""
+    """The function for angles beyond FAR (0 for others, NaN for infinities), and the attribute of its versions for vectors."""
     symbol = f"dlvm.{name}.far.{type}"
     if symbol not in module.functions:
         _reduction(module)
-        f = FunctionText(module, symbol, type, [type], _ATTRIBUTES)
+        f = FunctionText(module, symbol, type, [type], _PURE)
         x = X(f, f.params[0])
         beyond, within = f.label("beyond"), f.label("within")
         size = abs(x)
@@ -129,14 +131,14 @@ def _far(module: ModuleText, name: str, type: str) -> tuple[str, str]:
         f.line(f"ret {type} {y.to(type).v.ref}")
         for width in WIDTHS[type]:
             _lanes(module, symbol, type, width)
-    variants = ",".join(f"_ZGV_LLVM_N{n}v_{symbol}({symbol}.x{n})" for n in WIDTHS[type])
-    return f"@{symbol}", variants
+    versions = ",".join(f"_ZGV_LLVM_N{n}v_{symbol}({symbol}.x{n})" for n in WIDTHS[type])
+    return f"@{symbol}", f'"vector-function-abi-variant"="{versions}"'
 
 
 def _lanes(module: ModuleText, symbol: str, type: str, width: int) -> None:
     """The version for a vector: at once where no element is beyond the bound, else one element after the other."""
     vector = f"<{width} x {type}>"
-    f = FunctionText(module, f"{symbol}.x{width}", vector, [vector], _ATTRIBUTES)
+    f = FunctionText(module, f"{symbol}.x{width}", vector, [vector], _PURE)
     module.keep(f.name)
     x = f.params[0]
     size = f.intrinsic(f"llvm.fabs.v{width}f{64 if type == 'double' else 32}", vector, x)
@@ -148,12 +150,23 @@ def _lanes(module: ModuleText, symbol: str, type: str, width: int) -> None:
     f.place(none)
     f.line(f"ret {vector} {x.ref}")
     f.place(some)
-    with f.loop(i64(width), [x], plain_loop(f)) as loop:
-        (y,) = loop.carried
-        lane = f.value(type, f"extractelement {vector} {y.ref}, i64 {loop.index.ref}")
-        lane = f.call(f"@{symbol}", type, [lane])
-        loop.next = [f.value(vector, f"insertelement {vector} {y.ref}, {type} {lane.ref}, i64 {loop.index.ref}")]
-    f.line(f"ret {vector} {loop.results[0].ref}")
+    place = f.alloca(vector, 64)
+    f.store(x, place)
+    f.call(f"@{_each(module, type)}", "void", [place, i64(width), V("ptr", f"@{symbol}")])
+    f.line(f"ret {vector} {f.load(vector, place).ref}")
+
+
+def _each(module: ModuleText, type: str) -> str:
+    """A function that replaces n numbers in memory by their values under a function."""
+    name = f"dlvm.each.{type}"
+    if name not in module.functions:
+        f = FunctionText(module, name, "void", ["ptr", "i64", "ptr"], _RARE)
+        place, count, function = f.params
+        with f.loop(count, note=plain_loop(f)) as loop:
+            at = f.gep(type, place, loop.index)
+            f.store(f.call(function.ref, type, [f.load(type, at)]), at)
+        f.line("ret void")
+    return name
 
 
 def _reduction(module: ModuleText) -> None:
@@ -168,7 +181,7 @@ def _reduction(module: ModuleText) -> None:
     digits = int(known.TWO_OVER_PI_DIGITS, 16).to_bytes(bits // 8 + 8, "little")
     text = "".join(f"\\{byte:02X}" for byte in digits)
     module.constant("dlvm.two_over_pi", f'[{len(digits)} x i8] c"{text}"')
-    f = FunctionText(module, "dlvm.reduce", "{ double, double, i64 }", ["double"], _ATTRIBUTES)
+    f = FunctionText(module, "dlvm.reduce", "{ double, double, i64 }", ["double"], _PURE)
     x = X(f, f.params[0])
     pattern = abs(x).bits()
     e = f.op("sub", f.op("lshr", pattern, i64(52)), i64(1075))

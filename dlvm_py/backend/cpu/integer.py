@@ -85,6 +85,21 @@ def _divisor(c: Code, dtype: DType, a: V, b: V) -> tuple[V, V]:
     return zero, c.select(bad, number(b, 1), b)
 
 
+def _divided(c: Code, dtype: DType, a: V, b: V) -> tuple[V, V]:
+    """(a / b towards zero, the rest), for b that `_divisor` allows.
+
+    No CPU divides vectors of integers: up to 32 bits a float quotient does it, whose rounding error is far below
+    the distance 1 / |b| to the next integer. A constant divisor LLVM makes a product.
+    """
+    signed = "s" if dtype.kind == "i" else "u"
+    if dtype.bits > 32 or b.ref.lstrip("-").isdigit():
+        return c.op(f"{signed}div", a, b), c.op(f"{signed}rem", a, b)
+    wide = "double" if dtype.bits == 32 else "float"
+    x, y = (c.cast(f"{signed}itofp", v, wide) for v in (a, b))
+    quotient = c.cast(f"fpto{signed}i", c.fop("fdiv", x, y), a.type)
+    return quotient, c.op("sub", a, c.op("mul", quotient, b))
+
+
 def _signs_differ(c: Code, rest: V, b: V) -> V:
     zero = number(b, 0)
     return c.both(c.icmp("ne", rest, zero), c.icmp("slt", c.op("xor", rest, b), zero))
@@ -93,11 +108,8 @@ def _signs_differ(c: Code, rest: V, b: V) -> V:
 def floor_divide(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
     """The quotient rounded down; by zero: 0."""
     zero, safe = _divisor(c, dtype, a, b)
-    if dtype.kind == "u":
-        quotient = c.op("udiv", a, safe)
-    else:
-        quotient = c.op("sdiv", a, safe)
-        rest = c.op("srem", a, safe)
+    quotient, rest = _divided(c, dtype, a, safe)
+    if dtype.kind == "i":
         quotient = c.op("sub", quotient, c.cast("zext", _signs_differ(c, rest, safe), a.type))
     return c.select(zero, number(a, 0), quotient)
 
@@ -105,7 +117,7 @@ def floor_divide(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
 def modulo(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
     """The remainder with the divisor's sign; by zero: 0."""
     zero, safe = _divisor(c, dtype, a, b)
-    rest = c.op("urem" if dtype.kind == "u" else "srem", a, safe)
+    rest = _divided(c, dtype, a, safe)[1]
     if dtype.kind == "i":
         rest = c.select(_signs_differ(c, rest, safe), c.op("add", rest, safe), rest)
     return c.select(zero, number(a, 0), rest)
@@ -114,7 +126,7 @@ def modulo(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
 def truncate_divide(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
     """The quotient rounded towards zero; by zero: 0."""
     zero, safe = _divisor(c, dtype, a, b)
-    return c.select(zero, number(a, 0), c.op("udiv" if dtype.kind == "u" else "sdiv", a, safe))
+    return c.select(zero, number(a, 0), _divided(c, dtype, a, safe)[0])
 
 
 def maximum(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:

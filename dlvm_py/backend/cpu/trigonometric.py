@@ -112,7 +112,7 @@ def periodic(name: str) -> Callable[[X], X]:
 
 
 def _far(module: ModuleText, name: str, type: str) -> tuple[str, str]:
-    """The function for angles beyond FAR (0 for others, NaN for infinities), and the attribute of its vector versions."""
+    """The function for angles beyond FAR (0 for others, NaN for infinities), and the attribute of its versions."""
     symbol = f"dlvm.{name}.far.{type}"
     if symbol not in module.functions:
         _reduction(module)

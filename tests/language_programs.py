@@ -383,6 +383,51 @@ def mutual_recursion(n, x):
     return is_even(n, x)
 
 
+@language("recursion of nested functions", lambda: (vec(7), 1.5, 2), lambda: (vec(2), 0.5, 0), grad=True)
+def nested_recursion(x, c, n):
+    out = np.zeros(len(x))
+
+    def visit(i, depth=1.0):
+        if i >= len(x):
+            return 0.0
+        out[i] = x[i] * depth * c
+        return float(out[i]) + visit(2 * i + 1, depth + 1) * c + visit(2 * i + 2, depth + 1)
+
+    def even(k, a):
+        return a * c if k == 0 else odd(k - 1, a)
+
+    def odd(k, b):
+        return -c if k == 0 else even(k - 1, b * 2.0) + float(x[k])
+
+    fib = lambda c: c if c < 2 else fib(c - 1) + fib(c - 2)  # noqa: E731 - its own c
+    return visit(0), out, even(n, c), fib(n)
+
+
+def adaptive(f, a, b, tolerance):
+    """The integral of f by Simpson's rule, halved where it is not exact enough."""
+
+    def simpson(a, fa, b, fb):
+        m = 0.5 * (a + b)
+        fm = f(m)
+        return m, fm, (b - a) / 6 * (fa + 4 * fm + fb)
+
+    def refine(a, fa, b, fb, eps, whole, m, fm):
+        lm, flm, left = simpson(a, fa, m, fm)
+        rm, frm, right = simpson(m, fm, b, fb)
+        if abs(left + right - whole) <= 15 * eps:
+            return left + right
+        return refine(a, fa, m, fm, eps / 2, left, lm, flm) + refine(m, fm, b, fb, eps / 2, right, rm, frm)
+
+    fa, fb = f(a), f(b)
+    m, fm, whole = simpson(a, fa, b, fb)
+    return refine(a, fa, b, fb, tolerance, whole, m, fm)
+
+
+@language("recursion of nested functions", lambda: (2.0, 1.5), grad=True)
+def integral(a, b):
+    return adaptive(lambda t: math.exp(-t * t) * a, 0.0, b, 1e-6)
+
+
 # -- raise and assert ----------------------------------------------------------------------------------------
 
 

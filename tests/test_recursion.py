@@ -386,11 +386,15 @@ def no_result(n):
     return no_result(n + 1)
 
 
-def nested(x, n):
+def counting(x, n):
+    calls = 0
+
     def go(y, k):
+        nonlocal calls
+        calls += 1
         return y if k == 0 else go(y * x, k - 1)
 
-    return go(x, n)
+    return go(x, n), calls
 
 
 def ranks(x, n):
@@ -402,7 +406,7 @@ def conflicting(x, n):
 
 
 @pytest.mark.parametrize("f, args, kind, words", [
-    (nested, (1.0, 3), UnsupportedSyntax, "define it outside"),
+    (counting, (1.0, 3), UnsupportedSyntax, "return what it finds"),
     (ranks, (V, 2), UnsupportedSyntax, "ever new types or shapes"),
     (conflicting, (1.0, 3), TypeMismatch, "no common type"),
 ])  # fmt: skip

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import derivatives, own_rules, records
+from dlvm_py.frontend import derivatives, nested, own_rules, records
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
 from dlvm_py.frontend.emit import Emitter, i64
@@ -21,6 +21,7 @@ from dlvm_py.frontend.joins import ArrayType
 from dlvm_py.frontend.library_calls import is_library
 from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.objects import resolved
+from dlvm_py.frontend.signature import NotFirstClass
 from dlvm_py.frontend.table import (
     ARRAY_LIKE,
     METHODS,
@@ -65,7 +66,13 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if isinstance(function, Method) and isinstance(function.owner, Static):
         return _text_method(e, function, args, kwargs)
     if isinstance(function, Closure):
-        return e.session.inline(e, function, _bind_closure(e, function, args, kwargs))
+        own = _bind_closure(e, function, args, kwargs)
+        if not e.tries and nested.calls_itself(function):
+            try:
+                return nested.call(e, function, own)
+            except NotFirstClass:  # in place, then, which ends where it calls itself
+                pass
+        return e.session.inline(e, function, own)
     if isinstance(function, Derivative):
         count = len(derivatives.parameters_of(e, function.closure))
         own = _bind_closure(e, function.closure, args[:count], kwargs)

@@ -18,17 +18,13 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from collections.abc import Sequence as Sequence_
-from dataclasses import dataclass
 from typing import Any, NoReturn
 
-import gast
-
 from dlvm_py.errors import ArgumentError, TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import objects
+from dlvm_py.frontend import nested, objects
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.capture import recipe_of
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.liveness import reads, writes
 from dlvm_py.frontend.signature import Extents, NotFirstClass, abstract
 from dlvm_py.frontend.values import (
     NONE,
@@ -96,15 +92,6 @@ def _own_wrt(e: Emitter, target: Any, args: tuple[Any, ...], named: dict[str, An
     return bound.args[1:], bound.kwargs
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
-    """A function in the place of a closure: the names that it takes behind its own, the functions that it reads."""
-
-    closure: Closure
-    captured: tuple[str, ...]
-    functions: dict[str, Closure | Derivative]
-
-
 def parameters_of(e: Emitter, closure: Closure) -> list[str]:
     """The names of the parameters of a closure that can be differentiated."""
     a = closure.node.args
@@ -123,47 +110,16 @@ def call_nested(e: Emitter, derivative: Derivative, own: list[Any], seeds: list[
     names = parameters_of(e, closure)
     values: dict[str, Any] = {}
     functions: dict[str, Closure | Derivative] = {}
-    _collect(e, closure, values, functions)
+    nested.collect(e, closure, values, functions)
     settled = [objects.resolved(e, objects.settle(e, v)) for v in values.values()]
-    stand_in = eval(f"lambda {', '.join([*names, *values])}: None")  # of identifiers alone
-    stand_in.__name__ = closure.name
-    e.session.nested[stand_in] = Nested(closure, tuple(values), functions)
+    captured = nested.captured_parameters(names, values)
+    stand_in = nested.stand_in_of(closure, [*names, *captured])
+    e.session.nested[stand_in] = nested.Nested(closure, captured, functions)
     f = stand_in
     for target, args, named in derivative.makers:
         args, named = _own_wrt(e, target, args, named, names)
         f = _made(e, target, [f, *args], named).value
     return call(e, f, [*own, *settled, *seeds], {})
-
-
-def _collect(e: Emitter, closure: Closure, values: dict[str, Any], functions: dict[str, Any]) -> None:
-    """What a closure reads of its surroundings, by name; of closures among it, what these read."""
-    node = closure.node
-    body = [node.body] if isinstance(node, gast.Lambda) else node.body
-    bound = writes(body).union(parameters_of(e, closure))
-    for name in sorted(reads(node) - bound):
-        frame = closure.frame
-        while frame is not None and name not in frame.locals and name not in frame.shadowed:
-            frame = frame.outer
-        if frame is None or name not in frame.env:
-            continue
-        value = frame.read_name(name)
-        known = values.get(name, functions.get(name))
-        if known is not None and known is not value:
-            e.error(
-                UnsupportedSyntax,
-                f"a derivative of {describe(closure)} reaches two variables `{name}`",
-                help="give them different names",
-            )
-        if known is not None:
-            continue
-        if not isinstance(value, Closure | Derivative):
-            values[name] = value
-            continue
-        functions[name] = value
-        inner = value if isinstance(value, Closure) else value.closure
-        for default in (*inner.defaults, *inner.keyword_defaults.values()):
-            _constant(e, None, default)
-        _collect(e, inner, values, functions)
 
 
 # -- jvp and vjp: derivatives that are called where they are made ------------------------------------------

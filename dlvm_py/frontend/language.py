@@ -53,7 +53,12 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     Construct("closures that are returned", "p = make(a, b)", "inside of compiled code"),
     Construct("functions passed as arguments", "f(np.sin, x)", "each is a constant of the version"),
-    Construct("recursion", "return n * f(n - 1)", "of functions at the top of a module"),
+    Construct("recursion", "return n * f(n - 1)", "of numbers, arrays, and the caller's lists and dicts"),
+    Construct(
+        "recursion of nested functions",
+        "def g(k): return c if k < 1 else g(k - 1)\ny = g(n)",
+        "direct and mutual; what they read around them are numbers and arrays",
+    ),
     Construct("mutual recursion", "return odd(n - 1)", ""),
     Construct("raise", 'raise ValueError(f"n is {n:3d}")', "built-in exceptions, and yours from the top of a module"),
     Construct("assert", 'assert n > 0, f"got {n}"', "the message is made where it fails"),
@@ -112,7 +117,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     _no("set comprehensions", "y = {v for v in range(3)}", "a list"),
     _no("dicts with other keys", "d = {1: 2.0}", "a list or an array for numbered things"),
     _no("decorators on nested functions", "@np.vectorize\ndef g(v): return v", "leave it out"),
-    _no("recursion of nested functions", "def g(k): return 1.0 if k < 1 else g(k - 1)\ny = g(n)", "define it outside"),
+    _no(
+        "recursion that changes what is around",
+        "out = []\ndef g(k):\n    if k > 0:\n        out.append(k)\n        g(k - 1)\ng(n)",
+        "return the value, or fill an array",
+    ),
     _no("patterns with structure", "match x:\n    case [a, b]: pass", "unpack, or use if/elif"),
     _no("eval, exec", "y = eval('n')", "write the code"),
 )

@@ -22,7 +22,7 @@ from dlvm_py.frontend import objects, own_rules
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.calls import bind_function, invoke
 from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_hidden_argument, is_record_class
-from dlvm_py.frontend.derivatives import Differentiate, Nested
+from dlvm_py.frontend.derivatives import Differentiate
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.exceptions import catch
@@ -30,6 +30,7 @@ from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.frame import Frame
 from dlvm_py.frontend.growing import section_of
 from dlvm_py.frontend.joins import ArrayType, RecordType, ScalarType, SequenceType
+from dlvm_py.frontend.nested import Nested
 from dlvm_py.frontend.signature import (
     Extents,
     NotFirstClass,
@@ -158,6 +159,7 @@ class Session:
         self._learned: _Callee | None = None
         self._inlined: list[Any] = []
         self.nested: dict[FunctionType, Nested] = {}  # functions that stand for closures
+        self.stand_ins: dict[Any, FunctionType] = {}  # those of recursive ones, by what they read
         self._sources: dict[Any, Source] = {}
         self._tokens: dict[int, Any] = {}
         self._captured: dict[Emitter, dict[int, Array | RandomGenerator]] = {}
@@ -246,8 +248,8 @@ class Session:
             return frame
         closure, function = nested.closure, nested.closure.frame.function
         around = Frame(e, closure.frame.source, closure.frame.name, function)
-        around.locals = frozenset((*nested.captured, *nested.functions))
-        around.bind_parameters({n: v for n, v in values.items() if n in nested.captured})
+        around.locals = frozenset((*nested.captured.values(), *nested.functions))
+        around.bind_parameters({nested.captured[n]: v for n, v in values.items() if n in nested.captured})
         for name, held in nested.functions.items():
             if isinstance(held, Closure):
                 moved: Any = replace(held, frame=around)
@@ -475,6 +477,8 @@ class Session:
             )
             callee = self._callee(e, fn, tree)
         except NotFirstClass:
+            if fn in self.nested:
+                raise
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         if callee.result is None:
             # it does not return, or so it seems: nothing is known yet but this call
@@ -636,9 +640,9 @@ class Session:
                 )
             e.error(
                 UnsupportedSyntax,
-                f"{name} calls itself: recursion of functions that are defined inside compiled code, or that take "
-                "functions, or lists and dicts that compiled code has made, is not supported",
-                help="define it outside, with numbers and arrays (or the caller's lists) as arguments, or write a loop",
+                f"{name} calls itself: recursion of functions that take functions, or lists and dicts that compiled "
+                "code has made, or that change such things, or `nonlocal` names, around them, is not supported",
+                help="let it take numbers and arrays (or the caller's lists) and return what it finds, or write a loop",
             )
         self._inlined.append(source.node)
         loc = e.loc

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dlvm_py.ir import BOOL, DType, Instruction, TensorType, Value
+from dlvm_py.ir import BOOL, DType, Instruction, TensorType, Value, is_scalar
 from dlvm_py.transforms.literals import integer
 
 Range = tuple[int, int]
@@ -59,8 +59,8 @@ def _of_instruction(i: Instruction, depth: int) -> Range | None:
     """The exact range of the result, as if integers were unbounded; None where nothing is known."""
     if i.op.name == "extent":
         return 0, 2**63 - 1
-    source = i.operands[0].type if i.operands else None
-    if not isinstance(source, TensorType) or source.shape or source.dtype.kind not in "biu":
+    # a call may take an integer first, and then anything
+    if not i.operands or not all(is_scalar(v.type) and v.type.dtype.kind in "biu" for v in i.operands):  # type: ignore[attr-defined]
         return None
     (low, high), *others = (integer_range(v, depth) for v in i.operands)
     match i.op.name:

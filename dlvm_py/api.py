@@ -60,11 +60,11 @@ def jit(
     fastmath: allow reassociation and the rest of what strict IEEE arithmetic forbids.
     boundscheck: check indices (None: yes, unless DLVM_BOUNDSCHECK=0).
     cache: keep compiled code on disk, and use what is there.
-    checkpoint: the memory that gradients may take for what they keep. "store" tapes everything; a number of bytes runs
-        loops again, so that each keeps about that much; "recompute" keeps as little as possible, which grows with the
-        logarithm of the number of steps; "auto" tapes everything as long as a call takes less than DLVM_TAPE MiB (a
-        quarter of the memory there is), and has that for a budget beyond. The gradient has the same bits.
-        docs/derivatives.md says which loops.
+    checkpoint: the memory that gradients and Jacobians may take for what they keep. "store" tapes everything; a number
+        of bytes runs loops again, so that each keeps about that much; "recompute" keeps as little as possible, which
+        grows with the logarithm of the number of steps; "auto" tapes everything as long as a call takes less than
+        DLVM_TAPE MiB (a quarter of the memory there is), and has that for a budget beyond. The gradient has the same
+        bits. docs/derivatives.md says which loops.
 
     Raises, when called: CompileError (with file, line and caret) for what cannot be compiled,
     and what NumPy or Python would raise for what goes wrong at run time.
@@ -171,6 +171,7 @@ def vjp(
     *args: Any,
     wrt: Wrt | None = None,
     from_: OutputName | tuple[OutputName, ...] | None = None,
+    checkpoint: str | int | None = None,
 ) -> tuple[Any, Pullback]:
     """The value of `f` and its pullback, by reverse mode: (f(*args), seed -> seed · ∂f).
 
@@ -182,13 +183,17 @@ def vjp(
         hold no floats.
     from_: the outputs that count as the value, as in `jacobian`; None: the whole result (the written argument of a
         function that returns None).
+    checkpoint: "store" for a function that is jitted with a budget or "recompute", which a tape that waits for its
+        pullbacks cannot keep; None: as `f` was jitted.
 
     Returns the value, and the pullback: it takes a seed of the shape and dtype of the value, in its structure (None for
     what is no float), and returns the derivatives as a tuple with one for each of `args` (for a single `wrt`: that
     one), each in the structure of the argument.
 
-    Raises: as `grad`; ArgumentError DL702 where no argument is a float, DL704 for a seed that does not fit.
+    Raises: as `grad`; ArgumentError DL702 where no argument is a float, DL704 for a seed that does not fit, DL705 for a
+    `checkpoint` that bounds memory.
     """
+    _check_taped(f, checkpoint)
     value, tape, reader = _recording_of(f, wrt, len(args), from_)(*args)
     return value, Pullback(getattr(f, "__name__", repr(f)), reader, tape)
 
@@ -224,7 +229,11 @@ def jacobian(
 
 def _sparse_jacobian(f: Callable[..., Any], wrt: Wrt, mode: str, from_: Any, sparsity: Any) -> SparseJacobian:
     recipe, options = _root(f, "jacobian")
+    if mode == "auto" and not _is_taped(options.checkpoint):
+        mode = "forward"
     checked = jacobian_recipe(recipe, wrt, mode, from_)
+    if mode == "reverse":
+        _check_taped(f, None)
     if not checked.single:
         raise ArgumentError("a sparse Jacobian is with respect to one parameter", code="DL701")
     (position,) = checked.wrt
@@ -336,6 +345,24 @@ def _derived(f: Callable[..., Any], what: str, key: Any, make: Callable[[Recipe]
         made[what, key] = compiled_function(make(recipe), options)
         f.__dict__["__dlvm_derived__"] = f, made
     return made[what, key]
+
+
+def _is_taped(checkpoint: str | int) -> bool:
+    return checkpoint in ("auto", "store")
+
+
+def _check_taped(f: Callable[..., Any], wanted: str | int | None) -> None:
+    """DL705 where a tape is kept that must not be."""
+    if wanted is not None:
+        _check_checkpoint(wanted)
+    found = wanted or _root(f, "vjp")[1].checkpoint
+    if not _is_taped(found):
+        raise ArgumentError(
+            f"checkpoint={found!r}: the tape of a pullback is kept whole, so that its memory has no such bound",
+            code="DL705",
+            help="dlvm.grad(f, seedable=True) runs loops again for each seed; "
+            "dlvm.vjp(f, ..., checkpoint='store') keeps all",
+        )
 
 
 def _checkpointed(options: Options, wanted: str | int | None) -> Options:

@@ -314,8 +314,8 @@ def _outputs(of: Program, recipe: Tangent | Jacobian | Recording) -> tuple[Outpu
     return (None,)
 
 
-def all_partials(of: Program, recipe: Jacobian, _: tuple[Spec, ...]) -> Program:
-    """The program of a Jacobian.
+def all_partials(of: Program, recipe: Jacobian, _: tuple[Spec, ...], checkpoint: str | int = "store") -> Program:
+    """The program of a Jacobian; `checkpoint` as the adjoint pass takes it.
 
     Raises: ArgumentError DL702 for an integer `wrt` or one that is no number or array, DL703 for an output that must be
     named or does not exist; NotDifferentiable for what the passes refuse.
@@ -340,7 +340,7 @@ def all_partials(of: Program, recipe: Jacobian, _: tuple[Spec, ...]) -> Program:
         raise NotDifferentiable(f"the output of {_title(of)} is no float", code="DL703", help="return a float")
     copied = set(written_params(of.module, of.name))
     wrt = tuple(offsets[k] for k in recipe.wrt)
-    function = jacobian(of.module, of.name, wrt, tuple(o for o, _ in found), recipe.mode)
+    function = jacobian(of.module, of.name, wrt, tuple(o for o, _ in found), recipe.mode, checkpoint)
     specs = tuple(_jacobian_structure(spec, of, recipe) for spec, _ in outputs)
     result = specs[0] if len(specs) == 1 else TupleSpec(specs)
     sharing = _sharing(of, copied, ())

@@ -75,14 +75,20 @@ def lower(request: Request, derives: bool = False) -> Program:
         _run(program, ("inline", "kept_copies"), request, "raw")
     else:
         count = len(request.args) - recipe.added
-        # a derivative that is differentiated again tapes everything: what it runs again would be taped as well
-        plain = replace(request.options, checkpoint="store")
+        # a derivative that is differentiated in reverse tapes everything: what it runs again would be taped as well
+        forward = isinstance(recipe, Tangent) or (
+            isinstance(recipe, Jacobian) and recipe.mode in ("forward", "hessian")
+        )
+        plain = request.options if forward else replace(request.options, checkpoint="store")
         of = recipe.of.of if isinstance(recipe, Pullback) else recipe.of
         inner = lower(request._replace(recipe=of, args=request.args[:count], options=plain, shared=()), derives=True)
-        how: dict[str, Any] = {"checkpoint": request.options.checkpoint} if isinstance(recipe, Gradient) else {}
+        tapes = isinstance(recipe, Gradient | Jacobian)
+        how: dict[str, Any] = {"checkpoint": request.options.checkpoint} if tapes else {}
         if request.shared:
             how["shared"] = frozenset(request.shared)
         program = _DERIVED[type(recipe)](inner, recipe, request.args[count:], **how)
+        if forward and inner.function.meta.get(CAN_RUN_AGAIN):
+            program.function.meta[CAN_RUN_AGAIN] = True
         if not derives:
             drop_rules.run(program.module, program.name)
         _run(program, ("inline",), request, "raw")

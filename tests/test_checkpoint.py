@@ -203,6 +203,40 @@ def test_what_is_printed_is_printed_once(capsys, monkeypatch):
     assert capsys.readouterr().out == "step 0\nstep 1\nstep 2\n" * 2
 
 
+def test_what_else_takes_a_budget():
+    """hvp runs the loop of its gradient again, with the same bits; a pullback cannot, and says so."""
+    taped, again = (dlvm.hvp(dlvm.jit(checkpoint=c)(scalar_state)) for c in ("store", 1))
+    assert same_bits(again(0.3, 0.2, 9, 1.0), taped(0.3, 0.2, 9, 1.0))
+    assert "resume" in again.ir() and "resume" not in taped.ir()
+    f = dlvm.jit(checkpoint=1)(scalar_state)
+    with pytest.raises(dlvm.ArgumentError, match=r"(?s)DL705.*seedable=True"):
+        dlvm.vjp(f, 0.3, 0.2, 9)
+    with pytest.raises(dlvm.ArgumentError, match=r"(?s)DL705"):
+        dlvm.jacobian(f, mode="reverse", sparsity="auto")
+    with pytest.raises(dlvm.ArgumentError, match=r"(?s)DL705"):
+        dlvm.vjp(scalar_state, 0.3, 0.2, 9, checkpoint="recompute")
+    value, pullback = dlvm.vjp(f, 0.3, 0.2, 9, checkpoint="store")
+    assert value == f(0.3, 0.2, 9)
+    np.testing.assert_allclose(pullback(1.0)[:2], TAPED(0.3, 0.2, 9), rtol=1e-14)
+
+
+@pytest.mark.slow
+def test_jacobians_and_hessians_take_a_budget(monkeypatch):
+    """The same bits by a budget, and by default beyond the limit."""
+
+    def columns(u, dt, n):
+        in_place(u, dt, n)
+        return u * u
+
+    limit_to(monkeypatch, 100)
+    for derivative, f in ((dlvm.jacobian, columns), (dlvm.hessian, in_place)):
+        options = {"mode": "reverse"} if f is columns else {}
+        made = [derivative(dlvm.jit(checkpoint=c)(f), **options) for c in ("store", 1, "auto")]
+        found = [d(U, 0.1, 5) for d in made]
+        assert all(same_bits(v, found[0]) for v in found)
+        assert ["resume" in d.ir() for d in made] == [False, True, True]
+
+
 def test_second_derivatives_are_right_as_well():
     twice = [dlvm.grad(dlvm.grad(dlvm.jit(checkpoint=c)(leaves_in_the_middle))) for c in ("store", 1)]
     assert same_bits(twice[1](0.3, 9.0), twice[0](0.3, 9.0))

@@ -35,6 +35,7 @@ from dlvm_py.ir.analysis.calls import reachable, seen_outside
 from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.calls import bundle, give, leaves
+from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.outputs import seed_type
 from dlvm_py.transforms.differentiate.shadows import zeros_like
@@ -44,9 +45,17 @@ from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
 MODES = ("auto", "forward", "reverse")
 
 
-def jacobian(module: Module, name: str, wrt: tuple[int, ...], outputs: tuple[Output, ...], mode: str) -> Function:
+def jacobian(
+    module: Module,
+    name: str,
+    wrt: tuple[int, ...],
+    outputs: tuple[Output, ...],
+    mode: str,
+    checkpoint: str | int = "store",
+) -> Function:
     """Add the Jacobian function of `name` to `module`, as `<name>_jacobian`, and return it.
 
+    checkpoint: as in AdjointConfig, for each reverse sweep.
     Result: for each output, for each of `wrt`, an array with the axes of the output, then those of the parameter (a
     scalar where there are none). Arguments are not changed. Raises: NotDifferentiable, as the passes that it uses.
     """
@@ -58,15 +67,16 @@ def jacobian(module: Module, name: str, wrt: tuple[int, ...], outputs: tuple[Out
             code="DL611",
             help="dlvm.grad, dlvm.vjp and dlvm.jvp run the function once",
         )
-    return _Jacobian(module, name, wrt, mode).build(outputs)
+    return _Jacobian(module, name, wrt, mode, checkpoint).build(outputs)
 
 
 class _Jacobian:
-    def __init__(self, module: Module, name: str, wrt: tuple[int, ...], mode: str) -> None:
+    def __init__(self, module: Module, name: str, wrt: tuple[int, ...], mode: str, checkpoint: str | int) -> None:
         self.module, self.primal, self.wrt = module, module.functions[name], wrt
         if mode in ("auto", "hessian") and any(f.rules and "tangent" not in f.rules for f in reachable(module, name)):
             mode = "reverse"  # there is no forward derivative of this function
         self.mode = "forward" if mode == "hessian" else mode
+        self.checkpoint = checkpoint
         self.function = Function(f"{name}_jacobian", bundle([]))
         entry = self.function.new_block("entry")
         self.params = [entry.add_arg(p.type, p.name) for p in self.primal.params]
@@ -85,7 +95,7 @@ class _Jacobian:
 
     def _of_output(self, output: Output) -> list[Value]:
         if not isinstance(self._type(output), PointerType):
-            return self._call(adjoint(self.module, self.primal.name, AdjointConfig(self.wrt, (output,))), [])
+            return self._call(self._gradient(AdjointConfig(self.wrt, (output,), checkpoint=self.checkpoint)), [])
         arrays = [k for k in self.wrt if isinstance(self.params[k].type, PointerType)]
         reverse = self.mode == "reverse"
         found: dict[int, Value] = {}
@@ -95,6 +105,12 @@ class _Jacobian:
             if k not in found:
                 found[k] = self._columns(output, k)([literal(1.0, self.params[k].type)])
         return [found[k] for k in self.wrt]
+
+    def _gradient(self, config: AdjointConfig) -> Function:
+        """The reverse sweep of an output; the Jacobian can be run again where one of these can."""
+        made = adjoint(self.module, self.primal.name, config)
+        self.function.meta[CAN_RUN_AGAIN] = self.function.meta.get(CAN_RUN_AGAIN) or made.meta.get(CAN_RUN_AGAIN)
+        return made
 
     # -- what is called --------------------------------------------------------------------------------
 
@@ -125,8 +141,8 @@ class _Jacobian:
                 self._fill_columns(self._columns(output, k), found[k], rows, own[k], self.params[k])
 
         def by_rows() -> None:
-            config = AdjointConfig(wrt, (output,), seedable=True)
-            self._fill_rows(adjoint(self.module, primal, config), value, m, [(found[k], own[k]) for k in wrt])
+            config = AdjointConfig(wrt, (output,), seedable=True, checkpoint=self.checkpoint)
+            self._fill_rows(self._gradient(config), value, m, [(found[k], own[k]) for k in wrt])
 
         if self.mode == "auto":
             n = literal(0)

@@ -76,7 +76,7 @@ def test_a_result_can_be_resized():
 
 def test_blocks_are_apart_aligned_and_as_large_as_their_class():
     """Every size around the borders of classes; what is handed out again holds the bytes that it was asked for."""
-    sizes = [n + d for e in range(10, 23) for n in (1 << e, 9 << e - 3, 15 << e - 3) for d in (-65, -1, 0, 1, 64)]
+    sizes = [n + d for e in range(6, 23) for n in (1 << e, 9 << e - 3, 15 << e - 3) for d in (-63, -1, 0, 1, 64)]
     for _ in range(2):  # new memory, then kept memory
         blocks = []
         for number, n in enumerate(sizes):
@@ -89,7 +89,7 @@ def test_blocks_are_apart_aligned_and_as_large_as_their_class():
         assert all(end <= start for (_, end), (start, _) in zip(ends, ends[1:], strict=False))
         for p, n, _ in blocks:
             _free(None, p, n)
-        assert sum(n for n in sizes if n > 1024) <= buffers.kept_bytes() <= 1.13 * sum(sizes)
+        assert sum(sizes) <= buffers.kept_bytes() <= 1.13 * sum(sizes) + 64 * len(sizes)
 
 
 def test_the_handler_keeps_to_its_contract():
@@ -210,7 +210,7 @@ f(x)
 del_me = f(x)
 del del_me
 kept = buffers.kept_bytes()
-print(kept)
+print(800_000 <= kept <= 900_000)
 child = os.fork()
 if not child:
     alike = np.array_equal(f(x), x + 1) and buffers.kept_bytes() == kept
@@ -225,4 +225,4 @@ def test_processes(tmp_path):
     (tmp_path / "program.py").write_text(_PROGRAM)
     done = subprocess.run([sys.executable, str(tmp_path / "program.py")], env=os.environ | {"DLVM_BUFFERS": "1"},
                           capture_output=True, text=True)  # fmt: skip
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["851968", "0"], "")
+    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["True", "0"], "")

@@ -3,12 +3,12 @@
 ;   state    { 0 lock, 8 limit, 16 kept, 24 refused, 32 first[256] }       runtime/buffers.py makes it, bytes
 ;   block    { 0 next block of its class }                                 while it is kept
 ;
-; Up to 1024 bytes are malloc's, which is quick at these. Larger blocks are aligned to 64 and as large as their size
-; class, of which there are eight an octave: a block takes at most an eighth more than was wanted, and the class follows
-; from the size alone, so that nothing has to be written down beside a block. What is given back is kept, up to the
-; limit, and handed out again, youngest first: its pages are there, which for large arrays is most of the price of
-; memory. What would go over the limit is freed; when that has come to more than the limit, not counting what was
-; found, the sizes have changed, and all that is kept is freed.
+; A block is as large as its size class: every 64 bytes up to 1024, from there eight an octave, so that it takes at most
+; an eighth more than was wanted. The class follows from the size alone: nothing has to be written down beside a block.
+; Blocks of more than 1024 bytes are aligned to 64. What is given back is kept, up to the limit, and handed out again,
+; youngest first: its pages are there, which is most of the price of memory for large arrays, and for the many small ones
+; of a tape, whose end malloc gives back to the system. What would go over the limit is freed; when that has come to more
+; than the limit, not counting what was found, the sizes have changed, and all that is kept is freed.
 ;
 ; Who finds the lock taken does without: nobody waits, and a child that is forked meanwhile only keeps nothing.
 
@@ -26,14 +26,15 @@ define { i64, i64 } @pool.class(ptr %state, i64 %nbytes) alwaysinline nounwind {
   %eighths = lshr i64 %last, %safe_shift          ; 8 to 15
   %up = add i64 %eighths, 1
   %capacity = shl i64 %up, %safe_shift
-  %octave = sub i64 %safe_shift, 7                ; of 1024
+  %octave = sub i64 %safe_shift, 6                ; 1 from 1024 bytes on
   %of_octave = shl i64 %octave, 3
-  %within = sub i64 %eighths, 8
-  %number = add i64 %of_octave, %within
-  %is_large = icmp ugt i64 %capacity, %limit
-  %is_other = or i1 %is_small, %is_large
-  %size = select i1 %is_other, i64 %nbytes, i64 %capacity
-  %class = select i1 %is_other, i64 -1, i64 %number
+  %within = add i64 %of_octave, %eighths          ; 16 and more
+  %sixty_fourths = lshr i64 %last, 6              ; 0 to 15
+  %number = select i1 %is_small, i64 %sixty_fourths, i64 %within
+  %size_of_class = select i1 %is_small, i64 %nbytes, i64 %capacity
+  %is_large = icmp ugt i64 %size_of_class, %limit
+  %size = select i1 %is_large, i64 %nbytes, i64 %size_of_class
+  %class = select i1 %is_large, i64 -1, i64 %number
   %part = insertvalue { i64, i64 } poison, i64 %size, 0
   %both = insertvalue { i64, i64 } %part, i64 %class, 1
   ret { i64, i64 } %both
@@ -42,13 +43,6 @@ define { i64, i64 } @pool.class(ptr %state, i64 %nbytes) alwaysinline nounwind {
 ; Memory for `nbytes`, a positive multiple of 64, or null. `@dlvm.give` takes it back.
 define ptr @dlvm.take(i64 %nbytes) noinline nounwind {
   %state = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:pool:state}), !invariant.load !0
-  %is_small = icmp ule i64 %nbytes, 1024
-  br i1 %is_small, label %small, label %large
-small:
-  %malloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:malloc}), !invariant.load !0
-  %data = call ptr %malloc(i64 %nbytes)
-  ret ptr %data
-large:
   %both = call { i64, i64 } @pool.class(ptr %state, i64 %nbytes)
   %size = extractvalue { i64, i64 } %both, 0
   %class = extractvalue { i64, i64 } %both, 1
@@ -102,8 +96,15 @@ define void @pool.add(ptr %state, i64 %offset, i64 %nbytes, i1 %is_less) alwaysi
   ret void
 }
 
-; Large memory of the system, with huge pages (MADV_HUGEPAGE, 14) from 4 MiB on, as NumPy asks for them.
+; Memory of the system, with huge pages (MADV_HUGEPAGE, 14) from 4 MiB on, as NumPy asks for them.
 define ptr @pool.fresh(i64 %size) noinline nounwind {
+  %is_small = icmp ule i64 %size, 1024
+  br i1 %is_small, label %small, label %large
+small:
+  %malloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:malloc}), !invariant.load !0
+  %small_data = call ptr %malloc(i64 %size)
+  ret ptr %small_data
+large:
   %aligned_alloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:aligned_alloc}), !invariant.load !0
   %data = call ptr %aligned_alloc(i64 64, i64 %size)
   %failed = icmp eq ptr %data, null
@@ -129,18 +130,18 @@ done:
 define void @dlvm.give(ptr %data, i64 %wanted) noinline nounwind {
   %state = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:pool:state}), !invariant.load !0
   %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free}), !invariant.load !0
-  %some = add i64 %wanted, 63
+  %least = call i64 @llvm.umax.i64(i64 %wanted, i64 1)
+  %some = add i64 %least, 63
   %nbytes = and i64 %some, -64
   %is_small = icmp ule i64 %nbytes, 1024
-  br i1 %is_small, label %drop, label %large
-large:
   %both = call { i64, i64 } @pool.class(ptr %state, i64 %nbytes)
   %size = extractvalue { i64, i64 } %both, 0
   %class = extractvalue { i64, i64 } %both, 1
   %has_class = icmp sge i64 %class, 0
   %address = ptrtoint ptr %data to i64
   %beside = and i64 %address, 63                  ; resizing does not keep the alignment
-  %is_aligned = icmp eq i64 %beside, 0
+  %on_line = icmp eq i64 %beside, 0
+  %is_aligned = or i1 %on_line, %is_small
   %is_some = icmp ne ptr %data, null
   %fits_class = and i1 %has_class, %is_aligned
   %is_kept = and i1 %fits_class, %is_some

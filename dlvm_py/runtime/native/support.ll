@@ -40,8 +40,7 @@ sized:
   %is_free = call i1 @dlvm.count(ptr %ctx, i64 %nbytes)
   br i1 %is_free, label %counted, label %failed
 counted:
-  %malloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:malloc}), !invariant.load !0
-  %header = call ptr %malloc(i64 48)
+  %header = call ptr @dlvm.take(i64 64)
   %no_header = icmp eq ptr %header, null
   br i1 %no_header, label %uncount, label %with_header
 with_header:
@@ -49,8 +48,7 @@ with_header:
   %no_data = icmp eq ptr %data, null
   br i1 %no_data, label %drop_header, label %link
 drop_header:
-  %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free}), !invariant.load !0
-  call void %free(ptr %header)
+  call void @dlvm.give(ptr %header, i64 64)
   br label %uncount
 uncount:
   %less = sub i64 0, %nbytes
@@ -105,9 +103,8 @@ unlinked:
   %nbytes = load i64, ptr %nbytes_at
   %less = sub i64 0, %nbytes
   %uncounted = call i1 @dlvm.count(ptr %ctx, i64 %less)
-  %free = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:free}), !invariant.load !0
   call void @dlvm.give(ptr %data, i64 %nbytes)
-  call void %free(ptr %header)
+  call void @dlvm.give(ptr %header, i64 64)
   ret void
 }
 

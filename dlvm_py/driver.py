@@ -48,7 +48,7 @@ FAST_MATH = (
     "linear_algebra_fusion", "constant_fold", "cse", "dce",
 )  # fmt: skip
 TO_COMPUTE = ("bufferize", "cse", "dce")
-TO_SCHEDULED = ("stack_promotion", "ownership")
+TO_SCHEDULED = ("hoist_buffers", "stack_promotion", "ownership")
 
 
 _DERIVED: dict[type, Callable[..., Program]] = {

@@ -226,3 +226,24 @@ def test_processes(tmp_path):
     done = subprocess.run([sys.executable, str(tmp_path / "program.py")], env=os.environ | {"DLVM_BUFFERS": "1"},
                           capture_output=True, text=True)  # fmt: skip
     assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["True", "0"], "")
+
+
+def test_hoisted_allocations_fail_where_they_stood():
+    """A loop that is not entered allocates nothing, however its sizes look; else a bad size fails in its round."""
+
+    @dlvm.jit
+    def rounds(count, size, log):
+        total = 0.0
+        for k in range(count):
+            log[0] += 1.0
+            work = np.empty(size)
+            work[:] = k + 1.0
+            total += np.sum(work * work)
+        return total
+
+    log = np.zeros(1)
+    assert rounds(3, 2, log) == 28.0 and log[0] == 3
+    assert rounds(0, -1, log) == 0.0 and rounds(0, 2**60, log) == 0.0
+    with pytest.raises(ValueError, match="negative dimensions are not allowed"):
+        rounds(3, -1, log)
+    assert log[0] == 4

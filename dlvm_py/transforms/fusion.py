@@ -10,7 +10,8 @@ three rounds are the rule):
 
 1. backwards, structure (`_place`): a value with one root is fused into it. One with several roots, or that a
    consumer would compute again for every row (a static extent 1 that stretches), gets a buffer, unless it is
-   free to repeat: a load, an iota, a broadcast, a view, a cast of a load. `reduce`, `unbroadcast` and `dot`
+   free to repeat: a load, an iota, a broadcast, a view, a cast of a load. A load with a number added, or times
+   a number, is made again by several roots too: that saves a pass that writes it. `reduce`, `unbroadcast` and `dot`
    with array results get a buffer, or go straight to the one store that takes them; a `dot` also to the one that
    adds it to what is there (tree_rules.accumulated). What crosses a block border, or is pushed, returned or
    passed to a call, gets a buffer.
@@ -43,6 +44,8 @@ ON_POINTERS = frozenset({"shapeCast", "section", "windows"})
 SEARCHED = frozenset({"gather", "searchSorted"})
 # these are no part of a tree above them; a shapeCast can be a view
 HEAVY = UNDER_STORE - {"shapeCast"}
+# with one array operand: no dearer than a pass over memory
+CHEAP = frozenset({"add", "subtract", "multiply", "negate"})
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32
@@ -119,7 +122,7 @@ class FusionPlan:
         if v.op.name in HEAVY:
             buffer = buffer or not (self._is_stored_directly(v) or self._is_added_in_place(v))
         elif not self._is_free(v):
-            buffer = buffer or root is _MANY or v in self._stretched
+            buffer = buffer or (root is _MANY and not self._is_scaled(v)) or v in self._stretched
         if buffer:
             self.buffers.add(v)
             self._find_home(v)
@@ -152,6 +155,13 @@ class FusionPlan:
             base = view_base(v.operands[0])
             return isinstance(base, Instruction) and base.op.name == "load"
         return v.op.name in VIEWS or v.op.name in ("load", "iota", "broadcast")
+
+    def _is_scaled(self, v: Instruction) -> bool:
+        """Whether v is something in memory with one cheap step: reading that again costs as much as reading v."""
+        if v.op.name not in CHEAP:
+            return False
+        arrays = [view_base(x) for x in v.operands if is_array(x.type)]
+        return len(arrays) == 1 and isinstance(arrays[0], Instruction) and arrays[0].op.name in {"load", *HEAVY}
 
     def _is_stored_directly(self, v: Instruction) -> bool:
         (first, *more) = [u for u in self._users[v] if u.op.name != "extent"]

@@ -30,6 +30,7 @@ from dlvm_py.transforms import (
     drop_rules,
     expression_products,
     extent_checks,
+    hoist_buffers,
     inline,
     kept_copies,
     licm,
@@ -94,6 +95,7 @@ PASSES: dict[str, Pass] = {
         _row(cfg_canonicalization, "CFGCan"),
         _row(lower_shape, "LS"),
         _row(bufferize, "BUF"),
+        _row(hoist_buffers, "HB"),
         _row(stack_promotion, "SP"),
         _row(ownership, "OWN"),
     )

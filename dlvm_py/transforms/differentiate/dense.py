@@ -98,6 +98,10 @@ class Nests:
             found.places.append(place)
         return found
 
+    def has_made(self, value: Value) -> bool:
+        """Whether `value` is the memory of rows."""
+        return any(value is rows.memory for rows in self.made)
+
     def shared(self, block: Block, kept: Mapping[Block, set[Value]]) -> set[Value]:
         """The numbers that other blocks of the loop of `block` keep in rows, which it can read as well."""
         loop = self._primal.loop_of(block)

@@ -280,6 +280,8 @@ class Keeper:
         else:
             stack = entry_builder(self._function).emit("createStack", name="tape", element=kept)
         b = Builder(self._function).before(place.instructions[-1])
+        if self._nests.has_made(value):
+            b.after(value)  # the rows of a nest that is entered next: what makes them pushes them
         b.loc = value.loc if isinstance(value, Instruction) else None
         b.emit("push", narrowed(b, value, kept.dtype) if kept is not value.type else value, stack)
         self._record.stored(value, place, self._itemsize(value))
@@ -293,7 +295,7 @@ class Keeper:
         """The bytes of what is kept for `value`, where they are not those of its type."""
         if value in self._control.small:
             return I8.itemsize
-        return REFERENCE if any(value is rows.memory for rows in self._nests.made) else None
+        return REFERENCE if self._nests.has_made(value) else None
 
     def _slot(self, value: Value) -> Value:
         """Memory of its own for an array value, filled in the forward sweep."""

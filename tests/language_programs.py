@@ -278,6 +278,19 @@ def unpack_array(x, m):
     return a * b + r + s * t
 
 
+@language("unpacking", lambda: (vec(5), 4), lambda: (vec(2), 2), lambda: (vec(1), 2), lambda: (vec(3), 1), grad=True)
+def unpacking_of_computed_length(x, n):
+    a, *b = x
+    *c, d, e = x * 2.0 + a
+    f, *g = range(n)
+    grown = [v * v for v in x if v > 0.0]
+    h, *i, j = grown + [1.0]
+    for k, v in enumerate(b):
+        a = a + (k + 1) * v
+    b.append(x[0])
+    return a + d * e + h * j + f, b, c, g, i
+
+
 @language("del", lambda: (vec(3),), grad=True)
 def deletes(x):
     y = x * 2.0

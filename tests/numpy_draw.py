@@ -52,6 +52,8 @@ class Draw:
         found = self.laid_out(values)
         if not shape and self.chance(0.6):
             found = found[()] if self.chance(0.5) or dtype.itemsize < 8 and dtype.kind != "b" else values.item()
+        if isinstance(found, int) and found > 2**63 - 1:
+            found = values[()]  # a Python int of compiled code has 64 bits
         if self.buffer is None:
             self.buffer = found
         elif self.chance(0.15) and isinstance(self.buffer, np.ndarray) and self.buffer.shape == np.shape(found):

@@ -27,7 +27,8 @@ for known, rule in FUNCTIONS.items():
 
 
 def is_ufunc(name: str) -> bool:
-    return isinstance(getattr(np, name.removeprefix("np."), None), np.ufunc)
+    word, _, method = name.removeprefix("np.").partition(".")
+    return isinstance(getattr(np, word, None), np.ufunc) and method in ("", "outer")
 
 
 def interpreted(fn: Callable[..., Any], args: list[Any]) -> Any:

@@ -35,13 +35,13 @@ OUT = Text("<out>")  # an array that fits the result; the driver makes it
 # what an option is drawn from, by its name; a function's own come before these
 OPTIONS: dict[str, Callable[[Draw], Any]] = {
     "axis": Draw.axis,
-    "axes": Draw.axes,
+    "axes": lambda d: d.axes(),
     "keepdims": _boolean,
     "dtype": _dtype_option,
     "out": lambda d: OUT,
     "where": _mask,
     "order": lambda d: d.of("C", "C", "F"),
-    "initial": lambda d: d.number(0, 2, -1.5, True),
+    "initial": lambda d: d.number(0, 2, -1.5, True, -1, 300),
     "ddof": lambda d: d.number(0, 1, 1, 2),
     "copy": _boolean,
     "offset": lambda d: d.number(0, 1, -1, 2),
@@ -63,7 +63,7 @@ OPTIONS: dict[str, Callable[[Draw], Any]] = {
     "subok": lambda d: Text("False"),
 }
 NONE_OR_AXIS = {"axis": lambda d: Text("None") if d.chance(0.3) else d.axis()}
-AXES = {"axis": Draw.axes}
+AXES = {"axis": lambda d: d.axes()}
 
 # -- forms -------------------------------------------------------------------------------------------------
 
@@ -587,7 +587,7 @@ form(
     rcond=lambda d: Text("None"),
 )
 ORDERS = (None, 1, 2, np.inf, -np.inf, -1, 0, 3, 0.5)
-form(_linalg("norm"), lambda d: [d.array(NUMBERS)], axis=Draw.axes, ord=lambda d: Text("None"))
+form(_linalg("norm"), lambda d: [d.array(NUMBERS)], axis=lambda d: d.axes(), ord=lambda d: Text("None"))
 form(
     _linalg("norm"),
     lambda d: [d.vector(NUMBERS)],
@@ -603,7 +603,7 @@ form(_linalg("matrix_norm"), lambda d: [d.matrix()], ord=lambda d: Text(d.pick((
 form(
     _linalg("vector_norm"),
     lambda d: [d.array(NUMBERS)],
-    axis=Draw.axes,
+    axis=lambda d: d.axes(),
     ord=lambda d: Text(d.pick(("1", "2", "np.inf", "0", "3"))),
 )
 form(_linalg("cond"), lambda d: [d.square()], p=lambda d: Text(d.pick(("None", "1", "2", "-2", "np.inf", "'fro'"))))
@@ -641,7 +641,7 @@ form(
     axes=lambda d: d.of((0, 1), (-2, -1), (1, 0)),
 )
 form(_fft("fftfreq rfftfreq"), lambda d: [ints(d, 1, 6)], d=lambda d: d.number(1.0, 0.5))
-form(_fft("fftshift ifftshift"), lambda d: [d.filled()], axes=Draw.axes)
+form(_fft("fftshift ifftshift"), lambda d: [d.filled()], axes=lambda d: d.axes())
 
 # dtypes
 form(_np("result_type"), lambda d: [d.array(), d.array()])
@@ -678,7 +678,8 @@ def _of_ufuncs() -> None:
         if isinstance(owner, np.ufunc):
             name, kinds = f"np.{owner.__name__}.{f.__name__}", _ufunc_kinds(owner)
             if f.__name__ == "at":
-                form(name, lambda d: [np.array(a := d.filled(NUMBERS)), d.places(a.shape[0], (3,)), d.number(2, 3)])
+                # in the dtype of the array: NumPy computes uint64 with a Python int in f64 here
+                form(name, lambda d: [a := np.array(d.filled(NUMBERS)), d.places(a.shape[0], (3,)), a.dtype.type(2)])
             elif f.__name__ == "outer":
                 form(name, lambda d, kinds=kinds: [d.array(kinds), d.array(kinds)])
             else:

@@ -384,9 +384,13 @@ class Frame(Expressions):
             subscripts.write(self.e, base, index, as_array(self.e, value) if isinstance(value, Growing) else value)
 
     def _unpack(self, target: Any, value: Any) -> None:
-        items = self._items(value, len(target.elts), target)
         starred = [k for k, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
-        if starred:
+        value = records.iterated(objects.contents(self.e, value))
+        if isinstance(value, Sequence):
+            items = list(value.items)
+        else:
+            items = self._items(value, len(target.elts), starred[0] if starred else None, target)
+        if starred and isinstance(value, Sequence):
             k, rest = starred[0], len(items) - len(target.elts) + 1
             if rest < 0:
                 self.e.error(
@@ -401,17 +405,25 @@ class Frame(Expressions):
         for t, item in zip(target.elts, [self._settle(i) for i in items], strict=True):
             self.assign(t.value if isinstance(t, gast.Starred) else t, item)
 
-    def _items(self, value: Any, count: int, target: Any) -> list[Any]:
-        value = objects.contents(self.e, value)
-        value = records.iterated(value)
-        if isinstance(value, Sequence):
-            return list(value.items)
+    def _items(self, value: Any, count: int, starred: int | None, target: Any) -> list[Any]:
+        """What `count` names get of something whose length is known at run time; the starred one gets a list."""
+        e = self.e
         with self.at(target):
-            if (isinstance(value, Array) and value.rank) or isinstance(value, Growing | Iteration):
-                iteration = iteration_of(self.e, value)
-                self._check_count(iteration.count, count)
-                return [iteration.item(operators.i64(k)) for k in range(count)]
-            self.e.error(TypeMismatch, f"cannot unpack {describe(value)}")
+            if not ((isinstance(value, Array) and value.rank) or isinstance(value, Growing | Iteration)):
+                e.error(TypeMismatch, f"cannot unpack {describe(value)}")
+            found = iteration_of(e, value)
+            if starred is None:
+                self._check_count(found.count, count)
+                return [found.item(operators.i64(k)) for k in range(count)]
+            fixed = operators.i64(count - 1)
+            enough = e.pure("not", e.compare("lessThan", found.count, fixed))
+            few = f"not enough values to unpack (expected at least {count - 1}, got {{}})"
+            e.check(enough, "ValueError", few, found.count)
+            first = [found.item(operators.i64(k)) for k in range(starred)]
+            rest = e.maximum(e.subtract(found.count, fixed), operators.i64(0))
+            middle = self.collected(Iteration(rest, lambda k: found.item(e.offset(k, starred))))
+            last = [found.item(e.offset(found.count, k - count)) for k in range(starred + 1, count)]
+            return [*first, self._settle(middle), *last]
 
     def _check_count(self, length: Any, count: int) -> None:
         """Raise Python's ValueError unless there are as many values as names."""

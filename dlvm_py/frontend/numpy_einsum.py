@@ -27,7 +27,7 @@ from dlvm_py.frontend.library import products
 from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.numpy_reduce import SUM
 from dlvm_py.frontend.numpy_shape import expand_dims, reshape, squeeze, transpose
-from dlvm_py.frontend.values import Scalar, Sequence, Static, Temp, is_none
+from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, is_none
 from dlvm_py.ir import Value
 
 _TYPICAL, _EXHAUSTIVE = 32.0, 5
@@ -69,7 +69,14 @@ def einsum(
             _pair(e, _summed(e, first, kept | set(second.labels)), _summed(e, second, kept | set(first.labels)), kept),
         ]
     last = _summed(e, terms[0], set(output))
-    return deliver(e, "einsum", _arranged(e, last, output, extents), out, None)
+    found = _arranged(e, last, output, extents)
+    if isinstance(out, Array) and not np.can_cast(found.dtype.numpy, out.dtype.numpy, "safe"):
+        e.error(
+            TypeMismatch,
+            f"np.einsum: {found.dtype.numpy_name} cannot be cast to the {out.dtype.numpy_name} of `out` safely",
+            help="give an array of the result's dtype",
+        )
+    return deliver(e, "einsum", found, out, None)
 
 
 def _rank(value: Any) -> int:

@@ -9,11 +9,11 @@ import numpy as np
 
 from dlvm_py.frontend.deliver import deliver
 from dlvm_py.frontend.elementwise import astype, operand, sample, supported, ufunc_call
-from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_ufunc import forms
 from dlvm_py.frontend.operators import positive
 from dlvm_py.frontend.values import Scalar, is_none
-from dlvm_py.ir import literal
+from dlvm_py.ir import I64, DType, literal
 
 
 def _weak(value: float) -> Scalar:
@@ -35,12 +35,24 @@ def clip(
 def _in_loop_of_clip(e: Emitter, *values: Any) -> tuple[Any, ...]:
     """An array and two bounds in the one dtype of NumPy's loop: a bound counts that the array's does not hold."""
     given = [None if is_none(v) else operand(e, v, "np.clip") for v in values]
+    if given[0].dtype.is_integer and not (isinstance(given[0], Scalar) and given[0].weak):
+        given[1:] = [_within(e, bound, given[0].dtype, upper) for bound, upper in ((given[1], False), (given[2], True))]
     known = [v for v in given if v is not None]
     if len(known) < 3 or isinstance(given[0], Scalar) and all(v.dtype.is_own for v in known):
-        return values
+        return tuple(given)
     dtype = supported(e, np.clip(*map(sample, known)).dtype, "np.clip")
     # Python's numbers stay weak: what does not fit in the dtype is an error
     return tuple(v if isinstance(v, Scalar) and v.weak and v.dtype.is_own else astype(e, v, dtype) for v in given)
+
+
+def _within(e: Emitter, bound: Any, dtype: DType, upper: bool) -> Any:
+    """A bound that is a Python int: one beyond the dtype, on its side, bounds nothing."""
+    if not (isinstance(bound, Scalar) and bound.weak and bound.dtype is I64):
+        return bound
+    limits = np.iinfo(dtype.numpy)
+    if upper:
+        return Scalar(e.minimum(bound.value, i64(min(limits.max, 2**63 - 1))), weak=True)
+    return Scalar(e.maximum(bound.value, i64(limits.min)), weak=True)
 
 
 def isinf(e: Emitter, x: Any) -> Any:

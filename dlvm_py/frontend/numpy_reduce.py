@@ -12,7 +12,7 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import fit, temp, tensor_of
 from dlvm_py.frontend.deliver import deliver, flags_of
-from dlvm_py.frontend.elementwise import apply_op, operand, truth, ufunc_call
+from dlvm_py.frontend.elementwise import apply_op, cast_scalar, operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.indexing import as_flag
@@ -98,7 +98,11 @@ def _reduce(
         initial = operand(e, form.initial, f"`initial` of np.{name}")
         if not isinstance(initial, Scalar):
             e.error(TypeMismatch, f"`initial` of np.{name} must be a number")
-        tensor = apply_op(e, by, [tensor, e.cast(initial.value, dtype)])
+        if dtype.kind == "u" and not initial.dtype.is_integer:
+            e.error(
+                TypeMismatch, f"`initial` of np.{name} of {dtype.numpy_name} must be an integer", help="give an int"
+            )
+        tensor = apply_op(e, by, [tensor, cast_scalar(e, initial, dtype)])
     return deliver(e, name, temp(e, tensor, kept), form.out, None)
 
 

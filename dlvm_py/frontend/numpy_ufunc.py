@@ -122,18 +122,20 @@ def _reduce(rule: Handler) -> Handler:
     """ufunc.reduce(array, axis=0, dtype, out, keepdims, initial, where): those of them that the reduction has."""
     names = inspect.signature(rule).parameters
 
-    def reduce(e: Emitter, array: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None, **options: Any) -> Any:
-        if not is_none(dtype) and "dtype" not in names:
-            e.error(
-                UnsupportedSyntax, "this ufunc.reduce with dtype= is not supported", help="convert with .astype before"
-            )
-        elif "dtype" in names:
-            options["dtype"] = dtype
-        return rule(e, array, axis=axis, out=out, **options)
+    def reduce(
+        e: Emitter, array: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None, keepdims: Any = None,
+        initial: Any = None, where: Any = None,
+    ) -> Any:  # fmt: skip
+        options = {"dtype": dtype, "keepdims": keepdims, "initial": initial, "where": where}
+        given = {name: value for name, value in options.items() if not is_none(value)}
+        for name in given:
+            if name not in names:
+                e.error(
+                    UnsupportedSyntax, f"this ufunc.reduce with {name}= is not supported",
+                    help="use the function of that name, or convert with .astype before",
+                )  # fmt: skip
+        return rule(e, array, axis=axis, out=out, **given)
 
-    own = [p for n, p in names.items() if n in ("keepdims", "initial", "where")]
-    first = [p for p in inspect.signature(reduce).parameters.values() if p.kind != p.VAR_KEYWORD]
-    reduce.__signature__ = inspect.Signature([*first, *own])  # type: ignore[attr-defined]
     return reduce
 
 

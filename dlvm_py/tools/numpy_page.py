@@ -18,7 +18,8 @@ _INTRODUCTION = """# NumPy in compiled code
 What compiled code may call, written by `python docs/build_numpy.py` from the tables of the front end. Results have
 NumPy's values, dtypes and shapes; errors are NumPy's, with the line. Axes, dtypes, modes and other words must be
 constants: known when the function is compiled, arguments with such defaults included. What is not in these tables, or
-an argument that a table does not name, is refused with the place of the call.
+an argument that a table does not name, is refused with the place of the call. A result without axes is a NumPy scalar
+or an array without axes, not always the one of the two that NumPy gives.
 
 `derivative`: "yes" where derivatives flow from the result to the operands, "no" where the result is integers, bools or
 does not change with them.

@@ -174,3 +174,17 @@ def test_equal_elements_keep_their_seeds():
     """A sort of ties is stable, so the k-th of equal elements takes the k-th seed."""
     gradient = dlvm.grad(lambda a: np.sum(np.sort(a) * np.array([1.0, 2.0, 3.0, 4.0])))
     np.testing.assert_array_equal(gradient(np.array([2.0, 1.0, 2.0, 1.0])), [3, 1, 4, 2])
+
+
+def test_extreme_places_beyond_a_block():
+    """argmax and argmin of vectors longer than the blocks they are searched in: ties, NaN and -0 included."""
+    places = dlvm.jit(lambda a: (np.argmax(a), np.argmin(a)))
+    rng = np.random.default_rng(5)
+    for n in (1, 2047, 2048, 2049, 5000):
+        ties = rng.standard_normal(n).round(1)
+        one_nan, nans = ties.copy(), ties.copy()
+        one_nan[-1] = nans[n // 2 :] = np.nan
+        zeros = np.zeros(n)
+        zeros[n // 2] = -0.0
+        for a in (ties, one_nan, nans, zeros, np.sort(ties)):
+            assert places(a) == (np.argmax(a), np.argmin(a))

@@ -24,6 +24,38 @@ def is_nan(a: Any) -> bool:
     return np.result_type(a).kind in ("f", "c") or np.result_type(a).name == "bfloat16"
 
 
+BLOCK = 2048  # elements: they lie in the nearest cache when they are read again
+
+
+def extreme(a: Any, largest: bool) -> Any:
+    """The largest or smallest number of a vector, NaN if there is one."""
+    if largest:
+        return np.max(a)
+    return np.min(a)
+
+
+def place_in_vector(a: Any, largest: bool) -> Any:
+    """The first place of the largest or smallest number of a vector: in the first block that has it."""
+    start = 0
+    best = extreme(a[:BLOCK], largest)
+    for k in range(BLOCK, a.shape[0], BLOCK):
+        found = extreme(a[k : k + BLOCK], largest)
+        if largest:
+            wins = found > best
+        else:
+            wins = found < best
+        if is_nan(a):
+            wins = wins or (np.isnan(found) and not np.isnan(best))
+        if wins:
+            best = found
+            start = k
+    block = a[start : start + BLOCK]
+    wins = block == best
+    if is_nan(a):
+        wins = wins | np.isnan(block)
+    return start + np.min(np.where(wins, counter(block, 0), BLOCK))
+
+
 def extreme_place(a: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
     """The first place of the largest or smallest element, NaN before all, along an axis or of all."""
     if axis is None:
@@ -36,6 +68,8 @@ def extreme_place(a: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
         if largest:
             raise ValueError("attempt to get argmax of an empty sequence")
         raise ValueError("attempt to get argmin of an empty sequence")
+    if a.ndim == 1 and not keepdims:
+        return place_in_vector(a, largest)
     if largest:
         best = np.max(a, axis=axis, keepdims=True)
     else:

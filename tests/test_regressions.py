@@ -139,3 +139,18 @@ def test_gradient_of_a_product_along_no_axes():
     gx, gy = dlvm.grad(lambda x, y: np.sum(np.prod(x, axis=(), initial=y)), wrt=(0, 1))(x, y)
     np.testing.assert_array_equal(gx, np.full((2, 2), y))
     assert gy == np.sum(x)
+
+
+def test_deviation_of_equal_numbers():
+    """np.std and np.nanstd are norms: where the variance is 0 so is their derivative, by axis and in both modes."""
+
+    def f(x):
+        return np.sum(np.std(x, axis=0)) + np.nanstd(x[0] * 1.0, ddof=1)
+
+    x = np.array([[1.0, 2.0], [1.0, 5.0]])
+    want = np.array([[0.0, -0.5], [0.0, 0.5]])
+    want[0] += np.array([-0.5, 0.5]) * np.sqrt(2.0)
+    np.testing.assert_allclose(dlvm.grad(f)(x), want, atol=1e-12)
+    same = np.ones((2, 2))
+    assert not np.any(dlvm.grad(f)(same))
+    assert dlvm.jvp(f, (same,), (np.arange(4.0).reshape(2, 2),)) == (0.0, 0.0)

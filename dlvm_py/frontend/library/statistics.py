@@ -59,7 +59,13 @@ def std(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """np.std: the square root of the variance."""
-    return deliver(np.sqrt(var(a, axis, dtype, None, ddof, keepdims, where, mean, correction)), out)
+    return deliver(root_of_variance(var(a, axis, dtype, None, ddof, keepdims, where, mean, correction)), out)
+
+
+def root_of_variance(variance: Any) -> Any:
+    """The root of a variance: a norm, whose derivative at 0 is 0."""
+    none = variance == 0
+    return np.where(none, 0, np.sqrt(np.where(none, 1, variance))).astype(np.result_type(variance))
 
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
@@ -211,7 +217,7 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: A
 
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
     """np.nanstd."""
-    return deliver(np.sqrt(nanvar(a, axis, dtype, None, ddof, keepdims)), out)
+    return deliver(root_of_variance(nanvar(a, axis, dtype, None, ddof, keepdims)), out)
 
 
 def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:

@@ -616,6 +616,20 @@ def cleaned_up(x, i):
     return float(x[2] + x[1])
 
 
+@language("finally", lambda: (vec(4), vec(4), 2), lambda: (vec(4), vec(4), 3))
+def augmented_only_there(x, y, k):
+    s = 1.0
+    try:
+        s *= 1.0 / (k - 2)
+    except ZeroDivisionError:
+        y = y * 2.0
+    else:
+        y = x
+    finally:
+        y += 1.0
+    return s
+
+
 @language("raise again", lambda: (vec(4), 1), lambda: (vec(4), 2), lambda: (vec(4), 9))
 def raised_again(x, i):
     try:

@@ -26,7 +26,6 @@ from unittest.mock import patch
 
 import llvmlite.binding as llvm
 import numpy as np
-from corpus.executors import flatten
 from random_python import make_args, random_program
 from random_wide import Parameters, wide_program
 from source_executor import function_of
@@ -36,7 +35,7 @@ from dlvm_py import driver
 from dlvm_py.backend.cpu import compile as cpu
 from dlvm_py.dispatch import compiled_function
 from dlvm_py.driver import STAGES
-from dlvm_py.errors import CompileError, NotDifferentiable
+from dlvm_py.errors import ArgumentError, CompileError, NotDifferentiable, UnsupportedSyntax
 from dlvm_py.ir import interpreter
 from dlvm_py.options import Options
 from dlvm_py.recipe import Primal, gradient, tangent
@@ -46,11 +45,11 @@ RAISED = (ArithmeticError, LookupError, ValueError, AssertionError)
 # how many of the programs go through what; and the number of statements, at most
 SHARES = {
     "quick": {"native": 0.1, "scheduled": 0.3, "source": 0.1, "primal": 0.1, "second": 0.03, "vjp": 0.03,
-              "packed": 0.03, "verify": 0.1, "size": 3},
+              "packed": 0.03, "overlap": 0.02, "verify": 0.1, "size": 3},
     "sweep": {"native": 0.26, "scheduled": 0.26, "source": 0.2, "primal": 0.2, "second": 0.06, "vjp": 0.06,
-              "packed": 0.05, "verify": 0.1, "size": 5},
+              "packed": 0.05, "overlap": 0.05, "verify": 0.1, "size": 5},
     "shipped": {"native": 1.0, "scheduled": 0.2, "source": 0.2, "primal": 0.3, "second": 0.1, "vjp": 0.1,
-                "packed": 0.1, "verify": 0.0, "size": 8},
+                "packed": 0.1, "overlap": 0.1, "verify": 0.0, "size": 8},
 }  # fmt: skip
 
 
@@ -106,6 +105,13 @@ def outcome(fn, *args):
         raise
     except RAISED as error:
         return type(error)
+
+
+def flatten(value: Any) -> np.ndarray:
+    """All numbers of a result, as one vector: an int may have become a float where types meet."""
+    if not isinstance(value, tuple | list):
+        return np.ravel(np.asarray(value))
+    return np.concatenate([np.zeros(0), *map(flatten, value)])
 
 
 def same(what, got, want, tolerance=1e-7):
@@ -295,6 +301,41 @@ class Checks:
         same("structure", (got.x, got.rest["y"], got.rest["m"], *got.ab), self.derivatives)
         self.done.append("packed")
 
+    def overlap(self) -> None:
+        """x and y are parts of one array: forward mode, reverse mode and differences along a direction in it.
+
+        Where the function writes one of them, both derivatives are parts of one by the memory; else each counts.
+        """
+        _, _, m, a, b, k = self.args()
+        memory = np.random.default_rng(self.seed).uniform(-1, 1, self.n + 1)
+
+        def total(t):
+            moved = memory + t * d
+            found = outcome(self.fn, moved[:-1], moved[1:], m.copy(), a, b, k)
+            return found if isinstance(found, type) else float(np.sum(first(found)))
+
+        d = np.random.default_rng(self.seed + 2).choice([-1.0, 0.5, 1.0], self.n + 1)
+        points = [total(t) for t in (0.0, 1e-5, -1e-5, 3e-6, -3e-6)]
+        if any(isinstance(p, type) or not np.isfinite(p) for p in points):
+            return
+        fine, coarse = (points[3] - points[4]) / 6e-6, (points[1] - points[2]) / 2e-5
+        args, tangents = (memory[:-1], memory[1:], m, a, b, k), (d[:-1], d[1:], None, None, None, None)
+        before = memory.copy()
+        with np.errstate(all="ignore"):
+            _, tangent_ = dlvm.jvp(dlvm.jit(self.fn, cache=False), args, tangents)
+            one, two = dlvm.grad(dlvm.jit(self.fn, cache=False), (0, 1))(*args)
+        same("overlapping arguments", memory, before, 0.0)
+        slope = float(np.sum(first(tangent_)))
+        apart = float(np.sum(one * d[:-1]) + np.sum(two * d[1:]))
+        together = float(np.sum(one * d[:-1]) + np.sum(two[-1:] * d[-1:]))
+        size = 1e-8 * (1.0 + float(np.max(np.abs(one), initial=0.0) + np.max(np.abs(two), initial=0.0)))
+        is_one = np.allclose(one[1:], two[:-1], rtol=1e-9, atol=size)
+        right = min(abs(apart - slope), abs(together - slope) if is_one else np.inf) <= 10 * size
+        assert right, f"overlap: forward {slope}, reverse {apart} or {together} ({is_one}), differences {fine}"
+        if abs(fine - coarse) < 2e-5 * (1.0 + abs(fine)):
+            assert abs(slope - fine) < 2e-4 * (1.0 + abs(fine)), f"overlap: forward {slope}, differences {fine}"
+        self.done.append("overlap")
+
 
 def check(seed: int, shares: str) -> list[str]:
     """All checks of the program of a seed, at one of SHARES: what was done. AssertionError says what is wrong."""
@@ -317,9 +358,11 @@ def check(seed: int, shares: str) -> list[str]:
                     checks.second()
                 if goes_on["vjp"]:
                     checks.pullback()
+                if goes_on["overlap"]:
+                    checks.overlap()
                 if goes_on["packed"] and "packed" in checks.fn.__globals__:
                     checks.packed()
-        except NotDifferentiable as error:
+        except (NotDifferentiable, ArgumentError, UnsupportedSyntax) as error:
             return [*checks.done, f"refused {error.code}"]
         return ["program", *checks.done]
 

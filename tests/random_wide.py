@@ -125,6 +125,8 @@ TO_REAL = (
 class WideWriter(Writer):
     """Writes one function of the whole language."""
 
+    trying = False  # linear algebra and recursion are refused where a clause would take what they raise
+
     def write(self) -> str:
         text = super().write().removeprefix(HEADER)
         return HEADER + TYPES + text + PACKED
@@ -139,8 +141,17 @@ class WideWriter(Writer):
             (2, self.tuples), (2, self.records), (2, self.dicts), (2, self.closures), (1, self.recursion),
             (2, self.chosen), (2, self.retyped), (1, self.raising), (1, self.solving), (1, self.joined_ends),
         ]  # fmt: skip
+        if self.trying:
+            kinds = [(w, f) for w, f in kinds if f not in (self.recursion, self.solving)]
         if s.depth < 3:
-            kinds += [(3, self.growing), (2, self.zipped), (2, self.forever), (2, self.stencil), (1, self.rows)]
+            kinds += [
+                (3, self.growing),
+                (2, self.zipped),
+                (2, self.forever),
+                (2, self.stencil),
+                (1, self.rows),
+                (2, self.guarded),
+            ]
         (chosen,) = self.r.choices([f for _, f in kinds], [w for w, _ in kinds])
         chosen(s, indent)
 
@@ -386,6 +397,34 @@ class WideWriter(Writer):
         else:
             self.line(i, f"if {value} > {self.r.choice(('4.0', '0.6'))}:")
             self.line(i + 1, "raise ValueError('too large')")
+
+    def guarded(self, s: Scope, i: int) -> None:
+        """A try whose body may raise in the middle, with handlers."""
+        r, inner = self.r, s.inner()
+        kind, trouble = r.choice(
+            (
+                ("IndexError", f"{r.choice(s.floats)} += x[{r.choice(('k', 'len(x) - k', 'k + 3'))}]"),
+                ("ValueError", f"if {self.condition(s)}: raise ValueError('no')"),
+                ("ZeroDivisionError", f"{r.choice(s.floats)} *= 1.0 / {r.choice(('k', '(k % 2)', '(k - 2)'))}"),
+                ("AssertionError", f"assert {self.condition(s)}"),
+            )
+        )
+        self.line(i, "try:")
+        outside, self.trying = self.trying, True
+        if self.chance(0.6):
+            self.statement(inner, i + 1)
+        self.line(i + 1, trouble)
+        if self.chance(0.5):
+            self.statement(inner, i + 1)
+        self.trying = outside
+        self.line(i, f"except {r.choice((kind, kind, f'({kind}, KeyError)', 'Exception'))}:")
+        self.statement(s.inner(), i + 1)
+        if self.chance(0.3):
+            self.line(i, "else:")
+            self.statement(s.inner(), i + 1)
+        if self.chance(0.3):
+            self.line(i, "finally:")
+            self.statement(s.inner(), i + 1)
 
     # -- loops ---------------------------------------------------------------------------------------
 

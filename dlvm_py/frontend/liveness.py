@@ -30,6 +30,13 @@ def reads(node: Any) -> Names:
     return frozenset(n.id for n in gast.walk(node) if isinstance(n, gast.Name) and isinstance(n.ctx, gast.Load))
 
 
+def read_in(body: Iterable[Any]) -> Names:
+    """Names that statements read; what an augmented assignment binds anew is read by it."""
+    found = frozenset().union(*map(reads, body))
+    targets = [n.target for statement in body for n in gast.walk(statement) if isinstance(n, gast.AugAssign)]
+    return found | writes(targets)
+
+
 def writes(nodes: Iterable[Any]) -> Names:
     """Names that statements bind, not looking into nested functions; targets of comprehensions are their own."""
     found: set[str] = set()
@@ -142,7 +149,7 @@ class Liveness:
     def _try(self, node: Any, out: Names, brk: Names, cont: Names) -> Names:
         held, always = self._held, self.always
         final = self._block(node.finalbody, out, brk, cont) if node.finalbody else out
-        last = frozenset().union(*map(reads, node.finalbody))
+        last = read_in(node.finalbody)
         brk, cont, self.always, self._held = brk | last, cont | last, always | last, held | last
         handlers = last | held
         for h in node.handlers:
@@ -158,8 +165,8 @@ class Liveness:
 
     def share(self, node: Any, other: Any) -> None:
         """Let a statement that stands for another have its names; those of the last one are live behind it."""
-        last = frozenset().union(*map(reads, other.finalbody))
-        self.caught[node], self.after[node] = self.caught[other], self.after[other] | last
+        self.caught[node] = self.caught[other]
+        self.after[node] = self.after[other] | read_in(other.finalbody)
 
     @staticmethod
     def _sure_writes(node: Any) -> Names:

@@ -7,10 +7,11 @@ What is not supported is refused with its place.
 
 import inspect
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from numpy_driver import METHOD_FORMS, RULES, call_of, compare, interpreted, native
+from numpy_driver import METHOD_FORMS, RULES, Call, call_of, compare, interpreted, native
 from numpy_forms import FORMS, OPTIONS, OWN
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -47,6 +48,40 @@ def test_each_function_once(part):
     """By the front end and the interpreter."""
     for name in sorted(RULES)[part::4]:
         check(name, part, interpreted)
+
+
+SINGLE, HALVES = np.float32([1.5, 2.5, 0.5]), np.linspace(0.5, 3.0, 6)
+FOUND = [
+    ("np.fft.fft(x0, norm='ortho')", SINGLE),
+    ("np.fft.irfft(x0, norm='ortho')", SINGLE),
+    ("np.linalg.solve(x0, x1)", np.array([[2, 1], [1, 3]]), np.float32([1, 2])),
+    ("np.clip(x0, -1, 1)", np.uint8([0, 2, 255])),
+    ("np.clip(x0, -1, 1.5)", np.uint8([0, 2, 255])),
+    ("np.max(x0, initial=-1)", np.uint8([3, 4])),
+    ("np.sum(x0, out=x1)", np.float32([1e8, 1, 1]), np.zeros(())),
+    ("np.arange(-0.5, 4, dtype=np.int64)",),
+    ("np.argmax(x0)", np.array([1, np.nan, 3j])),
+    ("np.select([x0 > 1], [x0])", SINGLE),
+    ("np.unravel_index(x0, (3, 4))", np.int8([0, 6])),
+    ("np.percentile(x0, [30, 40])", SINGLE),
+    ("np.vecdot(x0, x1)", np.int8([100, 100]), np.int8([2, 3])),
+    ("np.vdot(x0, x0)", np.array([True, False])),
+    ("np.trace(x0)", np.zeros((3, 0, 2))),
+    ("np.tril(x0)", np.arange(3)),
+    ("np.round(x0, out=x1)", np.arange(3), np.zeros(3, np.int64)),
+    ("np.interp(x0, x1, x1)", SINGLE, SINGLE[[2, 0, 1]] / 3),
+    ("np.add.reduce(x0, 1, None, None, True)", HALVES.reshape(2, 3)),
+    ("np.concatenate([x0, x0], dtype=np.int8)", HALVES),
+    ("np.copyto(x0, x1)", np.arange(6), HALVES),
+]
+
+
+@pytest.mark.parametrize("case", FOUND, ids=[c[0] for c in FOUND])
+def test_calls_that_were_wrong(case):
+    """Calls that the random ones found wrong, one of each kind."""
+    text, *args = case
+    outcome, what = compare(text.partition("(")[0], lambda: Call(text, [np.copy(a) for a in args]), interpreted)
+    assert outcome == "same", what
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ def _factor(n: Any, norm: Any, inverse: Any) -> Any:
         return 1.0 if inverse else 1.0 / n
     if norm != "ortho":
         refuse('np.fft: norm must be None, "backward", "ortho" or "forward"')
-    return 1.0 / np.sqrt(n)
+    return 1.0 / float(np.sqrt(n))  # a Python number: it leaves single precision as it is
 
 
 def _resized(a: Any, n: Any, axis: Any) -> Any:

@@ -200,6 +200,8 @@ def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdi
     """np.nanmean: the mean of what is not nan; nan where nothing is."""
     if not is_inexact(a):
         return np.mean(a, axis, dtype, out, keepdims)
+    if dtype is not None and not is_inexact(np.zeros(1, dtype)):
+        refuse("If a is inexact, then dtype must be inexact", "leave dtype out")
     total = nansum(a, axis, dtype, None, keepdims)
     return deliver(total / numbers(a, axis, keepdims).astype(np.result_type(total)), out)
 

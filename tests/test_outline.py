@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
-from dlvm_py.backend.cpu import outline
+from dlvm_py.backend.cpu import function, outline
 
 
 def many(a, b):
@@ -73,3 +73,20 @@ def test_short_functions_stay_whole():
     f = dlvm.jit(short, cache=False)
     f(np.ones(3), np.ones(3))
     assert calls_and_kernels(f.llvm()) == (0, 0)
+
+
+def test_long_functions_allocate_and_poll_by_calls(monkeypatch):
+    monkeypatch.setattr(function, "LONG", 0)
+
+    def f(x, n):
+        y = np.zeros(n)
+        y[:3] += x[:3]
+        return y * 2.0 + 1.0
+
+    g = dlvm.jit(f, cache=False)
+    assert (g(np.arange(4.0), 4) == [1.0, 3.0, 5.0, 1.0]).all()
+    with pytest.raises(ValueError, match="negative dimensions are not allowed"):
+        g(np.arange(4.0), -1)
+    with pytest.raises(MemoryError):
+        g(np.arange(4.0), 1 << 60)
+    assert {"@dlvm.new", "@dlvm.spend", "@dlvm.drop"} <= set(re.findall(r"@dlvm\.\w+", g.llvm()))

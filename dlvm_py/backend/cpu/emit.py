@@ -144,6 +144,7 @@ class _Control:
                     self._terminate(block, i)
                 else:
                     write_instruction(self.e, i)
+        self.e.place_exits()
         outline(self.e)
 
     def _entry_values(self) -> list[V]:

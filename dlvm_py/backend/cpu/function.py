@@ -14,7 +14,7 @@ from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
 from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten, variable
 from dlvm_py.backend.cpu.text import ModuleText
-from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, float_constant, i64
+from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, float_constant, i64
 from dlvm_py.backend.imports import Imports
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import Loc, PassError
@@ -24,6 +24,9 @@ from dlvm_py.options import Options
 
 # more roots than this get no alias metadata, whose text grows with their square
 MAX_SCOPES = 48
+
+# instructions of the IR from which on a function is a long one
+LONG = 400
 
 # the attribute of an extent
 NOT_NEGATIVE = "range(i64 0, 9223372036854775807)"
@@ -56,12 +59,15 @@ class FunctionEmitter(Code):
         attributes = '|nounwind noinline "disable-tail-calls"="true"' if self.is_in_calls else "|nounwind"
         super().__init__(module, imports, f"dl.{function.name}", "i32", params, attributes)
         self.function = function
+        # what stands between the kernels of a long function is small beside them, and most of what LLVM has to read
+        self.is_long = module.shares and sum(len(b.instructions) for b in function.blocks) > LONG
         self.flags = "fast" if options.fastmath else ""
         self.ctx, self.results = self.params[0], self.params[-1]
         self.env: dict[Value, Lowered] = {}
         self.sites: list[Site] = [] if sites is None else sites
         self.loc: Loc | None = None
         self._scratch: dict[str, V] = {}
+        self._exits: dict[int | None, Label] = {}
         self._alias = AliasAnalysis(function, noalias_params)
         self.chunked = chunked(function, self._alias)
         self.chunks: dict[Value, V] = {}  # of stacks: where the fields of the chunk are
@@ -180,7 +186,30 @@ class FunctionEmitter(Code):
 
     def require_memory(self, header: V) -> None:
         """Leave with MemoryError where an allocation gave null."""
-        self.require(self.icmp("ne", header, NULL), SITE_MEMORY)
+        self.go_on_if(self.icmp("ne", header, NULL), SITE_MEMORY)
+
+    def go_on_if(self, flag: V, site: int | None = None) -> None:
+        """Leave by a block that others share unless `flag` holds, with `site` or with what is recorded already."""
+        go_on = self.label("go")
+        self.likely(flag, go_on, self._exit(site))
+        self.place(go_on)
+
+    def _exit(self, site: int | None) -> Label:
+        """The one block that leaves with a site, or with what is recorded already (None)."""
+        if site not in self._exits:
+            self._exits[site], here = self.label("exit"), self.here
+            self.here = self._exits[site]
+            if site is None:
+                self.line("ret i32 1")
+            else:
+                self.fail(site)
+            self.here = here
+            self.exits.add(f"%{self._exits[site].name}")
+        return self._exits[site]
+
+    def place_exits(self) -> None:
+        """Behind all other blocks, those that several places leave by."""
+        self.labels += self._exits.values()
 
     # -- fuel ----------------------------------------------------------------------------------------
 
@@ -198,11 +227,7 @@ class FunctionEmitter(Code):
         """Let Python look at signals and re-arm the fuel; leaves where a handler raised."""
         self.module.declare("dlvm.poll", "i32", ["ptr"])
         status = self.call("@dlvm.poll", "i32", [self.ctx])
-        go_on, leave = self.label("go"), self.label("leave")
-        self.likely(self.icmp("eq", status, V("i32", "0")), go_on, leave)
-        self.place(leave)
-        self.line("ret i32 1")
-        self.place(go_on)
+        self.go_on_if(self.icmp("eq", status, V("i32", "0")))
         self._refuel()
 
     def give_fuel(self) -> None:
@@ -214,7 +239,16 @@ class FunctionEmitter(Code):
         self._refuel()
 
     def spend(self, amount: V) -> None:
-        """Burn `amount`, and poll if that used the fuel up."""
+        """Burn `amount`, and poll if that used the fuel up.
+
+        In a long function this is fuel of the context, not of the loops: LLVM follows a chain of differences through
+        hundreds of blocks again and again.
+        """
+        if self.is_long:
+            self.module.declare("dlvm.spend", "i32", ["ptr", "i64"], "nounwind")
+            status = self.call("@dlvm.spend", "i32", [self.ctx, amount])
+            self.go_on_if(self.icmp("eq", status, V("i32", "0")))
+            return
         go_on, empty = self.label("go"), self.label("empty")
         self.likely(self.burn(amount), go_on, empty)
         self.place(empty)

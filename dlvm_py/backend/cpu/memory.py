@@ -10,15 +10,19 @@ does not escape, so that LLVM keeps the fields in registers. Its buffer is an al
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.contract import BORROWED, DATA, NBYTES, PYOBJECT, REFCOUNT, flat_types
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered
 from dlvm_py.backend.cpu.pointers import Pointer, unflatten
-from dlvm_py.backend.cpu.values import FALSE, NULL, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import FALSE, NULL, ONE, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import Instruction, PointerType, StackType, TensorType, Type, Value
 from dlvm_py.ir.types import ELEMENTS
 
+# how many extents @dlvm.new takes
+FACTORS = 4
+NEGATIVE = "negative dimensions are not allowed"
 STACK = "{ ptr, ptr, i64, i64 }"
 HEADER_FIELD, DATA_FIELD, USED_FIELD, CAPACITY_FIELD = 0, 8, 16, 24
 CHUNK = "{ ptr, i64, i64 }"
@@ -28,24 +32,41 @@ def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
     """A fresh C-contiguous array."""
     extents = tuple(e.scalar(v) for v in i.operands)
     unknown = [n for n in extents if constant(n) is None]
+    dtype = ELEMENTS[i.attrs["dtype"]]
+    if i in e.chunked:
+        data, header = _cut(e, e.chunks[e.chunked[i]], _size(e, dtype.itemsize, extents, unknown))
+        return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
+    if unknown and e.is_long and len(extents) <= FACTORS:
+        header = _allocated_by_extents(e, dtype.itemsize, extents)
+    else:
+        header = _allocated(e, _size(e, dtype.itemsize, extents, unknown))
+    data = e.load("ptr", e.gep("i8", header, i64(DATA)))
+    return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
+
+
+def _allocated_by_extents(e: FunctionEmitter, itemsize: int, extents: Sequence[V]) -> V:
+    """The header of a fresh array, by one call that finds everything that can be wrong."""
+    e.module.declare("dlvm.new", "ptr", ["ptr", "i32", *["i64"] * (1 + FACTORS)], "nounwind")
+    site = V("i32", str(e.site("ValueError", NEGATIVE)))
+    factors = [i64(itemsize), *extents, *[ONE] * (FACTORS - len(extents))]
+    header = e.call("@dlvm.new", "ptr", [e.ctx, site, *factors])
+    e.go_on_if(e.icmp("ne", header, NULL))
+    return header
+
+
+def _size(e: FunctionEmitter, itemsize: int, extents: Sequence[V], unknown: Sequence[V]) -> V:
+    """The bytes of an array."""
     if unknown:
         negative = e.any(*(e.icmp("slt", n, ZERO) for n in unknown))
-        e.raise_unless(e.op("xor", negative, V("i1", "true")), "ValueError", "negative dimensions are not allowed")
-    dtype = ELEMENTS[i.attrs["dtype"]]
-    size, lost = i64(dtype.itemsize), FALSE
+        e.raise_unless(e.op("xor", negative, V("i1", "true")), "ValueError", NEGATIVE)
+    size, lost = i64(itemsize), FALSE
     for n in extents:
         if constant(n) == 1:
             continue
         pair = e.intrinsic("llvm.umul.with.overflow.i64", "{ i64, i1 }", size, n)
         size, lost = e.extract(pair, 0, "i64"), e.op("or", lost, e.extract(pair, 1, "i1"))
     # the largest size is more than any memory: allocation fails, also where the product does not fit
-    size = e.select(e.op("or", lost, e.icmp("slt", size, ZERO)), i64(2**63 - 1), size)
-    if i in e.chunked:
-        data, header = _cut(e, e.chunks[e.chunked[i]], size)
-    else:
-        header = _allocated(e, size)
-        data = e.load("ptr", e.gep("i8", header, i64(DATA)))
-    return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
+    return e.select(e.op("or", lost, e.icmp("slt", size, ZERO)), i64(2**63 - 1), size)
 
 
 def _cut(e: FunctionEmitter, chunk: V, size: V) -> tuple[V, V]:
@@ -70,14 +91,16 @@ def allocate_stack(e: FunctionEmitter, i: Instruction) -> Pointer:
 
 def retain(e: FunctionEmitter, header: V) -> None:
     """One more reference."""
-    e.module.declare("dlvm.retain", "void", ["ptr"])
-    e.call("@dlvm.retain", "void", [header])
+    name = "dlvm.keep" if e.is_long else "dlvm.retain"
+    e.module.declare(name, "void", ["ptr"], "nounwind")
+    e.call(f"@{name}", "void", [header])
 
 
 def release(e: FunctionEmitter, header: V) -> None:
     """One reference less."""
-    e.module.declare("dlvm.release", "void", ["ptr", "ptr"])
-    e.call("@dlvm.release", "void", [e.ctx, header])
+    name = "dlvm.drop" if e.is_long else "dlvm.release"
+    e.module.declare(name, "void", ["ptr", "ptr"], "nounwind")
+    e.call(f"@{name}", "void", [e.ctx, header])
 
 
 # -- stacks ------------------------------------------------------------------------------------------

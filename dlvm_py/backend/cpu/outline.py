@@ -62,7 +62,7 @@ def outline(f: FunctionText) -> None:
         region.results = [name for name in region.used if name in region.defined and users[name] != {k}]
     replaced: dict[int, list[Label]] = {}
     for k, ((first, last), region) in enumerate(zip(f.regions, regions, strict=True)):
-        if not any(line.startswith("ret ") for line in region.lines):
+        if not any(line.startswith("ret ") for line in region.lines) and f.exits.isdisjoint(region.used):
             own = {name for name in region.used if users[name] == {k}}
             replaced[first] = [_call(f, region, own)]
             replaced.update((at, []) for at in range(first + 1, last))

@@ -82,6 +82,7 @@ class FunctionText:
         self.params = [V(type, f"%p{k}") for k, type in enumerate(params)]
         self.types = {p.ref: p.type for p in self.params}
         self.regions: list[tuple[int, int]] = []  # the array kernels: positions in `labels`, first and behind the last
+        self.exits: set[str] = set()  # references of blocks that leave, which several places share
         self.param_notes: dict[V, str] = {}  # LLVM attributes
         self.flags = ""
         self.is_in_kernel = False

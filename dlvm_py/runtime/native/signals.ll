@@ -36,4 +36,19 @@ go_on:
   ret i32 0
 }
 
+; Take some work off the fuel of the context, and poll if that used it up. 1: a handler raised.
+define i32 @dlvm.spend(ptr %ctx, i64 %work) noinline nounwind {
+  %fuel_at = getelementptr i8, ptr %ctx, i64 16
+  %fuel = load i64, ptr %fuel_at
+  %left = sub i64 %fuel, %work
+  store i64 %left, ptr %fuel_at
+  %go_on = icmp sgt i64 %left, 0
+  br i1 %go_on, label %done, label %empty
+done:
+  ret i32 0
+empty:
+  %status = call i32 @dlvm.poll(ptr %ctx)
+  ret i32 %status
+}
+
 !0 = !{}

@@ -28,7 +28,8 @@ from dlvm_py.runtime.native.externals import complete
 
 SLOTS = ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "install")
 _HANDLER = ("malloc", "calloc", "realloc", "free")
-_SUPPORT = ("allocate", "free_one", "free_all", "stack_grow", "new_chunk", "take", "give", "resize", "poll")
+_MEMORY = ("allocate", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
+_SUPPORT = (*_MEMORY, "stack_grow", "new_chunk", "poll", "spend")
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
 
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)

@@ -80,6 +80,77 @@ failed:
   ret ptr null
 }
 
+; An array of up to four extents, for long functions. null: the context says what is wrong, `site` if an extent is negative.
+define ptr @dlvm.new(ptr %ctx, i32 %site, i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d) noinline nounwind {
+start:
+  %ab_sign = or i64 %a, %b
+  %cd_sign = or i64 %c, %d
+  %sign = or i64 %ab_sign, %cd_sign
+  %is_negative = icmp slt i64 %sign, 0
+  br i1 %is_negative, label %failed, label %multiply
+multiply:
+  %one = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %itemsize, i64 %a)
+  %one_size = extractvalue { i64, i1 } %one, 0
+  %one_lost = extractvalue { i64, i1 } %one, 1
+  %two = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %one_size, i64 %b)
+  %two_size = extractvalue { i64, i1 } %two, 0
+  %two_lost = extractvalue { i64, i1 } %two, 1
+  %three = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %two_size, i64 %c)
+  %three_size = extractvalue { i64, i1 } %three, 0
+  %three_lost = extractvalue { i64, i1 } %three, 1
+  %four = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %three_size, i64 %d)
+  %size = extractvalue { i64, i1 } %four, 0
+  %four_lost = extractvalue { i64, i1 } %four, 1
+  %lost_12 = or i1 %one_lost, %two_lost
+  %lost_34 = or i1 %three_lost, %four_lost
+  %lost = or i1 %lost_12, %lost_34
+  %too_large = icmp slt i64 %size, 0
+  %is_lost = or i1 %lost, %too_large
+  ; more than any memory
+  %nbytes = select i1 %is_lost, i64 9223372036854775807, i64 %size
+  %header = call ptr @dlvm.allocate(ptr %ctx, i64 %nbytes)
+  %none = icmp eq ptr %header, null
+  br i1 %none, label %failed, label %done
+done:
+  ret ptr %header
+failed:
+  %what = phi i32 [ %site, %start ], [ -2, %multiply ]
+  %site_at = getelementptr i8, ptr %ctx, i64 24
+  store i32 %what, ptr %site_at
+  ret ptr null
+}
+
+; As @dlvm.retain and @dlvm.release, for long functions.
+define void @dlvm.keep(ptr %header) noinline nounwind {
+  %nothing = icmp eq ptr %header, null
+  br i1 %nothing, label %done, label %count
+count:
+  %old = load i64, ptr %header
+  %new = add i64 %old, 1
+  store i64 %new, ptr %header
+  br label %done
+done:
+  ret void
+}
+
+define void @dlvm.drop(ptr %ctx, ptr %header) noinline nounwind {
+  %nothing = icmp eq ptr %header, null
+  br i1 %nothing, label %done, label %count
+count:
+  %old = load i64, ptr %header
+  %new = add i64 %old, -1
+  store i64 %new, ptr %header
+  %unused = icmp eq i64 %new, 0
+  br i1 %unused, label %free, label %done
+free:
+  call void @dlvm.free_one(ptr %ctx, ptr %header)
+  br label %done
+done:
+  ret void
+}
+
+declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
+
 ; Unlink a header and free it with its data.
 define void @dlvm.free_one(ptr %ctx, ptr %header) noinline nounwind {
   %previous_at = getelementptr i8, ptr %header, i64 32

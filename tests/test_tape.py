@@ -152,7 +152,19 @@ def until_small(u, least):
     return np.sum(u)
 
 
+def found_or_raised(u, n, least):
+    """The loops are left by their returns alone: what follows the last trip raises."""
+    for i in range(n):
+        u = np.sin(u) * 1.1
+        for j in range(len(u)):
+            u[0] = u[0] * u[j] + 0.3
+            if u[0] + i > least:
+                return np.sum(u * u) * u[j]
+    raise ValueError("never that large")
+
+
 SHAPES = [
+    (found_or_raised, [(9, 2.5), (1, 0.1), (2, 1.2), (50, 12.3)]),
     (counted, [(7, 3), (0, 2), (1, -1), (4, 0)]),
     (triangles, [(6,), (1,), (0,)]),
     (early, [(10**15, 0.2), (3, 0.09), (3, 9.0)]),

@@ -5,7 +5,8 @@
                   conditional %more then 'body else …  stay   'body
 
 A loop counts up from a literal to a number that it does not change, or down to zero (the reversed loops of a gradient
-that is differentiated again). With `break` or `return` in it, the number is a bound, and the loop is not `exact`.
+that is differentiated again). With `break` or `return` in it, the number is a bound, and the loop is not `exact`; also
+where the test at the head leads to a `raise` and the loop is left from within.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def counted(primal: Primal, loop: Loop) -> Counted | None:
             return None
     if not loop.contains(stay) or not primal.dominators.dominates(stay, repeating(primal, loop)):
         return None
-    return Counted(argument, start, last, is_down, stay, not loop.contains(away))
+    return Counted(argument, start, last, is_down, stay, away is primal.exits[loop])
 
 
 def repeating(primal: Primal, loop: Loop) -> Block:

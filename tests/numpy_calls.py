@@ -553,6 +553,22 @@ def sets(x, n, q):
         np.bincount(n > 2),
         np.array(3 in n),
         np.array(2.5 not in x),
+        *complex_order(x[[1, 3, 0, 0, 2]] - 1j * x),
+    )
+
+
+def complex_order(z):
+    backwards = z[::-1].copy()
+    backwards.sort()
+    return (
+        backwards,
+        np.sort(np.stack((z, 1j * z)), 0),
+        np.argsort(np.stack((1j * z, z[::-1])), kind="stable"),
+        np.unique(np.concatenate((z, z[1:]))),
+        np.union1d(z, z[1:]),
+        np.isin(z, z[2:]),
+        np.isin(z, z[2:], invert=True),
+        np.lexsort((z, z.real)),
     )
 
 

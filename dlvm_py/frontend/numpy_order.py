@@ -7,9 +7,10 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import require_array, store, tensor_of
+from dlvm_py.frontend.arrays import materialise, require_array, store, tensor_of
 from dlvm_py.frontend.elementwise import convert, operand, promoted, supported
-from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.library.order import complex_argsort, complex_sort
 from dlvm_py.frontend.numpy_reduce import as_axis
 from dlvm_py.frontend.numpy_shape import ravel
 from dlvm_py.frontend.values import NONE, Array, Scalar, Static, Temp
@@ -27,8 +28,6 @@ def _ordered(e: Emitter, a: Any, axis: Any, kind: Any, order: Any, what: str) ->
         )
     if isinstance(axis, Static) and axis.value is None:
         return ravel(e, a), 0
-    if a.dtype.is_complex:
-        e.error(UnsupportedSyntax, f"{what} of complex numbers is not supported", help="sort by a real key: np.argsort")
     if not a.rank:
         e.error(TypeMismatch, f"{what} needs an array with axes")
     return a, as_axis(e, axis, a.rank) if axis is not None else a.rank - 1
@@ -38,16 +37,23 @@ def _is_none(value: Any) -> bool:
     return value is None or (isinstance(value, Static) and value.value is None)
 
 
+def _by(e: Emitter, op: str, rule: Any, a: Array | Temp, axis: int) -> Any:
+    """An op that sorts, or the library's rule where the numbers are complex."""
+    if a.dtype.is_complex:
+        return e.session.library(e, rule, [materialise(e, a), Scalar(i64(axis), weak=True)], {})
+    return Temp(e.emit(op, tensor_of(e, a), axis=axis), a.extents, e.block)
+
+
 def sort(e: Emitter, a: Any, axis: Any = None, kind: Any = None, order: Any = None) -> Any:
     """np.sort: a copy in ascending order, NaN last."""
     a, k = _ordered(e, a, axis, kind, order, "np.sort")
-    return Temp(e.emit("sort", tensor_of(e, a), axis=k), a.extents, e.block)
+    return _by(e, "sort", complex_sort, a, k)
 
 
 def argsort(e: Emitter, a: Any, axis: Any = None, kind: Any = None, order: Any = None) -> Any:
     """np.argsort, stable."""
     a, k = _ordered(e, a, axis, kind, order, "np.argsort")
-    return Temp(e.emit("argsort", tensor_of(e, a), axis=k), a.extents, e.block)
+    return _by(e, "argsort", complex_argsort, a, k)
 
 
 def sort_in_place(e: Emitter, a: Any, axis: Any = None, kind: Any = None, order: Any = None) -> Any:
@@ -55,7 +61,7 @@ def sort_in_place(e: Emitter, a: Any, axis: Any = None, kind: Any = None, order:
     if not isinstance(a, Array):
         e.error(TypeMismatch, "x.sort() needs an array that has a name")
     _, k = _ordered(e, a, axis, kind, order, "x.sort()")
-    store(e, e.emit("sort", tensor_of(e, a), axis=k), a)
+    store(e, tensor_of(e, _by(e, "sort", complex_sort, a, k)), a)
     return NONE
 
 
@@ -70,6 +76,8 @@ def searchsorted(e: Emitter, a: Any, v: Any, side: Any = None, sorter: Any = Non
     if not _is_none(sorter):
         e.error(UnsupportedSyntax, "np.searchsorted with a sorter is not supported", help="search in a[sorter]")
     dtype = supported(e, promoted(a, v), "np.searchsorted")
+    if dtype.is_complex:
+        e.error(UnsupportedSyntax, "np.searchsorted of complex numbers is not supported", help="search the real parts")
     tensor, extents = convert(e, v, dtype)
     if isinstance(v, Scalar):
         tensor = e.emit("broadcast", tensor, literal(1))

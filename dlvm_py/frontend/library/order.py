@@ -139,6 +139,24 @@ def argpartition(a: Any, kth: Any, axis: Any = -1) -> Any:
     return np.argsort(a, axis)
 
 
+def complex_argsort(a: Any, axis: Any) -> Any:
+    """np.argsort of complex numbers: by the real parts, then the imaginary ones; what has a NaN is behind the rest.
+
+    Among these NumPy puts a NaN in the imaginary part first, then one in the real part, then both.
+    """
+    order = np.argsort(a.imag, axis)
+    order = np.take_along_axis(order, np.argsort(np.take_along_axis(a.real, order, axis), axis), axis)
+    if np.any(np.isnan(a)):
+        parts = 2 * np.isnan(a.real) + np.isnan(a.imag)
+        order = np.take_along_axis(order, np.argsort(np.take_along_axis(parts, order, axis), axis), axis)
+    return order
+
+
+def complex_sort(a: Any, axis: Any) -> Any:
+    """np.sort of complex numbers."""
+    return np.take_along_axis(a, complex_argsort(a, axis), axis)
+
+
 def lexsort(keys: Any, axis: Any = -1) -> Any:
     """np.lexsort: by the last key first; keys are a tuple of arrays or the rows of one."""
     if axis != -1:
@@ -223,6 +241,8 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdi
     if method != "linear":
         refuse("only the method 'linear' of np.quantile and np.percentile is supported")
     a = np.asarray(a)
+    if np.iscomplexobj(a):
+        raise TypeError("a must be an array of real numbers")
     if isinstance(q, (tuple, list)):
         q = np.array(q)
     if axis is None:
@@ -312,7 +332,10 @@ def unique(
 
 def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: Any = False) -> Any:
     """np.isin: whether each element is among others; NaN is not."""
-    element, wanted = np.asarray(element), np.sort(np.ravel(test_elements))
+    element, wanted = np.asarray(element), np.asarray(test_elements)
+    if np.iscomplexobj(element) or np.iscomplexobj(wanted):
+        return complex_isin(element, wanted, invert)
+    wanted = np.sort(np.ravel(wanted))
     n = wanted.shape[0]
     if n == 0:
         if invert:
@@ -322,6 +345,20 @@ def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: A
     if invert:
         return wanted[place] != element
     return wanted[place] == element
+
+
+def complex_isin(element: Any, wanted: Any, invert: Any) -> Any:
+    """np.isin of complex numbers: in the order of all of them, equal ones begin with one that is wanted if any is."""
+    n = wanted.size
+    both = np.concatenate((np.ravel(wanted), np.ravel(element)))
+    order = np.argsort(both)
+    s = both[order]
+    first = np.ones(s.shape[0], np.bool_)
+    first[1:] = s[1:] != s[:-1]
+    start = np.maximum.accumulate(np.where(first, counter(s, 0), 0))
+    found = np.empty(s.shape[0], np.bool_)
+    found[order] = (order < n)[start] != invert
+    return np.reshape(found[n:], element.shape)
 
 
 # -- histograms --------------------------------------------------------------------------------------

@@ -146,7 +146,10 @@ def cross(a: Any, b: Any, axisa: Any = -1, axisb: Any = -1, axisc: Any = -1, axi
     if a.shape[-1] not in (2, 3) or b.shape[-1] not in (2, 3):
         raise ValueError("incompatible dimensions for cross product\n(dimension must be 2 or 3)")
     if a.shape[-1] != 3 or b.shape[-1] != 3:
-        raise ValueError("np.cross of vectors of two components is not supported in compiled code")
+        raise ValueError(
+            "np.cross of vectors of two components, which NumPy 2.0 deprecates, is not supported in compiled code: the "
+            "result would have an axis less; write a[..., 0] * b[..., 1] - a[..., 1] * b[..., 0]"
+        )
     shape = np.broadcast_shapes(a.shape[:-1], b.shape[:-1])
     out = np.empty(shape + (3,), dtype=np.result_type(a, b))
     for i in unroll(3):

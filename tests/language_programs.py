@@ -1261,3 +1261,17 @@ def all_indices(x, shape):
     for k in np.ndindex(3):
         total += k[0]
     return total
+
+
+@language("min, max", lambda: (np.array([3.0, -4.2, 1.5, 4.0, -1.6]), 2.7), lambda: (vec(0), 2.2), grad=True)
+def extremes_by_a_key(x, b):
+    best = min((v for v in x if v > 1.6), default=np.float64(-1.0)) + max([b, -2.5, 1.0], key=abs)
+    best += max(b, -b, 0.5, key=lambda v: -v) * min([], default=b) * max((), key=abs, default=3)
+    if len(x) > 0:
+        items = [v * b for v in x]
+        k, v = max(enumerate(items), key=lambda t: abs(t[1]))
+        best += v * k + 2 * min(x, key=lambda v: v * v) + max(range(len(x)), key=lambda i: x[i])
+        best += np.sum(max(np.outer(x, x), key=np.sum))
+        best *= min(x, key=np.sin)
+    ties = max((-2, 2, 1), key=abs), min(range(len(x) + 3), key=lambda i: abs(2 * i - 3))
+    return best, max(x, key=None, default=np.float64(7.0)), ties

@@ -29,6 +29,7 @@ from dlvm_py.frontend.values import (
     Sequence,
     Temp,
     describe,
+    is_none,
 )
 from dlvm_py.ir import I64, Literal, Value, literal
 
@@ -95,27 +96,67 @@ def _decided(stop_on: bool) -> Callable[[Emitter, Any], Any]:
 
 def _extreme(name: str, kind: type) -> Callable[..., Any]:
     def function(e: Emitter, *args: Any, key: Any = None, default: Any = None) -> Any:
-        if key is not None or default is not None:
-            e.error(UnsupportedSyntax, f"{name}() with key or default is not supported", help="write it as a loop")
+        best = _best if is_none(key) else _best_by(key)
         if len(args) != 1:
-            return _best(e, name, kind, list(args))
+            if default is not None:
+                e.error(TypeMismatch, f"Cannot specify a default for {name}() with multiple positional arguments")
+            return best(e, name, kind, list(args))
         held = records.iterated(objects.contents(e, args[0]))
         if isinstance(held, Generator):
             made = objects.new(e, Sequence((), is_list=True))
             held.run(lambda item: lists.append(e, made, item))
             held = objects.contents(e, made)
         if isinstance(held, Sequence):
-            return _best(e, name, kind, [objects.resolved(e, i) for i in held.items])
+            if not held.items and default is not None:
+                return default
+            return best(e, name, kind, [objects.resolved(e, i) for i in held.items])
         source = held if isinstance(held, Growing | Iteration) else materialise(e, held)
         iteration = iteration_of(e, source)
         fine = e.compare("lessThan", i64(0), iteration.count)
-        e.check(fine, "ValueError", f"{name}() arg is an empty sequence")
-        rest = Iteration(e.offset(iteration.count, -1), lambda k: iteration.item(e.offset(k, 1)))
+        if default is None:
+            e.check(fine, "ValueError", f"{name}() arg is an empty sequence")
+            return _extreme_of(e, name, kind, iteration, key)
+        return e.frame.choose_value(fine, lambda: _extreme_of(e, name, kind, iteration, key), lambda: default)
 
-        def over(update: Any, now: Any) -> None:
-            run(e, rest, lambda item: update(lambda best: _best(e, name, kind, [best, item])))
+    return function
 
-        return e.frame.accumulate(iteration.item(i64(0)), over)
+
+def _extreme_of(e: Emitter, name: str, kind: type, iteration: Iteration, key: Any) -> Any:
+    """The extreme of what is there, the first of equal ones."""
+    rest = Iteration(e.offset(iteration.count, -1), lambda k: iteration.item(e.offset(k, 1)))
+    keyed = not is_none(key)
+
+    def step(best: Any, item: Any) -> Any:
+        return _nearer(e, kind, best, _with_key(e, name, key, item)) if keyed else _best(e, name, kind, [best, item])
+
+    def over(update: Any, now: Any) -> None:
+        run(e, rest, lambda item: update(lambda best: step(best, item)))
+
+    first = iteration.item(i64(0))
+    if not keyed:
+        return e.frame.accumulate(first, over)
+    return e.frame.accumulate(_with_key(e, name, key, first), over).items[1]
+
+
+def _with_key(e: Emitter, name: str, key: Any, item: Any) -> Sequence:
+    """What an item is compared by, and the item."""
+    return Sequence((real_number(e, name, e.session.invoke(e, key, [item], {})), item))
+
+
+def _nearer(e: Emitter, kind: type, best: Sequence, other: Sequence) -> Any:
+    """The pair with the better key, the first if they are equal."""
+    flag = operators.condition(e, operators.compare(e, kind, other.items[0], best.items[0]))
+    return e.frame.choose_value(flag, lambda: other, lambda: best)
+
+
+def _best_by(key: Any) -> Callable[..., Any]:
+    def function(e: Emitter, name: str, kind: type, items: list[Any]) -> Any:
+        if not items:
+            return _best(e, name, kind, items)
+        best = _with_key(e, name, key, items[0])
+        for item in items[1:]:
+            best = _nearer(e, kind, best, _with_key(e, name, key, item))
+        return best.items[1]
 
     return function
 

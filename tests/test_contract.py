@@ -284,7 +284,7 @@ def test_double_star_parameters_are_dicts():
 
 SYNTAX = {
     "with open('f'): pass": "`with`",
-    "try:\n  y = x\nexcept ValueError: pass": "`try`",
+    "try:\n  y = x\nexcept MemoryError: pass": "`except MemoryError`",
     "y = {i for i in range(3)}": "set comprehension",
     "y = {i: i for i in range(3)}": "the key of a dict must be a constant string",
     "y = (v for v in x)": "a generator expression",

@@ -449,10 +449,14 @@ def _two_types(x):
 
 
 def _recursive(n):
+    count = 0
+
     def inner(k):
+        nonlocal count
+        count += 1
         return 1 if k < 2 else inner(k - 1)
 
-    return inner(n)
+    return inner(n) + count
 
 
 def _in_place_cast(a):

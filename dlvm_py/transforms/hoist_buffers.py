@@ -21,6 +21,9 @@ An allocation moves out of a loop, and on out of the loops around that, if
 A loop that is not entered allocates no elements: what its condition would be at the entry is computed there, and where
 that cannot be, nothing moves. A number of elements that may be negative is still checked where it was.
 
+Not in functions that are handed stacks of arrays, as the reverse sweep of a recursion is: what is popped there may be
+anything that was there before, so only an allocation behind the pop is known to be apart from it.
+
 Then buffers of a loop that were made in one block, with the same extents and dtype, of which one is done with before
 the other begins, become one. Stage compute, before stack promotion, which may put what has moved into the frame.
 """
@@ -39,7 +42,7 @@ from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
-from dlvm_py.ir.types import PointerType, is_array, is_scalar
+from dlvm_py.ir.types import PointerType, StackType, is_array, is_scalar
 from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
 from dlvm_py.transforms.ranges import integer_range
@@ -52,6 +55,8 @@ def run(function: Function) -> bool:
     """Hoist the allocations of `function`; whether there were any to hoist."""
     headers = [loop.header for loop in reversed(LoopForest(function).loops)]
     if not any(i.op is OPS["allocateHeap"] for i in function.instructions()):
+        return False
+    if any(isinstance(p.type, StackType) and isinstance(p.type.element, PointerType) for p in function.params):
         return False
     users = uses(function)
     changed = False

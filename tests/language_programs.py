@@ -1275,3 +1275,39 @@ def extremes_by_a_key(x, b):
         best *= min(x, key=np.sin)
     ties = max((-2, 2, 1), key=abs), min(range(len(x) + 3), key=lambda i: abs(2 * i - 3))
     return best, max(x, key=None, default=np.float64(7.0)), ties
+
+
+def between(a, b, c=1.0, *, scale=1.0):
+    return (a * b + c) * scale
+
+
+@language(
+    "arguments from arrays",
+    *(lambda n=n, m=m: (vec(n), m) for n, m in ((3, 2), (3, 3), (5, 9), (2, 1), (0, 1), (4, 4))),
+    grad=True,
+)
+def arguments_of_computed_number(x, m):
+    def product(a, b):
+        return a * b
+
+    items = [v * v for v in x[1:m]]
+    total = between(x[0], *items) if m > 2 else product(*x[:m])
+    return total + between(*x[:2]) + between(*(2.0 * v for v in x[:m]), scale=3.0)
+
+
+@language("arguments from arrays", lambda: (vec(3), 1), lambda: (vec(3), 2))
+def arguments_before_effects(x, n):
+    def cleared():
+        x[:] = 0.0
+        return 1.0
+
+    return between(*x[:2], cleared()), between(*x[:1], c=2.0, b=3.0) if n > 1 else between(*x, c=2.0)
+
+
+# LLVM makes a switch of these
+@language("assert", lambda: (vec(3),), lambda: (vec(1),), lambda: (vec(0),))
+def asserts_that_cover_all_lengths(x):
+    n = len(x[:2])
+    assert n != 0, "none"
+    assert n != 1, "one"
+    return x[0] if n == 2 else 0.0

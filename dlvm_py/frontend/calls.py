@@ -244,7 +244,8 @@ def bind_function(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, 
     return values
 
 
-def _bind_closure(e: Emitter, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+def closure_signature(closure: Closure) -> inspect.Signature:
+    """The parameters of a nested function."""
     a = closure.node.args
     kinds = inspect.Parameter
     parameters = [kinds(p.id, kinds.POSITIONAL_ONLY) for p in a.posonlyargs]
@@ -259,7 +260,11 @@ def _bind_closure(e: Emitter, closure: Closure, args: list[Any], kwargs: dict[st
         parameters.append(kinds(p.id, kinds.KEYWORD_ONLY, default=default))
     if a.kwarg is not None:
         parameters.append(kinds(a.kwarg.id, kinds.VAR_KEYWORD))
-    signature = inspect.Signature(parameters)
+    return inspect.Signature(parameters)
+
+
+def _bind_closure(e: Emitter, closure: Closure, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
+    a, signature = closure.node.args, closure_signature(closure)
     bound = _bound(e, signature, closure.name, args, kwargs)
     values = {n: bound[n] if n in bound else p.default for n, p in signature.parameters.items()}
     if a.vararg is not None:

@@ -9,10 +9,9 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import folds, lists, objects, operators, records
+from dlvm_py.frontend import folds, lists, objects, operators, records, unpacked
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.attributes import attribute
-from dlvm_py.frontend.calls import invoke
 from dlvm_py.frontend.comprehensions import Comprehensions
 from dlvm_py.frontend.emit import Unreachable
 from dlvm_py.frontend.growing import as_array
@@ -22,6 +21,7 @@ from dlvm_py.frontend.texts import Writer, escaped, snapshot
 from dlvm_py.frontend.values import (
     Binding,
     Conflict,
+    Generator,
     Growing,
     Iteration,
     Record,
@@ -244,7 +244,7 @@ class Expressions(Comprehensions):
 
     def _call(self, node: Any) -> Any:
         function = self.expression(node.func)
-        args = self._arguments(node.args)
+        args = self._arguments(node.args, bool(node.keywords))
         kwargs = {}
         for keyword in node.keywords:
             value = self.expression(keyword.value)
@@ -255,13 +255,21 @@ class Expressions(Comprehensions):
             if not isinstance(held, Record) or held.kind is not dict:
                 self.e.error(UnsupportedSyntax, f"`**` needs a dict, not {describe(held)}")
             kwargs |= dict(zip(held.names, held.items, strict=True))
-        return invoke(self.e, function, args, kwargs)
+        return unpacked.call(self.e, function, args, kwargs)
 
-    def _arguments(self, nodes: list[Any]) -> list[Any]:
+    def _arguments(self, nodes: list[Any], has_keywords: bool) -> list[Any]:
         args: list[Any] = []
         for node in nodes:
             if isinstance(node, gast.Starred):
-                args.extend(self._starred(node))
+                value = records.iterated(objects.contents(self.e, self.expression(node.value)))
+                if isinstance(value, Generator | Iteration):
+                    value = objects.contents(self.e, folds.list_(self.e, value))
+                is_last = node is nodes[-1] and not has_keywords
+                args.extend(
+                    value.items
+                    if isinstance(value, Sequence)
+                    else unpacked.spread(self.e, materialise(self.e, value), is_last)
+                )
             else:
                 args.append(self.expression(node))
         return args

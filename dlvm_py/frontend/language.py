@@ -46,6 +46,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("global constants", "global STEPS", "read as constants that a call compares; arrays as arguments"),
     Construct("import in a function", "from math import pi", "modules and what they hold, as constants"),
     Construct("default, keyword and variadic arguments", "f(x, *args, scale=2, **options)", "in calls and definitions"),
+    Construct(
+        "arguments from arrays",
+        "f(*x[:n])",
+        "of arrays, lists, generators of computed length, where f is a plain function without `*args`",
+    ),
     Construct("variadic parameters", "def f(*xs): ...", "also of the function that is compiled"),
     Construct("nested functions, closures", "def g(y): return y * c", "compiled where they are called"),
     Construct(

@@ -19,7 +19,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import V
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import PassError
-from dlvm_py.ir import Instruction, PointerType, Value
+from dlvm_py.ir import Instruction, Literal, PointerType, Value
 from dlvm_py.ir.text import flavours_of
 
 _RECORDED = ("i64", "f64", "f32", "bool")
@@ -40,10 +40,24 @@ def fail(e: FunctionEmitter, i: Instruction, operands: Sequence[Value]) -> None:
 def check(e: FunctionEmitter, i: Instruction) -> None:
     """Go on where the condition holds."""
     ok, bad = e.label("ok"), e.label("fail")
-    e.likely(e.scalar(i.operands[0]), ok, bad)
+    branch = e.cond_br if _is_case(i.operands[0]) else e.likely
+    branch(e.scalar(i.operands[0]), ok, bad)
     e.place(bad)
     fail(e, i, i.operands[1:])
     e.place(ok)
+
+
+def _is_case(condition: Value) -> bool:
+    """Whether an integer is compared with a constant for equality.
+
+    LLVM makes a switch of several such branches. With weights it fails (an assertion in removeCase) where they cover
+    all that the integer can be.
+    """
+    if not isinstance(condition, Instruction):
+        return False
+    if condition.op.name == "not":
+        return _is_case(condition.operands[0])
+    return condition.op.name in ("equal", "notEqual") and any(isinstance(v, Literal) for v in condition.operands)
 
 
 def print_(e: FunctionEmitter, i: Instruction) -> None:

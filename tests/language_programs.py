@@ -1311,3 +1311,22 @@ def asserts_that_cover_all_lengths(x):
     assert n != 0, "none"
     assert n != 1, "one"
     return x[0] if n == 2 else 0.0
+
+
+@language("filter", lambda: (np.array([3.0, -4.2, 1.5, -1.6]),), lambda: (vec(3) + 0.3,), grad=True)
+def filtered(x):
+    total = sum(filter(lambda v: v > 0.0, x)) ** 2 + min(filter(lambda v: v > 2, x), default=np.float64(1.0))
+    kept = [v * 2 for v in filter(None, x)]
+    return total + sum(kept), list(filter(None, (1, 0, 2))), any(filter(np.sin, x))
+
+
+@language("ranges as sequences", lambda: (3,), lambda: (0,), lambda: (-6,), lambda: (5,))
+def items_of_ranges(n):
+    r, steps = range(2, 12, 2), range(n, 0, -1)
+    return r[-1], len(steps), steps[0] if n > 0 else -1, r[n]
+
+
+@language("comparison of tuples and lists", *(lambda v=v: (v, 2.0) for v in (1.0, 2.0, 3.0, np.nan)))
+def tuples_in_order(x, y):
+    both = (x, 1) < (y, 2), (x, 3) >= (y, 2), (x, 2) > (y, 2), [x, y] <= [y, x], (1, (x, 2)) < (1, (y, 3))
+    return both, (x, 1) < (x, 2), (x,) == (x,), (1, 2) < (1, 2, 3), [y] > [], (x, y) != (y, x)

@@ -229,6 +229,26 @@ def map_(e: Emitter, function: Any, *sources: Any) -> Any:
     return Iteration(count, lambda k: e.session.invoke(e, function, [i.item(k) for i in inner], {}))
 
 
+def filter_(e: Emitter, function: Any, items: Any) -> Generator:
+    """filter(f, items): f is called where the items are taken; None: those that are true."""
+
+    def kept(item: Any) -> Value:
+        found = item if is_none(function) else e.session.invoke(e, function, [item], {})
+        return operators.condition(e, objects.resolved(e, found))
+
+    def taken(action: Action, goes_on: Callable[[], Value] | None = None) -> None:
+        def one(item: Any) -> None:
+            flag = kept(item)
+            if not isinstance(flag, Literal):
+                e.frame.branches(flag, lambda: action(item), lambda: None)
+            elif flag.value:
+                action(item)
+
+        run(e, items, one, goes_on)
+
+    return Generator(taken)
+
+
 def contains(e: Emitter, item: Any, items: Iteration | Growing) -> Any:
     """`item in items` for what is looped over."""
 
@@ -246,4 +266,5 @@ FOLDS: dict[Any, Any] = {
     builtins.sum: sum_, builtins.any: _decided(True), builtins.all: _decided(False),
     builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
     builtins.tuple: tuple_, builtins.list: list_, builtins.sorted: sorted_, builtins.map: map_,
+    builtins.filter: filter_,
 }  # fmt: skip

@@ -58,12 +58,13 @@ def range_(e: Emitter, *bounds: Any) -> Iteration:
         e.check(e.compare("notEqual", step, i64(0)), "ValueError", "range() arg 3 must not be zero")
         forward = e.compare("lessThan", i64(0), step)
         count = indexing.dynamic_count(e, start, stop, step, forward, checked=True)
-        return Iteration(count, lambda k: Scalar(e.pure("add", start, e.pure("multiply", k, step)), weak=True))
+        moved = lambda k: Scalar(e.pure("add", start, e.pure("multiply", k, step)), weak=True)  # noqa: E731
+        return Iteration(count, moved, is_range=True)
     if s > 0:
         count = indexing.count_between(e, start, stop, s, checked=True)
     else:
         count = indexing.count_between(e, stop, start, -s, checked=True)
-    return Iteration(count, lambda k: Scalar(_range_item(e, start, stop, s, k), weak=True))
+    return Iteration(count, lambda k: Scalar(_range_item(e, start, stop, s, k), weak=True), is_range=True)
 
 
 def _range_item(e: Emitter, start: Value, stop: Value, step: int, k: Value) -> Value:

@@ -108,6 +108,8 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
         if isinstance(index, SliceKey):
             return _sliced(e, held, index)
         return item_at(e, held, _position(e, index, held.length, "list"))
+    if isinstance(held, Iteration) and held.is_range and not isinstance(index, SliceKey):
+        return held.item(_position(e, index, held.count, "range object"))
     if isinstance(held, Static) and type(held.value) is dict:
         return _of_constant(e, held.value, index)
     if not isinstance(held, Sequence):

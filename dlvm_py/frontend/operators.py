@@ -322,6 +322,8 @@ def compare(e: Emitter, kind: type, a: Any, b: Any) -> Any:
             return weak(literal(kind is gast.NotEq))
     if isinstance(a, Sequence) and isinstance(b, Sequence) and kind in (gast.Eq, gast.NotEq):
         return _equal_sequences(e, a, b, kind is gast.Eq)
+    if isinstance(a, Sequence) and isinstance(b, Sequence) and a.is_list == b.is_list:
+        return _ordered_sequences(e, kind, a, b)
     if isinstance(a, Sequence) or isinstance(b, Sequence):
         other = b if isinstance(a, Sequence) else a
         if isinstance(other, Scalar) and other.weak and kind in (gast.Eq, gast.NotEq):
@@ -386,8 +388,29 @@ def _contains(e: Emitter, item: Any, items: Any, wanted: bool) -> Scalar:
 def _equal_sequences(e: Emitter, a: Sequence, b: Sequence, wanted: bool) -> Scalar:
     equal: Value = literal(len(a.items) == len(b.items))
     for x, y in zip(a.items, b.items, strict=False):
-        equal = e.both(equal, condition(e, compare(e, gast.Eq, x, y)))
+        equal = e.both(equal, _same_item(e, x, y))
     return weak(equal) if wanted else unary(e, gast.Not, weak(equal))
+
+
+def _same_item(e: Emitter, x: Any, y: Any) -> Value:
+    """Whether items of tuples or lists are one object, which a NaN can be, or equal."""
+    if x is y:
+        return literal(True)
+    numbers = [v.number for v in (x, y) if isinstance(v, Scalar)]
+    if len(numbers) == 2 and all(isinstance(n, float) and n != n for n in numbers):
+        e.error(UnsupportedSyntax, "whether two constant NaN are one object is not known here", help="use math.isnan")
+    return condition(e, compare(e, gast.Eq, x, y))
+
+
+def _ordered_sequences(e: Emitter, kind: type, a: Sequence, b: Sequence) -> Scalar:
+    """How the first items that differ compare, and the lengths if none does."""
+    found: Value = literal(bool(COMPARE[kind][2](len(a.items), len(b.items))))
+    is_weak = True
+    for x, y in reversed(tuple(zip(a.items, b.items, strict=False))):
+        here = compare(e, kind, x, y)
+        found = e.choose(_same_item(e, x, y), found, condition(e, here))
+        is_weak &= isinstance(here, Scalar) and here.weak
+    return Scalar(found, weak=is_weak)
 
 
 def condition(e: Emitter, value: Any) -> Value:

@@ -225,10 +225,11 @@ class Derivative:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Iteration:
-    """Something that a `for` can run over: how many items, and the item at a counter."""
+    """Something that a `for` can run over: how many items, and the item at a counter. `is_range`: it has an index."""
 
     count: Value
     item: Callable[[Value], Any]
+    is_range: bool = False
 
 
 @dataclass(frozen=True, slots=True, eq=False)

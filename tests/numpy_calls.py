@@ -564,9 +564,7 @@ def complex_order(z):
         backwards,
         np.sort(np.stack((z, 1j * z)), 0),
         np.argsort(np.stack((1j * z, z[::-1])), kind="stable"),
-        np.unique(np.concatenate((z, z[1:]))),
         np.union1d(z, z[1:]),
-        np.isin(z, z[2:]),
         np.isin(z, z[2:], invert=True),
         np.lexsort((z, z.real)),
     )

@@ -35,3 +35,8 @@ def test_programs_slow(chunk):
 def test_programs_as_shipped_slow(chunk):
     """Larger programs, all in native code as users have it."""
     check_seeds(range(50_000 + 5 * chunk, 50_005 + 5 * chunk), "shipped")
+
+
+def test_a_program_that_was_refused_by_a_crash():
+    """A name of nested functions that two paths bind anew has an object for each of them."""
+    assert "program" in check(101_141, "quick")

@@ -192,6 +192,23 @@ def test_every_shape_of_loop(function, cases):
         np.testing.assert_allclose(found, again[0] if isinstance(again, tuple) else again, rtol=1e-13)
 
 
+def test_a_pullback_of_a_loop_that_only_its_return_leaves():
+    """Blocks that come behind the exit in the order of the sweep find the shadows that the exit makes."""
+
+    def grown(u, n, least):
+        for i in range(n):
+            if np.sum(u) > least:
+                return np.sum(u * u) * i
+            u[1:] = u[1:] * (1.1 + 0.01 * u[0])
+        raise ValueError("never that large")
+
+    value, pullback = dlvm.vjp(grown, U.copy(), 9, 6.5)
+    np.testing.assert_allclose(value, grown(U.copy(), 9, 6.5), rtol=1e-13)
+    expected = slopes(lambda u: grown(u.copy(), 9, 6.5), U)
+    for seed in (1.0, -2.0):
+        np.testing.assert_allclose(pullback(seed)[0], seed * expected, rtol=1e-6, atol=1e-8)
+
+
 def test_dense_tapes_are_differentiated_again_and_outlast_the_call():
     """The tape is memory like other memory: to the second derivative, and to a pullback."""
     along = np.cos(7 * U)

@@ -275,6 +275,8 @@ class Frame(Expressions):
     def _fill_cell(self, env: dict[str, Binding], name: str, binding: Binding) -> None:
         """Bind a name that nested functions rebind: the object stays, what it holds is new."""
         held, count = env.get(name), 0
+        if held is not None and isinstance(held.value, Conflict):
+            held = None  # two paths made an object each: whoever looks it up from here on finds a new one
         if held is None or held.is_set is not None:
             while held is None and f"{objects.PREFIX}.cell.{name}.{count}" in env:
                 count += 1

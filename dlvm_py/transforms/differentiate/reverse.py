@@ -59,7 +59,8 @@ class Sweep:
         self._block = primal.exit.block
         reverse_order = primal.order[::-1]
         self.blocks: dict[Block, Block] = {b: primal.function.new_block(f"{b.name}_adj") for b in reverse_order}
-        for block in reverse_order:
+        # the exit makes the shadows; blocks of a loop that is left by a return alone may come behind it
+        for block in (self._block, *(b for b in reverse_order if b is not self._block)):
             self._sweep(block)
 
     def scalar_results(self, params: list[Value]) -> list[Value]:

@@ -53,8 +53,6 @@ def options_of(arguments):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
     if any("=" not in p for p in options.python):
         parser.error("--python wants PACKAGE=PATH")
-    if options.npbench and not (options.npbench / "bench_info").is_dir():
-        parser.error(f"{options.npbench} is not a clone of NPBench: it has no bench_info")
     return options
 
 
@@ -62,11 +60,8 @@ def cases(options):
     """The cases that the command line asks for."""
     if options.npbench:
         clone = str(options.npbench.resolve())
-        known = sorted(p.stem for p in (options.npbench / "bench_info").glob("*.json"))
-        make = dataclasses.replace(problems.Case("npbench", "", "", clone=clone), kernel="")
-        return [
-            dataclasses.replace(make, kernel=k, size=size) for size in options.sizes for k in _chosen(known, options)
-        ]
+        chosen = problems.suite.kernels_of(options.npbench, options.kernels)
+        return [problems.Case("npbench", k, size, clone=clone) for size in options.sizes for k in chosen]
     known = problems.own_kernels()
     return [problems.Case("own", k, size) for size in options.sizes for k in _chosen(known, options)]
 

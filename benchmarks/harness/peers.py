@@ -17,6 +17,8 @@ from pathlib import Path
 
 import numpy as np
 
+from harness.problems import returned
+
 
 class Missing(Exception):
     """The tool, or its port of this kernel, is not there, or it has no derivatives."""
@@ -29,11 +31,6 @@ class Run:
     stage: Callable
     call: Callable
     outputs: Callable
-
-
-def returned(result):
-    """What a function returned, as a list."""
-    return [] if result is None else list(result) if isinstance(result, tuple | list) else [result]
 
 
 def plain(function, problem, names=None):
@@ -161,7 +158,7 @@ def pythran(problem, gradient):
     else:
         function = port(problem, "pythran")
         text = Path(function.__code__.co_filename).read_text()
-    folder = tempfile.mkdtemp(prefix="pythran-")
+    folder = tempfile.mkdtemp(prefix="pythran-", dir=".")  # of the race, which removes it
     file = Path(folder, "built_kernel.py")
     file.write_text(text)
     library = tool.compile_pythranfile(str(file), extra_compile_args=["-O3", "-march=native"])

@@ -23,6 +23,9 @@ BENCHMARKS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCHMARKS))
 sys.path.insert(0, str(BENCHMARKS / "npbench"))
 
+import suite  # noqa: E402
+from suite import returned  # noqa: E402, F401 - for the adapters
+
 
 @dataclass(frozen=True)
 class Case:
@@ -80,7 +83,6 @@ def _own(case):
 
 
 def _npbench(case):
-    suite = importlib.import_module("kernel")  # benchmarks/npbench/kernel.py
     info, function, data = suite.load(case.clone, case.kernel, case.size)
     place = info["relative_path"].replace("/", ".")
 

@@ -14,7 +14,8 @@ import types
 from statistics import median
 
 import numpy as np
-from kernel import fresh, load, main, returned, timed_call, timings
+from kernel import main, timed_call, timings
+from suite import fresh, load, returned
 
 import dlvm_py as dlvm
 

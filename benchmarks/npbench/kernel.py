@@ -8,14 +8,12 @@ OUT.json gets what is known so far after each step, so that something remains of
 
 import argparse
 import importlib
-import importlib.util
 import json
-import sys
 import time
-from pathlib import Path
 from statistics import median
 
 import numpy as np
+from suite import fresh, infrastructure, load, returned
 
 import dlvm_py as dlvm
 
@@ -32,35 +30,6 @@ class Record(dict):
         self.update(facts)
         with open(self.path, "w") as file:
             json.dump(self, file)
-
-
-def infrastructure(clone, module):
-    """A module of the clone's infrastructure, without the package around it, which wants every framework's tools."""
-    path = Path(clone, "npbench", "infrastructure", f"{module}.py")
-    spec = importlib.util.spec_from_file_location(f"npbench_{module}", path)
-    loaded = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(loaded)
-    return loaded
-
-
-def load(clone, name, preset):
-    """(the kernel's description, its NumPy function, its data) from the clone."""
-    sys.path.insert(0, clone)
-    bench = infrastructure(clone, "benchmark").Benchmark(name)
-    info = bench.info
-    place = info["relative_path"].replace("/", ".")
-    module = importlib.import_module(f"npbench.benchmarks.{place}.{info['module_name']}_numpy")
-    return info, getattr(module, info["func_name"]), bench.get_data(preset)
-
-
-def fresh(info, data):
-    """The arguments, arrays copied."""
-    return [np.copy(data[n]) if n in info["array_args"] else data[n] for n in info["input_args"]]
-
-
-def returned(result):
-    """What a function returned, as a list."""
-    return [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
 
 
 def timed_call(function, info, data):

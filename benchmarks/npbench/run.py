@@ -24,22 +24,12 @@ from statistics import geometric_mean, median
 
 import llvmlite
 import numpy as np
+from suite import kernels_of
 
 import dlvm_py
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-
-
-def kernels_of(clone, chosen):
-    """Names of the suite's kernels, all or the chosen ones."""
-    names = sorted(path.stem for path in (clone / "bench_info").glob("*.json"))
-    if not names:
-        sys.exit(f"{clone} is not a clone of NPBench: it has no bench_info/*.json")
-    unknown = sorted(set(chosen) - set(names))
-    if unknown:
-        sys.exit(f"no such kernel: {', '.join(unknown)}; there are {', '.join(names)}")
-    return [name for name in names if not chosen or name in chosen]
 
 
 def measure(clone, name, options):

@@ -289,12 +289,17 @@ def _half_chord(a: X) -> tuple[X, Pair]:
     return z, (root, low.unless(root.compare("oeq", 0.0), 0.0))
 
 
-def asin(x: X) -> X:
-    """The inverse sine."""
+def _arcsine_parts(x: X) -> tuple[X, V, X, X, X]:
+    """|x|, whether it is above 1/2, half of the chord there with its low part, and the tail of the series."""
     a = abs(x)
     is_large = a.compare("ogt", 0.5)
     z, (root, low) = _half_chord(a)
-    tail = _arcsine_tail(z.where(is_large, a * a))
+    return a, is_large, root, low, _arcsine_tail(z.where(is_large, a * a))
+
+
+def asin(x: X) -> X:
+    """The inverse sine."""
+    a, is_large, root, low, tail = _arcsine_parts(x)
     half, half_low, _ = known.HALF_PI[x.v.type]
     first, lost = sum_of(half, -2.0 * root)
     near_one = first + (lost + (half_low - 2.0 * root.fma(tail, low)))
@@ -303,10 +308,7 @@ def asin(x: X) -> X:
 
 def acos(x: X) -> X:
     """The inverse cosine."""
-    a = abs(x)
-    is_large = a.compare("ogt", 0.5)
-    z, (root, low) = _half_chord(a)
-    tail = _arcsine_tail(z.where(is_large, a * a))
+    _, is_large, root, low, tail = _arcsine_parts(x)
     half, half_low, _ = known.HALF_PI[x.v.type]
     first, lost = sum_of(half, -x)
     middle = first + (lost + (half_low - x * tail))

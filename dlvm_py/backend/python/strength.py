@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dlvm_py.backend.python.spelling import DEFAULT, Writer, dtype, is_operator, is_scalar, makes_weak
+from dlvm_py.backend.python.elementwise import is_operator, makes_weak
+from dlvm_py.backend.python.writer import DEFAULT, Writer, dtype, is_scalar
 from dlvm_py.ir import Block, Function, Instruction, Literal, Value
 from dlvm_py.ir.analysis import predecessors
 

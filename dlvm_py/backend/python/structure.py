@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 
 import gast
 
+from dlvm_py.backend.python.elementwise import both
 from dlvm_py.backend.python.nodes import (
     If,
     Jump,
@@ -34,7 +35,6 @@ from dlvm_py.backend.python.nodes import (
     negated,
     same,
 )
-from dlvm_py.backend.python.spelling import both
 from dlvm_py.errors import Loc
 from dlvm_py.ir import OPS, Block, Function, Instruction, Literal, Target, scalar
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from dlvm_py.backend.python.extents import Extents, Sum
-from dlvm_py.backend.python.spelling import literal_of
+from dlvm_py.backend.python.writer import literal_of
 from dlvm_py.ir import Block, BlockArg, Function, Instruction, Literal, Target, Value
 from dlvm_py.ir.analysis import DominatorTree, Loop, LoopForest, predecessors, uses
 

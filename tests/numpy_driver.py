@@ -26,6 +26,10 @@ for known, rule in FUNCTIONS.items():
         RULES[f"np.{known.__self__.__name__}.{known.__name__}"] = rule
 
 
+def is_method_of_ufunc(name: str) -> bool:
+    return isinstance(getattr(np, name.split(".")[1], None), np.ufunc) and name.count(".") == 2
+
+
 def is_ufunc(name: str) -> bool:
     word, _, method = name.removeprefix("np.").partition(".")
     return isinstance(getattr(np, word, None), np.ufunc) and method in ("", "outer")

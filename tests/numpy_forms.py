@@ -669,6 +669,22 @@ def _ufunc_kinds(ufunc: np.ufunc) -> str:
     return "bi" if ufunc.__name__ in _INTEGER_ONLY else ANY
 
 
+def _at(d: Draw, ufunc: np.ufunc, kinds: str) -> list[Any]:
+    a = np.array(d.filled(kinds))
+    index = d.pick((d.places(a.shape[0], (3,)), d.places(a.shape[0], (2, 2)), np.array(d.chance(0.5)), 0))
+    if np.ndim(index) == 0 and np.asarray(index).dtype == bool:
+        index = d.values("bool", a.shape)
+    if ufunc.nin == 1:
+        return [a, index]
+    return [a, index, d.array(kinds, ndim=0) if d.chance(0.5) else a.dtype.type(2)]
+
+
+def _reduceat(d: Draw, kinds: str) -> list[Any]:
+    a = d.filled(kinds)
+    places = d.values("int64", (d.int(0, 4),), special=False, low=-1 if d.chance(0.1) else 0, high=a.shape[0] - 1)
+    return [a, places, Text("0")]
+
+
 def _of_ufuncs() -> None:
     for f in FUNCTIONS:
         if isinstance(f, np.ufunc) and f.signature is None:
@@ -679,7 +695,9 @@ def _of_ufuncs() -> None:
             name, kinds = f"np.{owner.__name__}.{f.__name__}", _ufunc_kinds(owner)
             if f.__name__ == "at":
                 # in the dtype of the array: NumPy computes uint64 with a Python int in f64 here
-                form(name, lambda d: [a := np.array(d.filled(NUMBERS)), d.places(a.shape[0], (3,)), a.dtype.type(2)])
+                form(name, lambda d, owner=owner, kinds=kinds: _at(d, owner, kinds))
+            elif f.__name__ == "reduceat":
+                form(name, lambda d, kinds=kinds: _reduceat(d, kinds))
             elif f.__name__ == "outer":
                 form(name, lambda d, kinds=kinds: [d.array(kinds), d.array(kinds)])
             else:

@@ -32,7 +32,7 @@ _LOGICAL = {np.logical_and, np.logical_or, np.logical_not}
 _IDENTITY_ON_INTEGERS = {np.floor, np.ceil, np.trunc, np.absolute}
 _PYTHON = {"i": int, "f": float, "c": complex}
 _WIDEST = {int: I64, float: F64, complex: C128}
-_COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
+COMPARISONS = {np.equal, np.not_equal, np.less, np.less_equal, np.greater, np.greater_equal}
 
 Operand = Scalar | Array | Temp
 
@@ -177,7 +177,7 @@ def ufunc_call(e: Emitter, ufunc: np.ufunc, *values: Any, on_floats: str = "") -
         tensors, extents = combine(e, pairs)
         return temp(e, apply_op(e, UFUNCS[ufunc].name, tensors), extents)
     dtypes = loop_dtypes(e, ufunc, operands)
-    if ufunc in _COMPARISONS:
+    if ufunc in COMPARISONS:
         mixed = _mixed_comparison(e, ufunc, operands, dtypes)
         if mixed is not None:
             return mixed
@@ -192,7 +192,7 @@ def ufunc_call(e: Emitter, ufunc: np.ufunc, *values: Any, on_floats: str = "") -
 def _widened(ufunc: np.ufunc, operands: list[Operand], loops: list[DType]) -> list[DType]:
     # NumPy compares arrays with any Python int by value; a wide enough loop gives the same
     ints = [o for o in operands if isinstance(o, Scalar) and o.weak and o.dtype is I64]
-    if ufunc in _COMPARISONS and ints and loops[0].is_integer and loops[0].bits < 64:
+    if ufunc in COMPARISONS and ints and loops[0].is_integer and loops[0].bits < 64:
         return [I64] * len(loops)
     return loops
 

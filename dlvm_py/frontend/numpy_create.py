@@ -181,17 +181,20 @@ def array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any: 
         return joined if is_none(dtype) else astype(e, joined, as_dtype(e, dtype))
     rows = [r.items if isinstance(r, Sequence) else (r,) for r in object.items]
     nested = isinstance(object.items[0], Sequence)
-    flat = [operand(e, x, "np.array") for r in rows for x in r]
+    given = [x for r in rows for x in r]
+    flat = [operand(e, x, "np.array") for x in given]
     if len({len(r) for r in rows}) != 1 or not all(isinstance(x, Scalar) for x in flat):
         e.error(UnsupportedSyntax, "np.array needs numbers in rows of one length", help="use np.empty and assign")
     found = np.result_type(*(x.dtype.numpy for x in flat)) if flat else np.dtype(float)
     target = as_dtype(e, dtype, supported(e, found, "np.array"))
     shape = (i64(len(rows)), i64(len(rows[0]))) if nested else (i64(len(rows)),)
     out = allocate(e, shape, target)
-    for k, x in enumerate(flat):
+    for k, (x, item) in enumerate(zip(flat, given, strict=True)):
         place = divmod(k, len(rows[0])) if nested else (k,)
         pointer = e.emit("elementPointer", out.pointer, *map(i64, place))
-        e.emit("store", stored_scalar(e, x, target), pointer)
+        # an array without axes is cast, a number goes by way of Python's int
+        number_ = cast_scalar(e, x, target) if isinstance(item, Array) else stored_scalar(e, x, target)
+        e.emit("store", number_, pointer)
     return out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -12,13 +13,13 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import fit, temp, tensor_of
 from dlvm_py.frontend.deliver import deliver, flags_of
-from dlvm_py.frontend.elementwise import apply_op, cast_scalar, operand, truth, ufunc_call
+from dlvm_py.frontend.elementwise import apply_op, cast_scalar, operand, supported, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, is_none
-from dlvm_py.ir import BOOL, F64, I64, U64, DType, Value, literal, scalar
+from dlvm_py.ir import BOOL, F64, DType, Value, literal, scalar
 
 
 def as_axes(e: Emitter, axis: Any, rank: int) -> tuple[int, ...]:
@@ -39,18 +40,19 @@ def as_axis(e: Emitter, item: Any, rank: int) -> int:
     return n % rank
 
 
-def _accumulator(dtype: DType) -> DType:
-    # NumPy sums bools and small ints in the platform's int
-    if dtype.kind in "bi":
-        return I64
-    return U64 if dtype.kind == "u" else dtype
+@cache
+def reduction_loop(ufunc: np.ufunc, dtype: np.dtype, out: np.dtype | None, wanted: np.dtype | None) -> np.dtype:
+    """The dtype of the loop (d, d) -> d that NumPy's reductions and running reductions run, TypeError without one."""
+    asked = {} if wanted is None else {"signature": (wanted, None, None)}
+    return ufunc.resolve_dtypes((out, dtype, None), casting="unsafe", reduction=True, **asked)[2]
 
 
-def _loop_of(dtype: DType, usual: DType, out: Any) -> DType:
-    """The dtype that NumPy's loop computes in where none is asked for: that of `out`, if it may be cast to it."""
-    if isinstance(out, Array) and np.can_cast(dtype.numpy, out.dtype.numpy, casting="same_kind"):
-        return out.dtype
-    return usual
+def _loop_of(e: Emitter, ufunc: np.ufunc, dtype: DType, out: Any) -> DType:
+    """The dtype of that loop where none is asked for."""
+    given = out.items[0] if isinstance(out, Sequence) and len(out.items) == 1 else out
+    first = given.dtype.numpy if isinstance(given, Array) else None
+    found = reduction_loop(ufunc, dtype.numpy, first, None)
+    return supported(e, found, f"np.{ufunc.__name__}")
 
 
 _Identity = Callable[[DType], Any]
@@ -119,6 +121,7 @@ def _masked(e: Emitter, name: str, tensor: Value, extents: tuple[Value, ...], wh
 
 def _total(name: str, by: str, identity: int) -> Any:
     """np.sum and np.prod: small integers and bools are added as i64 or u64."""
+    ufunc = getattr(np, by)
 
     def reduction(
         e: Emitter, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = None,
@@ -126,7 +129,7 @@ def _total(name: str, by: str, identity: int) -> Any:
     ) -> Any:  # fmt: skip
         a = operand(e, a, f"np.{name}")
         form = _Form(axis, keepdims, initial, where, out)
-        wanted = as_dtype(e, dtype, _loop_of(a.dtype, _accumulator(a.dtype), out))
+        wanted = as_dtype(e, dtype, _loop_of(e, ufunc, a.dtype, out))
         if wanted is BOOL:
             op = {"add": "or", "multiply": "and"}[by]
             return _reduce(e, name, a, form, op, lambda d: bool(identity), lambda t: truth(e, t))
@@ -141,8 +144,7 @@ def mean(
     """np.mean: integers in f64; nan over no elements."""
     a = operand(e, a, "np.mean")
 
-    usual = a.dtype if a.dtype.is_inexact else F64
-    wanted = as_dtype(e, dtype, _loop_of(a.dtype, usual, out) if a.dtype.is_inexact else usual)
+    wanted = as_dtype(e, dtype, _loop_of(e, np.add, a.dtype, out) if a.dtype.is_inexact else F64)
     if not wanted.is_inexact:
         e.error(UnsupportedSyntax, f"np.mean in {wanted.numpy_name} is not supported", help="convert the mean")
 
@@ -203,8 +205,9 @@ def _extreme(name: str, by: str, word: str, identity: _Identity) -> Any:
             if isinstance(a, Scalar):
                 return deliver(e, name, Scalar(a.value, weak=False), out, None)
             _check_not_empty(e, a.extents, as_axes(e, axis, a.rank), word)
-        op = on_bool if a.dtype is BOOL else by
-        return _reduce(e, name, a, _Form(axis, keepdims, initial, where, out), op, identity, lambda t: t)
+        loop = _loop_of(e, getattr(np, word), a.dtype, out)
+        op = on_bool if loop is BOOL else by
+        return _reduce(e, name, a, _Form(axis, keepdims, initial, where, out), op, identity, lambda t: e.cast(t, loop))
 
     return reduction
 
@@ -233,15 +236,14 @@ def _test(name: str, by: str, identity: bool) -> Any:
     return reduction
 
 
-def accumulate(e: Emitter, a: Any, by: str, axis: Any, dtype: Any) -> Any:
+def accumulate(e: Emitter, a: Any, by: str, axis: Any, dtype: Any, out: Any = None) -> Any:
     """A running sum, product or extreme along one axis; of all elements, flattened, for None."""
     a = operand(e, a, "a running reduction")
     if isinstance(a, Scalar):
         a = Temp(e.emit("broadcast", a.value, i64(1)), (i64(1),), e.block)
     tensor, extents = tensor_of(e, a), a.extents
-    found = tensor.type.dtype  # type: ignore[attr-defined]
-    wanted = _accumulator(found) if by in ("add", "multiply") else found
-    tensor = e.cast(tensor, as_dtype(e, dtype, wanted))
+    ufunc = getattr(np, {"max": "maximum", "min": "minimum"}.get(by, by))
+    tensor = e.cast(tensor, as_dtype(e, dtype, _loop_of(e, ufunc, a.dtype, out)))
     if is_none(axis):
         extents = (e.product(extents),)
         tensor, axes = e.emit("shapeCast", tensor, *extents) if a.rank != 1 else tensor, (0,)
@@ -256,7 +258,7 @@ def _running(name: str, by: str) -> Any:
     """np.cumsum and np.cumprod."""
 
     def reduction(e: Emitter, a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
-        return deliver(e, name, accumulate(e, a, by, axis, dtype), out, None)
+        return deliver(e, name, accumulate(e, a, by, axis, dtype, out), out, None)
 
     return reduction
 

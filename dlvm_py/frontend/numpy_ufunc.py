@@ -1,4 +1,4 @@
-"""Calls of ufuncs with `out=`, `where=`, `dtype=`; the methods reduce, accumulate and outer."""
+"""Calls of ufuncs with `out=`, `where=`, `dtype=`; the methods reduce, accumulate, reduceat, outer and at."""
 
 from __future__ import annotations
 
@@ -9,16 +9,17 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import tensor_of
+from dlvm_py.frontend.arrays import require_writable, tensor_of
 from dlvm_py.frontend.deliver import deliver
-from dlvm_py.frontend.elementwise import UFUNCS, convert, loop_dtypes, operand, ufunc_call
+from dlvm_py.frontend.elementwise import COMPARISONS, convert, loop_dtypes, operand, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.library import ufunc_methods
 from dlvm_py.frontend.library_calls import library
 from dlvm_py.frontend.linear import dot, matmul
 from dlvm_py.frontend.numpy_create import as_dtype
-from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to
-from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, is_none
-from dlvm_py.ir import F32, DType
+from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to, reduction_loop
+from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe, is_none
+from dlvm_py.ir import F32, DType, dtype_of, literal, scalar
 
 Handler = Callable[..., Any]
 
@@ -116,6 +117,7 @@ def matmul_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
 # -- methods of ufuncs -------------------------------------------------------------------------------
 
 _AXIS_0 = Scalar(i64(0), weak=True)
+_TRUE, _FALSE = Scalar(literal(True), weak=True), Scalar(literal(False), weak=True)
 
 
 def _reduce(rule: Handler) -> Handler:
@@ -139,16 +141,85 @@ def _reduce(rule: Handler) -> Handler:
     return reduce
 
 
-def _accumulate(ufunc: np.ufunc, by: str) -> Handler:
+def _array(e: Emitter, ufunc: np.ufunc, method: str, array: Any) -> Array | Temp:
+    array = operand(e, array, f"np.{ufunc.__name__}.{method}")
+    if isinstance(array, Scalar):
+        e.error(TypeMismatch, f"cannot {method} on a scalar", help="give an array with axes")
+    return array
+
+
+def _loop(e: Emitter, ufunc: np.ufunc, array: Any, dtype: Any, out: Any) -> Static:
+    """The dtype of the loop (d, d) -> d that NumPy runs over an array."""
+    wanted = None if is_none(dtype) else as_dtype(e, dtype).numpy
+    given = out.items[0] if isinstance(out, Sequence) and len(out.items) == 1 else out
+    first = given.dtype.numpy if wanted is None and isinstance(given, Array) else None
+    try:
+        return Static(supported(e, reduction_loop(ufunc, array.dtype.numpy, first, wanted), ufunc.__name__).numpy)
+    except TypeError as error:
+        e.error(TypeMismatch, str(error), help="convert with .astype")
+
+
+def _written_reduce(ufunc: np.ufunc) -> Handler:
+    """ufunc.reduce of a ufunc that no reduction does."""
+
+    def reduce(
+        e: Emitter, array: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None, keepdims: Any = None,
+        initial: Any = None, where: Any = None,
+    ) -> Any:  # fmt: skip
+        array = _array(e, ufunc, "reduce", array)
+        loop = _loop(e, ufunc, array, dtype, out)
+        found = e.session.library(
+            e, ufunc_methods.reduced,
+            [Static(ufunc), Static(ufunc.__name__), _identity(ufunc, loop.value), loop, array, axis,
+             _FALSE if is_none(keepdims) else keepdims, NONE if is_none(initial) else initial,
+             _TRUE if is_none(where) else where],
+            {},
+        )  # fmt: skip
+        return deliver(e, ufunc.__name__, found, out, None)
+
+    return reduce
+
+
+def _identity(ufunc: np.ufunc, dtype: np.dtype) -> Any:
+    """What a reduction begins with, in the dtype of its loop."""
+    found = dtype_of(dtype)
+    if ufunc.identity is None or found is None:
+        return NONE
+    return Scalar(literal(np.asarray(ufunc.identity).astype(dtype).item(), scalar(found)), weak=False)
+
+
+def _accumulate(ufunc: np.ufunc) -> Handler:
     """ufunc.accumulate(array, axis=0, dtype, out)."""
 
     def accumulate_(e: Emitter, array: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None) -> Any:
-        return deliver(e, ufunc.__name__, accumulate(e, array, by, axis, dtype), out, None)
+        array = _array(e, ufunc, "accumulate", array)
+        loop = _loop(e, ufunc, array, dtype, out)
+        if ufunc in _SCANS:
+            found = accumulate(e, array, _SCANS[ufunc], axis, loop)
+        else:
+            found = e.session.library(e, ufunc_methods.accumulated, [Static(ufunc), loop, array, axis], {})
+        return deliver(e, ufunc.__name__, found, out, None)
 
     return accumulate_
 
 
-def _outer(ufunc: np.ufunc) -> Handler:
+def _reduceat(ufunc: np.ufunc) -> Handler:
+    """ufunc.reduceat(array, indices, axis=0, dtype, out)."""
+
+    def reduceat(e: Emitter, array: Any, indices: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None) -> Any:
+        array = _array(e, ufunc, "reduceat", array)
+        indices = _array(e, ufunc, "reduceat", indices)
+        if indices.rank != 1 or not indices.dtype.is_integer:
+            e.error(TypeMismatch, f"np.{ufunc.__name__}.reduceat needs a vector of ints as indices")
+        loop = _loop(e, ufunc, array, dtype, out)
+        name = Static(ufunc.__name__)
+        args = [Static(ufunc), name, loop, array, indices, axis]
+        return deliver(e, ufunc.__name__, e.session.library(e, ufunc_methods.reduced_at, args, {}), out, None)
+
+    return reduceat
+
+
+def _outer(ufunc: np.ufunc, rule: Handler) -> Handler:
     """ufunc.outer(a, b): every element of a with every element of b."""
 
     def outer(e: Emitter, a: Any, b: Any, out: Any = None, where: Any = None, dtype: Any = None) -> Any:
@@ -158,13 +229,38 @@ def _outer(ufunc: np.ufunc) -> Handler:
             for _ in range(b.rank):
                 tensor, extents = e.emit("padShape", tensor, at=len(extents)), (*extents, i64(1))
             a = Temp(tensor, extents, e.block)
-        return forms(ufunc)(e, a, b, out=out, where=where, dtype=dtype)
+        return rule(e, a, b, out=out, where=where, dtype=dtype)
 
     return outer
 
 
-UFUNC_METHODS: dict[Any, Handler] = {
-    **{ufunc.reduce: _reduce(REDUCE[name]) for ufunc, name in _REDUCTIONS.items()},
-    **{ufunc.accumulate: _accumulate(ufunc, by) for ufunc, by in _SCANS.items()},
-    **{ufunc.outer: _outer(ufunc) for ufunc in UFUNCS if ufunc.nin == 2},
-}
+def _at(ufunc: np.ufunc) -> Handler:
+    """ufunc.at(a, indices) or ufunc.at(a, indices, b) of a ufunc that no scatter does."""
+
+    def check(e: Emitter, a: Any) -> None:
+        if not isinstance(a, Array):
+            e.error(TypeMismatch, f"np.{ufunc.__name__}.at needs an array that has a name, not {describe(a)}")
+        require_writable(e, a)
+
+    def unary(e: Emitter, a: Any, indices: Any) -> Any:
+        check(e, a)
+        return e.session.library(e, ufunc_methods.unary_at, [Static(ufunc), a, indices], {})
+
+    def binary(e: Emitter, a: Any, indices: Any, b: Any) -> Any:
+        check(e, a)
+        return e.session.library(e, ufunc_methods.binary_at, [Static(ufunc), a, indices, b], {})
+
+    return unary if ufunc.nin == 1 else binary
+
+
+def methods(rules: dict[Any, Handler]) -> dict[Any, Handler]:
+    """The rules of the methods of the ufuncs that have rules."""
+    known = [f for f in rules if isinstance(f, np.ufunc) and f.nout == 1 and f.signature is None]
+    flags = {*COMPARISONS, *(f for f in known if all(t.endswith("?") for t in f.types if "O" not in t))}
+    binary = [f for f in known if f.nin == 2]
+    folded = [f for f in binary if f not in COMPARISONS and f is not np.ldexp]  # of these a result is an operand
+    table: dict[Any, Handler] = {f.outer: _outer(f, rules[f]) for f in binary}
+    for f in folded:
+        table[f.reduce] = _reduce(REDUCE[_REDUCTIONS[f]]) if f in _REDUCTIONS else _written_reduce(f)
+        table[f.accumulate], table[f.reduceat] = _accumulate(f), _reduceat(f)
+    return {**table, **{f.at: _at(f) for f in known if f not in flags}}

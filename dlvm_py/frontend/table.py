@@ -47,7 +47,7 @@ from dlvm_py.frontend.numpy_order import ORDER, ORDER_METHODS
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.numpy_types import TYPES
-from dlvm_py.frontend.numpy_ufunc import UFUNC_METHODS, dot_into, forms, matmul_into, written
+from dlvm_py.frontend.numpy_ufunc import dot_into, forms, matmul_into, methods, written
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.frontend.texts import TEXTS
@@ -68,12 +68,16 @@ _LIBRARY = (
     arrange, bessel, calculus, create, decompositions, elementwise, fourier, joining, linear_algebra, mathematics,
     norms, order, places, polynomial, products, reshaping, sets, statistics, tensors, ufuncs,
 )  # fmt: skip
-FUNCTIONS: dict[Any, Handler] = {
+_OF_UFUNCS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
     **{ufunc: written(ufunc, function) for ufunc, function in ufuncs.UFUNCS.items()},
+    **ELEMENTWISE,
+}
+FUNCTIONS: dict[Any, Handler] = {
+    **methods(_OF_UFUNCS), **_OF_UFUNCS,
     **{d.numpy.type: _scalar(d) for d in OWN_DTYPES},
-    **CREATE, **ELEMENTWISE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
-    **TYPES, **TEXTS, **UFUNC_METHODS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
+    **CREATE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
+    **TYPES, **TEXTS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
     **INTRINSICS, np.random.default_rng: default_rng,
     np.ndindex: ndindex, np.ndenumerate: ndenumerate,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
@@ -100,8 +104,11 @@ ARRAY_LIKE = frozenset(
     "ind indices m max min obj p prepend q repeats src start stop test_elements to_begin to_end v val values weights "
     "x x1 x2 xp y z ar1 ar2 filt".split()
 )
-# functions that write into what they are given, or ask what it is
-_AS_GIVEN = frozenset((np.put, np.put_along_axis, np.place, np.putmask, np.fill_diagonal, np.isscalar, np.result_type))
+# functions that write into what they are given, ask what it is, or make arrays themselves
+_AS_GIVEN = frozenset((
+    np.put, np.put_along_axis, np.place, np.putmask, np.fill_diagonal, np.isscalar, np.result_type, np.asarray,
+    np.asanyarray,
+))  # fmt: skip
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
 
 

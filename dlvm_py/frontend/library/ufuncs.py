@@ -87,9 +87,18 @@ def modf(x: Any) -> Any:
 # -- integers ----------------------------------------------------------------------------------------
 
 
+def magnitude(x: Any) -> Any:
+    """|x| of integers, without a sign: that of the least number fits."""
+    if np.result_type(x).kind != "i":
+        return x
+    size = np.result_type(x).itemsize
+    unsigned = np.uint8 if size == 1 else np.uint16 if size == 2 else np.uint32 if size == 4 else np.uint64
+    return np.abs(x).astype(unsigned)
+
+
 def gcd(x1: Any, x2: Any) -> Any:
     """np.gcd of integers."""
-    return divisors(np.abs(x1), np.abs(x2))
+    return divisors(magnitude(x1), magnitude(x2))
 
 
 def divisors(a: Any, b: Any) -> Any:
@@ -109,7 +118,7 @@ def divisors(a: Any, b: Any) -> Any:
 
 def lcm(x1: Any, x2: Any) -> Any:
     """np.lcm of integers."""
-    a, b = np.abs(x1), np.abs(x2)
+    a, b = magnitude(x1), magnitude(x2)
     g = divisors(a, b)
     return np.where(g == 0, g, np.floor_divide(a, np.where(g == 0, 1, g).astype(np.result_type(g))) * b)
 

@@ -37,7 +37,7 @@ def options_of(arguments):
     parser.add_argument("--kernels", type=names, default=[], help="names with commas between; all if left out")
     parser.add_argument("--sizes", type=names, default=["S"], help="S and M; with --npbench its presets")
     parser.add_argument("--modes", type=names, default=list(MODES), help="function, gradient, or both")
-    parser.add_argument("--peers", type=names, default=[], help="tools, a variant with an underscore: Numba_np")
+    parser.add_argument("--peers", type=names, default=[], help="tools beside ours: NumPy,Numba_np,JAX")
     parser.add_argument("--threads", type=int, default=min(2, os.cpu_count() or 1), help="cores for every tool")
     parser.add_argument("--seconds", type=float, default=0.5, help="for each tool and kernel, all turns together")
     parser.add_argument("--limit", type=float, default=60.0, help="seconds that a first call may take")
@@ -47,7 +47,8 @@ def options_of(arguments):
     parser.add_argument("--json", type=Path, help="where to write the figures")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose marked section to replace")
     options = parser.parse_args(arguments)
-    options.peers = [p.replace("_", " ") for p in options.peers] or list(PEERS)
+    wanted = [p.replace("_", " ") for p in options.peers] or list(PEERS)
+    options.peers = list(dict.fromkeys([table.OURS, *wanted]))
     for given, known in ((options.peers, PEERS), (options.modes, MODES)):
         if unknown := set(given) - set(known):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
@@ -61,9 +62,12 @@ def cases(options):
     if options.npbench:
         clone = str(options.npbench.resolve())
         chosen = problems.suite.kernels_of(options.npbench, options.kernels)
-        return [problems.Case("npbench", k, size, clone=clone) for size in options.sizes for k in chosen]
+        for size in options.sizes:
+            for k in chosen:
+                yield problems.Case("npbench", k, size, clone=clone, written=problems.written(clone, k, size))
+        return
     known = problems.own_kernels()
-    return [problems.Case("own", k, size) for size in options.sizes for k in _chosen(known, options)]
+    yield from [problems.Case("own", k, size) for size in options.sizes for k in _chosen(known, options)]
 
 
 def growing(options):

@@ -161,7 +161,8 @@ def pythran(problem, gradient):
     folder = tempfile.mkdtemp(prefix="pythran-", dir=".")  # of the race, which removes it
     file = Path(folder, "built_kernel.py")
     file.write_text(text)
-    library = tool.compile_pythranfile(str(file), extra_compile_args=["-O3", "-march=native"])
+    flags = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-DUSE_XSIMD"]  # NPBench's
+    library = tool.compile_pythranfile(str(file), extra_compile_args=flags)
     spec = importlib.util.spec_from_file_location("built_kernel", library)
     built = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(built)
@@ -184,7 +185,7 @@ def dace(problem, gradient):
                 extents[str(dim)] = n
     known = {s: extents[s] for s in symbols if s in extents}
 
-    def call(args):
+    def call(*args):
         return compiled(**dict(zip(problem.arguments, args, strict=True)), **known)
 
     return plain(call, problem)

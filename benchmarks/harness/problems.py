@@ -36,6 +36,7 @@ class Case:
     size: str
     keywords: str = ""  # JSON of the keyword arguments of `arguments`, where `size` does not name them
     clone: str = ""
+    written: tuple = ()  # see `written`; of the clone's kernels
 
     def text(self):
         """As an argument of a command line."""
@@ -93,7 +94,17 @@ def _npbench(case):
         return getattr(importlib.import_module(path), info["func_name"], None) if _exists(path) else None
 
     wrt = tuple(n for n in info["input_args"] if _is_float(data[n]))
-    return Problem({n: data[n] for n in info["input_args"]}, port, tuple(info["output_args"]), wrt)
+    return Problem({n: data[n] for n in info["input_args"]}, port, tuple(case.written), wrt)
+
+
+def written(clone, kernel, size):
+    """The outputs among the arguments of a kernel of NPBench: those that its description names and a call writes.
+
+    If there are none (it may name others than the kernel writes), all that a call writes.
+    """
+    info, function, data = suite.load(clone, kernel, size)
+    _, found = suite.changed(function, info, data)
+    return tuple(n for n in info["output_args"] if n in found) or tuple(found)
 
 
 def _is_float(value):

@@ -15,7 +15,7 @@ from statistics import median
 
 import numpy as np
 from kernel import main, timed_call, timings
-from suite import fresh, load, returned
+from suite import changed, fresh, load, returned
 
 import dlvm_py as dlvm
 
@@ -32,15 +32,8 @@ def is_complex(value):
 
 def outputs(function, info, data):
     """(every output that is a float, by its name for `from_`; whether one is complex)."""
-    rng = np.random.default_rng(0)  # noise: what is written shows, also where the data happen to be a fixed point
-    data = {n: v * (1 + 1e-5 * rng.random(v.shape)).astype(v.dtype) if np.ndim(v) and is_float(v) else v
-            for n, v in data.items()}  # fmt: skip
-    args = fresh(info, data)
-    results = returned(function(*args))
-    named = dict(enumerate(results))
-    after = dict(zip(info["input_args"], args, strict=True))
-    # what is written, which is not always what the suite says
-    named |= {n: after[n] for n in info["array_args"] if not np.array_equal(after[n], data[n], equal_nan=True)}
+    results, written = changed(function, info, data)
+    named = {**dict(enumerate(results)), **written}
     return {n: v for n, v in named.items() if is_float(v)}, any(map(is_complex, named.values()))
 
 

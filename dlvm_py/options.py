@@ -35,7 +35,10 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "DLVM_CACHE_DIR": ("", "folder of the disk cache; empty: the user's cache folder"),
     "DLVM_CACHE_SIZE": ("512", "size bound of the disk cache in MiB"),
     "DLVM_CACHE": ("1", "0 turns the disk cache off"),
-    "DLVM_BUFFERS": ("256", "MiB of freed memory that are kept for the next arrays; 0 keeps none"),
+    "DLVM_BUFFERS": (
+        "",
+        "MiB of freed memory that are kept for the next arrays, 0 for none; empty: a 32nd of the memory, at least 256",
+    ),
     "DLVM_TAPE": (
         "",
         "MiB that a gradient may take before it runs loops again; empty: a quarter of the memory there is",

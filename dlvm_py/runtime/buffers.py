@@ -72,7 +72,9 @@ def _memory() -> int:
 
 
 def _limit_wanted() -> int:
-    return min(max(_mebibytes("DLVM_BUFFERS"), 0), _MOST)
+    if environment("DLVM_BUFFERS"):
+        return min(max(_mebibytes("DLVM_BUFFERS"), 0), _MOST)
+    return min(max(_memory() // 32, 256 * 2**20), _MOST)
 
 
 def _mebibytes(name: str) -> int:

@@ -145,9 +145,9 @@ class _Emitter:
 
     def _rewrite(self, i: Instruction) -> None:
         if is_array(i.type):
-            if i in self.plan.buffers and i not in self.plan.home:
+            if i in self.plan.buffers and (i not in self.plan.home or i in self.plan.early):
                 # the memory first, so that the tree stands right before its store
-                memory = self._allocate(i)
+                memory = self.plan.home[i].operands[1] if i in self.plan.early else self._allocate(i)
                 self.builder.emit("store", self._tree(i), memory)
                 self.memory[i] = memory
             return
@@ -156,6 +156,8 @@ class _Emitter:
             return
         convert = self._passed if i.op.name in CROSSINGS else self._tree
         old = i.operands
+        if old and self.plan.home.get(old[0]) is i and old[0] in self.plan.early:
+            return  # it is written
         i.operands = [convert(v) if is_array(v.type) else v for v in old]
         for target in i.targets:
             target.args = [self._passed(v) if is_array(v.type) else v for v in target.args]

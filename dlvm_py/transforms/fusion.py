@@ -11,7 +11,8 @@ three rounds are the rule):
 1. backwards, structure (`_place`): a value with one root is fused into it. One with several roots, or that a
    consumer would compute again for every row (a static extent 1 that stretches), gets a buffer, unless it is
    free to repeat: a load, an iota, a broadcast, a view, a cast of a load. A load with a number added, or times
-   a number, is made again by several roots too: that saves a pass that writes it. `reduce`, `unbroadcast` and `dot`
+   a number, is made again by several roots too, and so is the product of a column and a row, whose elements are
+   many and whose factors are few: that saves a pass that writes it. `reduce`, `unbroadcast` and `dot`
    with array results get a buffer, or go straight to the one store that takes them; a `dot` also to the one that
    adds it to what is there (tree_rules.accumulated). What crosses a block border, or is pushed, returned or
    passed to a call, gets a buffer.
@@ -21,7 +22,8 @@ three rounds are the rule):
    same order.
 
 A buffer is written once, so a load of it is legal everywhere. The same holds for an allocation of the program
-that is written by one store only: a value that is stored there and used elsewhere lives there (`home`).
+that is written by one store only: a value that is stored there and used elsewhere lives there (`home`), from the
+start where that store comes behind other uses (`early`).
 
 Cost: linear in uses, plus the writes that stand between a load and its consumer.
 """
@@ -65,7 +67,8 @@ def view_base(value: Value) -> Value:
 class FusionPlan:
     """The decisions for one function whose block arguments, stacks and calls carry no array values any more.
 
-    `buffers` are the values that get memory; `home[v]` is the store whose destination serves as v's memory.
+    `buffers` are the values that get memory; `home[v]` is the store whose destination serves as v's memory. Those of
+    `early` are written there where they are defined.
     `constants` are pointers to memory that is never written again.
     """
 
@@ -77,6 +80,7 @@ class FusionPlan:
         self.number: dict[Value, int] = {i: n for n, i in enumerate(instructions)}
         self.buffers: set[Value] = set()
         self.home: dict[Value, Instruction] = {}
+        self.early: set[Value] = set()
         self._arrays = [i for i in instructions if is_array(i.type)]
         self._users = {v: list(dict.fromkeys(us)) for v, us in uses(function).items()}
         self._incoming = predecessors(function)
@@ -94,7 +98,7 @@ class FusionPlan:
     # -- structure, backwards ------------------------------------------------------------------------
 
     def _place_all(self) -> None:
-        self.buffers = set()
+        self.buffers, self.early = set(), set()
         self.home = {}
         self._root: dict[Value, _Root] = {}
         self._stretched: set[Value] = set()
@@ -122,7 +126,8 @@ class FusionPlan:
         if v.op.name in HEAVY:
             buffer = buffer or not (self._is_stored_directly(v) or self._is_added_in_place(v))
         elif not self._is_free(v):
-            buffer = buffer or (root is _MANY and not self._is_scaled(v)) or v in self._stretched
+            repeats = self._is_scaled(v) or self._is_outer(v)
+            buffer = buffer or (root is _MANY and not repeats) or v in self._stretched
         if buffer:
             self.buffers.add(v)
             self._find_home(v)
@@ -163,6 +168,19 @@ class FusionPlan:
         arrays = [view_base(x) for x in v.operands if is_array(x.type)]
         return len(arrays) == 1 and isinstance(arrays[0], Instruction) and arrays[0].op.name in {"load", *HEAVY}
 
+    def _is_outer(self, v: Instruction) -> bool:
+        """Whether v is one cheap step on memory that is smaller by an axis: to read that again is cheaper than v."""
+        if v.op.name not in CHEAP:
+            return False
+        return all(not is_array(x.type) or (_stretches(x, v) and self._is_in_memory(x)) for x in v.operands)
+
+    def _is_in_memory(self, v: Value) -> bool:
+        """Whether v is a view of a load, of a result that gets memory, or of one number."""
+        base = view_base(v)
+        return isinstance(base, Instruction) and (
+            base.op.name in {"load", *HEAVY} or (base.op.name == "broadcast" and not is_array(base.operands[0].type))
+        )
+
     def _is_stored_directly(self, v: Instruction) -> bool:
         (first, *more) = [u for u in self._users[v] if u.op.name != "extent"]
         return not more and first.op.name == "store" and first.block is v.block
@@ -187,8 +205,11 @@ class FusionPlan:
         for s in self._users[v]:
             if s.op.name == "store" and s.block is v.block and self._is_only_write(s, s.operands[1]):
                 users = (u for u in self._users[v] if u is not s and u.op.name != "extent")
-                if all(self._precedes(s, u) for u in users):
+                is_early = not all(self._precedes(s, u) for u in users)
+                if not is_early or self.number[s.operands[1]] < self.number[v]:
                     self.home[v] = s
+                    if is_early:
+                        self.early.add(v)
                     return
 
     def _is_shared(self, value: Value) -> bool:
@@ -227,7 +248,7 @@ class FusionPlan:
         leaves = self._collect(v)
         consumers = [u for u in self._users[v] if u.op.name != "extent" and not self._is_dead_array(u)]
         if v in self.buffers:
-            consumers = [self.home[v]] if v in self.home else []
+            consumers = [self.home[v]] if v in self.home and v not in self.early else []
         depth = 1 + max((self._depth.get(x, 0) for x in v.operands), default=0)
         legal = v in self.buffers or v.op.name in HEAVY or (len(leaves) <= MANY_LEAVES and depth <= DEEP)
         legal = legal and not any(self._is_clobbered(leaf, u) for leaf in leaves for u in consumers)

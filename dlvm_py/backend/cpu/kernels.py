@@ -19,12 +19,14 @@ from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
 from dlvm_py.ir import Value
 
 
-def loop_order(extents: Sequence[V], fortran: bool = False) -> list[int]:
-    """Axes from the outermost to the innermost loop; axes known to be 1 come first."""
-    order = list(range(len(extents)))
-    if fortran:
-        order.reverse()
+def loop_order(extents: Sequence[V], order: Sequence[int]) -> list[int]:
+    """An order of loop axes, outermost first, with axes known to be 1 before all others."""
     return sorted(order, key=lambda k: constant(extents[k]) != 1)
+
+
+def memory_order(p: Pointer) -> list[int]:
+    """The axes of a pointer in the order of its layout, the contiguous one last."""
+    return list(range(p.rank))[:: -1 if p.layout == "F" else 1]
 
 
 @contextmanager
@@ -63,7 +65,7 @@ def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int
     if tree.rank > 1 and tree.is_linear(dest.layout, shape):
         tree.linear = True
         extents, strides = [work], (i64(dest.itemsize),)
-    order = loop_order(extents, dest.layout == "F")
+    order = loop_order(extents, [0] if tree.linear else memory_order(dest))
     tree.inner = order[-1]
     conditions = tree.conditions()
     if dest.layout == "S":
@@ -88,7 +90,7 @@ def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int
 def fill(e: FunctionEmitter, dest: Pointer, x: V) -> None:
     """Write x to every element of `dest`."""
     strides = strides_of(e, dest)
-    order = loop_order(dest.extents, dest.layout == "F")
+    order = loop_order(dest.extents, memory_order(dest))
     parallel = Parallel(e)
     index: dict[int, V] = {}
     with nest(e, index, order, dest.extents, parallel.loop):

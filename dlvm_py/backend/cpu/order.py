@@ -36,7 +36,7 @@ def store_sort(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     strides = strides_of(e, dest)
     sorter = _sorter(e.module, dtype, ordinal)
     memory = memory_type(dtype)
-    with nest(e, tree.index, [k for k in loop_order(extents) if k != axis], extents):
+    with nest(e, tree.index, [k for k in loop_order(extents, range(len(extents))) if k != axis], extents):
         with e.loop(n) as loop:
             tree.index[axis] = loop.index
             store_element(e, dtype, tree.element(), e.gep(memory, keys[0], loop.index))

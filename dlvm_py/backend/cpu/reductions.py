@@ -1,7 +1,7 @@
 """Reductions: to a scalar, along axes into an array, and unbroadcast.
 
-Floating sums and products have an order of their own: the elements, in C order of the index space (memory order
-where all leaves are Fortran), are cut into blocks of 1024; a block is combined in vector lanes
+Floating sums and products have an order of their own: the elements, in C order of the index space (in that in which
+most leaves lie in memory, where that is another one), are cut into blocks of 1024; a block is combined in vector lanes
 (blocks.py), and block results combine pairwise by a binary counter. The bits of the result depend on the extents,
 not on strides or on how the tree was computed. Everything else is folded in one accumulator, which is exact.
 """
@@ -42,7 +42,7 @@ def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
         if tree.rank > 1 and any(tree.is_linear(p.layout, value.type.shape) for p in tree.loads()[:1]):  # type: ignore[attr-defined]
             tree.linear = True
             extents = [work]
-        order = loop_order(extents, tree.is_fortran() and not tree.linear)
+        order = loop_order(extents, [0] if tree.linear else tree.order())
         tree.inner = order[-1]
         result = e.alloca(init.type)
 
@@ -80,7 +80,7 @@ def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     by, reduced = i.attrs["by"], set(i.attrs["axes"])
     tree = Tree(e, value)
     extents = tree_extents(e, value)
-    order = loop_order(extents, tree.is_fortran())
+    order = loop_order(extents, tree.order())
     kept = [k for k in range(tree.rank) if k not in reduced]
     outer = [k for k in order if k not in reduced]
     along = [k for k in order if k in reduced]

@@ -220,10 +220,18 @@ class Tree:
             return False
         return all(m != 1 or n == 1 for m, n in zip(value.type.shape, shape, strict=True))  # type: ignore[attr-defined]
 
-    def is_fortran(self) -> bool:
-        """Whether the first axis is the one to run along: all leaves that have a layout are Fortran."""
-        layouts = {p.layout for p in self.loads() if p.rank > 1 and p.rank == self.rank}
-        return layouts == {"F"}
+    def order(self) -> list[int]:
+        """The loop axes, the one that most of the largest leaves run along in memory innermost; C order if in doubt."""
+        found: dict[tuple[int, ...], int] = {}
+        for leaf, axes in self.leaves():
+            loops = [axis[0] for axis in axes if axis is not None]
+            if leaf.op.name == "load" and len(loops) == self.rank and len(set(loops)) == self.rank > 1:
+                layout = self.e.pointer(leaf.operands[0]).layout
+                if layout != "S":
+                    way = tuple(loops if layout == "C" else loops[::-1])
+                    found[way] = found.get(way, 0) + 1
+        plain = tuple(range(self.rank))
+        return list(max(found, key=lambda way: (found[way], way == plain), default=plain))
 
     def conditions(self) -> list[V]:
         """What the fast version assumes, as flags computed before the loops."""

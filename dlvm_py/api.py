@@ -35,6 +35,7 @@ def jit(
     boundscheck: bool | None = None,
     cache: bool = True,
     checkpoint: str | int = "auto",
+    tune: bool = False,
 ) -> Callable[[Callable[..., Any]], Any]: ...
 def jit(
     f: Callable[..., Any] | None = None,
@@ -46,6 +47,7 @@ def jit(
     boundscheck: bool | None = None,
     cache: bool = True,
     checkpoint: str | int = "auto",
+    tune: bool = False,
 ) -> Any:
     """The compiled form of a plain Python function over scalars, ndarrays and tuples of them.
 
@@ -65,11 +67,14 @@ def jit(
         grows with the logarithm of the number of steps; "auto" tapes everything as long as a call takes less than
         DLVM_TAPE MiB (a quarter of the memory there is), and has that for a budget beyond. The gradient has the same
         bits. docs/derivatives.md says which loops.
+    tune: measure, at the first call for new types, several ways to generate the code, with the arguments of that call
+        (what it writes is put back in between), and keep the fastest, on disk as well. Results have the same bits.
+        Calls that print, draw random numbers or raise are not repeated: they get the usual code.
 
     Raises, when called: CompileError (with file, line and caret) for what cannot be compiled,
     and what NumPy or Python would raise for what goes wrong at run time.
     """
-    options = Options(target, parallel, fastmath, boundscheck, cache, checkpoint)
+    options = Options(target, parallel, fastmath, boundscheck, cache, checkpoint, tune)
     if target != "cpu":
         raise DeviceError(f"target={target!r} is not supported yet: this version compiles for target='cpu' only")
     _check_checkpoint(checkpoint)

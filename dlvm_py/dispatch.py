@@ -42,6 +42,7 @@ from dlvm_py.runtime.native import callable as native
 from dlvm_py.runtime.signature import binder, spec_of
 from dlvm_py.runtime.trees import walk
 from dlvm_py.runtime.version import Captured, Source, Version, sites_from_json
+from dlvm_py.tuning import tuned
 
 if TYPE_CHECKING:
     from dlvm_py.derivative import Program
@@ -156,8 +157,10 @@ class Dispatcher:
             if found is not None:
                 return found
             request = self.request(values)
+            if self.options.tune:
+                request = tuned(request, values, self._make, lambda: _compiler().schedules(), self._disk())
             if beyond:
-                request = request._replace(options=replace(self.options, checkpoint=tape_limit()))
+                request = request._replace(options=replace(request.options, checkpoint=tape_limit()))
             version = self._make(request)
             captured = [c.value for c in request.captures.arrays] if version.call.captured else []
             shared = python_entry.overlapping(version.call, values, captured)
@@ -217,9 +220,8 @@ class Dispatcher:
 
     def _make(self, request: Request) -> Version:
         self.latest = request
-        uses_cache = self.options.cache and environment("DLVM_CACHE") != "0"
-        key = request.key() if uses_cache else ""
-        disk = Cache() if uses_cache else None
+        disk = self._disk()
+        key = request.key() if disk is not None else ""
         start = time.perf_counter()
         found = disk.get(key) if disk is not None else None
         if found is not None:
@@ -238,6 +240,10 @@ class Dispatcher:
             disk.put(key, done.facts, done.image)
         return version
 
+    def _disk(self) -> Cache | None:
+        """The disk cache, if it is on."""
+        return Cache() if self.options.cache and environment("DLVM_CACHE") != "0" else None
+
     def _load(self, request: Request, facts: dict[str, Any], image: bytes) -> Version:
         call = call_spec(request, facts)
         if isinstance(self.recipe, Recording) and isinstance(call.result, TupleSpec):
@@ -247,7 +253,8 @@ class Dispatcher:
             reader = TapeReader(request, self.recipe, digest.value)
             call = replace(call, result=TupleSpec((value, tape, ConstantSpec(reader))))
         name = self.recipe.primal.__name__
-        return Version.load(call, image, facts["imports"], sites_from_json(facts["sites"]), name, facts["shared"])
+        sites = sites_from_json(facts["sites"])
+        return Version.load(call, image, facts["imports"], sites, name, facts["shared"], digest=hash(image))
 
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Request:
         """The request of given arguments, or without any, that of the latest call."""

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any, NamedTuple
 
-from dlvm_py.backend.cpu.compile import compile_module
+from dlvm_py.backend.cpu.compile import compile_module, schedules
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.backend.python.program import Interface, python_text
@@ -21,7 +21,7 @@ from dlvm_py.derivative import Program, all_partials, derive, pull_back, push_fo
 from dlvm_py.errors import ArgumentError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import Module, print_module
-from dlvm_py.ir.analysis.calls import callees, reachable, written_params
+from dlvm_py.ir.analysis.calls import callees, reachable, seen_outside, written_params
 from dlvm_py.ir.interface import Spec, leaves, to_json
 from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
@@ -297,16 +297,17 @@ def compile_request(request: Request) -> Compiled:
         "written": written,
         "unshared": sorted({*written, *program.unshared}),
         "free": list(program.free),
+        "repeatable": seen_outside(program.module, program.name) is None,
         "limited": bool(program.function.meta.get(CAN_RUN_AGAIN)),
         "sites": sites_to_json(kernel.sites),
         "imports": imports.names,
     }
     call = call_spec(request, facts)
     texts = [kernel.module_text, entry_text(kernel.symbol, call, imports)]
-    done = compile_module(texts, imports)
+    done = compile_module(texts, imports, schedule=request.options.schedule)
     facts["shared"] = list(done.shared)
     standing.provide(kernel.helpers)
     return Compiled(done.object, facts, done.llvm, done.asm)
 
 
-__all__ = ["STAGES", "Compiled", "compile_request", "lower", "lower_to", "print_module"]
+__all__ = ["STAGES", "Compiled", "compile_request", "lower", "lower_to", "print_module", "schedules"]

@@ -10,8 +10,18 @@ from dataclasses import dataclass, fields
 
 
 @dataclass(frozen=True, slots=True)
+class Schedule:
+    """How code is generated: what changes times, and never results. The defaults are the cost model's choices."""
+
+    level: int = 0  # of LLVM's pipeline, 2 or 3; 0: by the length of the module
+    interleave: bool = True  # several vectors a trip of a loop
+    unroll: bool = True  # loops of known, short counts
+    vector_bits: int = 0  # at most that wide, 256 or 512, where the CPU has both; 0: LLVM's choice for the CPU
+
+
+@dataclass(frozen=True, slots=True)
 class Options:
-    """What dlvm.jit(...) takes. The defaults are the documented behaviour."""
+    """What dlvm.jit(...) takes, and the schedule. The defaults are the documented behaviour."""
 
     target: str = "cpu"
     parallel: bool = True
@@ -19,10 +29,12 @@ class Options:
     boundscheck: bool | None = None  # None: DLVM_BOUNDSCHECK, else True
     cache: bool = True
     checkpoint: str | int = "auto"
+    tune: bool = False
+    schedule: Schedule = Schedule()
 
     def key(self) -> tuple[tuple[str, object], ...]:
         """The options that change generated code, for the cache key."""
-        return tuple((f.name, getattr(self, f.name)) for f in fields(self) if f.name != "cache")
+        return tuple((f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("cache", "tune"))
 
     @property
     def checks_bounds(self) -> bool:

@@ -113,6 +113,7 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         guards=tuple(Guard(Source(g.holder, g.name), MISSING if g.value is ABSENT else g.value) for g in guards),
         written=tuple(facts["written"]),
         limited=facts["limited"],
+        repeatable=facts["repeatable"],
         unshared=tuple(facts["unshared"]),
         free=tuple(facts["free"]),
         may_alias=not request.noalias,

@@ -22,7 +22,9 @@ LAYERS = {
         ("__init__", "__main__", "api", "checking", "rules", "implicit", "krylov", "tools", "nn", "tel"), TOP
     ),
     # parts of one layer
-    **dict.fromkeys(("dispatch", "driver", "derivative", "request", "recipe", "pullback", "report", "sparse"), DRIVER),
+    **dict.fromkeys(
+        ("dispatch", "driver", "derivative", "request", "recipe", "pullback", "report", "sparse", "tuning"), DRIVER
+    ),
     "runtime": 3,
     **dict.fromkeys(("frontend", "transforms", "backend"), 2),
     "ir": 1,

@@ -100,6 +100,7 @@ class CallSpec:
     free: indices of arrays that may share memory with any (seeds and tangents: read at entry, and nothing is written).
     shadows: of the arrays that share memory in the calls that this version is for (together.py), the shadows, which are
     the kernel's last parameters.
+    repeatable: a call does nothing that everybody sees each time (print, draw random numbers), and may be made again.
     limited: a call that takes more memory than `buffers.tape_limit` says, or than there is, is undone, and is not of
     this version.
     """
@@ -118,6 +119,7 @@ class CallSpec:
     keyword_only: int = 0
     variadic: bool = False
     limited: bool = False
+    repeatable: bool = False
     shadows: tuple[ArraySpec, ...] = ()
     classes: Mapping[str, type] = field(default_factory=dict)
 

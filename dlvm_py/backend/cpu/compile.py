@@ -21,8 +21,10 @@ import llvmlite.binding as llvm
 from dlvm_py.backend.cpu.contract import VARIABLE
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import InternalError
+from dlvm_py.options import Schedule
 
 IMPORTS_SYMBOL = "dlvm.imports"
+USUAL = Schedule()
 # the CPU that this process runs on
 NATIVE = "native"
 # parts of the runtime that only modules which call them carry
@@ -57,7 +59,9 @@ class Compiled:
         return target_machine(self.cpu).emit_assembly(parse(self.llvm))
 
 
-def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str] | None = None) -> Compiled:
+def compile_module(
+    texts: Sequence[str], imports: Imports, exports: Sequence[str] | None = None, schedule: Schedule = USUAL
+) -> Compiled:
     """Link, optimise and assemble `texts`.
 
     exports: the symbols that stay visible beside the imports table; None: the entries, that is what the texts
@@ -70,7 +74,7 @@ def compile_module(texts: Sequence[str], imports: Imports, exports: Sequence[str
     if exports is None:
         exports = _entries(modules)
     table = f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
-    return assemble(link([parse(table), *modules, *map(parse, runtime)], exports))
+    return assemble(link([parse(table), *modules, *map(parse, runtime)], exports), schedule=schedule)
 
 
 def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
@@ -91,10 +95,10 @@ def link(modules: Sequence[llvm.ModuleRef], exports: Collection[str]) -> llvm.Mo
     return linked
 
 
-def assemble(module: llvm.ModuleRef, cpu: str = NATIVE) -> Compiled:
+def assemble(module: llvm.ModuleRef, cpu: str = NATIVE, schedule: Schedule = USUAL) -> Compiled:
     """Optimise a whole module and make its object. InternalError if it is no valid LLVM IR."""
-    machine = target_machine(cpu)
-    optimise(module, machine)
+    machine = target_machine(cpu, schedule.vector_bits)
+    optimise(module, machine, schedule)
     text = str(module)  # before code generation, which rewrites the module for itself
     shared = tuple(f.name for f in module.functions if f.is_declaration and f.name.startswith(SHARED))
     return Compiled(_emit_object(module, machine), text, cpu, shared)
@@ -128,19 +132,38 @@ def _verify(module: llvm.ModuleRef) -> None:
         raise InternalError(f"the generated LLVM IR is wrong: {error}") from None
 
 
-def target_machine(cpu: str = NATIVE) -> llvm.TargetMachine:
-    """LLVM's code generator for this machine's CPU, or for another model of its architecture ("x86-64-v3")."""
+def target_machine(cpu: str = NATIVE, vector_bits: int = 0) -> llvm.TargetMachine:
+    """LLVM's code generator for this machine's CPU, or for another model of its architecture ("x86-64-v3").
+
+    vector_bits: how wide vectors are where this CPU has those of 512 bits; 0: as LLVM thinks best.
+    """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     target = llvm.Target.from_default_triple()
     native = cpu == NATIVE
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name() if native else cpu,
-        features=llvm.get_host_cpu_features().flatten() if native else "",
+        features=_features(vector_bits) if native else "",
         opt=3,
         reloc="pic",
         codemodel="small",
     )
+
+
+def schedules() -> list[Schedule]:
+    """The schedules that are worth a measurement on this CPU."""
+    found = [Schedule(level=2), Schedule(level=3), Schedule(interleave=False), Schedule(unroll=False)]
+    if llvm.get_host_cpu_features().get("avx512f"):
+        found += [Schedule(vector_bits=256), Schedule(vector_bits=512)]
+    return found
+
+
+def _features(vector_bits: int) -> str:
+    """The features of this CPU, as LLVM names them."""
+    found = llvm.get_host_cpu_features()
+    if not vector_bits or not found.get("avx512f"):
+        return str(found.flatten())
+    return f"{found.flatten()},{'+' if vector_bits == 256 else '-'}prefer-256-bit"
 
 
 @functools.cache
@@ -158,19 +181,22 @@ def host() -> str:
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """LLVM's O3 pipeline over a whole module, O2 over a long one. InternalError if it is no valid LLVM IR."""
+def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, schedule: Schedule = USUAL) -> None:
+    """LLVM's O3 pipeline over a whole module, O2 over a long one, if the schedule says nothing else.
+
+    InternalError if it is no valid LLVM IR.
+    """
     for g in module.global_variables:
         # up to here one memory for all the texts that name a variable
         if g.name.startswith(VARIABLE):
             g.linkage = llvm.Linkage.internal
     _verify(module)
     is_long = sum(1 for f in module.functions for _ in f.blocks) > LONG
-    options = llvm.create_pipeline_tuning_options(speed_level=2 if is_long else 3)
+    options = llvm.create_pipeline_tuning_options(speed_level=schedule.level or (2 if is_long else 3))
     options.loop_vectorization = True
     options.slp_vectorization = True
-    options.loop_interleaving = True
-    options.loop_unrolling = True
+    options.loop_interleaving = schedule.interleave
+    options.loop_unrolling = schedule.unroll
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
     manager.run(module, builder)

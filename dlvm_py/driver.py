@@ -47,7 +47,7 @@ FAST_MATH = (
     "algebra_simplification", "literal_broadcasting_promotion", "matrix_multiplication_reordering",
     "linear_algebra_fusion", "constant_fold", "cse", "dce",
 )  # fmt: skip
-TO_COMPUTE = ("bufferize", "cse", "dce")
+TO_COMPUTE = ("gather_sums", "bufferize", "cse", "dce")
 TO_SCHEDULED = ("hoist_buffers", "stack_promotion", "ownership")
 
 

@@ -19,9 +19,9 @@ from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import StackType, TupleType, Type, is_array
-from dlvm_py.ir.value import Instruction, Value
+from dlvm_py.ir.value import Instruction, Literal, Value
 
-_INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast", "gather"}
+_INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast", "gather", "embed"}
 _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
 UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
@@ -72,6 +72,17 @@ def accumulated(store: Instruction) -> Instruction | None:
     return product if fits and is_array(product.type) and not product.type.dtype.is_narrow else None  # type: ignore[attr-defined]
 
 
+def is_in_place(operand: Value, user: Instruction) -> bool:
+    """Whether each element of `user` needs just the element of its operand at the same place, or none."""
+    return user.op.kind is Kind.ELEMENTWISE or (user.op.name == "embed" and operand is not user.operands[0])
+
+
+def has_steps_of_one(embed: Instruction) -> bool:
+    """Whether what is embedded lies there side by side: trees have no other embeds."""
+    rank = len(embed.type.shape)  # type: ignore[attr-defined]
+    return all(isinstance(v, Literal) and v.value == 1 for v in embed.operands[2 + 2 * rank :])
+
+
 def _is_load_of(v: Value, pointer: Value) -> bool:
     return isinstance(v, Instruction) and v.op.name == "load" and v.operands[0] is pointer
 
@@ -103,6 +114,8 @@ def _check_member(i: Instruction, users: list[Instruction], added: dict[Instruct
             report(user, f"an array value is an operand of {user.op.name}")
         if user.op.name in OF_LOADS and i.op.name != "load":
             report(user, f"an operand of {user.op.name} is not a load")
+        if i.op.name == "embed" and not has_steps_of_one(i):
+            report(i, "an embed of a tree has steps of 1")
         if user.op.name in ("gather", "searchSorted") and user.operands[0] is i and i.op.name != "load":
             report(user, f"what {user.op.name} reads from is not a load")
 
@@ -135,9 +148,9 @@ def _loads(root: Instruction) -> list[tuple[Instruction, bool]]:
         if value.op.name == "load":
             found.append((value, aligned))
             continue
-        aligned = aligned and value.op.kind is Kind.ELEMENTWISE
         for operand in value.operands:
-            if (operand, aligned) not in seen:
-                seen.add((operand, aligned))
-                work.append((operand, aligned))
+            member = operand, aligned and is_in_place(operand, value)
+            if member not in seen:
+                seen.add(member)
+                work.append(member)
     return found

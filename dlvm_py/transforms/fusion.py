@@ -35,7 +35,7 @@ from bisect import bisect_left, bisect_right
 from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory, written_pointer
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
-from dlvm_py.ir.tree_rules import OF_LOADS, UNDER_STORE, accumulated
+from dlvm_py.ir.tree_rules import OF_LOADS, UNDER_STORE, accumulated, is_in_place
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -103,6 +103,7 @@ class FusionPlan:
         self._root: dict[Value, _Root] = {}
         self._stretched: set[Value] = set()
         self._named: set[Value] = set()  # a consumer needs a pointer to these
+        self._embeds: dict[Value, set[Value | None]] = {}  # the embeds between a value and its root; None: not by one
         for v in reversed(self._arrays):
             self._place(v)
 
@@ -116,6 +117,7 @@ class FusionPlan:
             if u.op.name in CROSSINGS:
                 buffer = buffer or not self._is_shared(v)
             self._note_demands(v, u)
+        self._embeds[v] = self._embeds_above(v)
         root = self._root[v] = _DEAD if not roots else roots.pop() if len(roots) == 1 else _MANY
         if root is _DEAD:
             return
@@ -127,12 +129,27 @@ class FusionPlan:
             buffer = buffer or not (self._is_stored_directly(v) or self._is_added_in_place(v))
         elif not self._is_free(v):
             repeats = self._is_scaled(v) or self._is_outer(v)
-            buffer = buffer or (root is _MANY and not repeats) or v in self._stretched
+            # what is embedded at several places is computed for each
+            repeated = root is _MANY or len(self._embeds[v]) > 1
+            buffer = buffer or (repeated and not repeats) or v in self._stretched
+            # other roots would ask for each element where it is
+            buffer = buffer or (v.op.name == "embed" and (isinstance(root, str) or root.op.name != "store"))
         if buffer:
             self.buffers.add(v)
             self._find_home(v)
         elif v.op.name in VIEWS and v in self._named:
             self._named.add(v.operands[0])
+
+    def _embeds_above(self, v: Instruction) -> set[Value | None]:
+        found: set[Value | None] = set()
+        for u in self._users[v]:
+            if u.op.name == "embed" and u.operands[0] is v:
+                found.add(u)
+            elif is_array(u.type) and u.op.name not in HEAVY and u not in self.buffers:
+                found |= self._embeds.get(u, set())
+            elif u.op.name != "extent":
+                found.add(None)
+        return found
 
     def _root_of_use(self, v: Instruction, u: Instruction) -> _Root:
         if is_array(u.type) and u.op.name not in HEAVY and u not in self.buffers:
@@ -267,7 +284,7 @@ class FusionPlan:
             return {v: True}
         leaves: dict[Instruction, bool] = {}
         for x in v.operands:
-            in_place = v.op.kind is Kind.ELEMENTWISE and not _stretches(x, v)
+            in_place = is_in_place(x, v) and not _stretches(x, v)
             for leaf, same_place in self._leaves.get(x, {}).items():
                 leaves[leaf] = leaves.get(leaf, True) and same_place and in_place
         return leaves

@@ -1,7 +1,7 @@
 """Lowering of arrangements and windows to views, stores, reduce and dot: what bufferize and the back ends know.
 
     slice, reverse                  section
-    concatenate, embed              memory, a store to the section that each part is, a load
+    concatenate, embed by steps     memory, a store to the section that each part is, a load
     reduceWindow                    reduce of windows of the operand embedded in identities
     convolve                        dot of the kernel and the windows of the input, as matrices (ops/convolve.py)
     scan along several axes         one scan an axis
@@ -27,6 +27,7 @@ from dlvm_py.ir.ops.convolve import expand_convolve
 from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, uniform
 from dlvm_py.ir.ops.svd import expand_pinv
 from dlvm_py.ir.ops.window import expand_reduce_window
+from dlvm_py.ir.tree_rules import has_steps_of_one
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 
@@ -45,7 +46,7 @@ def run(function: Function) -> bool:
 
 def _visit(function: Function, block: Block, i: Instruction, found: dict[Value, Value]) -> None:
     lower = _LOWER.get(i.op.name)
-    if lower is None or (i.op.name == "scan" and len(i.attrs["axes"]) == 1):
+    if lower is None or _is_simple(i):
         block.append(i)
         return
     b = Builder(function, Block("scratch"))
@@ -59,6 +60,11 @@ def _visit(function: Function, block: Block, i: Instruction, found: dict[Value, 
     assert b.block is not None
     for new in b.block.instructions:
         _visit(function, block, new, found)
+
+
+def _is_simple(i: Instruction) -> bool:
+    """Whether i is of a kind that the stages below know, unlike others of its op."""
+    return len(i.attrs["axes"]) == 1 if i.op.name == "scan" else i.op.name == "embed" and has_steps_of_one(i)
 
 
 # -- memory ------------------------------------------------------------------------------------------

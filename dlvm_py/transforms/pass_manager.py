@@ -30,6 +30,7 @@ from dlvm_py.transforms import (
     drop_rules,
     expression_products,
     extent_checks,
+    gather_sums,
     hoist_buffers,
     inline,
     kept_copies,
@@ -94,6 +95,7 @@ PASSES: dict[str, Pass] = {
         _row(cfg_simplification, "CFGSimp"),  # DLVM's abbreviations where it had the pass
         _row(cfg_canonicalization, "CFGCan"),
         _row(lower_shape, "LS"),
+        _row(gather_sums, "GS"),
         _row(bufferize, "BUF"),
         _row(hoist_buffers, "HB"),
         _row(stack_promotion, "SP"),

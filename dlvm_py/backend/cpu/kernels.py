@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
+from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.text import Parallel
@@ -76,12 +77,21 @@ def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int
         steps = list(strides)
         if fast and dest.layout == "S":
             steps[tree.inner] = i64(dest.itemsize)
-        parallel = Parallel(e)
-        tree.group = parallel.access
-        with nest(e, tree.index, order, extents, parallel.loop):
+
+        def put(parallel: Parallel) -> None:
+            tree.group = parallel.access
             x = tree.element()
             address = offset(e, dest.data, [tree.index[k] for k in range(len(extents))], steps)
             store_element(e, dest.dtype, x, address, dest.notes + parallel.access)
+
+        if fast and tree.has_embeds:
+            row = Row(e, tree, extents[tree.inner])
+            with nest(e, tree.index, order[:-1], extents):
+                row.write(put)
+        else:
+            parallel = Parallel(e)
+            with nest(e, tree.index, order, extents, parallel.loop):
+                put(parallel)
 
     versions(e, conditions, write)
     return work

@@ -1,9 +1,13 @@
 """Trees of array expressions, read element by element at the indices of a loop nest.
 
-A tree value is read through a tuple of *axes*, one for each of its axes: None for index 0, or a loop axis
-with the run-time flags (1, or 0 where the axis is stretched) that multiply its index. Index ops permute the
-tuple, elementwise ops hand it on, loads turn it into an address. Within one element every value of the
-tree is computed once for each tuple that it is read through.
+A tree value is read through a tuple of *axes*, one for each of its axes: None for index 0, or a loop axis with
+what is done to its index, in order: it is multiplied with run-time flags (1, or 0 where the axis is stretched), and the
+start of an embedded array is taken off. Index ops permute the tuple, elementwise ops hand it on, loads turn it into an
+address. Within one element every value of the tree is computed once for each tuple that it is read through.
+
+What is embedded is read where it lies and nowhere else. `embedding` says what the nest around knows of that: nothing,
+so that each element asks ("tested"); along the innermost axis all is inside, and rows that are not read another row and
+do not use it ("rows"); or everything is inside ("all"). See borders.py.
 
 Two versions of a nest exist where run-time facts matter: the *fast* one assumes that strided leaves have
 unit stride along the innermost loop and that no unknown extent is stretched; `conditions` says when.
@@ -20,7 +24,7 @@ from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import Instruction, Kind, TensorType, Value, is_array
 
-Axis = tuple[int, tuple[V, ...]]
+Axis = tuple[int, tuple[tuple[V, V | None], ...]]  # loop axis; then in order (flag, None) or (start, extent)
 Axes = tuple[Axis | None, ...]
 
 
@@ -59,10 +63,10 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
             return tree_extents(e, o[0])[axis - (axis > value.attrs["at"])]
         case "squeezeShape":
             return tree_extents(e, o[0])[axis + (axis >= value.attrs["at"])]
-        case "broadcast" | "unbroadcast" | "shapeCast":
+        case "broadcast" | "unbroadcast" | "shapeCast" | "overlapAdd":
             return e.scalar(o[1 + axis])
-        case "overlapAdd":
-            return e.scalar(o[1 + axis])
+        case "embed":
+            return e.scalar(o[2 + axis])
         case "gather":
             rank = index_rank(value)
             if axis >= rank:
@@ -111,6 +115,8 @@ class Tree:
         self.inner = self.rank - 1
         self.linear = False
         self.group = ""  # metadata of every access
+        self.embedding = "tested"
+        self.has_embeds = False
         self._stretch: dict[tuple[Value, int], tuple[V, V]] = {}
         self._strides: dict[Value, tuple[V, ...]] = {}
         self._memo: dict[tuple[Value, Axes], V] = {}
@@ -127,6 +133,7 @@ class Tree:
             return
         if value.op.name == "broadcast" and is_array(value.operands[0].type):
             self._prepare_broadcast(value)
+        self.has_embeds |= value.op.name == "embed"
         for v in value.operands:
             self._prepare(v)
 
@@ -161,6 +168,8 @@ class Tree:
                 return [(source, ())]
             stretched = tuple(self._stretched(i, k, axis) for k, axis in enumerate(axes))
             return [(source, self.unstretched(source, stretched))]
+        if name == "embed":
+            return [(source, self.embedded(i, axes)), (i.operands[1], axes if is_array(i.operands[1].type) else ())]
         if name == "gather":
             rank = index_rank(i)
             row: Axes = (*[None] * (len(i.operands) - 1), *axes[rank:])
@@ -179,10 +188,27 @@ class Tree:
     def _stretched(self, i: Instruction, k: int, axis: Axis | None) -> Axis | None:
         if axis is None or (i, k) not in self._stretch or self.fast:
             return axis
-        return axis[0], (*axis[1], self._stretch[i, k][0])
+        return axis[0], (*axis[1], (self._stretch[i, k][0], None))
+
+    def embedded(self, i: Instruction, axes: Axes) -> Axes:
+        """The axes that what an embed embeds is read through; an axis that is whole stays as it is."""
+        rank, have, whole = len(axes), tree_extents(self.e, i.operands[0]), tree_extents(self.e, i)
+        starts = [self.e.scalar(v) for v in i.operands[2 + rank : 2 + 2 * rank]]
+        return tuple(
+            axis if axis is None or (start == ZERO and n == m) else (axis[0], (*axis[1], (start, n)))
+            for axis, start, n, m in zip(axes, starts, have, whole, strict=True)
+        )
+
+    def embeds(self) -> list[tuple[Instruction, Axes]]:
+        """The embeds with the axes that they are read through, each before those below it."""
+        return [(i, axes) for i, axes in self.nodes() if i.op.name == "embed"]
 
     def leaves(self) -> Iterator[tuple[Instruction, Axes]]:
         """The array loads and iotas with their axes."""
+        return ((i, axes) for i, axes in self.nodes() if i.op.name in ("load", "iota"))
+
+    def nodes(self) -> Iterator[tuple[Instruction, Axes]]:
+        """All array values with their axes."""
         todo: list[tuple[Value, Axes]] = [(self.root, self.root_axes)]
         seen = set()
         while todo:
@@ -191,8 +217,7 @@ class Tree:
                 continue
             seen.add((value, axes))
             assert isinstance(value, Instruction)
-            if value.op.name in ("load", "iota"):
-                yield value, axes
+            yield value, axes
             todo.extend(self.children(value, axes))
 
     def loads(self) -> list[Pointer]:
@@ -273,6 +298,8 @@ class Tree:
             return self._position(axes[0])
         if i.op.name == "gather":
             return self._gathered(i, axes)
+        if i.op.name == "embed":
+            return self._embedded(i, axes)
         parts = [self._read(v, a) for v, a in self.children(i, axes)]
         if i.op.kind is not Kind.ELEMENTWISE:
             return parts[0]
@@ -283,9 +310,51 @@ class Tree:
         if axis is None:
             return ZERO
         position = self.index[axis[0]]
-        for flag in axis[1]:
-            position = self.e.mul(position, flag, "nsw")
+        for by, extent in axis[1]:
+            if extent is None:
+                position = self.e.mul(position, by, "nsw")
+                continue
+            position = self.e.op("sub", position, by)
+            if self.embedding == "rows" and axis[0] != self.inner:
+                position = self.e.select(self.e.icmp("ult", position, extent), position, ZERO)
         return position
+
+    def tests(self, i: Instruction, axes: Axes, but: int | None = None) -> list[V]:
+        """Whether the current index lies in what is embedded, axis by axis; `but` for one loop axis."""
+        found = []
+        for outer, axis, n in zip(axes, self.embedded(i, axes), tree_extents(self.e, i.operands[0]), strict=True):
+            if axis is None:
+                # one place, of an axis whose extent is 1
+                if n != ONE:
+                    found.append(self.e.icmp("ne", n, ZERO))
+            elif axis is not outer and axis[0] != but:
+                place = self.e.op("sub", self._position(outer), axis[1][-1][0])
+                found.append(self.e.icmp("ult", place, n))
+        return found
+
+    def _embedded(self, i: Instruction, axes: Axes) -> V:
+        e, ((x, inner), (fill, outer)) = self.e, self.children(i, axes)
+        if self.embedding == "all":
+            return self._read(x, inner)
+        tests = self.tests(i, axes, but=self.inner if self.embedding == "rows" else None)
+        if not tests:
+            return self._read(x, inner)
+        if self.embedding == "rows":
+            return e.select(e.both(*tests), self._read(x, inner), self._read(fill, outer))
+        memo = dict(self._memo)
+        values, ends = [], []
+        with e.either(e.both(*tests)) as arms:
+            for part in ((x, inner), (fill, outer)):
+                next(arms)
+                # what is computed in an arm is not there behind it
+                self._memo = dict(memo)
+                values.append(self._read(*part))
+                ends.append(e.here)
+        self._memo = memo
+        phi = e.phi(values[0].type)
+        for v, end in zip(values, ends, strict=True):
+            phi.add(v, end)
+        return phi.value
 
     def _load(self, i: Instruction, axes: Axes) -> V:
         e, p = self.e, self.e.pointer(i.operands[0])

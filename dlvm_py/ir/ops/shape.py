@@ -233,10 +233,11 @@ def _embed_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     t = tensor(x)
     if len(indices) != 3 * t.rank or not t.rank:
         raise TypeError(f"embed of rank {t.rank} needs {3 * t.rank} indices, has {len(indices)}")
-    if fill.type != scalar(t.dtype):
-        raise TypeError(f"the fill must be a {t.dtype} scalar, not {fill.type}")
     indices_are_i64(indices)
-    return TensorType(tuple(static_extent(n) for n in indices[: t.rank]), t.dtype)
+    result = TensorType(tuple(static_extent(n) for n in indices[: t.rank]), t.dtype)
+    if fill.type not in (scalar(t.dtype), result):
+        raise TypeError(f"the fill must be a {t.dtype} scalar or a {result}, not {fill.type}")
+    return result
 
 
 def _embed(x: Any, fill: Any, *indices: Any) -> Any:
@@ -255,13 +256,15 @@ def _embed_adjoint(seed: Any, y: Any, x: Any, fill: Any, *indices: Any) -> Any:
     b, dtype = seed.builder, seed.type.dtype
     zero = Literal(scalar(dtype), 0j if dtype.is_complex else 0.0)
     hole = b.expr(b.emit("broadcast", zero, *_values(extents_of(x))))
+    if fill.type.shape:
+        return back, embed(hole, seed, *indices), *none
     rest = seed * embed(hole, 1.0, *indices)
     total = b.emit("reduce", rest.value, zero, by="add", axes=tuple(range(rank)))
     return back, b.expr(total), *none
 
 
-# embed x in fill to (n...) at (start...) step (t...): the array of these extents whose section is x, and
-# which is fill everywhere else. With fill 0 the transpose of section
+# embed x in fill to (n...) at (start...) step (t...): the array of these extents whose section is x, and which is fill
+# everywhere else, a scalar or the elements of an array of these extents. With fill 0 the transpose of section
 embed: Op = Op("embed", Kind.GENERATE, _embed_type, _embed, adjoint=_embed_adjoint, tangent=LINEAR, numpy_name="pad")
 
 

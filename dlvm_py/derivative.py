@@ -32,6 +32,7 @@ from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    Effects,
     GeneratorSpec,
     GrowingSpec,
     RecordSpec,
@@ -62,6 +63,8 @@ class Program:
     result: Spec
     unshared: tuple[int, ...] = ()
     free: tuple[int, ...] = ()
+    effects: Effects | None = None
+    finals: tuple[tuple[int, Spec], ...] = ()
 
     @property
     def function(self) -> Function:
@@ -448,7 +451,7 @@ def _written(of: Program) -> list[int]:
 
 def _written_names(of: Program) -> list[str]:
     offsets = _offsets(of.args)
-    names = []
+    names = [of.parameter_names[position] for position, _ in of.finals]
     for i in _written(of):
         position = max(k for k, o in enumerate(offsets) if o <= i and leaves(of.args[k]))
         if of.parameter_names[position] not in names:
@@ -487,6 +490,11 @@ def _resolve(
     """The spec of an output and, a leaf, its number for the adjoint pass."""
     if isinstance(name, str):
         position = of.parameter_names.index(name)
+        start = len(leaves(of.result))
+        for changed, final in of.finals:
+            if changed == position:
+                return final, [(Output("result", start + k), leaf) for k, leaf in enumerate(leaves(final))]
+            start += len(leaves(final))
         spec = of.args[position]
         start = offsets[position]
         written = set(_written(of))

@@ -144,7 +144,9 @@ def _translated(request: Request, derives: bool = False) -> Program:
         rules_of=request.recipe.root.rules_of,
         derives=derives,
     )
-    return Program(t.module, t.name, request.names, request.args, captured, t.result)
+    return Program(
+        t.module, t.name, request.names, request.args, captured, t.result, effects=t.effects, finals=t.finals
+    )
 
 
 def _differentiated(
@@ -202,6 +204,14 @@ def source_text(request: Request, name: str) -> str:
         # nothing looks at the arguments of the text: they may overlap, as NumPy's may
         request = request._replace(noalias=False)
     program = lower_to(request, "optimizable")
+    if program.effects is not None:
+        code = recipe.primal.__code__  # type: ignore[attr-defined]
+        raise UnsupportedSyntax(
+            f"{code.co_name} changes a list, dict or instance of its caller: that has no text",
+            Loc(code.co_filename, code.co_firstlineno),
+            code="DL120",
+            help="return the new value",
+        )
     with _depth_limited(request):
         return python_text(
             program.module,
@@ -294,6 +304,7 @@ def compile_request(request: Request) -> Compiled:
         )
     facts = {
         "result": to_json(program.result, classes_of(request)),
+        "effects": program.effects and program.effects.to_json(),
         "written": written,
         "unshared": sorted({*written, *program.unshared}),
         "free": list(program.free),

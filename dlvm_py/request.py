@@ -9,6 +9,7 @@ from dlvm_py.frontend.capture import ABSENT, Captures, class_name, class_text, f
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    Effects,
     RecordSpec,
     Spec,
     TupleSpec,
@@ -105,10 +106,12 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
     if isinstance(request.recipe, Pullback):
         # what the recorded call was given and has captured is on the tape, as it was then
         args, names, captured, guards = args[-len(kinds) :], names[-len(kinds) :], (), []
+    result = from_json(facts["result"], classes)
     return CallSpec(
         args=args,
         param_names=names,
-        result=from_json(facts["result"], classes),
+        result=result,
+        effects=Effects.from_json(facts["effects"], result),
         captured=captured,
         guards=tuple(Guard(Source(g.holder, g.name), MISSING if g.value is ABSENT else g.value) for g in guards),
         written=tuple(facts["written"]),

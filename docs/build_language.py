@@ -47,8 +47,14 @@ Two objects that meet in one name (`d = {...}` on both sides of an `if`) become 
 Arguments may be numbers, arrays, strings, None, functions, and tuples, lists, dicts with string keys, named tuples and
 dataclass instances of these. A version of the compiled function is for one structure (classes, lengths, keys in
 order, fields); the entry takes it apart in native code. Gradients come back in the structure of the argument, with
-None for what carries no derivative. Compiled code cannot change a list, dict or instance of the caller, only the
-arrays in it: return a new one. A returned argument of these kinds is an equal one, not the very object.
+None for what carries no derivative.
+
+A list, dict or instance of the caller that the function changes is changed when the call ends, also where it ends with
+an exception: the very object then holds what Python would have put there; what the function left alone in it stays the
+very object too. Returned, it is that object (one that is not changed comes back as an equal one). A derivative changes
+nothing for the caller; `from_="xs"` differentiates what `xs` holds at the end. Refused are: an int that would become a
+float because a loop appends floats, recursion after a change, one list given in two places (DL710). When memory is used
+up, an int has more than 64 bits, or the user interrupts, the lists are left as they were at the call.
 
 Lists, dicts, named tuples and instances that a function finds in globals or closures are constants: each call
 compares them. Arrays in captured dicts and instances are read at each call.

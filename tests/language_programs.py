@@ -810,12 +810,87 @@ def list_arguments(arrays, factors):
     return total
 
 
+@language(
+    "lists of the caller that change",
+    lambda: ([1.5, 2.0], 3.0, 4),
+    lambda: ([], 2.5, 3),
+    lambda: ([1.5], -1.0, 0),
+    lambda: ([2.0], 0.0, 2),
+    grad=True,
+)
+def grown_for_the_caller(xs, y, n):
+    for k in range(n):
+        xs.append(y * y + k)
+        if 1.0 / y > 1e9:
+            raise ValueError("not reached: 1 / 0 comes first")
+    if n == 0:
+        xs[0] = xs[0] * y
+        raise ValueError(f"{len(xs)} items, {y}")
+    return sum(xs) * y
+
+
+def squared_onto(items, v):
+    items.append(v * v)
+    if v > 10:
+        raise OverflowError(f"{v:.1f} is large")
+
+
+@language(
+    "lists of the caller that change",
+    lambda: ([[1.0], [2, 3.5], None, ("ab", [4.0])], 2.0),
+    lambda: ([[1.0], [0, 3.5], None, ("ab", [])], 30.0),
+)
+def changes_nested_lists(rows, y):
+    first, again = rows[0], rows
+    squared_onto(first, y - 1.0)
+    rows[1][0] += 4
+    again.append([y, rows[1]])
+    rows.insert(0, y)
+    del rows[2]
+    rows[3][1].append(y)
+    squared_onto(rows[1], y)
+    rows.reverse()
+    return rows[1], len(again)
+
+
+@language("lists of the caller that change", lambda: ([3.0, 1.5], 0), lambda: ([3.5, 1.0], 2), lambda: ([1.0], 5))
+def rearranged_for_the_caller(xs, k):
+    try:
+        xs.sort(reverse=True)
+        xs += [10.0 // (k - 2)]
+        xs[k] += k
+    except ZeroDivisionError:
+        xs.append(-1.0)
+        return xs
+    finally:
+        xs.extend((0.5, 1.0 * k))
+    xs.pop(0)
+    return xs
+
+
 @language("list results", lambda: (vec(3), 2))
 def list_results(x, n):
     return [x * 2.0, x[0]], [n, [n + 1, 2.5]], [[1.0 * k for k in range(n)], []]
 
 
 # -- dicts, named tuples, dataclasses ------------------------------------------------------------------------
+
+
+@language(
+    "dicts of the caller that change",
+    lambda: ({"a": 1.5, "u": vec(2), "mode": "x", "in": {"n": 1}}, 2.0),
+    lambda: ({"a": 0.0, "u": vec(2), "mode": "x", "in": {"n": 4}}, 2.0),
+    grad=True,
+)
+def changes_dicts(d, y):
+    d["b"] = d["a"] * y
+    d["in"]["n"] += 1
+    for k in range(3):
+        d["a"] += d["b"] * k
+    d["u"][0] *= y
+    d["c"] = d["u"] * (1.0 / d["a"])
+    d.pop("mode")
+    return d["a"] * d["c"][0]
 
 
 class Particle(NamedTuple):
@@ -946,6 +1021,22 @@ def dataclass_arguments(s, m):
 def dataclass_results(x, c):
     checked = Checked(c)
     return State(x * 2.0, n=3), checked, Model({"a": x}, (1,)), [State(x, checked.twice)]
+
+
+@language(
+    "instances of the caller that change",
+    lambda: (State(vec(3), 0.5, 2), 0.25),
+    lambda: (State(vec(3), 0.5, -1), 0.25),
+    grad=True,
+)
+def advances_a_state(s, dt):
+    for _ in range(3):
+        s.t += dt
+        s.u = s.u + dt * np.sin(s.u)
+        s.u[0] += s.t
+    assert s.n > 0, f"{s.n} at {s.t}"
+    s.n += 1
+    return np.sum(s.u) * s.t
 
 
 @language("dataclasses in loops", lambda: (State(vec(3), 0.5, 1), 3), lambda: (State(vec(3), 0.5, 1), 0), grad=True)

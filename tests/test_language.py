@@ -175,9 +175,25 @@ def test_references_of_structured_calls_balance():
 # -- what is refused -------------------------------------------------------------------------------------------
 
 
-def changes_argument(d):
-    d["x"] = 2.0
-    return d
+def mixes_items_of_the_caller(xs, n):
+    for k in range(n):
+        xs.append(0.5 * k)
+
+
+def recursion_after_a_change(xs, n):
+    xs.append(1.0)
+    return halves(xs[0], n)
+
+
+def halves(x, n):
+    return x if n == 0 else halves(x / 2.0, n - 1)
+
+
+def changes_a_global(x):
+    CONSTANTS.append(x)
+
+
+CONSTANTS = [1.0]
 
 
 def appended_then_written(u, n):
@@ -229,7 +245,9 @@ def grows_while_looped(n):
 @pytest.mark.parametrize(
     ("fn", "args", "words"),
     [
-        (changes_argument, ({"x": 1.0},), "the argument `d` is a dict that this changes"),
+        (mixes_items_of_the_caller, ([1], 2), "holds an int from the call"),
+        (recursion_after_a_change, ([1.0], 9), "after a list, dict or instance of the caller was changed"),
+        (changes_a_global, (1.0,), "it is a constant of the compiled function"),
         (appended_then_written, (np.ones(2), 3), "append a copy"),
         (writes_an_item, (3,), "keeps copies"),
         (catches_memory, (1,), "passes by all handlers"),
@@ -244,6 +262,42 @@ def test_what_would_need_references_is_refused(fn, args, words):
         dlvm.jit(fn)(*args)
     text = str(caught.value)
     assert words in text and "test_language.py:" in text and "^" in text
+
+
+def refers_to_a_global(xs):
+    xs.append(CONSTANTS[0])
+    return xs
+
+
+def test_objects_of_the_caller_are_the_very_objects():
+    """What a call changes, or leaves alone, is what it was given; derivatives change nothing."""
+    inner, u = [2.0], np.ones(2)
+    xs = [1.0, inner, u, (1, "a")]
+
+    def f(xs):
+        xs.append(3.0)
+        xs[0] *= 2.0
+        return xs, xs[1]
+
+    kept, (got, second) = xs[3], dlvm.jit(f)(xs)
+    assert got is xs and second is inner and xs[1] is inner and xs[2] is u and xs[3] is kept
+    assert xs[0] == 2.0 and xs[4] == 3.0 and inner == [2.0]
+    given = [1.5, 2.0]
+    assert dlvm.grad(lambda v, y: v.append(v[0] * y), wrt=(0, 1), from_="v")(given, 3.0) == ([4.0, 1.0], 1.5)
+    assert dlvm.value_and_grad(lambda v: v.append(v[0] * v[1]) or v[2])(given) == (3.0, [2.0, 1.5])
+    assert dlvm.jvp(lambda v: v.append(v[0] * v[1]) or v[2], (given,), ([1.0, 0.0],)) == (3.0, 2.0)
+    value, pullback = dlvm.vjp(lambda v: v.append(v[0] * v[1]) or v, given)
+    assert value == [1.5, 2.0, 3.0] and pullback([0.0, 1.0, 2.0]) == ([4.0, 4.0],) and given == [1.5, 2.0]
+
+
+def test_objects_that_are_given_twice():
+    """One list in two places, or as a global, would have to change in both: an error, before anything has happened."""
+    xs = [1.0]
+    with pytest.raises(dlvm.ArgumentError, match="DL710.*'xs' and 'ys'"):
+        dlvm.jit(lambda xs, ys: xs.append(1.0) or len(ys[0]))(xs, [xs])
+    with pytest.raises(dlvm.ArgumentError, match="DL710.*'CONSTANTS'"):
+        dlvm.jit(refers_to_a_global)(CONSTANTS)
+    assert xs == [1.0] == CONSTANTS and dlvm.jit(refers_to_a_global)(xs) == [1.0, 1.0]
 
 
 # -- the table ---------------------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from dlvm_py.frontend import derivatives, nested, own_rules, records
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.joins import ArrayType
@@ -67,7 +68,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return _text_method(e, function, args, kwargs)
     if isinstance(function, Closure):
         own = _bind_closure(e, function, args, kwargs)
-        if not e.tries and nested.calls_itself(function):
+        if not is_caught_here(e) and nested.calls_itself(function):
             try:
                 return nested.call(e, function, own)
             except NotFirstClass:  # in place, then, which ends where it calls itself

@@ -18,14 +18,14 @@ clauses: an int of more than 64 bits, memory that is used up, an interrupt.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import gast
 import numpy as np
 
-from dlvm_py.errors import UnsupportedSyntax
+from dlvm_py.errors import Loc, UnsupportedSyntax
 from dlvm_py.frontend import objects, texts
 from dlvm_py.frontend.capture import class_name
 from dlvm_py.frontend.emit import Emitter, i64
@@ -46,6 +46,7 @@ class Raised:
 
     edge: Edge
     exception: Caught
+    loc: Loc | None
 
 
 @dataclass(slots=True, eq=False)
@@ -59,10 +60,15 @@ class Clause:
 
 @dataclass(slots=True, eq=False)
 class Try:
-    """A `try` statement whose body is translated by `frame`."""
+    """A `try` statement whose body is translated by `frame`; `applies`: whether it takes what is raised here.
+
+    The whole call is one (`is_call`) where the function changes what its caller lends (lent.py).
+    """
 
     frame: Any
     clauses: list[Clause]
+    applies: Callable[[Emitter], bool] = lambda e: True
+    is_call: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,11 +85,12 @@ class Final:
 
 def catch(e: Emitter, op: str, operands: Sequence[Value], attrs: dict[str, Any]) -> bool:
     """Whether a clause takes what this instruction raises: then there is an edge to it in the instruction's place."""
+    tries = [t for t in e.tries if t.applies(e)]
     if op not in ("check", "raise"):
-        _refuse_uncaught(e, op)
+        _refuse_uncaught(e, op, tries)
         return False
     kind = _class_of(e, attrs["exception"])
-    for statement in reversed(e.tries):
+    for statement in reversed(tries):
         for clause in statement.clauses:
             if issubclass(kind, clause.kinds):
                 _take(e, statement.frame, clause, kind, op, operands, attrs)
@@ -96,15 +103,26 @@ def _class_of(e: Emitter, name: str) -> type:
     return exception_class(name) or own[name]
 
 
-def _refuse_uncaught(e: Emitter, op: str) -> None:
+def is_caught_here(e: Emitter) -> bool:
+    """Whether something takes what is raised here, so that calls have to be translated in place."""
+    return any(t.applies(e) for t in e.tries)
+
+
+def _refuse_uncaught(e: Emitter, op: str, tries: list[Try]) -> None:
     kind = {"apply": Exception, "draw": ValueError}.get(op, np.linalg.LinAlgError)
-    clauses = [c for statement in e.tries for c in statement.clauses]
+    clauses = [c for statement in tries for c in statement.clauses]
     if op in ("print", "keepCopy") or not any(issubclass(kind, c.kinds) or kind is Exception for c in clauses):
         return
     if op == "apply":
         what = "a call of a function that calls itself, or that has derivatives of its own,"
     else:
         what = "random numbers" if op == "draw" else "an operation that raises LinAlgError"
+    if all(t.is_call for t in tries):
+        e.error(
+            UnsupportedSyntax,
+            f"{what} after a list, dict or instance of the caller was changed is not supported",
+            help="change the caller's lists at the end, behind it, or return new ones",
+        )
     e.error(
         UnsupportedSyntax,
         f"{what} in a `try` that would catch what it raises is not supported",
@@ -126,7 +144,7 @@ def _take(
     held = frame.env
     if e.frame is not frame:  # a function that the body calls: what objects hold, it knows
         frame.env = held | {n: b for n, b in e.frame.env.items() if n.startswith(objects.PREFIX)}
-    clause.raised.append(Raised(frame.jump(clause.live), Caught(kind, class_name(kind), text)))
+    clause.raised.append(Raised(frame.jump(clause.live), Caught(kind, class_name(kind), text), e.loc))
     frame.env = held
     if onward is not None:
         e.builder.at_end(onward)
@@ -141,7 +159,7 @@ def translate(frame: Any, node: Any) -> None:
         _finally(frame, node)
     else:
         _except(frame, node)
-    _keep_in_blocks(frame.e)
+    keep_in_blocks(frame.e)
 
 
 def _except(frame: Any, node: Any) -> None:
@@ -281,7 +299,7 @@ def raise_again(frame: Any, exception: Caught) -> None:
 # -- arrays ----------------------------------------------------------------------------------------------------
 
 
-def _keep_in_blocks(e: Emitter) -> None:
+def keep_in_blocks(e: Emitter) -> None:
     """Give memory to array values that a caught check has cut off from their uses: they do not cross block borders."""
     uses: dict[Instruction, list[Instruction]] = {}
     for block in e.function.blocks:

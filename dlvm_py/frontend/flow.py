@@ -110,7 +110,7 @@ class Flow:
         if self.has_nested or self.keeps_all:
             return {*names, *own, *(n for n in self.env if n.startswith(objects.PREFIX))}
         visible = {*names, *own}
-        return {*visible, *self.inherited, *objects.references(self.env, sorted(visible))}
+        return {*visible, *self.inherited, *objects.references(self.env, sorted({*visible, *self.inherited}))}
 
     def _settled(self, binding: Binding, expected: Binding | None) -> Binding:
         """The binding with extents named as they are known here: by the header's name if equal to it."""

@@ -88,6 +88,13 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("lists: run-time index", "values[i]", "of lists and tuples; a choice between the items"),
     Construct("lists of arrays", "for w, b in zip(weights, biases): ...", "of any shapes where the length is constant"),
     Construct("list arguments", "f([w1, w2], [1.0, 2.0])", "a version a length; long ones are refused"),
+    Construct(
+        "lists of the caller that change",
+        "def f(xs): xs.append(1.0)",
+        "its own list changes, also where an exception leaves; the items keep their types",
+    ),
+    Construct("dicts of the caller that change", 'def f(d): d["y"] = d["x"] ** 2', "as lists"),
+    Construct("instances of the caller that change", "def step(s): s.t += s.dt", "as lists; dataclasses"),
     Construct("list results", "return [x, y]", "also of computed length"),
     Construct("dicts", 'd["x"] = d["y"] * 2', "with constant string keys; every name for a dict sees its changes"),
     Construct("dicts in loops", 'state["t"] += dt', ""),

@@ -34,7 +34,12 @@ from dlvm_py.frontend.values import (
 )
 
 PREFIX = "$object"
+ARGUMENT = "$argument"  # of the key of an object that an argument is
 Env = Mapping[str, Binding]
+
+
+class ChangesCaller(Exception):  # noqa: N818 - not an error: the translation begins anew
+    """What is translated changes a list, dict or instance of the caller: lent.py can do that."""
 
 
 def is_mutable(value: Any) -> bool:
@@ -115,11 +120,13 @@ def resolved(e: Emitter, value: Any) -> Any:
 def change(e: Emitter, owner: Object, value: Any) -> None:
     """Give an object other contents."""
     if owner.origin:
+        if owner.key.startswith(ARGUMENT) and not e.session.lends:
+            raise ChangesCaller
         what = describe(owner.contents)
         e.error(
             UnsupportedSyntax,
-            f"{owner.origin} is {what} that this changes: only arrays can be changed for the caller",
-            help="return the new value, or work on a copy: list(x), dict(x), dataclasses.replace(x)",
+            f"{owner.origin} is {what} that this changes: it is a constant of the compiled function",
+            help="pass it as an argument, or work on a copy: list(x), dict(x), dataclasses.replace(x)",
         )
     e.frame.env[owner.key] = Binding(value, e.loc)
 

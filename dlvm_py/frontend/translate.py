@@ -25,11 +25,12 @@ from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_hidden_ar
 from dlvm_py.frontend.derivatives import Differentiate
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
-from dlvm_py.frontend.exceptions import catch
+from dlvm_py.frontend.exceptions import catch, is_caught_here, keep_in_blocks
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.frame import Frame
 from dlvm_py.frontend.growing import section_of
 from dlvm_py.frontend.joins import ArrayType, RecordType, ScalarType, SequenceType
+from dlvm_py.frontend.lent import Lent, Loan, end
 from dlvm_py.frontend.nested import Nested
 from dlvm_py.frontend.signature import (
     Extents,
@@ -48,6 +49,7 @@ from dlvm_py.frontend.values import (
     Closure,
     Growing,
     Object,
+    Place,
     RandomGenerator,
     Record,
     Scalar,
@@ -60,8 +62,10 @@ from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    Effects,
     GeneratorSpec,
     GrowingSpec,
+    PlaceSpec,
     RecordShape,
     RecordSpec,
     ScalarSpec,
@@ -87,12 +91,19 @@ class ParamInfo:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """Raw IR of a function and of everything that it calls; `name` is the entry function."""
+    """Raw IR of a function and of everything that it calls; `name` is the entry function.
+
+    effects: what it does to the caller's lists, dicts and instances; then `result` is as that says. finals: of a
+    function that is to be differentiated, what its parameters that are such hold at the end, by position: more leaves
+    of the result, behind those of `result`.
+    """
 
     module: Module
     name: str
     result: Spec
     params: tuple[ParamInfo, ...]
+    effects: Effects | None = None
+    finals: tuple[tuple[int, Spec], ...] = ()
 
 
 @dataclass(slots=True)
@@ -129,8 +140,13 @@ def translate(
     `derives` functions bring their rules along (see own_rules.py).
     Raises: CompileError that points into the user's source.
     """
-    session = Session(captured, options, captured_specs, name or fn.__name__, differentiate)
-    return session.entry(fn, args, rules_of, derives)
+    for lends in (False, True):
+        session = Session(captured, options, captured_specs, name or fn.__name__, differentiate, lends)
+        try:
+            return session.entry(fn, args, rules_of, derives)
+        except objects.ChangesCaller:
+            pass  # once more, with the lists of the caller as things that change
+    raise AssertionError("what is lent can be changed")
 
 
 class Session:
@@ -143,12 +159,16 @@ class Session:
         specs: tuple[ArraySpec | GeneratorSpec, ...],
         name: str,
         differentiate: Differentiate | None = None,
+        lends: bool = False,
     ) -> None:
         if len(specs) != len(captures.arrays):
             raise ValueError(f"{len(captures.arrays)} captured arrays, but {len(specs)} specs of them")
         self.captures = captures
         self.options = options
         self.specs = specs
+        self.lends = lends  # whether the function changes lists, dicts or instances of its caller
+        self._lent: list[Lent] = []
+        self._loan: Loan | None = None
         self.name = _identifier(name)
         self.module = Module(self.name, "raw")
         self._differentiate = differentiate
@@ -175,23 +195,52 @@ class Session:
         if len(names) != len(args):
             raise ValueError(f"{fn.__name__} has {len(names)} parameters, but {len(args)} specs are given")
         params: list[ParamInfo] = []
-        values = {n: self._argument(e, n, spec, params) for n, spec in zip(names, args, strict=True)}
+        values = {
+            n: self._argument(e, n, spec, params, (k,)) for k, (n, spec) in enumerate(zip(names, args, strict=True))
+        }
         for k in range(len(self.specs)):
             self.captured_argument(e, k)
             params.append(ParamInfo(self.captures.arrays[k].name, self.specs[k], captured=True))
+        if self.lends:
+            if rules_of is not None:
+                e.error(
+                    UnsupportedSyntax,
+                    f"{fn.__name__} has derivatives of its own, and changes a list, dict or instance of its caller",
+                    help="return the new value",
+                )
+            self._loan = Loan(self._lent, keeps=not derives)
+        depth = e.facts.push()
         if rules_of is None:
             result = self.run(e, source, fn, values)
         else:
             result = self._own_entry(e, source, fn, rules_of, values)
         leaves: list[Value] = []
         spec = self._result(e, NONE if result is None else result, leaves)
-        if result is not None:
+        effects, finals = None, ()
+        if self._loan is not None and derives:
+            finals = self._finals(e, values, leaves)
+        elif self._loan is not None:
+            e.facts.pop(depth)  # what is known where it returns need not be so where it raises
+            spec, effects = end(e, self._loan, spec, None if result is None else leaves, self._result)
+        if result is not None and effects is None:
             _return(e, leaves)
         e.function.meta["params"] = tuple(params)
+        if self._loan is not None:
+            keep_in_blocks(e)
         if derives:
             self.attach()
         self._drop_unused(e.function)
-        return Translation(self.module, e.function.name, spec, tuple(params))
+        return Translation(self.module, e.function.name, spec, tuple(params), effects, finals)
+
+    def _finals(self, e: Emitter, values: dict[str, Any], leaves: list[Value]) -> tuple[tuple[int, Spec], ...]:
+        """What the parameters whose lists, dicts and instances have changed hold at the end."""
+        assert self._loan is not None
+        found = []
+        for position, value in enumerate(values.values()):
+            final = self._loan.final(e, value) if e.frame.alive else None
+            if final is not None:
+                found.append((position, self._result(e, final, leaves)))
+        return tuple(found)
 
     @staticmethod
     def _own_entry(e: Emitter, source: Source, fn: FunctionType, rules_of: Any, values: dict[str, Any]) -> Any:
@@ -229,6 +278,8 @@ class Session:
     def run(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Any:
         """Translate a body for these values of the parameters: what it returns, None where it never does."""
         frame = self._frame(e, source, fn, values)
+        if e.frame is None and self._loan is not None and e.function is next(iter(self.module.functions.values())):
+            self._loan.begin(frame)
         limit = sys.getrecursionlimit()
         try:
             return frame.run()
@@ -261,7 +312,7 @@ class Session:
         frame.given |= around.given
         return frame
 
-    def _argument(self, e: Emitter, name: str, spec: Spec, params: list[ParamInfo]) -> Any:
+    def _argument(self, e: Emitter, name: str, spec: Spec, params: list[ParamInfo], place: tuple[int, ...]) -> Any:
         match spec:
             case GeneratorSpec():
                 params.append(ParamInfo(name, spec))
@@ -275,23 +326,32 @@ class Session:
                 params.append(ParamInfo(name, spec))
                 return self._array_parameter(e, name, spec)
             case TupleSpec():
-                parts = (self._argument(e, f"{name}[{k}]", s, params) for k, s in enumerate(spec.items))
+                parts = (self._argument(e, f"{name}[{k}]", s, params, (*place, k)) for k, s in enumerate(spec.items))
                 return Sequence(tuple(parts))
             case RecordSpec():
-                return self._record_argument(e, name, spec, params)
+                return self._record_argument(e, name, spec, params, place)
         return self.lift(e, spec.value, name)
 
-    def _record_argument(self, e: Emitter, name: str, spec: RecordSpec, params: list[ParamInfo]) -> Any:
+    def _record_argument(
+        self, e: Emitter, name: str, spec: RecordSpec, params: list[ParamInfo], place: tuple[int, ...]
+    ) -> Any:
         path = {list: "{}[{}]", dict: "{}[{!r}]"}.get(spec.kind, "{}.{}")
         keys = spec.names or range(len(spec.items))
-        parts = [self._argument(e, path.format(name, k), s, params) for k, s in zip(keys, spec.items, strict=True)]
+        parts = [
+            self._argument(e, path.format(name, k), s, params, (*place, n))
+            for n, (k, s) in enumerate(zip(keys, spec.items, strict=True))
+        ]
         if spec.kind is list:
             held: Any = Sequence(tuple(parts), is_list=True)
         else:
             held = Record(spec.kind, spec.names, tuple(parts))
         if not objects.is_mutable(held):
             return held
-        return Object(f"$argument.{name}", f"the argument `{name}`", held)
+        if self.lends:
+            lent = Object(f"{objects.PREFIX}.argument.{name}")
+            self._lent.append(Lent(place, name, lent, held))
+            return lent
+        return Object(f"{objects.ARGUMENT}.{name}", f"the argument `{name}`", held)
 
     def _array_parameter(self, e: Emitter, name: str, spec: ArraySpec) -> Array:
         array = make_array(e, e.function.entry.add_arg(spec.ir_type(), name))
@@ -301,7 +361,8 @@ class Session:
         return array
 
     def _result(self, e: Emitter, value: Any, leaves: list[Value]) -> Spec:
-        match value:
+        lent = None if self._loan is None else self._loan.place_of(value)
+        match value if lent is None else lent:
             case Scalar():
                 leaves.append(value.value)
                 return ScalarSpec(value.dtype.name, value.weak)
@@ -318,11 +379,13 @@ class Session:
                 return self._growing_result(e, value, leaves)
             case Object():
                 return self._result(e, objects.contents(e, value), leaves)
+            case Static(value=Place(place)):
+                return PlaceSpec(place)
             case Static() if value.value is None or isinstance(value.value, str):
                 return ConstantSpec(value.value)
         e.error(
             UnsupportedSyntax,
-            f"the function returns {describe(value)}: what can be returned are numbers, arrays, strings, None, and "
+            f"the caller would get {describe(value)}: what can be returned are numbers, arrays, strings, None, and "
             "tuples, lists, dicts, named tuples and dataclasses of these",
         )
 
@@ -467,7 +530,7 @@ class Session:
     def call(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
         """Call a plain Python function: an `apply` of its specialisation."""
         settled = {n: objects.settle(e, v) for n, v in values.items()}
-        if e.tries:  # what it raises may be caught here
+        if is_caught_here(e):
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         extents, leaves = Extents(), []
         running = [dict(tree) for token, tree, *_ in self._running if token == self.token(fn)]
@@ -632,11 +695,18 @@ class Session:
 
     def _in_place(self, e: Emitter, source: Source, name: str, fn: Any, outer: Any, values: dict[str, Any]) -> Any:
         if self._inlined.count(source.node) >= _MAX_INLINE_DEPTH:
-            if e.tries:
+            if any(not t.is_call for t in e.tries):
                 e.error(
                     UnsupportedSyntax,
                     f"{name} calls itself: recursion inside of a `try` is not supported",
                     help="catch inside of the function, or call it before the `try`",
+                )
+            if is_caught_here(e):
+                e.error(
+                    UnsupportedSyntax,
+                    f"{name} calls itself: recursion after a list, dict or instance of the caller was changed is not "
+                    "supported",
+                    help="change the caller's lists behind it, or return new ones",
                 )
             e.error(
                 UnsupportedSyntax,

@@ -144,6 +144,13 @@ class Static:
     value: Any
 
 
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What stands at a place of the caller's arguments, untouched (lent.py); the value of a Static."""
+
+    place: tuple[int, ...]
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Text:
     """A string with values in it that are known at run time: a format string, and operands with their flavours."""

@@ -108,7 +108,64 @@ class ConstantSpec:
     value: Any
 
 
-Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec
+@dataclass(frozen=True, slots=True)
+class PlaceSpec:
+    """As a part of what a call gives: the very object that stands at a place of its arguments.
+
+    `place`: the number of the parameter, then, a level, the number of the item.
+    """
+
+    place: tuple[int, ...]
+
+
+Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec
+
+
+@dataclass(frozen=True, slots=True)
+class Raise:
+    """A place that raises after the caller's lists, dicts or instances may have been changed.
+
+    operands: of the message, (number among `Effects.operands`, flavour of ir/text.py); variant: what has been changed.
+    """
+
+    exception: str
+    message: str
+    operands: tuple[tuple[int, str], ...]
+    variant: int
+    loc: tuple[Any, ...] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Effects:
+    """What a call does to lists, dicts and instances of its caller: see frontend/lent.py.
+
+    The result of the kernel is a TupleSpec of what is returned, an int (0: returned as variant `returned`, k + 1:
+    `raises[k]` happened), the operands of messages, and then, a variant, what each changed object holds then.
+    """
+
+    operands: tuple[Spec, ...]
+    variants: tuple[tuple[tuple[int, ...], ...], ...]  # the places of what each one changes
+    returned: int
+    raises: tuple[Raise, ...]
+
+    def to_json(self) -> Any:
+        """A JSON value; the specs stand in the kernel's result."""
+        raises = [[r.exception, r.message, r.operands, r.variant, r.loc] for r in self.raises]
+        return [self.variants, self.returned, raises]
+
+    @staticmethod
+    def from_json(data: Any, result: Spec) -> Effects | None:
+        """The effects of a JSON value and of the kernel's result."""
+        if data is None:
+            return None
+        assert isinstance(result, TupleSpec) and isinstance(result.items[2], TupleSpec)
+        variants, returned, raises = data
+        found = (
+            Raise(e, m, tuple((n, f) for n, f in operands), variant, tuple(loc) if loc else None)
+            for e, m, operands, variant, loc in raises
+        )
+        places = tuple(tuple(tuple(place) for place in variant) for variant in variants)
+        return Effects(result.items[2].items, places, returned, tuple(found))
 
 
 def leaves(spec: Spec) -> list[ScalarSpec | ArraySpec]:
@@ -117,7 +174,7 @@ def leaves(spec: Spec) -> list[ScalarSpec | ArraySpec]:
         return [leaf for item in spec.items for leaf in leaves(item)]
     if isinstance(spec, GrowingSpec):
         return list(spec.columns)
-    return [] if isinstance(spec, ConstantSpec) else [spec]
+    return [] if isinstance(spec, ConstantSpec | PlaceSpec) else [spec]
 
 
 def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
@@ -138,6 +195,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
             return ["record", _class_number(kind, classes), list(names), [to_json(i, classes) for i in items]]
         case GrowingSpec(columns, item):
             return ["growing", [to_json(c) for c in columns], _shape_to_json(item, classes)]
+        case PlaceSpec(place):
+            return ["place", list(place)]
         case ConstantSpec(str() as text):
             return ["text", text]
         case ConstantSpec(value):
@@ -188,6 +247,8 @@ def from_json(data: Any, classes: Sequence[type] = ()) -> Spec:
         case ["growing", columns, item]:
             arrays = tuple(c for c in map(from_json, columns) if isinstance(c, ArraySpec))
             return GrowingSpec(arrays, _shape_from_json(item, classes))
+        case ["place", place]:
+            return PlaceSpec(tuple(place))
         case ["text", text]:
             return ConstantSpec(text)
         case ["constant", "None"]:

@@ -22,6 +22,7 @@ from dlvm_py.ir.interface import (
     ConstantSpec,
     GeneratorSpec,
     GrowingSpec,
+    PlaceSpec,
     RecordSpec,
     ScalarSpec,
     Spec,
@@ -30,6 +31,7 @@ from dlvm_py.ir.interface import (
     leaves,
 )
 from dlvm_py.runtime.buffers import taken_before
+from dlvm_py.runtime.lent import Places, carry_out, lent
 from dlvm_py.runtime.native import offsets
 from dlvm_py.runtime.signature import spec_of
 from dlvm_py.runtime.trees import maker, parts_of
@@ -96,7 +98,7 @@ def attempt(version: Version, values: Sequence[Any]) -> tuple[bool, Any]:
     if found is None:
         return False, None
     try:
-        return True, run_leaves(version, found)
+        return True, run_leaves(version, found, values=values)
     except BeyondLimit:
         return False, None
 
@@ -214,7 +216,7 @@ def run(
     for spec, value in zip(version.call.args, values, strict=True):
         _take(spec, value, found)
     found += read_captured(version.call) if captured is None else captured
-    return run_leaves(version, found, receive, kept)
+    return run_leaves(version, found, receive, kept, values)
 
 
 def run_leaves(
@@ -222,9 +224,11 @@ def run_leaves(
     found: Sequence[Any],
     receive: Callable[[Any], Any] | None = None,
     kept: list[Any] | None = None,
+    values: Sequence[Any] = (),
 ) -> Any:
     """Calls the kernel on leaves that match, those of captured arrays last.
 
+    values: what the leaves are of, one a parameter: for a version that changes lists, dicts or instances of the caller.
     receive: is given the result while the memory of the call is still there, and gives what is returned.
     kept: gets the context, whose memory then stays until `free` is given it.
     Raises: ValueError for a read-only array that the function writes; what the compiled code raises.
@@ -233,10 +237,11 @@ def run_leaves(
     for k in call.written:
         if not found[k].flags.writeable:
             raise ValueError("assignment destination is read-only")
+    places = lent(call, values) if call.effects is not None else {}
     if not call.generators:
-        return _invoke(version, found, receive, kept)
+        return _invoke(version, found, receive, kept, places)
     with _locked(found):
-        return _invoke(version, found, receive, kept)
+        return _invoke(version, found, receive, kept, places)
 
 
 @contextlib.contextmanager
@@ -250,7 +255,11 @@ def _locked(found: Sequence[Any]) -> Iterator[None]:
 
 
 def _invoke(
-    version: Version, found: Sequence[Any], receive: Callable[[Any], Any] | None, kept: list[Any] | None
+    version: Version,
+    found: Sequence[Any],
+    receive: Callable[[Any], Any] | None,
+    kept: list[Any] | None,
+    places: Places,
 ) -> Any:
     call = version.call
     headers = [_Header() for _ in found]
@@ -262,7 +271,10 @@ def _invoke(
     here = ctypes.addressof(context)
     try:
         if not invoke(here, _address(slots), _address(results)):
-            result = _Boxing(bytes(results), call.result, found).box(call.result)
+            boxing = _Boxing(bytes(results), call.result, found, places)
+            if call.effects is not None:
+                return carry_out(call, version.name, places, boxing.number(call.result), boxing.take)
+            result = boxing.box(call.result)
             return result if receive is None else receive(result)
         if context.site == NO_MEMORY:
             raise BeyondLimit if call.limited else MemoryError
@@ -327,7 +339,7 @@ class _Result:
 class _Boxing:
     """The results in memory as Python objects."""
 
-    def __init__(self, raw: bytes, spec: Spec, arguments: list[Any]) -> None:
+    def __init__(self, raw: bytes, spec: Spec, arguments: Sequence[Any], places: Places) -> None:
         self._raw = raw
         self._at = 0
         # the array that owns the data of a header, by the header's address, and where that data was
@@ -339,6 +351,22 @@ class _Boxing:
             if isinstance(leaf, _Result):
                 self._ends[leaf.header] = max(self._ends.get(leaf.header, 0), leaf.end())
         self._leaves = iter(read)
+        self._read = read
+        self._places = places
+
+    def number(self, spec: Spec) -> int:
+        """Of a result with effects, how the call has ended."""
+        assert isinstance(spec, TupleSpec)
+        found: int = self._read[len(leaves(spec.items[0]))]
+        return found
+
+    def take(self, spec: Spec, is_wanted: bool) -> Any:
+        """The next leaves of the struct as a value of `spec`; if it is not wanted they are left out."""
+        if is_wanted:
+            return self.box(spec)
+        for _ in leaves(spec):
+            next(self._leaves)
+        return None
 
     def box(self, spec: Spec) -> Any:
         """The next leaves of the struct as a value of `spec`."""
@@ -350,6 +378,8 @@ class _Boxing:
             return maker(spec)(tuple(self.box(column) for column in spec.columns))
         if isinstance(spec, ConstantSpec):
             return spec.value
+        if isinstance(spec, PlaceSpec):
+            return self._places[spec.place]
         leaf = next(self._leaves)
         return self._boxed(leaf) if isinstance(leaf, _Result) else leaf
 

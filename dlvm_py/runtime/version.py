@@ -20,7 +20,7 @@ import numpy as np
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
 from dlvm_py.ir.exceptions import exception_class
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, GeneratorSpec, RecordSpec, ScalarSpec, Spec, leaves
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, Effects, GeneratorSpec, RecordSpec, ScalarSpec, Spec, leaves
 from dlvm_py.ir.text import print_text
 from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import told, trees
@@ -101,6 +101,7 @@ class CallSpec:
     shadows: of the arrays that share memory in the calls that this version is for (together.py), the shadows, which are
     the kernel's last parameters.
     repeatable: a call does nothing that everybody sees each time (print, draw random numbers), and may be made again.
+    effects: what it does to the caller's lists, dicts and instances, where that has brought more into `result`.
     limited: a call that takes more memory than `buffers.tape_limit` says, or than there is, is undone, and is not of
     this version.
     """
@@ -121,6 +122,7 @@ class CallSpec:
     limited: bool = False
     repeatable: bool = False
     shadows: tuple[ArraySpec, ...] = ()
+    effects: Effects | None = None
     classes: Mapping[str, type] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -146,8 +148,8 @@ class CallSpec:
 
     @property
     def by_python(self) -> bool:
-        """Whether only the Python entry takes its calls: variadic ones, those with several locks, and shared memory."""
-        return self.variadic or self.generators > 1 or bool(self.shadows)
+        """Whether only the Python entry takes its calls: variadic, several locks, shared memory, effects on lists."""
+        return self.variadic or self.generators > 1 or bool(self.shadows) or self.effects is not None
 
     def objects(self) -> dict[str, Any]:
         """The Python objects that the native entry refers to, by the names of its `obj:` imports."""
@@ -256,10 +258,11 @@ def site_error(
         return InternalError(f"compiled code of {function} failed at site {index}, which does not exist")
     site = sites[index]
     values = [_operand(kind, bits) for kind, bits in zip(site.operand_kinds, operands, strict=False)]
-    return _error_of(site, values, function, classes)
+    return error_of(site, values, function, classes)
 
 
-def _error_of(site: Site, values: Sequence[Any], function: str, classes: Mapping[str, type] | None) -> BaseException:
+def error_of(site: Site, values: Sequence[Any], function: str, classes: Mapping[str, type] | None) -> BaseException:
+    """The exception of a site, with these objects in its message."""
     message = site.message.format(*values)
     kind = (classes or {}).get(site.exception) or exception_class(site.exception) or RuntimeError
     return _raised_at(kind, message, site.loc, function) if site.loc else _made(kind, message)
@@ -274,7 +277,7 @@ def _told(
         return told.seed(address)
     values = told.operands(site.operand_kinds, address)
     if not site.stream:
-        return _error_of(site, values, function, classes)
+        return error_of(site, values, function, classes)
     try:
         print_text(site.message, values, site.stream, site.flush)
     except Exception as error:

@@ -308,7 +308,7 @@ def compile_request(request: Request) -> Compiled:
         "written": written,
         "unshared": sorted({*written, *program.unshared}),
         "free": list(program.free),
-        "repeatable": seen_outside(program.module, program.name) is None,
+        "repeatable": seen_outside(program.module, program.name) is None and program.effects is None,
         "limited": bool(program.function.meta.get(CAN_RUN_AGAIN)),
         "sites": sites_to_json(kernel.sites),
         "imports": imports.names,

@@ -23,6 +23,7 @@ from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import (
     Builder,
     Function,
+    Literal,
     Module,
     PointerType,
     TupleType,
@@ -37,12 +38,17 @@ from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.calls import bundle, give, leaves
 from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
+from dlvm_py.transforms.differentiate.directions import SINGLE, NoLanes, Single
+from dlvm_py.transforms.differentiate.lanes import Lanes
 from dlvm_py.transforms.differentiate.outputs import seed_type
 from dlvm_py.transforms.differentiate.shadows import zeros_like
 from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
 
 # what users ask for; "hessian" is forward where there are forward derivatives, else reverse
 MODES = ("auto", "forward", "reverse")
+# the columns that one forward sweep makes: one or two vectors for each number of the primal. More are more memory for
+# each array of the primal, and fewer sweeps
+LANES = 8
 
 
 def jacobian(
@@ -103,7 +109,7 @@ class _Jacobian:
             found = self._loops(output, self.wrt if reverse else tuple(arrays))
         for k in self.wrt:
             if k not in found:
-                found[k] = self._columns(output, k)([literal(1.0, self.params[k].type)])
+                found[k] = self._call(self._tangent(output, k), [literal(1.0, self.params[k].type)])[0]
         return [found[k] for k in self.wrt]
 
     def _gradient(self, config: AdjointConfig) -> Function:
@@ -120,10 +126,9 @@ class _Jacobian:
             return [self.b.emit("extract", made, at=k) for k in range(len(callee.result.elements))]
         return [made]
 
-    def _columns(self, output: Output, k: int) -> Callable[[list[Value]], Value]:
-        """The tangent of the output from that of parameter k."""
-        f = tangent(self.module, self.primal.name, TangentConfig((k,), (output,)))
-        return lambda given: self._call(f, given)[0]
+    def _tangent(self, output: Output, k: int, directions: Single = SINGLE) -> Function:
+        """The tangents of the output from those of parameter k."""
+        return tangent(self.module, self.primal.name, TangentConfig((k,), (output,), directions=directions))
 
     # -- loops -----------------------------------------------------------------------------------------
 
@@ -138,7 +143,7 @@ class _Jacobian:
 
         def by_columns() -> None:
             for k in wrt:
-                self._fill_columns(self._columns(output, k), found[k], rows, own[k], self.params[k])
+                self._fill_columns(output, k, found[k], rows, own[k])
 
         def by_rows() -> None:
             config = AdjointConfig(wrt, (output,), seedable=True, checkpoint=self.checkpoint)
@@ -153,16 +158,43 @@ class _Jacobian:
             (by_columns if self.mode == "forward" else by_rows)()
         return found
 
-    def _fill_columns(
-        self, column: Callable[[list[Value]], Value], to: Value, rows: list[Value], own: list[Value], param: Value
-    ) -> None:
+    def _fill_columns(self, output: Output, k: int, to: Value, rows: list[Value], own: list[Value]) -> None:
         b, n = self.b, self._product(own)
-        flat, given = self._unit(param, n)
         matrix = b.emit("shapeCast", to, *rows, n)
+        count = _lanes(n)
+        try:
+            lanes = self._tangent(output, k, Lanes(count))
+        except NoLanes:
+            self._fill_one_by_one(self._tangent(output, k), matrix, rows, self.params[k], n)
+            return
+        dtype = to.type.dtype  # type: ignore[attr-defined]
+        seeds = b.emit("allocateHeap", *own, literal(count), dtype=dtype.name)
+        flat = b.emit("shapeCast", seeds, n, literal(count))
+        given = b.emit("pointerCast", seeds, to=lanes.params[-1].type)
+        chunks = b.emit("floorDivide", b.emit("add", n, literal(count - 1)), literal(count))
+
+        def step(chunk: Value) -> None:
+            first = b.emit("multiply", chunk, literal(count))
+            columns = b.emit("add", b.emit("iota", literal(count)), first)
+            places = b.emit("padShape", b.emit("iota", n), at=1)
+            unit = b.emit("equal", places, b.emit("padShape", columns, at=0))
+            b.emit("store", b.emit("dataTypeCast", unit, to=dtype.name), flat)
+            (made,) = self._call(lanes, [given])
+            left = b.emit("min", literal(count), b.emit("subtract", n, first))
+            zeros, ones = [literal(0)] * len(rows), [literal(1)] * (len(rows) + 1)
+            whole = extents(b, made)[:-1]
+            moved = b.emit("section", made, *zeros, literal(0), *whole, left, *ones)
+            b.emit("store", b.emit("load", moved), b.emit("section", matrix, *zeros, first, *rows, left, *ones))
+
+        self._loop(chunks, step)
+
+    def _fill_one_by_one(self, column: Function, matrix: Value, rows: list[Value], param: Value, n: Value) -> None:
+        b = self.b
+        flat, given = self._unit(param, n)
 
         def step(k: Value) -> None:
             self._set(flat, k, 1.0)
-            moved = b.emit("load", column([given]))
+            moved = b.emit("load", self._call(column, [given])[0])
             zeros, ones = [literal(0)] * len(rows), [literal(1)] * len(rows)
             place = b.emit("section", matrix, *zeros, k, *rows, literal(1), *ones, literal(1))
             b.emit("store", moved, b.emit("squeezeShape", place, at=len(rows)))
@@ -225,3 +257,11 @@ class _Jacobian:
             write()
             b.branch(after)
         b.at_end(after)
+
+
+def _lanes(columns: Value) -> int:
+    """How many columns are made at once: LANES, or as few as make no more sweeps of a number that is known."""
+    if not isinstance(columns, Literal) or not columns.value:
+        return LANES
+    sweeps = -(-columns.value // LANES)
+    return -(-columns.value // sweeps)

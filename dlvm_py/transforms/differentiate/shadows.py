@@ -25,6 +25,7 @@ from dlvm_py.ir import (
     Literal,
     PointerType,
     StackType,
+    Type,
     Value,
     literal,
     scalar,
@@ -39,6 +40,29 @@ if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.activity import Activity
 
 Start = Callable[[Builder, Value], Value]
+
+
+class Alike:
+    """Shadows have the types of what they stand beside. lanes.py has others."""
+
+    def type_of(self, type: Type) -> Type:
+        """The type of the shadow of a pointer or stack, of the tangent of a value."""
+        return type
+
+    def zeros(self, b: Builder, like: Value) -> Value:
+        """What stands for a value, or for the contents of a pointer, that nothing has reached."""
+        return zeros_like(b, like)
+
+    def allocate(self, b: Builder, pointer: Value, name: str) -> tuple[Value, Value]:
+        """Memory beside what `pointer` refers to: (the allocation, a view of it with the type of a shadow)."""
+        return allocate_like(b, pointer, name)
+
+    def view(self, b: Builder, view: Instruction, base: Value) -> Value:
+        """The index op `view` on the shadow of its base."""
+        return view_again(b, view, base, list(view.operands[1:]))
+
+
+ALIKE = Alike()
 
 
 class Prepared(Protocol):
@@ -104,9 +128,10 @@ def view_again(b: Builder, view: Instruction, base: Value, operands: list[Value]
 class Shadows:
     """Builds all shadows of a primal; `of` answers which one belongs to a pointer or stack."""
 
-    def __init__(self, primal: Prepared, splits: Calls, start: Start = zeros_like) -> None:
-        """start: what the shadow of a root holds at first."""
+    def __init__(self, primal: Prepared, splits: Calls, start: Start = zeros_like, alike: Alike = ALIKE) -> None:
+        """start: what the shadow of a root holds at first. alike: what shadows look like."""
         self._start = start
+        self._alike = alike
         self._primal = primal
         self._splits = splits
         self._function: Function = primal.function
@@ -117,14 +142,14 @@ class Shadows:
         for formal in primal.formal:
             is_brought = primal.is_split or formal in primal.shared
             if is_brought and carries_pointers(formal) and carries_floats(formal.type):
-                self._shadow[formal] = self._function.entry.add_arg(formal.type, f"{formal.name}_shadow")
+                self._shadow[formal] = self._function.entry.add_arg(alike.type_of(formal.type), f"{formal.name}_shadow")
                 self.formal.append(self._shadow[formal])
             elif self._wanted(formal):
                 self._make_root(entry_builder(self._function), formal)
         for block in self._function.blocks[1:]:
             for arg in list(block.args):
                 if self._wanted(arg):
-                    self._shadow[arg] = block.add_arg(arg.type, f"{arg.name}_shadow")
+                    self._shadow[arg] = block.add_arg(alike.type_of(arg.type), f"{arg.name}_shadow")
         for block in _forward_order(primal):
             for i in list(block.instructions):
                 self._visit(i)
@@ -147,7 +172,7 @@ class Shadows:
         return isinstance(t, PointerType) and self._primal.has_shadow(value)
 
     def _make_root(self, b: Builder, root: Value) -> None:
-        self.buffers[root], self._shadow[root] = allocate_like(b, root, f"{root.name}_shadow")
+        self.buffers[root], self._shadow[root] = self._alike.allocate(b, root, f"{root.name}_shadow")
         b.emit("store", self._start(b, root), self._shadow[root])
 
     def _visit(self, i: Instruction) -> None:
@@ -168,12 +193,12 @@ class Shadows:
         if i.op.name == "allocateHeap":
             self._make_root(b, i)
         elif i.op.name == "createStack":
-            self._shadow[i] = b.emit(i.op, name=name, **i.attrs)
+            self._shadow[i] = b.emit(i.op, name=name, element=self._alike.type_of(i.type.element))  # type: ignore[attr-defined]
         elif i.op.name == "pop":
             self._shadow[i] = b.emit(i.op, self.of(i.operands[0]), name=name)
         elif i.op.kind is Kind.INDEX:
-            self._shadow[i] = view_again(b, i, self.of(i.operands[0]), list(i.operands[1:]))
-            self._shadow[i].name = name
+            self._shadow[i] = self._alike.view(b, i, self.of(i.operands[0]))
+            self._shadow[i].name = name  # type: ignore[attr-defined]
         elif called(i) is not None:
             self._make_root(b, i)  # no derivative flows through the call
 

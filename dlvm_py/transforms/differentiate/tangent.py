@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import (
@@ -29,9 +28,9 @@ from dlvm_py.ir import (
     VOID,
     Block,
     Builder,
-    Expr,
     Function,
     Instruction,
+    Kind,
     Literal,
     Module,
     PointerType,
@@ -39,25 +38,21 @@ from dlvm_py.ir import (
     TupleType,
     Type,
     Value,
-    literal,
-    scalar,
 )
 from dlvm_py.ir.analysis import DominatorTree, uses
 from dlvm_py.ir.analysis.calls import reachable, written_params
-from dlvm_py.ir.op import LINEAR, MULTILINEAR
 from dlvm_py.transforms.differentiate.activity import Activity, carries_derivative, carries_floats
 from dlvm_py.transforms.differentiate.adjoint import adjoint
-from dlvm_py.transforms.differentiate.arguments import allocate_like, copy_written
+from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import brings_shadow, bundle, give, is_float_array, known_callee, leaves
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import Output
+from dlvm_py.transforms.differentiate.directions import SINGLE, NoLanes, Single
 from dlvm_py.transforms.differentiate.given import Given, body_of
 from dlvm_py.transforms.differentiate.normal_form import Exit, drop_unreachable, unify_returns
-from dlvm_py.transforms.differentiate.outputs import of_shape, seed_type
 from dlvm_py.transforms.differentiate.points_to import PointsTo, carries_pointers
 from dlvm_py.transforms.differentiate.primal import refuse_dead_end
-from dlvm_py.transforms.differentiate.rules import scaled
-from dlvm_py.transforms.differentiate.shadows import Shadows, filled, zeros_like
+from dlvm_py.transforms.differentiate.shadows import Shadows
 
 
 @dataclass(frozen=True)
@@ -72,24 +67,31 @@ class TangentConfig:
     outputs: tuple[Output, ...]
     keeping: tuple[Output, ...] = ()
     shared: frozenset[int] = frozenset()  # as in AdjointConfig; their tangents are in the shadows that they bring
+    directions: Single = SINGLE  # of `lanes.Lanes`: several at once, each tangent an array with one more axis
 
 
 def tangent(module: Module, name: str, config: TangentConfig) -> Function:
     """Add the tangent function of `name` to `module`, as `<name>_tangent`, and return it. Arguments are not changed.
 
-    Raises: NotDifferentiable, located, where a derivative flows through something without a rule.
+    Raises: NotDifferentiable, located, where a derivative flows through something without a rule; NoLanes where the
+    directions are several, and this function calls functions, or has rules of the user's.
     """
     primal = body_of(module, name)
     function = clone(primal, f"{name}_tangent")
     drop_unreachable(function)
     callees = _Callees(module, name)
     callees.given.raise_calls(function)
+    if config.directions is not SINGLE and any(i.op.kind is Kind.CALL for i in function.instructions()):
+        raise NoLanes
     shared = frozenset(function.params[k] for k in config.shared)
     copied, prologue = copy_written(function, PointsTo(function, callees.written), Exit(function.entry, []), shared)
     prepared = _Prepared(function, callees, copied, config)
-    given = [function.entry.add_arg(seed_type(copied[k].type), f"{primal.params[k].name}_tan") for k in config.wrt]
+    directions = config.directions
+    given = [
+        function.entry.add_arg(directions.parameter(copied[k].type), f"{primal.params[k].name}_tan") for k in config.wrt
+    ]
     tangents = {copied[k]: g for k, g in zip(config.wrt, given, strict=True) if k not in config.shared}
-    walk = _Walk(prepared, callees, tangents, prologue)
+    walk = _Walk(prepared, callees, tangents, prologue, directions)
     brought = walk.shadows.formal
     function.entry.args = [*(p for p in function.params if p not in given + brought), *brought, *given]
     results: list[Value] = []
@@ -153,11 +155,17 @@ class _Walk:
     """
 
     def __init__(
-        self, prepared: _Prepared, callees: _Callees, given: dict[Value, Value], prologue: set[Instruction]
+        self,
+        prepared: _Prepared,
+        callees: _Callees,
+        given: dict[Value, Value],
+        prologue: set[Instruction],
+        directions: Single,
     ) -> None:
         self.prepared = prepared
         self.callees = callees
-        self.shadows = Shadows(prepared, callees, self._start(given))
+        self.directions = directions
+        self.shadows = Shadows(prepared, callees, self._start(given), directions)
         self.tangents: dict[Value, Value] = {v: t for v, t in given.items() if isinstance(v.type, TensorType)}
         self._b = Builder(prepared.function)
         function = prepared.function
@@ -169,7 +177,7 @@ class _Walk:
         for block in function.blocks[1:]:
             for arg in list(block.args):
                 if carries_derivative(arg) and prepared.is_active(arg):
-                    self.tangents[arg] = block.add_arg(arg.type, f"{arg.name}_tan")
+                    self.tangents[arg] = block.add_arg(directions.type_of(arg.type), f"{arg.name}_tan")
         blocks = list(prepared.dominators.idom)
         for block in blocks:
             for i in list(block.instructions):
@@ -178,17 +186,14 @@ class _Walk:
         for block in blocks:
             self._pass_on(block, count)
 
-    @staticmethod
-    def _start(given: dict[Value, Value]) -> Callable[[Builder, Value], Value]:
-        what = "the tangent does not have the shape of its argument"
-        return lambda b, root: (
-            b.emit("load", of_shape(b, given[root], root, what)) if root in given else zeros_like(b, root)
-        )
+    def _start(self, given: dict[Value, Value]) -> Callable[[Builder, Value], Value]:
+        how = self.directions
+        return lambda b, root: how.given(b, given[root], root) if root in given else how.zeros(b, root)
 
     def of(self, b: Builder, value: Value) -> Value:
         """The tangent of a scalar or tensor, zeros where it has none."""
         found = self.tangents.get(value)
-        return zeros_like(b, value) if found is None else found
+        return self.directions.zeros(b, value) if found is None else found
 
     def result(self, b: Builder, value: Value) -> Value:
         """The tangent of an output: a number, or memory."""
@@ -196,8 +201,8 @@ class _Walk:
             return self.of(b, value)
         if self.prepared.has_shadow(value):
             return self.shadows.of(value)
-        _, memory = allocate_like(b, value, "tangent")
-        b.emit("store", zeros_like(b, value), memory)
+        _, memory = self.directions.allocate(b, value, "tangent")
+        b.emit("store", self.directions.zeros(b, value), memory)
         return memory
 
     def _pass_on(self, block: Block, count: dict[Block, int]) -> None:
@@ -205,7 +210,7 @@ class _Walk:
             for arg, value in zip(target.block.args[: count[target.block]], list(target.args), strict=False):
                 if arg in self.tangents and isinstance(arg.type, TensorType):
                     b = Builder(self.prepared.function).before(block.instructions[-1])
-                    target.args.append(_of_type(b, self.of(b, value), arg))
+                    target.args.append(self.directions.fitted(b, self.of(b, value), arg))
 
     # -- instructions --------------------------------------------------------------------------------
 
@@ -221,7 +226,7 @@ class _Walk:
             case "store":
                 value, pointer = i.operands
                 if p.has_shadow(pointer) and not _is_undefined(value):
-                    b.emit("store", _of_type(b, self.of(b, value), value), self.shadows.of(pointer))
+                    b.emit("store", self.directions.fitted(b, self.of(b, value), value), self.shadows.of(pointer))
             case "scatter":
                 value, pointer, *indices = i.operands
                 if p.has_shadow(pointer):
@@ -229,7 +234,7 @@ class _Walk:
                         raise NotDifferentiable(
                             f"scatter by {i.attrs['by']} is not differentiated", i.loc, code="DL611"
                         )
-                    moved = _of_type(b, self.of(b, value), value)
+                    moved = self.directions.fitted(b, self.of(b, value), value)
                     b.emit("scatter", moved, self.shadows.of(pointer), *indices, **i.attrs)
             case "createStack" | "push" | "pop" | "destroyStack":
                 self._stack(i)
@@ -255,10 +260,11 @@ class _Walk:
         if carries_pointers(stack) or not (self.prepared.is_active(stack) or stack in self.tangents):
             return
         if i is stack:
-            self._set(i, self._b.emit(i.op, **i.attrs))
+            self._set(i, self._b.emit(i.op, element=self.directions.type_of(i.type.element)))  # type: ignore[attr-defined]
         elif i.op.name == "push":
             value = i.operands[0]
-            self._b.emit(i.op, _of_type(self._b, self.of(self._b, value), value), self.tangents[stack])
+            fitted = self.directions.fitted(self._b, self.of(self._b, value), value)
+            self._b.emit(i.op, fitted, self.tangents[stack])
         elif i.op.name == "pop":
             self._set(i, self._b.emit(i.op, self.tangents[stack]))
         else:
@@ -267,57 +273,15 @@ class _Walk:
     def _value(self, i: Instruction) -> None:
         found = self._by_rule(i)
         if found is not None:
-            self._set(i, _of_type(self._b, found, i))
+            self._set(i, self.directions.fitted(self._b, found, i))
 
     def _by_rule(self, i: Instruction) -> Value | None:
-        b, row = self._b, i.op
         tangents = [self.tangents.get(o) if carries_derivative(o) else None for o in i.operands]
-        if not any(tangents):
-            return None
-        if row.tangent == LINEAR:
-            replaced = [
-                (zeros_like(b, o) if t is None else t) if carries_derivative(o) else o
-                for o, t in zip(i.operands, tangents, strict=True)
-            ]
-            return b.emit(row, *replaced, **i.attrs)
-        if row.tangent == MULTILINEAR:
-            parts = [
-                b.emit(row, *i.operands[:k], t, *i.operands[k + 1 :], **i.attrs)
-                for k, t in enumerate(tangents)
-                if t is not None
-            ]
-            return _sum(b, parts)
-        y, operands = b.expr(i), [b.expr(o) for o in i.operands]
-        if row.partials is not None:
-            partials = row.partials(y, *operands)
-            products = [scaled(b.expr(t), p, row.singular) for t, p in zip(tangents, partials, strict=True) if t]
-            return _sum(b, [p for p in products if p is not None])
-        if row.tangent is None or isinstance(row.tangent, str):
-            raise NotDifferentiable(f"'{row.name}' has no tangent rule", i.loc, code="DL611")
-        try:
-            return _value(row.tangent([None if t is None else b.expr(t) for t in tangents], y, *operands, **i.attrs), i)
-        except NotImplementedError as e:
-            raise NotDifferentiable(f"{e} is not supported", i.loc, code="DL611") from e
-
-
-def _value(x: Any, i: Instruction) -> Value:
-    return x.value if isinstance(x, Expr) else literal(x, scalar(i.type.dtype))  # type: ignore[attr-defined]
+        return self.directions.by_rule(self._b, i, tangents) if any(tangents) else None
 
 
 def _is_undefined(value: Value) -> bool:
     return isinstance(value, Literal) and not isinstance(value.value, bool | int | float | complex)
-
-
-def _sum(b: Builder, parts: list[Value]) -> Value | None:
-    total: Value | None = None
-    for part in parts:
-        total = part if total is None else b.emit("add", total, part)
-    return total
-
-
-def _of_type(b: Builder, found: Value, like: Value) -> Value:
-    """A tangent with exactly the type of its value: a rule may have left out a stretched axis."""
-    return found if found.type == like.type else filled(b, found, like)
 
 
 class _Callees:
@@ -394,7 +358,7 @@ class _Callees:
             drop_unreachable(body)
             self.given.raise_calls(body)
             prepared = _Prepared(body, self, list(body.params), None)
-            walk = _Walk(prepared, self, {}, set())
+            walk = _Walk(prepared, self, {}, set(), SINGLE)
             if prepared.exit is not None:
                 b = Builder(body, prepared.exit.block)
                 ends = prepared.exit.leaves

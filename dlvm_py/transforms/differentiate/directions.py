@@ -35,6 +35,10 @@ class Single(Alike):
         """A tangent with exactly the type of that of `like`: a rule may have left out a stretched axis."""
         return found if found.type == like.type else filled(b, found, like)
 
+    def variable(self, b: Builder, arg: Value) -> Value | None:
+        """Memory in which the tangent of an argument of a block comes in; None: it is an argument as well."""
+        return None
+
     def given(self, b: Builder, tangent: Value, root: Value) -> Value:
         """The contents of the shadow of a parameter, from the tangent that the caller gave."""
         return b.emit("load", of_shape(b, tangent, root, OF_ANOTHER_SHAPE))

@@ -4,13 +4,13 @@
                                                  'entry(%x):
                                                      %y = apply @f_value(%x)             its extents
                                                      %j = allocateHeap f64 count (m, n)
-                                            →        for k < n:
-                                                         %t = the k-th unit vector
-                                                         %c = apply @f_tangent(%x, %t)
-                                                         store %c to column k of %j
+                                            →        for k < n in steps of 8:
+                                                         %t = the unit vectors k, ..., k + 7, as columns
+                                                         %c = apply @f_tangent(%x, %t)       (m, 8)
+                                                         store %c to columns k ... of %j, as many as there are
                                                      return %j
 
-The tangent (or gradient) function is inlined into the loop, where what does not depend on the unit vector is invariant
+The tangent (or gradient) function is inlined into the loop, where what does not depend on the unit vectors is invariant
 and leaves it. A scalar output takes one reverse sweep, a scalar argument one forward sweep. Otherwise `auto` compares
 the numbers of columns and of rows when it runs.
 """
@@ -167,7 +167,7 @@ class _Jacobian:
         except NoLanes:
             self._fill_one_by_one(self._tangent(output, k), matrix, rows, self.params[k], n)
             return
-        dtype = to.type.dtype  # type: ignore[attr-defined]
+        dtype = self.params[k].type.dtype  # type: ignore[attr-defined]
         seeds = b.emit("allocateHeap", *own, literal(count), dtype=dtype.name)
         flat = b.emit("shapeCast", seeds, n, literal(count))
         given = b.emit("pointerCast", seeds, to=lanes.params[-1].type)
@@ -211,6 +211,8 @@ class _Jacobian:
             self._set(flat, k, 1.0)
             for part, matrix in zip(self._call(gradient, [given]), matrices, strict=True):
                 moved = b.emit("load", part) if isinstance(part.type, PointerType) else part
+                if moved.type.dtype is not value.type.dtype:  # type: ignore[attr-defined]
+                    moved = b.emit("dataTypeCast", moved, to=value.type.dtype.name)  # type: ignore[attr-defined]
                 b.emit("store", moved, b.emit("elementPointer", matrix, k))
             self._set(flat, k, 0.0)
 

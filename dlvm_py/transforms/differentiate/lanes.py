@@ -92,6 +92,13 @@ class Lanes(Single):
         buffer = b.emit("allocateHeap", *self._extents(b, pointer), name=name, dtype=pointer.type.dtype.name)  # type: ignore[attr-defined]
         return buffer, self._seen_as(b, buffer, self.type_of(pointer.type))
 
+    def variable(self, b: Builder, arg: Value) -> Value | None:
+        """Memory for the lanes of a number, so that a loop that carries it allocates nothing."""
+        t = arg.type
+        if not isinstance(t, TensorType) or t.rank:
+            return None
+        return b.emit("allocateHeap", literal(self.count), dtype=t.dtype.name)
+
     def given(self, b: Builder, tangent: Value, root: Value) -> Value:
         """The contents of the shadow of a parameter."""
         lane_free = b.emit("squeezeShape", self._lane_view(b, tangent, 0, 1), at=root.type.rank)  # type: ignore[attr-defined]

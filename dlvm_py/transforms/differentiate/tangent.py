@@ -27,6 +27,7 @@ from dlvm_py.ir import (
     OPS,
     VOID,
     Block,
+    BlockArg,
     Builder,
     Function,
     Instruction,
@@ -43,7 +44,7 @@ from dlvm_py.ir.analysis import DominatorTree, uses
 from dlvm_py.ir.analysis.calls import reachable, written_params
 from dlvm_py.transforms.differentiate.activity import Activity, carries_derivative, carries_floats
 from dlvm_py.transforms.differentiate.adjoint import adjoint
-from dlvm_py.transforms.differentiate.arguments import copy_written
+from dlvm_py.transforms.differentiate.arguments import copy_written, entry_builder
 from dlvm_py.transforms.differentiate.calls import brings_shadow, bundle, give, is_float_array, known_callee, leaves
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.config import Output
@@ -173,11 +174,12 @@ class _Walk:
             for p in prepared.formal:
                 if carries_floats(p.type) and not carries_pointers(p):
                     self.tangents[p] = function.entry.add_arg(p.type, f"{p.name}_tan")
+        self.variables: dict[Value, Value] = {}  # of arguments of blocks: the memory that their tangent comes in
         count = {block: len(block.args) for block in function.blocks}
         for block in function.blocks[1:]:
             for arg in list(block.args):
                 if carries_derivative(arg) and prepared.is_active(arg):
-                    self.tangents[arg] = block.add_arg(directions.type_of(arg.type), f"{arg.name}_tan")
+                    self.tangents[arg] = self._enters(block, arg)
         blocks = list(prepared.dominators.idom)
         for block in blocks:
             for i in list(block.instructions):
@@ -185,6 +187,17 @@ class _Walk:
                     self._visit(i)
         for block in blocks:
             self._pass_on(block, count)
+
+    def _enters(self, block: Block, arg: BlockArg) -> Value:
+        """The tangent of an argument of a block: an argument as well, or what its variable holds."""
+        function = self.prepared.function
+        variable = self.directions.variable(entry_builder(function), arg)
+        if variable is None:
+            return block.add_arg(self.directions.type_of(arg.type), f"{arg.name}_tan")
+        self.variables[arg] = variable
+        b = Builder(function)
+        b.block, b.position = block, 0
+        return b.emit("load", variable, name=f"{arg.name}_tan")
 
     def _start(self, given: dict[Value, Value]) -> Callable[[Builder, Value], Value]:
         how = self.directions
@@ -206,11 +219,25 @@ class _Walk:
         return memory
 
     def _pass_on(self, block: Block, count: dict[Block, int]) -> None:
+        if not block.targets:
+            return
+        end = block.instructions[-1]
+        b = Builder(self.prepared.function).before(end)
+        stored: dict[Value, Value] = {}
         for target in block.targets:
             for arg, value in zip(target.block.args[: count[target.block]], list(target.args), strict=False):
-                if arg in self.tangents and isinstance(arg.type, TensorType):
-                    b = Builder(self.prepared.function).before(block.instructions[-1])
-                    target.args.append(self.directions.fitted(b, self.of(b, value), arg))
+                if arg not in self.tangents or not isinstance(arg.type, TensorType):
+                    continue
+                moved = self.directions.fitted(b, self.of(b, value), arg)
+                variable = self.variables.get(arg)
+                if variable is None:
+                    target.args.append(moved)
+                elif variable in stored:  # both edges of a conditional lead to this block
+                    stored[variable] = b.emit("select", stored[variable], moved, end.operands[0])
+                else:
+                    stored[variable] = moved
+        for variable, moved in stored.items():
+            b.emit("store", moved, variable)
 
     # -- instructions --------------------------------------------------------------------------------
 

@@ -16,6 +16,7 @@ from dlvm_py.options import Options
 from dlvm_py.pullback import Pullback
 from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, recording, tangent
 from dlvm_py.recipe import jacobian as jacobian_recipe
+from dlvm_py.runtime import threads
 from dlvm_py.runtime.native import standing
 from dlvm_py.sparse import SparseJacobian
 
@@ -334,6 +335,21 @@ def free_buffers() -> int:
     memory: an allocation that fails frees it first.
     """
     return standing.free_kept()
+
+
+def set_num_threads(count: int) -> None:
+    """Share array kernels among `count` threads from now on, the calling one included.
+
+    At first they are as many as the process may use processors, or DLVM_NUM_THREADS. Results do not depend on it, not
+    by a bit; with 1 no thread is made. Kernels with little work always run alone, and BLAS has threads of its own.
+    ArgumentError if it is no int from 1 to 1024.
+    """
+    threads.set_number(count)
+
+
+def get_num_threads() -> int:
+    """How many threads share an array kernel."""
+    return threads.number()
 
 
 # what calls of these in compiled code make

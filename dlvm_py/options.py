@@ -51,6 +51,7 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
         "",
         "MiB of freed memory that are kept for the next arrays, 0 for none; empty: a 32nd of the memory, at least 256",
     ),
+    "DLVM_NUM_THREADS": ("", "threads that share array kernels; empty: the processors that the process may use"),
     "DLVM_TAPE": (
         "",
         "MiB that a gradient may take before it runs loops again; empty: a quarter of the memory there is",

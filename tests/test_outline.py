@@ -70,7 +70,7 @@ def test_short_functions_stay_whole():
     def short(a, b):
         return a + b, np.sum(a * b)
 
-    f = dlvm.jit(short, cache=False)
+    f = dlvm.jit(short, cache=False, parallel=False)
     f(np.ones(3), np.ones(3))
     assert calls_and_kernels(f.llvm()) == (0, 0)
 

@@ -24,7 +24,7 @@ import numpy as np
 
 from dlvm_py.errors import ArgumentError
 from dlvm_py.ir.ops.draw import DISTRIBUTIONS
-from dlvm_py.runtime import buffers
+from dlvm_py.runtime import buffers, threads
 from dlvm_py.runtime.native import offsets
 
 IMPORTS_SYMBOL = "dlvm.imports"
@@ -220,6 +220,7 @@ def _members(archive: bytes) -> Iterator[bytes]:
 
 _RESOLVERS = {
     "pool": lambda name: ctypes.addressof(buffers.state()),
+    "threads": lambda name: threads.state(),
     "npyrandom": lambda name: _npyrandom()[name],
     "c": _c_function,
     "py": _python_function,

@@ -16,6 +16,7 @@ from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.floating import rounded, widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.groups import Groups, Span, rows_of
 from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.pointers import offset
 from dlvm_py.backend.cpu.text import Parallel, rolled_loop
@@ -31,29 +32,64 @@ NEUTRAL = {"add": -0.0, "multiply": 1.0}  # -0.0 + x is x for every x, also for 
 
 def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str) -> V:
     """The sum or product of the elements over the loop axes `order`; of complex numbers the sum, part by part."""
-    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
-    type = "double" if dtype.real.bits == 64 else "float"
-    blocks = Blocks(e, type, by, 2 if dtype.is_complex else 1)
+    blocks = Blocks(e, tree, by)
     blocks.begin()
     *outer, inner = order
-    direct = (
-        all(constant(extents[k]) == 1 for k in outer) and dtype.is_float and dtype.bits > 16 and tree.is_unit_load()
-    )
     with nest(e, tree.index, outer, extents):
-        if direct:
-            blocks.contiguous_row(tree, inner, extents[inner])
-        else:
-            blocks.row(tree, inner, extents[inner])
-    totals = blocks.finish()
+        blocks.take(tree, order, extents, ZERO, extents[inner])
+    return _result(e, tree, blocks.finish(*[neutral(blocks.type, by)] * len(blocks.levels)))
+
+
+def lanes(tree: Tree) -> tuple[str, int]:
+    """The type that is accumulated, and how many accumulators an element has."""
+    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+    return "double" if dtype.real.bits == 64 else "float", 2 if dtype.is_complex else 1
+
+
+def _result(e: FunctionEmitter, tree: Tree, totals: list[V]) -> V:
+    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
     if dtype.is_complex:
         return e.pack(*totals)
     return rounded(e, totals[0], scalar_type(dtype)) if dtype.is_narrow else totals[0]
 
 
+def reduce_group(
+    e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, span: Span, to: Sequence[V]
+) -> None:
+    """The sums of a group of blocks, the elements of `span`, written to the addresses `to`."""
+    blocks = Blocks(e, tree, by)
+    blocks.begin()
+    for first, last in rows_of(e, tree.index, order, extents, span):
+        blocks.take(tree, order, extents, first, last)
+    for total, place in zip(blocks.finish(*[neutral(blocks.type, by)] * len(blocks.levels)), to, strict=True):
+        e.store(total, place)
+
+
+def reduce_groups(e: FunctionEmitter, tree: Tree, by: str, groups: Groups, partials: Sequence[V]) -> V:
+    """The sum or product of everything, of the results of groups: the bits are those of `reduce`.
+
+    A group of 2^k blocks leaves behind what the counter holds at level k after these blocks, and the last one, if it
+    has fewer, what the levels below hold in the end.
+    """
+    blocks = Blocks(e, tree, by)
+    blocks.begin()
+    with e.loop(groups.complete) as loop:
+        blocks.push_results([_partial(e, p, loop.index, blocks) for p in partials])
+    some = e.icmp("ne", groups.count, groups.complete)
+    rest = e.select(some, groups.complete, ZERO)
+    start = neutral(blocks.type, by)
+    return _result(e, tree, blocks.finish(*(e.select(some, _partial(e, p, rest, blocks), start) for p in partials)))
+
+
+def _partial(e: FunctionEmitter, partials: V, at: V, blocks: Blocks) -> V:
+    return e.load(blocks.type, offset(e, partials, [at], [i64(blocks.size)]))
+
+
 class Blocks:
     """The run-time state of one reduction: buffer and its fill, the counter and its levels; both for each part."""
 
-    def __init__(self, e: FunctionEmitter, type: str, by: str, parts: int) -> None:
+    def __init__(self, e: FunctionEmitter, tree: Tree, by: str) -> None:
+        type, parts = lanes(tree)
         self.e, self.type, self.by = e, type, by
         self.size = 8 if type == "double" else 4
         # no kernel runs inside another: all of a function share one buffer a type
@@ -70,7 +106,17 @@ class Blocks:
         self.e.store(ZERO, self.filled)
         self.e.store(ZERO, self.count)
 
-    def row(self, tree: Tree, inner: int, extent: V) -> None:
+    def take(self, tree: Tree, order: Sequence[int], extents: Sequence[V], first: V, last: V) -> None:
+        """Take the elements from `first` to `last` along the innermost axis of `order`."""
+        *outer, inner = order
+        dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+        is_plain = dtype.is_float and dtype.bits > 16 and tree.is_unit_load()
+        if is_plain and all(constant(extents[k]) == 1 for k in outer):
+            self._contiguous_row(tree, inner, first, last)
+        else:
+            self._row(tree, inner, first, last)
+
+    def _row(self, tree: Tree, inner: int, first: V, last: V) -> None:
         """Append the elements along the innermost axis to the buffer, in pieces that fit it."""
         e = self.e
         head, body, done = e.label("head"), e.label("piece"), e.label("done")
@@ -78,11 +124,11 @@ class Blocks:
         e.br(head)
         e.place(head)
         start = e.phi("i64")
-        start.add(ZERO, before)
-        e.cond_br(e.icmp("slt", start.value, extent), body, done)
+        start.add(first, before)
+        e.cond_br(e.icmp("slt", start.value, last), body, done)
         e.place(body)
         filled = e.load("i64", self.filled)
-        piece = e.minimum(e.op("sub nsw", extent, start.value), e.op("sub nsw", i64(BLOCK), filled))
+        piece = e.minimum(e.op("sub nsw", last, start.value), e.op("sub nsw", i64(BLOCK), filled))
         self._fill(tree, inner, start.value, filled, piece)
         now = e.add(filled, piece, "nsw")
         e.store(now, self.filled)
@@ -92,16 +138,17 @@ class Blocks:
         e.br(head)
         e.place(done)
 
-    def contiguous_row(self, tree: Tree, inner: int, extent: V) -> None:
+    def _contiguous_row(self, tree: Tree, inner: int, first: V, last: V) -> None:
         """Take the only row of a tree that is a contiguous load from where it lies: same blocks, no buffer."""
         e = self.e
-        blocks = e.op("ashr", e.add(extent, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
+        count = last if first == ZERO else e.op("sub nsw", last, first)
+        blocks = e.op("ashr", e.add(count, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
         tree.group = ""
         with e.loop(blocks) as loop:
-            start = e.mul(loop.index, i64(BLOCK), "nuw nsw")
+            start = e.add(first, e.mul(loop.index, i64(BLOCK), "nuw nsw"), "nuw nsw")
             tree.index[inner] = start
-            piece = e.minimum(e.op("sub nsw", extent, start), i64(BLOCK))
-            self._push([e.call(f"@{self.lanes}", self.type, [tree.root_address(), piece])])
+            piece = e.minimum(e.op("sub nsw", last, start), i64(BLOCK))
+            self.push_results([e.call(f"@{self.lanes}", self.type, [tree.root_address(), piece])])
 
     def _fill(self, tree: Tree, inner: int, start: V, filled: V, piece: V) -> None:
         e = self.e
@@ -118,18 +165,19 @@ class Blocks:
 
     def _flush(self, filled: V) -> None:
         e = self.e
-        self._push([e.call(f"@{self.lanes}", self.type, [buffer, filled]) for buffer in self.buffers])
+        self.push_results([e.call(f"@{self.lanes}", self.type, [buffer, filled]) for buffer in self.buffers])
         e.store(ZERO, self.filled)
 
-    def _push(self, parts: list[V]) -> None:
+    def push_results(self, parts: list[V]) -> None:
+        """Add the result of the next block to the counter."""
         e = self.e
         count = e.load("i64", self.count)
         for levels, x in zip(self.levels, parts, strict=True):
             e.call(f"@{self.push}", "void", [levels, count, x])
         e.store(e.add(count, ONE), self.count)
 
-    def finish(self) -> list[V]:
-        """Combine what is left, from the lowest level of the counter upwards."""
+    def finish(self, *below: V) -> list[V]:
+        """Combine what is left, from the lowest level of the counter upwards, beginning with `below`."""
         e = self.e
         with e.when(e.icmp("sgt", e.load("i64", self.filled), ZERO)):
             self._flush(e.load("i64", self.filled))
@@ -139,7 +187,7 @@ class Blocks:
         e.br(head)
         e.place(head)
         level, rest, totals = e.phi("i64"), e.phi("i64"), [e.phi(self.type) for _ in self.levels]
-        for phi, first in ((level, ZERO), (rest, count), *((t, neutral(self.type, self.by)) for t in totals)):
+        for phi, first in ((level, ZERO), (rest, count), *zip(totals, below, strict=True)):
             phi.add(first, before)
         e.cond_br(e.icmp("ne", rest.value, ZERO), body, done)
         e.place(body)

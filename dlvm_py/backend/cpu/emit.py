@@ -31,6 +31,7 @@ from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, u
 from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_unbroadcast
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.scatter import scatter, store_nonzero, store_scatter_add
+from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
@@ -127,6 +128,7 @@ class _Control:
         self.outer = {b: e.label("strip") for b in self.order if b in self.headers}
         self.phis: dict[Block, list[Phi]] = {}
         self.outer_phis: dict[Block, list[Phi]] = {}
+        self.marks: dict[Block, tuple[int, set[V]]] = {}  # of headers: where they begin, and the phis of their loop
 
     def write(self) -> None:
         """All blocks, definitions before uses."""
@@ -145,6 +147,7 @@ class _Control:
                 else:
                     write_instruction(self.e, i)
         self.e.place_exits()
+        split(self.e)
         outline(self.e)
 
     def _entry_values(self) -> list[V]:
@@ -188,6 +191,18 @@ class _Control:
             for outer, inner in zip(self.outer_phis[block], self.phis[block], strict=True):
                 inner.add(outer.value, self.outer[block])
         e.place(self.labels[block])
+        self._tell_loop(block)
+
+    def _tell_loop(self, block: Block) -> None:
+        """Tell the emitter of the loops around the block: values that were there before the header are fixed."""
+        loop = self.forest.loop_of(block)
+        if loop is None:
+            self.e.enter_loop(0, lambda v: False)
+            return
+        if block is loop.header:
+            self.marks[block] = self.e.mark(), {p.value for b in loop.ordered for p in self.phis[b]}
+        mark, phis = self.marks[loop.header]
+        self.e.enter_loop(loop.depth, lambda v: v in phis or not self.e.is_before(v, mark))
 
     # -- edges -----------------------------------------------------------------------------------------
 

@@ -7,14 +7,14 @@ wherever it is read, so that a loop may count it down to exactly 0 (a trip count
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.chunks import chunked
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
 from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten, variable
 from dlvm_py.backend.cpu.text import ModuleText
-from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, float_constant, i64
+from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, constant, float_constant, i64
 from dlvm_py.backend.imports import Imports
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import Loc, PassError
@@ -62,11 +62,15 @@ class FunctionEmitter(Code):
         # what stands between the kernels of a long function is small beside them, and most of what LLVM has to read
         self.is_long = module.shares and sum(len(b.instructions) for b in function.blocks) > LONG
         self.flags = "fast" if options.fastmath else ""
+        self.shares_kernels = module.shares and options.parallel
         self.ctx, self.results = self.params[0], self.params[-1]
         self.env: dict[Value, Lowered] = {}
         self.sites: list[Site] = [] if sites is None else sites
         self.loc: Loc | None = None
         self._scratch: dict[str, V] = {}
+        self._kept: dict[str, V] = {}
+        self.depth = 0  # how many loops of the program are around what is written
+        self._varying: Callable[[V], bool] = lambda v: False
         self._exits: dict[int | None, Label] = {}
         self._alias = AliasAnalysis(function, noalias_params)
         self.chunked = chunked(function, self._alias)
@@ -149,6 +153,24 @@ class FunctionEmitter(Code):
         if type not in self._scratch:
             self._scratch[type] = self.alloca(type, align)
         return self._scratch[type]
+
+    def kept(self, type: str, align: int) -> V:
+        """Stack memory that every user of that type shares, in which something lasts to the end of a kernel."""
+        if type not in self._kept:
+            self._kept[type] = self.alloca(type, align)
+        return self._kept[type]
+
+    def scratches(self) -> Sequence[V]:
+        """Memory of the frame in which nothing lasts."""
+        return tuple(self._scratch.values())
+
+    def enter_loop(self, depth: int, varying: Callable[[V], bool]) -> None:
+        """What follows stands in `depth` loops of the program, in the innermost of which these values change."""
+        self.depth, self._varying = depth, varying
+
+    def is_fixed(self, v: V) -> bool:
+        """Whether a value is the same in all iterations of the innermost loop of the program."""
+        return constant(v) is not None or not self._varying(v)
 
     # -- raising -------------------------------------------------------------------------------------
 

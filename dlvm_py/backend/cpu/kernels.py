@@ -12,12 +12,17 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
 from dlvm_py.backend.cpu.borders import Row
+from dlvm_py.backend.cpu.cost import STREAM, element_cost
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
+from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
 from dlvm_py.ir import Value
+
+# the first index of an outermost loop, and the one behind the last; None: all of them
+Part = tuple[V, V] | None
 
 
 def loop_order(extents: Sequence[V], order: Sequence[int]) -> list[int]:
@@ -32,16 +37,53 @@ def memory_order(p: Pointer) -> list[int]:
 
 @contextmanager
 def nest(
-    e: FunctionEmitter, index: dict[int, V], order: Sequence[int], extents: Sequence[V], note: str = ""
+    e: FunctionEmitter,
+    index: dict[int, V],
+    order: Sequence[int],
+    extents: Sequence[V],
+    note: str = "",
+    part: Part = None,
 ) -> Iterator[None]:
-    """Nested loops over `order`, the loop indices in `index`; `note` goes to the innermost."""
+    """Nested loops over `order`, the loop indices in `index`; `note` goes to the innermost.
+
+    part: the first and the last index of the outermost loop of more than one iteration, where it is not all of it.
+    """
     with ExitStack() as stack:
         for k in order:
             if constant(extents[k]) == 1:
                 index[k] = ZERO
-            else:
-                index[k] = stack.enter_context(e.loop(extents[k], note=note if k == order[-1] else "")).index
+                continue
+            count = extents[k] if part is None else e.op("sub nuw nsw", part[1], part[0])
+            index[k] = stack.enter_context(e.loop(count, note=note if k == order[-1] else "")).index
+            if part is not None:
+                index[k] = e.add(index[k], part[0], "nuw nsw")
+                part = None
         yield
+
+
+def shared_axis(order: Sequence[int], extents: Sequence[V]) -> int | None:
+    """The axis of the outermost loop of more than one iteration, which threads share."""
+    return next((k for k in order if constant(extents[k]) != 1), None)
+
+
+@contextmanager
+def shared_nest(
+    e: FunctionEmitter, order: Sequence[int], extents: Sequence[V], loops: int, cost: int, work: V
+) -> Iterator[Part]:
+    """Code for a nest over `order` that threads share; what it gives is the `part` of `nest`.
+
+    loops: how many loops the kernel has that may be cut. A single one is worth the choice only where it does not run
+    often, and not with lengths that change all the time.
+    """
+    axis = shared_axis(order, extents)
+    if axis is None:
+        yield None
+        return
+    pays = loops > 1 or (loops == 1 and (e.depth == 0 or (e.depth == 1 and e.is_fixed(extents[axis]))))
+    # whole vectors and cache lines of the destination
+    multiple = 64 if axis == order[-1] else 1
+    with shared(e, extents[axis], work, cost, multiple, pays) as part:
+        yield part
 
 
 def versions(e: FunctionEmitter, conditions: Sequence[V], write: Callable[[bool], None]) -> None:
@@ -86,14 +128,17 @@ def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int
 
         if fast and tree.has_embeds:
             row = Row(e, tree, extents[tree.inner])
-            with nest(e, tree.index, order[:-1], extents):
+            with nest(e, tree.index, order[:-1], extents, part=part):
                 row.write(put)
         else:
             parallel = Parallel(e)
-            with nest(e, tree.index, order, extents, parallel.loop):
+            with nest(e, tree.index, order, extents, parallel.loop, part):
                 put(parallel)
 
-    versions(e, conditions, write)
+    # a row with borders is not cut
+    loops = 0 if tree.has_embeds and shared_axis(order, extents) == tree.inner else len(shape)
+    with shared_nest(e, order, extents, loops, element_cost(value), work) as part:
+        versions(e, conditions, write)
     return work
 
 
@@ -103,7 +148,11 @@ def fill(e: FunctionEmitter, dest: Pointer, x: V) -> None:
     order = loop_order(dest.extents, memory_order(dest))
     parallel = Parallel(e)
     index: dict[int, V] = {}
-    with nest(e, index, order, dest.extents, parallel.loop):
+    work, cost = e.product(dest.extents), max(1, STREAM * dest.itemsize // 8)
+    with (
+        shared_nest(e, order, dest.extents, dest.rank, cost, work) as part,
+        nest(e, index, order, dest.extents, parallel.loop, part),
+    ):
         address = offset(e, dest.data, [index[k] for k in range(dest.rank)], strides)
         store_element(e, dest.dtype, x, address, dest.notes + parallel.access)
 

@@ -15,6 +15,7 @@ stays where it is, and a function with few kernels stays whole, for LLVM to see 
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
@@ -31,7 +32,7 @@ _GROUP = "!llvm.access.group"
 
 
 @dataclass
-class _Region:
+class Region:
     """Blocks of one kernel and the names that cross its border."""
 
     labels: list[Label]
@@ -56,13 +57,13 @@ def outline(f: FunctionText) -> None:
     """Move the kernels of `f` out where there are many."""
     if len(f.regions) <= FEW:
         return
-    regions = [_region(f.labels[first:last]) for first, last in f.regions]
-    users = _users(f, regions)
+    regions = [region_of(f.labels[first:last]) for first, last in f.regions]
+    users = users_of(f, f.regions, regions)
     for k, region in enumerate(regions):
         region.results = [name for name in region.used if name in region.defined and users[name] != {k}]
     replaced: dict[int, list[Label]] = {}
     for k, ((first, last), region) in enumerate(zip(f.regions, regions, strict=True)):
-        if not any(line.startswith("ret ") for line in region.lines) and f.exits.isdisjoint(region.used):
+        if not leaves(f, region):
             own = {name for name in region.used if users[name] == {k}}
             replaced[first] = [_call(f, region, own)]
             replaced.update((at, []) for at in range(first + 1, last))
@@ -70,18 +71,27 @@ def outline(f: FunctionText) -> None:
     f.regions.clear()
 
 
-def _region(labels: list[Label]) -> _Region:
+def region_of(labels: list[Label]) -> Region:
+    """The region that these blocks are."""
     lines = [str(line) for label in labels for line in (*label.phis, *label.lines)]
     blocks = {f"%{label.name}" for label in labels}
     used = dict.fromkeys(name for line in lines for name in _NAME.findall(line) if name not in blocks)
     defined = {found[1] for line in lines if (found := _DEFINITION.match(line))}
-    return _Region(labels, lines, list(used), defined)
+    return Region(labels, lines, list(used), defined)
 
 
-def _users(f: FunctionText, regions: list[_Region]) -> dict[str, set[int]]:
-    """The regions that mention a name; -1 is the rest of the function (the line that reserves memory aside)."""
+def leaves(f: FunctionText, region: Region) -> bool:
+    """Whether the function may return in the region."""
+    return any(line.startswith("ret ") for line in region.lines) or not f.exits.isdisjoint(region.used)
+
+
+def users_of(f: FunctionText, spans: Sequence[tuple[int, int]], regions: list[Region]) -> dict[str, set[int]]:
+    """The regions, at the positions `spans`, that mention a name; -1 is the rest of the function.
+
+    The line that reserves memory is no mention of it.
+    """
     found: dict[str, set[int]] = {}
-    inside = {at for first, last in f.regions for at in range(first, last)}
+    inside = {at for first, last in spans for at in range(first, last)}
     for k, region in enumerate(regions):
         for name in region.used:
             found.setdefault(name, set()).add(k)
@@ -95,10 +105,9 @@ def _users(f: FunctionText, regions: list[_Region]) -> dict[str, set[int]]:
     return found
 
 
-def _call(f: FunctionText, region: _Region, own: set[str]) -> Label:
+def _call(f: FunctionText, region: Region, own: set[str]) -> Label:
     """The block that replaces a region: a call of its kernel."""
-    reserved = {line.partition(" ")[0]: line for line in f.prologue.lines if " = alloca " in line}
-    memory = [name for name in region.used if name in own and name in reserved]
+    memory, reserved = reserved_memory(f, region, own)
     f.prologue.lines[:] = [line for line in f.prologue.lines if line.partition(" ")[0] not in memory]
     last = region.labels[-1].lines[-1]  # the branch to the block behind the kernel
     params = [
@@ -109,21 +118,28 @@ def _call(f: FunctionText, region: _Region, own: set[str]) -> Label:
     types = [f.types[name] for name in params]
     results = [f.types[name] for name in region.results]
     result = "void" if not results else results[0] if len(results) == 1 else "{ " + ", ".join(results) + " }"
-    body = _body(f, region, [reserved[name] for name in memory], result)
-    name = _kernel(f.module, params, types, result, body)
+    body = body_of(f, region, reserved, result)
+    name = kernel_of(f.module, params, types, result, body)
     args = ", ".join(f"{type} {ref}" for type, ref in zip(types, params, strict=True))
     call = f'call {result} @"{name}"({args})'
     lines = [call]
     if len(results) == 1:
         lines = [f"{region.results[0]} = {call}"]
     elif results:
-        whole = f._new(result).ref
+        whole = f.new(result).ref
         parts = [f"{ref} = extractvalue {result} {whole}, {k}" for k, ref in enumerate(region.results)]
         lines = [f"{whole} = {call}", *parts]
     return Label(region.labels[0].name, lines=[*lines, last])
 
 
-def _body(f: FunctionText, region: _Region, memory: list[str], result: str) -> list[str]:
+def reserved_memory(f: FunctionText, region: Region, own: set[str]) -> tuple[list[str], list[str]]:
+    """The names of `own` that are memory of the frame which the region uses, and the lines that reserve it."""
+    reserved = {line.partition(" ")[0]: line for line in f.prologue.lines if " = alloca " in line}
+    names = [name for name in region.used if name in own and name in reserved]
+    return names, [reserved[name] for name in names]
+
+
+def body_of(f: FunctionText, region: Region, memory: list[str], result: str) -> list[str]:
     """The lines of the kernel, in the names of the function that it is taken from."""
     found = ["start:", *memory, f"br label %{region.labels[0].name}"]
     for label in region.labels:
@@ -134,7 +150,7 @@ def _body(f: FunctionText, region: _Region, memory: list[str], result: str) -> l
     return found
 
 
-def _returns(f: FunctionText, region: _Region, result: str) -> list[str]:
+def _returns(f: FunctionText, region: Region, result: str) -> list[str]:
     if len(region.results) < 2:
         return [f"ret {result} {''.join(region.results)}".rstrip()]
     lines, whole = [], "poison"
@@ -144,7 +160,7 @@ def _returns(f: FunctionText, region: _Region, result: str) -> list[str]:
     return [*lines, f"ret {result} {whole}"]
 
 
-def _kernel(module: ModuleText, params: list[str], types: list[str], result: str, body: list[str]) -> str:
+def kernel_of(module: ModuleText, params: list[str], types: list[str], result: str, body: list[str]) -> str:
     """The name of the kernel with this body: one that is there, if it differs only in names."""
     names = {name: f"%a{k}" for k, name in enumerate(params)}
     labels = {line[:-1]: f"b{k}" for k, line in enumerate(line for line in body if line.endswith(":"))}

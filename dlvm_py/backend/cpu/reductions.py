@@ -13,14 +13,18 @@ from dataclasses import replace
 
 from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.cost import element_cost
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, store_tree, versions
+from dlvm_py.backend.cpu.groups import MOST_BITS, Span, cut, rows_of
+from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, shared_axis, shared_nest, store_tree, versions
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.share import may_share, shared
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
-from dlvm_py.backend.cpu.values import ONE, V, i64
-from dlvm_py.ir import DType, Instruction, PointerType, is_array
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.ir import DType, Instruction, Literal, PointerType, TensorType, Value, is_array
+from dlvm_py.ir.ops.combiners import identity_of
 
 
 def combine(e: FunctionEmitter, by: str, dtype: DType, a: V, b: V, inside: bool = False) -> V:
@@ -44,22 +48,94 @@ def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
             extents = [work]
         order = loop_order(extents, [0] if tree.linear else tree.order())
         tree.inner = order[-1]
-        result = e.alloca(init.type)
+        by, free = i.attrs["by"], _may_be_grouped(i.attrs["by"], value.type.dtype)  # type: ignore[attr-defined]
+        if free and may_share(e, work, element_cost(value), _pays(e, value, extents)):
+            x = _accumulate_shared(e, tree, order, extents, by, init)
+        else:
+            result = e.alloca(init.type)
+
+            def write(fast: bool) -> None:
+                tree.fast = fast
+                e.store(accumulate(e, tree, order, extents, by, init), result)
+
+            versions(e, tree.conditions(), write)
+            x = e.load(init.type, result)
+    e.charge(work)
+    return x
+
+
+def _may_be_grouped(by: str, dtype: DType) -> bool:
+    """Whether groups of elements may be reduced apart: in the tree of blocks, or because the order is free."""
+    return _is_by_blocks(by, dtype) or dtype.kind in "biu" or (by in ("max", "min") and dtype.is_float)
+
+
+def _pays(e: FunctionEmitter, value: Value, extents: Sequence[V]) -> bool:
+    """Whether threads may pay: not where rows, perhaps short ones, are reduced again and again."""
+    if len(value.type.shape) > 1:  # type: ignore[attr-defined]
+        return True
+    return e.depth == 0 or (e.depth == 1 and all(map(e.is_fixed, extents)))
+
+
+def _accumulate_shared(
+    e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V
+) -> V:
+    """As `accumulate`, of groups that threads share; with the same bits."""
+    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+    cost = element_cost(tree.root)
+    groups = cut(e, e.product(extents), cost)
+    by_blocks = _is_by_blocks(by, dtype)
+    type, parts = blocks.lanes(tree) if by_blocks else (scalar_type(dtype), 1)
+    row = (1 << MOST_BITS) + 1
+    kept = e.kept(f"[{parts * row} x {type}]", 64)
+    partials = [e.gep(type, kept, i64(k * row)) for k in range(parts)]
+    conditions = tree.conditions()
+    with shared(e, groups.count, groups.elements, cost) as part:
+        first, last = part or (ZERO, groups.count)
 
         def write(fast: bool) -> None:
             tree.fast = fast
-            e.store(accumulate(e, tree, order, extents, i.attrs["by"], init), result)
+            with e.loop(e.op("sub nuw nsw", last, first)) as loop:
+                k = e.add(first, loop.index, "nuw nsw")
+                to = [e.gep(type, p, k) for p in partials]
+                if by_blocks:
+                    blocks.reduce_group(e, tree, order, extents, by, groups.span(e, k), to)
+                else:
+                    _fold_group(e, tree, order, extents, by, groups.span(e, k), to[0])
 
-        versions(e, tree.conditions(), write)
-        x = e.load(init.type, result)
-    e.charge(work)
-    return x
+        versions(e, conditions, write)
+    if by_blocks:
+        return combine(e, by, dtype, blocks.reduce_groups(e, tree, by, groups, partials), init)
+    with e.loop(groups.count, [init]) as loop:
+        x = e.load(type, e.gep(type, partials[0], loop.index))
+        loop.next = [combine(e, by, dtype, loop.carried[0], x)]
+    return loop.results[0]
+
+
+def _fold_group(
+    e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, span: Span, to: V
+) -> None:
+    """Write the reduction of the elements of a span, by an operation whose order is free, to `to`."""
+    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+    tree.group = ""
+    total = e.alloca(scalar_type(dtype))
+    e.store(e.scalar(Literal(TensorType((), dtype), identity_of(by, dtype))), total)
+    for first, last in rows_of(e, tree.index, order, extents, span):
+        with e.loop(e.op("sub nsw", last, first), [e.load(scalar_type(dtype), total)]) as loop:
+            tree.index[order[-1]] = e.add(first, loop.index, "nuw nsw")
+            loop.next = [combine(e, by, dtype, loop.carried[0], tree.element(), inside=True)]
+        e.store(loop.results[0], total)
+    e.store(e.load(scalar_type(dtype), total), to)
+
+
+def _is_by_blocks(by: str, dtype: DType) -> bool:
+    """Whether the order of a reduction matters, and is that of blocks.py."""
+    return (by in ("add", "multiply") and dtype.is_float) or (by == "add" and dtype.is_complex)
 
 
 def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V) -> V:
     """The reduction of the tree over the loop axes `order`, other indices fixed, combined with init."""
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
-    if (by in ("add", "multiply") and dtype.is_float) or (by == "add" and dtype.is_complex):
+    if _is_by_blocks(by, dtype):
         return combine(e, by, dtype, blocks.reduce(e, tree, order, extents, by), init)
     tree.group = ""
 
@@ -86,6 +162,7 @@ def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     along = [k for k in order if k in reduced]
     strides = strides_of(e, dest)
     tree.inner = order[-1]
+    work, cost = e.product(extents), element_cost(value)
 
     def address() -> V:
         return offset(e, dest.data, [tree.index[k] for k in kept], strides)
@@ -93,31 +170,35 @@ def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     def rows(fast: bool) -> None:
         # the innermost axis is summed: one accumulation for each element of the destination
         tree.fast = fast
-        with nest(e, tree.index, outer, extents):
+        with nest(e, tree.index, outer, extents, part=part):
             x = accumulate(e, tree, along, extents, by, init)
             store_element(e, dest.dtype, x, address(), dest.notes)
 
     def columns(fast: bool) -> None:
         # the innermost axis is kept: whole rows are folded into the destination
         tree.fast = fast
-        with nest(e, tree.index, outer[:-1], extents):
-            _row(e, tree, outer[-1], extents, address, dest, lambda old, parallel: init)
+        of_rows = part if shared_axis(outer, extents) != outer[-1] else None
+        of_row = None if of_rows is not None else part
+        with nest(e, tree.index, outer[:-1], extents, part=of_rows):
+            _row(e, tree, outer[-1], extents, address, dest, lambda old, parallel: init, of_row)
             with nest(e, tree.index, along, extents):
 
                 def step(old: V, parallel: Parallel) -> V:
                     tree.group = parallel.access
                     return combine(e, by, dest.dtype, old, tree.element())
 
-                _row(e, tree, outer[-1], extents, address, dest, step)
+                _row(e, tree, outer[-1], extents, address, dest, step, of_row)
 
-    versions(e, tree.conditions(), rows if order[-1] in reduced else columns)
-    return e.product(extents)
+    conditions = tree.conditions()
+    with shared_nest(e, outer, extents, tree.rank, cost, work) as part:
+        versions(e, conditions, rows if order[-1] in reduced else columns)
+    return work
 
 
-def _row(e, tree, axis, extents, address, dest, step) -> None:  # type: ignore[no-untyped-def]
-    """One parallel loop along `axis` that replaces elements of the destination by step(old, metadata)."""
+def _row(e, tree, axis, extents, address, dest, step, part=None) -> None:  # type: ignore[no-untyped-def]
+    """One parallel loop along (a part of) `axis` that replaces elements of the destination by step(old, metadata)."""
     parallel = Parallel(e)
-    with nest(e, tree.index, [axis], extents, parallel.loop):
+    with nest(e, tree.index, [axis], extents, parallel.loop, part):
         place = address()
         notes = dest.notes + parallel.access
         old = load_element(e, dest.dtype, place, notes)

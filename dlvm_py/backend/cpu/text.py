@@ -82,6 +82,8 @@ class FunctionText:
         self.params = [V(type, f"%p{k}") for k, type in enumerate(params)]
         self.types = {p.ref: p.type for p in self.params}
         self.regions: list[tuple[int, int]] = []  # the array kernels: positions in `labels`, first and behind the last
+        self.shared: list[Any] = []  # ranges that threads share (share.py)
+        self.shares_kernels = False
         self.exits: set[str] = set()  # references of blocks that leave, which several places share
         self.param_notes: dict[V, str] = {}  # LLVM attributes
         self.flags = ""
@@ -99,6 +101,10 @@ class FunctionText:
         prologue = Label("prologue", lines=[*self.prologue.lines, "br label %start"])
         blocks = "".join(map(str, [prologue, *self.labels[1:]]))
         return f"{head} {self.attributes.partition('|')[2]} {{\n{blocks}}}\n"
+
+    def scratches(self) -> Sequence[V]:
+        """Memory of the frame in which nothing lasts."""
+        return ()
 
     # -- blocks --------------------------------------------------------------------------------------
 
@@ -128,7 +134,7 @@ class FunctionText:
 
     def phi(self, type: str, label: Label | None = None) -> Phi:
         """A phi at the head of `label` (default: here)."""
-        phi = Phi(self._new(type))
+        phi = Phi(self.new(type))
         (label or self.here).phis.append(phi)
         return phi
 
@@ -179,15 +185,24 @@ class FunctionText:
         """Append a line with no result."""
         self.here.lines.append(text)
 
-    def _new(self, type: str) -> V:
+    def new(self, type: str) -> V:
+        """A name for a value that is still to be computed."""
         self._count += 1
         v = V(type, f"%v{self._count}")
         self.types[v.ref] = type
         return v
 
+    def mark(self) -> int:
+        """A mark between the values that are there and those to come."""
+        return self._count
+
+    def is_before(self, v: V, mark: int) -> bool:
+        """Whether a value was there at a mark; parameters always were."""
+        return v in self.params or int(v.ref.removeprefix("%v")) <= mark
+
     def value(self, type: str, text: str) -> V:
         """Append `%new = text`."""
-        v = self._new(type)
+        v = self.new(type)
         self.line(f"{v.ref} = {text}")
         return v
 
@@ -267,7 +282,7 @@ class FunctionText:
 
     def alloca(self, type: str, align: int = 8) -> V:
         """Stack memory of the whole call, reserved once in the prologue."""
-        v = self._new("ptr")
+        v = self.new("ptr")
         self.prologue.lines.append(f"{v.ref} = alloca {type}, align {align}")
         return v
 

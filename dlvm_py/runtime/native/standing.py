@@ -2,6 +2,7 @@
 
     part               texts                                                  functions
     runtime            callable.ll handler.ll support.ll pool.ll signals.ll   dlvm.allocate, dlvm.poll ...
+                       threads.ll                                             dlvm.parallel
     entry              entry.ll                                               entry.bind, entry.box_array ...
     dlvm.matmul.f64    what the back end writes (`code.helper`)               itself
 
@@ -22,14 +23,14 @@ from typing import Any
 from dlvm_py.backend.cpu.compile import compile_module, support_text
 from dlvm_py.backend.imports import Imports
 from dlvm_py.options import environment
-from dlvm_py.runtime import cache
+from dlvm_py.runtime import cache, threads
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native.externals import complete
 
 SLOTS = ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "install")
 _HANDLER = ("malloc", "calloc", "realloc", "free")
 _MEMORY = ("allocate", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
-_SUPPORT = (*_MEMORY, "stack_grow", "new_chunk", "poll", "spend")
+_SUPPORT = (*_MEMORY, "stack_grow", "new_chunk", "poll", "spend", "parallel")
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
 
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)
@@ -115,7 +116,8 @@ def _compile(name: str, texts: Callable[[Imports], list[str]]) -> tuple[dict[str
 
 def _runtime_texts(imports: Imports) -> list[str]:
     texts = [complete(_text("callable.ll"), imports), _text("handler.ll")]
-    return texts + [support_text(imports, name) for name in ("support.ll", "pool.ll", "signals.ll")]
+    texts += [support_text(imports, name) for name in ("support.ll", "pool.ll", "signals.ll")]
+    return [*texts, threads.text(support_text(imports, "threads.ll"))]
 
 
 def _entry_texts(imports: Imports) -> list[str]:

@@ -1,0 +1,45 @@
+"""What an element of a tree costs, in tenths of nanoseconds: the model behind the grain of threads.
+
+Coarse on purpose: memory that streams through the caches, vectorised arithmetic, and the few ops that take much more. A
+tree that costs less than it says runs on threads a little too early, which the threads themselves notice (threads.ll).
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir import Instruction, Kind, TensorType, Value, is_array
+
+# of 8 bytes of memory; of an element read at a computed place
+STREAM, GATHER = 2, 10
+_MEDIUM = dict.fromkeys(("divide", "sqrt", "rsqrt", "floorDivide", "truncateDivide", "modulo"), 8)
+_LONG = dict.fromkeys(
+    ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tanh", "cbrt", "erf"), 20
+)
+_LONGER = dict.fromkeys(
+    ("tan", "sinh", "cosh", "asinh", "acosh", "atanh", "asin", "acos", "atan", "atan2", "hypot", "erfc"), 40
+)
+_LONGEST = dict.fromkeys(("power", "gamma", "lgamma", "digamma", "trigamma", "polygamma"), 80)
+_OPS = _MEDIUM | _LONG | _LONGER | _LONGEST
+
+
+def element_cost(root: Value) -> int:
+    """The cost of computing one element of a tree, and of storing it."""
+    assert isinstance(root.type, TensorType)
+    total, seen, todo = _moved(root.type), set(), [root]
+    while todo:
+        value = todo.pop()
+        if value in seen or not isinstance(value, Instruction) or not is_array(value.type):
+            continue
+        seen.add(value)
+        if value.op.name == "load":
+            total += _moved(value.type)  # type: ignore[arg-type]
+            continue
+        if value.op.name == "gather":
+            total += GATHER
+        elif value.op.kind is Kind.ELEMENTWISE:
+            total += _OPS.get(value.op.name, 1) * (2 if value.type.dtype.is_complex else 1)  # type: ignore[attr-defined]
+        todo.extend(value.operands)
+    return total
+
+
+def _moved(type: TensorType) -> int:
+    return max(1, STREAM * type.dtype.itemsize // 8)

@@ -1,0 +1,162 @@
+"""Array kernels that threads share: a range of their outermost loop becomes a function of its own.
+
+    done ← shared(e, count, ...)               kernel7:  br i1 (work < GRAIN), label %alone, label %many
+      a loop nest whose outermost loop         alone:    call void @"dl.kernel0"(i64 0, i64 %count, ptr %a, ...)
+      goes from `first` to `last`        →     many:     store the values that it uses to %captures
+                                                         call void @dlvm.parallel(ptr @"dl.kernel0.part", ptr %captures,
+                                                                                  i64 %count, i64 %size)
+
+The same function runs in both cases, so that the kernel is compiled once and small arrays pay one comparison and a
+call. What it writes does not depend on where it is cut: elements are independent, and reductions are cut at borders of
+their own fixed tree (groups.py). The size of a chunk follows from the extents and the cost of an element alone. Memory
+that only the kernel uses, and scratch memory, lies in the frame of the function: each thread has its own. What may
+raise stays where it is, and runs alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from dlvm_py.backend.cpu.outline import body_of, kernel_of, leaves, region_of, reserved_memory, users_of
+from dlvm_py.backend.cpu.text import FunctionText
+from dlvm_py.backend.cpu.values import ZERO, Label, V, constant
+
+# costs are in tenths of nanoseconds: work from which on threads are worth their wake-up, and of one chunk
+GRAIN = 1_000_000
+CHUNK = 125_000
+MOST_CHUNKS = 256
+
+
+@dataclass
+class Share:
+    """One shared range: its blocks are those of `labels` from position `begin` to `end`, without it."""
+
+    first: V
+    last: V
+    count: V
+    work: V  # elements
+    cost: int  # of one of them
+    multiple: int  # of which chunks are sizes
+    begin: int = 0
+    end: int = 0
+
+
+def may_share(f: FunctionText, work: V, cost: int, wanted: bool = True) -> bool:
+    """Whether a range with so much work may be cut: what the compiler knows of it."""
+    known = constant(work)
+    return wanted and f.shares_kernels and (known is None or known * cost >= GRAIN)
+
+
+@contextmanager
+def shared(
+    f: FunctionText, count: V, work: V, cost: int, multiple: int = 1, wanted: bool = True
+) -> Iterator[tuple[V, V] | None]:
+    """Code that does the part of range(count) from a first to a last index, None: all of it.
+
+    Parts run at the same time, in any order. work: how many elements all of them have, of `cost` tenths of a
+    nanosecond each. wanted: whether threads may pay at all.
+    """
+    if not may_share(f, work, cost, wanted) or constant(count) == 1:
+        yield None
+        return
+    share = Share(f.new("i64"), f.new("i64"), count, work, cost, multiple)
+    begin, behind = f.label("share"), f.label("shared")
+    f.br(begin)
+    f.place(begin)
+    share.begin = len(f.labels) - 1
+    yield share.first, share.last
+    f.br(behind)
+    share.end = len(f.labels)
+    f.shared.append(share)
+    f.place(behind)
+
+
+def split(f: FunctionText) -> None:
+    """Move the shared ranges of `f` out, and write the choice of one thread or many in their place."""
+    spans = [(s.begin, s.end) for s in f.shared]
+    regions = [region_of(f.labels[begin:end]) for begin, end in spans]
+    users = users_of(f, spans, regions)
+    scratch = {v.ref for v in f.scratches()}
+    for k in reversed(range(len(spans))):
+        share, region = f.shared[k], regions[k]
+        escapes = any(users[name] != {k} for name in region.used if name in region.defined)
+        if escapes or leaves(f, region):
+            whole = [f"{share.first.ref} = add i64 0, 0", f"{share.last.ref} = add i64 {share.count.ref}, 0"]
+            region.labels[0].lines[:0] = whole
+            continue
+        own = {name for name in region.used if users[name] == {k}} | scratch
+        replaced = _choice(f, share, region, own)
+        f.labels[share.begin : share.end] = replaced
+        gone = share.end - share.begin - len(replaced)
+        f.regions[:] = [
+            (begin - gone * (begin >= share.end), end - gone * (end >= share.end)) for begin, end in f.regions
+        ]
+    f.shared.clear()
+
+
+def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]:  # type: ignore[no-untyped-def]
+    """The blocks that replace a shared range."""
+    memory, lines = reserved_memory(f, region, own)
+    last = region.labels[-1].lines[-1]  # the branch to the block behind
+    inner = {share.first.ref, share.last.ref}
+    captured = [
+        name
+        for name in region.used
+        if name not in region.defined | inner and name not in memory and f"label {name}" != last.removeprefix("br ")
+    ]
+    params = [share.first.ref, share.last.ref, *captured]
+    kernel = kernel_of(f.module, params, [f.types[name] for name in params], "void", body_of(f, region, lines, "void"))
+    types = [f.types[name] for name in captured]
+    part = _part(f, kernel, types)
+    alone, many = f.label("alone"), f.label("many")
+    choice = Label(region.labels[0].name)
+    f.here = choice
+    f.cond_br(f.icmp("ult", share.work, V("i64", str(-(-GRAIN // share.cost)))), alone, many)
+    f.here = alone
+    values = [V(f.types[name], name) for name in captured]
+    f.call(f'@"{kernel}"', "void", [ZERO, share.count, *values])
+    f.line(last)
+    f.here = many
+    struct = _struct(types)
+    captures = f.alloca(struct, 16)
+    for k, v in enumerate(values):
+        f.store(v, f.value("ptr", f"getelementptr inbounds {struct}, ptr {captures.ref}, i32 0, i32 {k}"))
+    f.module.declare("dlvm.parallel", "void", ["ptr", "ptr", "i64", "i64"], "nounwind")
+    f.call("@dlvm.parallel", "void", [V("ptr", f'@"{part}"'), captures, share.count, _size(f, share)])
+    f.line(last)
+    return [choice, alone, many]
+
+
+def _size(f: FunctionText, share: Share) -> V:
+    """How many of the range a chunk has: enough for CHUNK, and so many that there are at most MOST_CHUNKS."""
+    pieces = f.minimum(f.op("udiv", share.work, V("i64", str(max(1, CHUNK // share.cost)))), V("i64", str(MOST_CHUNKS)))
+    # work is at least GRAIN, so that there is one piece
+    size = f.op("udiv", f.add(share.count, f.op("sub", pieces, V("i64", "1"))), pieces)
+    size = f.select(f.icmp("eq", size, ZERO), V("i64", "1"), size)
+    if share.multiple > 1:
+        up = f.add(size, V("i64", str(share.multiple - 1)))
+        size = f.op("and", up, V("i64", str(-share.multiple)))
+    return size
+
+
+def _struct(types: Sequence[str]) -> str:
+    return "{ " + ", ".join(types) + " }"
+
+
+def _part(f: FunctionText, kernel: str, types: Sequence[str]) -> str:
+    """define void part(ptr captures, i64 first, i64 last): the kernel, on captured values; once a kernel."""
+    name = f"{kernel}.part"
+    if name not in f.module.functions:
+        c = FunctionText(f.module, name, "void", ["ptr", "i64", "i64"], "internal |nounwind")
+        captures, first, last = c.params
+        struct = _struct(types)
+        places = (
+            c.value("ptr", f"getelementptr inbounds {struct}, ptr {captures.ref}, i32 0, i32 {k}")
+            for k in range(len(types))
+        )
+        values = [c.load(type, place) for type, place in zip(types, places, strict=True)]
+        c.call(f'@"{kernel}"', "void", [first, last, *values])
+        c.line("ret void")
+    return name

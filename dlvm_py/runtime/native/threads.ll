@@ -1,0 +1,471 @@
+; The threads of a process, and @dlvm.parallel, which shares a range among them. runtime/threads.py makes the state.
+;
+;   state    { 0 range                                       first chunk that is left | end of them << 32
+;              64 done                                       chunks that have run
+;              128 body, captures, n, size, 160 chunks       what a chunk is
+;              192 lock, 200 threads, 208 made, 216 process, 224 parked, 232 waiting, 240 pause, 248 penalty
+;              256 mutex, 384 work, 512 end }                POSIX's, 128 bytes each
+;
+; A region is a range of chunks. The caller takes chunks from its lower end, workers from its upper one, each by one
+; compare-and-swap, so that a thread comes back to the memory it had in the region before, and nobody waits for a worker
+; that has not begun: the caller alone can do all of it. Who has taken a chunk may read what a chunk is: it stays until all
+; have run. Workers look for chunks for some microseconds after their last one, then they park.
+;
+; One region at a time: whoever finds the lock taken, be it another thread of Python or a chunk, runs its chunks alone.
+; Where the borders of chunks lie does not depend on who runs them.
+;
+; Threads must not cost time. A region that took longer than its caller alone would have taken, by the processor time of
+; its own share of the chunks (another process has the other core, a worker came too late or took the caller's core), makes
+; the next ones run alone, for `penalty` times what it lost: 32, so that at most 3 % are lost in the long run.
+;
+; A child that is forked has none of the threads: `process` differs there, and the first region makes the state anew.
+
+@dlvm.imports = external global [0 x ptr]
+
+; Run body(captures, first, last) for chunks of `size` that cover 0 to n.
+define void @dlvm.parallel(ptr %body, ptr %captures, i64 %n, i64 %size) noinline nounwind {
+start:
+  %state = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:threads:state}), !invariant.load !0
+  %over = add i64 %n, %size
+  %up = sub i64 %over, 1
+  %chunks = udiv i64 %up, %size
+  %threads_at = getelementptr i8, ptr %state, i64 200
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %one_thread = icmp sle i64 %threads, 1
+  %one_chunk = icmp ule i64 %chunks, 1
+  %too_many = icmp ugt i64 %chunks, 2147483647
+  %alone_a = or i1 %one_thread, %one_chunk
+  %alone_b = or i1 %alone_a, %too_many
+  br i1 %alone_b, label %alone, label %look
+look:
+  %is_ours = call i1 @threads.is_ours(ptr %state)
+  br i1 %is_ours, label %lock, label %alone
+lock:
+  %lock_at = getelementptr i8, ptr %state, i64 192
+  %taken = cmpxchg ptr %lock_at, i64 0, i64 1 acquire monotonic
+  %mine = extractvalue { i64, i1 } %taken, 1
+  br i1 %mine, label %locked, label %alone
+locked:
+  %pause_at = getelementptr i8, ptr %state, i64 240
+  %pause = load i64, ptr %pause_at
+  %now = call i64 @threads.now(i32 {monotonic})
+  %is_paused = icmp slt i64 %now, %pause
+  br i1 %is_paused, label %unlock, label %hire
+hire:
+  %made = call i64 @threads.hire(ptr %state)
+  %nobody = icmp eq i64 %made, 0
+  br i1 %nobody, label %unlock, label %share
+unlock:
+  store atomic i64 0, ptr %lock_at release, align 8
+  br label %alone
+share:
+  %begin = call i64 @threads.now(i32 {monotonic})
+  %done_at = getelementptr i8, ptr %state, i64 64
+  %body_at = getelementptr i8, ptr %state, i64 128
+  %captures_at = getelementptr i8, ptr %state, i64 136
+  %n_at = getelementptr i8, ptr %state, i64 144
+  %size_at = getelementptr i8, ptr %state, i64 152
+  %chunks_at = getelementptr i8, ptr %state, i64 160
+  %parked_at = getelementptr i8, ptr %state, i64 224
+  store atomic i64 0, ptr %done_at monotonic, align 8
+  store ptr %body, ptr %body_at
+  store ptr %captures, ptr %captures_at
+  store i64 %n, ptr %n_at
+  store i64 %size, ptr %size_at
+  store i64 %chunks, ptr %chunks_at
+  %range = shl i64 %chunks, 32
+  store atomic i64 %range, ptr %state seq_cst, align 8
+  %parked = load atomic i64, ptr %parked_at seq_cst, align 8
+  %are_parked = icmp ne i64 %parked, 0
+  br i1 %are_parked, label %wake, label %work
+wake:
+  %others = sub i64 %chunks, 1
+  call void @threads.wake(ptr %state, i64 %others)
+  br label %work
+work:
+  %first = call i64 @threads.now(i32 {processor})
+  br label %take
+take:
+  %own = phi i64 [ 0, %work ], [ %own_more, %run ]
+  %k = call i64 @threads.take(ptr %state, i1 true)
+  %is_none = icmp slt i64 %k, 0
+  br i1 %is_none, label %finish, label %run
+run:
+  call void @threads.run(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %k)
+  %own_more = add i64 %own, 1
+  br label %take
+finish:
+  %last = call i64 @threads.now(i32 {processor})
+  %before = atomicrmw add ptr %done_at, i64 %own acq_rel
+  %all = add i64 %before, %own
+  %is_done = icmp eq i64 %all, %chunks
+  br i1 %is_done, label %judge, label %wait
+wait:
+  call void @threads.wait(ptr %state, i64 %chunks)
+  br label %judge
+judge:
+  %stop = call i64 @threads.now(i32 {monotonic})
+  %none_own = icmp eq i64 %own, 0
+  %some_own = select i1 %none_own, i64 1, i64 %own
+  %busy = sub i64 %last, %first
+  %busy_f = uitofp i64 %busy to double
+  %chunks_f = uitofp i64 %chunks to double
+  %own_f = uitofp i64 %some_own to double
+  %whole = fmul double %busy_f, %chunks_f
+  %alone_f = fdiv double %whole, %own_f
+  %took = sub i64 %stop, %begin
+  %took_f = uitofp i64 %took to double
+  %lost_f = fsub double %took_f, %alone_f
+  %wins = fcmp ole double %lost_f, 0.0
+  %is_fine = or i1 %wins, %none_own
+  br i1 %is_fine, label %leave, label %lose
+lose:
+  %lost = fptoui double %lost_f to i64
+  %penalty_at = getelementptr i8, ptr %state, i64 248
+  %factor = load i64, ptr %penalty_at
+  %penalty = mul i64 %lost, %factor
+  %until = add i64 %stop, %penalty
+  store i64 %until, ptr %pause_at
+  br label %leave
+leave:
+  store atomic i64 0, ptr %lock_at release, align 8
+  ret void
+alone:
+  %any = icmp ne i64 %chunks, 0
+  br i1 %any, label %each, label %end
+each:
+  %at = phi i64 [ 0, %alone ], [ %at_next, %each ]
+  call void @threads.run(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %at)
+  %at_next = add i64 %at, 1
+  %more = icmp ult i64 %at_next, %chunks
+  br i1 %more, label %each, label %end
+end:
+  ret void
+}
+
+; Chunk k.
+define void @threads.run(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %k) alwaysinline nounwind {
+  %first = mul i64 %k, %size
+  %left = sub i64 %n, %first
+  %is_short = icmp slt i64 %left, %size
+  %length = select i1 %is_short, i64 %left, i64 %size
+  %last = add i64 %first, %length
+  call void %body(ptr %captures, i64 %first, i64 %last)
+  ret void
+}
+
+; Take the number of a chunk off the lower or the upper end of the range, or -1.
+define i64 @threads.take(ptr %state, i1 %is_lower) alwaysinline nounwind {
+start:
+  %seen = load atomic i64, ptr %state seq_cst, align 8
+  br label %look
+look:
+  %range = phi i64 [ %seen, %start ], [ %other, %try ]
+  %first = and i64 %range, 4294967295
+  %end = lshr i64 %range, 32
+  %is_some = icmp ult i64 %first, %end
+  br i1 %is_some, label %try, label %none
+try:
+  %without_first = add i64 %range, 1
+  %without_last = sub i64 %range, 4294967296
+  %rest = select i1 %is_lower, i64 %without_first, i64 %without_last
+  %swapped = cmpxchg ptr %state, i64 %range, i64 %rest acq_rel acquire
+  %other = extractvalue { i64, i1 } %swapped, 0
+  %mine = extractvalue { i64, i1 } %swapped, 1
+  br i1 %mine, label %taken, label %look
+taken:
+  %upper = sub i64 %end, 1
+  %k = select i1 %is_lower, i64 %first, i64 %upper
+  ret i64 %k
+none:
+  ret i64 -1
+}
+
+; A worker, number 1 and up; of those beyond the threads that are wanted now none takes chunks.
+define ptr @threads.worker(ptr %argument) noinline nounwind {
+start:
+  %state = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:threads:state}), !invariant.load !0
+  %number = ptrtoint ptr %argument to i64
+  %done_at = getelementptr i8, ptr %state, i64 64
+  %body_at = getelementptr i8, ptr %state, i64 128
+  %captures_at = getelementptr i8, ptr %state, i64 136
+  %n_at = getelementptr i8, ptr %state, i64 144
+  %size_at = getelementptr i8, ptr %state, i64 152
+  %chunks_at = getelementptr i8, ptr %state, i64 160
+  %threads_at = getelementptr i8, ptr %state, i64 200
+  %waiting_at = getelementptr i8, ptr %state, i64 232
+  br label %look
+look:
+  %turn = phi i64 [ 0, %start ], [ %turn_next, %spin ], [ 0, %ran ], [ 0, %parked ]
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %is_wanted = icmp slt i64 %number, %threads
+  br i1 %is_wanted, label %take, label %park
+take:
+  %k = call i64 @threads.take(ptr %state, i1 false)
+  %is_none = icmp slt i64 %k, 0
+  br i1 %is_none, label %idle, label %run
+idle:
+  %turn_next = add i64 %turn, 1
+  %is_patient = icmp ult i64 %turn_next, {spins}
+  br i1 %is_patient, label %spin, label %park
+spin:
+  {relax}
+  br label %look
+park:
+  call void @threads.park(ptr %state, i64 %number)
+  br label %parked
+parked:
+  br label %look
+run:
+  %body = load ptr, ptr %body_at
+  %captures = load ptr, ptr %captures_at
+  %n = load i64, ptr %n_at
+  %size = load i64, ptr %size_at
+  %chunks = load i64, ptr %chunks_at
+  call void @threads.run(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %k)
+  %before = atomicrmw add ptr %done_at, i64 1 seq_cst
+  %after = add i64 %before, 1
+  %is_last = icmp eq i64 %after, %chunks
+  br i1 %is_last, label %tell, label %ran
+tell:
+  %waiting = load atomic i64, ptr %waiting_at seq_cst, align 8
+  %is_awaited = icmp ne i64 %waiting, 0
+  br i1 %is_awaited, label %call, label %ran
+call:
+  call void @threads.end(ptr %state)
+  br label %ran
+ran:
+  br label %look
+}
+
+; Sleep until there are chunks for worker `number`.
+define void @threads.park(ptr %state, i64 %number) noinline cold nounwind {
+start:
+  %lock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_lock}), !invariant.load !0
+  %unlock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_unlock}), !invariant.load !0
+  %wait = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_cond_wait}), !invariant.load !0
+  %threads_at = getelementptr i8, ptr %state, i64 200
+  %parked_at = getelementptr i8, ptr %state, i64 224
+  %mutex = getelementptr i8, ptr %state, i64 256
+  %work = getelementptr i8, ptr %state, i64 384
+  %a = call i32 %lock(ptr %mutex)
+  ; either the caller of a region sees that somebody is parked, or here its chunks are seen
+  %b = atomicrmw add ptr %parked_at, i64 1 seq_cst
+  br label %look
+look:
+  %range = load atomic i64, ptr %state seq_cst, align 8
+  %first = and i64 %range, 4294967295
+  %end = lshr i64 %range, 32
+  %is_some = icmp ult i64 %first, %end
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %is_wanted = icmp slt i64 %number, %threads
+  %wakes = and i1 %is_some, %is_wanted
+  br i1 %wakes, label %leave, label %sleep
+sleep:
+  %c = call i32 %wait(ptr %work, ptr %mutex)
+  br label %look
+leave:
+  %d = atomicrmw sub ptr %parked_at, i64 1 seq_cst
+  %e = call i32 %unlock(ptr %mutex)
+  ret void
+}
+
+; Wake as many parked workers as there is work for, or all where some must not take it.
+define void @threads.wake(ptr %state, i64 %wanted) noinline cold nounwind {
+start:
+  %lock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_lock}), !invariant.load !0
+  %unlock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_unlock}), !invariant.load !0
+  %signal = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_cond_signal}), !invariant.load !0
+  %broadcast = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_cond_broadcast}), !invariant.load !0
+  %threads_at = getelementptr i8, ptr %state, i64 200
+  %made_at = getelementptr i8, ptr %state, i64 208
+  %parked_at = getelementptr i8, ptr %state, i64 224
+  %mutex = getelementptr i8, ptr %state, i64 256
+  %work = getelementptr i8, ptr %state, i64 384
+  %a = call i32 %lock(ptr %mutex)
+  %b = call i32 %unlock(ptr %mutex)
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %made = load i64, ptr %made_at
+  %parked = load atomic i64, ptr %parked_at monotonic, align 8
+  %are_surplus = icmp sge i64 %made, %threads
+  %are_few = icmp sle i64 %parked, %wanted
+  %all = or i1 %are_surplus, %are_few
+  br i1 %all, label %everybody, label %each
+everybody:
+  %c = call i32 %broadcast(ptr %work)
+  ret void
+each:
+  %k = phi i64 [ 0, %start ], [ %k_next, %each ]
+  %d = call i32 %signal(ptr %work)
+  %k_next = add i64 %k, 1
+  %more = icmp ult i64 %k_next, %wanted
+  br i1 %more, label %each, label %done
+done:
+  ret void
+}
+
+; Wait until all chunks have run: for some microseconds awake, then asleep, so that a worker can have this core.
+define void @threads.wait(ptr %state, i64 %chunks) noinline nounwind {
+start:
+  %done_at = getelementptr i8, ptr %state, i64 64
+  %waiting_at = getelementptr i8, ptr %state, i64 232
+  %mutex = getelementptr i8, ptr %state, i64 256
+  %end = getelementptr i8, ptr %state, i64 512
+  br label %look
+look:
+  %turn = phi i64 [ 0, %start ], [ %turn_next, %spin ]
+  %done = load atomic i64, ptr %done_at acquire, align 8
+  %is_done = icmp eq i64 %done, %chunks
+  br i1 %is_done, label %leave, label %idle
+idle:
+  %turn_next = add i64 %turn, 1
+  %is_patient = icmp ult i64 %turn_next, {spins}
+  br i1 %is_patient, label %spin, label %sleep
+spin:
+  {relax}
+  br label %look
+sleep:
+  %lock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_lock}), !invariant.load !0
+  %unlock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_unlock}), !invariant.load !0
+  %wait = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_cond_wait}), !invariant.load !0
+  %a = call i32 %lock(ptr %mutex)
+  store atomic i64 1, ptr %waiting_at seq_cst, align 8
+  br label %check
+check:
+  %now = load atomic i64, ptr %done_at seq_cst, align 8
+  %is_now = icmp eq i64 %now, %chunks
+  br i1 %is_now, label %woken, label %more
+more:
+  %b = call i32 %wait(ptr %end, ptr %mutex)
+  br label %check
+woken:
+  store atomic i64 0, ptr %waiting_at seq_cst, align 8
+  %c = call i32 %unlock(ptr %mutex)
+  br label %leave
+leave:
+  ret void
+}
+
+; Wake the caller of a region, which waits for its last chunk.
+define void @threads.end(ptr %state) noinline cold nounwind {
+  %lock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_lock}), !invariant.load !0
+  %unlock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_unlock}), !invariant.load !0
+  %signal = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_cond_signal}), !invariant.load !0
+  %mutex = getelementptr i8, ptr %state, i64 256
+  %end = getelementptr i8, ptr %state, i64 512
+  %a = call i32 %lock(ptr %mutex)
+  %b = call i32 %signal(ptr %end)
+  %c = call i32 %unlock(ptr %mutex)
+  ret void
+}
+
+; Whether the state is that of this process; one that another process has left is made anew. False: somebody else does it.
+define i1 @threads.is_ours(ptr %state) noinline nounwind {
+start:
+  %getpid = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:getpid}), !invariant.load !0
+  %process_at = getelementptr i8, ptr %state, i64 216
+  %known = load atomic i64, ptr %process_at acquire, align 8
+  %pid = call i32 %getpid()
+  %process = sext i32 %pid to i64
+  %is_ours = icmp eq i64 %known, %process
+  br i1 %is_ours, label %yes, label %claim
+claim:
+  ; what is made anew belongs to -process meanwhile
+  %claimed = sub i64 0, %process
+  %is_claimed = icmp eq i64 %known, %claimed
+  br i1 %is_claimed, label %no, label %try
+try:
+  %swapped = cmpxchg ptr %process_at, i64 %known, i64 %claimed acq_rel acquire
+  %mine = extractvalue { i64, i1 } %swapped, 1
+  br i1 %mine, label %renew, label %no
+renew:
+  %init_mutex = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_init}), !invariant.load !0
+  %init_cond = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_cond_init}), !invariant.load !0
+  %lock_at = getelementptr i8, ptr %state, i64 192
+  %made_at = getelementptr i8, ptr %state, i64 208
+  %parked_at = getelementptr i8, ptr %state, i64 224
+  %waiting_at = getelementptr i8, ptr %state, i64 232
+  %pause_at = getelementptr i8, ptr %state, i64 240
+  %mutex = getelementptr i8, ptr %state, i64 256
+  %work = getelementptr i8, ptr %state, i64 384
+  %end = getelementptr i8, ptr %state, i64 512
+  store i64 0, ptr %state
+  store i64 0, ptr %made_at
+  store i64 0, ptr %parked_at
+  store i64 0, ptr %waiting_at
+  store i64 0, ptr %pause_at
+  call void @llvm.memset.p0.i64(ptr %mutex, i8 0, i64 384, i1 false)
+  %a = call i32 %init_mutex(ptr %mutex, ptr null)
+  %b = call i32 %init_cond(ptr %work, ptr null)
+  %c = call i32 %init_cond(ptr %end, ptr null)
+  store i64 0, ptr %lock_at
+  store atomic i64 %process, ptr %process_at release, align 8
+  br label %yes
+yes:
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; Start the workers that are wanted and not there; how many there are. Where the system gives no more, no more are wanted.
+define i64 @threads.hire(ptr %state) noinline nounwind {
+start:
+  %threads_at = getelementptr i8, ptr %state, i64 200
+  %made_at = getelementptr i8, ptr %state, i64 208
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %made = load i64, ptr %made_at
+  %next = add i64 %made, 1
+  %is_less = icmp slt i64 %next, %threads
+  br i1 %is_less, label %hire, label %there
+there:
+  ret i64 %made
+hire:
+  %fill = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:sigfillset}), !invariant.load !0
+  %mask = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_sigmask}), !invariant.load !0
+  %create = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_create}), !invariant.load !0
+  %detach = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_detach}), !invariant.load !0
+  %all = alloca [128 x i8], align 16
+  %old = alloca [128 x i8], align 16
+  %thread = alloca i64, align 8
+  ; signals are for the threads of Python: a worker inherits that it gets none
+  %a = call i32 %fill(ptr %all)
+  %b = call i32 %mask(i32 {sigsetmask}, ptr %all, ptr %old)
+  br label %one
+one:
+  %number = phi i64 [ %next, %hire ], [ %number_next, %created ]
+  %argument = inttoptr i64 %number to ptr
+  %failed = call i32 %create(ptr %thread, ptr null, ptr @threads.worker, ptr %argument)
+  %is_there = icmp eq i32 %failed, 0
+  br i1 %is_there, label %created, label %enough
+enough:
+  store atomic i64 %number, ptr %threads_at monotonic, align 8
+  br label %over
+created:
+  store i64 %number, ptr %made_at
+  %id = load i64, ptr %thread
+  %c = call i32 %detach(i64 %id)
+  %number_next = add i64 %number, 1
+  %more = icmp slt i64 %number_next, %threads
+  br i1 %more, label %one, label %over
+over:
+  %d = call i32 %mask(i32 {sigsetmask}, ptr %old, ptr null)
+  %now_made = load i64, ptr %made_at
+  ret i64 %now_made
+}
+
+; Nanoseconds of a clock: the one that only goes forward, or the time that this thread has had a core.
+define i64 @threads.now(i32 %which) alwaysinline nounwind {
+  %clock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:clock_gettime}), !invariant.load !0
+  %time = alloca { i64, i64 }, align 8
+  %a = call i32 %clock(i32 %which, ptr %time)
+  %seconds = load i64, ptr %time
+  %rest_at = getelementptr i8, ptr %time, i64 8
+  %rest = load i64, ptr %rest_at
+  %whole = mul i64 %seconds, 1000000000
+  %now = add i64 %whole, %rest
+  ret i64 %now
+}
+
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
+
+!0 = !{}

@@ -10,7 +10,7 @@ from typing import Any, overload
 
 from dlvm_py.checking.report import CheckReport
 from dlvm_py.dispatch import compiled_function, dispatcher_of, is_compiled, options_of, primal_of, recipe_of
-from dlvm_py.errors import ArgumentError, DeviceError
+from dlvm_py.errors import ArgumentError
 from dlvm_py.frontend.capture import rules_of
 from dlvm_py.options import Options
 from dlvm_py.pullback import Pullback
@@ -58,7 +58,8 @@ def jit(
     NumPy's. Use as `@dlvm.jit`, `@dlvm.jit(fastmath=True)` or `dlvm.jit(f)`.
 
     f: a Python function (or lambda) whose source can be read.
-    target: "cpu".
+    target: "cpu", or "gpu": arrays are moved to the NVIDIA device for the call and results come back as NumPy arrays;
+        docs/gpu.md says what has kernels. DLVM_GPU=emulator runs the same kernels on the CPU, for tests.
     parallel: allow threads.
     fastmath: allow reassociation and the rest of what strict IEEE arithmetic forbids.
     boundscheck: check indices (None: yes, unless DLVM_BOUNDSCHECK=0).
@@ -72,12 +73,14 @@ def jit(
         (what it writes is put back in between), and keep the fastest, on disk as well. Results have the same bits.
         Calls that print, draw random numbers or raise are not repeated: they get the usual code.
 
-    Raises, when called: CompileError (with file, line and caret) for what cannot be compiled,
-    and what NumPy or Python would raise for what goes wrong at run time.
+    Raises, when called: CompileError (with file, line and caret) for what cannot be compiled, DeviceError for
+    target="gpu" without a device, and what NumPy or Python would raise for what goes wrong at run time.
     """
     options = Options(target, parallel, fastmath, boundscheck, cache, checkpoint, tune)
-    if target != "cpu":
-        raise DeviceError(f"target={target!r} is not supported yet: this version compiles for target='cpu' only")
+    if target not in ("cpu", "gpu"):
+        raise ArgumentError(f"target={target!r}: the targets are 'cpu' and 'gpu'", code="DL705")
+    if tune and target != "cpu":
+        raise ArgumentError("tune=True measures schedules of the CPU, and target='gpu' has none", code="DL705")
     _check_checkpoint(checkpoint)
 
     def wrap(function: Callable[..., Any]) -> Any:

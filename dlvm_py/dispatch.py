@@ -253,8 +253,19 @@ class Dispatcher:
             reader = TapeReader(request, self.recipe, digest.value)
             call = replace(call, result=TupleSpec((value, tape, ConstantSpec(reader))))
         name = self.recipe.primal.__name__
-        sites = sites_from_json(facts["sites"])
-        return Version.load(call, image, facts["imports"], sites, name, facts["shared"], digest=hash(image))
+        # behind the object of the host, the kernels of a GPU program
+        count, size = facts.get("kernels", (0, len(image)))
+        return Version.load(
+            call,
+            image[:size],
+            facts["imports"],
+            sites_from_json(facts["sites"]),
+            name,
+            facts["shared"],
+            request.device,
+            (image[size:], count),
+            digest=hash(image),
+        )
 
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Request:
         """The request of given arguments, or without any, that of the latest call."""
@@ -378,6 +389,15 @@ def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
     return text() if text is not None else ""
 
 
+def _ptx(self: Any, *args: Any, architecture: str = "sm_75", **kwargs: Any) -> str:
+    """The kernels of the version for the given arguments (or of the latest) as PTX; needs no device.
+
+    Raises: ArgumentError DL709 for functions that are not for target="gpu".
+    """
+    text: str = _compiler().ptx_text(dispatcher_of(self).asked(args, kwargs, "ptx"), architecture)
+    return text
+
+
 def _source(self: Any, *args: Any, **kwargs: Any) -> str:
     """The version for the given arguments (or the latest) as the text of plain NumPy Python.
 
@@ -461,6 +481,7 @@ _METHODS: dict[str, Any] = {
     "program": _program,
     "llvm": _llvm,
     "asm": _asm,
+    "ptx": _ptx,
     "report": _report,
     "source": _source,
     "stats": _stats,

@@ -14,7 +14,11 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dlvm_py.backend.cpu.compile import compile_module, schedules
-from dlvm_py.backend.cpu.emit import emit
+from dlvm_py.backend.cpu.emit import EmitResult, emit
+from dlvm_py.backend.gpu import emit as gpu
+from dlvm_py.backend.gpu.emulate import emulated
+from dlvm_py.backend.gpu.kernel import Kernel
+from dlvm_py.backend.gpu.ptx import ptx
 from dlvm_py.backend.imports import Imports
 from dlvm_py.backend.python.program import Interface, python_text
 from dlvm_py.derivative import Program, all_partials, derive, pull_back, push_forward, record
@@ -27,6 +31,7 @@ from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
 from dlvm_py.report import Report, leaf_names, leaf_values
 from dlvm_py.request import Request, call_spec, classes_of
+from dlvm_py.runtime.gpu.device import EMULATOR
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
@@ -49,6 +54,8 @@ FAST_MATH = (
 )  # fmt: skip
 TO_COMPUTE = ("gather_sums", "bufferize", "cse", "dce")
 TO_SCHEDULED = ("hoist_buffers", "stack_promotion", "ownership")
+# the frame is memory of the host
+TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "ownership")
 
 
 _DERIVED: dict[type, Callable[..., Program]] = {
@@ -109,7 +116,8 @@ def lower_to(request: Request, stage: str) -> Program:
         program = lower(request)
         if request.options.fastmath:
             _run(program, FAST_MATH, request, program.module.stage)
-        for wanted, passes in (("compute", TO_COMPUTE), ("scheduled", TO_SCHEDULED)):
+        last = TO_SCHEDULED_FOR_GPU if request.options.target == "gpu" else TO_SCHEDULED
+        for wanted, passes in (("compute", TO_COMPUTE), ("scheduled", last)):
             if STAGES.index(stage) >= STAGES.index(wanted):
                 _run(program, passes, request, program.module.stage)
                 program.module.stage = wanted
@@ -294,14 +302,7 @@ def compile_request(request: Request) -> Compiled:
     written = [i for i in sorted(written_params(program.module, program.name)) if i < count]
     imports = Imports()
     with _depth_limited(request):
-        kernel = emit(
-            program.function,
-            imports,
-            request.options,
-            noalias_params=request.noalias,
-            program=program.module,
-            shares=True,
-        )
+        kernel, on_device = _emitted(request, program, imports)
     facts = {
         "result": to_json(program.result, classes_of(request)),
         "effects": program.effects and program.effects.to_json(),
@@ -318,7 +319,36 @@ def compile_request(request: Request) -> Compiled:
     done = compile_module(texts, imports, schedule=request.options.schedule)
     facts["shared"] = list(done.shared)
     standing.provide(kernel.helpers)
-    return Compiled(done.object, facts, done.llvm, done.asm)
+    if request.device is None:
+        return Compiled(done.object, facts, done.llvm, done.asm)
+    facts["kernels"] = [len(on_device), len(done.object)]
+    return Compiled(done.object + _image(on_device, request.device.name), facts, done.llvm, done.asm)
+
+
+def _emitted(request: Request, program: Program, imports: Imports) -> tuple[EmitResult, list[Kernel]]:
+    """The LLVM IR of a program, for a GPU that of its host driver, and the kernels."""
+    function, options, apart = program.function, request.options, request.noalias
+    if request.device is None:
+        return emit(function, imports, options, noalias_params=apart, program=program.module, shares=True), []
+    found = gpu.emit(function, imports, options, noalias_params=apart, program=program.module)
+    return found.host, found.kernels
+
+
+def ptx_text(request: Request, architecture: str) -> str:
+    """The kernels of a request for target="gpu" as PTX."""
+    if request.options.target != "gpu":
+        raise ArgumentError("ptx() is of functions for target='gpu'", code="DL709", help="dlvm.jit(f, target='gpu')")
+    program = lower_to(request, "scheduled")
+    with _depth_limited(request):
+        found = gpu.emit(
+            program.function, Imports(), request.options, noalias_params=request.noalias, program=program.module
+        )
+    return ptx(found.kernels, architecture)
+
+
+def _image(kernels: list[Kernel], architecture: str) -> bytes:
+    """The kernels of a GPU program, as its device loads them: PTX, or code of this machine for the emulator."""
+    return emulated(kernels) if architecture == EMULATOR else ptx(kernels, architecture).encode()
 
 
 __all__ = ["STAGES", "Compiled", "compile_request", "lower", "lower_to", "print_module", "schedules"]

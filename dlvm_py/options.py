@@ -58,6 +58,7 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     ),
     "DLVM_BOUNDSCHECK": ("1", "0 leaves index checks out where boundscheck=None"),
     "DLVM_ENTRY": ("native", "python forces the entry that is written in Python"),
+    "DLVM_GPU": ("", "emulator runs what is compiled with target='gpu' on the CPU; empty: the first NVIDIA device"),
     "DLVM_VERIFY": ("0", "1 runs the IR verifier after every pass"),
 }
 

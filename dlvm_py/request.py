@@ -21,6 +21,7 @@ from dlvm_py.ir.interface import (
 from dlvm_py.options import Options
 from dlvm_py.recipe import Primal, Pullback, Recipe
 from dlvm_py.runtime.cache import cache_key
+from dlvm_py.runtime.gpu.device import Device, device
 from dlvm_py.runtime.native.offsets import MISSING
 from dlvm_py.runtime.trees import walk
 from dlvm_py.runtime.version import CallSpec, Captured, Guard, Source
@@ -50,7 +51,13 @@ class Request(NamedTuple):
             self.options.checks_bounds,
             self.noalias,
             self.shared,
+            self.device.name if self.device is not None else "",
         )
+
+    @property
+    def device(self) -> Device | None:
+        """Where target="gpu" runs. DeviceError where there is none."""
+        return device() if self.options.target == "gpu" else None
 
     @property
     def shadows(self) -> tuple[ArraySpec, ...]:
@@ -117,6 +124,7 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         written=tuple(facts["written"]),
         limited=facts["limited"],
         repeatable=facts["repeatable"],
+        on_device=request.options.target == "gpu",
         unshared=tuple(facts["unshared"]),
         free=tuple(facts["free"]),
         may_alias=not request.noalias,

@@ -51,15 +51,18 @@ def load(
     symbols: Iterable[str],
     objects: Mapping[str, object] | None = None,
     links: Mapping[str, int] | None = None,
+    given: Mapping[str, int] | None = None,
 ) -> LoadedCode:
     """Links the object file `image` and fills its imports table with the addresses of `imports`, in order.
 
     `symbols` are the exported symbols to find; `objects` the Python objects that `obj:` imports name beside
-    the standing ones (`offsets.standing_object`); `links` are addresses of functions that it calls and does not have.
+    the standing ones (`offsets.standing_object`); `links` are addresses of functions that it calls and does not have;
+    `given` are the addresses of further imports: kernels, and the functions of the driver of a GPU.
     Raises LookupError for a missing import or a bad object.
     """
     objects = objects or {}
-    addresses = [address_of(name, objects) for name in imports]
+    known = given or {}
+    addresses = [known[name] if name in known else address_of(name, objects) for name in imports]
     builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
     for symbol in symbols:
         builder.export_symbol(symbol)

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.errors import DLError
+from dlvm_py.errors import DeviceError, DLError
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
@@ -31,12 +31,14 @@ from dlvm_py.ir.interface import (
     leaves,
 )
 from dlvm_py.runtime.buffers import taken_before
+from dlvm_py.runtime.gpu.memory import Moved, moved
 from dlvm_py.runtime.lent import Places, carry_out, lent
 from dlvm_py.runtime.native import offsets
 from dlvm_py.runtime.signature import spec_of
 from dlvm_py.runtime.trees import maker, parts_of
 from dlvm_py.runtime.version import (
     ARGUMENT_REFERENCES,
+    DEVICE_FAILED,
     FINISH,
     FIRST_FUEL,
     INVOKE,
@@ -67,6 +69,7 @@ class _Context(ctypes.Structure):
         ("pad", ctypes.c_int32),
         ("operands", ctypes.c_int64 * 4),
         ("taken", ctypes.c_int64),
+        ("stream", ctypes.c_void_p),
     ]
 
 
@@ -261,23 +264,47 @@ def _invoke(
     kept: list[Any] | None,
     places: Places,
 ) -> Any:
+    if version.device is None:
+        return _run_kernel(version, found, receive, kept, places, None)
+    with moved(version.device, [v for v in found if isinstance(v, np.ndarray)]) as there:
+        try:
+            return _run_kernel(version, found, receive, kept, places, there)
+        finally:
+            for k in version.call.written:
+                there.bring_back(found[k])
+
+
+def _run_kernel(
+    version: Version,
+    found: Sequence[Any],
+    receive: Callable[[Any], Any] | None,
+    kept: list[Any] | None,
+    places: Places,
+    there: Moved | None,
+) -> Any:
+    """The call itself. `there`: the arrays on the device that it runs on."""
     call = version.call
     headers = [_Header() for _ in found]
-    slots = bytearray(b"".join(map(_parameters, call.leaves, found, headers)) or 1)
+    data = [_data(v, there) for v in found]
+    slots = bytearray(b"".join(map(_parameters, call.leaves, found, data, headers)) or 1)
     results = bytearray(_result_size(call.result) or 1)
     context = _Context(fuel=FIRST_FUEL, taken=taken_before() if call.limited else 0)
+    context.stream = None if there is None else there.stream
     # with the lock held, and an exception that is set when it returns raised: invoke releases the lock itself
     invoke, finish = _INVOKE(version.code[INVOKE]), _FINISH(version.code[FINISH])
     here = ctypes.addressof(context)
     try:
         if not invoke(here, _address(slots), _address(results)):
-            boxing = _Boxing(bytes(results), call.result, found, places)
+            boxing = _Boxing(bytes(results), call.result, found, places, there)
             if call.effects is not None:
                 return carry_out(call, version.name, places, boxing.number(call.result), boxing.take)
             result = boxing.box(call.result)
             return result if receive is None else receive(result)
         if context.site == NO_MEMORY:
             raise BeyondLimit if call.limited else MemoryError
+        if context.site == DEVICE_FAILED:
+            assert version.device is not None
+            raise DeviceError(f"in compiled code of {version.name}: {version.device.reason(context.operands[0])}")
         raise version.error(context.site, *context.operands)
     finally:
         if kept is None:
@@ -296,15 +323,22 @@ def _address(buffer: bytearray) -> int:
     return ctypes.addressof(ctypes.c_char.from_buffer(buffer))
 
 
-def _parameters(leaf: ScalarSpec | ArraySpec, value: Any, header: _Header) -> bytes:
-    """The kernel parameters of a leaf, each in a slot; `header` is filled for an array."""
+def _data(value: Any, there: Moved | None) -> int:
+    """Where the elements of an array are for the kernel; 0 for what is no array."""
+    if not isinstance(value, np.ndarray):
+        return 0
+    return value.ctypes.data if there is None else there.address(value)
+
+
+def _parameters(leaf: ScalarSpec | ArraySpec, value: Any, data: int, header: _Header) -> bytes:
+    """The kernel parameters of a leaf, each in a slot; `header` is filled for an array, which is at `data`."""
     if isinstance(leaf, GeneratorSpec):
         address = offsets.capsule_pointer(value.bit_generator.capsule)
         return struct.pack("=Q", address).ljust(SLOT, b"\0")
     if isinstance(leaf, ScalarSpec):
         return np.asarray(value, dtype_of_leaf(leaf).numpy).tobytes().ljust(SLOT, b"\0")
-    header.references, header.data, header.object = ARGUMENT_REFERENCES, value.ctypes.data, id(value)
-    numbers = [value.ctypes.data, ctypes.addressof(header), *value.shape]
+    header.references, header.data, header.object = ARGUMENT_REFERENCES, data, id(value)
+    numbers = [data, ctypes.addressof(header), *value.shape]
     if leaf.layout == "S":
         numbers += value.strides
     return b"".join(struct.pack("=q", n).ljust(SLOT, b"\0") for n in numbers)
@@ -339,12 +373,17 @@ class _Result:
 class _Boxing:
     """The results in memory as Python objects."""
 
-    def __init__(self, raw: bytes, spec: Spec, arguments: Sequence[Any], places: Places) -> None:
+    def __init__(
+        self, raw: bytes, spec: Spec, arguments: Sequence[Any], places: Places, there: Moved | None = None
+    ) -> None:
         self._raw = raw
         self._at = 0
         # the array that owns the data of a header, by the header's address, and where that data was
         self._owners: dict[int, tuple[np.ndarray[Any, Any], int]] = {}
-        self._arguments = {id(a): a for a in arguments if isinstance(a, np.ndarray)}
+        # arguments by their ids, and how far from what the kernel has seen they are
+        arrays = [a for a in arguments if isinstance(a, np.ndarray)]
+        self._arguments = {id(a): (a, a.ctypes.data - _data(a, there)) for a in arrays}
+        self._copy = ctypes.memmove if there is None else there.read
         read = [self._array(s) if isinstance(s, ArraySpec) else self._scalar(s) for s in leaves(spec)]
         self._ends: dict[int, int] = {}  # how far the results in one allocation reach
         for leaf in read:
@@ -402,7 +441,7 @@ class _Boxing:
     def _boxed(self, leaf: _Result) -> np.ndarray[Any, Any]:
         header = _Header.from_address(leaf.header)
         if header.object:
-            owner, moved = self._arguments[header.object], 0
+            owner, away = self._arguments[header.object]
         else:
             if leaf.header not in self._owners:
                 nbytes = _nbytes(leaf.shape, leaf.dtype)
@@ -413,11 +452,11 @@ class _Boxing:
                     owner = np.empty(leaf.shape, leaf.dtype, dense)
                 else:
                     owner = np.empty(header.nbytes, np.uint8)
-                ctypes.memmove(owner.ctypes.data, header.data, owner.nbytes)
+                self._copy(owner.ctypes.data, header.data, owner.nbytes)
                 self._owners[leaf.header] = owner, header.data
             owner, was = self._owners[leaf.header]
-            moved = owner.ctypes.data - was
-        return _same_or_view(owner, leaf.data + moved, leaf.dtype, leaf.shape, leaf.strides)
+            away = owner.ctypes.data - was
+        return _same_or_view(owner, leaf.data + away, leaf.dtype, leaf.shape, leaf.strides)
 
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

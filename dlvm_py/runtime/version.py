@@ -24,6 +24,7 @@ from dlvm_py.ir.interface import ArraySpec, ConstantSpec, Effects, GeneratorSpec
 from dlvm_py.ir.text import print_text
 from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import told, trees
+from dlvm_py.runtime.gpu.device import Device
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.offsets import MISSING
@@ -34,6 +35,7 @@ SLOT = 16  # bytes of a kernel parameter in the memory that dlvm.invoke reads
 FIRST_FUEL = 1_000_000  # work until the first poll, in the units of the calling convention
 ARGUMENT_REFERENCES = 1 << 62
 NO_MEMORY = -2  # the site of a call that could not allocate
+DEVICE_FAILED = -3  # the site of a call whose launch or copy the driver refused
 TAKEN_BEFORE = "limit:taken"  # the import of a limited version: at what its count of bytes begins
 
 
@@ -102,6 +104,7 @@ class CallSpec:
     the kernel's last parameters.
     repeatable: a call does nothing that everybody sees each time (print, draw random numbers), and may be made again.
     effects: what it does to the caller's lists, dicts and instances, where that has brought more into `result`.
+    on_device: arrays are on a GPU while it runs.
     limited: a call that takes more memory than `buffers.tape_limit` says, or than there is, is undone, and is not of
     this version.
     """
@@ -123,6 +126,7 @@ class CallSpec:
     repeatable: bool = False
     shadows: tuple[ArraySpec, ...] = ()
     effects: Effects | None = None
+    on_device: bool = False
     classes: Mapping[str, type] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
@@ -148,8 +152,9 @@ class CallSpec:
 
     @property
     def by_python(self) -> bool:
-        """Whether only the Python entry takes its calls: variadic, several locks, shared memory, effects on lists."""
-        return self.variadic or self.generators > 1 or bool(self.shadows) or self.effects is not None
+        """Whether only the Python entry takes its calls: variadic, several locks, shared memory, effects, a device."""
+        by_calls = self.variadic or self.generators > 1 or bool(self.shadows) or self.effects is not None
+        return by_calls or self.on_device
 
     def objects(self) -> dict[str, Any]:
         """The Python objects that the native entry refers to, by the names of its `obj:` imports."""
@@ -190,13 +195,14 @@ def constants(specs: Sequence[Spec]) -> list[ConstantSpec]:
 
 @dataclass(frozen=True, eq=False)
 class Version:
-    """A loaded version. `facts` is whatever the driver keeps with it (IR text, statistics)."""
+    """A loaded version. `facts` is whatever the driver keeps with it (IR text, statistics). device: where it runs."""
 
     call: CallSpec
     code: LoadedCode
     sites: tuple[Site, ...]
     name: str
     facts: dict[str, Any] = field(default_factory=dict)
+    device: Device | None = None
 
     @staticmethod
     def load(
@@ -206,11 +212,14 @@ class Version:
         sites: Sequence[Site],
         name: str,
         shared: Sequence[str] = (),
+        device: Device | None = None,
+        kernels: tuple[bytes, int] = (b"", 0),
         **facts: Any,
     ) -> Version:
         """Links the object file `image`, compiled with `native.entry.entry_text(..., call, ...)`.
 
-        `name` is the function's in tracebacks; `shared` the standing functions that the object calls.
+        `name` is the function's in tracebacks; `shared` the standing functions that the object calls. `kernels`: the
+        image of those that it launches on `device`, and their number.
         Raises LookupError if the object does not fit this process.
         """
         sites = tuple(sites)
@@ -220,8 +229,12 @@ class Version:
             "tell": functools.partial(_told, sites, name, call.classes),
             "None": None,
         }
-        code = load(image, imports, (ENTRY, INVOKE, FINISH), objects, standing.links(shared))
-        return Version(call, code, sites, name, facts)
+        given: dict[str, int] = {}
+        if device is not None:
+            handles, facts["module"] = device.kernels(*kernels)
+            given = device.imports | {f"kernel:{n}": handle for n, handle in enumerate(handles)}
+        code = load(image, imports, (ENTRY, INVOKE, FINISH), objects, standing.links(shared), given)
+        return Version(call, code, sites, name, facts, device)
 
     def error(self, site: int, *operands: int) -> BaseException:
         """The exception of an error site."""

@@ -11,8 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import llvmlite.binding as llvm
-
 from dlvm_py.backend.aot.abi import Export
 from dlvm_py.backend.aot.wrapper import Wrapper, place_text
 from dlvm_py.backend.cpu.compile import link, optimise, parse, support_text, target_lines
@@ -20,6 +18,7 @@ from dlvm_py.backend.cpu.contract import OPERANDS, SITE, THREAD_STATE
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.cpu.text import ModuleText, without_kept
 from dlvm_py.backend.cpu.values import V, i64
+from dlvm_py.backend.gpu.ptx import machine
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import InternalError, UnknownFunction
 from dlvm_py.ir import VOID, Builder, Function, Instruction, Kind, Literal, Op, TensorType, scalar
@@ -33,8 +32,8 @@ _THREAD = [f"llvm.nvvm.read.ptx.sreg.{what}.{axis}" for what in ("tid", "ctaid")
 
 def ptx_text(exports: Sequence[Export], source: str, architecture: str = DEFAULT) -> str:
     """The PTX of `exports`, whose kernels need no imports (`refuse_imports`)."""
-    machine = _machine(architecture)
-    head = target_lines(machine)
+    to = machine(architecture)
+    head = target_lines(to)
     modules, comments = [], [f"// Made by dlc from {source} for {architecture}: each entry is for one thread.\n"]
     for export in exports:
         writer = Entry(ModuleText(), export)
@@ -45,15 +44,8 @@ def ptx_text(exports: Sequence[Export], source: str, architecture: str = DEFAULT
     whole = link([*modules, parse(support_text(imports, "device.ll"), head)], [e.name for e in exports])
     if imports.names:
         raise InternalError(f"the runtime of a GPU thread imports {imports.names}")
-    optimise(whole, machine)
-    return "".join(comments) + machine.emit_assembly(whole)
-
-
-def _machine(architecture: str) -> llvm.TargetMachine:
-    llvm.initialize_all_targets()
-    llvm.initialize_all_asmprinters()
-    target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
-    return target.create_target_machine(cpu=architecture, opt=3)
+    optimise(whole, to)
+    return "".join(comments) + to.emit_assembly(whole)
 
 
 class Entry(Wrapper):

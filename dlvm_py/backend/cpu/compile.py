@@ -29,7 +29,7 @@ USUAL = Schedule()
 NATIVE = "native"
 # parts of the runtime that only modules which call them carry
 RECURSION = "@dlvm.enter"
-OPTIONAL = {RECURSION: "recursion.ll", "@dlvm.tell": "tell.ll"}
+OPTIONAL = {RECURSION: "recursion.ll", "@dlvm.tell": "tell.ll", "@dlvm.gpu.": "gpu.ll"}
 # work between two polls, in elements and iterations: about a millisecond or two
 POLL_FUEL = 1 << 21
 # Blocks of a module from which on O2 optimises it. O3 takes a third longer: it unswitches loops and unrolls more, which
@@ -104,6 +104,17 @@ def assemble(module: llvm.ModuleRef, cpu: str = NATIVE, schedule: Schedule = USU
     return Compiled(_emit_object(module, machine), text, cpu, shared)
 
 
+def assemble_plainly(module: llvm.ModuleRef) -> bytes:
+    """The object of a module as it is, for this machine: an eighth of the time, for code whose speed is nothing."""
+    machine = target_machine(opt=0)
+    _verify(module)
+    options = llvm.create_pipeline_tuning_options(speed_level=0)
+    builder = llvm.create_pass_builder(machine, options)
+    manager = builder.getModulePassManager()
+    manager.run(module, builder)  # what must be done at any level: coroutines are cut, some calls inlined
+    return machine.emit_object(module)
+
+
 def support_text(imports: Imports, name: str) -> str:
     """A text of the runtime with the slots of its imports filled in."""
     text = _runtime_text(name).replace("{fuel}", str(POLL_FUEL))
@@ -132,7 +143,7 @@ def _verify(module: llvm.ModuleRef) -> None:
         raise InternalError(f"the generated LLVM IR is wrong: {error}") from None
 
 
-def target_machine(cpu: str = NATIVE, vector_bits: int = 0) -> llvm.TargetMachine:
+def target_machine(cpu: str = NATIVE, vector_bits: int = 0, opt: int = 3) -> llvm.TargetMachine:
     """LLVM's code generator for this machine's CPU, or for another model of its architecture ("x86-64-v3").
 
     vector_bits: how wide vectors are where this CPU has those of 512 bits; 0: as LLVM thinks best.
@@ -144,7 +155,7 @@ def target_machine(cpu: str = NATIVE, vector_bits: int = 0) -> llvm.TargetMachin
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name() if native else cpu,
         features=_features(vector_bits) if native else "",
-        opt=3,
+        opt=opt,
         reloc="pic",
         codemodel="small",
     )

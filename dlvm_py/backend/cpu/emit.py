@@ -96,13 +96,13 @@ def emit(
     bound: tuple[str, ...] = () if function.name in called else function.meta.get(VARIABLES, ())  # type: ignore[assignment]
     if not called:
         e = FunctionEmitter(module, imports, function, options, noalias_params, bound=bound)
-        _Control(e).write()
+        Control(e).write()
         return EmitResult(str(module), e.name, e.sites, module.helpers)
     sites: list[Site] = []
     for f in functions:
         apart = noalias_params and f is function and f.name not in called
         its = bound if f is function else ()
-        _Control(FunctionEmitter(module, imports, f, options, apart, sites, its)).write()
+        Control(FunctionEmitter(module, imports, f, options, apart, sites, its)).write()
     return EmitResult(str(module), f"dl.{function.name}", sites, module.helpers)
 
 
@@ -115,11 +115,14 @@ def _parts(type: Type) -> list[str]:
     return flat_types(type)
 
 
-class _Control:
-    """Blocks, edges and terminators."""
+class Control:
+    """Blocks, edges and terminators; `instruction` writes what is no terminator."""
 
-    def __init__(self, e: FunctionEmitter) -> None:
+    def __init__(
+        self, e: FunctionEmitter, instruction: Callable[[FunctionEmitter, Instruction], None] | None = None
+    ) -> None:
         self.e = e
+        self.instruction = instruction or write_instruction
         self.order = reverse_postorder(e.function)
         self.rank = {block: k for k, block in enumerate(self.order)}
         self.forest = of_graph(LoopForest, e.function)
@@ -145,7 +148,7 @@ class _Control:
                 if i.op.is_terminator:
                     self._terminate(block, i)
                 else:
-                    write_instruction(self.e, i)
+                    self.instruction(self.e, i)
         self.e.place_exits()
         split(self.e)
         outline(self.e)

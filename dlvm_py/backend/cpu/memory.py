@@ -34,12 +34,12 @@ def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
     unknown = [n for n in extents if constant(n) is None]
     dtype = ELEMENTS[i.attrs["dtype"]]
     if i in e.chunked:
-        data, header = _cut(e, e.chunks[e.chunked[i]], _size(e, dtype.itemsize, extents, unknown))
+        data, header = _cut(e, e.chunks[e.chunked[i]], size_of(e, dtype.itemsize, extents))
         return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
     if unknown and e.is_long and len(extents) <= FACTORS:
         header = _allocated_by_extents(e, dtype.itemsize, extents)
     else:
-        header = _allocated(e, _size(e, dtype.itemsize, extents, unknown))
+        header = _allocated(e, size_of(e, dtype.itemsize, extents))
     data = e.load("ptr", e.gep("i8", header, i64(DATA)))
     return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
 
@@ -54,8 +54,9 @@ def _allocated_by_extents(e: FunctionEmitter, itemsize: int, extents: Sequence[V
     return header
 
 
-def _size(e: FunctionEmitter, itemsize: int, extents: Sequence[V], unknown: Sequence[V]) -> V:
-    """The bytes of an array."""
+def size_of(e: FunctionEmitter, itemsize: int, extents: Sequence[V]) -> V:
+    """The bytes of an array; ValueError for a negative extent."""
+    unknown = [n for n in extents if constant(n) is None]
     if unknown:
         negative = e.any(*(e.icmp("slt", n, ZERO) for n in unknown))
         e.raise_unless(e.op("xor", negative, V("i1", "true")), "ValueError", NEGATIVE)

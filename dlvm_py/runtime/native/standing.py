@@ -4,6 +4,7 @@
     runtime            callable.ll handler.ll support.ll pool.ll signals.ll   dlvm.allocate, dlvm.poll ...
                        threads.ll                                             dlvm.parallel
     entry              entry.ll                                               entry.bind, entry.box_array ...
+    emulator           emulator.ll                                            dlvm.emulator.cuLaunchKernel ...
     dlvm.matmul.f64    what the back end writes (`code.helper`)               itself
 
 Each is an object of its own, compiled once and then in the disk cache. Objects of versions call these functions by
@@ -29,11 +30,13 @@ from dlvm_py.runtime.native.externals import complete
 
 SLOTS = ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "install")
 _HANDLER = ("malloc", "calloc", "realloc", "free")
-_MEMORY = ("allocate", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
+_MEMORY = ("allocate", "adopt", "count", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
 _SUPPORT = (*_MEMORY, "stack_grow", "new_chunk", "poll", "spend", "parallel")
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
 
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)
+_EMULATOR = "dlvm.emulator."
+_EXPORTED = re.compile(r"^define i\d+ @([\w.]+)\(", re.MULTILINE)
 _TYPE = re.compile(r"^%\w+ = type .*$", re.MULTILINE)
 
 _parts: dict[str, LoadedCode] = {}
@@ -49,6 +52,11 @@ def code() -> LoadedCode:
 def links(shared: Iterable[str]) -> dict[str, int]:
     """The addresses of shared functions. LookupError where one is of a part that only the compiler can make."""
     return {name: _part(_part_of(name))[name] for name in shared}
+
+
+def emulator(names: Iterable[str]) -> dict[str, int]:
+    """The addresses of functions of the emulated driver of a GPU."""
+    return {name: _part("emulator")[f"{_EMULATOR}{name}"] for name in names}
 
 
 def provide(helpers: Mapping[str, Callable[[Imports], str]]) -> None:
@@ -93,6 +101,8 @@ def _part(name: str) -> LoadedCode:
 
 
 def _exports(name: str) -> list[str]:
+    if name == "emulator":
+        return [found for found in _EXPORTED.findall(_text("emulator.ll")) if found.startswith(_EMULATOR)]
     return list(declarations()) if name == "entry" else _RUNTIME if name == "runtime" else [name]
 
 
@@ -124,7 +134,11 @@ def _entry_texts(imports: Imports) -> list[str]:
     return [complete(_text("entry.ll").replace("define internal", "define"), imports)]
 
 
-_TEXTS: dict[str, Callable[[Imports], list[str]]] = {"runtime": _runtime_texts, "entry": _entry_texts}
+_TEXTS: dict[str, Callable[[Imports], list[str]]] = {
+    "runtime": _runtime_texts,
+    "entry": _entry_texts,
+    "emulator": lambda imports: [_text("emulator.ll")],
+}
 
 
 @functools.cache

@@ -5,8 +5,9 @@
 ; pool.ll, in libraries from library.ll: @dlvm.take, @dlvm.give, @dlvm.resize.
 ;
 ;   context  { 0 allocations, 8 thread_state, 16 fuel, 24 site, 28 pad, 32 operands[4], 64 taken }
-;   header   { 0 refcount, 8 data, 16 nbytes, 24 pyobject, 32 previous, 40 next }
+;   header   { 0 refcount, 8 data, 16 nbytes, 24 pyobject, 32 previous, 40 next, 48 give }
 ;
+; `give` is the function that takes the data back, called with (context, data, nbytes); null: they are the pool's.
 ; The headers of one context form a doubly linked list that starts at `allocations`. `nbytes` is the usable size.
 ; `taken` counts the bytes of all of them, from 0; from more where a call has a limit, so that it overflows there.
 
@@ -40,20 +41,31 @@ sized:
   %is_free = call i1 @dlvm.count(ptr %ctx, i64 %nbytes)
   br i1 %is_free, label %counted, label %failed
 counted:
-  %header = call ptr @dlvm.take(i64 64)
-  %no_header = icmp eq ptr %header, null
-  br i1 %no_header, label %uncount, label %with_header
-with_header:
   %data = call ptr @dlvm.take(i64 %nbytes)
   %no_data = icmp eq ptr %data, null
-  br i1 %no_data, label %drop_header, label %link
-drop_header:
-  call void @dlvm.give(ptr %header, i64 64)
+  br i1 %no_data, label %uncount, label %with_data
+with_data:
+  %header = call ptr @dlvm.adopt(ptr %ctx, ptr %data, i64 %nbytes, ptr null)
+  %no_header = icmp eq ptr %header, null
+  br i1 %no_header, label %drop_data, label %done
+drop_data:
+  call void @dlvm.give(ptr %data, i64 %nbytes)
   br label %uncount
 uncount:
   %less = sub i64 0, %nbytes
   %uncounted = call i1 @dlvm.count(ptr %ctx, i64 %less)
   br label %failed
+done:
+  ret ptr %header
+failed:
+  ret ptr null
+}
+
+; A header for memory that has been taken and counted, with one reference; null where there is no room for the header.
+define ptr @dlvm.adopt(ptr %ctx, ptr %data, i64 %nbytes, ptr %give) nounwind {
+  %header = call ptr @dlvm.take(i64 64)
+  %no_header = icmp eq ptr %header, null
+  br i1 %no_header, label %done, label %link
 link:
   %first = load ptr, ptr %ctx
   %data_at = getelementptr i8, ptr %header, i64 8
@@ -61,12 +73,14 @@ link:
   %object_at = getelementptr i8, ptr %header, i64 24
   %previous_at = getelementptr i8, ptr %header, i64 32
   %next_at = getelementptr i8, ptr %header, i64 40
+  %give_at = getelementptr i8, ptr %header, i64 48
   store i64 1, ptr %header
   store ptr %data, ptr %data_at
   store i64 %nbytes, ptr %nbytes_at
   store ptr null, ptr %object_at
   store ptr null, ptr %previous_at
   store ptr %first, ptr %next_at
+  store ptr %give, ptr %give_at
   store ptr %header, ptr %ctx
   %alone = icmp eq ptr %first, null
   br i1 %alone, label %done, label %chain
@@ -76,8 +90,6 @@ chain:
   br label %done
 done:
   ret ptr %header
-failed:
-  ret ptr null
 }
 
 ; An array of up to four extents, for long functions. null: the context says what is wrong, `site` if an extent is negative.
@@ -174,7 +186,17 @@ unlinked:
   %nbytes = load i64, ptr %nbytes_at
   %less = sub i64 0, %nbytes
   %uncounted = call i1 @dlvm.count(ptr %ctx, i64 %less)
+  %give_at = getelementptr i8, ptr %header, i64 48
+  %give = load ptr, ptr %give_at
+  %is_pools = icmp eq ptr %give, null
+  br i1 %is_pools, label %pool, label %other
+pool:
   call void @dlvm.give(ptr %data, i64 %nbytes)
+  br label %given
+other:
+  call void %give(ptr %ctx, ptr %data, i64 %nbytes)
+  br label %given
+given:
   call void @dlvm.give(ptr %header, i64 64)
   ret void
 }

@@ -1,0 +1,181 @@
+"""IR at stage scheduled → a GPU program: the LLVM IR of its host driver, and its kernels.
+
+The walk over blocks and instructions is that of `backend/cpu/emit.py`; what reads or writes arrays has a row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from dlvm_py.backend.cpu import calls
+from dlvm_py.backend.cpu.emit import Control, EmitResult, write_instruction
+from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.memory import release, size_of
+from dlvm_py.backend.cpu.pointers import Pointer
+from dlvm_py.backend.cpu.text import ModuleText
+from dlvm_py.backend.cpu.values import V
+from dlvm_py.backend.gpu.elementwise import store_reshaped, store_scalar, store_tree
+from dlvm_py.backend.gpu.host import HostEmitter
+from dlvm_py.backend.gpu.indexing import scatter, store_scatter_add
+from dlvm_py.backend.gpu.kernel import Kernel, refuse
+from dlvm_py.backend.gpu.lines import store_dot, store_scan
+from dlvm_py.backend.gpu.reductions import reduce_scalar, scalar_dot, store_reduce, store_unbroadcast
+from dlvm_py.backend.imports import Imports
+from dlvm_py.ir import Function, Instruction, Kind, Module, PointerType, is_array
+from dlvm_py.ir.layout import VARIABLES
+from dlvm_py.ir.tree_rules import accumulated
+from dlvm_py.ir.types import ELEMENTS
+from dlvm_py.options import Options
+
+# what there is no kernel for yet, in the words of NumPy
+_WORDS = {
+    "sort": "np.sort",
+    "argsort": "np.argsort",
+    "searchSorted": "np.searchsorted",
+    "nonzero": "np.nonzero and boolean masks",
+    "fourier": "np.fft",
+    "overlapAdd": "the derivative of windows and convolutions",
+    "solve": "np.linalg.solve",
+    "cholesky": "np.linalg.cholesky",
+    "determinant": "np.linalg.det",
+}
+ON_CPU = "compile this function with target='cpu'"
+
+
+@dataclass(frozen=True)
+class GpuProgram:
+    """A host driver, and the kernels that it launches: their numbers are those of its imports `kernel:N`."""
+
+    host: EmitResult
+    kernels: list[Kernel]
+
+
+def emit(
+    function: Function,
+    imports: Imports,
+    options: Options,
+    *,
+    noalias_params: bool = True,
+    program: Module | None = None,
+) -> GpuProgram:
+    """Lower a function at stage scheduled. UnknownFunction DL301 for what there is no kernel for."""
+    if function.meta.get(VARIABLES):
+        refuse("variables of a module", None)
+    module, texts = ModuleText(shares=True), dict[str, Kernel]()
+    functions = calls.kernels(function, program)
+    called = len(functions) > 1 or any(i.op.kind is Kind.CALL for i in function.instructions())
+    sites: list | None = [] if called else None
+    symbol = f"dl.{function.name}"
+    found: list = []
+    for f in functions:
+        apart = noalias_params and f is function and not called
+        e = HostEmitter(module, imports, f, options, apart, texts, sites)
+        Control(e, write_on_host).write()
+        found = e.sites
+    return GpuProgram(EmitResult(str(module), symbol, found, module.helpers), list(texts.values()))
+
+
+def write_on_host(e: FunctionEmitter, i: Instruction) -> None:
+    """The code of one instruction that is no terminator."""
+    assert isinstance(e, HostEmitter)
+    if is_array(i.type):
+        return
+    _refuse_memory(i)
+    row = _ROWS.get(i.op.name)
+    if row is not None:
+        found = row(e, i)
+        if found is not None:
+            e.env[i] = found
+    elif i.op.kind in (Kind.INDEX, Kind.GENERATE) and any(is_array(v.type) for v in i.operands):
+        e.env[i] = _scalar_of_tree(e, i)
+    else:
+        write_instruction(e, i)
+
+
+def _refuse_memory(i: Instruction) -> None:
+    """What would read or write arrays on the host."""
+    if i.op.name in _HOST_ONLY and any(isinstance(v.type, PointerType) for v in (i, *i.operands)):
+        refuse(_HOST_ONLY[i.op.name], i.loc, ON_CPU)
+    if i.op.name in ("makeCell", "cellTag", "cellItem"):
+        refuse("tagged values", i.loc, ON_CPU)
+
+
+_HOST_ONLY = {
+    "print": "a text that shows arrays",
+    "check": "a message that shows arrays",
+    "draw": "random numbers of a generator",
+    "drain": "tapes that are arrays (dlvm.vjp)",
+    "allocateStack": "arrays in the frame",
+}
+
+
+def _scalar_of_tree(e: HostEmitter, i: Instruction) -> V:
+    """A rank 0 result of an index op or broadcast: the only element of its operand."""
+    source = i.operands[0]
+    dtype = source.type.dtype  # type: ignore[attr-defined]
+    header, to = e.cell(dtype)
+    store_reshaped(e, source, to)
+    x = e.fetch(dtype, to.data)
+    release(e, header)
+    return x
+
+
+def _load(e: HostEmitter, i: Instruction) -> V:
+    p = e.pointer(i.operands[0])
+    return e.fetch(p.dtype, p.data)
+
+
+def _allocate(e: HostEmitter, i: Instruction) -> Pointer:
+    extents = tuple(e.scalar(v) for v in i.operands)
+    dtype = ELEMENTS[i.attrs["dtype"]]
+    header = e.allocate(size_of(e, dtype.itemsize, extents))
+    return Pointer(dtype, "C", e.data_of(header), header, extents, None, e.notes(i))
+
+
+def _store(e: HostEmitter, i: Instruction) -> None:
+    value, dest = i.operands[0], e.pointer(i.operands[1])
+    type = i.operands[1].type
+    assert isinstance(type, PointerType)
+    if not is_array(value.type):
+        store_scalar(e, e.scalar(value), dest)
+        return
+    if not isinstance(value, Instruction):  # an undefined array: nothing needs to be written
+        return
+    product = accumulated(i)
+    if product is not None:
+        store_dot(e, product, dest, value.op.name)
+        return
+    match value.op.name:
+        case "reduce":
+            store_reduce(e, value, dest)
+        case "unbroadcast":
+            store_unbroadcast(e, value, dest, type)
+        case "dot":
+            store_dot(e, value, dest)
+        case "scan" | "recurrence":
+            store_scan(e, value, dest)
+        case "scatterAdd":
+            store_scatter_add(e, value, dest)
+        case "shapeCast":
+            source = value.operands[0]
+            if is_array(source.type):
+                store_reshaped(e, source, dest)
+            else:
+                store_scalar(e, e.scalar(source), dest)
+        case name if name in _WORDS or "extents" in value.op.properties:
+            help = "compile this function with target='cpu'; there it goes through a library"  # noqa: A001
+            refuse(_WORDS.get(name, f"np.linalg's {name}"), value.loc or i.loc, help)
+        case _:
+            store_tree(e, value, dest, type.shape)
+
+
+_ROWS: dict[str, Callable[[HostEmitter, Instruction], Any]] = {
+    "load": _load,
+    "store": _store,
+    "scatter": scatter,
+    "reduce": reduce_scalar,
+    "dot": scalar_dot,
+    "allocateHeap": _allocate,
+}

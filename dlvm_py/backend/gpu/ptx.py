@@ -1,0 +1,34 @@
+"""The kernels of a GPU program as PTX: one module, an entry `kernel.N` each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import llvmlite.binding as llvm
+
+from dlvm_py.backend.cpu.compile import link, optimise, parse, target_lines
+from dlvm_py.backend.cpu.text import without_kept
+from dlvm_py.backend.gpu.kernel import NAME, Kernel
+
+
+def machine(architecture: str) -> llvm.TargetMachine:
+    """LLVM's code generator for devices of an architecture ("sm_80"); later ones run its PTX too."""
+    llvm.initialize_all_targets()
+    llvm.initialize_all_asmprinters()
+    target = llvm.Target.from_triple("nvptx64-nvidia-cuda")
+    return target.create_target_machine(cpu=architecture, opt=3)
+
+
+def symbol(number: int) -> str:
+    """The entry of a kernel by its number."""
+    return f"kernel_{number}"
+
+
+def ptx(kernels: Sequence[Kernel], architecture: str) -> str:
+    """The PTX text of the kernels."""
+    to = machine(architecture)
+    head = target_lines(to)
+    texts = [without_kept(str(k.module)).replace(f'@"{NAME}', f'@"{symbol(n)}') for n, k in enumerate(kernels)]
+    whole = link([parse(text, head) for text in ("", *texts)], [symbol(n) for n in range(len(kernels))])
+    optimise(whole, to)
+    return to.emit_assembly(whole)

@@ -1,0 +1,90 @@
+"""libcuda, NVIDIA's driver, through ctypes: the first device, its primary context, modules of PTX or cubin.
+
+Nothing of this runs where there is no device: it is small and plain for that. docs/gpu.md says whether it has run.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from dlvm_py.errors import DeviceError
+
+_LIBRARY = "libcuda.so.1"
+_MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+OLDEST = (7, 5)
+_HELP = "target='gpu' needs an NVIDIA device with its driver; CuPy arrays need `pip install dlvm-py[cuda]`. "
+_HELP += "DLVM_GPU=emulator runs the same kernels on the CPU, slowly, for tests"
+
+
+def driver() -> Driver:
+    """The driver, with its first device. DeviceError where either is missing."""
+    try:
+        library = ctypes.CDLL(_LIBRARY)
+    except OSError:
+        raise DeviceError(f"there is no NVIDIA driver: {_LIBRARY} is not found. {_HELP}") from None
+    return Driver(library)
+
+
+class Driver:
+    """The functions of the library, and its first device."""
+
+    def __init__(self, library: ctypes.CDLL) -> None:
+        self._library = library
+        if status := library.cuInit(0):
+            raise DeviceError(f"the NVIDIA driver finds no device (cuInit gives {status}). {_HELP}")
+        self._number = ctypes.c_int()
+        self._do("cuDeviceGet", ctypes.byref(self._number), 0)
+        major, minor = (self._attribute(a) for a in (_MAJOR, _MINOR))
+        if (major, minor) < OLDEST:
+            raise DeviceError(f"the device is of compute capability {major}.{minor}: kernels need 7.5 or later")
+        self.architecture = f"sm_{major}{minor}"
+        self._context = ctypes.c_void_p()
+        self._do("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._number)
+
+    def _attribute(self, number: int) -> int:
+        found = ctypes.c_int()
+        self._do("cuDeviceGetAttribute", ctypes.byref(found), number, self._number)
+        return found.value
+
+    def _do(self, name: str, *args: Any) -> None:
+        if status := getattr(self._library, name)(*args):
+            raise DeviceError(f"{name} failed: {self.reason(status)}")
+
+    def address(self, name: str) -> int:
+        """The address of a function."""
+        try:
+            function = getattr(self._library, name)
+        except AttributeError:
+            raise DeviceError(f"the NVIDIA driver is older than CUDA 11.2: it has no {name}") from None
+        found = ctypes.cast(function, ctypes.c_void_p).value
+        assert found is not None
+        return found
+
+    def enter(self) -> int:
+        """Make the primary context current for this thread; the stream to use."""
+        self._do("cuCtxSetCurrent", self._context)
+        cupy = sys.modules.get("cupy")
+        return 0 if cupy is None else int(cupy.cuda.get_current_stream().ptr)
+
+    def kernels(self, image: bytes, names: Sequence[str]) -> tuple[list[int], object]:
+        """The handles of the functions of a module; the module stays as long as the process."""
+        self.enter()
+        module, text = ctypes.c_void_p(), ctypes.create_string_buffer(image)  # with the zero at the end that PTX needs
+        self._do("cuModuleLoadData", ctypes.byref(module), text)
+        handles = []
+        for name in names:
+            found = ctypes.c_void_p()
+            self._do("cuModuleGetFunction", ctypes.byref(found), module, name.encode())
+            assert found.value is not None
+            handles.append(found.value)
+        return handles, module
+
+    def reason(self, status: int) -> str:
+        """What the driver says of a status."""
+        text = ctypes.c_char_p()
+        self._library.cuGetErrorString(status, ctypes.byref(text))
+        said = text.value.decode() if text.value else "an unknown error"
+        return f"{said} (CUDA error {status})"

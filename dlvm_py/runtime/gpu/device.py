@@ -1,0 +1,140 @@
+"""The device: the functions of the CUDA driver API that compiled code calls, memory, kernels by their handles.
+
+A `Device` is made of the addresses of these functions, whoever has them: `libcuda` (cuda.py) or the emulator, LLVM IR
+of our own with the same signatures (runtime/native/emulator.ll). DLVM_GPU says which: empty, the hardware; `emulator`.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from dlvm_py.errors import DeviceError
+from dlvm_py.options import environment
+from dlvm_py.runtime.gpu import cuda
+from dlvm_py.runtime.loader import load
+from dlvm_py.runtime.native import standing
+
+EMULATOR = "emulator"
+_OUT_OF_MEMORY = 2
+# by the driver's numbers, what our own code can cause
+_REASONS = {
+    1: "an invalid value",
+    2: "no memory left on the device",
+    700: "a kernel read or wrote outside of its memory",
+    701: "a kernel needs more registers than there are",
+    719: "a kernel failed",
+}
+_VOID, _SIZE = ctypes.c_void_p, ctypes.c_size_t
+_SIGNATURES: dict[str, tuple[Any, ...]] = {
+    "cuMemAllocAsync": (_VOID, _SIZE, _VOID),
+    "cuMemFreeAsync": (_VOID, _VOID),
+    "cuMemcpyHtoDAsync_v2": (_VOID, _VOID, _SIZE, _VOID),
+    "cuMemcpyDtoHAsync_v2": (_VOID, _VOID, _SIZE, _VOID),
+    "cuStreamSynchronize": (_VOID,),
+}
+FUNCTIONS = (*_SIGNATURES, "cuLaunchKernel")
+
+
+class Device:
+    """A device by the addresses of the functions of its driver. `name` is its architecture: "sm_90", "emulator"."""
+
+    name = EMULATOR
+
+    def __init__(self, addresses: Mapping[str, int]) -> None:
+        self.imports = {f"cuda:{name}": address for name, address in addresses.items()}
+        self._call = {
+            name: ctypes.CFUNCTYPE(ctypes.c_int, *types)(addresses[name]) for name, types in _SIGNATURES.items()
+        }
+
+    def enter(self) -> int:
+        """Make the device current for this thread; the stream of its calls."""
+        return 0
+
+    def kernels(self, image: bytes, count: int) -> tuple[list[int], object]:
+        """The handles of the kernels of an image (`driver.compile_request` makes it), and what keeps them."""
+        symbols = [f"emulated.{n}" for n in range(count)]
+        code = load(image, [], symbols)
+        return [code[s] for s in symbols], code
+
+    def reason(self, status: int) -> str:
+        """What a status of the driver means."""
+        return f"{_REASONS.get(status, 'an error of the driver')} (CUDA error {status})"
+
+    def _do(self, name: str, *args: Any) -> None:
+        status = self._call[name](*args)
+        if status == _OUT_OF_MEMORY:
+            raise MemoryError(self.reason(status))
+        if status:
+            raise DeviceError(f"{name} failed: {self.reason(status)}")
+
+    def allocate(self, nbytes: int, stream: int) -> int:
+        """The address of fresh memory. MemoryError where there is none."""
+        found = ctypes.c_void_p()
+        self._do("cuMemAllocAsync", ctypes.addressof(found), max(nbytes, 1), stream)
+        assert found.value is not None
+        return found.value
+
+    def free(self, address: int, stream: int) -> None:
+        """Give memory back, behind what the stream does."""
+        self._do("cuMemFreeAsync", address, stream)
+
+    def write(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy memory of the host to the device; the host's may change afterwards."""
+        if nbytes:
+            self._do("cuMemcpyHtoDAsync_v2", to, source, nbytes, stream)
+            self._do("cuStreamSynchronize", stream)
+
+    def read(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy memory of the device to the host, when everything before is done."""
+        if nbytes:
+            self._do("cuMemcpyDtoHAsync_v2", to, source, nbytes, stream)
+            self._do("cuStreamSynchronize", stream)
+
+
+class Hardware(Device):
+    """The first device of libcuda, in its primary context."""
+
+    def __init__(self, driver: cuda.Driver) -> None:
+        super().__init__({name: driver.address(name) for name in FUNCTIONS})
+        self._driver = driver
+        self.name = driver.architecture
+
+    def enter(self) -> int:
+        """Make the primary context current; CuPy's current stream, or the default one."""
+        return self._driver.enter()
+
+    def kernels(self, image: bytes, count: int) -> tuple[list[int], object]:
+        """The handles of the kernels of a PTX text or cubin."""
+        return self._driver.kernels(image, [f"kernel_{n}" for n in range(count)])
+
+    def reason(self, status: int) -> str:
+        """What the driver says of a status."""
+        return self._driver.reason(status)
+
+
+def device() -> Device:
+    """The device that target="gpu" is for. DeviceError where there is none: what is missing, and how to get it."""
+    return _device(chosen())
+
+
+def chosen() -> str:
+    """What DLVM_GPU says: "" for the hardware, "emulator"."""
+    found = environment("DLVM_GPU")
+    if found not in ("", EMULATOR):
+        raise DeviceError(f"DLVM_GPU={found!r}: it is empty for the hardware, or {EMULATOR!r}")
+    return found
+
+
+@functools.cache
+def _device(name: str) -> Device:
+    if name == EMULATOR:
+        return Device(standing.emulator(FUNCTIONS))
+    return Hardware(cuda.driver())
+
+
+def live(names: Sequence[str] = ("live",)) -> int:
+    """How many allocations of the emulated device there are, for tests of leaks."""
+    return int(ctypes.CFUNCTYPE(ctypes.c_int64)(standing.emulator(names)["live"])())

@@ -1,0 +1,94 @@
+"""Arrays of the host for one call on the device: moved there once, what was written moved back.
+
+    arguments that share memory      one block of the device: what overlaps on the host overlaps there
+    strides                          kept: the bytes from the first to the last element move, whatever lies between them
+    written arguments                their elements, and nothing between them, come back
+
+A result that was allocated on the device is copied into a new NumPy array.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.runtime.gpu.device import Device
+
+
+class Moved:
+    """The arrays of one call: `addresses` by the id of each array, on the device."""
+
+    def __init__(self, device: Device, stream: int) -> None:
+        self.device, self.stream = device, stream
+        self.addresses: dict[int, int] = {}
+        self._blocks: list[int] = []
+
+    def address(self, array: np.ndarray[Any, Any]) -> int:
+        """Where the first element of an array of the host is on the device."""
+        return self.addresses[id(array)]
+
+    def move(self, arrays: Sequence[np.ndarray[Any, Any]]) -> None:
+        """Copy arrays to the device."""
+        for low, high, members in _groups(arrays):
+            block = self.device.allocate(high - low, self.stream)
+            self._blocks.append(block)
+            self.device.write(block, low, high - low, self.stream)
+            for array in members:
+                self.addresses[id(array)] = block + array.ctypes.data - low
+
+    def read(self, to: int, source: int, nbytes: int) -> None:
+        """Copy memory of the device to the host."""
+        self.device.read(to, source, nbytes, self.stream)
+
+    def bring_back(self, array: np.ndarray[Any, Any]) -> None:
+        """Give an array of the host the elements that it has on the device."""
+        low, high = _bounds(array)
+        first = self.address(array) + low - array.ctypes.data
+        if array.flags.forc:
+            self.read(low, first, high - low)
+            return
+        copy = np.empty(high - low, np.uint8)
+        self.read(copy.ctypes.data, first, high - low)
+        array[...] = np.ndarray(array.shape, array.dtype, copy, array.ctypes.data - low, array.strides)
+
+    def give_back(self) -> None:
+        """Free what was taken of the device."""
+        while self._blocks:
+            self.device.free(self._blocks.pop(), self.stream)
+
+
+def _bounds(array: np.ndarray[Any, Any]) -> tuple[int, int]:
+    """The address of the first byte of an array, and that behind its last one."""
+    return np.lib.array_utils.byte_bounds(array) if array.size else (array.ctypes.data, array.ctypes.data)
+
+
+def _groups(
+    arrays: Sequence[np.ndarray[Any, Any]],
+) -> Iterator[tuple[int, int, list[np.ndarray[Any, Any]]]]:
+    """Arrays whose bytes overlap: the first byte, the byte behind the last, the arrays."""
+    spans = sorted(((*_bounds(a), a) for a in arrays), key=lambda span: span[:2])
+    group: list[np.ndarray[Any, Any]] = []
+    low = high = 0
+    for first, last, array in spans:
+        if group and first >= high:
+            yield low, high, group
+            group = []
+        low, high = (min(low, first), max(high, last)) if group else (first, last)
+        group.append(array)
+    if group:
+        yield low, high, group
+
+
+@contextmanager
+def moved(device: Device, arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[Moved]:
+    """The arrays on the device for the time of a call."""
+    stream = device.enter()
+    found = Moved(device, stream)
+    try:
+        found.move(arrays)
+        yield found
+    finally:
+        found.give_back()

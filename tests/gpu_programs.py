@@ -1,0 +1,137 @@
+"""Programs for the GPU's tests: plain NumPy functions, their arguments, and what gradients are with respect to."""
+
+import numpy as np
+
+
+def chain(x, y):
+    return np.exp(-x) * np.sin(y) + x / (1.0 + y * y)
+
+
+def broadcasts(m, row, column):
+    return (m + row) * column - 2.0
+
+
+def softmax(x):
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True)
+
+
+def stencil(u, dt, steps):
+    for _ in range(steps):
+        u[1:-1, 1:-1] += dt * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4.0 * u[1:-1, 1:-1])
+    return np.sum(u**2)
+
+
+def mlp(x, w1, b1, w2, b2, target):
+    hidden = np.tanh(np.dot(x, w1) + b1)
+    out = np.dot(hidden, w2) + b2
+    return np.mean((out - target) ** 2)
+
+
+def bodies(p, m):
+    d = p[:, None, :] - p[None, :, :]
+    r2 = np.sum(d * d, axis=2) + 0.01
+    return np.sum(m[:, None, None] * d / r2[:, :, None] ** 1.5, axis=0)
+
+
+def sums(x):
+    return x.sum(axis=0) * 2.0, x.sum(axis=1), x.max(axis=0), x.min(), x.prod(axis=1), np.mean(x)
+
+
+def picked(x, k):
+    return np.sum(x[k] ** 2) + x[k[0]]
+
+
+def counted(k, n):
+    found = np.zeros(n, np.int64)
+    np.add.at(found, k, 1)
+    return found
+
+
+def histogram(k, w, n):
+    found = np.zeros(n)
+    np.add.at(found, k, w)
+    return found
+
+
+def walks(x):
+    return np.cumsum(x, axis=0) + np.cumprod(x, axis=1)
+
+
+def newton(x):
+    y = x + 1.0
+    while np.abs(y * y - x).max() > 1e-9:
+        y = 0.5 * (y + x / y)
+    return y
+
+
+def recurrence(x):
+    s = 0.0
+    for v in range(x.shape[0]):
+        if x[v] > 0.0:
+            s = s * 0.5 + x[v]
+        else:
+            x[v] = s
+    return s
+
+
+def half_floats(x, y):
+    return np.sum(x * y, axis=1), x + y
+
+
+def complexes(z, w):
+    return np.sum(z * np.conj(w)) + z.real.sum(), z * w
+
+
+def attention(q, k, v):
+    s = np.dot(q, k.T) / np.sqrt(q.shape[1])
+    e = np.exp(s - s.max(axis=1, keepdims=True))
+    return np.dot(e / e.sum(axis=1, keepdims=True), v)
+
+
+def views(x):
+    y = x[::-2].T
+    y[0] = 7.0
+    return y, x.reshape(-1)[3:9], x
+
+
+def masks(x):
+    return np.where(x > 0.5, x, -x), (x > 0.5).any(axis=0), np.all(x < 2.0), np.argmax(x.sum(axis=0))
+
+
+def _random(seed=0):
+    return np.random.default_rng(seed)
+
+
+def _of(shape, dtype=np.float64, seed=0):
+    return _random(seed).standard_normal(shape).astype(dtype)
+
+
+# name: (function, () -> arguments, the parameters that gradients are taken with respect to)
+PROGRAMS = {
+    "chain": (chain, lambda: (_of(1000), _of(1000, seed=1)), (0, 1)),
+    "chain_strided": (chain, lambda: (_of(64)[::-2], _of((32, 3))[:, 1]), (0, 1)),
+    "chain_f32": (chain, lambda: (_of((7, 9), np.float32), np.asfortranarray(_of((7, 9), np.float32, 1))), (0, 1)),
+    "broadcasts": (broadcasts, lambda: (_of((5, 300)), _of(300, seed=1), _of((5, 1), seed=2)), (0, 1, 2)),
+    "softmax": (softmax, lambda: (_of((17, 33)),), (0,)),
+    "stencil": (stencil, lambda: (_of((12, 20)), 0.1, 3), (0, 1)),
+    "mlp": (
+        mlp,
+        lambda: (_of((6, 4)), _of((4, 8), seed=1), _of(8, seed=2), _of((8, 3), seed=3), _of(3, seed=4), _of((6, 3))),
+        (1, 2, 3, 4),
+    ),
+    "bodies": (bodies, lambda: (_of((15, 3)), np.abs(_of(15, seed=1))), (0, 1)),
+    "sums": (sums, lambda: (_of((9, 40)),), ()),
+    "sums_large": (sums, lambda: (_of((3, 5000)) / 100 + 1,), ()),
+    "picked": (picked, lambda: (_of(20), np.array([3, 3, 19, 0])), (0,)),
+    "counted": (counted, lambda: (_random().integers(0, 10, 500), 10), ()),
+    "histogram": (histogram, lambda: (_random().integers(0, 10, 500), _of(500), 10), (1,)),
+    "walks": (walks, lambda: (_of((6, 7)),), (0,)),
+    "newton": (newton, lambda: (np.abs(_of(50)) + 0.5,), (0,)),
+    "recurrence": (recurrence, lambda: (_of(12),), (0,)),
+    "half_floats": (half_floats, lambda: (_of((4, 50), np.float16), _of((4, 50), np.float16, 1)), ()),
+    "complexes": (complexes, lambda: (_of(40) + 1j * _of(40, seed=1), _of(40, seed=2) - 1j * _of(40, seed=3)), ()),
+    "attention": (attention, lambda: (_of((5, 8)), _of((7, 8), seed=1), _of((7, 4), seed=2)), (0, 1, 2)),
+    "views": (views, lambda: (_of((6, 4)),), ()),
+    "masks": (masks, lambda: (np.abs(_of((6, 4))),), ()),
+}

@@ -1,0 +1,253 @@
+"""target="gpu": the kernels of every program on the emulated device, their numbers against NumPy's and the CPU's.
+
+Hardware is not needed, and not used: `make gpu-check` is for a machine that has it. Every kernel is assembled by
+NVIDIA's assembler where there is one.
+"""
+
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from gpu_programs import PROGRAMS
+
+import dlvm_py as dlvm
+from dlvm_py.backend.cpu.text import ModuleText
+from dlvm_py.backend.cpu.values import V, i64
+from dlvm_py.backend.gpu.emulate import OFFSET, emulated
+from dlvm_py.backend.gpu.host import HostEmitter
+from dlvm_py.backend.gpu.kernel import Kernel
+from dlvm_py.backend.imports import Imports
+from dlvm_py.ir import VOID, Builder, Function
+from dlvm_py.options import Options
+from dlvm_py.runtime.gpu.device import live
+from dlvm_py.runtime.loader import load
+
+PTXAS = shutil.which("ptxas")
+
+
+@pytest.fixture(autouse=True)
+def emulator(monkeypatch):
+    monkeypatch.setenv("DLVM_GPU", "emulator")
+
+
+def same(got, expected, exact=False):
+    """Whether results are alike: structure, dtype, shape, and numbers up to the order of sums."""
+    if isinstance(expected, tuple):
+        assert isinstance(got, tuple) and len(got) == len(expected)
+        for a, b in zip(got, expected, strict=True):
+            same(a, b)
+        return
+    assert type(got) is type(expected)
+    if isinstance(expected, np.ndarray | np.generic):
+        assert got.dtype == expected.dtype and got.shape == expected.shape
+        tolerance = {2: 2e-3, 4: 1e-5}.get(np.dtype(got.dtype.type(0).real.dtype).itemsize, 1e-12)
+        np.testing.assert_allclose(got, expected, tolerance, tolerance)
+    else:
+        assert got == pytest.approx(expected, rel=1e-12)
+
+
+COMPILED = {name: dlvm.jit(function, target="gpu") for name, (function, _, _) in PROGRAMS.items()}
+GRADIENTS = {name: dlvm.grad(COMPILED[name], wrt=wrt) for name, (_, _, wrt) in PROGRAMS.items() if wrt}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_values_and_effects_are_those_of_numpy(name):
+    function, make, _ = PROGRAMS[name]
+    given, expected = make(), make()
+    before = live()
+    same(COMPILED[name](*given), function(*expected))
+    same(given, expected)
+    assert live() == before
+
+
+@pytest.mark.parametrize("name", GRADIENTS)
+def test_gradients_are_those_of_the_cpu(name):
+    function, make, wrt = PROGRAMS[name]
+    before = live()
+    same(GRADIENTS[name](*make()), dlvm.grad(function, wrt=wrt)(*make()))
+    assert live() == before
+
+
+ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL)
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """The PTX of all programs and their gradients, for one file: one head, every symbol with its program."""
+    found = []
+    for name, (_, make, _) in PROGRAMS.items():
+        for number, f in enumerate(filter(None, (COMPILED[name], GRADIENTS.get(name)))):
+            text = f.ptx(*make())
+            head = text.index(".address_size 64") + len(".address_size 64")
+            text = text if not found else text[head:]
+            found.append(re.sub(r"\b(kernel_|dlvm_\$_)", rf"{name}_{number}_\1", text))
+    return found
+
+
+@pytest.mark.skipif(PTXAS is None, reason="there is no ptxas: CUDA's, or that of the wheel nvidia-cuda-nvcc")
+@pytest.mark.parametrize(
+    "architecture", ["sm_75", *(pytest.param(a, marks=pytest.mark.slow) for a in ("sm_80", "sm_90"))]
+)
+def test_the_assembler_takes_every_kernel(architecture, texts, tmp_path, record_property):
+    file = tmp_path / "all.ptx"
+    file.write_text("".join(texts))
+    command = [PTXAS, "-v", "-arch", architecture, "-o", tmp_path / "all.cubin", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    kernels = {entry: (int(registers), int(spilled)) for entry, spilled, registers in ENTRY.findall(done.stderr)}
+    assert len(kernels) == sum(text.count(".entry") for text in texts) > 100
+    # what a block of 256 threads may have, and none of it in memory
+    assert {entry: found for entry, found in kernels.items() if found[1] or found[0] > 255} == {}
+    record_property("most registers", max(kernels.items(), key=lambda item: item[1]))
+
+
+def test_kernels_are_loops_over_a_grid_and_nothing_is_contracted():
+    text = COMPILED["chain"].ptx(*PROGRAMS["chain"][1]())
+    assert text.count(".entry") == 1 and "%nctaid.x" in text
+    assert "fma.rn.f64" in text  # in the exponential, as it is written
+    assert not re.search(r"\b(mul|add|sub)\.f64", text)  # without .rn the assembler may contract
+
+
+# -- what goes wrong ---------------------------------------------------------------------------------------
+
+
+def test_without_a_driver_the_error_says_what_is_missing(monkeypatch):
+    monkeypatch.delenv("DLVM_GPU")
+    if shutil.which("nvidia-smi"):
+        pytest.skip("there may be a device")
+    with pytest.raises(dlvm.DeviceError, match=r"no NVIDIA driver.*pip install dlvm-py\[cuda\].*DLVM_GPU=emulator"):
+        dlvm.jit(PROGRAMS["chain"][0], target="gpu")(np.ones(3), np.ones(3))
+    monkeypatch.setenv("DLVM_GPU", "simulator")
+    with pytest.raises(dlvm.DeviceError, match="DLVM_GPU='simulator'"):
+        dlvm.jit(PROGRAMS["chain"][0], target="gpu")(np.ones(3), np.ones(3))
+
+
+def test_other_targets_are_refused():
+    with pytest.raises(TypeError, match="'cpu' and 'gpu'"):
+        dlvm.jit(PROGRAMS["chain"][0], target="tpu")
+    with pytest.raises(TypeError, match="target='gpu'"):
+        dlvm.jit(PROGRAMS["chain"][0]).ptx(np.ones(3), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("function", "words"),
+    [
+        (lambda x: np.sort(x), "np.sort"),
+        (lambda x: np.linalg.solve(x, x), "np.linalg.solve"),
+        (lambda x: np.linalg.eigh(x)[0], "eigh"),
+        (lambda x: np.fft.fft(x), "np.fft"),
+        (lambda x: x[x > 0], "np.nonzero and boolean masks"),
+        (lambda x: print(x), "a text that shows arrays"),
+    ],
+)
+def test_what_has_no_kernel_is_refused_with_its_line(function, words):
+    with pytest.raises(dlvm.UnknownFunction, match=words) as found:
+        dlvm.jit(function, target="gpu")(np.eye(3))
+    assert found.value.code == "DL301" and found.value.loc.line == function.__code__.co_firstlineno
+
+
+def test_errors_leave_the_effects_before_them_and_no_memory():
+    def f(x, k):
+        x[0] = 5.0
+        y = x * 2.0
+        return y[k]
+
+    x, before = np.zeros(4), live()
+    with pytest.raises(IndexError):
+        dlvm.jit(f, target="gpu")(x, 7)
+    assert x[0] == 5.0 and live() == before
+    with pytest.raises(ValueError, match="read-only"):
+        y = np.zeros(4)
+        y.flags.writeable = False
+        dlvm.jit(f, target="gpu")(y, 1)
+    assert live() == before
+
+
+def test_arguments_that_share_memory_share_it_on_the_device():
+    def f(x, y):
+        x[1:] += y
+        return x[::2]
+
+    base, expected = np.arange(9.0), np.arange(9.0)
+    r = dlvm.jit(f, target="gpu")(base[1:], base[:-2])
+    e = f(expected[1:], expected[:-2])
+    same((r, base), (e, expected))
+    assert r.base is not None and np.shares_memory(r, base)
+
+
+def test_what_is_written_is_written_at_its_places_only():
+    """Elements between those of a strided argument are not touched, even if somebody changes them meanwhile."""
+
+    def f(x):
+        x *= 2.0
+
+    base = np.arange(10.0)
+    dlvm.jit(f, target="gpu")(base[::-3])
+    assert base.tolist() == [0.0, 1, 2, 6, 4, 5, 12, 7, 8, 18]
+
+
+def test_results_that_are_arguments_are_those_objects():
+    x = np.ones(3)
+    assert dlvm.jit(lambda x: x, target="gpu")(x) is x
+
+
+def test_a_second_process_needs_no_compiler(tmp_path):
+    program = """
+import sys, numpy as np, dlvm_py as dlvm
+from gpu_programs import softmax, _of
+f = dlvm.jit(softmax, target="gpu")
+f(_of((3, 4)))
+print(f.stats()["compiled"], "dlvm_py.driver" in sys.modules)
+"""
+    environment = {**os.environ, "DLVM_CACHE_DIR": str(tmp_path), "DLVM_CACHE": "1"}
+    environment["PYTHONPATH"] = os.pathsep.join([os.path.dirname(__file__), environment.get("PYTHONPATH", "")])
+    command = [sys.executable, "-c", program]
+    runs = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
+    assert [r.stdout.strip() for r in runs] == ["1 True", "0 False"]
+
+
+# -- the emulator ----------------------------------------------------------------------------------------
+
+
+def test_the_emulator_finds_threads_that_are_not_at_the_same_barrier():
+    # a kernel in which only some threads come to the barrier
+    kernel = _kernel()
+    with kernel.when(kernel.icmp("slt", kernel.special("tid"), i64(3))):
+        kernel.barrier()
+    assert _launch(kernel, 64) == 719
+
+
+def test_the_emulator_runs_all_threads_to_a_barrier_before_one_goes_on():
+    kernel = _kernel()
+    data = kernel.parameter(V("ptr", "%data"))
+    thread = kernel.special("tid")
+    shared = kernel.shared("i64", 64)
+    kernel.store(thread, kernel.gep("i64", shared, thread))
+    kernel.barrier()
+    other = kernel.load("i64", kernel.gep("i64", shared, kernel.op("xor", thread, i64(63))))
+    kernel.store(kernel.add(other, kernel.shuffle_down(other, 1)), kernel.gep("i64", data, thread))
+    found = (ctypes.c_int64 * 64)()
+    assert _launch(kernel, 64, ctypes.addressof(found) + OFFSET) == 0
+    inside = [63 - t + (63 - t if t % 32 == 31 else 62 - t) for t in range(64)]
+    assert list(found) == inside
+
+
+def _kernel():
+    function = Function("host", VOID)
+    Builder(function, function.new_block("entry")).ret()
+    return Kernel(HostEmitter(ModuleText(), Imports(), function, Options(), True, {}))
+
+
+def _launch(kernel, threads, *values):
+    kernel.finish()
+    code = load(emulated([kernel]), [], ["emulated.0"])
+    cells = [ctypes.c_int64(v) for v in values]
+    table = (ctypes.c_void_p * max(len(cells), 1))(*map(ctypes.addressof, cells))
+    return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(code["emulated.0"])(
+        table, 1, threads
+    )

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm_py.backend.cpu.kernels import loop_order
+from dlvm_py.backend.cpu.kernels import loop_order, memory_order
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import V, i64
@@ -36,7 +36,7 @@ def store_tree(h: HostEmitter, value: Value, dest: Pointer, shape: tuple[int | N
     if tree.rank > 1 and tree.is_linear(to.layout, shape):
         tree.linear = True
         extents, strides = [count], (i64(to.itemsize),)
-    order = loop_order(extents, to.layout == "F")
+    order = loop_order(extents, [0] if tree.linear else memory_order(to))
     tree.inner = order[-1] if order else 0
     tree.fast = not tree.conditions()
     with k.grid(count) as loop:
@@ -61,7 +61,7 @@ def fill(h: HostEmitter, dest: Pointer, x: V) -> None:
     k = Kernel(h)
     to = k.pointer_of(dest)
     value = k.parameter(x)
-    order = loop_order(to.extents, to.layout == "F")
+    order = loop_order(to.extents, memory_order(to))
     strides = strides_of(k, to)
     with k.grid(k.product(to.extents)) as loop:
         index = k.unravel(loop.index, order, to.extents)

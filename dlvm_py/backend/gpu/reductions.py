@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.contract import scalar_type
-from dlvm_py.backend.cpu.kernels import loop_order
+from dlvm_py.backend.cpu.kernels import loop_order, memory_order
 from dlvm_py.backend.cpu.memory import release
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
@@ -110,7 +110,7 @@ def reduce_scalar(h: HostEmitter, i: Instruction) -> V:
     if tree.rank > 1 and any(tree.is_linear(p.layout, value.type.shape) for p in tree.loads()[:1]):  # type: ignore[attr-defined]
         tree.linear = True
         extents = [count]
-    order = loop_order(extents, tree.is_fortran() and not tree.linear)
+    order = loop_order(extents, [0] if tree.linear else tree.order())
     tree.inner = order[-1]
     tree.fast = not tree.conditions()
 
@@ -243,7 +243,7 @@ def _reduce(
     to = k.pointer_of(dest)
     strides, tree = strides_of(k, to), general(k, value)
     results = k.product(to.extents)
-    order = loop_order(to.extents, to.layout == "F")
+    order = loop_order(to.extents, memory_order(to))
     neutral = fold.neutral()
 
     def place(index: V) -> tuple[V, dict[int, V]]:

@@ -226,7 +226,7 @@ def test_the_emulator_runs_all_threads_to_a_barrier_before_one_goes_on():
     kernel = _kernel()
     data = kernel.parameter(V("ptr", "%data"))
     thread = kernel.special("tid")
-    shared = kernel.shared("i64", 64)
+    shared = kernel.shared_memory("i64", 64)
     kernel.store(thread, kernel.gep("i64", shared, thread))
     kernel.barrier()
     other = kernel.load("i64", kernel.gep("i64", shared, kernel.op("xor", thread, i64(63))))

@@ -178,7 +178,7 @@ class Kernel(Code):
         self.br(phase)
         self.place(phase)
 
-    def shared(self, type: str, count: int) -> V:
+    def shared_memory(self, type: str, count: int) -> V:
         """Memory that the threads of a block share, not initialised. A kernel has one."""
         assert not self.shared_bytes
         size = int(type.lstrip("iu")) // 8 if type[0] == "i" else {"half": 2, "float": 4, "double": 8}[type]

@@ -72,7 +72,7 @@ def in_block(k: Kernel, fold: Fold, total: V) -> V:
     total = _in_warp(k, fold, total, WARP)
     thread = k.special("tid")
     itemsize = fold.wide.itemsize
-    shared = k.shared("i64", WARPS * max(itemsize // 8, 1))
+    shared = k.shared_memory("i64", WARPS * max(itemsize // 8, 1))
     with k.when(k.icmp("eq", k.op("and", thread, i64(WARP - 1)), ZERO)):
         warp = k.op("lshr", thread, i64(WARP.bit_length() - 1))
         store_element(k, fold.wide, total, offset(k, shared, [warp], [i64(itemsize)]))

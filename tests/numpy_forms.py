@@ -320,6 +320,24 @@ form(
     lambda d: [d.filled(), Text(d.pick(("slice(1, 3)", "slice(None, None, 2)", "slice(5, 2)")))],
     **NONE_OR_AXIS,
 )
+form(
+    _np("insert"),
+    lambda d: [
+        a := d.filled(ndim=d.int(1, 2)),
+        d.values("int64", (m := d.int(0, 3),), special=False, low=-a.shape[0], high=a.shape[0]),
+        d.array(REAL, shape=d.pick(((), (m,), (1,))) if a.ndim == 1 else d.pick(((), (1, 1), a.shape[1:]))),
+        Text("0"),
+    ],
+)
+form(_np("insert"), lambda d: [d.filled(ndim=2), d.of([1, 0], [0], (1, 1), []), d.number(1, 2.5), d.of(0, 1, None)])
+form(_np("insert"), lambda d: [d.filled(ndim=1), Text("slice(None, None, 2)"), d.number(1, 2.5)])
+form(_np("insert"), lambda d: [a := d.filled(ndim=2), Text("1"), d.array(REAL, shape=(a.shape[0],)), Text("1")])
+form(
+    _np("delete"),
+    lambda d: [a := d.filled(ndim=d.int(1, 2)), d.places(a.shape[0], (d.int(0, 3),)), Text("0")],
+)
+form(_np("delete"), lambda d: [a := d.filled(), d.values("bool", (np.size(a) + d.chance(0.1),))])
+form(_np("delete"), lambda d: [d.filled(), d.of([0, 0], [-1], [])], **NONE_OR_AXIS)
 form(_np("split"), lambda d: [d.array(shape=(4, 2)), d.of(1, 2, 4, [1, 3], (0, 2, 9))], axis=lambda d: Text(0))
 form(_np("array_split"), lambda d: [d.filled(), d.of(1, 2, 3, [1, 3], (0, 2, 9))])
 form(_np("hsplit vsplit dsplit"), lambda d: [d.array(shape=(2, 2, 2)), d.of(1, 2, [1])])
@@ -554,6 +572,57 @@ form(
     cov=lambda d: Text("False"),
     w=lambda d: d.values("float64", (6,), low=0.5),
 )
+form(_np("poly"), lambda d: [d.filled(REAL, 1, special=False)])
+form(_np("polymul polydiv"), lambda d: [d.filled(NUMBERS, 1, special=False), d.filled(NUMBERS, 1, special=False)])
+
+
+def _series(d: Draw) -> Any:
+    return d.filled(NUMBERS, 1, special=False)
+
+
+_POWER = "np.polynomial.polynomial"
+_VALUES = " ".join(
+    ["polynomial.polyval", "chebyshev.chebval", "legendre.legval", "hermite.hermval", "hermite_e.hermeval"]
+    + ["laguerre.lagval"]
+)
+form(_prefixed("np.polynomial", _VALUES), lambda d: [d.array(NUMBERS, special=False), _series(d)], tensor=_boolean)
+form(_prefixed("np.polynomial", _VALUES), lambda d: [d.array(NUMBERS, d.int(0, 1)), d.filled(NUMBERS, 2)])
+form(
+    _prefixed("np.polynomial", _VALUES.replace("val", "vander")),
+    lambda d: [d.array(NUMBERS, special=False), d.number(0, 1, 2, 4, -1)],
+)
+form(_prefixed(_POWER, "polyadd polysub polymul polydiv"), lambda d: [_series(d), _series(d)])
+form("np.polynomial.chebyshev.chebadd np.polynomial.chebyshev.chebsub", lambda d: [_series(d), _series(d)])
+form("np.polynomial.legendre.legadd np.polynomial.legendre.legsub", lambda d: [_series(d), _series(d)])
+form(_prefixed(_POWER, "polymulx polycompanion"), lambda d: [_series(d)])
+form(_prefixed(_POWER, "polyfromroots"), lambda d: [d.filled("iFC", 1, special=False)])
+form(_prefixed(_POWER, "polypow"), lambda d: [_series(d), d.of(0, 1, 2, 3)], maxpower=lambda d: d.of(None, 3))
+form(_prefixed(_POWER, "polyline"), lambda d: [d.number(1, 2.5), d.of(0, 2, 0.5)])
+form(
+    _prefixed(_POWER, "polyder polyint"),
+    lambda d: [d.filled(NUMBERS, special=False)],
+    m=lambda d: d.of(0, 1, 2),
+    k=lambda d: d.of(0, [1.5], 2),
+    scl=lambda d: d.number(1, 0.5),
+    lbnd=lambda d: d.number(0, 1.5),
+    axis=Draw.axis,
+)
+form(_prefixed(_POWER, "polyvalfromroots"), lambda d: [d.array(NUMBERS), _series(d)], tensor=_boolean)
+
+
+def _several(count: int, same: bool) -> Form:
+    def make(d: Draw) -> Any:
+        shape = d.shape(d.int(0, 2 if same else 1))
+        return [*(d.array(NUMBERS, shape=shape) for _ in range(count)), d.filled(NUMBERS, count)]
+
+    return make
+
+
+form(f"{_POWER}.polyval2d np.polynomial.chebyshev.chebval2d np.polynomial.legendre.legval2d", _several(2, True))
+form(f"{_POWER}.polyval3d", _several(3, True))
+form(f"{_POWER}.polygrid2d", _several(2, False))
+form(f"{_POWER}.polygrid3d", _several(3, False))
+form(_prefixed("np.polynomial.chebyshev", "chebpts1 chebpts2"), lambda d: [ints(d, 0, 5)])
 form(_np("roots"), lambda d: [d.array("C", shape=(4,), special=False)])
 
 # linear algebra

@@ -86,8 +86,10 @@ def check(name, seed, forward):
     for g, k in zip(got, wrt, strict=True):
         assert np.shape(g) == np.shape(call.args[k])
     if forward:
-        tangents = tuple(None if d is None else float(d) if np.ndim(d) == 0 else d for d in along)
-        assert dlvm.jvp(f, tuple(call.args), tangents)[1] == pytest.approx(found, rel=1e-9, abs=1e-10), call
+        args = tuple(np.copy(a) if isinstance(a, np.ndarray) else a for a in call.args)  # no memory that is shared
+        tangents = tuple(None if d is None else np.asarray(d) for d in along)
+        tangents = tuple(float(d) if isinstance(a, float) else d for a, d in zip(args, tangents, strict=True))
+        assert dlvm.jvp(f, args, tangents)[1] == pytest.approx(found, rel=1e-9, abs=1e-10), call
 
 
 @pytest.mark.slow

@@ -12,9 +12,10 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import temp, tensor_of
 from dlvm_py.frontend.decompositions import DECOMPOSITIONS
-from dlvm_py.frontend.elementwise import astype, operand
+from dlvm_py.frontend.elementwise import apply_op, astype, operand
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import intrinsics
+from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.values import Array, RandomGenerator, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import C128, DTYPES, I64, dtype_of, literal
@@ -75,6 +76,19 @@ def _axes_of(e: Emitter, axis: Any, ndim: Any) -> Sequence:
     return Sequence(tuple(map(_int, as_axes(e, axis, ndim.number))))
 
 
+def _held(e: Emitter, x: Any) -> Any:
+    x = operand(e, x, "a constant")
+    if not x.dtype.is_inexact:
+        return x
+    return temp(e, apply_op(e, "stopGradient", [tensor_of(e, x)]), () if isinstance(x, Scalar) else x.extents)
+
+
+def _bits_of(e: Emitter, x: Any, dtype: Any) -> Any:
+    x = operand(e, x, "the bits of a number")
+    tensor = apply_op(e, "bits", [tensor_of(e, x if x.dtype.is_integer else _held(e, x))], to=as_dtype(e, dtype).name)
+    return temp(e, tensor, () if isinstance(x, Scalar) else x.extents)
+
+
 def _complex_of(e: Emitter, a: Any) -> Any:
     a = operand(e, a, "a Fourier transform")
     if not isinstance(a, (Array, Temp)):
@@ -133,6 +147,8 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.axis_of: _axis_of,
     intrinsics.axes_of: _axes_of,
     intrinsics.complex_of: _complex_of,
+    intrinsics.held: _held,
+    intrinsics.bits_of: _bits_of,
     intrinsics.fourier: _fourier,
     intrinsics.solve_one: _solve_one,
     intrinsics.cholesky_one: _cholesky_one,

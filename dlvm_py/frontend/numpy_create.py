@@ -226,7 +226,7 @@ def asarray(e: Emitter, a: Any, dtype: Any = None) -> Any:
 def copy(e: Emitter, a: Any) -> Any:
     """np.copy, x.copy(): fresh."""
     a = operand(e, a, "copy")
-    return a if isinstance(a, Scalar) else Temp(tensor_of(e, a), a.extents, e.block)
+    return Scalar(a.value, weak=False) if isinstance(a, Scalar) else Temp(tensor_of(e, a), a.extents, e.block)
 
 
 def cast_to(e: Emitter, x: Any, dtype: Any, copy: Any = None) -> Any:

@@ -27,6 +27,7 @@ _REDUCTIONS = {
     np.add: np.sum, np.multiply: np.prod, np.maximum: np.max, np.minimum: np.min,
     np.logical_and: np.all, np.logical_or: np.any,
 }  # fmt: skip
+_OF_BITS = (np.nextafter, np.spacing)
 _SCANS = {np.add: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min"}
 
 
@@ -72,8 +73,8 @@ def written(ufunc: np.ufunc, function: Any) -> Handler:
 def _converted(e: Emitter, ufunc: np.ufunc, rule: Handler, values: list[Any]) -> list[Any]:
     """The results of `rule` on operands in the dtypes of the loop that NumPy would run."""
     dtypes = loop_dtypes(e, ufunc, values)
-    # loops of 16 bits compute in float32 and round once
-    loops = [F32 if d.is_narrow else d for d in dtypes[: ufunc.nin]]
+    # loops of 16 bits compute in float32 and round once, unless it is the bits that count
+    loops = [F32 if d.is_narrow and ufunc not in _OF_BITS else d for d in dtypes[: ufunc.nin]]
     pairs = [convert(e, v, d) for v, d in zip(values, loops, strict=True)]
     found = rule(e, *(Temp(t, x, e.block) if x else Scalar(t, weak=False) for t, x in pairs))
     results = found.items if ufunc.nout > 1 else (found,)

@@ -21,6 +21,7 @@ from dlvm_py.frontend.library import (
     create,
     decompositions,
     elementwise,
+    floating,
     fourier,
     joining,
     linear_algebra,
@@ -32,6 +33,7 @@ from dlvm_py.frontend.library import (
     products,
     random_numbers,
     reshaping,
+    series,
     sets,
     statistics,
     tensors,
@@ -66,11 +68,11 @@ def _scalar(dtype: DType) -> Handler:
 
 _LIBRARY = (
     arrange, bessel, calculus, create, decompositions, elementwise, fourier, joining, linear_algebra, mathematics,
-    norms, order, places, polynomial, products, reshaping, sets, statistics, tensors, ufuncs,
+    norms, order, places, polynomial, products, reshaping, series, sets, statistics, tensors, ufuncs,
 )  # fmt: skip
 _OF_UFUNCS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
-    **{ufunc: written(ufunc, function) for ufunc, function in ufuncs.UFUNCS.items()},
+    **{ufunc: written(ufunc, function) for module in (ufuncs, floating) for ufunc, function in module.UFUNCS.items()},
     **ELEMENTWISE,
 }
 FUNCTIONS: dict[Any, Handler] = {
@@ -92,11 +94,12 @@ RANDOM_METHODS: dict[str, Handler] = library_table(random_numbers.RANDOM)
 SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
 # results are integers, bools or types, or do not change with the operands: no derivative flows through
 WITHOUT_DERIVATIVE = frozenset(
-    "all allclose any arange argmax argmin argsort argwhere array_equal array_equiv bartlett bincount blackman "
-    "broadcast_shapes can_cast count_nonzero digitize empty empty_like eye fix flatnonzero gcd hamming hanning "
-    "histogram identity indices isclose iscomplex iscomplexobj isdtype isin isinf isneginf isposinf isreal "
+    "all allclose any arange argmax argmin argsort argwhere array_equal array_equiv bartlett bincount bitwise_count "
+    "blackman broadcast_shapes can_cast count_nonzero digitize empty empty_like eye fix flatnonzero gcd hamming "
+    "hanning histogram identity indices isclose iscomplex iscomplexobj isdtype isin isinf isneginf isposinf isreal "
     "isrealobj isscalar issubdtype lcm lexsort logical_xor ndim ndindex nonzero ones ones_like promote_types "
-    "result_type searchsorted shape signbit size tri tril_indices triu_indices unravel_index zeros zeros_like".split()
+    "result_type searchsorted shape signbit size spacing tri tril_indices triu_indices unravel_index zeros "
+    "zeros_like".split()
 )
 # parameters that mean an array where NumPy's functions have them: lists and tuples of numbers are made one
 ARRAY_LIKE = frozenset(
@@ -107,7 +110,7 @@ ARRAY_LIKE = frozenset(
 # functions that write into what they are given, ask what it is, or make arrays themselves
 _AS_GIVEN = frozenset((
     np.put, np.put_along_axis, np.place, np.putmask, np.fill_diagonal, np.isscalar, np.result_type, np.asarray,
-    np.asanyarray,
+    np.asanyarray, np.insert, np.delete,
 ))  # fmt: skip
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
 

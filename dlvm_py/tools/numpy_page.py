@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
+from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 
 from dlvm_py.frontend.attributes import ARRAY_ATTRIBUTES
 from dlvm_py.frontend.elementwise import ON_COMPLEX, UFUNCS
@@ -140,9 +141,17 @@ def _method_table() -> Iterator[str]:
         yield f"| `{name}({parameters})` | {_summary(name, rule)} |"
 
 
+_SPACES = (
+    ("np", np), ("np.fft", np.fft), ("np.linalg", np.linalg), ("np.random", np.random),
+    ("np.lib.stride_tricks", np.lib.stride_tricks),
+    *((f"np.polynomial.{part.__name__.rpartition('.')[2]}", part)
+      for part in (polynomial, chebyshev, legendre, hermite, hermite_e, laguerre)),
+)  # fmt: skip
+
+
 def function_name(function: Any) -> str:
     """A function as it is reached: np.flip, np.fft.fft."""
-    for prefix, module in (("np", np), ("np.fft", np.fft), ("np.linalg", np.linalg), ("np.random", np.random)):
+    for prefix, module in _SPACES:
         for name in (getattr(function, "__name__", ""), *sorted(vars(module))):
             if getattr(module, name, None) is function:
                 return f"{prefix}.{name}"

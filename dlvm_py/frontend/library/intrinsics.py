@@ -98,6 +98,16 @@ def lstsq_one(a: Any, b: Any, rcond: Any) -> tuple[Any, Any, Any, Any]:
     return x, squares if squares.size else np.full(b.shape[1], np.nan), float(rank), values
 
 
+def bits_of(x: Any, dtype: Any) -> Any:
+    """The bits of each number as a number of another dtype of the same width; no derivative flows through."""
+    return np.ascontiguousarray(x).view(dtype).reshape(np.shape(x))[()]
+
+
+def held(x: Any) -> Any:
+    """The same numbers, which a derivative takes for constants."""
+    return x
+
+
 def axis_of(axis: int, ndim: int) -> int:
     """An axis argument, which must be a constant, counted from the front."""
     return int(np.lib.array_utils.normalize_axis_index(axis, ndim))

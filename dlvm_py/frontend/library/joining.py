@@ -149,59 +149,100 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 
 
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
-    """np.insert of a row (or number) before an index, which is an int."""
-    if np.ndim(obj) != 0 or isinstance(obj, (slice, tuple, list)):
-        refuse("np.insert needs one int as index", "insert one after the other")
+    """np.insert before an index, before each of several, or of a slice."""
+    arr = np.asarray(arr)
     if axis is None:
         arr, k = np.ravel(arr), 0
     else:
         k = axis_of(axis, arr.ndim)
+    n = arr.shape[k]
+    if isinstance(values, (tuple, list)):
+        values = np.array(values)
+    if isinstance(obj, slice):
+        obj = np.arange(n)[obj]
+    elif isinstance(obj, (tuple, list)):
+        obj = np.array(obj) if len(obj) > 0 else np.zeros(0, dtype=np.int64)
+    if np.ndim(obj) == 0:
+        return insert_one(arr, obj, inserted(values, arr.ndim, k), k)
+    if np.ndim(obj) != 1:
+        refuse("np.insert needs an int, or a vector of ints, as index")
+    if np.result_type(obj).kind not in ("i", "u"):
+        refuse("np.insert needs ints as indices", "np.flatnonzero(mask)")
+    if np.ndim(values) < arr.ndim:
+        values = np.reshape(values, (1,) * (arr.ndim - np.ndim(values)) + np.shape(values))
+    if obj.shape[0] == 1:
+        return insert_one(arr, int(obj[0]), values, k)
+    return insert_several(arr, np.where(obj < 0, obj + n, obj).astype(np.int64), values, k)
+
+
+def insert_one(arr: Any, obj: Any, values: Any, k: Any) -> Any:
+    """Values in the order of the axes of `arr`, before one index of axis k."""
     n = arr.shape[k]
     if obj < -n or obj > n:
         raise IndexError(f"index {obj} is out of bounds for axis {k} with size {n}")
     at = obj + n if obj < 0 else obj
-    if isinstance(values, (tuple, list)):
-        values = np.array(values)
     count = 1
-    if np.ndim(values) > 0 and (arr.ndim == 1 or np.ndim(values) == arr.ndim):
+    if np.ndim(values) == arr.ndim:
         count = values.shape[k]
     out = np.empty(arr.shape[:k] + (n + count,) + arr.shape[k + 1 :], dtype=np.result_type(arr))
     out[along(k, slice(None, at))] = arr[along(k, slice(None, at))]
-    out[along(k, slice(at, at + count))] = inserted(values, arr.ndim, k)
+    out[along(k, slice(at, at + count))] = values
     out[along(k, slice(at + count, None))] = arr[along(k, slice(at, None))]
     return out
 
 
+def insert_several(arr: Any, indices: Any, values: Any, k: Any) -> Any:
+    """One slice of the values before each of several indices, which are those of `arr`."""
+    count = indices.shape[0]
+    places = np.empty(count, dtype=np.int64)
+    order = np.argsort(indices, kind="stable")
+    places[order] = indices[order] + np.arange(count)
+    total = arr.shape[k] + count
+    old = np.ones(total, dtype=np.bool_)
+    old[places] = False
+    out = np.empty(arr.shape[:k] + (total,) + arr.shape[k + 1 :], dtype=np.result_type(arr))
+    out[along(k, places)] = values
+    out[along(k, np.flatnonzero(old))] = arr
+    return out
+
+
 def inserted(values: Any, ndim: Any, axis: Any) -> Any:
-    """The values of np.insert in the order of the result's axes."""
-    if np.ndim(values) == 0 or np.ndim(values) == ndim:
+    """The values of np.insert before one index in the order of the result's axes: the first of them is the axis."""
+    if np.ndim(values) == 0:
         return values
+    if np.ndim(values) == ndim:
+        return np.moveaxis(values, 0, axis)
     return np.expand_dims(values, axis_of(axis, np.ndim(values) + 1))
 
 
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
-    """np.delete of one index, an int, or of a slice of constants."""
+    """np.delete of an index, of several, of a slice, or of what a mask says."""
+    arr = np.asarray(arr)
     if axis is None:
         arr, k = np.ravel(arr), 0
     else:
         k = axis_of(axis, arr.ndim)
     n = arr.shape[k]
-    if isinstance(obj, slice):
-        if obj.step is not None:
-            refuse("np.delete of a slice with a step is not supported")
-        low = 0 if obj.start is None else obj.start
-        high = n if obj.stop is None else obj.stop
-        low = max(low + n, 0) if low < 0 else min(low, n)
-        high = max(high + n, 0) if high < 0 else min(high, n)
-        high = max(low, high)
-    else:
-        if np.ndim(obj) != 0 or isinstance(obj, (tuple, list)):
-            refuse("np.delete needs one int or a slice", "x[mask] leaves out what a mask says")
+    if not isinstance(obj, (slice, tuple, list)) and np.ndim(obj) == 0:
         if obj < -n or obj >= n:
             raise IndexError(f"index {obj} is out of bounds for axis {k} with size {n}")
         low = obj + n if obj < 0 else obj
-        high = low + 1
-    return concatenate((arr[along(k, slice(None, low))], arr[along(k, slice(high, None))]), k)
+        return concatenate((arr[along(k, slice(None, low))], arr[along(k, slice(low + 1, None))]), k)
+    kept = np.ones(n, dtype=np.bool_)
+    if isinstance(obj, slice):
+        kept[obj] = False
+    else:
+        if isinstance(obj, (tuple, list)):
+            obj = np.array(obj) if len(obj) > 0 else np.zeros(0, dtype=np.int64)
+        if np.result_type(obj).kind == "b":
+            if obj.ndim != 1 or obj.shape[0] != n:
+                raise ValueError(
+                    f"boolean array argument obj to delete must be one dimensional and match the axis length of {n}"
+                )
+            kept = ~obj
+        else:
+            kept[obj] = False
+    return arr[along(k, np.flatnonzero(kept))]
 
 
 # -- splitting ---------------------------------------------------------------------------------------

@@ -197,7 +197,62 @@ def roots(p: Any) -> Any:
     return out
 
 
+def poly(seq_of_zeros: Any) -> Any:
+    """np.poly: the coefficients of the polynomial with these real roots."""
+    zeros = vector(seq_of_zeros)
+    dtype = np.result_type(zeros)
+    if dtype != np.float32 and dtype.kind != "c":
+        zeros = zeros.astype(np.float64)
+        dtype = np.result_type(zeros)
+    if dtype.kind == "c":
+        refuse(
+            "np.poly of complex roots gives a real or a complex array, as the numbers come out",
+            "multiply by [1, -root] in a loop with np.convolve",
+        )
+    n = zeros.shape[0]
+    if n == 0:
+        raise ValueError("np.poly of no roots is a number, which is not supported")
+    found = np.zeros(n + 1, dtype=dtype)
+    found[0] = dtype.type(1)
+    for k in range(n):
+        found[1 : k + 2] -= zeros[k] * found[: k + 1].copy()
+    return found
+
+
+def leading(a: Any) -> Any:
+    """How many zeros stand in front, the last coefficient aside."""
+    k = 0
+    while k < a.shape[0] - 1 and a[k] == 0:
+        k += 1
+    return k
+
+
+def polymul(a1: Any, a2: Any) -> Any:
+    """np.polymul: zeros in front are left out."""
+    a, b = vector(a1), vector(a2)
+    return full(a[leading(a) :], b[leading(b) :])
+
+
+def polydiv(u: Any, v: Any) -> Any:
+    """np.polydiv: quotient and remainder."""
+    u, v = vector(u) + 0.0, vector(v) + 0.0
+    dtype = np.result_type(u[0] + v[0])
+    m, n = u.shape[0] - 1, v.shape[0] - 1
+    scale = 1.0 / v[0]
+    quotient = np.zeros(max(m - n + 1, 1), dtype=dtype)
+    rest = u.astype(dtype)
+    for k in range(m - n + 1):
+        d = scale * rest[k]
+        quotient[k] = d
+        rest[k : k + n + 1] -= d * v
+    start = 0
+    while start < m and np.abs(rest[start]) <= 1e-8:
+        start += 1
+    return quotient, rest[start:].copy()
+
+
 FUNCTIONS = {
+    np.poly: poly, np.polymul: polymul, np.polydiv: polydiv,
     np.convolve: convolve, np.correlate: correlate, np.polyval: polyval, np.polyadd: polyadd,
     np.polysub: polysub, np.polyder: polyder, np.polyint: polyint, np.polyfit: polyfit, np.roots: roots,
 }  # fmt: skip

@@ -8,13 +8,12 @@ when, along random directions, it agrees with central differences of NumPy's own
 """
 
 import contextlib
-import importlib
 import resource
 import types
 from statistics import median
 
 import numpy as np
-from kernel import main, timed_call, timings
+from kernel import main, noting_compilation, timed_call, timings
 from suite import changed, fresh, load, returned
 
 import dlvm_py as dlvm
@@ -105,7 +104,6 @@ def timed(function, info, data, options):
 def measure(options, record):
     """Differentiate, compare, time; what happens goes to the record."""
     info, function, data = load(options.clone, options.kernel, options.preset)
-    importlib.import_module("dlvm_py.driver")  # the compiler's own import is not compile time
     record.note(status="stopped: NumPy")
     found, has_complex = outputs(function, info, data)
     names = tuple(found)
@@ -117,10 +115,11 @@ def measure(options, record):
         record.note(status="no gradient", reason=f"no floats among the {side}, which are {reason}")
         return
     record.note(status="stopped: the first call", of=[str(n) for n in names], wrt=list(wrt))
-    compiled = dlvm.jit(function, cache=False)
-    gradient = dlvm.grad(compiled, wrt=wrt, from_=names)
     try:
-        result = gradient(*fresh(info, data))
+        with noting_compilation(record):
+            compiled = dlvm.jit(function, cache=False)
+            gradient = dlvm.grad(compiled, wrt=wrt, from_=names)
+            result = gradient(*fresh(info, data))
     except dlvm.CompileError as error:
         record.note(status="no gradient" if isinstance(error, dlvm.NotDifferentiable) else "does not compile",
                     reason=str(error))  # fmt: skip
@@ -128,8 +127,6 @@ def measure(options, record):
     except Exception as error:
         record.note(status="raises", reason=f"{type(error).__name__}: {error}")
         return
-    finally:
-        record.note(compile_s=gradient.stats()["compile_s"] or None)
     record.note(status="stopped: differences")
     worst, forward, rough = 0.0, 0.0, []
     whole = float(sum(np.sum(np.abs(v)) for v in found.values()))

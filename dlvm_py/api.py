@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from dataclasses import replace
 from types import FunctionType, MethodType
 from typing import Any, overload
 
@@ -12,6 +11,7 @@ from dlvm_py.checking.report import CheckReport
 from dlvm_py.dispatch import compiled_function, dispatcher_of, is_compiled, options_of, primal_of, recipe_of
 from dlvm_py.errors import ArgumentError
 from dlvm_py.frontend.capture import rules_of
+from dlvm_py.frozen import replace
 from dlvm_py.options import Options
 from dlvm_py.pullback import Pullback
 from dlvm_py.recipe import OutputName, Primal, Recipe, gradient, recording, tangent

@@ -8,11 +8,12 @@ expects: derivatives in the structure of the argument (None for integer leaves),
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
 from dlvm_py.errors import ArgumentError, InternalError, NotDifferentiable
+from dlvm_py.frozen import replace
 from dlvm_py.ir import (
     VOID,
     BlockArg,

@@ -16,12 +16,12 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import fields, replace
-from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError, InternalError
 from dlvm_py.frontend.capture import capture, plain_function, rules_of
+from dlvm_py.frozen import field_names, replace
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
@@ -45,16 +45,11 @@ from dlvm_py.runtime.version import Captured, Source, Version, sites_from_json
 from dlvm_py.tuning import tuned
 
 if TYPE_CHECKING:
+    from dlvm_py import driver
     from dlvm_py.derivative import Program
-
-
-@functools.cache
-def _compiler() -> ModuleType:
-    """The driver, with the front end, the passes and the back end: loaded when something must be compiled.
-
-    A process whose kernels all come from the disk cache never pays for it (about half of the import time).
-    """
-    return importlib.import_module("dlvm_py.driver")
+else:
+    # with the front end, the passes and the back end: a process whose kernels all come from the disk cache has none
+    driver = deferred("dlvm_py.driver")
 
 
 _ATTEMPTS = 100  # at a call, while another thread changes what the function captures
@@ -158,7 +153,7 @@ class Dispatcher:
                 return found
             request = self.request(values)
             if self.options.tune:
-                request = tuned(request, values, self._make, lambda: _compiler().schedules(), self._disk())
+                request = tuned(request, values, self._make, lambda: driver.schedules(), self._disk())
             if beyond:
                 request = request._replace(options=replace(request.options, checkpoint=tape_limit()))
             version = self._make(request)
@@ -232,7 +227,7 @@ class Dispatcher:
                 self.counts["load_s"] += time.perf_counter() - start
                 return version
         start = time.perf_counter()
-        done = _compiler().compile_request(request)
+        done = driver.compile_request(request)
         version = self._load(request, done.facts, done.image)
         self.counts["compiled"] += 1
         self.counts["compile_s"] += time.perf_counter() - start
@@ -368,24 +363,24 @@ def _ir(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> str
 
     For the types of the given arguments; without any, for those of the latest version.
     """
-    return _compiler().print_module(_program(self, *args, stage=stage, **kwargs).module)
+    return driver.print_module(_program(self, *args, stage=stage, **kwargs).module)
 
 
 def _program(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> Program:
     """The IR itself at a stage, as `ir` shows it."""
-    program: Program = _compiler().lower_to(dispatcher_of(self).asked(args, kwargs, "ir"), stage)
+    program: Program = driver.lower_to(dispatcher_of(self).asked(args, kwargs, "ir"), stage)
     return program
 
 
 def _llvm(self: Any, *args: Any, **kwargs: Any) -> str:
     """The optimised LLVM IR of the version for the given arguments (or of the latest)."""
-    text: str = _compiler().compile_request(dispatcher_of(self).asked(args, kwargs, "llvm")).llvm
+    text: str = driver.compile_request(dispatcher_of(self).asked(args, kwargs, "llvm")).llvm
     return text
 
 
 def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
     """The machine code, as assembly, of the version for the given arguments (or of the latest)."""
-    text = _compiler().compile_request(dispatcher_of(self).asked(args, kwargs, "asm")).asm
+    text = driver.compile_request(dispatcher_of(self).asked(args, kwargs, "asm")).asm
     return text() if text is not None else ""
 
 
@@ -394,7 +389,7 @@ def _ptx(self: Any, *args: Any, architecture: str = "sm_75", **kwargs: Any) -> s
 
     Raises: ArgumentError DL709 for functions that are not for target="gpu".
     """
-    text: str = _compiler().ptx_text(dispatcher_of(self).asked(args, kwargs, "ptx"), architecture)
+    text: str = driver.ptx_text(dispatcher_of(self).asked(args, kwargs, "ptx"), architecture)
     return text
 
 
@@ -405,7 +400,7 @@ def _source(self: Any, *args: Any, **kwargs: Any) -> str:
     Raises: UnsupportedSyntax DL120 where an op has no spelling in NumPy.
     """
     dispatcher = dispatcher_of(self)
-    text: str = _compiler().source_text(dispatcher.asked(args, kwargs, "source"), text_name(dispatcher.recipe))
+    text: str = driver.source_text(dispatcher.asked(args, kwargs, "source"), text_name(dispatcher.recipe))
     return text
 
 
@@ -426,7 +421,7 @@ def _report(self: Any, *args: Any, **kwargs: Any) -> Any:
     """
     dispatcher = dispatcher_of(self)
     request = dispatcher.asked(args, kwargs, "report")
-    return _compiler().report(request, lambda *a, **k: dispatcher.values(a, k))
+    return driver.report(request, lambda *a, **k: dispatcher.values(a, k))
 
 
 def _stats(self: Any) -> dict[str, Any]:
@@ -451,7 +446,7 @@ def _reduce(self: Any) -> Any:
     recipe = recipe_of(self)
     chain = []
     while isinstance(recipe, Derivative):
-        chain.append((type(recipe).__name__, tuple(getattr(recipe, f.name) for f in fields(recipe)[1:])))
+        chain.append((type(recipe).__name__, tuple(getattr(recipe, name) for name in field_names(type(recipe))[1:])))
         recipe = recipe.of
     function = recipe.primal
     if "<" in function.__qualname__:

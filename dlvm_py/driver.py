@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from typing import Any, NamedTuple
 
 from dlvm_py.backend.cpu.compile import compile_module, schedules
@@ -24,6 +23,7 @@ from dlvm_py.backend.python.program import Interface, python_text
 from dlvm_py.derivative import Program, all_partials, derive, pull_back, push_forward, record
 from dlvm_py.errors import ArgumentError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
+from dlvm_py.frozen import replace
 from dlvm_py.ir import Module, print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, seen_outside, written_params
 from dlvm_py.ir.interface import Spec, leaves, to_json

@@ -26,11 +26,11 @@ A leaf of the import graph: imports nothing of ours.
 from __future__ import annotations
 
 import linecache
-from dataclasses import dataclass
+
+from dlvm_py.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Loc:
+class Loc(Frozen):
     """A place in a source file: 1-based `line` and `end_line`, 0-based `col` and `end_col` (exclusive)."""
 
     file: str

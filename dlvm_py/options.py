@@ -1,16 +1,16 @@
 """The one table of options of dlvm.jit and of the environment variables.
 
-A leaf of the import graph: imports nothing of ours.
+At the bottom of the import graph.
 """
 
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass, fields
+
+from dlvm_py.frozen import Frozen, field_names
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Frozen):
     """How code is generated: what changes times, and never results. The defaults are the cost model's choices."""
 
     level: int = 0  # of LLVM's pipeline, 2 or 3; 0: by the length of the module
@@ -19,8 +19,7 @@ class Schedule:
     vector_bits: int = 0  # at most that wide, 256 or 512, where the CPU has both; 0: LLVM's choice for the CPU
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
+class Options(Frozen):
     """What dlvm.jit(...) takes, and the schedule. The defaults are the documented behaviour."""
 
     target: str = "cpu"
@@ -34,7 +33,8 @@ class Options:
 
     def key(self) -> tuple[tuple[str, object], ...]:
         """The options that change generated code, for the cache key."""
-        return tuple((f.name, getattr(self, f.name)) for f in fields(self) if f.name not in ("cache", "tune"))
+        names = (name for name in field_names(type(self)) if name not in ("cache", "tune"))
+        return tuple((name, getattr(self, name)) for name in names)
 
     @property
     def checks_bounds(self) -> bool:

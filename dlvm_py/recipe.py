@@ -9,14 +9,13 @@ from __future__ import annotations
 import inspect
 import operator
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.errors import ArgumentError
+from dlvm_py.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Primal:
+class Primal(Frozen):
     """The user's own function; `rules_of` is the callable that gives it derivatives of its own (rules.py), if any."""
 
     function: Callable[..., Any]
@@ -46,10 +45,8 @@ class Primal:
 OutputName = int | str
 
 
-class _Derived:
+class _Derived(Frozen):
     """What all derivatives share. Without a definition of their own they take what `of` takes."""
-
-    __slots__ = ()
 
     of: Recipe
 
@@ -73,7 +70,6 @@ class _Derived:
         return self.of.root
 
 
-@dataclass(frozen=True, slots=True)
 class Gradient(_Derived):
     """The reverse-mode derivative of `of`.
 
@@ -108,7 +104,6 @@ class Gradient(_Derived):
         return f"gradient{what!r} of {self.of.key()}"
 
 
-@dataclass(frozen=True, slots=True)
 class Tangent(_Derived):
     """The forward-mode derivative of `of` along tangents of the parameters at `wrt`.
 
@@ -138,7 +133,6 @@ class Tangent(_Derived):
         return f"tangent{(self.wrt, self.sources, self.with_value)!r} of {self.of.key()}"
 
 
-@dataclass(frozen=True, slots=True)
 class Jacobian(_Derived):
     """All partial derivatives of `of`: of each output with respect to each parameter at `wrt`.
 
@@ -157,7 +151,6 @@ class Jacobian(_Derived):
         return f"jacobian{(self.wrt, self.single, self.sources, self.mode)!r} of {self.of.key()}"
 
 
-@dataclass(frozen=True, slots=True)
 class Recording(_Derived):
     """The first half of a vjp of `of`: (value, tape, what belongs to the tape).
 
@@ -176,7 +169,6 @@ class Recording(_Derived):
         return f"recording{(self.wrt, self.single, self.every, self.sources)!r} of {self.of.key()}"
 
 
-@dataclass(frozen=True, slots=True)
 class Pullback(_Derived):
     """The second half of a vjp: (tape, seed in the structure of the value) -> derivatives.
 

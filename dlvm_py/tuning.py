@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import asdict, replace
 from typing import Any
 
 import numpy as np
 
+from dlvm_py.frozen import as_dict, replace
 from dlvm_py.options import Options, Schedule
 from dlvm_py.request import Request
 from dlvm_py.runtime import python_entry
@@ -43,7 +43,7 @@ def tuned(request: Request, values: Sequence[Any], make: Make, schedules: Schedu
     if best is None:
         return request
     if cache is not None:
-        cache.put(key, asdict(best), b"")
+        cache.put(key, as_dict(best), b"")
     return _scheduled(request, best)
 
 

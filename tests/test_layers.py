@@ -29,6 +29,7 @@ LAYERS = {
     **dict.fromkeys(("frontend", "transforms", "backend"), 2),
     "ir": 1,
     **dict.fromkeys(("errors", "options"), 0),
+    **dict.fromkeys(("deferred", "frozen"), -1),
 }
 OPTIONAL = {"cupy", "ml_dtypes", "dask", "matplotlib", "scipy"}  # scipy: imported at the first BLAS need
 REQUIRED = {"numpy", "gast", "astor", "llvmlite", "platformdirs"}

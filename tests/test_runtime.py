@@ -851,7 +851,7 @@ def test_cache_keys(monkeypatch, tmp_path):
     monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path / "here"))
     monkeypatch.setenv("DLVM_CACHE_SIZE", "3")
     store = cache.Cache()
-    assert store.folder == tmp_path / "here" and store.limit == 3 * 2**20
+    assert store.folder == str(tmp_path / "here") and store.limit == 3 * 2**20
 
 
 # -- signatures ----------------------------------------------------------------------------------------

@@ -1,13 +1,12 @@
 """jit(tune=True): the schedule is measured, once; values, effects, exceptions and bits are those of any other call."""
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 
 import dlvm_py as dlvm
 from dlvm_py import tuning
 from dlvm_py.dispatch import dispatcher_of
+from dlvm_py.frozen import replace
 from dlvm_py.options import Options, Schedule
 
 SLOWER = Schedule(interleave=False)

@@ -3,10 +3,11 @@
     python benchmarks/npbench/run.py CLONE [--gradient] [--preset S] [--kernels gemm,mlp] [--json PATH]
 
 NPBench (https://github.com/spcl/npbench) is a suite of NumPy kernels; nothing of it is part of this repository.
-Every kernel runs in a process of its own with a time limit: `compile` is a cold compilation, which takes nothing of the
-kernel from the disk cache, `(cpu)` its CPU time. What all kernels share (the runtime, matrix products) is compiled by the
-first that needs it, kept in a cache of this run, and counted apart, as it is once a machine. The outputs are compared with NumPy's by NPBench's own rule. Times are medians on fresh copies of
-the arguments; `speed` is NumPy's time over ours.
+Every kernel runs in a process of its own with a time limit: `compile` is a cold compilation, which takes nothing of
+the kernel from the disk cache, `(cpu)` its CPU time. What all kernels share (the runtime, matrix products) is compiled
+by the first that needs it, kept in a cache of this run, and counted apart, as it is once a machine. The outputs are
+compared with NumPy's by NPBench's own rule. Times are medians on fresh copies of the arguments; `speed` is NumPy's
+time over ours.
 
 With --gradient it is gradients that are checked and timed (gradient.py): `ratio` is the gradient's time over that of
 the compiled function, `off` how far it is from central differences along random directions, relatively.
@@ -158,7 +159,9 @@ def main():
     names = kernels_of(clone, [k for k in options.kernels.replace(",", " ").split() if k])
     print(f"NPBench, preset {options.preset}; times in ms\n")
     if options.gradient:
-        print(f"{'kernel':<26}{'compile':>10}{'(cpu)':>8}{'function':>10}{'gradient':>10}{'ratio':>8}{'off':>9}{'MB':>8}")
+        print(
+            f"{'kernel':<26}{'compile':>10}{'(cpu)':>8}{'function':>10}{'gradient':>10}{'ratio':>8}{'off':>9}{'MB':>8}"
+        )
     else:
         print(f"{'kernel':<26}{'compile':>10}{'(cpu)':>8}{'dlvm_py':>10}{'NumPy':>10}{'speed':>8}")
     records = []

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from dlvm_py.checking.report import ERROR, NOTE, CheckReport, Finding
 from dlvm_py.checking.stops import stops
 from dlvm_py.dispatch import compiled_function
 from dlvm_py.errors import ArgumentError, CompileError, DLError
+from dlvm_py.frozen import replace
 from dlvm_py.ir.interface import RecordSpec, TupleSpec, dtype_of_leaf
 from dlvm_py.ir.interface import leaves as spec_leaves
 from dlvm_py.options import Options

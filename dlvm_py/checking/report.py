@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 from dlvm_py.errors import Loc, caret_excerpt
+from dlvm_py.frozen import Frozen
 
 ERROR, NOTE = "error", "note"
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Frozen):
     """One thing that was found.
 
     kind: "compile", "value", "effect", "exception", "forward", "reverse", "modes" (the two disagree) for errors;
@@ -36,13 +34,15 @@ class Finding:
         return "\n".join([*lines, excerpt] if excerpt else lines)
 
 
-@dataclass(slots=True)
 class CheckReport:
     """The result of dlvm.check: `ok`, and `findings`, errors first. `str()` is for reading."""
 
-    function: str
-    findings: list[Finding] = field(default_factory=list)
-    compared: list[str] = field(default_factory=list)
+    __slots__ = ("function", "findings", "compared")
+
+    def __init__(self, function: str) -> None:
+        self.function = function
+        self.findings: list[Finding] = []
+        self.compared: list[str] = []
 
     @property
     def errors(self) -> list[Finding]:

@@ -10,18 +10,24 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import dis
-import hashlib
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlvm_py.deferred import deferred
+from dlvm_py.frozen import Frozen, replace
 from dlvm_py.ir.exceptions import exception_class
+from dlvm_py.ir.interface import is_generator
+
+if TYPE_CHECKING:
+    import hashlib
+else:
+    hashlib = deferred("hashlib")
 
 _GLOBAL_READS = ("LOAD_GLOBAL", "LOAD_NAME")
 _ATTRIBUTE_READS = ("LOAD_ATTR", "LOAD_METHOD")
@@ -30,8 +36,7 @@ RULES = ("adjoint", "tangent", "forward")  # the kinds of a function's own deriv
 ABSENT = type("Absent", (), {"__repr__": lambda self: "ABSENT"})()  # the value of a name that is not there
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Captured:
+class Captured(Frozen, eq=False):
     """One name that is read. `holder` is a globals dict, a closure cell, or an object with the attribute.
 
     `value` is ABSENT for a name of the globals that would hide a built-in.
@@ -51,15 +56,17 @@ class Captured:
         return getattr(self.holder, self.name, _MISSING)
 
 
-@dataclass(slots=True)
 class Captures:
     """Everything captured by a function and by the plain Python functions that it reaches."""
 
-    arrays: list[Captured] = field(default_factory=list)
-    guards: list[Captured] = field(default_factory=list)
-    functions: list[FunctionType] = field(default_factory=list)
-    classes: list[type] = field(default_factory=list)
-    _values: dict[tuple[int, str], Any] | None = None
+    __slots__ = ("arrays", "guards", "functions", "classes", "_values")
+
+    def __init__(self) -> None:
+        self.arrays: list[Captured] = []
+        self.guards: list[Captured] = []
+        self.functions: list[FunctionType] = []
+        self.classes: list[type] = []
+        self._values: dict[tuple[int, str], Any] | None = None
 
     def value_of(self, holder: Any, name: str, now: Any) -> Any:
         """The value that a name had when it was captured: what is compiled must be what is guarded.
@@ -80,7 +87,7 @@ class Captures:
 
 def is_hidden_argument(value: Any) -> bool:
     """Whether a captured value is an argument of each call, no constant: its contents change in place."""
-    return isinstance(value, np.ndarray) or type(value) is np.random.Generator
+    return isinstance(value, np.ndarray) or is_generator(value)
 
 
 def plain_function(value: Any) -> FunctionType | None:

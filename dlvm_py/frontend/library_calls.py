@@ -19,7 +19,7 @@ from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.values import Array, RandomGenerator, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import C128, DTYPES, I64, dtype_of, literal
-from dlvm_py.ir.ops.draw import DISTRIBUTIONS
+from dlvm_py.ir.distributions import DISTRIBUTIONS
 
 _EMITTER = inspect.Parameter("e", inspect.Parameter.POSITIONAL_ONLY)
 _PACKAGE = "dlvm_py.frontend.library."

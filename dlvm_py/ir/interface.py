@@ -7,17 +7,17 @@ constants become no parameter.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.types import DTYPES, DType, PointerType, TensorType, Type, scalar
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarSpec:
+class ScalarSpec(Frozen):
     """A scalar: `weak` for Python's bool/int/float, else a NumPy scalar of that dtype."""
 
     dtype: str
@@ -28,7 +28,6 @@ class ScalarSpec:
         return scalar(DTYPES[self.dtype])
 
 
-@dataclass(frozen=True, slots=True)
 class GeneratorSpec(ScalarSpec):
     """A `numpy.random.Generator`: the address of its bit generator's C interface, `bitgen_t`."""
 
@@ -36,8 +35,13 @@ class GeneratorSpec(ScalarSpec):
     weak: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class ArraySpec:
+def is_generator(value: object) -> bool:
+    """Whether a value is a `numpy.random.Generator`; where there is one NumPy has imported `numpy.random`."""
+    random = sys.modules.get("numpy.random")
+    return random is not None and type(value) is random.Generator
+
+
+class ArraySpec(Frozen):
     """An ndarray: dtype, layout ("C", "F", "S") and, an axis, whether its extent is 1.
 
     As an argument, an axis that is not `ones` has an extent that is not 1 (but may be 0).
@@ -59,15 +63,13 @@ class ArraySpec:
         return PointerType(TensorType(shape, DTYPES[self.dtype]), self.layout)
 
 
-@dataclass(frozen=True, slots=True)
-class TupleSpec:
+class TupleSpec(Frozen):
     """A tuple of specs."""
 
     items: tuple[Spec, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordSpec:
+class RecordSpec(Frozen):
     """A list, a dict with string keys, a named tuple or a dataclass instance: the specs of what it holds, in order.
 
     `kind` is its class (list, dict, or the user's); a list has no names.
@@ -78,16 +80,14 @@ class RecordSpec:
     items: tuple[Spec, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class RecordShape:
+class RecordShape(Frozen):
     """How a tuple or named tuple in a growing list is made: see GrowingSpec."""
 
     kind: type
     items: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GrowingSpec:
+class GrowingSpec(Frozen):
     """A list of computed length, as a result: one array a column, with the items along its first axis.
 
     `item` says how an item is made of the columns: "weak" (a Python number), "scalar" (a NumPy scalar), "array", or a
@@ -98,8 +98,7 @@ class GrowingSpec:
     item: Any
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantSpec:
+class ConstantSpec(Frozen):
     """A compile-time constant that is no number: None, a string, a function, a dtype.
 
     `value` is the object itself; it is compared by identity, then by ==. In JSON only its repr stands.
@@ -108,8 +107,7 @@ class ConstantSpec:
     value: Any
 
 
-@dataclass(frozen=True, slots=True)
-class PlaceSpec:
+class PlaceSpec(Frozen):
     """As a part of what a call gives: the very object that stands at a place of its arguments.
 
     `place`: the number of the parameter, then, a level, the number of the item.
@@ -121,8 +119,7 @@ class PlaceSpec:
 Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Raise:
+class Raise(Frozen):
     """A place that raises after the caller's lists, dicts or instances may have been changed.
 
     operands: of the message, (number among `Effects.operands`, flavour of ir/text.py); variant: what has been changed.
@@ -135,8 +132,7 @@ class Raise:
     loc: tuple[Any, ...] | None
 
 
-@dataclass(frozen=True, slots=True)
-class Effects:
+class Effects(Frozen):
     """What a call does to lists, dicts and instances of its caller: see frontend/lent.py.
 
     The result of the kernel is a TupleSpec of what is returned, an int (0: returned as variant `returned`, k + 1:

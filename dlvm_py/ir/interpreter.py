@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import PassError
+from dlvm_py.ir.distributions import DISTRIBUTIONS
 from dlvm_py.ir.evaluate import (
     Allocation,
     Pointer,
@@ -39,7 +40,7 @@ from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
 from dlvm_py.ir.ops.cells import NO_CASE
-from dlvm_py.ir.ops.draw import DISTRIBUTIONS, address_of
+from dlvm_py.ir.ops.draw import address_of
 from dlvm_py.ir.ops.gather import scatter_into
 from dlvm_py.ir.ops.memory import element_keys
 from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TOO_FEW, TOO_MANY, TRAPPED

@@ -307,7 +307,7 @@ class _Parser(ModuleReader):
         statement.attrs["type"] = type = self.annotation()
         names = statement.attrs.pop("fields", None)
         wanted = {"<": TensorType, "[": ArrayType, "{": StructType}.get(start.kind, EnumType)
-        if not isinstance(type, wanted) or names is not None and names != list(type.fields):  # type: ignore[attr-defined]
+        if not isinstance(type, wanted) or names is not None and names != list(type.fields):
             raise self.error(f"this is no literal of {type}", start, LITERAL)
 
     def bracketed(self, opening: str, closing: str, element: Callable[[], None]) -> None:

@@ -19,12 +19,14 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from string import Formatter
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from dlvm_py.ir.types import CELL, PointerType, TensorType, Type
-from dlvm_py.ir.value import Value
+
+if TYPE_CHECKING:
+    from dlvm_py.ir.value import Value
 
 PYTHON, NUMPY, ARRAY, NUMBERS, ROWS = "p", "n", "a", "l", "m"
 STREAMS = ("stdout", "stderr")

@@ -14,14 +14,14 @@ tensors (layout.py says which); what refers to something, an enum or a pointer i
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
 from functools import cache
 
 import numpy as np
 
+from dlvm_py.frozen import Frozen, field, replace
 
-@dataclass(frozen=True, slots=True)
-class DType:
+
+class DType(Frozen):
     """An element type: `name` as printed, `kind` one of b i u f c (NumPy's letters), `bits` in total."""
 
     name: str
@@ -121,22 +121,19 @@ def dtype_of(numpy_dtype: object) -> DType | None:
     return _FROM_NUMPY.get(found) if found.isnative else None
 
 
-class Type:
+class Type(Frozen):
     """Base of all IR types. Types are immutable values: equal when they print alike, but for aliases.
 
     `alias` is the name under which the program wrote the type, "" for none; it is shown, and means nothing.
     """
 
-    __slots__ = ()
 
-
-@dataclass(frozen=True, slots=True)
 class TensorType(Type):
     """A tensor of `dtype` with one extent an axis, None where unknown; rank 0 is a scalar."""
 
     shape: tuple[int | None, ...]
     dtype: DType
-    alias: str = field(default="", compare=False, repr=False, kw_only=True)
+    alias: str = field(default="", compare=False, kw_only=True)
 
     @property
     def rank(self) -> int:
@@ -164,7 +161,6 @@ LAYOUTS = ("C", "F", "S")
 _LAYOUT_WORD = {"C": "", "F": "fortran ", "S": "strided "}
 
 
-@dataclass(frozen=True, slots=True)
 class PointerType(Type):
     """A reference to a strided tensor in memory.
 
@@ -174,7 +170,7 @@ class PointerType(Type):
 
     pointee: TensorType  # or an aggregate: what asks for the dtype or the extents has a tensor
     layout: str = "C"
-    alias: str = field(default="", compare=False, repr=False, kw_only=True)
+    alias: str = field(default="", compare=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"${self.alias}" if self.alias else f"*{_LAYOUT_WORD[self.layout]}{self.pointee}"
@@ -195,12 +191,11 @@ class PointerType(Type):
         return self.pointee.shape
 
 
-@dataclass(frozen=True, slots=True)
 class TupleType(Type):
     """A tuple; `()` is void."""
 
     elements: tuple[Type, ...]
-    alias: str = field(default="", compare=False, repr=False, kw_only=True)
+    alias: str = field(default="", compare=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"${self.alias}" if self.alias else "(" + ", ".join(map(str, self.elements)) + ")"
@@ -209,12 +204,11 @@ class TupleType(Type):
 VOID = TupleType(())
 
 
-@dataclass(frozen=True, slots=True)
 class StackType(Type):
     """A LIFO of values of one type: the tape of differentiation. DLVM's `stack`, without a type, takes any value."""
 
     element: Type | None
-    alias: str = field(default="", compare=False, repr=False, kw_only=True)
+    alias: str = field(default="", compare=False, kw_only=True)
 
     def __str__(self) -> str:
         if self.alias:
@@ -222,69 +216,62 @@ class StackType(Type):
         return "stack" if self.element is None else f"stack{{{self.element}}}"
 
 
-@dataclass(frozen=True, slots=True)
 class ArrayType(Type):
     """`count` values of one type in a row; None where that is unknown."""
 
     count: int | None
     element: Type
-    alias: str = field(default="", compare=False, repr=False, kw_only=True)
+    alias: str = field(default="", compare=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"${self.alias}" if self.alias else f"[{'_' if self.count is None else self.count} x {self.element}]"
 
 
-@dataclass(frozen=True, slots=True)
 class BoxType(Type):
     """A reference-counted cell."""
 
     element: Type
-    alias: str = field(default="", compare=False, repr=False, kw_only=True)
+    alias: str = field(default="", compare=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"${self.alias}" if self.alias else f"box{{{self.element}}}"
 
 
-@dataclass(frozen=True, slots=True)
 class NominalType(Type):
     """A type with a name, which alone makes it equal to another. Also an opaque one, `type $T = opaque`."""
 
     name: str
-    alias: str = field(default="", compare=False, repr=False, kw_only=True)
+    alias: str = field(default="", compare=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"${self.alias or self.name}"
 
 
-@dataclass(frozen=True, slots=True)
 class StructType(NominalType):
     """Named fields in order. They are filled in after the name is known, so that types may be mutual."""
 
-    fields: dict[str, Type] = field(default_factory=dict, compare=False, repr=False)
+    fields: dict[str, Type] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
 class EnumType(NominalType):
     """Cases, each with the types of what it holds; a case may hold the enum itself."""
 
-    cases: dict[str, tuple[Type, ...]] = field(default_factory=dict, compare=False, repr=False)
+    cases: dict[str, tuple[Type, ...]] = field(default_factory=dict, compare=False)
 
 
-@dataclass(frozen=True, slots=True)
-class Alias:
+class Alias(Frozen):
     """A declaration `type $name = target`. An alias is no type of its own: what it names is the target, called so."""
 
     name: str
     target: Type
 
 
-@dataclass(frozen=True, slots=True)
 class FunctionType(Type):
     """Parameter types and result type."""
 
     params: tuple[Type, ...]
     result: Type
-    alias: str = field(default="", compare=False, repr=False, kw_only=True)
+    alias: str = field(default="", compare=False, kw_only=True)
 
     def __str__(self) -> str:
         return f"${self.alias}" if self.alias else "(" + ", ".join(map(str, self.params)) + f") -> {self.result}"
@@ -302,7 +289,7 @@ def is_array(t: Type) -> bool:
 
 def called(t: Type, alias: str) -> Type:
     """The same type, printed under this name."""
-    return replace(t, alias=alias)  # type: ignore[type-var]
+    return replace(t, alias=alias)
 
 
 def expanded(t: Type) -> Type:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from pathlib import Path
 
 from dlvm_py.errors import ArgumentError
 from dlvm_py.options import environment
@@ -65,7 +64,8 @@ def _memory() -> int:
         found.append(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))
     for name in ("memory.max", "memory/memory.limit_in_bytes"):
         try:
-            found.append(int((Path("/sys/fs/cgroup") / name).read_text(encoding="ascii")))
+            with open(f"/sys/fs/cgroup/{name}", encoding="ascii") as file:
+                found.append(int(file.read()))
         except (OSError, ValueError):
             continue  # no such group, or "max"
     return min(found)

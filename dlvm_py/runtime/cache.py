@@ -10,32 +10,40 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import hashlib
-import json
 import operator
 import os
 import platform
 import stat
 import sys
-import tempfile
 import time
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import llvmlite
-import llvmlite.binding as llvm
 import numpy as np
-import platformdirs
 
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError
 from dlvm_py.options import environment
+
+if TYPE_CHECKING:
+    import hashlib
+    import json
+    import tempfile
+
+    import llvmlite
+    import llvmlite.binding as llvm
+    import platformdirs
+else:
+    hashlib, json = deferred("hashlib"), deferred("json")
+    tempfile, platformdirs = deferred("tempfile"), deferred("platformdirs")
+    llvmlite, llvm = deferred("llvmlite"), deferred("llvmlite.binding")
 
 _MAGIC = b"dlvm-py object 1"
 _SUFFIX = ".dlvm"
 _TOUCH_AFTER = 3600.0  # seconds: how exact the time of the last use is
 _SWEEP_TO = 0.8  # share of the bound that a sweep leaves, so that the next one is not due at once
 _READ = functools.reduce(operator.or_, (getattr(os, f"O_{n}", 0) for n in ("RDONLY", "NOFOLLOW", "NONBLOCK", "BINARY")))
-_PACKAGE = Path(__file__).resolve().parent.parent
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
 def cache_key(*parts: object) -> str:
@@ -50,13 +58,8 @@ def cache_key(*parts: object) -> str:
 @functools.cache
 def environment_key() -> str:
     """What compiled code depends on besides its source: our own files, versions, and the CPU."""
-    sources = sorted(
-        (path.relative_to(_PACKAGE).as_posix(), path.stat().st_size, path.stat().st_mtime_ns)
-        for path in _PACKAGE.rglob("*")
-        if path.suffix in (".py", ".ll")
-    )
     facts = (
-        sources,
+        sorted(_sources(_PACKAGE)),
         np.__version__,
         llvmlite.__version__,
         llvm.llvm_version_info,
@@ -71,21 +74,30 @@ def environment_key() -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
+def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
+    """The path, size and time of every file of ours under a folder."""
+    with os.scandir(folder) as found:
+        for entry in found:
+            if entry.name.endswith((".py", ".ll")):
+                facts = entry.stat()
+                yield os.path.relpath(entry.path, _PACKAGE), facts.st_size, facts.st_mtime_ns
+            elif entry.name != "__pycache__" and entry.is_dir():
+                yield from _sources(entry.path)
+
+
 class Cache:
     """A folder of compiled objects. Nothing here raises because of what is, or is not, on the disk."""
 
     def __init__(self, folder: str | os.PathLike[str] | None = None, size_mib: float | None = None) -> None:
         """`folder` and `size_mib` default to DLVM_CACHE_DIR (or the user's cache folder) and DLVM_CACHE_SIZE."""
         chosen = folder or environment("DLVM_CACHE_DIR")
-        self.folder = (
-            Path(chosen).expanduser() if chosen else Path(platformdirs.user_cache_dir("dlvm-py", appauthor=False))
-        )
+        self.folder = os.path.expanduser(chosen) if chosen else platformdirs.user_cache_dir("dlvm-py", appauthor=False)
         self.limit = int((_size_wanted() if size_mib is None else size_mib) * 2**20)
         self._written: int | None = None  # bytes put since the folder was last measured
 
     def get(self, key: str) -> tuple[dict[str, Any], bytes] | None:
         """The facts and the object file under `key`, or None."""
-        path = self.folder / (key + _SUFFIX)
+        path = os.path.join(self.folder, key + _SUFFIX)
         try:
             # not through a link, and no waiting for what is no plain file
             with open(os.open(path, _READ), "rb") as file:
@@ -105,12 +117,12 @@ class Cache:
         """Stores an object file with its facts (JSON values); False if that was not possible."""
         data = _pack(meta, image)
         try:
-            self.folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+            os.makedirs(self.folder, mode=0o700, exist_ok=True)
             descriptor, temporary = tempfile.mkstemp(dir=self.folder, suffix=".tmp")
             try:
                 with open(descriptor, "wb") as file:
                     file.write(data)
-                os.replace(temporary, self.folder / (key + _SUFFIX))
+                os.replace(temporary, os.path.join(self.folder, key + _SUFFIX))
             except BaseException:
                 with contextlib.suppress(OSError):
                     os.unlink(temporary)

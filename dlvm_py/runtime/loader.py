@@ -8,24 +8,33 @@ The code lives as long as its `LoadedCode`.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
-import ctypes.util
 import functools
 import importlib
 import importlib.machinery
-import importlib.util
 import itertools
 import os
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
-import llvmlite.binding as llvm
 import numpy as np
 
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError
-from dlvm_py.ir.ops.draw import DISTRIBUTIONS
+from dlvm_py.ir.distributions import DISTRIBUTIONS
 from dlvm_py.runtime import buffers, threads
 from dlvm_py.runtime.native import offsets
+
+if TYPE_CHECKING:
+    import ctypes.util as ctypes_util
+    import importlib.util as importlib_util
+
+    import llvmlite.binding as llvm
+else:
+    ctypes_util, importlib_util = deferred("ctypes.util"), deferred("importlib.util")
+    llvm = deferred("llvmlite.binding")
 
 IMPORTS_SYMBOL = "dlvm.imports"
 
@@ -127,13 +136,10 @@ def _c_function(name: str) -> int | None:
 
 @functools.cache
 def _math_library() -> ctypes.CDLL | None:
-    # the usual name first: find_library starts a compiler or ldconfig
-    for path in ("libm.so.6", ctypes.util.find_library("m")):
-        try:
-            return ctypes.CDLL(path) if path else None
-        except OSError:
-            continue
-    return None
+    with contextlib.suppress(OSError):  # the usual name first: find_library starts a compiler or ldconfig
+        return ctypes.CDLL("libm.so.6")
+    path = ctypes_util.find_library("m")
+    return ctypes.CDLL(path) if path else None
 
 
 def _python_function(name: str) -> int | None:
@@ -175,11 +181,11 @@ def _scipy_table(name: str) -> Mapping[str, object]:
     """
     full = f"scipy.linalg.{name}"
     if full not in sys.modules:
-        scipy = importlib.util.find_spec("scipy")
+        scipy = importlib_util.find_spec("scipy")
         folders = [os.path.join(f, "linalg") for f in (scipy.submodule_search_locations or ())] if scipy else []
         spec = importlib.machinery.PathFinder.find_spec(full, folders)
         if spec is not None and spec.loader is not None:
-            module = importlib.util.module_from_spec(spec)
+            module = importlib_util.module_from_spec(spec)
             spec.loader.exec_module(module)
             # the extension enters itself; a real import must still find its way, to enter it in the package too
             sys.modules.pop(full, None)

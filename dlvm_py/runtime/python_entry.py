@@ -11,12 +11,12 @@ import contextlib
 import ctypes
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from dlvm_py.errors import DeviceError, DLError
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
@@ -28,6 +28,7 @@ from dlvm_py.ir.interface import (
     Spec,
     TupleSpec,
     dtype_of_leaf,
+    is_generator,
     leaves,
 )
 from dlvm_py.runtime.buffers import taken_before
@@ -157,7 +158,7 @@ def _take(spec: Spec, value: Any, found: list[Any]) -> bool:
         parts = parts_of(spec, value)
         return parts is not None and all(_take(s, v, found) for s, v in zip(spec.items, parts, strict=True))
     found.append(value)
-    if not isinstance(value, int | float | complex | np.generic | np.ndarray | np.random.Generator):
+    if not isinstance(value, int | float | complex | np.generic | np.ndarray) and not is_generator(value):
         return False
     try:
         return spec_of(value) == spec
@@ -250,7 +251,7 @@ def run_leaves(
 @contextlib.contextmanager
 def _locked(found: Sequence[Any]) -> Iterator[None]:
     """The locks of all bit generators among the leaves, held as NumPy's own methods hold them; in one order."""
-    locks = {id(g): g.bit_generator.lock for g in found if isinstance(g, np.random.Generator)}
+    locks = {id(g): g.bit_generator.lock for g in found if is_generator(g)}
     with contextlib.ExitStack() as held:
         for lock in sorted(locks.values(), key=id):
             held.enter_context(lock)
@@ -352,8 +353,7 @@ def _result_size(result: Spec) -> int:
     return sum(SLOT if isinstance(s, ScalarSpec) else 16 + 16 * s.rank for s in leaves(result))
 
 
-@dataclass(frozen=True, slots=True)
-class _Result:
+class _Result(Frozen):
     """An array leaf of the results: where its elements are, and the address of their allocation's header."""
 
     data: int

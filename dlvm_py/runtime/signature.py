@@ -18,7 +18,16 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import ArgumentError, TypeMismatch
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, GeneratorSpec, RecordSpec, ScalarSpec, Spec, TupleSpec
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    GeneratorSpec,
+    RecordSpec,
+    ScalarSpec,
+    Spec,
+    TupleSpec,
+    is_generator,
+)
 from dlvm_py.ir.types import dtype_of
 from dlvm_py.runtime.trees import field_names, record_kind
 
@@ -72,7 +81,7 @@ def spec_of(value: Any, what: str = "the argument") -> Spec:
         return _array_spec(value, what)
     if isinstance(value, np.generic):
         return ScalarSpec(_dtype_name(value.dtype, what), weak=False)
-    if type(value) is np.random.Generator:
+    if is_generator(value):
         return GeneratorSpec()
     if isinstance(value, bool):
         return ScalarSpec("bool", weak=True)

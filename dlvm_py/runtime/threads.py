@@ -10,12 +10,17 @@ import ctypes
 import functools
 import os
 import platform
-import signal
 import time
-from pathlib import Path
+from typing import TYPE_CHECKING
 
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError
 from dlvm_py.options import environment
+
+if TYPE_CHECKING:
+    import signal
+else:
+    signal = deferred("signal")
 
 # as threads.ll lays the state out; beginning on a cache line
 _SIZE, _LINE, _THREADS, _MADE, _PENALTY = 640, 64, 200, 208, 248
@@ -86,7 +91,8 @@ def _processors() -> int:
     """The processors that this process may use."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        quota, period = (Path("/sys/fs/cgroup") / "cpu.max").read_text(encoding="ascii").split()
+        with open("/sys/fs/cgroup/cpu.max", encoding="ascii") as file:
+            quota, period = file.read().split()
         found = min(found, -(-int(quota) // int(period)))
     except (OSError, ValueError):
         pass  # no such group, or "max"

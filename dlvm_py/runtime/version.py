@@ -11,7 +11,6 @@ import functools
 import struct
 import sys
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from types import CellType
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
+from dlvm_py.frozen import Frozen, field
 from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, Effects, GeneratorSpec, RecordSpec, ScalarSpec, Spec, leaves
 from dlvm_py.ir.text import print_text
@@ -39,8 +39,7 @@ DEVICE_FAILED = -3  # the site of a call whose launch or copy the driver refused
 TAKEN_BEFORE = "limit:taken"  # the import of a limited version: at what its count of bytes begins
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Frozen):
     """Where a captured value is read at every call.
 
     `holder` is a dict (globals, builtins, a module's), a closure's cell, or an object with the attribute `name`.
@@ -68,16 +67,14 @@ class Source:
         return getattr(self.holder, self.name, MISSING)
 
 
-@dataclass(frozen=True, slots=True)
-class Captured:
+class Captured(Frozen):
     """An array, or a generator of random numbers, that is a hidden argument."""
 
     source: Source
     spec: ArraySpec | GeneratorSpec
 
 
-@dataclass(frozen=True, slots=True)
-class Guard:
+class Guard(Frozen):
     """A captured constant: the version holds while `source` has `value` (MISSING: while it has none)."""
 
     source: Source
@@ -89,8 +86,7 @@ class Guard:
         return self.value is MISSING
 
 
-@dataclass(frozen=True)
-class CallSpec:
+class CallSpec(Frozen):
     """How a version is called from Python.
 
     args, param_names: one a parameter, in the order of the signature; the first `positional_only` have no
@@ -108,6 +104,8 @@ class CallSpec:
     limited: a call that takes more memory than `buffers.tape_limit` says, or than there is, is undone, and is not of
     this version.
     """
+
+    __slots__ = ("__dict__",)  # for the cached properties
 
     args: tuple[Spec, ...]
     param_names: tuple[str, ...]
@@ -129,7 +127,8 @@ class CallSpec:
     on_device: bool = False
     classes: Mapping[str, type] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
         assert len(self.args) == len(self.param_names)
         if self.unshared is None:
             object.__setattr__(self, "unshared", self.written)
@@ -193,8 +192,7 @@ def constants(specs: Sequence[Spec]) -> list[ConstantSpec]:
     return [spec for spec in trees.walk(specs) if isinstance(spec, ConstantSpec)]
 
 
-@dataclass(frozen=True, eq=False)
-class Version:
+class Version(Frozen, eq=False):
     """A loaded version. `facts` is whatever the driver keeps with it (IR text, statistics). device: where it runs."""
 
     call: CallSpec

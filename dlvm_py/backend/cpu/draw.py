@@ -15,7 +15,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import ONE, V, i64
 from dlvm_py.backend.site import Site
 from dlvm_py.ir import DTYPES, Instruction
-from dlvm_py.ir.ops.draw import DISTRIBUTIONS, Distribution
+from dlvm_py.ir.distributions import DISTRIBUTIONS, Distribution
 
 # of NumPy's `binomial_t`, and more
 _CACHE = 256

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dlvm_py.ir import DTYPES
-from dlvm_py.ir.ops.draw import DISTRIBUTIONS
+from dlvm_py.ir.distributions import DISTRIBUTIONS
 
 
 def unroll(*bounds: int) -> tuple[int, ...]:

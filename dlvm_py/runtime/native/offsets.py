@@ -10,7 +10,6 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-import sysconfig
 from typing import Any
 
 import numpy as np
@@ -180,7 +179,7 @@ def standing_object(name: str) -> object:
 @functools.cache
 def mismatch() -> str | None:
     """Why the native entry cannot be used here, or None. Checked once a process, at first use."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    if sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", ""):
         return "not CPython with a global interpreter lock"
     if ctypes.sizeof(ctypes.c_void_p) != 8:
         return "not a 64-bit platform"

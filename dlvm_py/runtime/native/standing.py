@@ -18,15 +18,22 @@ import functools
 import re
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from importlib import resources
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from dlvm_py.backend.cpu.compile import compile_module, support_text
 from dlvm_py.backend.imports import Imports
+from dlvm_py.deferred import deferred
 from dlvm_py.options import environment
 from dlvm_py.runtime import cache, threads
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native.externals import complete
+
+if TYPE_CHECKING:
+    from importlib import resources
+
+    from dlvm_py.backend.cpu import compile as native_compile
+else:
+    resources = deferred("importlib.resources")
+    native_compile = deferred("dlvm_py.backend.cpu.compile")
 
 SLOTS = ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "install")
 _HANDLER = ("malloc", "calloc", "realloc", "free")
@@ -117,7 +124,7 @@ def _stored(name: str) -> tuple[dict[str, Any], bytes] | None:
 
 def _compile(name: str, texts: Callable[[Imports], list[str]]) -> tuple[dict[str, Any], bytes]:
     imports = Imports()
-    done = compile_module(texts(imports), imports, _exports(name))
+    done = native_compile.compile_module(texts(imports), imports, _exports(name))
     _made[name] = {"imports": imports.names, "shared": list(done.shared)}, done.object
     if environment("DLVM_CACHE") != "0":
         cache.Cache().put(cache.cache_key("standing", name), *_made[name])
@@ -126,8 +133,9 @@ def _compile(name: str, texts: Callable[[Imports], list[str]]) -> tuple[dict[str
 
 def _runtime_texts(imports: Imports) -> list[str]:
     texts = [complete(_text("callable.ll"), imports), _text("handler.ll")]
-    texts += [support_text(imports, name) for name in ("support.ll", "pool.ll", "signals.ll")]
-    return [*texts, threads.text(support_text(imports, "threads.ll"))]
+    support = native_compile.support_text
+    texts += [support(imports, name) for name in ("support.ll", "pool.ll", "signals.ll")]
+    return [*texts, threads.text(support(imports, "threads.ll"))]
 
 
 def _entry_texts(imports: Imports) -> list[str]:

@@ -1,0 +1,119 @@
+"""What `import dlvm_py`, and a process whose code is all in the disk cache, load: not the compiler.
+
+Counted are modules, not seconds: a module too many shows on any machine.
+"""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+from dlvm_py.frozen import Frozen, as_dict, field, replace
+
+PROGRAM = """
+import json, sys
+import numpy as np
+import dataclasses, inspect
+before = set(sys.modules)
+import dlvm_py as dlvm
+
+def f(x):
+    total = 0.0
+    for v in x:
+        total += np.sin(v) if v > 0 else v
+    return total
+
+stages = {"import": set(sys.modules) - before}
+g, x = dlvm.jit(f), np.linspace(-1.0, 1.0, 5)
+grad = dlvm.grad(g)
+g(x), grad(x)
+stages["call"] = set(sys.modules) - before
+counts = [h.stats()["compiled"] for h in (g, grad)]
+print(json.dumps([{k: sorted(v) for k, v in stages.items()}, counts]))
+"""
+
+COMPILER = (
+    "dlvm_py.driver", "dlvm_py.derivative", "dlvm_py.report", "dlvm_py.transforms", "dlvm_py.backend.cpu",
+    "dlvm_py.ir.op", "dlvm_py.ir.ops", "dlvm_py.ir.value", "dlvm_py.ir.function", "dlvm_py.ir.builder",
+    "dlvm_py.ir.printer", "dlvm_py.ir.parser", "dlvm_py.frontend.translate", "dlvm_py.frontend.table", "gast",
+)  # fmt: skip
+LATER = (
+    "llvmlite",
+    "hashlib",
+    "json",
+    "platformdirs",
+    "subprocess",
+    "tempfile",
+    "pathlib",
+    "numpy.random",
+    "sysconfig",
+)
+
+
+@pytest.fixture(scope="module")
+def loaded(tmp_path_factory):
+    """The modules that each stage has loaded beside NumPy's, in a process that finds its code in the cache."""
+    folder = tmp_path_factory.mktemp("imports")
+    program = folder / "program.py"
+    program.write_text(PROGRAM)
+    environment = {**os.environ, "DLVM_CACHE_DIR": str(folder / "cache"), "DLVM_CACHE": "1"}
+    for wanted in ([1, 1], [0, 0]):
+        done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
+        stages, compiled = json.loads(done.stdout)
+        assert compiled == wanted
+    return stages
+
+
+def of(modules, names):
+    """The modules that are, or lie in, one of these."""
+    return [m for m in modules if any(m == n or m.startswith(n + ".") for n in names)]
+
+
+def test_import_loads_neither_compiler_nor_llvm(loaded):
+    """NumPy and the types of arguments, and what this table does not name."""
+    assert of(loaded["import"], (*COMPILER, *LATER)) == []
+    assert len(of(loaded["import"], ["dlvm_py"])) < 60
+
+
+def test_cached_calls_load_no_compiler(loaded):
+    """The first call and the first gradient need what links object files, and no more of the compiler."""
+    assert of(loaded["call"], COMPILER) == []
+    assert of(loaded["call"], ["dlvm_py"]) == of(loaded["import"], ["dlvm_py"])
+    assert of(loaded["call"], ["numpy.random", "subprocess", "sysconfig"]) == []
+    assert of(loaded["call"], ["llvmlite.binding"])
+
+
+class Point(Frozen):
+    """A record of every kind of field."""
+
+    x: int
+    y: float = 2.0
+    tags: list = field(default_factory=list)
+    note: str = field(default="", compare=False, kw_only=True)
+
+
+class Named(Point, eq=False):
+    """One more field, and identity."""
+
+    name: str = "n"
+
+
+def test_frozen_records():
+    """Fields, defaults, equality, match and errors as data classes have them."""
+    p = Point(1, note="a")
+    assert (p.x, p.y, p.tags, p.note) == (1, 2.0, [], "a") and p.tags is not Point(1).tags
+    assert p == Point(x=1) and p != Point(2) and p != (1, 2.0, []) and repr(p) == "Point(x=1, y=2.0, tags=[])"
+    assert hash(Point(1, tags=())) == hash(Point(1, 2.0, ()))
+    assert as_dict(replace(p, y=3.0)) == {"x": 1, "y": 3.0, "tags": [], "note": "a"}
+    assert Named(1) != Named(1) and Named(1, name="m").name == "m" and Named.__slots__ == ("name",)
+    match p:
+        case Point(1, y):
+            assert y == 2.0
+    for change in (lambda: setattr(p, "x", 2), lambda: delattr(p, "x")):
+        with pytest.raises(AttributeError, match="immutable"):
+            change()
+    for wrong in (lambda: Point(), lambda: Point(1, x=1), lambda: Point(1, 2, 3, 4), lambda: Point(1, z=1)):
+        with pytest.raises(TypeError, match="Point"):
+            wrong()

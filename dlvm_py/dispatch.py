@@ -38,6 +38,7 @@ from dlvm_py.request import Request, call_spec, functions_in
 from dlvm_py.runtime import python_entry, together
 from dlvm_py.runtime.buffers import tape_limit
 from dlvm_py.runtime.cache import Cache
+from dlvm_py.runtime.gpu.arrays import is_on_device, on_device
 from dlvm_py.runtime.native import callable as native
 from dlvm_py.runtime.signature import binder, spec_of
 from dlvm_py.runtime.trees import walk
@@ -97,6 +98,10 @@ class Dispatcher:
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that no installed version took: make the version that takes it, and run it."""
         values = self.values(args, kwargs)
+        if any(map(is_on_device, values)):
+            if self.options.target != "gpu":
+                return self._elsewhere(*args, **kwargs)
+            values = on_device(tuple(self.signature.parameters), values, self.recipe.primal.__name__)
         beyond = False
         for _ in range(_ATTEMPTS):
             for made, shared in self._together:
@@ -115,6 +120,11 @@ class Dispatcher:
             f"no version of {self.recipe.primal.__name__}() takes the arguments it was compiled for"
             " (or another thread changes what it captures all the time)"
         )
+
+    @functools.cached_property
+    def _elsewhere(self) -> Any:
+        """The callable for arrays that are on a device."""
+        return compiled_function(self.recipe, replace(self.options, target="gpu", tune=False))
 
     def request(self, values: tuple[Any, ...], noalias: bool = True) -> Request:
         """The compilation that these argument values ask for."""
@@ -159,7 +169,16 @@ class Dispatcher:
             version = self._make(request)
             captured = [c.value for c in request.captures.arrays] if version.call.captured else []
             shared = python_entry.overlapping(version.call, values, captured)
-            if shared is not None and not isinstance(self.recipe, Primal):
+            is_derivative = not isinstance(self.recipe, Primal)
+            if shared is not None and is_derivative and any(map(is_on_device, values)):
+                written, other = shared
+                raise ArgumentError(
+                    f"'{written}' and '{other}' overlap in memory of the device, and {self.recipe.primal.__name__}()"
+                    f" writes '{written}'",
+                    code="DL707",
+                    help=f"pass a copy of one of them: {other}.copy()",
+                )
+            if shared is not None and is_derivative:
                 self._make_together(request, version, values, shared)
                 return None
             if shared is not None:

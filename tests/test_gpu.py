@@ -5,6 +5,7 @@ NVIDIA's assembler where there is one.
 """
 
 import ctypes
+import gc
 import os
 import re
 import shutil
@@ -13,7 +14,7 @@ import sys
 
 import numpy as np
 import pytest
-from gpu_programs import PROGRAMS
+from gpu_programs import PROGRAMS, _of
 
 import dlvm_py as dlvm
 from dlvm_py.backend.cpu.text import ModuleText
@@ -24,7 +25,8 @@ from dlvm_py.backend.gpu.kernel import Kernel
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir import VOID, Builder, Function
 from dlvm_py.options import Options
-from dlvm_py.runtime.gpu.device import live
+from dlvm_py.runtime.gpu.arrays import _Tensor
+from dlvm_py.runtime.gpu.device import device, live
 from dlvm_py.runtime.loader import load
 
 PTXAS = shutil.which("ptxas")
@@ -251,3 +253,118 @@ def _launch(kernel, threads, *values):
     return ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, ctypes.c_int)(code["emulated.0"])(
         table, 1, threads
     )
+
+
+# -- arrays that are on the device ---------------------------------------------------------------------
+
+
+class There:
+    """An array that somebody else has put on the device: `__cuda_array_interface__`."""
+
+    def __init__(self, array, **more):
+        self.host = array
+        self.device = device()
+        self.address = self.device.allocate(array.nbytes, 0)
+        flat = np.lib.stride_tricks.as_strided(array, (array.size,), (array.itemsize,))
+        self.device.write(self.address, flat.ctypes.data, array.nbytes, 0)
+        self.more = more
+
+    @property
+    def __cuda_array_interface__(self):
+        known = {"shape": self.host.shape, "typestr": self.host.dtype.str, "strides": self.host.strides, "version": 3}
+        return known | {"data": (self.address, False)} | self.more
+
+    def numpy(self):
+        """The elements on the device now."""
+        found = np.empty_like(self.host)
+        self.device.read(found.ctypes.data, self.address, found.nbytes, 0)
+        return found
+
+    def __del__(self):
+        self.device.free(self.address, 0)
+
+
+class Tensor:
+    """The same by DLPack."""
+
+    def __init__(self, array):
+        self.there = There(array)
+        kinds = {"f": 2, "i": 0, "b": 6}
+        self.shape = (ctypes.c_int64 * array.ndim)(*array.shape)
+        self.strides = (ctypes.c_int64 * array.ndim)(*(n // array.itemsize for n in array.strides))
+        code = kinds[array.dtype.kind], array.itemsize * 8, 1
+        self.tensor = _Tensor(self.there.address, 2, 0, array.ndim, *code, self.shape, self.strides, 0)
+
+    def __dlpack_device__(self):
+        return 2, 0
+
+    def __dlpack__(self, *, stream):
+        assert stream == 1
+        new = ctypes.pythonapi.PyCapsule_New
+        new.restype, new.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return new(ctypes.addressof(self.tensor), b"dltensor", None)
+
+
+def both(x, y, c):
+    x += 1.0
+    return x, x.T, (x * y).sum(axis=0) + c
+
+
+@pytest.mark.parametrize("kind", [There, Tensor])
+@pytest.mark.parametrize("target", ["gpu", "cpu"])
+def test_arrays_of_the_device_are_used_where_they_are(kind, target):
+    before = live()
+    x, y = _of((3, 4)), np.asfortranarray(_of((3, 4), seed=1))
+    given = kind(x), kind(y)
+    expected = both(x.copy(), y, 2.0)
+    got = dlvm.jit(both, target=target)(*given, 2.0)
+    assert got[0] is given[0]
+    same((got[1].numpy(), got[2].numpy()), expected[1:])
+    there = given[0] if kind is There else given[0].there
+    same(there.numpy(), expected[0])
+    # a result is an argument like any other
+    same(dlvm.grad(lambda z: np.sum(z**2), wrt=0)(got[2]).numpy(), 2 * expected[2])
+    del given, got, there
+    gc.collect()
+    assert live() == before
+
+
+def test_arrays_of_host_and_device_do_not_mix():
+    with pytest.raises(
+        dlvm.ArgumentError, match=r"argument 'y' of both\(\) is a NumPy array, and 'x' is on the device"
+    ):
+        dlvm.jit(both, target="gpu")(There(np.ones((3, 4))), np.ones((3, 4)), 2.0)
+    with pytest.raises(TypeError, match="or in tuples"):
+        dlvm.jit(lambda x: x[0] + 1.0, target="gpu")([There(np.ones(3))])
+    same(dlvm.jit(lambda x: x[0] + x[1], target="gpu")((There(np.ones(3)), 2.0)).numpy(), np.full(3, 3.0))
+
+
+def test_what_arrays_of_the_device_say_is_checked():
+    f = dlvm.jit(chain_in_place, target="gpu")
+    whole = There(np.ones(3))
+    with pytest.raises(ValueError, match="read-only"):
+        f(There(np.ones(3), data=(whole.address, True)))
+    with pytest.raises(TypeError, match="mask"):
+        f(There(np.ones(3), mask=whole))
+    with pytest.raises(TypeError, match="not aligned"):
+        f(There(np.ones(3), data=(whole.address + 4, False)))
+    with pytest.raises(TypeError, match=">f8"):
+        f(There(np.ones(3).astype(">f8")))
+
+
+def chain_in_place(x):
+    x *= 2.0
+    return x
+
+
+def test_arrays_of_the_device_that_overlap_are_seen():
+    def f(x, y):
+        x[1:] += y[:-1]
+
+    base, expected = np.arange(8.0), np.arange(8.0)
+    whole = There(base)
+    dlvm.jit(f, target="gpu")(whole, There(base, data=(whole.address, False)))
+    f(expected, expected)
+    same(whole.numpy(), expected)
+    with pytest.raises(dlvm.ArgumentError, match="'x' and 'y' overlap in memory of the device"):
+        dlvm.grad(dlvm.jit(f, target="gpu"), wrt="y", from_="x")(whole, There(base, data=(whole.address, False)))

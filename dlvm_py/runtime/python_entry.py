@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import DeviceError, DLError
-from dlvm_py.frozen import Frozen
+from dlvm_py.frozen import Frozen, replace
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
@@ -32,6 +32,7 @@ from dlvm_py.ir.interface import (
     leaves,
 )
 from dlvm_py.runtime.buffers import taken_before
+from dlvm_py.runtime.gpu.arrays import DEFAULT_STREAM, DeviceArray, Owned, exported, overlap
 from dlvm_py.runtime.gpu.memory import Moved, moved
 from dlvm_py.runtime.lent import Places, carry_out, lent
 from dlvm_py.runtime.native import offsets
@@ -158,7 +159,8 @@ def _take(spec: Spec, value: Any, found: list[Any]) -> bool:
         parts = parts_of(spec, value)
         return parts is not None and all(_take(s, v, found) for s, v in zip(spec.items, parts, strict=True))
     found.append(value)
-    if not isinstance(value, int | float | complex | np.generic | np.ndarray) and not is_generator(value):
+    known = isinstance(value, int | float | complex | np.generic | np.ndarray | DeviceArray)
+    if not known and not is_generator(value):
         return False
     try:
         return spec_of(value) == spec
@@ -199,10 +201,10 @@ def overlapping(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) 
 
 
 def _overlapping(spec: CallSpec, found: Sequence[Any]) -> tuple[int, int] | None:
-    arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray)]
+    arrays = [k for k, value in enumerate(found) if isinstance(value, np.ndarray | DeviceArray)]
     others = [b for b in arrays if b not in spec.free]
     pairs = ((a, b) for a in spec.unshared for b in others if a != b)  # type: ignore[union-attr]
-    return next(((a, b) for a, b in pairs if np.may_share_memory(found[a], found[b])), None)
+    return next(((a, b) for a, b in pairs if overlap(found[a], found[b])), None)
 
 
 # -- the call ------------------------------------------------------------------------------------------
@@ -239,7 +241,7 @@ def run_leaves(
     """
     call = version.call
     for k in call.written:
-        if not found[k].flags.writeable:
+        if not (found[k].writeable if isinstance(found[k], DeviceArray) else found[k].flags.writeable):
             raise ValueError("assignment destination is read-only")
     places = lent(call, values) if call.effects is not None else {}
     if not call.generators:
@@ -267,12 +269,13 @@ def _invoke(
 ) -> Any:
     if version.device is None:
         return _run_kernel(version, found, receive, kept, places, None)
-    with moved(version.device, [v for v in found if isinstance(v, np.ndarray)]) as there:
+    with moved(version.device, found) as there:
         try:
             return _run_kernel(version, found, receive, kept, places, there)
         finally:
             for k in version.call.written:
-                there.bring_back(found[k])
+                if isinstance(found[k], np.ndarray):
+                    there.bring_back(found[k])
 
 
 def _run_kernel(
@@ -326,6 +329,8 @@ def _address(buffer: bytearray) -> int:
 
 def _data(value: Any, there: Moved | None) -> int:
     """Where the elements of an array are for the kernel; 0 for what is no array."""
+    if isinstance(value, DeviceArray):
+        return value.data
     if not isinstance(value, np.ndarray):
         return 0
     return value.ctypes.data if there is None else there.address(value)
@@ -383,6 +388,9 @@ class _Boxing:
         # arguments by their ids, and how far from what the kernel has seen they are
         arrays = [a for a in arguments if isinstance(a, np.ndarray)]
         self._arguments = {id(a): (a, a.ctypes.data - _data(a, there)) for a in arrays}
+        self._there = there
+        self._on_device = {id(a): a for a in arguments if isinstance(a, DeviceArray)}
+        self._taken: dict[int, Owned] = {}  # memory of the device by its header
         self._copy = ctypes.memmove if there is None else there.read
         read = [self._array(s) if isinstance(s, ArraySpec) else self._scalar(s) for s in leaves(spec)]
         self._ends: dict[int, int] = {}  # how far the results in one allocation reach
@@ -438,10 +446,14 @@ class _Boxing:
         strides = tuple(numbers[spec.rank :]) if spec.layout == "S" else _dense(shape, dtype.itemsize, spec.layout)
         return _Result(data, address, dtype, shape, strides)
 
-    def _boxed(self, leaf: _Result) -> np.ndarray[Any, Any]:
+    def _boxed(self, leaf: _Result) -> Any:
         header = _Header.from_address(leaf.header)
         if header.object:
+            if header.object in self._on_device:
+                return self._view_there(leaf, self._on_device[header.object])
             owner, away = self._arguments[header.object]
+        elif self._there is not None and self._there.stays:
+            return self._taken_over(leaf, header, self._there)
         else:
             if leaf.header not in self._owners:
                 nbytes = _nbytes(leaf.shape, leaf.dtype)
@@ -457,6 +469,23 @@ class _Boxing:
             owner, was = self._owners[leaf.header]
             away = owner.ctypes.data - was
         return _same_or_view(owner, leaf.data + away, leaf.dtype, leaf.shape, leaf.strides)
+
+    def _view_there(self, leaf: _Result, of: DeviceArray) -> Any:
+        """A result in the memory of an argument on the device: the user's object, or a view of it."""
+        moves = [(a, b) for n, a, b in zip(leaf.shape, leaf.strides, of.strides, strict=False) if n != 1]
+        if (leaf.data, leaf.shape, leaf.dtype) == (of.data, of.shape, of.dtype) and all(a == b for a, b in moves):
+            return of.origin
+        assert self._there is not None
+        made = DeviceArray(leaf.data, leaf.shape, leaf.strides, leaf.dtype, of.owner, of.writeable)
+        return exported(replace(made, stream=self._there.stream or DEFAULT_STREAM, read=self._there.read))
+
+    def _taken_over(self, leaf: _Result, header: _Header, there: Moved) -> Any:
+        """A result of the call's own: its memory is the user's from now on."""
+        if leaf.header not in self._taken:
+            self._taken[leaf.header] = Owned(there.device, header.data, there.stream)
+            header.data = None
+        made = DeviceArray(leaf.data, leaf.shape, leaf.strides, leaf.dtype, self._taken[leaf.header])
+        return exported(replace(made, stream=there.stream or DEFAULT_STREAM, read=there.read))
 
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

@@ -29,6 +29,7 @@ from dlvm_py.ir.interface import (
     is_generator,
 )
 from dlvm_py.ir.types import dtype_of
+from dlvm_py.runtime.gpu.arrays import DeviceArray, is_on_device
 from dlvm_py.runtime.trees import field_names, record_kind
 
 _MAX_ITEMS = 256  # of a list
@@ -79,6 +80,8 @@ def spec_of(value: Any, what: str = "the argument") -> Spec:
     """
     if isinstance(value, np.ndarray):
         return _array_spec(value, what)
+    if isinstance(value, DeviceArray):
+        return _device_spec(value, what)
     if isinstance(value, np.generic):
         return ScalarSpec(_dtype_name(value.dtype, what), weak=False)
     if is_generator(value):
@@ -134,6 +137,8 @@ def _refusal(value: Any, what: str) -> ArgumentError:
         "arguments are numbers, NumPy scalars and arrays, tuples, lists, dicts, named tuples and dataclasses of these, "
         "random Generators, strings, None and functions"
     )
+    if is_on_device(value):
+        advice = "pass arrays of a device as arguments of their own, or in tuples"
     if isinstance(value, np.random.RandomState):
         advice = "pass a generator: np.random.default_rng(seed)"
     return ArgumentError(f"{what} has the type {shown}, which compiled code cannot use", help=advice)
@@ -172,3 +177,10 @@ def _array_spec(value: np.ndarray[Any, Any], what: str) -> ArraySpec:
         raise TypeMismatch(f"{what} is not aligned in memory for its dtype {value.dtype}", help="pass x.copy()")
     layout = "C" if flags.c_contiguous else "F" if flags.f_contiguous else "S"
     return ArraySpec(dtype, tuple(n == 1 for n in value.shape), layout)
+
+
+def _device_spec(value: DeviceArray, what: str) -> ArraySpec:
+    dtype = _dtype_name(value.dtype, what)
+    if value.size and any(n % value.dtype.alignment for n in (value.data, *value.strides)):
+        raise TypeMismatch(f"{what} is not aligned in memory for its dtype {value.dtype}", help="pass a copy")
+    return ArraySpec(dtype, tuple(n == 1 for n in value.shape), value.layout())

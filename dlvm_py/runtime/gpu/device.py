@@ -87,6 +87,10 @@ class Device:
             self._do("cuMemcpyHtoDAsync_v2", to, source, nbytes, stream)
             self._do("cuStreamSynchronize", stream)
 
+    def wait(self, stream: int) -> None:
+        """Wait until a stream has done what it was given."""
+        self._do("cuStreamSynchronize", stream)
+
     def read(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy memory of the device to the host, when everything before is done."""
         if nbytes:

@@ -15,14 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.runtime.gpu.arrays import DEFAULT_STREAM, DeviceArray
 from dlvm_py.runtime.gpu.device import Device
 
 
 class Moved:
     """The arrays of one call: `addresses` by the id of each array, on the device."""
 
-    def __init__(self, device: Device, stream: int) -> None:
+    def __init__(self, device: Device, stream: int, stays: bool) -> None:
         self.device, self.stream = device, stream
+        self.stays = stays  # results stay on the device, as arguments are there
         self.addresses: dict[int, int] = {}
         self._blocks: list[int] = []
 
@@ -83,12 +85,16 @@ def _groups(
 
 
 @contextmanager
-def moved(device: Device, arrays: Sequence[np.ndarray[Any, Any]]) -> Iterator[Moved]:
-    """The arrays on the device for the time of a call."""
+def moved(device: Device, values: Sequence[Any]) -> Iterator[Moved]:
+    """The arrays among the leaves of a call on the device, while it lasts."""
     stream = device.enter()
-    found = Moved(device, stream)
+    there = [v for v in values if isinstance(v, DeviceArray)]
+    for array in there:
+        if array.stream is not None and array.stream != (stream or DEFAULT_STREAM):
+            device.wait(array.stream)
+    found = Moved(device, stream, bool(there))
     try:
-        found.move(arrays)
+        found.move([v for v in values if isinstance(v, np.ndarray)])
         yield found
     finally:
         found.give_back()

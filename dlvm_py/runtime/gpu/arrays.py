@@ -1,0 +1,231 @@
+"""Arrays on the device: what `__cuda_array_interface__` and DLPack say, as arguments and as results.
+
+A `DeviceArray` stands for an argument of CuPy, PyTorch, JAX or anybody else while a call runs. Results of a call with
+such arguments are CuPy's arrays where there is CuPy, else `DeviceArray`s, which have the interface themselves.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import weakref
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from dlvm_py.errors import ArgumentError
+from dlvm_py.frozen import Frozen, replace
+from dlvm_py.ir.types import DTYPES
+from dlvm_py.runtime.gpu.device import Device, device
+from dlvm_py.runtime.native import offsets
+
+DEFAULT_STREAM = 1  # what the protocols call the stream of handle 0
+_CUDA, _MANAGED = 2, 13  # kDLCUDA, kDLCUDAManaged
+_KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}  # DLDataTypeCode
+_BFLOAT, _BOOL = 4, 6
+
+
+class _Tensor(ctypes.Structure):
+    """DLTensor of DLPack's ABI."""
+
+    _fields_ = [
+        ("data", ctypes.c_void_p),
+        ("device_type", ctypes.c_int32),
+        ("device_id", ctypes.c_int32),
+        ("rank", ctypes.c_int32),
+        ("code", ctypes.c_uint8),
+        ("bits", ctypes.c_uint8),
+        ("lanes", ctypes.c_uint16),
+        ("shape", ctypes.POINTER(ctypes.c_int64)),
+        ("strides", ctypes.POINTER(ctypes.c_int64)),
+        ("offset", ctypes.c_uint64),
+    ]
+
+
+class DeviceArray(Frozen, eq=False):
+    """An array on the device. `data` is the address of its first element, `owner` what keeps the memory.
+
+    shape, strides (in bytes), dtype: as of an ndarray. stream: None, or what must be done before the array is read.
+    origin: of an argument, the user's object. read(to, source, nbytes): copies to the host.
+    """
+
+    data: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: np.dtype[Any]
+    owner: Any
+    writeable: bool = True
+    stream: int | None = None
+    origin: Any = None
+    read: Callable[[int, int, int], None] | None = None
+
+    @property
+    def __cuda_array_interface__(self) -> dict[str, Any]:
+        """Version 3 of the protocol. What made the array may still run on the stream that was current."""
+        return {
+            "shape": self.shape,
+            "typestr": self.dtype.str,
+            "data": (self.data if self.size else 0, not self.writeable),
+            "strides": self.strides,
+            "version": 3,
+            "stream": self.stream,
+        }
+
+    @property
+    def size(self) -> int:
+        """The number of elements."""
+        return int(np.prod(self.shape, dtype=object))
+
+    def bounds(self) -> tuple[int, int]:
+        """The address of the first byte, and that behind the last one."""
+        if not self.size:
+            return self.data, self.data
+        reach = [(n - 1) * step for n, step in zip(self.shape, self.strides, strict=True)]
+        low = self.data + sum(r for r in reach if r < 0)
+        return low, self.data + sum(r for r in reach if r > 0) + self.dtype.itemsize
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        """A copy on the host, when everything before is done."""
+        if self.read is None:
+            raise ArgumentError("an argument is copied to the host by what made it")
+        low, high = self.bounds()
+        whole = np.empty(high - low, np.uint8)
+        self.read(whole.ctypes.data, low, high - low)
+        return np.ndarray(self.shape, self.dtype, whole, self.data - low, self.strides).copy()
+
+    def layout(self) -> str:
+        """ "C", "F" or "S", as NumPy's flags have it."""
+        if not self.size:
+            return "C"
+        moved = [(n, step) for n, step in zip(self.shape, self.strides, strict=True) if n != 1]
+        for layout, axes in (("C", moved[::-1]), ("F", moved)):
+            step = self.dtype.itemsize
+            for n, stride in axes:
+                if stride != step:
+                    break
+                step *= n
+            else:
+                return layout
+        return "S"
+
+
+def overlap(a: Any, b: Any) -> bool:
+    """Whether two arrays may have bytes in common."""
+    if isinstance(a, DeviceArray) and isinstance(b, DeviceArray):
+        (low, high), (first, last) = a.bounds(), b.bounds()
+        return low < last and first < high
+    if isinstance(a, DeviceArray) or isinstance(b, DeviceArray):
+        return False
+    return bool(np.may_share_memory(a, b))
+
+
+def is_on_device(value: Any) -> bool:
+    """Whether a value is an array, or a tuple with one, that says it is on a CUDA device."""
+    if type(value) is tuple:
+        return any(map(is_on_device, value))
+    if isinstance(value, np.ndarray | np.generic | int | float | complex | str | tuple | list | dict):
+        return False
+    if hasattr(value, "__cuda_array_interface__"):
+        return True
+    asked = getattr(value, "__dlpack_device__", None)
+    return asked is not None and not isinstance(value, type) and int(asked()[0]) in (_CUDA, _MANAGED)
+
+
+def on_device(names: Sequence[str], values: Sequence[Any], function: str) -> tuple[Any, ...]:
+    """Arguments, one a parameter, with arrays of the device as `DeviceArray`.
+
+    Raises: ArgumentError DL711 for an array of the host beside arrays of the device.
+    """
+    stream = device().enter()
+    first = next(name for name, value in zip(names, values, strict=True) if is_on_device(value))
+    for name, value in zip(names, values, strict=True):
+        if _has_host_array(value):
+            raise ArgumentError(
+                f"argument '{name}' of {function}() is a NumPy array, and '{first}' is on the device",
+                code="DL711",
+                help=f"move it there as well, cupy.asarray({name}), or pass all of them as NumPy arrays",
+            )
+    return tuple(
+        _placed(value, f"argument '{name}' of {function}()", stream) for name, value in zip(names, values, strict=True)
+    )
+
+
+def _has_host_array(value: Any) -> bool:
+    return isinstance(value, np.ndarray) or (type(value) is tuple and any(map(_has_host_array, value)))
+
+
+def _placed(value: Any, what: str, stream: int) -> Any:
+    if type(value) is tuple:
+        return tuple(_placed(item, f"item {k} of {what}", stream) for k, item in enumerate(value))
+    return device_array(value, what, stream) if is_on_device(value) else value
+
+
+def device_array(value: Any, what: str, stream: int) -> DeviceArray:
+    """The array that a value on the device is; what has to be waited for is said by its `stream`."""
+    if isinstance(value, DeviceArray):
+        # a result of ours, given back: its own stream is done when this one's work begins
+        return replace(value, origin=value)
+    found = getattr(value, "__cuda_array_interface__", None)
+    return _of_dlpack(value, what, stream) if found is None else _of_interface(value, found, what)
+
+
+def _of_interface(value: Any, found: dict[str, Any], what: str) -> DeviceArray:
+    if found.get("mask") is not None:
+        raise ArgumentError(f"{what} has a mask, which compiled code does not know", help="pass the data without it")
+    dtype, shape = np.dtype(found["typestr"]), tuple(found["shape"])
+    address, read_only = found["data"]
+    strides = found.get("strides")
+    strides = _dense(shape, dtype.itemsize) if strides is None else tuple(strides)
+    return DeviceArray(int(address or 0), shape, strides, dtype, value, not read_only, found.get("stream"), value)
+
+
+def _of_dlpack(value: Any, what: str, stream: int) -> DeviceArray:
+    capsule = value.__dlpack__(stream=stream or DEFAULT_STREAM)  # which the producer makes wait
+    # the capsule keeps the tensor, and gives it back when it is freed, as long as its name is not changed
+    tensor = _Tensor.from_address(offsets.capsule_pointer(capsule))
+    if tensor.lanes != 1 or tensor.code not in (*_KINDS, _BFLOAT, _BOOL):
+        raise ArgumentError(f"{what} is a DLPack tensor of a type that NumPy does not have (code {tensor.code})")
+    if tensor.code == _BFLOAT:
+        dtype = DTYPES["bf16"].numpy
+    else:
+        dtype = np.dtype("?" if tensor.code == _BOOL else f"{_KINDS[tensor.code]}{tensor.bits // 8}")
+    shape = tuple(tensor.shape[k] for k in range(tensor.rank))
+    strides = _dense(shape, dtype.itemsize)
+    if tensor.strides:
+        strides = tuple(tensor.strides[k] * dtype.itemsize for k in range(tensor.rank))
+    return DeviceArray((tensor.data or 0) + tensor.offset, shape, strides, dtype, (value, capsule), origin=value)
+
+
+def _dense(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
+    strides, step = [0] * len(shape), itemsize
+    for k in reversed(range(len(shape))):
+        strides[k] = step
+        step *= max(shape[k], 1)
+    return tuple(strides)
+
+
+class Owned:
+    """Memory of the device that a result took over: given back when nothing refers to it any more."""
+
+    def __init__(self, device: Device, address: int, stream: int) -> None:
+        self.address = address
+        self._finalizer = weakref.finalize(self, _free, device, address, stream)
+        self._finalizer.atexit = False  # the driver may be gone by then
+
+
+def _free(device: Device, address: int, stream: int) -> None:
+    device.enter()
+    device.free(address, stream)
+
+
+def exported(array: DeviceArray) -> Any:
+    """A result for the user: CuPy's where there is CuPy, unless the device is emulated."""
+    if array.data >= 1 << 62 or importlib.util.find_spec("cupy") is None:
+        return array
+    import cupy
+
+    low, high = array.bounds()
+    memory = cupy.cuda.UnownedMemory(low, max(high - low, 1), array.owner)
+    pointer = cupy.cuda.MemoryPointer(memory, array.data - low)
+    return cupy.ndarray(array.shape, array.dtype, pointer, array.strides)

@@ -23,7 +23,7 @@ else:
     signal = deferred("signal")
 
 # as threads.ll lays the state out; beginning on a cache line
-_SIZE, _LINE, _THREADS, _MADE, _PENALTY = 640, 64, 200, 208, 248
+_SIZE, _LINE, _THREADS, _MADE, _FACTOR, _PENALTY = 640, 64, 200, 208, 248, 632
 _MOST = 1024
 
 # times what a kernel lost by threads, no threads are used: what is lost in the long run is one part in so many
@@ -46,7 +46,8 @@ def state() -> int:
 
 def set_penalty(factor: int, address: int | None = None) -> None:
     """For how many times what a kernel lost by threads the next ones go without; 0: never."""
-    ctypes.c_int64.from_address((address or state()) + _PENALTY).value = factor
+    for field in (_FACTOR, _PENALTY):
+        ctypes.c_int64.from_address((address or state()) + field).value = factor
 
 
 def set_number(count: int) -> None:

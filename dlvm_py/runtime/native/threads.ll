@@ -3,8 +3,9 @@
 ;   state    { 0 range                                       first chunk that is left | end of them << 32
 ;              64 done                                       chunks that have run
 ;              128 body, captures, n, size, 160 chunks       what a chunk is
-;              192 lock, 200 threads, 208 made, 216 process, 224 parked, 232 waiting, 240 pause, 248 penalty
-;              256 mutex, 384 work, 512 end }                POSIX's, 128 bytes each
+;              192 lock, 200 threads, 208 made, 216 process, 224 parked, 232 waiting, 240 pause, 248 factor
+;              256 mutex, 384 work, 512 end                  POSIX's, up to 128, 128 and 120 bytes
+;              632 penalty }
 ;
 ; A region is a range of chunks. The caller takes chunks from its lower end, workers from its upper one, each by one
 ; compare-and-swap, so that a thread comes back to the memory it had in the region before, and nobody waits for a worker
@@ -16,7 +17,8 @@
 ;
 ; Threads must not cost time. A region that took longer than its caller alone would have taken, by the processor time of
 ; its own share of the chunks (another process has the other core, a worker came too late or took the caller's core), makes
-; the next ones run alone, for `penalty` times what it lost: 32, so that at most 3 % are lost in the long run.
+; the next ones run alone, for `factor` times what it lost: `penalty`, 32, so that at most 3 % are lost in the long run, and
+; twice as many after each loss that follows on a loss.
 ;
 ; A child that is forked has none of the threads: `process` differs there, and the first region makes the state anew.
 
@@ -104,10 +106,12 @@ wait:
   call void @threads.wait(ptr %state, i64 %chunks)
   br label %judge
 judge:
+  ; who got no chunk had no core: then all of it is a loss
   %stop = call i64 @threads.now(i32 {monotonic})
   %none_own = icmp eq i64 %own, 0
   %some_own = select i1 %none_own, i64 1, i64 %own
-  %busy = sub i64 %last, %first
+  %time = sub i64 %last, %first
+  %busy = select i1 %none_own, i64 0, i64 %time
   %busy_f = uitofp i64 %busy to double
   %chunks_f = uitofp i64 %chunks to double
   %own_f = uitofp i64 %some_own to double
@@ -117,13 +121,22 @@ judge:
   %took_f = uitofp i64 %took to double
   %lost_f = fsub double %took_f, %alone_f
   %wins = fcmp ole double %lost_f, 0.0
-  %is_fine = or i1 %wins, %none_own
-  br i1 %is_fine, label %leave, label %lose
+  %factor_at = getelementptr i8, ptr %state, i64 248
+  %base_at = getelementptr i8, ptr %state, i64 632
+  %base = load i64, ptr %base_at
+  br i1 %wins, label %win, label %lose
+win:
+  store i64 %base, ptr %factor_at
+  br label %leave
 lose:
   %lost = fptoui double %lost_f to i64
-  %penalty_at = getelementptr i8, ptr %state, i64 248
-  %factor = load i64, ptr %penalty_at
+  %factor = load i64, ptr %factor_at
   %penalty = mul i64 %lost, %factor
+  %twice = shl i64 %factor, 1
+  %most = shl i64 %base, 6
+  %is_most = icmp ugt i64 %twice, %most
+  %next_factor = select i1 %is_most, i64 %most, i64 %twice
+  store i64 %next_factor, ptr %factor_at
   %until = add i64 %stop, %penalty
   store i64 %until, ptr %pause_at
   br label %leave
@@ -394,7 +407,7 @@ renew:
   store i64 0, ptr %parked_at
   store i64 0, ptr %waiting_at
   store i64 0, ptr %pause_at
-  call void @llvm.memset.p0.i64(ptr %mutex, i8 0, i64 384, i1 false)
+  call void @llvm.memset.p0.i64(ptr %mutex, i8 0, i64 376, i1 false)
   %a = call i32 %init_mutex(ptr %mutex, ptr null)
   %b = call i32 %init_cond(ptr %work, ptr null)
   %c = call i32 %init_cond(ptr %end, ptr null)

@@ -37,7 +37,7 @@ def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequen
     *outer, inner = order
     with nest(e, tree.index, outer, extents):
         blocks.take(tree, order, extents, ZERO, extents[inner])
-    return _result(e, tree, blocks.finish(*[neutral(blocks.type, by)] * len(blocks.levels)))
+    return _result(e, tree, blocks.finish())
 
 
 def lanes(tree: Tree) -> tuple[str, int]:
@@ -61,7 +61,7 @@ def reduce_group(
     blocks.begin()
     for first, last in rows_of(e, tree.index, order, extents, span):
         blocks.take(tree, order, extents, first, last)
-    for total, place in zip(blocks.finish(*[neutral(blocks.type, by)] * len(blocks.levels)), to, strict=True):
+    for total, place in zip(blocks.finish(), to, strict=True):
         e.store(total, place)
 
 
@@ -78,7 +78,8 @@ def reduce_groups(e: FunctionEmitter, tree: Tree, by: str, groups: Groups, parti
     some = e.icmp("ne", groups.count, groups.complete)
     rest = e.select(some, groups.complete, ZERO)
     start = neutral(blocks.type, by)
-    return _result(e, tree, blocks.finish(*(e.select(some, _partial(e, p, rest, blocks), start) for p in partials)))
+    below = [e.select(some, _partial(e, p, rest, blocks), start) for p in partials]
+    return _result(e, tree, blocks.combined(below))
 
 
 def _partial(e: FunctionEmitter, partials: V, at: V, blocks: Blocks) -> V:
@@ -176,31 +177,17 @@ class Blocks:
             e.call(f"@{self.push}", "void", [levels, count, x])
         e.store(e.add(count, ONE), self.count)
 
-    def finish(self, *below: V) -> list[V]:
-        """Combine what is left, from the lowest level of the counter upwards, beginning with `below`."""
+    def finish(self) -> list[V]:
+        """The end: what is in the buffer is one more block, and all of them are combined."""
+        with self.e.when(self.e.icmp("sgt", self.e.load("i64", self.filled), ZERO)):
+            self._flush(self.e.load("i64", self.filled))
+        return self.combined([neutral(self.type, self.by)] * len(self.levels))
+
+    def combined(self, below: Sequence[V]) -> list[V]:
+        """What the counter comes to, from its lowest level upwards, beginning with `below`."""
         e = self.e
-        with e.when(e.icmp("sgt", e.load("i64", self.filled), ZERO)):
-            self._flush(e.load("i64", self.filled))
-        head, body, done = e.label("head"), e.label("level"), e.label("done")
-        count = e.load("i64", self.count)
-        before = e.here
-        e.br(head)
-        e.place(head)
-        level, rest, totals = e.phi("i64"), e.phi("i64"), [e.phi(self.type) for _ in self.levels]
-        for phi, first in ((level, ZERO), (rest, count), *zip(totals, below, strict=True)):
-            phi.add(first, before)
-        e.cond_br(e.icmp("ne", rest.value, ZERO), body, done)
-        e.place(body)
-        odd = e.cast("trunc", rest.value, "i1")
-        for levels, total in zip(self.levels, totals, strict=True):
-            x = e.load(self.type, offset(e, levels, [level.value], [i64(self.size)]))
-            taken = e.fop(INSTRUCTION[self.by], x, total.value)
-            total.add(e.select(odd, taken, total.value), e.here)
-        level.add(e.op("add nuw nsw", level.value, ONE), e.here)
-        rest.add(e.op("lshr", rest.value, ONE), e.here)
-        e.br(head, rolled_loop(e))
-        e.place(done)
-        return [total.value for total in totals]
+        name, count = _finish_function(e, self.type, self.by), e.load("i64", self.count)
+        return [e.call(f"@{name}", self.type, [levels, count, x]) for levels, x in zip(self.levels, below, strict=True)]
 
 
 def neutral(type: str, by: str) -> V:
@@ -233,6 +220,33 @@ def _push_function(e: FunctionEmitter, type: str, by: str) -> str:
     c.place(done)
     c.store(carry.value, place)
     c.line("ret void")
+    return name
+
+
+def _finish_function(e: FunctionEmitter, type: str, by: str) -> str:
+    """define T finish(ptr levels, i64 count, T below): what a counter that holds `count` comes to."""
+    name = f"dlvm.finish.{by}.{type}"
+    if name in e.module.functions:
+        return name
+    c = Code(e.module, e.imports, name, type, ["ptr", "i64", type], "internal |noinline nounwind")
+    levels, count, below = c.params
+    head, body, done = c.label("head"), c.label("level"), c.label("done")
+    before = c.here
+    c.br(head)
+    c.place(head)
+    level, rest, total = c.phi("i64"), c.phi("i64"), c.phi(type)
+    for phi, first in ((level, ZERO), (rest, count), (total, below)):
+        phi.add(first, before)
+    c.cond_br(c.icmp("ne", rest.value, ZERO), body, done)
+    c.place(body)
+    x = c.load(type, offset(c, levels, [level.value], [i64(8 if type == "double" else 4)]))
+    taken = c.fop(INSTRUCTION[by], x, total.value)
+    total.add(c.select(c.cast("trunc", rest.value, "i1"), taken, total.value), c.here)
+    level.add(c.op("add nuw nsw", level.value, ONE), c.here)
+    rest.add(c.op("lshr", rest.value, ONE), c.here)
+    c.br(head, rolled_loop(c))
+    c.place(done)
+    c.line(f"ret {type} {total.value.ref}")
     return name
 
 

@@ -1,21 +1,21 @@
 """Array kernels that threads share: a range of their outermost loop becomes a function of its own.
 
-    done ← shared(e, count, ...)               kernel7:  br i1 (work < GRAIN), label %alone, label %many
-      a loop nest whose outermost loop         alone:    call void @"dl.kernel0"(i64 0, i64 %count, ptr %a, ...)
-      goes from `first` to `last`        →     many:     store the values that it uses to %captures
-                                                         call void @dlvm.parallel(ptr @"dl.kernel0.part", ptr %captures,
-                                                                                  i64 %count, i64 %size)
+    with shared(e, count, ...):                share7:  store the values that it uses to %captures
+      a loop nest whose outermost loop                  br i1 (work < GRAIN), label %alone, label %many
+      goes from `first` to `last`        →     alone:   call void @"dl.kernel0"(ptr %captures, i64 0, i64 %count)
+                                               many:    call void @dlvm.parallel(ptr @"dl.kernel0", ptr %captures,
+                                                                                 i64 %count, i64 %size)
 
 The same function runs in both cases, so that the kernel is compiled once and small arrays pay one comparison and a
-call. What it writes does not depend on where it is cut: elements are independent, and reductions are cut at borders of
-their own fixed tree (groups.py). The size of a chunk follows from the extents and the cost of an element alone. Memory
-that only the kernel uses, and scratch memory, lies in the frame of the function: each thread has its own. What may
-raise stays where it is, and runs alone.
+call, with what it uses in memory. What it writes does not depend on where it is cut: elements are independent, and
+reductions are cut at borders of their own fixed tree (groups.py). The size of a chunk follows from the extents and the
+cost of an element alone. Memory that only the kernel uses, and scratch memory, lies in the frame of the function: each
+thread has its own. What may raise stays where it is, and runs alone.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -106,27 +106,37 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
         for name in region.used
         if name not in region.defined | inner and name not in memory and f"label {name}" != last.removeprefix("br ")
     ]
-    params = [share.first.ref, share.last.ref, *captured]
-    kernel = kernel_of(f.module, params, [f.types[name] for name in params], "void", body_of(f, region, lines, "void"))
     types = [f.types[name] for name in captured]
-    part = _part(f, kernel, types)
+    struct = "{ " + ", ".join(types) + " }"
+    captures = f.new("ptr")
+    loads = []
+    for k, (name, type) in enumerate(zip(captured, types, strict=True)):
+        place = f.new("ptr")
+        loads.append(_field(place, struct, captures, k))
+        loads.append(f"{name} = load {type}, ptr {place.ref}")
+    params = [captures, share.first, share.last]
+    body = body_of(f, region, [*lines, *loads], "void")
+    kernel = kernel_of(f.module, [p.ref for p in params], [p.type for p in params], "void", body)
     alone, many = f.label("alone"), f.label("many")
-    choice = Label(region.labels[0].name)
-    f.here = choice
+    f.here = choice = Label(region.labels[0].name)
+    mine = f.alloca(struct, 16)
+    for k, name in enumerate(captured):
+        place = f.new("ptr")
+        f.line(_field(place, struct, mine, k))
+        f.store(V(f.types[name], name), place)
     f.cond_br(f.icmp("ult", share.work, V("i64", str(-(-GRAIN // share.cost)))), alone, many)
     f.here = alone
-    values = [V(f.types[name], name) for name in captured]
-    f.call(f'@"{kernel}"', "void", [ZERO, share.count, *values])
+    f.call(f'@"{kernel}"', "void", [mine, ZERO, share.count])
     f.line(last)
     f.here = many
-    struct = _struct(types)
-    captures = f.alloca(struct, 16)
-    for k, v in enumerate(values):
-        f.store(v, f.value("ptr", f"getelementptr inbounds {struct}, ptr {captures.ref}, i32 0, i32 {k}"))
     f.module.declare("dlvm.parallel", "void", ["ptr", "ptr", "i64", "i64"], "nounwind")
-    f.call("@dlvm.parallel", "void", [V("ptr", f'@"{part}"'), captures, share.count, _size(f, share)])
+    f.call("@dlvm.parallel", "void", [V("ptr", f'@"{kernel}"'), mine, share.count, _size(f, share)])
     f.line(last)
     return [choice, alone, many]
+
+
+def _field(place: V, struct: str, base: V, k: int) -> str:
+    return f"{place.ref} = getelementptr inbounds {struct}, ptr {base.ref}, i32 0, i32 {k}"
 
 
 def _size(f: FunctionText, share: Share) -> V:
@@ -139,24 +149,3 @@ def _size(f: FunctionText, share: Share) -> V:
         up = f.add(size, V("i64", str(share.multiple - 1)))
         size = f.op("and", up, V("i64", str(-share.multiple)))
     return size
-
-
-def _struct(types: Sequence[str]) -> str:
-    return "{ " + ", ".join(types) + " }"
-
-
-def _part(f: FunctionText, kernel: str, types: Sequence[str]) -> str:
-    """define void part(ptr captures, i64 first, i64 last): the kernel, on captured values; once a kernel."""
-    name = f"{kernel}.part"
-    if name not in f.module.functions:
-        c = FunctionText(f.module, name, "void", ["ptr", "i64", "i64"], "internal |nounwind")
-        captures, first, last = c.params
-        struct = _struct(types)
-        places = (
-            c.value("ptr", f"getelementptr inbounds {struct}, ptr {captures.ref}, i32 0, i32 {k}")
-            for k in range(len(types))
-        )
-        values = [c.load(type, place) for type, place in zip(types, places, strict=True)]
-        c.call(f'@"{kernel}"', "void", [first, last, *values])
-        c.line("ret void")
-    return name

@@ -226,7 +226,7 @@ def test_blas_by_its_names(folder, tmp_path, capfd):
     """Matrix products call dgemm_ of whatever the program links; an object is enough, and dlc says what it needs."""
     words = [str(FOLDER / "model.py"), "--function", "product", "-o", str(tmp_path / "model.o")]
     assert run_tool(dlc.main, words) == 0
-    assert capfd.readouterr().err == "note: link a BLAS as well, for dgemv_, dgemm_\n"
+    assert capfd.readouterr().err == "note: link a BLAS as well, for dgemv_, dsyrk_, dgemm_\n"
     main = tmp_path / "main.c"
     main.write_text(BLAS_MAIN, encoding="utf-8")
     run("cc", main, FOLDER / "blas.c", tmp_path / "model.o", "-lm", "-lpthread", "-o", tmp_path / "main")

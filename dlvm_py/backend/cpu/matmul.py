@@ -5,15 +5,20 @@ BLAS is column-major, so that a row-major destination is computed as toᵀ = b�
 
     small, or an extent beyond i32        loops in place
     to column-major                       the transposed product, by one recursive call
+    f32, f64: few rows, columns or terms  loops of our own that pass once over what is large (skinny.py), in some
+                                          layouts with a copy of what is small
     to, a or b with no unit stride        through a row-major copy, by a recursive call
     one row or one column                 gemv
+    f32, f64: a matrix times its transpose    syrk, which computes half of it
     else                                  gemm, transposes chosen by which stride is the unit
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 
+from dlvm_py.backend.cpu import skinny
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA, scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned_inner_product
@@ -27,6 +32,7 @@ from dlvm_py.ir import DType, Instruction
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 # products below: loops are faster than a call of BLAS (measured with OpenBLAS, f64)
 SMALL = 4096
+FEW, MANY = 8, 32  # extents of products in loops of our own: a small one, the one that loops run along
 INT_MAX = 2**31 - 1
 NEVER_READ_BETA = 0.0  # with beta = 0 BLAS does not read the destination
 
@@ -101,6 +107,8 @@ class _Matmul:
         )
         self._unless(column_major, self._transposed)
         self._unless(self._not(row_major), self._to_copy)
+        if self.dtype.is_float:
+            self._skinny()
         a_ok, a_plain, a_lead = self._operand(self.a)
         self._unless(self._not(a_ok), lambda: self._operand_copy(self.a, True))
         b_ok, b_plain, b_lead = self._operand(self.b)
@@ -113,6 +121,8 @@ class _Matmul:
                 c.icmp("eq", self.m, ONE),
                 lambda: self._gemv(self.b.transposed, self._not(b_plain), b_lead, self.a, a_lead, one),
             )
+            if not self.add:
+                self._unless(self._is_by_itself(), lambda: self._syrk(a_plain, a_lead, lead))
         self._gemm((a_plain, a_lead), (b_plain, b_lead), lead)
         c.line("ret i32 0")
 
@@ -148,7 +158,7 @@ class _Matmul:
 
     # -- steps -----------------------------------------------------------------------------------------
 
-    def _unless(self, flag: V, write) -> None:  # type: ignore[no-untyped-def]
+    def _unless(self, flag: V, write: Callable[[], V | None]) -> None:
         """Where `flag` holds, do `write()` and return what it gives (nothing: success)."""
         c = self.c
         then, after = c.label("then"), c.label("after")
@@ -168,8 +178,13 @@ class _Matmul:
     def _transposed(self) -> V:
         return self._again(self.b.transposed, self.a.transposed, self.to.transposed)
 
-    def _fresh(self, like: Matrix) -> tuple[V, Matrix]:
-        """(header, matrix) of a new row-major matrix; returns 1 from the function where there is no memory."""
+    def _fresh(self, like: Matrix, turned: bool = False) -> tuple[V, Matrix]:
+        """(header, matrix) of a new row-major matrix, column-major if `turned`; returns 1 from the function where
+        there is no memory.
+        """
+        if turned:
+            header, fresh = self._fresh(like.transposed)
+            return header, fresh.transposed
         c = self.c
         c.module.declare("dlvm.allocate", "ptr", ["ptr", "i64"])
         row = c.mul(like.cols, self.size)
@@ -198,12 +213,38 @@ class _Matmul:
         self._release(header)
         return status
 
-    def _operand_copy(self, x: Matrix, first: bool) -> V:
-        header, fresh = self._fresh(x)
+    def _operand_copy(self, x: Matrix, first: bool, turned: bool = False) -> V:
+        header, fresh = self._fresh(x, turned)
         self._copy(x, fresh)
         status = self._again(*((fresh, self.b) if first else (self.a, fresh)), self.to)
         self._release(header)
         return status
+
+    # -- few rows, columns or terms -----------------------------------------------------------------------
+
+    def _skinny(self) -> None:
+        """Leave such products to loops. `to` is row-major."""
+        c, size = self.c, self.size
+        rows, columns, terms = (c.icmp("sle", x, i64(FEW)) for x in (self.m, self.n, self.k))
+        several = c.both(c.icmp("sgt", self.m, ONE), c.icmp("sgt", self.n, ONE))
+        b_rows, b_columns = (c.icmp("eq", step, size) for step in (self.b.col_step, self.b.row_step))
+        by_rows = c.both(several, b_rows, c.icmp("eq", self.to.col_step, size), c.icmp("sge", self.n, i64(MANY)))
+        some = c.icmp("sge", self.k, i64(skinny.TERMS))
+        self._unless(c.both(by_rows, c.any(c.both(terms, some), rows)), self._by_rows)
+        a_rows, long = c.icmp("eq", self.a.col_step, size), c.icmp("sge", self.k, i64(MANY))
+        by_products = c.both(several, a_rows, long, c.any(rows, columns))
+        self._unless(c.both(by_products, b_columns), self._by_products)
+        self._unless(c.both(by_products, columns), lambda: self._operand_copy(self.b, False, turned=True))
+
+    def _by_rows(self) -> None:
+        c = self.c
+        b, to = replace(self.b, col_step=self.size), replace(self.to, col_step=self.size)
+        together = c.select(c.icmp("sle", self.m, i64(FEW)), i64(FEW), i64(skinny.ROWS))
+        skinny.by_rows(c, self.dtype, self.a, b, to, self.add, together)
+
+    def _by_products(self) -> None:
+        a, b = replace(self.a, col_step=self.size), replace(self.b, row_step=self.size)
+        skinny.by_products(self.c, self.dtype, a, b, self.to, self.add)
 
     # -- BLAS ------------------------------------------------------------------------------------------
 
@@ -250,3 +291,25 @@ class _Matmul:
         alpha, beta = self._factors()
         args = [*letters, *extents, alpha, self.b.data, b[1], self.a.data, a[1]]
         self._call("gemm", [*args, beta, self.to.data, lead])
+
+    def _is_by_itself(self) -> V:
+        """Whether b is a transposed: the same memory."""
+        c, a, b = self.c, self.a, self.b.transposed
+        steps = (c.icmp("eq", x, y) for x, y in ((a.row_step, b.row_step), (a.col_step, b.col_step)))
+        return c.both(c.icmp("eq", a.data, b.data), c.icmp("eq", self.m, self.n), *steps)
+
+    def _syrk(self, plain: V, lead: V, to_lead: V) -> None:
+        """to = a aᵀ: BLAS writes the lower triangle, which is its upper one; the other is copied by squares."""
+        c, to, square = self.c, self.to, i64(32)
+        alpha, beta = self._factors()
+        letters = [V("i8", str(ord("U"))), self._letter(plain)]
+        self._call("syrk", [*letters, self.n, self.k, alpha, self.a.data, lead, beta, to.data, to_lead])
+        blocks = c.op("udiv", c.add(self.n, i64(31)), square)
+        with c.loop(blocks) as down, c.loop(c.add(down.index, ONE)) as across:
+            top, left = c.mul(down.index, square), c.mul(across.index, square)
+            with c.loop(c.minimum(square, c.op("sub nsw", self.n, top))) as i:
+                row = c.add(top, i.index)
+                with c.loop(c.minimum(square, c.op("sub nsw", row, left)), note=plain_loop(c)) as j:
+                    column = c.add(left, j.index)
+                    x = load_element(c, self.dtype, offset(c, to.data, [row, column], [to.row_step, self.size]))
+                    store_element(c, self.dtype, x, offset(c, to.data, [column, row], [to.row_step, self.size]))

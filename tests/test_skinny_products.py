@@ -1,0 +1,63 @@
+"""Products with few rows, columns or terms, and of a matrix with its own transpose: every layout, every remainder."""
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+
+RNG = np.random.default_rng(7)
+
+# (rows, terms, columns): each extent few, one over and one under the steps of the loops, and strips that are cut
+SHAPES = [
+    (2, 300, 40), (3, 70, 33), (4, 64, 2100), (7, 41, 35), (8, 2050, 37), (9, 60, 70),  # few rows
+    (40, 2, 90), (37, 3, 45), (70, 5, 2060), (41, 7, 33), (66, 8, 100),  # few terms
+    (300, 40, 2), (33, 70, 3), (60, 2051, 7), (35, 41, 8), (9, 700, 5), (500, 33, 1), (1, 700, 33),  # few columns
+]  # fmt: skip
+
+
+@dlvm.jit
+def products(a, b, c, a1, b1, d, a2, b2):
+    """A product, one that is added, one that is taken away; of different parameters, so that they stay three."""
+    c += a1 @ b1
+    d -= a2 @ b2
+    return a @ b
+
+
+def laid_out(shape, dtype, layout):
+    """A random matrix that is C-contiguous, Fortran-contiguous, or neither."""
+    if layout == "F":
+        return laid_out(shape[::-1], dtype, "C").T
+    wide = RNG.standard_normal((shape[0], 2 * shape[1])).astype(dtype)
+    return wide[:, ::2] if layout == "S" else np.ascontiguousarray(wide[:, ::2])
+
+
+@pytest.mark.parametrize("layouts", ["CCC", "CFC", "FFF", "SCS"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_few_rows_columns_or_terms(dtype, layouts):
+    """Equal to NumPy in double precision to what the rounding of so many terms allows, and no element missed."""
+    for m, k, n in SHAPES:
+        a, b, c, d = (
+            laid_out(s, dtype, x) for s, x in zip([(m, k), (k, n), (m, n), (m, n)], layouts + layouts[2], strict=True)
+        )
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        bound = 4 * np.finfo(dtype).eps * np.sqrt(k) * (np.abs(a).astype(np.float64) @ np.abs(b) + 10)
+        more, less = c + exact, d - exact
+        found = products(a, b, c, a, b, d, a, b)
+        assert found.dtype == dtype
+        for x, expected in ((found, exact), (c, more), (d, less)):
+            assert np.all(np.abs(x - expected) <= bound), (m, k, n)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_a_matrix_times_its_own_transpose(dtype):
+    """Both triangles are written, and equal; a matrix that only begins at the same place is not taken for it."""
+    gram = dlvm.jit(lambda a: (a @ a.T, a.T @ a))
+    part = dlvm.jit(lambda a: a[:70] @ a[:, :70])
+    for n, k in ((65, 40), (100, 33), (33, 129)):
+        a = (RNG.standard_normal((n, k)) + (1j if dtype is np.complex128 else 0)).astype(dtype)
+        for given in (a, np.asfortranarray(a)):
+            for found, expected in zip(gram(given), (a @ a.T, a.T @ a), strict=True):
+                np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-4 if dtype is np.float32 else 1e-12)
+                assert dtype is np.complex128 or np.array_equal(found, found.T)
+    a = RNG.standard_normal((70, 70)).astype(dtype)
+    np.testing.assert_allclose(part(a), a @ a, rtol=1e-12, atol=1e-3 if dtype is np.float32 else 1e-11)

@@ -24,12 +24,15 @@ def cost(centroids, points):
 
 
 gradient = dlvm.grad(cost)
-curvature = dlvm.hvp(cost)  # times ones, it is the diagonal: no two components are coupled
 
 
 def step(centroids, points):
-    """The gradient over the diagonal of the Hessian, (k, d)."""
-    return gradient(centroids, points) / curvature(centroids, points, np.ones_like(centroids))
+    """The gradient over the diagonal of the Hessian, (k, d).
+
+    No two components are coupled, so the Hessian times ones is its diagonal; jvp gives it with the gradient.
+    """
+    along, curvature = dlvm.jvp(gradient, (centroids, points), (np.ones_like(centroids), None))
+    return along / curvature
 
 
 def _prepare(given):

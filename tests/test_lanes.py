@@ -91,6 +91,23 @@ def test_columns_are_the_tangents_one_at_a_time(f, size):
     np.testing.assert_allclose(found, differences(f, x), rtol=2e-5, atol=1e-6)
 
 
+@pytest.mark.parametrize(("f", "size"), [CASES[0], CASES[3]], ids=["numbers", "searching"])
+def test_rows_several_at_a_time(f, size):
+    x = RNG.standard_normal(size) * 0.7 + 0.2
+    found = dlvm.jacobian(f, mode="reverse")(x)
+    np.testing.assert_allclose(found, columns(f, x), rtol=1e-12, atol=1e-13)
+
+
+def test_a_row_is_the_gradient_with_a_unit_seed_where_partials_are_infinite():
+    def roots(x):
+        return np.array([np.sqrt(x[0]), x[0] * x[1], np.sqrt(x[1]) * x[0], x[1] - x[1], np.sqrt(x[0] * x[1])])
+
+    x = np.zeros(2)
+    found = dlvm.jacobian(roots, mode="reverse")(x)
+    row = dlvm.grad(roots, seedable=True)
+    np.testing.assert_array_equal(found, [row(x, seed) for seed in np.eye(5)])
+
+
 @pytest.mark.parametrize("size", [1, 7, 8, 17])
 def test_the_last_sweep_may_be_short(size):
     scale = dlvm.jacobian(_scaled, mode="forward")

@@ -10,6 +10,9 @@
                                                          store %c to columns k ... of %j, as many as there are
                                                      return %j
 
+Rows are made so too: a gradient is linear in its seed, and the tangent function of the gradient function along eight
+unit seeds gives eight rows, with one forward sweep.
+
 The tangent (or gradient) function is inlined into the loop, where what does not depend on the unit vectors is invariant
 and leaves it. A scalar output takes one reverse sweep, a scalar argument one forward sweep. Otherwise `auto` compares
 the numbers of columns and of rows when it runs.
@@ -17,6 +20,7 @@ the numbers of columns and of rows when it runs.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 from dlvm_py.errors import NotDifferentiable
@@ -41,12 +45,12 @@ from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.directions import SINGLE, NoLanes, Single
 from dlvm_py.transforms.differentiate.lanes import Lanes
 from dlvm_py.transforms.differentiate.outputs import seed_type
-from dlvm_py.transforms.differentiate.shadows import zeros_like
+from dlvm_py.transforms.differentiate.shadows import filled
 from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
 
 # what users ask for; "hessian" is forward where there are forward derivatives, else reverse
 MODES = ("auto", "forward", "reverse")
-# the columns that one forward sweep makes: one or two vectors for each number of the primal. More are more memory for
+# the columns or rows that one sweep makes: one or two vectors for each number of the primal. More are more memory for
 # each array of the primal, and fewer sweeps
 LANES = 8
 
@@ -147,7 +151,7 @@ class _Jacobian:
 
         def by_rows() -> None:
             config = AdjointConfig(wrt, (output,), seedable=True, checkpoint=self.checkpoint)
-            self._fill_rows(self._gradient(config), value, m, [(found[k], own[k]) for k in wrt])
+            self._fill_rows(self._gradient(config), value, rows, [(found[k], own[k]) for k in wrt])
 
         if self.mode == "auto":
             n = literal(0)
@@ -163,30 +167,40 @@ class _Jacobian:
         matrix = b.emit("shapeCast", to, *rows, n)
         count = _lanes(n)
         try:
-            lanes = self._tangent(output, k, Lanes(count))
+            lanes = self._tangent(output, k, _several(count, 2))
         except NoLanes:
             self._fill_one_by_one(self._tangent(output, k), matrix, rows, self.params[k], n)
             return
-        dtype = self.params[k].type.dtype  # type: ignore[attr-defined]
-        seeds = b.emit("allocateHeap", *own, literal(count), dtype=dtype.name)
-        flat = b.emit("shapeCast", seeds, n, literal(count))
-        given = b.emit("pointerCast", seeds, to=lanes.params[-1].type)
-        chunks = b.emit("floorDivide", b.emit("add", n, literal(count - 1)), literal(count))
+        zeros, ones = [literal(0)] * len(rows), [literal(1)] * (len(rows) + 1)
 
-        def step(chunk: Value) -> None:
-            first = b.emit("multiply", chunk, literal(count))
-            columns = b.emit("add", b.emit("iota", literal(count)), first)
-            places = b.emit("padShape", b.emit("iota", n), at=1)
-            unit = b.emit("equal", places, b.emit("padShape", columns, at=0))
-            b.emit("store", b.emit("dataTypeCast", unit, to=dtype.name), flat)
+        def step(given: Value, first: Value, left: Value) -> None:
             (made,) = self._call(lanes, [given])
-            left = b.emit("min", literal(count), b.emit("subtract", n, first))
-            zeros, ones = [literal(0)] * len(rows), [literal(1)] * (len(rows) + 1)
-            whole = extents(b, made)[:-1]
-            moved = b.emit("section", made, *zeros, literal(0), *whole, left, *ones)
+            moved = b.emit("section", made, *zeros, literal(0), *extents(b, made)[:-1], left, *ones)
             b.emit("store", b.emit("load", moved), b.emit("section", matrix, *zeros, first, *rows, left, *ones))
 
-        self._loop(chunks, step)
+        self._sweeps(self.params[k], own, n, count, step)
+
+    def _sweeps(
+        self, like: Value, own: list[Value], n: Value, count: int, step: Callable[[Value, Value, Value], None]
+    ) -> None:
+        """Go through `count` of the n unit vectors of the shape of `like` at a time, as tangents with lanes.
+
+        step(the tangents, the first of them, how many there are)
+        """
+        b, dtype = self.b, like.type.dtype  # type: ignore[attr-defined]
+        memory = b.emit("allocateHeap", *own, literal(count), dtype=dtype.name)
+        flat = b.emit("shapeCast", memory, n, literal(count))
+        given = b.emit("pointerCast", memory, to=Lanes(count).parameter(like.type))
+
+        def chunk(k: Value) -> None:
+            first = b.emit("multiply", k, literal(count))
+            numbers = b.emit("add", b.emit("iota", literal(count)), first)
+            places = b.emit("padShape", b.emit("iota", n), at=1)
+            unit = b.emit("equal", places, b.emit("padShape", numbers, at=0))
+            b.emit("store", b.emit("dataTypeCast", unit, to=dtype.name), flat)
+            step(given, first, b.emit("min", literal(count), b.emit("subtract", n, first)))
+
+        self._loop(b.emit("floorDivide", b.emit("add", n, literal(count - 1)), literal(count)), chunk)
 
     def _fill_one_by_one(self, column: Function, matrix: Value, rows: list[Value], param: Value, n: Value) -> None:
         b = self.b
@@ -202,29 +216,67 @@ class _Jacobian:
 
         self._loop(n, step)
 
-    def _fill_rows(self, gradient: Function, value: Value, m: Value, to: list[tuple[Value, list[Value]]]) -> None:
+    def _fill_rows(
+        self, gradient: Function, value: Value, rows: list[Value], to: list[tuple[Value, list[Value]]]
+    ) -> None:
+        """Several rows a sweep: the gradient is linear in its seed, so that its tangent along a unit seed is a
+        row, and its tangent with lanes as many.
+        """
+        b, m = self.b, self._product(rows)
+        matrices = [b.emit("shapeCast", j, m, *own) for j, own in to]
+        count = _lanes(m)
+        results = tuple(Output("result", k) for k in range(len(to)))
+        try:
+            config = TangentConfig((len(gradient.params) - 1,), results, directions=_several(count, 4))
+            lanes = tangent(self.module, gradient.name, config)
+        except NoLanes:
+            self._fill_row_by_row(gradient, value, m, matrices)
+            return
+        # the tangent does not depend on the seed, but for one thing: where that is 0, a partial that is not finite is
+        # left out. NaN is not 0
+        _, seed = self._filled_like(value, math.nan)
+
+        def step(given: Value, first: Value, left: Value) -> None:
+            for part, matrix in zip(self._call(lanes, [seed, given]), matrices, strict=True):
+                moved = b.emit("load", part) if isinstance(part.type, PointerType) else part
+                rank = moved.type.rank - 1  # type: ignore[attr-defined]
+                zeros, ones, own = [literal(0)] * rank, [literal(1)] * (rank + 1), extents(b, matrix)[1:]
+                moved = b.emit("section", moved, *zeros, literal(0), *own, left, *ones)
+                moved = b.emit("transpose", moved, axes=(rank, *range(rank)))
+                place = b.emit("section", matrix, first, *zeros, left, *own, *ones)
+                b.emit("store", self._cast(moved, value), place)
+
+        self._sweeps(value, rows, m, count, step)
+
+    def _fill_row_by_row(self, gradient: Function, value: Value, m: Value, matrices: list[Value]) -> None:
         b = self.b
         flat, given = self._unit(value, m)
-        matrices = [b.emit("shapeCast", j, m, *own) for j, own in to]
 
         def step(k: Value) -> None:
             self._set(flat, k, 1.0)
             for part, matrix in zip(self._call(gradient, [given]), matrices, strict=True):
                 moved = b.emit("load", part) if isinstance(part.type, PointerType) else part
-                if moved.type.dtype is not value.type.dtype:  # type: ignore[attr-defined]
-                    moved = b.emit("dataTypeCast", moved, to=value.type.dtype.name)  # type: ignore[attr-defined]
-                b.emit("store", moved, b.emit("elementPointer", matrix, k))
+                b.emit("store", self._cast(moved, value), b.emit("elementPointer", matrix, k))
             self._set(flat, k, 0.0)
 
         self._loop(m, step)
 
+    def _cast(self, row: Value, value: Value) -> Value:
+        """A row, which has the dtype of the parameter, in that of the output."""
+        dtype = value.type.dtype  # type: ignore[attr-defined]
+        return row if row.type.dtype is dtype else self.b.emit("dataTypeCast", row, to=dtype.name)  # type: ignore[attr-defined]
+
     def _unit(self, like: Value, n: Value) -> tuple[Value, Value]:
         """Memory of the shape of `like`, all zero: as a vector, and as a tangent or seed is given."""
-        b, wanted = self.b, seed_type(like.type)
-        memory = b.emit("allocateHeap", *extents(b, like), dtype=like.type.dtype.name)  # type: ignore[attr-defined]
-        b.emit("store", zeros_like(b, like), memory)
-        flat = b.emit("shapeCast", memory, n)
-        return flat, memory if memory.type == wanted else b.emit("pointerCast", memory, to=wanted)
+        memory, given = self._filled_like(like, 0.0)
+        return self.b.emit("shapeCast", memory, n), given
+
+    def _filled_like(self, like: Value, number: float) -> tuple[Value, Value]:
+        """Memory of the shape of `like`, and as a tangent or seed is given."""
+        b, wanted, dtype = self.b, seed_type(like.type), like.type.dtype  # type: ignore[attr-defined]
+        memory = b.emit("allocateHeap", *extents(b, like), dtype=dtype.name)
+        b.emit("store", filled(b, literal(number, scalar(dtype)), like), memory)
+        return memory, memory if memory.type == wanted else b.emit("pointerCast", memory, to=wanted)
 
     def _set(self, flat: Value, k: Value, number: float) -> None:
         element = self.b.emit("elementPointer", flat, k)
@@ -261,9 +313,16 @@ class _Jacobian:
         b.at_end(after)
 
 
-def _lanes(columns: Value) -> int:
-    """How many columns are made at once: LANES, or as few as make no more sweeps of a number that is known."""
-    if not isinstance(columns, Literal) or not columns.value:
+def _lanes(lines: Value) -> int:
+    """How many columns or rows are made at once: LANES, or as few as make no more sweeps of a number that is known."""
+    if not isinstance(lines, Literal) or not lines.value:
         return LANES
-    sweeps = -(-columns.value // LANES)
-    return -(-columns.value // sweeps)
+    sweeps = -(-lines.value // LANES)
+    return -(-lines.value // sweeps)
+
+
+def _several(count: int, least: int) -> Lanes:
+    """Raises: NoLanes for so few that they do not pay."""
+    if count < least:
+        raise NoLanes
+    return Lanes(count)

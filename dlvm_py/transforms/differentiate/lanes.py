@@ -19,12 +19,15 @@ Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.1, "vector
 
 from __future__ import annotations
 
+from typing import Any
+
 from dlvm_py.errors import InternalError
 from dlvm_py.ir import (
     Builder,
     Expr,
     Instruction,
     Kind,
+    Literal,
     PointerType,
     StackType,
     TensorType,
@@ -120,7 +123,9 @@ class Lanes(Single):
         return tangent
 
     def _beside(self, b: Builder, value: Value) -> Value:
-        """A primal value as an operand beside tangents."""
+        """A primal value as an operand beside tangents; a number that was stretched stands for itself."""
+        if isinstance(value, Instruction) and value.op.name == "broadcast" and not value.operands[0].type.rank:  # type: ignore[attr-defined]
+            return value.operands[0]
         rank = value.type.rank  # type: ignore[attr-defined]
         return b.emit("padShape", value, at=rank) if rank else value
 
@@ -193,7 +198,7 @@ class Lanes(Single):
         if row.partials is not None:
             partials = row.partials(b.expr(i), *(b.expr(o) for o in i.operands))
             products = [
-                scaled(b.expr(t), b.expr(self._beside(b, p.value)) if isinstance(p, Expr) else p, row.singular)
+                scaled(b.expr(t), self._partial(b, p), row.singular)
                 for t, p in zip(aligned, partials, strict=True)
                 if t is not None
             ]
@@ -210,6 +215,13 @@ class Lanes(Single):
         operands = [b.expr(self._beside(b, o)) for o in i.operands]
         moved = [None if t is None else b.expr(t) for t in aligned]
         return by_function(i, lambda: rule(moved, y, *operands, **i.attrs))
+
+    def _partial(self, b: Builder, partial: Any) -> Any:
+        """A local partial as a factor of a tangent."""
+        if not isinstance(partial, Expr):
+            return partial
+        found = self._beside(b, partial.value)
+        return found.value if isinstance(found, Literal) else b.expr(found)
 
     def _structural(self, b: Builder, i: Instruction, tangents: list[Value | None]) -> Value | None:
         """The tangent by the same op on arrays with one more axis; None where that is not how it moves."""

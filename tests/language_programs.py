@@ -1315,6 +1315,17 @@ def is_on_bools(n, flag):
     return odd, flag is True, flag is not False, (n > 4) is flag, np.bool_(flag) is True, flag is None, n is True
 
 
+# -- exact functions of math -----------------------------------------------------------------------------------
+
+
+@language("math", lambda: (0.7, 1.3), lambda: (1e16, 3.0), lambda: (-2.5, 0.0), grad=True)
+def exact_math(x, y):
+    m, e = math.frexp(x * y)
+    parts = [x, 1e16, y, -1e16, x * y, -x]
+    total = math.fsum(parts) + math.fsum(p * p for p in (x, y)) + math.prod(p + 1.0 for p in parts[:1])
+    return total + m + math.ldexp(x, 2) + math.nextafter(y, 4.0) + math.ulp(x) + math.remainder(x, 0.3 + y / y), e
+
+
 # -- recursion with lists of the caller ------------------------------------------------------------------------
 
 

@@ -6,6 +6,7 @@ A tuple, a list of constant length and a generator expression over these are unr
 from __future__ import annotations
 
 import builtins
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.joins import ScalarType, join, type_of
+from dlvm_py.frontend.library import mathematics
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.sorting import ordered, real_number
 from dlvm_py.frontend.values import (
@@ -71,6 +73,23 @@ def sum_(e: Emitter, items: Any, start: Any = None) -> Any:
         run(e, items, lambda item: update(lambda total: _plus(e, total, item)))
 
     return e.frame.accumulate(first, over)
+
+
+def product(e: Emitter, items: Any, *, start: Any = None) -> Any:
+    """math.prod: from left to right."""
+
+    def times(total: Any, item: Any) -> Any:
+        return operators.binary(e, gast.Mult, objects.resolved(e, total), objects.resolved(e, item))
+
+    def over(update: Any, now: Any) -> None:
+        run(e, items, lambda item: update(lambda total: times(total, item)))
+
+    return e.frame.accumulate(weak(i64(1)) if start is None else start, over)
+
+
+def exact_sum(e: Emitter, seq: Any) -> Any:
+    """math.fsum."""
+    return e.session.library(e, mathematics.fsum, [list_(e, seq)], {})
 
 
 def _plus(e: Emitter, total: Any, item: Any) -> Any:
@@ -266,5 +285,5 @@ FOLDS: dict[Any, Any] = {
     builtins.sum: sum_, builtins.any: _decided(True), builtins.all: _decided(False),
     builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
     builtins.tuple: tuple_, builtins.list: list_, builtins.sorted: sorted_, builtins.map: map_,
-    builtins.filter: filter_,
+    builtins.filter: filter_, math.prod: product, math.fsum: exact_sum,
 }  # fmt: skip

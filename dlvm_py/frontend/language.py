@@ -102,7 +102,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("dataclasses", "state.u += dt * f(state)", "with methods, properties, __post_init__, frozen"),
     Construct("dataclasses in loops", "s = replace(s, t=s.t + dt)", "bound anew or changed"),
     Construct("dataclasses in branches", "s = State(x) if c else s", "where no other name stands for one of the two"),
-    Construct("math", "math.hypot(x, y)", "with Python's errors; all but the rare functions"),
+    Construct("math", "math.hypot(x, y)", "all of it and of cmath, with Python's errors"),
     Construct("sorted", "sorted(items, key=lambda t: t[1], reverse=True)", "stable; also list.sort"),
     Construct("min, max", "max(items, key=abs, default=0.0)", "the first of equal ones, as in Python"),
     Construct("round", "round(x, 2)", "the nearest decimal, as Python's; of NumPy's numbers as NumPy's"),

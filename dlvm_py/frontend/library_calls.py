@@ -104,6 +104,12 @@ def _fourier(e: Emitter, a: Any, axis: Any, inverse: Any) -> Any:
     return Temp(e.emit("fourier", tensor_of(e, a), axis=axis.number, **attrs), a.extents, e.block)
 
 
+def _held(e: Emitter, x: Any) -> Any:
+    if isinstance(x, Scalar):
+        return Scalar(e.pure("stopGradient", x.value), x.weak)
+    return temp(e, e.emit("stopGradient", tensor_of(e, x)), x.extents)
+
+
 def _solve_one(e: Emitter, a: Any, b: Any) -> Any:
     return temp(e, e.emit("solve", tensor_of(e, a), tensor_of(e, b)), b.extents)
 
@@ -150,6 +156,7 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.held: _held,
     intrinsics.bits_of: _bits_of,
     intrinsics.fourier: _fourier,
+    intrinsics.held: _held,
     intrinsics.solve_one: _solve_one,
     intrinsics.cholesky_one: _cholesky_one,
     intrinsics.determinant_one: _determinant_one,

@@ -54,6 +54,7 @@ ZERO_DIVISION = {  # CPython's wording, which changes between versions
     for kind, zero in (("i", _ZERO_INT), ("f", _ZERO_FLOAT))
 }
 ZERO_POWER = _message_of(lambda: _ZERO_FLOAT**-1.0)
+POWER_OVERFLOW = _message_of(lambda: (_ZERO_FLOAT + 1e300) ** 3.0)
 
 BINARY: dict[type, tuple[str, Any, Callable[[Any, Any], Any]]] = {
     gast.Add: ("+", np.add, operator.add),
@@ -195,14 +196,18 @@ def _float_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Value:
         return literal(1.0) if n == 0 else x if n == 1 else e.pure("multiply", x, x)
     zero = literal(0.0)
     if n is None or n < 0:
-        fine = e.either(e.pure("notEqual", x, zero), e.pure("greaterThanOrEqual", y, zero))
-        e.check(fine, "ZeroDivisionError", ZERO_POWER)
+        below = e.both(e.pure("lessThan", y, zero), e.pure("isFinite", y))
+        e.check(e.either(e.pure("notEqual", x, zero), e.pure("not", below)), "ZeroDivisionError", ZERO_POWER)
     if n is None or not float(n).is_integer():
         whole = e.pure("equal", y, e.pure("rint", y))
         fine = e.either(e.pure("not", e.pure("lessThan", x, zero)), whole)
         message = "a negative number to a fractional power is complex: write the base as a complex number"
         e.check(fine, "ValueError", message)
-    return e.pure("power", x, y)
+    found = e.pure("power", x, y)
+    if n is None or not 0.0 < float(n) <= 1.0:
+        given = e.both(e.pure("isFinite", x), e.pure("isFinite", y))
+        e.check(e.either(e.pure("isFinite", found), e.pure("not", given)), "OverflowError", POWER_OVERFLOW)
+    return found
 
 
 def _int_binary(e: Emitter, python: Any, x: Value, y: Value, b: Scalar) -> Scalar:

@@ -39,6 +39,8 @@ from dlvm_py.frontend.values import (
 from dlvm_py.ir import F64, I64, Value, literal
 
 _TWO63 = 2.0**63
+# CPython's wording, which changes between versions
+_DIVMOD = python_complex.message_of(ZeroDivisionError, lambda: divmod(1.0, 0.0))
 
 
 def _number(e: Emitter, x: Any, what: str) -> Scalar:
@@ -234,6 +236,8 @@ def callable_(e: Emitter, value: Any) -> Any:
 
 def divmod_(e: Emitter, a: Any, b: Any) -> Any:
     """divmod."""
+    if all(isinstance(v, Scalar) and v.weak for v in (a, b)) and any(v.dtype.is_float for v in (a, b)):
+        e.check(e.pure("notEqual", e.cast(b.value, F64), literal(0.0)), "ZeroDivisionError", _DIVMOD)
     return Sequence((operators.binary(e, gast.FloorDiv, a, b), operators.binary(e, gast.Mod, a, b)))
 
 
@@ -319,11 +323,6 @@ def _test(op: str, negate: bool = False) -> Callable[..., Any]:
     return function
 
 
-def _math_pow(e: Emitter, x: Any, y: Any) -> Any:
-    a, b = (weak(e.cast(_number(e, v, "math.pow").value, F64)) for v in (x, y))
-    return operators.binary(e, gast.Pow, a, b)
-
-
 MATH: dict[Any, Any] = {
     getattr(math, name): _math(op)
     for name, op in {
@@ -334,7 +333,7 @@ MATH: dict[Any, Any] = {
     }.items()
     if hasattr(math, name)  # cbrt and exp2 came with Python 3.11
 } | {
-    math.log: _log, math.pow: _math_pow, math.atan2: _math2("atan2"),
+    math.log: _log, math.atan2: _math2("atan2"),
     math.copysign: _math2("copysign"),
     math.floor: _to_int("floor"), math.ceil: _to_int("ceil"), math.trunc: _to_int("truncate"),
     math.isfinite: _test("isFinite"), math.isnan: _test("isNan"), math.isinf: _test("isInf", negate=True),

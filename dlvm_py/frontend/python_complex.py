@@ -14,7 +14,8 @@ from dlvm_py.frontend.values import Scalar, Sequence, Static, describe
 from dlvm_py.ir import C128, F64, Value, literal
 
 
-def _message(kind: type[ArithmeticError], action: Callable[[], object]) -> str:
+def message_of(kind: type[ArithmeticError], action: Callable[[], object]) -> str:
+    """The text of the exception that an action raises."""
     try:
         action()
     except kind as error:
@@ -24,10 +25,10 @@ def _message(kind: type[ArithmeticError], action: Callable[[], object]) -> str:
 
 _ZERO, _LARGE = complex(0.0), complex(1.5e308, 1.5e308)
 # CPython's wording, which changes between versions
-_DIVISION = _message(ZeroDivisionError, lambda: 1j / _ZERO)
-_POWER_OF_ZERO = _message(ZeroDivisionError, lambda: _ZERO**-1j)
-_POWER_OVERFLOW = _message(OverflowError, lambda: _LARGE**2.5)
-_ABS_OVERFLOW = _message(OverflowError, lambda: abs(_LARGE))
+_DIVISION = message_of(ZeroDivisionError, lambda: 1j / _ZERO)
+_POWER_OF_ZERO = message_of(ZeroDivisionError, lambda: _ZERO**-1j)
+_POWER_OVERFLOW = message_of(OverflowError, lambda: _LARGE**2.5)
+_ABS_OVERFLOW = message_of(OverflowError, lambda: abs(_LARGE))
 _PLAIN = {"+": "add", "-": "subtract", "*": "multiply"}
 
 
@@ -90,7 +91,9 @@ def make(e: Emitter, real: Any = None, imag: Any = None) -> Any:
     assert y is not None
     if y.dtype.is_complex or (x is not None and x.dtype.is_complex):  # x + y i
         (xr, xi), (yr, yi) = (parts(e, e.cast(v, C128)) for v in (a, y.value))
-        made = e.pure("makeComplex", e.pure("subtract", xr, yi), e.pure("add", xi, yr))
+        # a part that is not there is not added: it would change the sign of a zero
+        real_part = e.pure("subtract", xr, yi) if y.dtype.is_complex else xr
+        made = e.pure("makeComplex", real_part, e.pure("add", xi, yr) if x is not None and x.dtype.is_complex else yr)
     else:
         made = e.pure("makeComplex", e.cast(a, F64), e.cast(y.value, F64))
     return Scalar(made, weak=True)
@@ -148,10 +151,13 @@ def _function(op: str) -> Callable[..., Any]:
 
 
 def _log(e: Emitter, z: Any, base: Any = None) -> Any:
-    top = _function("log")(e, z)
     if base is None:
-        return top
-    return Scalar(binary(e, "/", top.value, _function("log")(e, base).value), weak=True)
+        return _function("log")(e, z)
+    # with a base, Python raises for that alone
+    top = Scalar(e.pure("log", e.cast(number(e, z, "cmath.log").value, C128)), weak=True)
+    bottom = _function("log")(e, base).value
+    e.check(e.pure("notEqual", bottom, literal(0j)), "ValueError", "math domain error")
+    return Scalar(binary(e, "/", top.value, bottom), weak=True)
 
 
 def _phase(e: Emitter, z: Any) -> Any:
@@ -163,7 +169,8 @@ def _rect(e: Emitter, r: Any, phi: Any) -> Any:
     size, angle = (e.cast(number(e, v, "cmath.rect").value, F64) for v in (r, phi))
     turning = e.both(e.pure("notEqual", size, literal(0.0)), _not_nan(e, size))
     e.check(e.pure("not", e.both(_is_infinite(e, angle), turning)), "ValueError", "math domain error")
-    made = [e.pure("multiply", size, e.pure(op, angle)) for op in ("cos", "sin")]
+    nothing = e.both(e.pure("equal", size, literal(0.0)), e.pure("not", e.pure("isFinite", angle)))
+    made = [e.choose(nothing, size, e.pure("multiply", size, e.pure(op, angle))) for op in ("cos", "sin")]
     return Scalar(e.pure("makeComplex", *made), weak=True)
 
 

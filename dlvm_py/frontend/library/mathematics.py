@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.intrinsics import held
+
 
 def degrees(x: Any) -> Any:
     """math.degrees."""
@@ -23,19 +25,20 @@ def gcd(*integers: int) -> int:
     """math.gcd."""
     result = 0
     for n in integers:
-        a, b = abs(result), abs(n)
+        a, b = result, n
         while b != 0:
             a, b = b, a % b
         result = a
-    return result
+    return abs(result)
 
 
 def lcm(*integers: int) -> int:
     """math.lcm."""
-    result = 1
     for n in integers:
         if n == 0:
             return 0
+    result = 1
+    for n in integers:
         result = abs(n) // gcd(result, n) * result
     return result
 
@@ -60,13 +63,16 @@ def comb(n: int, k: int) -> int:
         return 0
     k = min(k, n - k)
     result = 1
-    for i in range(1, k + 1):
-        result = result * (n - k + i) // i
+    for i in range(1, k + 1):  # divided before it is multiplied: no factor is larger than the result
+        common = gcd(n - k + i, i)
+        result = result // (i // common) * ((n - k + i) // common)
     return result
 
 
-def perm(n: int, k: int) -> int:
-    """math.perm with two arguments."""
+def perm(n: int, k: Any = None) -> int:
+    """math.perm."""
+    if k is None:
+        return factorial(n)
     if n < 0:
         raise ValueError("n must be a non-negative integer")
     if k < 0:
@@ -89,9 +95,24 @@ def isqrt(n: int) -> int:
     return root
 
 
+def power(x: Any, y: Any) -> float:
+    """math.pow."""
+    x, y = float(x), float(y)
+    if math.isfinite(x) and math.isfinite(y):
+        if (x < 0.0 and y != np.floor(y)) or (x == 0.0 and y < 0.0):
+            raise ValueError("math domain error")
+        found = float(np.float64(x) ** np.float64(y))
+        if math.isinf(found):
+            raise OverflowError("math range error")
+        return found
+    return float(np.float64(x) ** np.float64(y))
+
+
 def fmod(x: Any, y: Any) -> Any:
     """math.fmod: the remainder with the sign of x."""
     x, y = float(x), float(y)
+    if math.isnan(x) or math.isnan(y):
+        return x + y
     if y == 0.0 or math.isinf(x):
         raise ValueError("math domain error")
     if math.isinf(y):
@@ -104,11 +125,12 @@ def isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 0.0) -> 
     """math.isclose."""
     if rel_tol < 0.0 or abs_tol < 0.0:
         raise ValueError("tolerances must be non-negative")
+    a, b = float(a), float(b)
     if a == b:
         return True
     if math.isinf(a) or math.isinf(b):
         return False
-    difference = abs(float(a) - float(b))
+    difference = abs(a - b)
     return bool(difference <= max(rel_tol * max(abs(a), abs(b)), abs_tol))
 
 
@@ -116,11 +138,12 @@ def complex_isclose(a: Any, b: Any, *, rel_tol: float = 1e-09, abs_tol: float = 
     """cmath.isclose."""
     if rel_tol < 0.0 or abs_tol < 0.0:
         raise ValueError("tolerances must be non-negative")
+    a, b = complex(a), complex(b)
     if a == b:
         return True
     if cmath.isinf(a) or cmath.isinf(b):
         return False
-    difference = abs(complex(a) - complex(b))
+    difference = abs(a - b)
     return bool(difference <= max(rel_tol * max(abs(a), abs(b)), abs_tol))
 
 
@@ -158,12 +181,165 @@ def modf(x: Any) -> Any:
     return math.copysign(0.0 if math.isinf(x) else x - whole, x), whole
 
 
-def prod(iterable: Any, *, start: Any = 1) -> Any:
-    """math.prod."""
-    total = start
-    for x in iterable:
-        total = total * x
-    return total
+def power_of_two(n: int) -> float:
+    """2^n exactly, for -1074 <= n <= 1023."""
+    result, factor, left = 1.0, 2.0 if n > 0 else 0.5, abs(n)
+    while left > 0:
+        if left % 2 == 1:
+            result = result * factor
+        factor = factor * factor
+        left = left // 2
+    return result
+
+
+def exponent_of(x: float) -> int:
+    """The e with 2^(e - 1) <= |x| < 2^e, of a finite x that is not 0."""
+    size = abs(x)
+    e = 0
+    if size < 1e-300:
+        size, e = size * 18446744073709551616.0, -64
+    guess = math.floor(math.log2(size)) + 1  # off by one at most
+    e = e + guess
+    rest = size * power_of_two(-guess)
+    if rest >= 1.0:
+        e = e + 1
+    elif rest < 0.5:
+        e = e - 1
+    return e
+
+
+def frexp(x: Any) -> Any:
+    """math.frexp."""
+    x = float(x)
+    if x == 0.0 or not math.isfinite(x):
+        return x, 0
+    e = exponent_of(x)
+    if e < -1000:
+        return (x * power_of_two(100)) * power_of_two(-e - 100), e
+    return x * power_of_two(-e), e
+
+
+def ldexp(x: Any, i: int) -> float:
+    """math.ldexp: rounded once, also where the result has less than 53 bits."""
+    x = float(x)
+    if x == 0.0 or not math.isfinite(x):
+        return x
+    m, e = frexp(x)
+    e = e + min(max(i, -5000), 5000)
+    if e > 1024:
+        raise OverflowError("math range error")
+    if e < -1074:
+        return math.copysign(0.0, x)
+    return m * 2.0 * power_of_two(e - 1) if e > 0 else m * power_of_two(e)
+
+
+def ulp(x: Any) -> float:
+    """math.ulp."""
+    x = abs(float(x))
+    if not math.isfinite(x):
+        return x
+    if x == 0.0:
+        return 5e-324
+    return power_of_two(max(exponent_of(x) - 53, -1074))
+
+
+def nextafter(x: Any, y: Any) -> float:
+    """math.nextafter."""
+    x, y = float(x), float(y)
+    if math.isnan(x) or math.isnan(y):
+        return x + y
+    if x == y:
+        return y
+    if x == 0.0:
+        return math.copysign(5e-324, y)
+    if math.isinf(x):
+        return math.copysign(1.7976931348623157e308, x)
+    step = ulp(x)
+    if (y > x) == (x > 0.0):
+        return x + math.copysign(step, x)
+    if frexp(abs(x))[0] == 0.5 and step > 5e-324:  # below a power of two floats are twice as near
+        step = step / 2
+    return x - math.copysign(step, x)
+
+
+def remainder(x: Any, y: Any) -> float:
+    """math.remainder: x minus the nearest multiple of y, of two the even one."""
+    x, y = float(x), float(y)
+    if math.isnan(x) or math.isnan(y):
+        return x if math.isnan(x) else y
+    if math.isinf(x) or y == 0.0:
+        raise ValueError("math domain error")
+    if math.isinf(y):
+        return x
+    size, period = abs(x), abs(y)
+    rest = fmod(size, period)
+    missing = period - rest
+    if rest < missing:
+        found = rest
+    elif rest > missing:
+        found = -missing
+    else:
+        found = rest - 2.0 * fmod(0.5 * (size - rest), period)
+    return math.copysign(1.0, x) * found
+
+
+def fsum(seq: Any) -> float:
+    """math.fsum; its derivative is that of a sum."""
+    total = 0.0
+    for v in seq:
+        total = total + float(v)
+    exact = exact_sum(held(np.array([float(v) for v in seq])))
+    return exact + (total - held(total)) if math.isfinite(total) else exact
+
+
+def exact_sum(values: Any) -> float:
+    """The sum of an array rounded once: parts that do not overlap hold all of it (Shewchuk 1997)."""
+    parts = np.zeros(64)  # 40 would be enough for all exponents
+    count, special, infinite = 0, 0.0, 0.0
+    for k in range(len(values)):
+        value = float(values[k])
+        x = value
+        kept = 0
+        for j in range(count):
+            y = float(parts[j])
+            if abs(x) < abs(y):
+                x, y = y, x
+            high = x + y
+            low = y - (high - x)
+            if low != 0.0:
+                parts[kept] = low
+                kept += 1
+            x = high
+        count = kept
+        if not math.isfinite(x):
+            if math.isfinite(value):
+                raise OverflowError("intermediate overflow in fsum")
+            if math.isinf(value):
+                infinite += value
+            special += value
+            count = 0
+        elif x != 0.0:
+            parts[count] = x
+            count += 1
+    if special != 0.0:  # not a number, or infinite
+        if math.isnan(infinite):
+            raise ValueError("-inf + inf in fsum")
+        return special
+    if count == 0:
+        return 0.0
+    count -= 1
+    high, low = float(parts[count]), 0.0
+    while count > 0 and low == 0.0:
+        count -= 1
+        x, y = high, float(parts[count])
+        high = x + y
+        low = y - (high - x)
+    if count > 0 and low * parts[count - 1] > 0.0:  # a half that the rest makes more than a half
+        y = low * 2.0
+        x = high + y
+        if y == x - high:
+            high = x
+    return high
 
 
 _SPLITTER = 134217729.0  # 2^27 + 1
@@ -235,8 +411,7 @@ def round_int(n: int, ndigits: int) -> int:
     scale = 1
     for _ in range(-ndigits):
         scale *= 10
-    below = n // scale
-    rest = n - below * scale
+    below, rest = n // scale, n % scale
     if rest > scale - rest or (rest == scale - rest and below % 2 == 1):
         below += 1
     return below * scale
@@ -281,6 +456,8 @@ def power_modulo(base: int, exponent: int, m: int) -> int:
 FUNCTIONS = {
     math.degrees: degrees, math.radians: radians, math.gcd: gcd, math.lcm: lcm, math.factorial: factorial,
     math.comb: comb, math.perm: perm, math.isqrt: isqrt, math.fmod: fmod, math.isclose: isclose, math.dist: dist,
-    math.prod: prod, math.hypot: hypot, math.modf: modf, cmath.isclose: complex_isclose,
+    math.hypot: hypot, math.modf: modf, cmath.isclose: complex_isclose,
+    math.pow: power, math.frexp: frexp, math.ldexp: ldexp, math.ulp: ulp, math.nextafter: nextafter,
+    math.remainder: remainder,
 }  # fmt: skip
 METHODS: dict[str, Any] = {}

@@ -104,12 +104,6 @@ def _fourier(e: Emitter, a: Any, axis: Any, inverse: Any) -> Any:
     return Temp(e.emit("fourier", tensor_of(e, a), axis=axis.number, **attrs), a.extents, e.block)
 
 
-def _held(e: Emitter, x: Any) -> Any:
-    if isinstance(x, Scalar):
-        return Scalar(e.pure("stopGradient", x.value), x.weak)
-    return temp(e, e.emit("stopGradient", tensor_of(e, x)), x.extents)
-
-
 def _solve_one(e: Emitter, a: Any, b: Any) -> Any:
     return temp(e, e.emit("solve", tensor_of(e, a), tensor_of(e, b)), b.extents)
 
@@ -153,7 +147,6 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.axis_of: _axis_of,
     intrinsics.axes_of: _axes_of,
     intrinsics.complex_of: _complex_of,
-    intrinsics.held: _held,
     intrinsics.bits_of: _bits_of,
     intrinsics.fourier: _fourier,
     intrinsics.held: _held,

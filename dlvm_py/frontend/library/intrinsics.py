@@ -28,11 +28,6 @@ def is_constant(value: Any) -> bool:
     return not isinstance(value, np.ndarray)
 
 
-def held(x: Any) -> Any:
-    """The same number or array of floats, without a derivative."""
-    return x
-
-
 def solve_one(a: Any, b: Any) -> Any:
     """The solution of a x = b for one matrix a and a matrix b of right sides, both of one float or complex dtype."""
     return np.linalg.solve(a, b)

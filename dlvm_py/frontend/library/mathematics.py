@@ -289,7 +289,7 @@ def fsum(seq: Any) -> float:
     for v in seq:
         total = total + float(v)
     exact = exact_sum(held(np.array([float(v) for v in seq])))
-    return exact + (total - held(total)) if math.isfinite(total) else exact
+    return exact + (total - float(held(total))) if math.isfinite(total) else exact
 
 
 def exact_sum(values: Any) -> float:

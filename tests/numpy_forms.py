@@ -61,6 +61,8 @@ OPTIONS: dict[str, Callable[[Draw], Any]] = {
     "min": lambda d: d.number(-1, 0.5, None),
     "max": lambda d: d.number(2, 1.5, None),
     "subok": lambda d: Text("False"),
+    "ndmin": lambda d: d.of(0, 1, 2, 3),
+    "bitorder": lambda d: d.of("big", "little"),
 }
 NONE_OR_AXIS = {"axis": lambda d: Text("None") if d.chance(0.3) else d.axis()}
 AXES = {"axis": lambda d: d.axes()}
@@ -175,7 +177,29 @@ form(
     _np("apply_along_axis"), lambda d: [Text(d.pick(("np.sum", "lambda v: np.sum(v * v)"))), Text(0), d.filled(NUMBERS)]
 )
 
+form(_np("apply_over_axes"), lambda d: [Text(d.pick(("np.sum", "np.cumsum"))), d.filled(NUMBERS), d.axes()])
+form(_np("sort_complex"), one())
+form(_np("asarray_chkfinite"), one())
+
 # shapes
+form(
+    "np.lib.stride_tricks.sliding_window_view",
+    lambda d: [
+        a := d.array(ndim=d.int(1, 3)),
+        Text(tuple(d.int(0 if n == 0 else 1, n + d.chance(0.05)) for n in a.shape)),
+    ],
+    axis=NEVER,
+)
+form(
+    "np.lib.stride_tricks.sliding_window_view",
+    lambda d: [d.array(ndim=2), d.number(1, 2)],
+    axis=lambda d: d.of(0, 1, -1),
+)
+form(
+    "np.lib.stride_tricks.sliding_window_view",
+    lambda d: [d.array(ndim=2), Text("(2, 1)"), Text("(1, 0)")],
+    axis=NEVER,
+)
 form(_np("transpose"), one(), axes=lambda d: Text(tuple(int(k) for k in d.rng.permutation(d.ndim))))
 form(_np("swapaxes"), lambda d: [d.array(), d.axis(), d.axis()])
 form(_np("moveaxis"), lambda d: [d.array(), d.axis(), d.axis()])
@@ -480,6 +504,37 @@ form(
     weights=lambda d: Text("None"),
 )
 form(
+    _np("histogram_bin_edges"),
+    lambda d: [d.array("if", special=False)],
+    bins=lambda d: d.number(1, 4, 10),
+    range=lambda d: Text("(-2.0, 3.0)"),
+    weights=lambda d: Text("None"),
+)
+form(
+    _np("histogram2d"),
+    lambda d: [x := d.array("D", 1, special=False), d.array("if", shape=x.shape, special=False)],
+    bins=lambda d: d.pick((3, Text("(2, 3)"), np.array([-1.0, 0.0, 2.0]))),
+    range=lambda d: d.of(((-1.0, 2.0), (-2.0, 1.0)), None),
+    density=_boolean,
+    weights=lambda d: d.array("if", shape=np.shape(d.first), special=False),
+)
+form(
+    _np("histogramdd"),
+    lambda d: [[x := d.array("D", 1, special=False), d.array("D", shape=x.shape, special=False)]],
+    bins=lambda d: d.of(3, (2, 3)),
+    range=lambda d: d.of(((-1.0, 2.0), (-2.0, 1.0)), None),
+    density=_boolean,
+    weights=lambda d: d.array("if", shape=np.shape(d.first), special=False),
+)
+form(_np("mask_indices"), lambda d: [ints(d), Text(d.pick(("np.triu", "np.tril")))])
+form(_np("packbits"), lambda d: [d.array("bi", d.int(1, 2))], **NONE_OR_AXIS)
+form(
+    _np("unpackbits"),
+    lambda d: [d.values("uint8", (d.int(1, 3), 2)[d.int(0, 1) :])],
+    count=lambda d: d.number(3, 9, 20, -2),
+    axis=lambda d: d.of(None, 0, -1),
+)
+form(
     _np("unique"),
     one(),
     return_index=_boolean,
@@ -714,7 +769,10 @@ form(_fft("fftshift ifftshift"), lambda d: [d.filled()], axes=lambda d: d.axes()
 
 # dtypes
 form(_np("result_type"), lambda d: [d.array(), d.array()])
-RETURNS_DTYPE = ("np.result_type", "np.promote_types")
+RETURNS_DTYPE = ("np.result_type", "np.promote_types", "np.min_scalar_type", "np.common_type")
+form(_np("min_scalar_type"), lambda d: [d.array(ndim=1) if d.chance(0.5) else d.of(3, 300, -2, 2.5, 70000)])
+form(_np("common_type"), lambda d: [d.array(NUMBERS), d.array("if")])
+form(_np("iterable"), lambda d: [d.pick((d.array(), [1, 2], Text("'ab'"), Text("None")))])
 form(_np("promote_types can_cast"), lambda d: [_dtype_option(d), _dtype_option(d)])
 form(
     _np("issubdtype"),
@@ -778,6 +836,7 @@ _of_ufuncs()
 # -- methods of arrays that are no functions -----------------------------------------------------------------
 
 form("ndarray.fill", lambda d: [np.array(d.array(ndim=d.int(1, 2))), d.number(2, 1)])
+form("ndarray.tolist", lambda d: [d.array(ndim=d.int(0, 1))])
 form("ndarray.flatten", one())
 form("ndarray.item", lambda d: [d.array(shape=d.pick(((), (1,), (1, 1), (2,))))])
 form("ndarray.item", lambda d: [d.filled(ndim=2), d.number(0, -1, 3, 30)])

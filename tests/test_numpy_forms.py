@@ -86,6 +86,11 @@ FOUND = [
     ("np.bitwise_and.reduce(x0, where=x0 > 1)", np.uint8([7, 1, 3])),
     ("np.hypot.reduce(x0)", np.array([-3.0])),
     ("np.negative.at(x0, x1)", HALVES, np.array([1, 1, -1])),
+    ("np.copy(x0)", 2.5),
+    ("np.fft.irfft(x0)", np.float16([1, 2, 3])),
+    ("np.linalg.cond(x0)", np.zeros((0, 2, 2))),
+    ("np.arange(x0, dtype=np.bool_)", 3),
+    ("np.histogram(x0, range=(-2.0, 3.0))", SINGLE),
 ]
 
 

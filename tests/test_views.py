@@ -132,3 +132,34 @@ def test_two_parts_of_a_small_array_are_returned():
     head, tail, mirrored = compiled(2)
     tail[1] = 7.0
     assert mirrored[0] == 7.0 and head.tolist() == [1.5, 1.5]
+
+
+def windows_of_written(x):
+    total = 0.0
+    for k in range(1, 4):
+        parts = np.lib.stride_tricks.sliding_window_view(x, k)
+        x[k] = total * 0.1
+        for j in range(parts.shape[0]):
+            total += np.sum(np.sin(parts[j] * k)) + parts[j, 0]
+    return total
+
+
+def windows_of_a_matrix(x, w):
+    parts = np.lib.stride_tricks.sliding_window_view(x, (2, 3))
+    return np.sum(np.tanh(np.einsum("ijkl,kl->ij", parts, w)))
+
+
+def test_windows_are_views_that_are_differentiated():
+    """Elements that several windows share take what all of them give; writes to the array are seen in them."""
+    rng = np.random.default_rng(0)
+    for f, args in (
+        (windows_of_written, (rng.standard_normal(9),)),
+        (windows_of_a_matrix, (rng.standard_normal((6, 7)), rng.standard_normal((2, 3)))),
+    ):
+        along, h = [rng.standard_normal(a.shape) for a in args], 1e-6
+        up, down = (f(*(a + s * d for a, d in zip(args, along, strict=True))) for s in (h, -h))
+        assert dlvm.jit(f)(*(a.copy() for a in args)) == pytest.approx(f(*(a.copy() for a in args)), rel=1e-13)
+        found = dlvm.grad(f, wrt=tuple(range(len(args))))(*args)
+        ours = sum(np.sum(g * d) for g, d in zip(found, along, strict=True))
+        assert ours == pytest.approx((up - down) / (2 * h), rel=1e-6)
+        assert dlvm.jvp(f, args, tuple(along))[1] == pytest.approx(ours, rel=1e-12)

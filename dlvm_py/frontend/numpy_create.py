@@ -12,7 +12,7 @@ from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, stored_sc
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.indexing import as_flag, as_index, count_between, dynamic_count
-from dlvm_py.frontend.library import joining
+from dlvm_py.frontend.library import joining, reshaping
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import BOOL, F64, I64, DType, Value, literal, scalar
 
@@ -125,12 +125,16 @@ def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dt
         count = dynamic_count(e, start, stop, step, e.compare("lessThan", i64(0), step), checked=True)
     else:
         count = count_between(e, start, stop, known) if known > 0 else count_between(e, stop, start, -known)
+    wanted = as_dtype(e, dtype, I64)
+    if wanted is BOOL:
+        message = "arange() is only supported for booleans when the result has at most length 2."
+        e.check(e.compare("lessThanOrEqual", count, i64(2)), "TypeError", message)
     tensor = e.emit("iota", count)
     if known != 1:
         tensor = e.emit("multiply", tensor, step)
     if number(start) != 0:
         tensor = e.emit("add", tensor, start)
-    return Temp(e.cast(tensor, as_dtype(e, dtype, I64)), (count,), e.block)
+    return Temp(e.cast(tensor, wanted), (count,), e.block)
 
 
 def _float_range(e: Emitter, values: list[Scalar], dtype: DType) -> Temp:
@@ -165,8 +169,31 @@ def eye(e: Emitter, N: Any, M: Any = None, k: Any = None, dtype: Any = None) -> 
     return astype(e, equal, as_dtype(e, dtype))
 
 
-def array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any:  # noqa: A002 - NumPy's name
+def array(
+    e: Emitter,
+    object: Any,
+    dtype: Any = None,
+    copy: Any = None,
+    order: Any = None,
+    ndmin: Any = None,  # noqa: A002
+) -> Any:
     """np.array: a copy of an array, or a fresh one of a number or a list of numbers or arrays."""
+    if is_none(ndmin) and is_none(order):
+        return _array(e, object, dtype, copy)
+    word = "K" if is_none(order) else getattr(order, "value", None)
+    if word not in ("K", "A", "C", "F"):
+        e.error(UnsupportedSyntax, "`order` must be one of the constants 'K', 'A', 'C' and 'F'")
+    least = 0 if is_none(ndmin) else getattr(ndmin, "number", None)
+    if not isinstance(least, int):
+        e.error(UnsupportedSyntax, "`ndmin` of np.array must be a constant int")
+    return e.session.library(e, reshaping.laid_out, [_array(e, object, dtype, copy), Static(word), _int(least)], {})
+
+
+def _int(number_: int) -> Scalar:
+    return Scalar(i64(number_), weak=True)
+
+
+def _array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any:  # noqa: A002 - NumPy's name
     if copy is not None and not as_flag(e, copy, "`copy` of np.array"):
         return asarray(e, object, dtype)
     if isinstance(object, (Array, Temp)) and object.rank:
@@ -176,7 +203,7 @@ def array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any: 
     if not object.items:
         return allocate(e, (i64(0),), as_dtype(e, dtype))
     if any(isinstance(x, (Array, Temp)) and x.rank or _is_deep(x) for x in object.items):
-        parts = [array(e, x, dtype) if isinstance(x, Sequence) else x for x in object.items]
+        parts = [_array(e, x, dtype) if isinstance(x, Sequence) else x for x in object.items]
         joined = e.session.library(e, joining.stack, [Sequence(tuple(parts))], {})
         return joined if is_none(dtype) else astype(e, joined, as_dtype(e, dtype))
     rows = [r.items if isinstance(r, Sequence) else (r,) for r in object.items]
@@ -220,7 +247,7 @@ def asarray(e: Emitter, a: Any, dtype: Any = None) -> Any:
     """np.asarray: the array itself where the dtype agrees."""
     if isinstance(a, (Array, Temp)) and as_dtype(e, dtype, a.dtype) is a.dtype:
         return a
-    return array(e, a, dtype)
+    return _array(e, a, dtype)
 
 
 def copy(e: Emitter, a: Any) -> Any:

@@ -175,6 +175,36 @@ def squeeze(e: Emitter, a: Any, axis: Any = None) -> Any:
     return a
 
 
+def sliding_window_view(e: Emitter, x: Any, window_shape: Any, axis: Any = None) -> Any:
+    """np.lib.stride_tricks.sliding_window_view: all windows of a shape, a view that is not to be written."""
+    x = require_array(e, x, "sliding_window_view")
+    sizes = as_shape(e, window_shape)
+    items = axis.items if isinstance(axis, Sequence) else (axis,)
+    axes = tuple(range(x.rank)) if is_none(axis) else tuple(as_axis(e, item, x.rank) for item in items)
+    if len(axes) != len(sizes) or len(set(axes)) != len(axes):
+        e.error(UnsupportedSyntax, "sliding_window_view needs one window extent for each axis, and each axis once")
+    one, window, count = i64(1), [i64(1)] * x.rank, list(x.extents)
+    for k, n in zip(axes, sizes, strict=True):
+        e.check(e.compare("lessThanOrEqual", i64(0), n), "ValueError", "`window_shape` cannot contain negative values")
+        fits = e.compare("lessThanOrEqual", n, x.extents[k])
+        e.check(fits, "ValueError", "window shape cannot be larger than input array shape")
+        window[k], count[k] = n, e.add(e.subtract(x.extents[k], n), one)
+        e.facts.interval[count[k]] = (0, EXTENT_MAX)
+    memory = isinstance(x, Array)
+    source = x.pointer if memory else tensor_of(e, x)
+    found = e.emit("windows", source, *window, *count, *[one] * (2 * x.rank))
+    for k in reversed(range(x.rank)):
+        if k not in axes:
+            found = e.emit("squeezeShape", found, at=k)
+    inner = sorted(axes)
+    order = (*range(len(axes), len(axes) + x.rank), *(inner.index(k) for k in axes))
+    found = e.emit("transpose", found, axes=order)
+    extents = (*count, *sizes)
+    if memory:
+        return make_array(e, found, extents, "NumPy's view of windows is not to be written")
+    return Temp(found, extents, e.block)
+
+
 def broadcast_to(e: Emitter, array: Any, shape: Any) -> Any:
     """np.broadcast_to, as a value (NumPy's result is read-only)."""
     extents = as_shape(e, shape)
@@ -240,7 +270,7 @@ def fill(e: Emitter, a: Any, value: Any) -> Any:
 SHAPE: dict[Any, Any] = {
     np.transpose: transpose, np.swapaxes: swapaxes, np.expand_dims: expand_dims, np.reshape: reshape,
     np.diagonal: diagonal, np.ravel: ravel, np.squeeze: squeeze, np.broadcast_to: broadcast_to, np.shape: shape_of,
-    np.size: size_of, np.ndim: ndim_of,
+    np.size: size_of, np.ndim: ndim_of, np.lib.stride_tricks.sliding_window_view: sliding_window_view,
 }  # fmt: skip
 SHAPE_METHODS: dict[str, Any] = {
     "diagonal": diagonal, "transpose": transpose, "swapaxes": swapaxes, "reshape": reshape, "ravel": ravel,

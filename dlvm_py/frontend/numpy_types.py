@@ -6,12 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.errors import TypeMismatch
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend import objects
 from dlvm_py.frontend.arrays import broadcast_extents
 from dlvm_py.frontend.elementwise import promoted
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_create import as_shape
-from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.values import Array, Growing, Record, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import literal
 
 
@@ -56,6 +57,38 @@ def _question(function: Any) -> Any:
     return rule
 
 
+def min_scalar_type(e: Emitter, a: Any) -> Static:
+    """np.min_scalar_type: the dtype of an array; of a constant the least one that holds it."""
+    if isinstance(a, Scalar) and a.number is not None:
+        return Static(np.min_scalar_type(a.number))
+    if isinstance(a, Static):
+        return Static(np.min_scalar_type(np.dtype(a.value)))
+    if not isinstance(a, (Array, Temp)):
+        e.error(
+            UnsupportedSyntax, f"np.min_scalar_type of {describe(a)} depends on its value",
+            help="ask for the dtype of an array, or of a constant",
+        )  # fmt: skip
+    return Static(a.dtype.numpy)
+
+
+def common_type(e: Emitter, *arrays: Any) -> Static:
+    """np.common_type: the floating-point type that holds what all arrays hold."""
+    for a in arrays:
+        if not isinstance(a, (Array, Temp, Scalar)) or isinstance(a, Scalar) and a.weak:
+            e.error(TypeMismatch, f"np.common_type needs arrays, not {describe(a)}")
+    return Static(np.common_type(*(np.zeros(1, a.dtype.numpy) for a in arrays)))
+
+
+def iterable(e: Emitter, y: Any) -> Scalar:
+    """np.iterable: whether it has items."""
+    if isinstance(y, (Array, Temp)):
+        return Scalar(literal(y.rank > 0), weak=True)
+    held = objects.contents(e, y)
+    if isinstance(held, Static):
+        return Scalar(literal(bool(np.iterable(held.value))), weak=True)
+    return Scalar(literal(isinstance(held, (Sequence, Growing, Record))), weak=True)
+
+
 def broadcast_shapes(e: Emitter, *shapes: Any) -> Sequence:
     """np.broadcast_shapes, checked at run time where the extents are not known."""
     extents = broadcast_extents(e, [as_shape(e, s) for s in shapes])
@@ -65,5 +98,8 @@ def broadcast_shapes(e: Emitter, *shapes: Any) -> Sequence:
 TYPES: dict[Any, Any] = {
     np.result_type: result_type,
     np.broadcast_shapes: broadcast_shapes,
+    np.min_scalar_type: min_scalar_type,
+    np.common_type: common_type,
+    np.iterable: iterable,
     **{f: _question(f) for f in (np.can_cast, np.issubdtype, np.promote_types, np.isdtype)},
 }

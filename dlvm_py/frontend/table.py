@@ -23,6 +23,7 @@ from dlvm_py.frontend.library import (
     elementwise,
     floating,
     fourier,
+    histograms,
     joining,
     linear_algebra,
     mathematics,
@@ -67,8 +68,8 @@ def _scalar(dtype: DType) -> Handler:
 
 
 _LIBRARY = (
-    arrange, bessel, calculus, create, decompositions, elementwise, fourier, joining, linear_algebra, mathematics,
-    norms, order, places, polynomial, products, reshaping, series, sets, statistics, tensors, ufuncs,
+    arrange, bessel, calculus, create, decompositions, elementwise, fourier, histograms, joining, linear_algebra,
+    mathematics, norms, order, places, polynomial, products, reshaping, series, sets, statistics, tensors, ufuncs,
 )  # fmt: skip
 _OF_UFUNCS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
@@ -95,11 +96,12 @@ SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
 # results are integers, bools or types, or do not change with the operands: no derivative flows through
 WITHOUT_DERIVATIVE = frozenset(
     "all allclose any arange argmax argmin argsort argwhere array_equal array_equiv bartlett bincount bitwise_count "
-    "blackman broadcast_shapes can_cast count_nonzero digitize empty empty_like eye fix flatnonzero gcd hamming "
-    "hanning histogram identity indices isclose iscomplex iscomplexobj isdtype isin isinf isneginf isposinf isreal "
-    "isrealobj isscalar issubdtype lcm lexsort logical_xor ndim ndindex nonzero ones ones_like promote_types "
-    "result_type searchsorted shape signbit size spacing tri tril_indices triu_indices unravel_index zeros "
-    "zeros_like".split()
+    "blackman broadcast_shapes can_cast common_type count_nonzero digitize empty empty_like eye fix flatnonzero gcd "
+    "hamming hanning histogram histogram2d histogram_bin_edges histogramdd identity indices isclose iscomplex "
+    "iscomplexobj isdtype isin isinf isneginf isposinf isreal isrealobj isscalar issubdtype iterable lcm lexsort "
+    "logical_xor mask_indices min_scalar_type ndim ndindex nonzero ones ones_like packbits promote_types "
+    "result_type searchsorted shape signbit size spacing tri tril_indices triu_indices unpackbits unravel_index "
+    "zeros zeros_like".split()
 )
 # parameters that mean an array where NumPy's functions have them: lists and tuples of numbers are made one
 ARRAY_LIKE = frozenset(
@@ -110,7 +112,7 @@ ARRAY_LIKE = frozenset(
 # functions that write into what they are given, ask what it is, or make arrays themselves
 _AS_GIVEN = frozenset((
     np.put, np.put_along_axis, np.place, np.putmask, np.fill_diagonal, np.isscalar, np.result_type, np.asarray,
-    np.asanyarray, np.insert, np.delete,
+    np.asanyarray, np.insert, np.delete, np.histogram2d, np.histogramdd,
 ))  # fmt: skip
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
 

@@ -82,6 +82,7 @@ def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
 def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
     """np.fft.irfft: the real array of which `a` is the first half of the transform."""
     axis = axis_of(axis, a.ndim)
+    half_precision = np.result_type(a) == np.float16  # which the result has then, too
     a = complex_of(a)
     if n is None:
         length = 2 * (a.shape[axis] - 1)
@@ -95,12 +96,13 @@ def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
     whole = np.copy(whole)
     mirrored = np.conj(rest[along(axis, slice(None, None, -1))])
     whole[along(axis, slice(length // 2 + 1, None))] = mirrored
-    return _transform(whole, None, axis, norm, True).real
+    found = _transform(whole, None, axis, norm, True).real
+    return found.astype(np.float16) if half_precision else found
 
 
 def hfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
     """np.fft.hfft: the real transform of an array with Hermitian symmetry, of which `a` is the first half."""
-    return irfft(np.conj(complex_of(a)), n, axis, _other(norm))
+    return irfft(np.conj(a), n, axis, _other(norm))
 
 
 def ihfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:

@@ -127,7 +127,7 @@ def cond(x: Any, p: Any = None) -> Any:
         refuse("np.linalg.cond needs a matrix", "give it an array of at least two axes")
     if not is_constant(p) and p is not None:
         refuse("np.linalg.cond: the order p must be a constant")
-    if size(x.shape) == 0:
+    if size(x.shape[-2:]) == 0:
         raise np.linalg.LinAlgError("cond is not defined on empty arrays")
     if p is None or p in (2, -2):
         s = svdvals(x)

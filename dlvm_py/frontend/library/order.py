@@ -401,26 +401,41 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
     return sums
 
 
+def bin_edges(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
+    """The edges of the bins of one variable, floating-point numbers of its dtype."""
+    edges = edges_between(a, bins, range)
+    if np.ndim(bins) == 1 or np.result_type(a).kind != "f":
+        return edges
+    return edges.astype(np.result_type(a))
+
+
+def edges_between(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
+    """The edges of so many bins of one width, from the least to the largest element or over a range; or as given."""
+    if isinstance(bins, (tuple, list)) or np.ndim(bins) == 1:
+        edges = np.asarray(bins)
+        if np.any(edges[:-1] > edges[1:]):
+            raise ValueError("`bins` must increase monotonically, when an array")
+        return edges
+    low, high = 0.0, 1.0
+    if range is not None:
+        low, high = range[0] + 0.0, range[1] + 0.0
+    elif a.shape[0] > 0:
+        low, high = np.min(a) + 0.0, np.max(a) + 0.0
+    if not (np.isfinite(low) and np.isfinite(high)):
+        raise ValueError("autodetected range is not finite")
+    if low > high:
+        raise ValueError("max must be larger than min in range parameter.")
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    if bins < 1:
+        raise ValueError("`bins` must be positive, when an integer")
+    return np.linspace(low, high, bins + 1)
+
+
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:  # noqa: A002
     """np.histogram: counts or sums of weights in intervals, the last of which has both of its ends; and the edges."""
     a = np.ravel(a)
-    if np.ndim(bins) == 1:
-        edges = np.asarray(bins)
-    else:
-        low, high = 0.0, 1.0
-        if range is not None:
-            low, high = range[0] + 0.0, range[1] + 0.0
-        elif a.shape[0] > 0:
-            low, high = np.min(a) + 0.0, np.max(a) + 0.0
-        if not (np.isfinite(low) and np.isfinite(high)):
-            raise ValueError("autodetected range is not finite")
-        if low > high:
-            raise ValueError("max must be larger than min in range parameter.")
-        if low == high:
-            low, high = low - 0.5, high + 0.5
-        if bins < 1:
-            raise ValueError("`bins` must be positive, when an integer")
-        edges = np.linspace(low, high, bins + 1)
+    edges = bin_edges(a, bins, range)
     n = edges.shape[0] - 1
     inside = (a >= edges[0]) & (a <= edges[n])
     if np.ndim(bins) == 1:

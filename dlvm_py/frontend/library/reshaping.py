@@ -105,6 +105,15 @@ def resize(a: Any, new_shape: Any) -> Any:
     return np.reshape(out, tuple(new_shape))
 
 
+def laid_out(a: Any, order: Any, ndmin: Any) -> Any:
+    """An array with so many axes at least, the missing ones in front, in the order of a word of np.array."""
+    for _ in unroll(max(ndmin - np.ndim(a), 0)):
+        a = np.expand_dims(a, 0) if np.ndim(a) > 0 else np.full((1,), a)
+    if order == "F" and np.ndim(a) > 1:
+        return np.copy(np.transpose(a)).T
+    return np.copy(a) if order == "C" else a
+
+
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
     """np.asfortranarray: a copy in Fortran order."""
     a = np.atleast_1d(np.array(a, dtype=a.dtype if dtype is None else dtype))
@@ -138,6 +147,43 @@ def item(a: Any, *args: Any) -> Any:
     if kind in ("i", "u"):
         return int(value)
     return complex(value) if kind == "c" else float(value)
+
+
+def tolist(a: Any) -> Any:
+    """x.tolist() of a vector or a number: a list of Python's numbers."""
+    if np.ndim(a) == 0:
+        return item(a)
+    if a.ndim > 1:
+        refuse("x.tolist() of an array of several axes is not supported", "[row.tolist() for row in x]")
+    return [item(x) for x in a]
+
+
+def apply_over_axes(func: Any, a: Any, axes: Any) -> Any:
+    """np.apply_over_axes: func(a, axis) for one axis after the other; an axis that goes stays with extent 1."""
+    a = np.asarray(a)
+    rank = a.ndim
+    for axis in axes if isinstance(axes, (tuple, list)) else (axes,):
+        k = axis_of(axis, rank)
+        found = func(a, k)
+        a = np.expand_dims(found, k) if np.ndim(found) < rank else found
+    return a
+
+
+def asarray_chkfinite(a: Any, dtype: Any = None, order: Any = None) -> Any:
+    """np.asarray_chkfinite: ValueError for infinities and NaN."""
+    found = np.asarray(a, dtype=dtype)
+    if np.result_type(found).kind in ("f", "c") and not np.all(np.isfinite(found)):
+        raise ValueError("array must not contain infs or NaNs")
+    return found
+
+
+def sort_complex(a: Any) -> Any:
+    """np.sort_complex: in order, as complex numbers."""
+    found = np.sort(a)
+    if np.result_type(a).kind == "c":
+        return found
+    small = np.result_type(a).kind in ("i", "u") and np.result_type(a).itemsize < 4
+    return found.astype(np.complex64 if small else np.complex128)
 
 
 def isscalar(element: Any) -> Any:
@@ -237,8 +283,9 @@ FUNCTIONS = {
     **{f: rule for name, rule in NEWER if (f := getattr(np, name, None)) is not None},
     np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d, np.atleast_3d: atleast_3d,
     np.broadcast_arrays: broadcast_arrays, np.rollaxis: rollaxis, np.resize: resize,
-    np.asfortranarray: asfortranarray,
+    np.asfortranarray: asfortranarray, np.apply_over_axes: apply_over_axes,
+    np.asarray_chkfinite: asarray_chkfinite, np.sort_complex: sort_complex,
     np.ascontiguousarray: ascontiguousarray, np.isscalar: isscalar, np.apply_along_axis: apply_along_axis,
     np.hanning: hanning, np.hamming: hamming, np.blackman: blackman, np.bartlett: bartlett,
 }  # fmt: skip
-METHODS: dict[str, Any] = {"item": item}
+METHODS: dict[str, Any] = {"item": item, "tolist": tolist}

@@ -16,9 +16,10 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlvm_py.errors import NotDifferentiable
-from dlvm_py.ir import OPS, Builder, Instruction, Literal, Value, is_array, literal, scalar
+from dlvm_py.ir import OPS, Builder, Instruction, Kind, Literal, Value, is_array, literal, scalar
 from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
 from dlvm_py.transforms.differentiate.points_to import carries_pointers
+from dlvm_py.transforms.differentiate.rules import contributions
 from dlvm_py.transforms.differentiate.shadows import filled, zeros_like
 
 if TYPE_CHECKING:
@@ -26,10 +27,39 @@ if TYPE_CHECKING:
 
 
 def load(sweep: Sweep, i: Instruction) -> None:
-    """p_shadow += v_adj."""
+    """p_shadow += v_adj; of windows, which share elements, each element takes what is for it."""
     seed = sweep.take(i)
-    if seed is not None and sweep.primal.has_shadow(i.operands[0]):
-        sweep.memory.add(i.operands[0], seed)
+    pointer = i.operands[0]
+    if seed is None or not sweep.primal.has_shadow(pointer):
+        return
+    while _has_windows(pointer):
+        assert isinstance(pointer, Instruction)
+        seed, pointer = _of_base(sweep.b, pointer, seed), pointer.operands[0]
+    sweep.memory.add(pointer, seed)
+
+
+def _of_base(b: Builder, view: Instruction, amount: Value) -> Value:
+    """What is added to a view, as what is added to the memory that it is a view of."""
+    if view.op.name == "elementPointer":
+        base, *keys = view.operands
+        for _ in keys:
+            amount = b.emit("padShape", amount, at=0)
+        counts = extents(b, base)
+        zero = literal(0.0, scalar(amount.type.dtype))  # type: ignore[attr-defined]
+        start = [*keys, *(literal(0) for _ in counts[len(keys) :])]
+        return b.emit("embed", amount, zero, *counts, *start, *(literal(1) for _ in counts))
+    found = contributions(b, view, amount, [True] + [False] * (len(view.operands) - 1), False)[0]
+    assert found is not None
+    return found
+
+
+def _has_windows(pointer: Value) -> bool:
+    """Whether a pointer is a view of windows, or a view of one."""
+    while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
+        if pointer.op.name == "windows":
+            return True
+        pointer = pointer.operands[0]
+    return False
 
 
 def store(sweep: Sweep, i: Instruction) -> None:

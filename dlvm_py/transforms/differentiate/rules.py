@@ -12,7 +12,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.errors import NotDifferentiable
-from dlvm_py.ir import OPS, Builder, Expr, Instruction, Literal, TensorType, Value, literal, scalar
+from dlvm_py.ir import OPS, Builder, Expr, Instruction, Literal, PointerType, TensorType, Value, literal, scalar
 from dlvm_py.ir.ops.elementwise import conjugate_of
 from dlvm_py.transforms.differentiate.arguments import extents
 
@@ -46,7 +46,8 @@ def _apply(
             scaled(s, conjugate_of(p) if isinstance(p, Expr) else p, row.singular or guarded) if w else None
             for p, w in zip(partials, wanted, strict=True)
         ]
-    assert row.adjoint is not None, f"{row.name} has no adjoint rule"
+    if row.adjoint is None:
+        raise NotImplementedError(f"the derivative of {row.name} here")
     return [_value(r) for r in row.adjoint(s, y, *operands, **i.attrs)]
 
 
@@ -74,6 +75,8 @@ def _is_one(value: Value) -> bool:
 def _fit(b: Builder, contribution: Value, operand: Value) -> Value:
     """Sum or stretch a contribution to the shape of its operand."""
     have, want = contribution.type, operand.type
+    if isinstance(want, PointerType):  # of a view
+        want = want.pointee
     assert isinstance(have, TensorType) and isinstance(want, TensorType)
     zero = literal(0.0, scalar(have.dtype))
     if have.rank and not want.rank:

@@ -6,6 +6,7 @@
 #   make corpus      the wrong-gradient corpus, with the tools that are installed: docs/correctness.md
 #   make bench       races with the tools that are installed, quick; calls beside Numba
 #   make bench-all   all sizes, second starts, growth with size: docs/performance.md; NPBENCH=/path/to/clone too
+#   make gpu-check   on a machine with an NVIDIA GPU: its results beside the CPU's, then speeds into docs/gpu.md
 #   make clean       remove .venv and all that was made
 #   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
 #   make npbench-grad NPBENCH=/path/to/clone      their gradients, checked and timed
@@ -21,7 +22,7 @@ RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 
 .DELETE_ON_ERROR:
-.PHONY: help demo test test-all lint types corpus bench bench-all npbench npbench-grad gradbench people clean
+.PHONY: help demo test test-all lint types corpus bench bench-all gpu-check npbench npbench-grad gradbench people clean
 
 help:
 	@sed -n 's/^#  *make/  make/p' Makefile
@@ -50,6 +51,9 @@ types: $(DEV)
 bench: $(DEV)
 	$(BIN)/python benchmarks/call_overhead.py
 	$(BIN)/python benchmarks/bench.py --seconds 0.3 $(RACERS)
+
+gpu-check: $(RUN)
+	$(BIN)/python benchmarks/gpu.py --write docs/gpu.md
 
 # Peers may live in other environments: RACERS="--python torch=/path/to/python --python dace=/path/to/python"
 bench-all: $(DEV)

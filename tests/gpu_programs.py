@@ -99,6 +99,24 @@ def masks(x):
     return np.where(x > 0.5, x, -x), (x > 0.5).any(axis=0), np.all(x < 2.0), np.argmax(x.sum(axis=0))
 
 
+def products(a, b, c):
+    c -= np.dot(a, b.T)
+    return np.dot(a.T, c), np.dot(a, b[0]), np.dot(b[1], a.T)
+
+
+def positives(x, y):
+    x[x > 0.3] *= 2.0
+    return y[y > x].sum(), np.nonzero(x > 1.0)
+
+
+def searched(x, y):
+    return np.searchsorted(x, y), np.searchsorted(x, y, side="right")
+
+
+def filtered(x, w):
+    return np.sum(np.convolve(x, w) ** 2) + np.sum(np.convolve(x, w, "valid"))
+
+
 def _random(seed=0):
     return np.random.default_rng(seed)
 
@@ -132,6 +150,16 @@ PROGRAMS = {
     "half_floats": (half_floats, lambda: (_of((4, 50), np.float16), _of((4, 50), np.float16, 1)), ()),
     "complexes": (complexes, lambda: (_of(40) + 1j * _of(40, seed=1), _of(40, seed=2) - 1j * _of(40, seed=3)), ()),
     "attention": (attention, lambda: (_of((5, 8)), _of((7, 8), seed=1), _of((7, 4), seed=2)), (0, 1, 2)),
+    "products": (products, lambda: (_of((35, 18)), _of((20, 18), seed=1), _of((35, 20), seed=2)), ()),
+    "products_infinite": (products, lambda: (np.full((3, 2), np.inf), np.abs(_of((4, 2))), _of((3, 4))), ()),
+    "products_integers": (
+        products,
+        lambda: tuple(_random(k).integers(-9, 9, s) for k, s in enumerate([(17, 3), (2, 3), (17, 2)])),
+        (),
+    ),
+    "positives": (positives, lambda: (_of((20, 30)), _of((20, 30), seed=1)), (0, 1)),
+    "searched": (searched, lambda: (np.sort(_of(40)).round(1), _of((6, 7), seed=1).round(1)), ()),
+    "filtered": (filtered, lambda: (_of(30), _of(4, seed=1)), (0, 1)),
     "views": (views, lambda: (_of((6, 4)),), ()),
     "masks": (masks, lambda: (np.abs(_of((6, 4))),), ()),
 }

@@ -129,27 +129,32 @@ def store_search(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     haystack, value = i.operands
     assert isinstance(haystack, Instruction)
     source = e.pointer(haystack.operands[0])
-    (stride,), n = strides_of(e, source), source.extents[0]
     tree = Tree(e, value)
     tree.fast = not tree.conditions()
     extents = tree_extents(e, value)
     strides = strides_of(e, dest)
+    with nest(e, tree.index, range(tree.rank), extents):
+        found = place_of(e, source, tree.element(), i.attrs["side"])
+        place = offset(e, dest.data, [tree.index[k] for k in range(tree.rank)], strides)
+        store_element(e, I64, found, place, dest.notes)
+    return e.mul(e.product(extents), i64(16))
+
+
+def place_of(e: FunctionText, source: Pointer, wanted: V, side: str) -> V:
+    """Where in a sorted array an element would be put: before ("left") or behind ("right") those that equal it."""
+    (stride,), n = strides_of(e, source), source.extents[0]
     last = e.op("sub", n, ONE)
     bits = e.intrinsic("llvm.ctlz.i64", "i64", n, V("i1", "false"))
     steps = e.op("sub", i64(64), bits)
-    with nest(e, tree.index, range(tree.rank), extents):
-        wanted = tree.element()
-        with e.loop(steps, [ZERO, n]) as loop:
-            low, high = loop.carried
-            middle = e.op("lshr", e.add(low, high), ONE)
-            # when nothing is left, the last steps look at an element in vain
-            x = load_element(e, source.dtype, offset(e, source.data, [e.minimum(middle, last)], [stride]), source.notes)
-            before = less(e, source.dtype, x, wanted)
-            if i.attrs["side"] == "right":
-                before = e.op("xor", less(e, source.dtype, wanted, x), V("i1", "true"))
-            left = e.icmp("slt", low, high)
-            up = e.both(left, before)
-            loop.next = [e.select(up, e.add(middle, ONE), low), e.select(up, high, e.select(left, middle, high))]
-        place = offset(e, dest.data, [tree.index[k] for k in range(tree.rank)], strides)
-        store_element(e, I64, loop.results[0], place, dest.notes)
-    return e.mul(e.product(extents), i64(16))
+    with e.loop(steps, [ZERO, n]) as loop:
+        low, high = loop.carried
+        middle = e.op("lshr", e.add(low, high), ONE)
+        # when nothing is left, the last steps look at an element in vain
+        x = load_element(e, source.dtype, offset(e, source.data, [e.minimum(middle, last)], [stride]), source.notes)
+        before = less(e, source.dtype, x, wanted)
+        if side == "right":
+            before = e.op("xor", less(e, source.dtype, wanted, x), V("i1", "true"))
+        left = e.icmp("slt", low, high)
+        up = e.both(left, before)
+        loop.next = [e.select(up, e.add(middle, ONE), low), e.select(up, high, e.select(left, middle, high))]
+    return loop.results[0]

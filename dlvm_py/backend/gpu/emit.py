@@ -18,9 +18,9 @@ from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.values import V
 from dlvm_py.backend.gpu.elementwise import store_reshaped, store_scalar, store_tree
 from dlvm_py.backend.gpu.host import HostEmitter
-from dlvm_py.backend.gpu.indexing import scatter, store_scatter_add
+from dlvm_py.backend.gpu.indexing import scatter, store_nonzero, store_scatter_add, store_search
 from dlvm_py.backend.gpu.kernel import Kernel, refuse
-from dlvm_py.backend.gpu.lines import store_dot, store_scan
+from dlvm_py.backend.gpu.lines import store_dot, store_overlap, store_scan
 from dlvm_py.backend.gpu.reductions import reduce_scalar, scalar_dot, store_reduce, store_unbroadcast
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir import Function, Instruction, Kind, Module, PointerType, is_array
@@ -33,10 +33,7 @@ from dlvm_py.options import Options
 _WORDS = {
     "sort": "np.sort",
     "argsort": "np.argsort",
-    "searchSorted": "np.searchsorted",
-    "nonzero": "np.nonzero and boolean masks",
     "fourier": "np.fft",
-    "overlapAdd": "the derivative of windows and convolutions",
     "solve": "np.linalg.solve",
     "cholesky": "np.linalg.cholesky",
     "determinant": "np.linalg.det",
@@ -158,6 +155,12 @@ def _store(e: HostEmitter, i: Instruction) -> None:
             store_scan(e, value, dest)
         case "scatterAdd":
             store_scatter_add(e, value, dest)
+        case "overlapAdd":
+            store_overlap(e, value, dest)
+        case "nonzero":
+            store_nonzero(e, value, dest)
+        case "searchSorted":
+            store_search(e, value, dest)
         case "shapeCast":
             source = value.operands[0]
             if is_array(source.type):

@@ -1,9 +1,10 @@
-"""Scatters: values written, or combined, at computed places.
+"""Scatters, nonzero, searchSorted: values written, or combined, at computed places, and the places themselves.
 
 Where two values go to one place the order decides, of a store and of a float sum. Order is kept: a thread has one place
 along the rows (the axes behind the indices, along which no place comes twice) and takes all indices in turn. Where the
 order does not matter - sums of integers, and with fastmath=True sums of floats - each value is a thread's; they meet in
-atomic additions.
+atomic additions. nonzero is one block: each of its threads counts in a part of the elements, and goes on where the
+parts before it have ended.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.kernels import nest
+from dlvm_py.backend.cpu.order import place_of
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.trees import tree_extents
-from dlvm_py.backend.cpu.values import V
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.backend.gpu.elementwise import fill, general
 from dlvm_py.backend.gpu.host import HostEmitter
-from dlvm_py.backend.gpu.kernel import Kernel, blocks_for
+from dlvm_py.backend.gpu.kernel import THREADS, Kernel, blocks_for
 from dlvm_py.ir import DType, Instruction, Value, is_array
 
 
@@ -75,3 +77,48 @@ def _scatter(h: HostEmitter, value: Value, dest: Pointer, indices: Sequence[Valu
                 write()
     own = tree_extents(h, value)
     h.launch(k, blocks_for(h, h.product([own[n] for n in axes])))
+
+
+def store_nonzero(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
+    """Write the indices of the true elements of a tree, one row of `dest` an axis."""
+    k = Kernel(h)
+    to, tree = k.pointer_of(dest), general(k, i.operands[0])
+    extents, strides = tree_extents(k, i.operands[0]), strides_of(k, to)  # type: ignore[arg-type]
+    count, thread = k.product(extents), k.special("tid")
+    part = k.op("udiv", k.add(count, i64(THREADS - 1)), i64(THREADS))
+    first = k.minimum(k.mul(thread, part), count)
+    own = k.op("sub", k.minimum(k.add(first, part), count), first)
+    order = range(tree.rank)
+
+    def is_true(place: V) -> V:
+        tree.index.update(k.unravel(k.add(first, place), order, extents))
+        return k.cast("zext", tree.element(), "i64")
+
+    with k.loop(own, [ZERO]) as loop:
+        loop.next = [k.add(loop.carried[0], is_true(loop.index))]
+    counts = k.shared_memory("i64", THREADS)
+    k.store(loop.results[0], k.gep("i64", counts, thread))
+    k.barrier()
+    with k.loop(thread, [ZERO]) as before:
+        before.next = [k.add(before.carried[0], k.load("i64", k.gep("i64", counts, before.index)))]
+    with k.loop(own, [before.results[0]]) as loop:
+        flag = is_true(loop.index)
+        with k.when(k.icmp("ne", flag, ZERO)):
+            for axis in order:
+                store_element(k, to.dtype, tree.index[axis], offset(k, to.data, [i64(axis), loop.carried[0]], strides))
+        loop.next = [k.add(loop.carried[0], flag)]
+    h.launch(k, ONE)
+
+
+def store_search(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
+    """Write a searchSorted: a binary search an element."""
+    haystack, value = i.operands
+    assert isinstance(haystack, Instruction)
+    k = Kernel(h)
+    source, to, tree = k.pointer(haystack.operands[0]), k.pointer_of(dest), general(k, value)
+    extents, strides = tree_extents(k, value), strides_of(k, to)  # type: ignore[arg-type]
+    with k.grid(k.product(extents)) as loop:
+        tree.index.update(k.unravel(loop.index, range(tree.rank), extents))
+        found = place_of(k, source, tree.element(), i.attrs["side"])
+        store_element(k, to.dtype, found, offset(k, to.data, [tree.index[n] for n in range(to.rank)], strides))
+    h.launch(k, blocks_for(h, h.product(tree_extents(h, value))))

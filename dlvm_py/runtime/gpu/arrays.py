@@ -7,6 +7,7 @@ such arguments are CuPy's arrays where there is CuPy, else `DeviceArray`s, which
 from __future__ import annotations
 
 import ctypes
+import functools
 import importlib.util
 import weakref
 from collections.abc import Callable, Sequence
@@ -203,6 +204,17 @@ def _dense(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
         strides[k] = step
         step *= max(shape[k], 1)
     return tuple(strides)
+
+
+def to_device(array: np.ndarray[Any, Any]) -> DeviceArray:
+    """A copy of an array on the device, in C order."""
+    on = device()
+    stream = on.enter()
+    array = np.ascontiguousarray(array)
+    owner = Owned(on, on.allocate(array.nbytes, stream), stream)
+    on.write(owner.address, array.ctypes.data, array.nbytes, stream)
+    read = functools.partial(on.read, stream=stream)
+    return DeviceArray(owner.address, array.shape, array.strides, array.dtype, owner, read=read)
 
 
 class Owned:

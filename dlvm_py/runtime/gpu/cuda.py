@@ -44,6 +44,14 @@ class Driver:
         self._context = ctypes.c_void_p()
         self._do("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._number)
 
+    @property
+    def description(self) -> str:
+        """The device and the version of CUDA that the driver has, for people."""
+        name, version = ctypes.create_string_buffer(100), ctypes.c_int()
+        self._do("cuDeviceGetName", name, len(name), self._number)
+        self._do("cuDriverGetVersion", ctypes.byref(version))
+        return f"{name.value.decode()} ({self.architecture}), driver for CUDA {version.value / 1000:.1f}"
+
     def _attribute(self, number: int) -> int:
         found = ctypes.c_int()
         self._do("cuDeviceGetAttribute", ctypes.byref(found), number, self._number)

@@ -42,6 +42,7 @@ class Device:
     """A device by the addresses of the functions of its driver. `name` is its architecture: "sm_90", "emulator"."""
 
     name = EMULATOR
+    description = "the emulator"
 
     def __init__(self, addresses: Mapping[str, int]) -> None:
         self.imports = {f"cuda:{name}": address for name, address in addresses.items()}
@@ -104,7 +105,7 @@ class Hardware(Device):
     def __init__(self, driver: cuda.Driver) -> None:
         super().__init__({name: driver.address(name) for name in FUNCTIONS})
         self._driver = driver
-        self.name = driver.architecture
+        self.name, self.description = driver.architecture, driver.description
 
     def enter(self) -> int:
         """Make the primary context current; CuPy's current stream, or the default one."""

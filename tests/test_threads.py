@@ -91,6 +91,18 @@ def test_results_have_the_same_bits_for_any_number_of_threads(f):
         assert bits(dlvm.jit(f, parallel=False)(*args)) == expected  # cutting changes nothing either
 
 
+def test_sums_along_axes_that_may_be_stretched():
+    def stretched(x, b, k, j):
+        return np.sum(np.tanh(x * b[:k, :j]) ** 2)
+
+    alone, shared = (dlvm.grad(dlvm.jit(stretched, parallel=p), wrt=(0, 1)) for p in (False, True))
+    dlvm.set_num_threads(3)
+    x, b = RNG.random((900, 400)), RNG.random((900, 400))
+    for k, j in ((900, 400), (1, 400), (900, 1), (1, 1)):
+        assert bits(shared(x, b, k, j)) == bits(alone(x, b, k, j))
+    assert "unbroadcast " in shared.ir(x, b, 1, 1, stage="scheduled")
+
+
 def test_lengths_around_the_borders_of_blocks_and_groups():
     def total(x):
         return np.sum(x), np.sum(np.sqrt(x)), np.max(x)

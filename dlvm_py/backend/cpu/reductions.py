@@ -239,13 +239,17 @@ def _sum_axes(e: FunctionEmitter, value, extents: Sequence[V], dest: Pointer) ->
             strides.append(e.select(e.icmp("eq", dest.extents[k], ONE), i64(0), stride))
     flat = replace(dest, layout="S", strides=tuple(strides))
     order = list(range(tree.rank))
-    last = order[-1]
+    last, outermost = order[-1], shared_axis(order, extents)
+    work, cost = e.product(extents), element_cost(value)
+
+    def is_kept(axis: int | None) -> bool:
+        return axis is not None and extents[axis] == dest.extents[axis]
 
     def address() -> V:
         return offset(e, flat.data, [tree.index[k] for k in order], strides)
 
     def by_row() -> None:
-        with nest(e, tree.index, order[:-1], extents):
+        with nest(e, tree.index, order[:-1], extents, part=part):
             row = accumulate(e, tree, [last], extents, "add", zero)
             tree.index[last] = i64(0)
             place = address()
@@ -257,16 +261,20 @@ def _sum_axes(e: FunctionEmitter, value, extents: Sequence[V], dest: Pointer) ->
             tree.group = parallel.access
             return combine(e, "add", dest.dtype, old, tree.element())
 
-        with nest(e, tree.index, order[:-1], extents):
-            _row(e, tree, last, extents, address, flat, step)
+        with nest(e, tree.index, order[:-1], extents, part=None if of_columns else part):
+            _row(e, tree, last, extents, address, flat, step, part if of_columns else None)
 
-    if extents[last] == dest.extents[last]:
-        by_column()
-    elif dest.extents[last] == ONE:
-        by_row()
-    else:
-        with e.either(e.icmp("eq", dest.extents[last], extents[last])) as arms:
-            next(arms)
+    # threads share an axis that is not summed: the outermost one, else the innermost one
+    of_columns = is_kept(last) and (outermost == last or not is_kept(outermost))
+    shared_axes = [last] if of_columns else order if is_kept(outermost) else []
+    with shared_nest(e, shared_axes, extents, tree.rank, cost, work) as part:
+        if is_kept(last):
             by_column()
-            next(arms)
+        elif dest.extents[last] == ONE:
             by_row()
+        else:
+            with e.either(e.icmp("eq", dest.extents[last], extents[last])) as arms:
+                next(arms)
+                by_column()
+                next(arms)
+                by_row()

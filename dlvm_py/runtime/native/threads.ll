@@ -18,7 +18,7 @@
 ; Threads must not cost time. A region that took longer than its caller alone would have taken, by the processor time of
 ; its own share of the chunks (another process has the other core, a worker came too late or took the caller's core), makes
 ; the next ones run alone, for `factor` times what it lost: `penalty`, 32, so that at most 3 % are lost in the long run, and
-; twice as many after each loss that follows on a loss.
+; twice as many after each loss that follows on a loss, up to a second.
 ;
 ; A child that is forked has none of the threads: `process` differs there, and the first region makes the state anew.
 
@@ -131,7 +131,10 @@ win:
 lose:
   %lost = fptoui double %lost_f to i64
   %factor = load i64, ptr %factor_at
-  %penalty = mul i64 %lost, %factor
+  %more_penalty = mul i64 %lost, %factor
+  %least = mul i64 %lost, %base
+  %bound = call i64 @llvm.umax.i64(i64 %least, i64 1000000000)
+  %penalty = call i64 @llvm.umin.i64(i64 %more_penalty, i64 %bound)
   %twice = shl i64 %factor, 1
   %most = shl i64 %base, 6
   %is_most = icmp ugt i64 %twice, %most
@@ -479,6 +482,8 @@ define i64 @threads.now(i32 %which) alwaysinline nounwind {
   ret i64 %now
 }
 
+declare i64 @llvm.umax.i64(i64, i64)
+declare i64 @llvm.umin.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 !0 = !{}

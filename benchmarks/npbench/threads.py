@@ -1,10 +1,10 @@
 """One thread against several, in turns in one process, on kernels of a clone of NPBench and on elementwise chains.
 
-    python benchmarks/npbench/threads.py CLONE [--preset S] [--kernels jacobi_2d,softmax] [--chains] [--busy] [--seconds 2]
+    python benchmarks/npbench/threads.py CLONE [--preset S] [--kernels jacobi_2d,softmax] [--chains] [--busy]
 
-Ratios are the time with all threads over that with one: below 1 threads gain. They are of the medians, and of the sums of
-all calls, which have what the threads lose before they notice. --busy: a process spins meanwhile on another processor.
-The outputs of both must have the same bits.
+Ratios are the time with all threads over that with one: below 1 threads gain. They are of the medians, and of the sums
+of all calls, which have what the threads lose before they notice. --busy: a process spins meanwhile on another
+processor. The outputs of both must have the same bits.
 """
 
 import argparse
@@ -57,6 +57,9 @@ def compared(function, arguments, seconds, most):
                 assert expected in (None, found), "other bits with other threads"
                 expected = found
         turn += 1
+        time.sleep(
+            (times[1][-1] + times[most][-1]) / 10
+        )  # so that the others' turns come between the calls, not in them
     one, many = times[1], times[most]
     return median(many) / median(one), sum(many) / sum(one), median(one)
 
@@ -92,7 +95,9 @@ def main():
 
 def report(name, found):
     """One line."""
-    print(f"{name:24} medians {found[0]:6.3f}   sums {found[1]:6.3f}   one thread {found[2] * 1e3:10.3f} ms", flush=True)
+    print(
+        f"{name:24} medians {found[0]:6.3f}   sums {found[1]:6.3f}   one thread {found[2] * 1e3:10.3f} ms", flush=True
+    )
 
 
 if __name__ == "__main__":

@@ -38,6 +38,7 @@ from dlvm_py.transforms import (
     linear_algebra_fusion,
     literal_broadcasting_promotion,
     lower_shape,
+    masked_reductions,
     matrix_multiplication_reordering,
     own_entry,
     ownership,
@@ -94,6 +95,7 @@ PASSES: dict[str, Pass] = {
         _row(accumulate_products, "GEMM"),
         _row(cfg_simplification, "CFGSimp"),  # DLVM's abbreviations where it had the pass
         _row(cfg_canonicalization, "CFGCan"),
+        _row(masked_reductions, "MR"),
         _row(lower_shape, "LS"),
         _row(gather_sums, "GS"),
         _row(bufferize, "BUF"),

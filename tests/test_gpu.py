@@ -31,9 +31,11 @@ from dlvm_py.backend.gpu.kernel import Kernel
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir import VOID, Builder, Function, interpreter
 from dlvm_py.options import Options, environment
+from dlvm_py.runtime.gpu import cuda
 from dlvm_py.runtime.gpu.arrays import _Tensor
-from dlvm_py.runtime.gpu.device import device, live
+from dlvm_py.runtime.gpu.device import FUNCTIONS, Hardware, device, live
 from dlvm_py.runtime.loader import load
+from dlvm_py.runtime.native import standing
 
 
 def assembler():
@@ -140,6 +142,20 @@ def test_kernels_are_loops_over_a_grid_and_nothing_is_contracted():
     assert whole.count(".entry") == 1 and "%nctaid.x" in whole
     assert "fma.rn.f64" in whole  # in the exponential, as it is written
     assert not re.search(r"\b(mul|add|sub)\.f64", whole)  # without .rn the assembler may contract
+
+
+@pytest.mark.parametrize(("dtype", "access"), [("f8", "v2.b64"), ("f4", "v4.b32"), ("i1", "v4.b32")])
+def test_threads_take_what_16_bytes_hold_where_all_is_aligned(dtype, access):
+    def axpy(x, y):
+        return x * 2 + y
+
+    f = dlvm.jit(axpy, target="gpu")
+    for n in (0, 1, 16, 1003):
+        x = np.arange(n + 1).astype(dtype)
+        for part in (x[:-1], x[1:]):  # beside the first, with which it overlaps, x[1:] is not aligned to 16 bytes
+            same(f(part, x[1:]), axpy(part, x[1:]))
+    whole = f.ptx(x, x)
+    assert f"ld.global.{access}" in whole and f"st.global.{access}" in whole
 
 
 # -- what goes wrong ---------------------------------------------------------------------------------------
@@ -254,6 +270,62 @@ def test_the_check_of_the_hardware_goes_through_on_the_emulator(capsys, monkeypa
     if not shutil.which("nvidia-smi"):
         assert gpu_check.main([]) == 2
         assert "make gpu-check needs a machine with an NVIDIA GPU" in capsys.readouterr().err
+
+
+class Library:
+    """libcuda as far as runtime/gpu/cuda.py calls it: a device of some capability, memory that is emulated."""
+
+    def __init__(self, capability, count=1):
+        self.capability, self.count, self.loaded, self.streams = capability, count, [], []
+        for name, address in standing.emulator(FUNCTIONS).items():
+            setattr(self, name, ctypes.CFUNCTYPE(ctypes.c_int)(address))
+
+    def __getattr__(self, name):
+        return {
+            "cuInit": lambda flags: 0 if self.count else 100,
+            "cuDeviceGet": lambda out, number: self.give(out, 0),
+            "cuDeviceGetAttribute": lambda out, what, number: self.give(out, divmod(self.capability, 10)[what - 75]),
+            "cuDevicePrimaryCtxRetain": lambda out, number: self.give(out, 1),
+            "cuDeviceGetDefaultMemPool": lambda out, number: self.give(out, 2),
+            "cuMemPoolSetAttribute": lambda pool, what, value: int((pool.value, what) != (2, 4)),
+            "cuCtxSetCurrent": lambda context: int(context.value != 1),
+            "cuDeviceGetName": lambda name, size, number: self.give(name, b"Imagined 1"),
+            "cuDriverGetVersion": lambda out: self.give(out, 13000),
+            "cuModuleLoadData": self.load,
+            "cuModuleGetFunction": lambda out, module, name: self.give(out, 7 if name == b"kernel_0" else 0),
+            "cuGetErrorString": lambda status, out: self.give(out, b"no luck"),
+        }[name]
+
+    @staticmethod
+    def give(out, value):
+        getattr(out, "_obj", out).value = value
+        return 0
+
+    def load(self, out, text):
+        self.loaded.append(text.raw)
+        return self.give(out, 3) or int(not text.raw.startswith(b"//"))
+
+
+def test_the_launcher_for_the_hardware_asks_the_driver_as_it_should():
+    """As far as can be seen without a driver: what is asked for, in what order, and what is done with the answers."""
+    library = Library(120)
+    on = Hardware(cuda.Driver(library))
+    assert on.name == "sm_90" and on.description == "Imagined 1 (sm_90), driver for CUDA 13.0" and on.enter() == 0
+    assert on.kernels(text("chain", gradient=False).encode(), 1)[0] == [7]
+    assert library.loaded[0].endswith(b"\0")
+    there = on.allocate(8, 0)
+    value, back = ctypes.c_double(1.5), ctypes.c_double()
+    on.write(there, ctypes.addressof(value), 8, 0)
+    on.read(ctypes.addressof(back), there, 8, 0)
+    on.free(there, 0)
+    assert back.value == 1.5
+    with pytest.raises(dlvm.DeviceError, match=r"cuModuleLoadData failed: no luck \(CUDA error 1\)"):
+        on.kernels(b"no kernels", 0)
+    assert cuda.Driver(Library(86)).architecture == "sm_86"
+    with pytest.raises(dlvm.DeviceError, match="compute capability 7.0: kernels need 7.5"):
+        cuda.Driver(Library(70))
+    with pytest.raises(dlvm.DeviceError, match="finds no device"):
+        cuda.Driver(Library(86, count=0))
 
 
 # -- the emulator ----------------------------------------------------------------------------------------

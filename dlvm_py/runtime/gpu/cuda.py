@@ -14,7 +14,9 @@ from dlvm_py.errors import DeviceError
 
 _LIBRARY = "libcuda.so.1"
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
-OLDEST = (7, 5)
+_RELEASE_THRESHOLD = 4  # CU_MEMPOOL_ATTR_*
+# compute capabilities that PTX is written for; later devices run that of the last one before them
+CAPABILITIES = (75, 80, 86, 89, 90)
 _HELP = "target='gpu' needs an NVIDIA device with its driver; CuPy arrays need `pip install dlvm-py[cuda]`. "
 _HELP += "DLVM_GPU=emulator runs the same kernels on the CPU, slowly, for tests"
 
@@ -38,11 +40,19 @@ class Driver:
         self._number = ctypes.c_int()
         self._do("cuDeviceGet", ctypes.byref(self._number), 0)
         major, minor = (self._attribute(a) for a in (_MAJOR, _MINOR))
-        if (major, minor) < OLDEST:
+        fitting = [c for c in CAPABILITIES if c <= 10 * major + minor]
+        if not fitting:
             raise DeviceError(f"the device is of compute capability {major}.{minor}: kernels need 7.5 or later")
-        self.architecture = f"sm_{major}{minor}"
+        self.architecture = f"sm_{fitting[-1]}"
         self._context = ctypes.c_void_p()
         self._do("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._number)
+        self._keep_memory()
+
+    def _keep_memory(self) -> None:
+        """Have the driver keep what is freed for the next arrays: else it gives it back at every wait."""
+        pool, limit = ctypes.c_void_p(), ctypes.c_uint64(2**64 - 1)
+        self._do("cuDeviceGetDefaultMemPool", ctypes.byref(pool), self._number)
+        self._do("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, ctypes.byref(limit))
 
     @property
     def description(self) -> str:

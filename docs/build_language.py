@@ -25,9 +25,10 @@ differs, tuples and records join item by item. What has no common type is an err
 
 `try` catches what Python's and NumPy's own checks raise, and `raise` and `assert`, in the body and in all that it
 calls: control goes to the handler, nothing is unwound, and a gradient follows it like any branch. Functions that the
-body calls are compiled in place. `print(e)`, `f"{e}"`, `raise` and `raise e` know the text; nothing else of `e` can be
-used. Not caught is what Python does not have: an int of more than 64 bits (OverflowError), and what is no error of the
-program: memory that is used up, an interrupt. They pass by all handlers, and by `finally`.
+body calls are compiled in place. `print(e)`, `f"{e}"`, `repr(e)`, `raise` and `raise e` know the text, `type(e)` and
+`isinstance` the class; nothing else of `e` can be used, and `raise X from e` keeps no cause. Not caught is what Python
+does not have: an int of more than 64 bits (OverflowError), and what is no error of the program: memory that is used up,
+an interrupt. They pass by all handlers, and by `finally`.
 
 ## Lists, dicts and instances
 

@@ -217,6 +217,15 @@ def annotated(x: float, n: int = 2) -> float:
     return y
 
 
+PRIMES, MODES = frozenset((2, 3, 5, 7.5)), frozenset(("fast", "exact"))
+
+
+@language("membership", lambda: (3, 7.5, "fast"), lambda: (4, 1.0, "slow"))
+def members_of_sets(n, x, mode):
+    inside = n in {1, 2, 3}, x not in {0.5, n, 7.5}, mode in {"fast", "slow"}, 1 < n in {3, 4}
+    return inside, n in PRIMES, x in PRIMES, mode in MODES, (n, 1) in {(3, 1), (4, 2)}
+
+
 @language("membership", lambda: (2,), lambda: (5,))
 def membership(n):
     return n in (1, 2, 3), n not in [4, 5], "gain" in SETTINGS, n in range(3), n in range(9, 2, -2)
@@ -628,6 +637,57 @@ def augmented_only_there(x, y, k):
     finally:
         y += 1.0
     return s
+
+
+REGULAR, SINGULAR = np.array([[2.0, 0.5], [0.5, 1.5]]), np.array([[1.0, 2.0], [2.0, 4.0]])
+
+
+@language(
+    "try around linear algebra",
+    lambda: (REGULAR.copy(), vec(2), []),
+    lambda: (SINGULAR.copy(), vec(2), [np.float64(1.0)]),
+    lambda: (-REGULAR, vec(2), []),
+    lambda: (np.full((2, 2), np.nan), vec(2), []),
+    grad=True,
+)
+def solves_or_not(a, b, log):
+    try:
+        x = np.linalg.solve(a, b)
+        log.append(x[0])
+        total = np.sum(np.linalg.cholesky(a) @ x)
+    except np.linalg.LinAlgError as e:
+        log.append(np.float64(2.0))
+        print(f"{e}", repr(e))
+        return b[0] * 2.0
+    finally:
+        print(len(log))
+    return total + np.linalg.inv(a * x[0])[0, 1]
+
+
+@language(
+    "try around linear algebra", lambda: (np.stack([REGULAR, SINGULAR, -REGULAR]),), lambda: (REGULAR[None] + 1j,)
+)
+def inverses_of_many(stack):
+    try:
+        return np.linalg.inv(stack), True
+    except (ZeroDivisionError, ValueError, np.linalg.LinAlgError):
+        return stack, False
+
+
+@language("raise again", lambda: (0, 2.5), lambda: (1, -1.0), lambda: (2, 0.5), lambda: (3, 0.5))
+def exceptions_that_say_what_they_are(n, x):
+    try:
+        if n == 1:
+            raise ValueError(f"it's {x} and {n:3d}")
+        if n == 2:
+            raise IndexError("plain")
+        return 1 // n
+    except (ZeroDivisionError, ValueError) as e:
+        print(str(e), repr(e), f"{e!r}", type(e).__name__, isinstance(e, ArithmeticError))
+        raise RuntimeError(f"bad: {e}") from e
+    except LookupError as e:
+        print(f"{type(e).__name__}: {e}")
+        return -1
 
 
 @language("raise again", lambda: (vec(4), 1), lambda: (vec(4), 2), lambda: (vec(4), 9))

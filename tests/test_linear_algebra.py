@@ -149,4 +149,7 @@ def test_complex_solutions_have_the_steepest_gradient():
 
 def test_the_rows_evaluate_as_numpy():
     np.testing.assert_array_equal(OPS["solve"](A, B), np.linalg.solve(A, B))
+    singular = np.outer([1.0, 2.0], [1.0, 2.0])
+    for a, by, want in ((A, "lu", 1), (singular, "lu", 0), (A @ A.T, "cholesky", 1), (-A @ A.T, "cholesky", 0)):
+        np.testing.assert_array_equal(OPS["factorizes"](a, by=by), [want])
     np.testing.assert_array_equal(OPS["determinant"](A), [np.linalg.det(A), *np.linalg.slogdet(A)])

@@ -189,6 +189,7 @@ def test_every_op():
     square = b.emit("dot", matrix, b.emit("transpose", matrix))
     b.emit("solve", b.emit("cholesky", square), matrix)
     b.emit("determinant", square)
+    b.emit("factorizes", square, by="cholesky")
     b.emit("eigvalsh", square, b.emit("add", n, zero), upper=True)
     b.emit("eigh", square, three, two)
     turned = b.emit("dataTypeCast", square, to="c128")

@@ -160,6 +160,7 @@ GOLDEN = [
     ("solve", ["t", "t"], {}, f"%0.0 = solve {P['t']}, {P['t']}"),
     ("cholesky", ["t"], {}, f"%0.0 = cholesky {P['t']}"),
     ("determinant", ["t"], {}, f"%0.0 = determinant {P['t']}"),
+    ("factorizes", ["t"], {"by": "lu"}, f"%0.0 = factorizes {P['t']} by lu"),
     ("eigh", ["t", "n", ONE], {"upper": True}, f"%0.0 = eigh {P['t']} to (%n: i64, 1: i64) upper"),
     ("eigvalsh", ["t", "n"], {}, f"%0.0 = eigvalsh {P['t']} to (%n: i64)"),
     ("eig", ["d", "n", TWO], {}, f"%0.0 = eig {P['d']} to (%n: i64, 2: i64)"),

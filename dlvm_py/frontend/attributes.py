@@ -119,6 +119,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         return Method(Static(owner), name, formatted)
     if isinstance(owner, str) and name in _TEXT_METHODS:
         return Method(Static(owner), name)
+    if isinstance(owner, type) and name == "__name__":
+        return Static(value)
     if isinstance(owner, np.ufunc) and lookup(value) is not None:
         return Static(value)
     e.error(

@@ -129,7 +129,9 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     e.error(
         UnknownFunction,
         f"{name_of(target)} is not supported in compiled code",
-        help="call it outside, or write it as a plain Python function of numbers and arrays",
+        help="use a boolean array for what is in it, or a tuple; `x in {1, 2}` is supported"
+        if target in (set, frozenset)
+        else "call it outside, or write it as a plain Python function of numbers and arrays",
     )
 
 

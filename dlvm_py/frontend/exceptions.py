@@ -11,8 +11,9 @@ asks which exception it has (`as e`, a bare `raise`) is translated once for each
 the text of that one. `finally` takes everything, and raises it again; it also stands on the way of `return`, `break`
 and `continue`.
 
-Calls are translated in place. What an instruction raises by itself cannot be caught: LinAlgError, and what a function
-with derivative rules raises, are refused where a clause would take them. What Python does not have passes by all
+Calls are translated in place. Matrices that `solve` and `cholesky` refuse are found before (library_calls.py). What an
+instruction raises by itself cannot be caught: that an eigenvalue does not converge, and what a function with derivative
+rules raises, are refused where a clause would take them. What Python does not have passes by all
 clauses: an int of more than 64 bits, memory that is used up, an interrupt.
 """
 
@@ -111,12 +112,16 @@ def is_caught_here(e: Emitter) -> bool:
 def _refuse_uncaught(e: Emitter, op: str, tries: list[Try]) -> None:
     kind = {"apply": Exception, "draw": ValueError}.get(op, np.linalg.LinAlgError)
     clauses = [c for statement in tries for c in statement.clauses]
-    if op in ("print", "keepCopy") or not any(issubclass(kind, c.kinds) or kind is Exception for c in clauses):
+    if op in ("print", "keepCopy", "solve", "cholesky") or not any(
+        issubclass(kind, c.kinds) or kind is Exception for c in clauses
+    ):
         return
     if op == "apply":
         what = "a call of a function that calls itself, or that has derivatives of its own,"
     else:
-        what = "random numbers" if op == "draw" else "an operation that raises LinAlgError"
+        what = (
+            "random numbers" if op == "draw" else "a decomposition that raises LinAlgError where it does not converge"
+        )
     if all(t.is_call for t in tries):
         e.error(
             UnsupportedSyntax,

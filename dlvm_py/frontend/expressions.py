@@ -36,8 +36,8 @@ from dlvm_py.ir import BOOL, Literal, Value
 
 _VALUE = "$value"
 _REFUSED = {
-    gast.SetComp: ("a set comprehension", "use a list or an array"),
-    gast.Set: ("a set", "use a tuple or a list"),
+    gast.SetComp: ("a set comprehension", "use a boolean array for what is in it, or a list"),
+    gast.Set: ("a set", "use a boolean array for what is in it, or a tuple; `x in {1, 2}` is supported"),
     gast.Yield: ("`yield`", "fill and return an array"),
     gast.YieldFrom: ("`yield from`", "fill and return an array"),
     gast.Await: ("`await`", "await it outside, and pass the value in"),
@@ -125,8 +125,15 @@ class Expressions(Comprehensions):
     def _compare(self, node: Any) -> Any:
         left = self.expression(node.left)
         if len(node.ops) == 1:
-            return self._one_comparison(type(node.ops[0]), left, self.expression(node.comparators[0]))
+            kind, right = type(node.ops[0]), node.comparators[0]
+            return self._one_comparison(kind, left, self._looked_into(right, kind))
         return self._chain(left, node.ops, node.comparators)
+
+    def _looked_into(self, node: Any, kind: type) -> Any:
+        """The right side of a comparison: a set that is only looked into is as good as a tuple."""
+        if isinstance(node, gast.Set) and kind in (gast.In, gast.NotIn):
+            return self.expression(gast.copy_location(gast.Tuple(elts=node.elts, ctx=gast.Load()), node))
+        return self.expression(node)
 
     def _one_comparison(self, kind: type, left: Any, right: Any) -> Any:
         if kind in (gast.Is, gast.IsNot):
@@ -138,7 +145,7 @@ class Expressions(Comprehensions):
         return operators.compare(self.e, kind, *(objects.resolved(self.e, v) for v in (left, right)))
 
     def _chain(self, left: Any, ops: list[Any], comparators: list[Any]) -> Any:
-        right = self.expression(comparators[0])
+        right = self._looked_into(comparators[0], type(ops[0]))
         first = self._one_comparison(type(ops[0]), left, right)
         if len(ops) == 1:
             return first

@@ -47,6 +47,7 @@ from dlvm_py.frontend.values import (
     Temp,
     Text,
     describe,
+    is_none,
 )
 from dlvm_py.ir import Literal, literal
 
@@ -716,12 +717,12 @@ class Frame(Expressions):
         if node.exc is None and self.caught:
             exceptions.raise_again(self, self.caught[-1])
             return
-        no_cause = node.cause is None or (isinstance(node.cause, gast.Constant) and node.cause.value is None)
-        if node.exc is None or not no_cause:
+        cause = NONE if node.cause is None else self.expression(node.cause)
+        if node.exc is None or not (isinstance(cause, Caught) or is_none(cause)):
             self.e.error(
                 UnsupportedSyntax,
-                "`raise` needs an exception, and `from` is not supported",
-                help='raise ValueError("...")',
+                "`raise` needs an exception, and behind `from` the one that was caught, or None",
+                help='raise ValueError("...") from e',
             )
         call = node.exc if isinstance(node.exc, gast.Call) else None
         kind = self.expression(call.func if call else node.exc)

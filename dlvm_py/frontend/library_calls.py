@@ -14,6 +14,7 @@ from dlvm_py.frontend.arrays import temp, tensor_of
 from dlvm_py.frontend.decompositions import DECOMPOSITIONS
 from dlvm_py.frontend.elementwise import apply_op, astype, operand
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.library import intrinsics
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
@@ -104,11 +105,21 @@ def _fourier(e: Emitter, a: Any, axis: Any, inverse: Any) -> Any:
     return Temp(e.emit("fourier", tensor_of(e, a), axis=axis.number, **attrs), a.extents, e.block)
 
 
+def _require_factors(e: Emitter, a: Any, by: str, message: str) -> None:
+    """In a `try` that would catch it: the LinAlgError of a matrix, before what would raise it and go by the handler."""
+    if is_caught_here(e):
+        verdict = e.emit("squeezeShape", e.emit("factorizes", tensor_of(e, a), by=by), at=0)
+        fine = e.emit("notEqual", verdict, literal(0, verdict.type))  # type: ignore[arg-type]
+        e.check(fine, "LinAlgError", message)
+
+
 def _solve_one(e: Emitter, a: Any, b: Any) -> Any:
+    _require_factors(e, a, "lu", "Singular matrix")
     return temp(e, e.emit("solve", tensor_of(e, a), tensor_of(e, b)), b.extents)
 
 
 def _cholesky_one(e: Emitter, a: Any) -> Any:
+    _require_factors(e, a, "cholesky", "Matrix is not positive definite")
     return temp(e, e.emit("cholesky", tensor_of(e, a)), a.extents)
 
 

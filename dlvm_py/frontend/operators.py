@@ -378,6 +378,13 @@ def identical(a: Any, b: Any) -> bool:
 def _contains(e: Emitter, item: Any, items: Any, wanted: bool) -> Scalar:
     if isinstance(items, Static) and isinstance(item, Static) and isinstance(items.value, (str, dict)):
         return weak(literal((item.value in items.value) == wanted))
+    if isinstance(items, Static) and isinstance(items.value, frozenset):
+        if isinstance(item, Static):
+            return weak(literal((item.value in items.value) == wanted))
+        numbers = sorted((v for v in items.value if isinstance(v, int | float | complex)), key=repr)
+        items = Sequence(tuple(e.session.lift(e, v, "an item of the frozenset") for v in numbers))
+    if isinstance(items, Static) and isinstance(items.value, set):
+        e.error(UnsupportedSyntax, "a set may change between calls", help="make it a frozenset or a tuple")
     if _is_array(items):
         equal = ufunc_call(e, np.equal, operand(e, items, "`in`"), operand(e, item, "`in`"))
         flag = e.emit("reduce", tensor_of(e, equal), literal(False), by="or", axes=tuple(range(equal.rank)))

@@ -22,6 +22,7 @@ from dlvm_py.frontend.library import elementwise, mathematics
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.values import (
     Array,
+    Caught,
     Closure,
     Derivative,
     Growing,
@@ -184,6 +185,8 @@ def _class_of(x: Any) -> type:
             if x.weak:
                 return {"b": bool, "f": float, "c": complex}.get(x.dtype.kind, int)
             return x.dtype.numpy.type
+        case Caught():
+            return x.kind
         case Array() | Temp():
             return np.ndarray
         case Sequence():

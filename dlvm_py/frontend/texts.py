@@ -86,6 +86,9 @@ class Writer:
             case Caught() if form in ("", "!s") and not issubclass(value.kind, KeyError):  # which shows a repr
                 self.operands += value.text.operands
                 return value.text.message
+            case Caught() if form == "!r" and _has_plain_text(value):
+                self.operands += value.text.operands
+                return f"{escaped(value.kind.__name__)}({_quoted(value.text.message)})"
             case Static() if isinstance(value.value, _PLAIN) or isinstance(value.value, type):
                 try:
                     return escaped(f"{{{form}}}".format(value.value))
@@ -235,6 +238,26 @@ def print_(e: Emitter, *values: Any, sep: Any = None, end: Any = None, file: Any
     more = {"flush": True} if is_flushed else {}
     e.emit("print", *operands, message=writer.message, to=to.name, **more, **attributes(operands, flavours))
     return NONE
+
+
+def _has_plain_text(exception: Caught) -> bool:
+    """Whether the repr of an exception is its class and its text in quotes, and numbers are all that is in that."""
+    text = exception.text
+    numbers = all(flavour in (PYTHON, NUMPY) for _, flavour in text.operands)
+    return numbers and bool(text.message) and not issubclass(exception.kind, KeyError)
+
+
+def _quoted(message: str) -> str:
+    """The message whose text is the repr of a message's text: numbers in it need no care."""
+    parts = list(Formatter().parse(message))
+    quote = repr("".join(text for text, *_ in parts))[0]
+    other = "'" if quote == '"' else '"'
+    found = ""
+    for text, name, spec, conversion in parts:
+        found += escaped(repr(text + other)[1:-2])  # with the other quote at its end it gets these quotes
+        if name is not None:
+            found += f"{{{name}{f'!{conversion}' if conversion else ''}{f':{spec}' if spec else ''}}}"
+    return f"{quote}{found}{quote}"
 
 
 def _as_text(form: str) -> Any:

@@ -69,6 +69,7 @@ FORMS: dict[str, str] = {
     "scan": "scan % by <by:word> along <axes:ints>",
     "recurrence": "recurrence % , % along <axis:int>",
     "fourier": "fourier % along <axis:int> [inverse]",
+    "factorizes": "factorizes % by <by:word>",
     "eigh": "eigh % to (%*) [upper]",
     "eigvalsh": "eigvalsh % to (%*) [upper]",
     "eig": "eig % to (%*)",

@@ -26,7 +26,13 @@ _LEAVES = {"load", "iota"}
 # with an array result: only as the value of a store
 UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
 UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted", "fourier"}
-_FACTORED = {"solve", "cholesky", "determinant", *(name for name, op in OPS.items() if "extents" in op.properties)}
+_FACTORED = {
+    "solve",
+    "cholesky",
+    "determinant",
+    "factorizes",
+    *(name for name, op in OPS.items() if "extents" in op.properties),
+}
 UNDER_STORE |= _FACTORED
 OF_LOADS = {"dot"} | _FACTORED
 _ROOTS = {"store", "scatter"}

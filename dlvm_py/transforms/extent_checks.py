@@ -62,7 +62,7 @@ class _Checks:
                 self._axes((o[0], 0), (o[1], 0))
             case "lstsq":
                 self._axes((o[0], 0), (o[1], 0))
-            case "cholesky" | "determinant" | "eigh" | "eigvalsh" | "eig" | "eigvals":
+            case "cholesky" | "determinant" | "factorizes" | "eigh" | "eigvalsh" | "eig" | "eigvals":
                 self._axes((o[0], 0), (o[0], 1))
             case "concatenate":
                 self._together(o, but=i.attrs["at"])

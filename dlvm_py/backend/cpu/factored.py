@@ -1,4 +1,4 @@
-"""@dlvm.solve.T, @dlvm.cholesky.T, @dlvm.determinant.T: by SciPy's LAPACK, one function a module and dtype."""
+"""@dlvm.solve.T, cholesky, determinant, factorizes_lu, factorizes_cholesky: by LAPACK, one a module and dtype."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, Routine
+from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, OK, Routine
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, float_constant, i64
@@ -16,11 +16,11 @@ COMPLAINTS = {"solve": "Singular matrix", "cholesky": "Matrix is not positive de
 
 
 def store_factored(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
-    """Write a solution, a factor or a determinant to `dest`; the work that it is."""
+    """Write a solution, a factor, a determinant or a verdict to `dest`; the work that it is."""
     operands = [e.pointer(v.operands[0]) for v in i.operands]  # type: ignore[attr-defined]
     matrices = [as_matrix(e, p, column=True) for p in (*operands, dest)]
     n, m = operands[0].extents[0], operands[-1].extents[1]
-    name = _function(e, i.op.name, dest.dtype)
+    name = _function(e, "_".join((i.op.name, *i.attrs.values())), dest.dtype)
     status = e.call(f"@{name}", "i32", [e.ctx, n, m, *(v for x in matrices for v in x.flat())])
     e.require_memory(e.select(e.icmp("ne", status, NO_MEMORY), e.ctx, NULL))
     if i.op.name in COMPLAINTS:
@@ -95,6 +95,28 @@ class _Factored(Routine):
         found, direction, log = k.results
         for place, value in enumerate((found, direction, log)):
             self.store(to, i64(place), ZERO, value)
+        self.end()
+
+    def factorizes_lu(self) -> None:
+        """getrf: 1 if no pivot is 0, else 0."""
+        c, (a, to) = self.c, self.matrices
+        block, pivots = self.block(self.elements(self.n, self.n), c.mul(self.n, i64(4)))
+        mine = self.columns(block, self.n, self.n)
+        self.copy(a, mine)
+        count = self.int(self.n)
+        self._verdict(to, self.call("getrf", [count, count, mine.data, self.lead(self.n), pivots]))
+
+    def factorizes_cholesky(self) -> None:
+        """potrf: 1 if all that it takes roots of is positive, else 0."""
+        (block,) = self.block(self.elements(self.n, self.n))
+        a, to = self.matrices
+        mine = self.columns(block, self.n, self.n)
+        self.copy(a, mine)
+        self._verdict(to, self.call("potrf", [self.letter("L"), self.int(self.n), mine.data, self.lead(self.n)]))
+
+    def _verdict(self, to: Matrix, info: V) -> None:
+        fine = self.c.icmp("eq", info, OK)
+        self.store(to, ZERO, ZERO, self.c.select(fine, self.number(1.0), self.number(0.0)))
         self.end()
 
     def _polar(self, x: V) -> tuple[V, V]:

@@ -74,6 +74,15 @@ def determinant(a):
     return np.array([np.linalg.det(a), sign, size], a.dtype)
 
 
+def factorizes(a, by):
+    """1 where a matrix has the factors that np.linalg.solve, or cholesky, takes, else 0."""
+    try:
+        _ = np.linalg.inv(a) if by == "lu" else np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        return np.zeros(1, a.dtype)
+    return np.ones(1, a.dtype)
+
+
 def eigh(a, triangle):
     """The eigenvalues of a Hermitian matrix and, below them, its eigenvectors."""
     values, vectors = np.linalg.eigh(a, triangle)
@@ -168,8 +177,9 @@ def reduce_windows(x, init, combine, dims, strides, pads):
 HELPERS: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, eigh, eig, svd, qr,
-        lstsq, make_complex, truncated_quotient, cast, integer_power, bits, round_half_away, reduce_windows,
+        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, factorizes,
+        eigh, eig, svd, qr, lstsq, make_complex, truncated_quotient, cast, integer_power, bits, round_half_away,
+        reduce_windows,
     )
 }  # fmt: skip
 

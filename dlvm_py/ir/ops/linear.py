@@ -139,4 +139,30 @@ determinant: Op = Op(
     numpy_name="linalg.det, linalg.slogdet",
 )
 
-LINEAR_ALGEBRA = (solve, cholesky, determinant)
+
+def _factorizes_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if attrs["by"] not in FACTORS:
+        raise TypeError(f"factorizes by {' or '.join(FACTORS)}, not by {attrs['by']}")
+    return TensorType((1,), square(operands[0], "factorizes").dtype)
+
+
+def _factorizes(a: Any, by: str) -> Any:
+    try:
+        _ = np.linalg.inv(a) if by == "lu" else np.linalg.cholesky(a)
+    except np.linalg.LinAlgError:
+        return np.zeros(1, np.asarray(a).dtype)
+    return np.ones(1, np.asarray(a).dtype)
+
+
+FACTORS = ("lu", "cholesky")
+# factorizes a by lu|cholesky: (1) where solve, or cholesky, of a has a result, (0) where it raises
+factorizes: Op = Op(
+    "factorizes",
+    Kind.CONTRACTION,
+    _factorizes_type,
+    _factorizes,
+    attrs=("by",),
+    no_derivative="it is 0 or 1",
+)
+
+LINEAR_ALGEBRA = (solve, cholesky, determinant, factorizes)

@@ -33,6 +33,7 @@ from dlvm_py.frontend.library import (
     polynomial,
     products,
     random_numbers,
+    random_vectors,
     reshaping,
     series,
     sets,
@@ -91,7 +92,7 @@ METHODS: dict[str, Handler] = {
     **ORDER_METHODS, **INDEX_METHODS,
     **{name: rule for module in _LIBRARY for name, rule in library_table(module.METHODS).items()},
 }  # fmt: skip
-RANDOM_METHODS: dict[str, Handler] = library_table(random_numbers.RANDOM)
+RANDOM_METHODS: dict[str, Handler] = library_table({**random_numbers.RANDOM, **random_vectors.RANDOM})
 SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
 # results are integers, bools or types, or do not change with the operands: no derivative flows through
 WITHOUT_DERIVATIVE = frozenset(

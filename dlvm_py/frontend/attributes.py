@@ -14,7 +14,7 @@ from dlvm_py.frontend import lists, objects, records
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
-from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, suggestion
+from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, suggestion, ufunc_method_help
 from dlvm_py.frontend.texts import formatted
 from dlvm_py.frontend.values import (
     NONE,
@@ -123,6 +123,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         return Static(value)
     if isinstance(owner, np.ufunc) and lookup(value) is not None:
         return Static(value)
+    if isinstance(owner, np.ufunc):
+        e.error(UnknownFunction, f"np.{owner.__name__}.{name} is not supported", help=ufunc_method_help(owner))
     e.error(
         UnknownFunction,
         f"the attribute `{name}` of {describe(Static(owner))} is not supported",

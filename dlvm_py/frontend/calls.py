@@ -31,8 +31,7 @@ from dlvm_py.frontend.table import (
     is_numpy,
     lookup,
     name_of,
-    numpy_names,
-    suggestion,
+    numpy_help,
     takes_arrays,
 )
 from dlvm_py.frontend.values import (
@@ -103,9 +102,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
             help="pass a generator as an argument: rng = np.random.default_rng(seed)",
         )
     if is_numpy(target):
-        close = suggestion(getattr(target, "__name__", ""), numpy_names())
-        hint = f"{close or 'call it outside of compiled code'}; docs/numpy.md lists what is supported"
-        e.error(UnknownFunction, f"{name_of(target)} is not supported", help=hint)
+        e.error(UnknownFunction, f"{name_of(target)} is not supported", help=numpy_help(target))
     if rules_of(target) is not None:
         return own_rules.call(e, target, bind_function(e, plain_function(target), args, kwargs))
     if is_ours(target) and plain_function(target) is None:

@@ -12,11 +12,12 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import require_writable, tensor_of
 from dlvm_py.frontend.deliver import deliver
 from dlvm_py.frontend.elementwise import COMPARISONS, convert, loop_dtypes, operand, supported, ufunc_call
+from dlvm_py.frontend.elementwise import where as where_of
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import ufunc_methods
 from dlvm_py.frontend.library_calls import library
 from dlvm_py.frontend.linear import dot, matmul
-from dlvm_py.frontend.numpy_create import as_dtype
+from dlvm_py.frontend.numpy_create import as_dtype, scalar_of
 from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to, reduction_loop
 from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import F32, DType, dtype_of, literal, scalar
@@ -47,10 +48,16 @@ def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
         values = [operand(e, v, f"np.{ufunc.__name__}") for v in args[: ufunc.nin]]
         if not is_none(dtype):
             values = _in_loop(e, ufunc, values, as_dtype(e, dtype))
+        if ufunc is np.power and not is_none(where) and values[1].dtype.kind == "i" and not _is_weak(values[1]):
+            values[1] = where_of(e, where, values[1], scalar_of(e, values[1].dtype))  # what is left out is not checked
         result = ufunc_call(e, ufunc, *values) if rule is None else _converted(e, ufunc, rule, values)[0]
         return deliver(e, ufunc.__name__, result, out, where)
 
     return call
+
+
+def _is_weak(value: Any) -> bool:
+    return isinstance(value, Scalar) and value.weak
 
 
 def pair(ufunc: np.ufunc, rule: Handler) -> Handler:

@@ -165,6 +165,45 @@ def numpy_names() -> list[str]:
     return sorted(f.__name__ for f in FUNCTIONS if is_numpy(f))
 
 
+# what to write instead of functions of NumPy's that have no close relative here
+_INSTEAD = {
+    "nditer": "loop over np.ndindex(x.shape), np.ndenumerate(x) or x.flat",
+    "vectorize": "call the function in a loop over the elements, or on whole arrays",
+    "frompyfunc": "call the function in a loop over the elements, or on whole arrays",
+    "as_strided": "np.lib.stride_tricks.sliding_window_view, or slices, cannot leave the array",
+    "real_if_close": "whether the result is real depends on the numbers: take z.real",
+    "polyroots": "np.roots, of complex coefficients the other way round",
+    "matrix": "use arrays with two axes, and @",
+    "einsum_path": "np.einsum finds the path itself",
+}
+
+
+def numpy_help(target: Any) -> str:
+    """What to write instead of a function of NumPy's that has no rule: the closest ones that have."""
+    name = getattr(target, "__name__", "")
+    module = getattr(target, "__module__", None) or ""
+    if module.endswith("scimath"):
+        hint: str | None = f"whether the result is complex depends on the numbers: np.{name}(x.astype(complex))"
+    else:
+        hint = _INSTEAD.get(name)
+    if hint is None:
+        spelled: dict[str, str] = {}
+        for f in FUNCTIONS:
+            if is_numpy(f) and not isinstance(f, type):
+                spelled.setdefault(f.__name__, name_of(f))
+        close = difflib.get_close_matches(name, list(spelled), n=3, cutoff=0.6)
+        hint = "did you mean " + " or ".join(f"`{spelled[c]}`" for c in close) + "?" if close else None
+    return f"{hint or 'call it outside of compiled code'}; docs/numpy.md lists what is supported"
+
+
+def ufunc_method_help(ufunc: np.ufunc) -> str:
+    """Which methods a ufunc has here."""
+    names = [m for m in ("reduce", "accumulate", "reduceat", "outer", "at") if getattr(ufunc, m) in FUNCTIONS]
+    if not names:
+        return f"np.{ufunc.__name__} has no method here: call it on arrays"
+    return f"np.{ufunc.__name__} has {', '.join(f'`{m}`' for m in names)} here"
+
+
 def suggestion(name: str, known: Iterable[str]) -> str | None:
     """ "did you mean ..." with the closest names, None if none is close."""
     close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)

@@ -129,7 +129,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 def kron(a: Any, b: Any) -> Any:
     """np.kron: every element of a times b."""
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return a * b
+        return np.multiply(a, b)
     while_a = (1,) * max(b.ndim - a.ndim, 0) + a.shape
     while_b = (1,) * max(a.ndim - b.ndim, 0) + b.shape
     wide_a, wide_b, shape = (), (), ()

@@ -220,14 +220,24 @@ class FusionPlan:
         if v in self._forced:
             return
         for s in self._users[v]:
-            if s.op.name == "store" and s.block is v.block and self._is_only_write(s, s.operands[1]):
-                users = (u for u in self._users[v] if u is not s and u.op.name != "extent")
-                is_early = not all(self._precedes(s, u) for u in users)
-                if not is_early or self.number[s.operands[1]] < self.number[v]:
-                    self.home[v] = s
-                    if is_early:
-                        self.early.add(v)
-                    return
+            if s.op.name != "store" or s.block is not v.block:
+                continue
+            users = [u for u in self._users[v] if u is not s and u.op.name != "extent"]
+            lives_there = self._is_only_write(s, s.operands[1]) or self._is_kept(s, users)
+            if lives_there and all(self._precedes(s, u) for u in users):
+                self.home[v] = s
+                return
+
+    def _is_kept(self, s: Instruction, users: list[Instruction]) -> bool:
+        """Whether what s stores is there, unchanged, wherever these users of it are evaluated: later in its block."""
+        for u in users:
+            root = self._root[u] if is_array(u.type) and u not in self.buffers else u
+            if root is not _DEAD and (isinstance(root, str) or root.block is not s.block or u.op.name in CROSSINGS):
+                return False
+        assert s.block is not None
+        first = bisect_right(self._write_numbers, self.number[s])
+        last = bisect_right(self._write_numbers, self.number[s.block.instructions[-1]])
+        return not any(self.aliases.may_write(w, s.operands[1], in_scope=True) for w in self._writes[first:last])
 
     def _is_shared(self, value: Value) -> bool:
         """Whether `value` is a load of memory that is never written again: it is passed on uncopied."""

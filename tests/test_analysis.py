@@ -538,3 +538,36 @@ def test_calls_write_what_they_are_handed():
     assert alias.written_params() == {0, 1, 2}
     store = b.emit("store", literal(1.0), b.emit("elementPointer", s, n))
     assert AliasAnalysis(f).may_write(store, s) and not AliasAnalysis(f).may_write(stack, s)
+
+
+@pytest.mark.parametrize("layout", ["C", "S"])
+def test_rows_of_one_array(layout):
+    """Rows, or columns, i and i + 1 are apart at one time, not at any two; rows i and j may be one row."""
+    _, f, b, (p, i, j) = new_function(pointer(F64, None, None, layout=layout), INDEX, INDEX)
+    n, zero, one = b.emit("extent", p, at=0), literal(0), literal(1)
+    after = b.emit("add", b.emit("subtract", i, literal(2)), literal(3))  # i + 1
+
+    def row(k):
+        return b.emit("elementPointer", p, k)
+
+    def columns(k, count=1):
+        return b.emit("section", p, zero, k, n, literal(count), one, one)
+
+    def column(k):
+        return b.emit("squeezeShape", columns(k), at=1)
+
+    apart = [(row(i), row(after)), (column(after), column(i)), (columns(i), column(after))]
+    near = [
+        (row(i), row(j)),
+        (row(i), row(i)),
+        (columns(i, 2), columns(after, 2)),
+        (row(i), column(after)),
+        (p, row(i)),
+    ]
+    b.ret()
+    alias = AliasAnalysis(f)
+    for x, y in apart:
+        assert alias.may_alias(x, y)
+        # elements of a strided parameter may be one another
+        assert alias.may_overlap(x, y) is (layout == "S")
+    assert all(alias.may_overlap(x, y) for x, y in near)

@@ -375,3 +375,24 @@ def test_random_programs(base):
         verify(module, "compute")
         for x, y in zip(before, outcome(module, seed, trees_at_root=True), strict=True):
             np.testing.assert_array_equal(x, y)
+
+
+def test_value_lives_in_its_row():
+    """What is stored to a row of a tape is computed there, and read there as long as nobody writes to it."""
+
+    def write(b, a, tape, c):
+        row = b.emit("elementPointer", tape, literal(2))
+        x = b.emit("exp", b.emit("load", a))
+        b.emit("store", x, row)
+        b.emit("store", b.emit("add", x, b.emit("load", c)), c)
+
+    assert Program((1, 2, 1), write).count() == 0
+
+    def overwritten(b, a, tape, c):
+        row = b.emit("elementPointer", tape, literal(2))
+        x = b.emit("exp", b.emit("load", a))
+        b.emit("store", x, row)
+        b.emit("store", b.emit("load", c), row)
+        b.emit("store", x, c)
+
+    assert Program((1, 2, 1), overwritten).count() == 1

@@ -223,9 +223,15 @@ class FusionPlan:
             if s.op.name != "store" or s.block is not v.block:
                 continue
             users = [u for u in self._users[v] if u is not s and u.op.name != "extent"]
-            lives_there = self._is_only_write(s, s.operands[1]) or self._is_kept(s, users)
-            if lives_there and all(self._precedes(s, u) for u in users):
+            is_early = not all(self._precedes(s, u) for u in users)
+            if self._is_only_write(s, s.operands[1]):
+                lives_there = not is_early or self.number[s.operands[1]] < self.number[v]
+            else:
+                lives_there = not is_early and self._is_kept(s, users)
+            if lives_there:
                 self.home[v] = s
+                if is_early:
+                    self.early.add(v)
                 return
 
     def _is_kept(self, s: Instruction, users: list[Instruction]) -> bool:

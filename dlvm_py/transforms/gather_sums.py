@@ -126,7 +126,7 @@ class _Gathering:
             if not self.alias.same_elements(i.operands[0], store.operands[1]) or place[store] - place[i] > FAR:
                 continue
             between = body[place[i] + 1 : place[store]]
-            if not any(self.alias.may_write(w, i.operands[0]) for w in between):
+            if not any(self.alias.may_write(w, i.operands[0], in_scope=True) for w in between):
                 found[i] = store
         return found
 
@@ -160,7 +160,7 @@ class _Gathering:
         given = i.operands[1:2] if written_pointer(i) is not None else i.operands
         for v in given:
             if isinstance(v.type, PointerType):
-                if self.alias.may_alias(v, base):
+                if self.alias.may_overlap(v, base):
                     return True
             elif not isinstance(v.type, TensorType):
                 return True
@@ -169,7 +169,7 @@ class _Gathering:
     def _take(self, write: _Write, at: Instruction) -> None:
         """Go past a write; a sum is two steps, its load and its store."""
         base = _base(write.store.operands[1])
-        others = [g for b, g in self.groups.items() if b is not base and self.alias.may_alias(b, base)]
+        others = [g for b, g in self.groups.items() if b is not base and self.alias.may_overlap(b, base)]
         group = self.groups.get(base)
         if group is not None and (len(group.writes) >= MANY or not _lies_with(write, group)):
             others.append(group)

@@ -226,9 +226,10 @@ class AliasAnalysis:
 
         Sharper than `may_alias` in loops. An allocation is apart from every pointer that was there before it
         was made, also from one that an earlier round made with the same instruction. Arguments of a block are
-        apart if the values passed to them are on every edge: `u, v = v, u` keeps two arrays two arrays.
+        apart if the values passed to them are on every edge: `u, v = v, u` keeps two arrays two arrays. Row i and row
+        i + 1 of one array are apart, whatever i is.
         """
-        if not self.may_alias(p, q):
+        if not self.may_alias(p, q) or self._apart_now(p, q):
             return False
         pair = _base(p), _base(q)
         if pair not in self._meetings:
@@ -299,6 +300,28 @@ class AliasAnalysis:
         if not self.same_elements(p.operands[0], q.operands[0]) or not self._is_fixed(p.operands[0]):
             return False
         return any(_ranges_apart(a, b) for a, b in zip(_ranges(p), _ranges(q), strict=False))
+
+    def _apart_now(self, p: Value, q: Value) -> bool:
+        """Whether two views of one base, in scope at the same time, take places that do not meet.
+
+        What both are made of has then one value: a definition that dominates a place is passed on every way there.
+        """
+        p, q = _whole(p), _whole(q)
+        if not _is_place(p) or not _is_place(q):
+            return False
+        assert isinstance(p, Instruction) and isinstance(q, Instruction)
+        base = p.operands[0]
+        if not self.same_elements(base, q.operands[0]) or not self._is_distinct(base):
+            return False
+        return any(_symbols_apart(a, b) for a, b in zip(_symbols(p), _symbols(q), strict=False))
+
+    def _is_distinct(self, base: Value) -> bool:
+        """Whether different indices of `base` are different elements."""
+        while isinstance(base, Instruction) and base.op.name in (*_REARRANGED, "section", "elementPointer"):
+            base = base.operands[0]
+        if base in self._params:
+            return isinstance(base.type, PointerType) and base.type.layout != "S"
+        return isinstance(base, Instruction) and base.op.name in ("allocateHeap", "allocateStack")
 
     def _is_fixed(self, base: Value) -> bool:
         """Whether `base` is one place during the whole call (or fresh memory each time it is made).
@@ -412,6 +435,17 @@ def _uncast(p: Value) -> Value:
     return p
 
 
+# views of the same elements
+_REARRANGED = ("pointerCast", "transpose", "padShape", "squeezeShape", "shapeCast")
+
+
+def _whole(p: Value) -> Value:
+    """Look through views that have all elements of what they are views of."""
+    while isinstance(p, Instruction) and p.op.name in _REARRANGED:
+        p = p.operands[0]
+    return p
+
+
 # -- literal index ranges ----------------------------------------------------------------------------
 
 _Range = tuple[int | None, int | None, int | None]  # start, count, step, None where computed
@@ -457,3 +491,28 @@ def _extremes(r: _Range) -> tuple[int, int] | None:
         return None
     last = start + (count - 1) * step
     return min(start, last), max(start, last)
+
+
+# -- index ranges that begin somewhere -----------------------------------------------------------------
+
+
+def _symbols(p: Instruction) -> list[tuple[Value | None, _Range]]:
+    """As `_ranges`, with starts relative to a value: None for 0."""
+    starts = [_relative(v) for v in p.operands[1:]]
+    return [(symbol, (n, count, step)) for (symbol, n), (_, count, step) in zip(starts, _ranges(p), strict=False)]
+
+
+def _relative(v: Value) -> tuple[Value | None, int]:
+    """An index as a value and what is added to it."""
+    distance = 0
+    while isinstance(v, Instruction) and v.op.name in ("add", "subtract"):
+        by = v.operands[1]
+        if not isinstance(by, Literal):
+            break
+        distance += int(by.value) if v.op.name == "add" else -int(by.value)
+        v = v.operands[0]
+    return (None, distance + int(v.value)) if isinstance(v, Literal) and isinstance(v.value, int) else (v, distance)
+
+
+def _symbols_apart(a: tuple[Value | None, _Range], b: tuple[Value | None, _Range]) -> bool:
+    return a[0] is b[0] and _ranges_apart(a[1], b[1])

@@ -10,8 +10,8 @@ three rounds are the rule):
 
 1. backwards, structure (`_place`): a value with one root is fused into it. One with several roots, or that a
    consumer would compute again for every row (a static extent 1 that stretches), gets a buffer, unless it is
-   free to repeat: a load, an iota, a broadcast, a view, a cast of a load. A load with a number added, or times
-   a number, is made again by several roots too, and so is the product of a column and a row, whose elements are
+   free to repeat: a load, an iota, a broadcast, a view, a cast of a load. A load with numbers added, or times
+   numbers, is made again by several roots too, and so is the product of a column and a row, whose elements are
    many and whose factors are few: that saves a pass that writes it. `reduce`, `unbroadcast` and `dot`
    with array results get a buffer, or go straight to the one store that takes them; a `dot` also to the one that
    adds it to what is there (tree_rules.accumulated). What crosses a block border, or is pushed, returned or
@@ -48,6 +48,7 @@ SEARCHED = frozenset({"gather", "searchSorted"})
 HEAVY = UNDER_STORE - {"shapeCast"}
 # with one array operand: no dearer than a pass over memory
 CHEAP = frozenset({"add", "subtract", "multiply", "negate"})
+STEPS = 3  # so many of these with numbers cost less than a pass that writes what they give
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32
@@ -178,16 +179,20 @@ class FusionPlan:
             return isinstance(base, Instruction) and base.op.name == "load"
         return v.op.name in VIEWS or v.op.name in ("load", "iota", "broadcast")
 
-    def _is_scaled(self, v: Instruction) -> bool:
-        """Whether v is something in memory with one cheap step: reading that again costs as much as reading v."""
-        if v.op.name not in CHEAP:
-            return False
-        arrays = [view_base(x) for x in v.operands if is_array(x.type)]
-        return len(arrays) == 1 and isinstance(arrays[0], Instruction) and arrays[0].op.name in {"load", *HEAVY}
+    def _is_scaled(self, v: Value) -> bool:
+        """Whether v is something in memory with a few cheap steps: reading that again costs as much as reading v."""
+        for _ in range(STEPS):
+            arrays = [x for x in v.operands if is_array(x.type)] if _is_cheap(v) else []  # type: ignore[attr-defined]
+            if len(arrays) != 1:
+                return False
+            v = view_base(arrays[0])
+            if not isinstance(v, Instruction) or v.op.name in {"load", *HEAVY}:
+                return isinstance(v, Instruction)
+        return False
 
     def _is_outer(self, v: Instruction) -> bool:
         """Whether v is one cheap step on memory that is smaller by an axis: to read that again is cheaper than v."""
-        if v.op.name not in CHEAP:
+        if not _is_cheap(v):
             return False
         return all(not is_array(x.type) or (_stretches(x, v) and self._is_in_memory(x)) for x in v.operands)
 
@@ -357,6 +362,13 @@ class FusionPlan:
                     work.extend(p for p, _ in self._incoming[block])
             self._regions[start, end] = found
         return self._regions[start, end]
+
+
+def _is_cheap(v: Value) -> bool:
+    """Whether v is one of the steps that cost nearly nothing; a seed times a number is."""
+    if not isinstance(v, Instruction):
+        return False
+    return v.op.name in CHEAP or (v.op.name == "scaleSeed" and not is_array(v.operands[1].type))
 
 
 def _stretches(v: Value, u: Instruction) -> bool:

@@ -9,8 +9,6 @@ small depth, so a query costs a bounded number of steps.
 
 from __future__ import annotations
 
-import numpy as np
-
 from dlvm_py.ir import BOOL, DType, Instruction, TensorType, Value, is_scalar
 from dlvm_py.transforms.literals import integer
 
@@ -23,8 +21,7 @@ def dtype_range(dtype: DType) -> Range:
     """The smallest and the largest value of an integer dtype (bool: 0 and 1)."""
     if dtype is BOOL:
         return 0, 1
-    info = np.iinfo(dtype.numpy)
-    return int(info.min), int(info.max)
+    return (0, (1 << dtype.bits) - 1) if dtype.kind == "u" else (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1)
 
 
 def integer_range(value: Value, depth: int = _DEPTH) -> Range:

@@ -33,25 +33,30 @@ def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
     extents = tuple(e.scalar(v) for v in i.operands)
     unknown = [n for n in extents if constant(n) is None]
     dtype = ELEMENTS[i.attrs["dtype"]]
+    by_extents = unknown and e.is_long and len(extents) <= FACTORS
     if i in e.chunked:
-        data, header = _cut(e, e.chunks[e.chunked[i]], size_of(e, dtype.itemsize, extents))
-        return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
-    if unknown and e.is_long and len(extents) <= FACTORS:
-        header = _allocated_by_extents(e, dtype.itemsize, extents)
+        chunk = e.chunks[e.chunked[i]]
+        if by_extents:
+            data = _by_extents(e, "dlvm.new_cut", [chunk], dtype.itemsize, extents)
+        else:
+            data = _cut(e, chunk, size_of(e, dtype.itemsize, extents))
+        return Pointer(dtype, "C", data, e.load("ptr", chunk), extents, None, e.notes(i))
+    if by_extents:
+        header = _by_extents(e, "dlvm.new", [], dtype.itemsize, extents)
     else:
         header = _allocated(e, size_of(e, dtype.itemsize, extents))
     data = e.load("ptr", e.gep("i8", header, i64(DATA)))
     return Pointer(dtype, "C", data, header, extents, None, e.notes(i))
 
 
-def _allocated_by_extents(e: FunctionEmitter, itemsize: int, extents: Sequence[V]) -> V:
-    """The header of a fresh array, by one call that finds everything that can be wrong."""
-    e.module.declare("dlvm.new", "ptr", ["ptr", "i32", *["i64"] * (1 + FACTORS)], "nounwind")
+def _by_extents(e: FunctionEmitter, name: str, of: list[V], itemsize: int, extents: Sequence[V]) -> V:
+    """A fresh array by one call that finds everything that can be wrong: its header, or its data in a chunk."""
     site = V("i32", str(e.site("ValueError", NEGATIVE)))
-    factors = [i64(itemsize), *extents, *[ONE] * (FACTORS - len(extents))]
-    header = e.call("@dlvm.new", "ptr", [e.ctx, site, *factors])
-    e.go_on_if(e.icmp("ne", header, NULL))
-    return header
+    args = [e.ctx, *of, site, i64(itemsize), *extents, *[ONE] * (FACTORS - len(extents))]
+    e.module.declare(name, "ptr", [v.type for v in args], "nounwind")
+    found = e.call(f"@{name}", "ptr", args)
+    e.go_on_if(e.icmp("ne", found, NULL))
+    return found
 
 
 def size_of(e: FunctionEmitter, itemsize: int, extents: Sequence[V]) -> V:
@@ -70,12 +75,12 @@ def size_of(e: FunctionEmitter, itemsize: int, extents: Sequence[V]) -> V:
     return e.select(e.op("or", lost, e.icmp("slt", size, ZERO)), i64(2**63 - 1), size)
 
 
-def _cut(e: FunctionEmitter, chunk: V, size: V) -> tuple[V, V]:
-    """Memory for an array that will be pushed, behind what the chunk of the stack has given: (data, header)."""
+def _cut(e: FunctionEmitter, chunk: V, size: V) -> V:
+    """Memory for an array that will be pushed, behind what the chunk of the stack has given."""
     e.module.declare("dlvm.cut", "ptr", ["ptr", "ptr", "i64"])
     data = e.call("@dlvm.cut", "ptr", [e.ctx, chunk, size])
     e.require_memory(data)
-    return data, e.load("ptr", chunk)
+    return data
 
 
 def allocate_stack(e: FunctionEmitter, i: Instruction) -> Pointer:
@@ -147,6 +152,12 @@ def _clear_chunk(e: FunctionEmitter, chunk: V) -> None:
 def push(e: FunctionEmitter, i: Instruction) -> None:
     """Append an entry, growing the buffer where it is full."""
     stack, type = _stack(e, i.operands[1])
+    if e.is_long and isinstance(type, PointerType):
+        e.module.declare("dlvm.push_place", "ptr", ["ptr", "ptr", "i64"], "nounwind")
+        place = e.call("@dlvm.push_place", "ptr", [e.ctx, stack, i64(entry_size(type))])
+        e.require_memory(place)
+        _store_entry(e, i, place)
+        return
     used = e.load("i64", _field(e, stack, USED_FIELD))
     capacity = e.load("i64", _field(e, stack, CAPACITY_FIELD))
     after = e.op("add nuw nsw", used, i64(entry_size(type)))
@@ -162,9 +173,13 @@ def push(e: FunctionEmitter, i: Instruction) -> None:
     e.br(fits)
     e.place(fits)
     place = e.gep("i8", e.load("ptr", _field(e, stack, DATA_FIELD)), used)
+    _store_entry(e, i, place)
+    e.store(after, _field(e, stack, USED_FIELD))
+
+
+def _store_entry(e: FunctionEmitter, i: Instruction, place: V) -> None:
     for k, v in enumerate(e.to_memory_form(e.lookup(i.operands[0]))):
         e.store(v, e.gep("i8", place, i64(8 * k)), e.notes(i.operands[1]))
-    e.store(after, _field(e, stack, USED_FIELD))
 
 
 def pop(e: FunctionEmitter, i: Instruction) -> Lowered:
@@ -246,15 +261,22 @@ def destroy_stack(e: FunctionEmitter, i: Instruction) -> None:
     """Release the entries that are left and free the buffer."""
     stack, type = _stack(e, i.operands[0])
     if isinstance(type, PointerType):
-        size = entry_size(type)
-        count = e.op("udiv", e.load("i64", _field(e, stack, USED_FIELD)), i64(size))
-        data = e.load("ptr", _field(e, stack, DATA_FIELD))
-        with e.loop(count) as loop:
-            entry = e.gep("i8", data, e.mul(loop.index, i64(size), "nuw nsw"))
-            release(e, e.load("ptr", e.gep("i8", entry, i64(8))))
+        _release_entries(e, stack, entry_size(type))
     elif not isinstance(type, TensorType) or type.shape:
         raise PassError(f"a stack of {type} at stage scheduled")
     _free(e, i.operands[0], stack)
+
+
+def _release_entries(e: FunctionEmitter, stack: V, size: int) -> None:
+    if e.is_long:
+        e.module.declare("dlvm.release_entries", "void", ["ptr", "ptr", "i64"], "nounwind")
+        e.call("@dlvm.release_entries", "void", [e.ctx, stack, i64(size)])
+        return
+    count = e.op("udiv", e.load("i64", _field(e, stack, USED_FIELD)), i64(size))
+    data = e.load("ptr", _field(e, stack, DATA_FIELD))
+    with e.loop(count) as loop:
+        entry = e.gep("i8", data, e.mul(loop.index, i64(size), "nuw nsw"))
+        release(e, e.load("ptr", e.gep("i8", entry, i64(8))))
 
 
 def _free(e: FunctionEmitter, value: Value, stack: V) -> None:

@@ -45,10 +45,14 @@ def tree_extents(e: FunctionEmitter, value: Value) -> tuple[V, ...]:
     """The extents of a tree value at run time."""
     t = value.type
     assert isinstance(t, TensorType)
-    return tuple(i64(n) if n is not None else _extent(e, value, k) for k, n in enumerate(t.shape))
+    return tuple(tree_extent(e, value, k) for k in range(len(t.shape)))
 
 
-def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
+def tree_extent(e: FunctionEmitter, value: Value, axis: int) -> V:
+    """One of them. Only that axis is followed up: a tree is walked once for each of its root's."""
+    n = value.type.shape[axis]  # type: ignore[attr-defined]
+    if n is not None:
+        return i64(n)
     if not isinstance(value, Instruction):
         raise PassError(f"array value {value!r} at stage scheduled")
     o = value.operands
@@ -58,11 +62,11 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
         case "load":
             return e.pointer(o[0]).extents[axis]
         case "transpose":
-            return tree_extents(e, o[0])[permutation(value)[axis]]
+            return tree_extent(e, o[0], permutation(value)[axis])
         case "padShape":
-            return tree_extents(e, o[0])[axis - (axis > value.attrs["at"])]
+            return tree_extent(e, o[0], axis - (axis > value.attrs["at"]))
         case "squeezeShape":
-            return tree_extents(e, o[0])[axis + (axis >= value.attrs["at"])]
+            return tree_extent(e, o[0], axis + (axis >= value.attrs["at"]))
         case "broadcast" | "unbroadcast" | "shapeCast" | "overlapAdd":
             return e.scalar(o[1 + axis])
         case "embed":
@@ -70,37 +74,37 @@ def _extent(e: FunctionEmitter, value: Value, axis: int) -> V:
         case "gather":
             rank = index_rank(value)
             if axis >= rank:
-                return tree_extents(e, o[0])[axis - rank + len(o) - 1]
+                return tree_extent(e, o[0], axis - rank + len(o) - 1)
             source = next(v for v in o[1:] if is_array(v.type) and v.type.shape[axis] is None)  # type: ignore[attr-defined]
-            return tree_extents(e, source)[axis]
+            return tree_extent(e, source, axis)
         case "scatterAdd":
             count = len(o) // 2
             if axis < count:
                 return e.scalar(o[1 + count + axis])
-            return tree_extents(e, o[0])[axis + len(o[0].type.shape) - len(value.type.shape)]  # type: ignore[attr-defined]
+            return tree_extent(e, o[0], axis + len(o[0].type.shape) - len(value.type.shape))  # type: ignore[attr-defined]
         case "nonzero":
             return e.scalar(o[1])
         case "searchSorted":
-            return tree_extents(e, o[1])[axis]
+            return tree_extent(e, o[1], axis)
         case "scan" | "recurrence" | "fourier" | "sort" | "argsort":
-            return tree_extents(e, o[0])[axis]
+            return tree_extent(e, o[0], axis)
         case "solve":
-            return tree_extents(e, o[1])[axis]
+            return tree_extent(e, o[1], axis)
         case "cholesky":
-            return tree_extents(e, o[0])[axis]
+            return tree_extent(e, o[0], axis)
         case "iota":
             return e.scalar(o[0])
         case "reduce":
             kept = [k for k in range(len(o[0].type.shape)) if k not in value.attrs["axes"]]  # type: ignore[attr-defined]
-            return tree_extents(e, o[0])[kept[axis]]
+            return tree_extent(e, o[0], kept[axis])
         case "dot":
             rows = len(o[0].type.shape) - 1  # type: ignore[attr-defined]
-            return tree_extents(e, o[0])[0] if axis < rows else tree_extents(e, o[1])[1]
+            return tree_extent(e, o[0], 0) if axis < rows else tree_extent(e, o[1], 1)
     if value.op.kind is not Kind.ELEMENTWISE:
         raise PassError(f"{value.op.name} stands inside a tree")
     # the type says `_`: so does some operand, and those that do have equal extents
     source = next(v for v in o if is_array(v.type) and v.type.shape[axis] is None)  # type: ignore[attr-defined]
-    return tree_extents(e, source)[axis]
+    return tree_extent(e, source, axis)
 
 
 class Tree:

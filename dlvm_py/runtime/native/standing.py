@@ -38,7 +38,8 @@ else:
 SLOTS = ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "install")
 _HANDLER = ("malloc", "calloc", "realloc", "free")
 _MEMORY = ("allocate", "adopt", "count", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
-_SUPPORT = (*_MEMORY, "stack_grow", "new_chunk", "poll", "spend", "parallel")
+_TAPES = ("stack_grow", "push_place", "release_entries", "new_chunk", "new_cut")
+_SUPPORT = (*_MEMORY, *_TAPES, "poll", "spend", "parallel")
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
 
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)

@@ -92,15 +92,12 @@ done:
   ret ptr %header
 }
 
-; An array of up to four extents, for long functions. null: the context says what is wrong, `site` if an extent is negative.
-define ptr @dlvm.new(ptr %ctx, i32 %site, i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d) noinline nounwind {
-start:
+; The bytes of an array of up to four extents: -1 if one is negative, more than any memory if that is no number.
+define internal i64 @dlvm.size(i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d) alwaysinline nounwind {
   %ab_sign = or i64 %a, %b
   %cd_sign = or i64 %c, %d
   %sign = or i64 %ab_sign, %cd_sign
   %is_negative = icmp slt i64 %sign, 0
-  br i1 %is_negative, label %failed, label %multiply
-multiply:
   %one = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %itemsize, i64 %a)
   %one_size = extractvalue { i64, i1 } %one, 0
   %one_lost = extractvalue { i64, i1 } %one, 1
@@ -118,18 +115,108 @@ multiply:
   %lost = or i1 %lost_12, %lost_34
   %too_large = icmp slt i64 %size, 0
   %is_lost = or i1 %lost, %too_large
-  ; more than any memory
   %nbytes = select i1 %is_lost, i64 9223372036854775807, i64 %size
+  %found = select i1 %is_negative, i64 -1, i64 %nbytes
+  ret i64 %found
+}
+
+; An array of up to four extents, for long functions.
+; null: the context says what is wrong, `site` if an extent is negative.
+define ptr @dlvm.new(ptr %ctx, i32 %site, i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d) noinline nounwind {
+start:
+  %nbytes = call i64 @dlvm.size(i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d)
+  %is_negative = icmp slt i64 %nbytes, 0
+  br i1 %is_negative, label %failed, label %allocate
+allocate:
   %header = call ptr @dlvm.allocate(ptr %ctx, i64 %nbytes)
   %none = icmp eq ptr %header, null
   br i1 %none, label %failed, label %done
 done:
   ret ptr %header
 failed:
-  %what = phi i32 [ %site, %start ], [ -2, %multiply ]
+  %what = phi i32 [ %site, %start ], [ -2, %allocate ]
   %site_at = getelementptr i8, ptr %ctx, i64 24
   store i32 %what, ptr %site_at
   ret ptr null
+}
+
+declare ptr @dlvm.cut(ptr, ptr, i64)
+
+; The same for an array that will be pushed: its data, cut from a chunk (inline.ll), which is its header.
+define ptr @dlvm.new_cut(ptr %ctx, ptr %chunk, i32 %site, i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d)
+    noinline nounwind {
+start:
+  %nbytes = call i64 @dlvm.size(i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d)
+  %is_negative = icmp slt i64 %nbytes, 0
+  br i1 %is_negative, label %failed, label %cut
+cut:
+  %data = call ptr @dlvm.cut(ptr %ctx, ptr %chunk, i64 %nbytes)
+  %none = icmp eq ptr %data, null
+  br i1 %none, label %failed, label %done
+done:
+  ret ptr %data
+failed:
+  %what = phi i32 [ %site, %start ], [ -2, %cut ]
+  %site_at = getelementptr i8, ptr %ctx, i64 24
+  store i32 %what, ptr %site_at
+  ret ptr null
+}
+
+; The place of one more entry of a tape, for long functions; null where there is no memory.
+; The tape: { ptr header of the buffer, ptr data, i64 bytes used, i64 bytes there are }.
+define ptr @dlvm.push_place(ptr %ctx, ptr %tape, i64 %size) noinline nounwind {
+  %data_at = getelementptr i8, ptr %tape, i64 8
+  %used_at = getelementptr i8, ptr %tape, i64 16
+  %room_at = getelementptr i8, ptr %tape, i64 24
+  %used = load i64, ptr %used_at
+  %room = load i64, ptr %room_at
+  %after = add nuw nsw i64 %used, %size
+  %fits = icmp sle i64 %after, %room
+  br i1 %fits, label %found, label %grow
+grow:
+  %header = load ptr, ptr %tape
+  %grown = call ptr @dlvm.stack_grow(ptr %ctx, ptr %header)
+  %none = icmp eq ptr %grown, null
+  br i1 %none, label %failed, label %moved
+moved:
+  %new_data_at = getelementptr i8, ptr %grown, i64 8
+  %new_room_at = getelementptr i8, ptr %grown, i64 16
+  %new_data = load ptr, ptr %new_data_at
+  %new_room = load i64, ptr %new_room_at
+  store ptr %grown, ptr %tape
+  store ptr %new_data, ptr %data_at
+  store i64 %new_room, ptr %room_at
+  br label %found
+found:
+  store i64 %after, ptr %used_at
+  %data = load ptr, ptr %data_at
+  %place = getelementptr i8, ptr %data, i64 %used
+  ret ptr %place
+failed:
+  ret ptr null
+}
+
+; Release the arrays that are left on a tape, entries of so many bytes with the header at 8.
+define void @dlvm.release_entries(ptr %ctx, ptr %tape, i64 %size) noinline nounwind {
+start:
+  %data_at = getelementptr i8, ptr %tape, i64 8
+  %used_at = getelementptr i8, ptr %tape, i64 16
+  %data = load ptr, ptr %data_at
+  %used = load i64, ptr %used_at
+  br label %next
+next:
+  %at = phi i64 [ 0, %start ], [ %after, %entry ]
+  %is_left = icmp slt i64 %at, %used
+  br i1 %is_left, label %entry, label %done
+entry:
+  %place = getelementptr i8, ptr %data, i64 %at
+  %header_at = getelementptr i8, ptr %place, i64 8
+  %header = load ptr, ptr %header_at
+  call void @dlvm.drop(ptr %ctx, ptr %header)
+  %after = add nuw nsw i64 %at, %size
+  br label %next
+done:
+  ret void
 }
 
 ; As @dlvm.retain and @dlvm.release, for long functions.

@@ -158,6 +158,54 @@ def test_threads_take_what_16_bytes_hold_where_all_is_aligned(dtype, access):
     assert f"ld.global.{access}" in whole and f"st.global.{access}" in whole
 
 
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_remainders_are_exact(dtype):
+    """The device has no libm: fmod is our own, with integers; every bit is NumPy's."""
+    info, rng = np.finfo(dtype), np.random.default_rng(0)
+    special = [0.0, 1.0, 5.3, np.inf, np.nan, info.max, info.tiny, 1.5 * info.tiny, 3 * info.smallest_subnormal]
+    x, y = (v.ravel() for v in np.meshgrid([*special, *(-v for v in special)], special))
+    whole = np.dtype(f"i{info.dtype.itemsize}")
+    bits = rng.integers(np.iinfo(whole).min, np.iinfo(whole).max, (2, 4000), whole)
+    x, y = (np.concatenate([a.astype(dtype), b.view(dtype)]) for a, b in ((x, bits[0]), (y, bits[1])))
+    got = dlvm.jit(lambda x, y: np.fmod(x, y), target="gpu")(x, y)
+    with np.errstate(all="ignore"):
+        expected = np.fmod(x, y)
+    np.testing.assert_array_equal(got, expected)
+    known = ~np.isnan(expected)
+    assert np.array_equal(np.signbit(got)[known], np.signbit(expected)[known])
+
+
+@pytest.mark.slow
+def test_all_kinds_of_derivatives():
+    def loop(x, n):
+        s = x
+        for _ in range(n):
+            s = np.sin(s) * x if s[0] > 0.0 else s + x
+        return np.sum(s * x)
+
+    def deep(x, n):
+        return np.sum(x) if n == 0 else deep(np.sin(x), n - 1) + np.sum(x)
+
+    x, before = np.linspace(0.1, 1.0, 5), live()
+    for function, derive in [
+        (lambda x: np.tanh(x) * np.sum(x * x), lambda f: dlvm.jacobian(f)(x)),
+        (lambda x: np.sum(np.sin(x) * x), lambda f: dlvm.hessian(f)(x)),
+        (loop, lambda f: dlvm.value_and_grad(f)(x, 6)),
+        (loop, lambda f: dlvm.grad(f, checkpoint="recompute")(x, 20)),
+        (deep, lambda f: dlvm.grad(f)(x, 3)),
+        (np_tanh, lambda f: dlvm.jvp(f, (x,), (x,))),
+        (np_tanh, lambda f: dlvm.vjp(f, x)[1](x)),
+    ]:
+        same(derive(dlvm.jit(function, target="gpu")), derive(function))
+    with pytest.raises(dlvm.UnknownFunction, match=r"tapes that are arrays \(dlvm.vjp\)"):
+        dlvm.vjp(dlvm.jit(loop, target="gpu"), x, 5)
+    assert live() == before
+
+
+def np_tanh(x):
+    return np.tanh(x) * x
+
+
 # -- what goes wrong ---------------------------------------------------------------------------------------
 
 

@@ -79,7 +79,7 @@ def write_on_host(e: FunctionEmitter, i: Instruction) -> None:
     assert isinstance(e, HostEmitter)
     if is_array(i.type):
         return
-    _refuse_memory(i)
+    _refuse_memory(e, i)
     row = _ROWS.get(i.op.name)
     if row is not None:
         found = row(e, i)
@@ -91,12 +91,12 @@ def write_on_host(e: FunctionEmitter, i: Instruction) -> None:
         write_instruction(e, i)
 
 
-def _refuse_memory(i: Instruction) -> None:
+def _refuse_memory(e: HostEmitter, i: Instruction) -> None:
     """What would read or write arrays on the host."""
     if i.op.name in _HOST_ONLY and any(isinstance(v.type, PointerType) for v in (i, *i.operands)):
-        refuse(_HOST_ONLY[i.op.name], i.loc, ON_CPU)
+        refuse(_HOST_ONLY[i.op.name], i.loc or e.loc, ON_CPU)
     if i.op.name in ("makeCell", "cellTag", "cellItem"):
-        refuse("tagged values", i.loc, ON_CPU)
+        refuse("tagged values", i.loc or e.loc, ON_CPU)
 
 
 _HOST_ONLY = {

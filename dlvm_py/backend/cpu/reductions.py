@@ -20,7 +20,7 @@ from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, shared_axis, sha
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import may_share, shared
-from dlvm_py.backend.cpu.text import Parallel
+from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.ir import DType, Instruction, Literal, PointerType, TensorType, Value, is_array
@@ -105,7 +105,7 @@ def _accumulate_shared(
         versions(e, conditions, write)
     if by_blocks:
         return combine(e, by, dtype, blocks.reduce_groups(e, tree, by, groups, partials), init)
-    with e.loop(groups.count, [init]) as loop:
+    with e.loop(groups.count, [init], plain_loop(e)) as loop:
         x = e.load(type, e.gep(type, partials[0], loop.index))
         loop.next = [combine(e, by, dtype, loop.carried[0], x)]
     return loop.results[0]

@@ -24,7 +24,7 @@ from dlvm_py.backend.cpu.values import Label
 # functions with more kernels than this are cut up
 FEW = 16
 
-_NAME = re.compile(r"%[A-Za-z]\w*")
+NAME = re.compile(r"%[A-Za-z]\w*")
 _METADATA = re.compile(r"!\d+")
 _DEFINITION = re.compile(r"(%v\d+) = ")
 _ALIAS = re.compile(r", !(?:alias\.scope|noalias) !\d+")
@@ -75,7 +75,7 @@ def region_of(labels: list[Label]) -> Region:
     """The region that these blocks are."""
     lines = [str(line) for label in labels for line in (*label.phis, *label.lines)]
     blocks = {f"%{label.name}" for label in labels}
-    used = dict.fromkeys(name for line in lines for name in _NAME.findall(line) if name not in blocks)
+    used = dict.fromkeys(name for line in lines for name in NAME.findall(line) if name not in blocks)
     defined = {found[1] for line in lines if (found := _DEFINITION.match(line))}
     return Region(labels, lines, list(used), defined)
 
@@ -99,7 +99,7 @@ def users_of(f: FunctionText, spans: Sequence[tuple[int, int]], regions: list[Re
         if at not in inside:
             for line in map(str, (*label.phis, *label.lines)):
                 reserves = label is f.prologue and " = alloca " in line
-                for name in _NAME.findall(line):
+                for name in NAME.findall(line):
                     if not reserves:
                         found.setdefault(name, set()).add(-1)
     return found
@@ -171,7 +171,7 @@ def kernel_of(module: ModuleText, params: list[str], types: list[str], result: s
             return "%" + labels[name[1:]]
         return names.setdefault(name, f"%x{len(names)}")
 
-    lines = [f"{labels[line[:-1]]}:" if line.endswith(":") else "  " + _NAME.sub(rename, line) for line in body]
+    lines = [f"{labels[line[:-1]]}:" if line.endswith(":") else "  " + NAME.sub(rename, line) for line in body]
     text = "\n".join(lines) + "\n"
     numbers: dict[str, str] = {}
     key = result, tuple(types), _METADATA.sub(lambda m: _content(module, m[0], numbers), text)

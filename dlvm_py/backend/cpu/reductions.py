@@ -65,7 +65,12 @@ def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
 
 
 def _may_be_grouped(by: str, dtype: DType) -> bool:
-    """Whether groups of elements may be reduced apart: in the tree of blocks, or because the order is free."""
+    """Whether groups of elements may be reduced apart: in the tree of blocks, or because the order is free.
+
+    The largest of unsigned numbers is what checks of index arrays ask for, often, and not worth the code.
+    """
+    if by == "max" and dtype.kind == "u":
+        return False
     return _is_by_blocks(by, dtype) or dtype.kind in "biu" or (by in ("max", "min") and dtype.is_float)
 
 

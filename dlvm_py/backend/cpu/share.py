@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
-from dlvm_py.backend.cpu.outline import body_of, kernel_of, leaves, region_of, reserved_memory, users_of
+from dlvm_py.backend.cpu.outline import NAME, body_of, kernel_of, leaves, region_of, reserved_memory, users_of
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import ZERO, Label, V, constant
 
@@ -27,6 +27,9 @@ from dlvm_py.backend.cpu.values import ZERO, Label, V, constant
 GRAIN = 1_000_000
 CHUNK = 125_000
 MOST_CHUNKS = 256
+
+# instructions that a kernel rather repeats than reads their result
+CHEAP = frozenset(("add", "sub", "mul", "and", "or", "xor", "icmp", "select", "zext", "getelementptr"))
 
 
 @dataclass
@@ -106,6 +109,7 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
         for name in region.used
         if name not in region.defined | inner and name not in memory and f"label {name}" != last.removeprefix("br ")
     ]
+    captured, again = _computed_again(f, share, captured)
     types = [f.types[name] for name in captured]
     struct = "{ " + ", ".join(types) + " }"
     captures = f.new("ptr")
@@ -115,7 +119,7 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
         loads.append(_field(place, struct, captures, k))
         loads.append(f"{name} = load {type}, ptr {place.ref}")
     params = [captures, share.first, share.last]
-    body = body_of(f, region, [*lines, *loads], "void")
+    body = body_of(f, region, [*lines, *loads, *again], "void")
     kernel = kernel_of(f.module, [p.ref for p in params], [p.type for p in params], "void", body)
     alone, many = f.label("alone"), f.label("many")
     f.here = choice = Label(region.labels[0].name)
@@ -133,6 +137,23 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
     f.call("@dlvm.parallel", "void", [V("ptr", f'@"{kernel}"'), mine, share.count, _size(f, share)])
     f.line(last)
     return [choice, alone, many]
+
+
+def _computed_again(f: FunctionText, share: Share, captured: list[str]) -> tuple[list[str], list[str]]:
+    """What to capture so that the strides and conditions of the kernel are computed in it, and the lines for these.
+
+    LLVM then sees how they follow from the extents, as it does where the kernel stays in its function.
+    """
+    start = max((begin for begin, end in f.regions if begin <= share.begin < end), default=share.begin)
+    wanted, again = dict.fromkeys(captured), []
+    for label in reversed(f.labels[start : share.begin]):
+        for line in reversed(label.lines):
+            name, _, text = line.partition(" = ")
+            if name in wanted and text.partition(" ")[0] in CHEAP:
+                again.append(line)
+                del wanted[name]
+                wanted |= dict.fromkeys(NAME.findall(text))
+    return list(wanted), again[::-1]
 
 
 def _field(place: V, struct: str, base: V, k: int) -> str:

@@ -454,6 +454,9 @@ def test_tuples_keep_their_elements_apart():
         ((0, None, 2), (1, None, 2), True),  # the steps alone tell
         ((0, None, 2), (1, None, 4), True),
         ((0, None, 2), (1, None, 3), False),
+        ((1, None, 1), (0, 1, 1), True),  # of any length, from 1 upwards
+        ((1, None, 1), (3, 1, 1), False),
+        ((5, None, -1), (6, 3, 1), True),
         ((7, 4, -1), (0, 4, 1), True),
         ((3, 4, -1), (0, 4, 1), False),
         ((None, 4, 1), (4, 4, 1), False),

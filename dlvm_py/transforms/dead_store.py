@@ -12,8 +12,9 @@
 A store of an array goes if it is to memory that this function allocates, and
 
 * on every path from it the first that happens to these elements is a store of all of them, or the function ends
-  without that memory: a raise leaves nothing of it behind. A path that comes back to where the store may run again
-  counts as one that reads, and so does all but loads, stores and views that is given a pointer to that memory; or
+  without that memory: a raise leaves nothing of it behind. All but loads, stores and views that is given a pointer to
+  that memory counts as reading it. So does a path that comes back to where the store may run again, unless the memory
+  is made anew there: the names that it has here stand for the new one then, and who reads the old one has another; or
 * it stores what was loaded from the same elements, with no write to them in between.
 
 Memory of callers is left alone: a raise shows it, and whether a function writes to it is part of what it is. Gradients
@@ -34,6 +35,8 @@ from dlvm_py.ir.types import PointerType, StackType, TupleType, is_array
 from dlvm_py.ir.value import Instruction, Value
 
 STEPS = 2000
+# what a stack gives back was pushed, which counts; who reads it then has a pointer from there
+_LOOKS_NOWHERE = frozenset(("extent", "branch", "pop", "destroyStack"))
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
@@ -55,10 +58,14 @@ def _root_of(i: Instruction) -> Value | None:
     """The allocation that a store of an array writes to, through views or not; else None."""
     if i.op is not OPS["store"] or not is_array(i.operands[0].type):
         return None
-    pointer = i.operands[1]
+    root = _base(i.operands[1])
+    return root if isinstance(root, Instruction) and root.op is OPS["allocateHeap"] else None
+
+
+def _base(pointer: Value) -> Value:
     while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
         pointer = pointer.operands[0]
-    return pointer if isinstance(pointer, Instruction) and pointer.op is OPS["allocateHeap"] else None
+    return pointer
 
 
 class _Search:
@@ -84,39 +91,52 @@ class _Search:
         """Whether nobody reads what the store leaves."""
         assert s.block is not None
         root = _root_of(s)
-        pending: list[tuple[Block, int]] = [(s.block, s.block.instructions.index(s) + 1)]
-        seen: set[Block] = set()
+        home = root.block if isinstance(root, Instruction) else None
+        assert home is not None
+        # (block, where to begin, whether the memory has been made anew)
+        pending = [(s.block, s.block.instructions.index(s) + 1, False)]
+        seen: set[tuple[Block, bool]] = set()
         steps = 0
         while pending:
-            block, first = pending.pop()
+            block, first, again = pending.pop()
             for i in block.instructions[first:]:
                 steps += 1
-                if steps > STEPS or self._reads(i, s.operands[1]):
+                if steps > STEPS or self._reads(i, s.operands[1], root if again else None):
                     return False
-                if i.op is OPS["store"] and self._covers(i.operands[1], s.operands[1], root):
+                if not again and i.op is OPS["store"] and self._covers(i.operands[1], s.operands[1], root):
                     break
             else:
                 for successor in block.successors():
-                    if self.dominators.dominates(successor, s.block):
-                        return False
-                    if successor not in seen:
-                        seen.add(successor)
-                        pending.append((successor, 0))
+                    anew = again
+                    if not again and self.dominators.dominates(successor, s.block):
+                        if not self.dominators.dominates(successor, home):
+                            return False
+                        anew = True
+                    if (successor, anew) not in seen:
+                        seen.add((successor, anew))
+                        pending.append((successor, 0, anew))
         return True
 
     def _covers(self, pointer: Value, wanted: Value, root: Value | None) -> bool:
         return pointer is root or self.alias.same_elements(pointer, wanted)
 
-    def _reads(self, i: Instruction, pointer: Value) -> bool:
-        """Whether `i` may look at the elements, or lets somebody else look at them."""
+    def _reads(self, i: Instruction, pointer: Value, anew: Value | None) -> bool:
+        """Whether `i` may look at the elements, or lets somebody else look at them.
+
+        anew: the root of `pointer`, where it stands for other memory by now.
+        """
         if i.op is OPS["load"]:
-            return self.alias.may_alias(i.operands[0], pointer)
-        if i.op.kind is Kind.INDEX or i.op is OPS["extent"] or i.op is OPS["branch"]:
+            return self._is_old(i.operands[0], anew) and self.alias.may_alias(i.operands[0], pointer)
+        if i.op.kind is Kind.INDEX or i.op.name in _LOOKS_NOWHERE:
             return False
         if i.op is OPS["apply"] or i.op is OPS["applyValue"]:
             return True
         given = i.operands[:1] if written_pointer(i) is not None else i.operands
-        return any(self._reaches(v, pointer) for v in given)
+        return any(self._is_old(v, anew) and self._reaches(v, pointer) for v in given)
+
+    @staticmethod
+    def _is_old(v: Value, anew: Value | None) -> bool:
+        return anew is None or _base(v) is not anew
 
     def _reaches(self, v: Value, pointer: Value) -> bool:
         if isinstance(v.type, PointerType):

@@ -19,7 +19,7 @@ arguments.
 
 from __future__ import annotations
 
-from math import gcd
+from math import gcd, inf
 
 from dlvm_py.ir.analysis.cfg import bound_blocks, predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
@@ -481,13 +481,18 @@ def _ranges_apart(a: _Range, b: _Range) -> bool:
     return first[1] < second[0] or second[1] < first[0]
 
 
-def _extremes(r: _Range) -> tuple[int, int] | None:
+def _extremes(r: _Range) -> tuple[float, float] | None:
+    """The first and the last index that a progression can have; of unknown length, it goes on without an end."""
     start, count, step = r
-    if start is None or count is None:
+    if start is None:
         return None
     if count == 1:
         return start, start
-    if step is None or count < 1:
+    if step is None:
+        return None
+    if count is None:
+        return (start, inf) if step > 0 else (-inf, start)
+    if count < 1:
         return None
     last = start + (count - 1) * step
     return min(start, last), max(start, last)

@@ -56,12 +56,12 @@ SHARES = {
 def translated_only():
     """Native code that LLVM does not optimise: a tenth of the time."""
 
-    def level_zero(module, target):
+    def level_zero(module, target, schedule=None):
         cpu._verify(module)
         builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=0))
         builder.getModulePassManager().run(module, builder)
 
-    return patch.multiple(cpu, target_machine=lambda name=cpu.NATIVE: _unoptimising(), optimise=level_zero)
+    return patch.multiple(cpu, target_machine=lambda *_, **_kw: _unoptimising(), optimise=level_zero)
 
 
 def lowered_once():

@@ -54,6 +54,15 @@ def histogram(k, w, n):
     return found
 
 
+def scattered(k, w, rows, x, pairs):
+    found = np.zeros((30, rows.shape[1]), rows.dtype)
+    np.add.at(found, k[: len(rows)], rows)
+    x[::-2][k] = w
+    np.maximum.at(x, k, w)
+    np.add.at(found, (k[:20], pairs), 1.0)
+    return found
+
+
 def walks(x):
     return np.cumsum(x, axis=0) + np.cumprod(x, axis=1)
 
@@ -144,6 +153,17 @@ PROGRAMS = {
     "picked": (picked, lambda: (_of(20), np.array([3, 3, 19, 0])), (0,)),
     "counted": (counted, lambda: (_random().integers(0, 10, 500), 10), ()),
     "histogram": (histogram, lambda: (_random().integers(0, 10, 500), _of(500), 10), (1,)),
+    "scattered": (
+        scattered,
+        lambda: (
+            _random().integers(0, 30, 200),
+            _of(200),
+            _of((40, 7), np.float32),
+            _of(60, seed=1),
+            _random().integers(0, 7, 20),
+        ),
+        (),
+    ),
     "walks": (walks, lambda: (_of((6, 7)),), (0,)),
     "newton": (newton, lambda: (np.abs(_of(50)) + 0.5,), (0,)),
     "recurrence": (recurrence, lambda: (_of(12),), (0,)),

@@ -158,6 +158,16 @@ def test_threads_take_what_16_bytes_hold_where_all_is_aligned(dtype, access):
     assert f"ld.global.{access}" in whole and f"st.global.{access}" in whole
 
 
+def test_scatters_keep_the_order_unless_it_may_be_lost():
+    function, make, _ = PROGRAMS["histogram"]
+    exact, any_order = (dlvm.jit(function, target="gpu", fastmath=f) for f in (False, True))
+    assert np.array_equal(exact(*make()), function(*make()))
+    same(any_order(*make()), function(*make()))
+    atomic = r"(red|atom)\.\S*global\S*\.add"
+    assert re.search(atomic, any_order.ptx(*make())) and not re.search(atomic, exact.ptx(*make()))
+    assert re.search(atomic, COMPILED["counted"].ptx(*PROGRAMS["counted"][1]()))
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_remainders_are_exact(dtype):
     """The device has no libm: fmod is our own, with integers; every bit is NumPy's."""

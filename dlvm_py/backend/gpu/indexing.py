@@ -1,8 +1,9 @@
 """Scatters, nonzero, searchSorted: values written, or combined, at computed places, and the places themselves.
 
-Where two values go to one place the order decides, of a store and of a float sum. Order is kept: a thread has one place
-along the rows (the axes behind the indices, along which no place comes twice) and takes all indices in turn. Where the
-order does not matter - sums of integers, and with fastmath=True sums of floats - each value is a thread's; they meet in
+Where two values go to one place the order decides, of a store and of a float sum. Order is kept: a thread has one
+place along the rows (the axes behind the indices, along which no place comes twice), and goes through all indices in
+turn; where rows are short several threads do that, each of which writes to places that it alone owns. Where the order
+does not matter - sums of integers, and with fastmath=True sums of floats - each value is a thread's; they meet in
 atomic additions. nonzero is one block: each of its threads counts in a part of the elements, and goes on where the
 parts before it have ended.
 """
@@ -17,11 +18,14 @@ from dlvm_py.backend.cpu.order import place_of
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.trees import tree_extents
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.elementwise import fill, general
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, Kernel, blocks_for
 from dlvm_py.ir import DType, Instruction, Value, is_array
+
+# threads of a scatter that keeps the order, where there are indices enough
+OWNERS = 8192
 
 
 def scatter(h: HostEmitter, i: Instruction) -> None:
@@ -55,9 +59,11 @@ def _scatter(h: HostEmitter, value: Value, dest: Pointer, indices: Sequence[Valu
     taken, row = list(range(rank)), list(range(rank, tree.rank))
     atomic = is_atomic(to.dtype, by, h.fastmath)
 
-    def write() -> None:
-        places = [trees[v].element() if v in trees else k.scalar(v) for v in indices]
-        place = offset(k, to.data, [*places, *(tree.index[n] for n in row)], strides)
+    def places() -> list[V]:
+        return [trees[v].element() if v in trees else k.scalar(v) for v in indices]
+
+    def write(base: V) -> None:
+        place = offset(k, base, [tree.index[n] for n in row], strides[len(indices) :])
         x = tree.element()
         if atomic:
             name = "fadd" if to.dtype.kind == "f" else "add"
@@ -67,16 +73,39 @@ def _scatter(h: HostEmitter, value: Value, dest: Pointer, indices: Sequence[Valu
             x = TABLE[by][to.dtype.kind](k, to.dtype, {}, load_element(k, to.dtype, place), x)
         store_element(k, to.dtype, x, place)
 
-    axes = [*taken, *row] if atomic else row
-    with k.grid(k.product([extents[n] for n in axes])) as loop:
-        tree.index.update(k.unravel(loop.index, axes, extents))
-        if atomic:
-            write()
-        else:
-            with nest(k, tree.index, taken, extents):  # type: ignore[arg-type]
-                write()
-    own = tree_extents(h, value)
-    h.launch(k, blocks_for(h, h.product([own[n] for n in axes])))
+    mine = tree_extents(h, value)
+    if atomic:
+        axes = [*taken, *row]
+        with k.grid(k.product([extents[n] for n in axes])) as loop:
+            tree.index.update(k.unravel(loop.index, axes, extents))
+            write(offset(k, to.data, places(), strides[: len(indices)]))
+        h.launch(k, blocks_for(h, h.product([mine[n] for n in axes])))
+        return
+    rows = h.product([mine[n] for n in row])
+    owners = _owners(h, rows)
+    each = k.parameter(owners)
+    with k.grid(k.mul(k.product([extents[n] for n in row]), each)) as loop:
+        tree.index.update(k.unravel(k.op("udiv", loop.index, each), row, extents))
+        last = k.op("sub", each, ONE)
+        own = k.op("and", loop.index, last)
+        with nest(k, tree.index, taken, extents):  # type: ignore[arg-type]
+            moved = ZERO
+            for at, step in zip(places(), strides[: len(indices)], strict=True):
+                moved = k.add(moved, k.mul(at, step))
+            number = k.op("lshr", moved, i64(to.itemsize.bit_length() - 1))
+            with k.when(k.icmp("eq", k.op("and", number, last), own)):
+                write(k.gep("i8", to.data, moved))
+    h.launch(k, blocks_for(h, h.mul(rows, owners)))
+
+
+def _owners(h: HostEmitter, rows: V) -> V:
+    """How many threads there are for one place in a row, a power of two: each has the places that it owns."""
+    n = constant(rows)
+    if n is not None:
+        return i64(max(OWNERS >> n.bit_length(), 1))
+    digits = h.op("sub", i64(64), h.intrinsic("llvm.ctlz.i64", "i64", rows, V("i1", "false")))
+    found = h.op("lshr", i64(OWNERS), digits)
+    return h.select(h.icmp("sgt", found, ZERO), found, ONE)
 
 
 def store_nonzero(h: HostEmitter, i: Instruction, dest: Pointer) -> None:

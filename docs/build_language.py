@@ -54,8 +54,9 @@ A list, dict or instance of the caller that the function changes is changed when
 an exception: the very object then holds what Python would have put there; what the function left alone in it stays the
 very object too. Returned, it is that object (one that is not changed comes back as an equal one). A derivative changes
 nothing for the caller; `from_="xs"` differentiates what `xs` holds at the end. Refused are: an int that would become a
-float because a loop appends floats, recursion after a change, one list given in two places (DL710). When memory is used
-up, an int has more than 64 bits, or the user interrupts, the lists are left as they were at the call.
+float because a loop or one of two paths brings floats, recursion after a change, one list given in two places (DL710).
+When memory is used up, an int has more than 64 bits, or the user interrupts, the lists are left as they were at the
+call.
 
 Lists, dicts, named tuples and instances that a function finds in globals or closures are constants: each call
 compares them. Arrays in captured dicts and instances are read at each call.

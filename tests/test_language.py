@@ -180,6 +180,19 @@ def mixes_items_of_the_caller(xs, n):
         xs.append(0.5 * k)
 
 
+def sets_on_one_path(d, c):
+    if c > 0:
+        d["a"] = 0.5
+
+
+def sets_at_a_computed_place(xs, k):
+    xs[k] = 0.5
+
+
+def sorts_mixed_items(xs):
+    xs.sort()
+
+
 def recursion_after_a_change(xs, n):
     xs.append(1.0)
     return halves(xs[0], n)
@@ -245,7 +258,10 @@ def grows_while_looped(n):
 @pytest.mark.parametrize(
     ("fn", "args", "words"),
     [
-        (mixes_items_of_the_caller, ([1], 2), "holds an int from the call"),
+        (mixes_items_of_the_caller, ([1], 2), "with an int and a float"),
+        (sets_on_one_path, ({"a": 1}, 0), "with an int and a float"),
+        (sets_at_a_computed_place, ([1, 2], 0), "a float in a list of the caller"),
+        (sorts_mixed_items, ([3, 1.5, 2],), "a float in a list of the caller"),
         (recursion_after_a_change, ([1.0], 9), "after a list, dict or instance of the caller was changed"),
         (changes_a_global, (1.0,), "it is a constant of the compiled function"),
         (appended_then_written, (np.ones(2), 3), "append a copy"),

@@ -26,6 +26,7 @@ from dlvm_py.frontend.joins import (
     fresh,
     identical_values,
     join,
+    join_for_caller,
     lesson,
     located,
     note_range,
@@ -213,7 +214,7 @@ class Flow:
             return Binding(raw.value, raw.loc, is_set)
         joined = type_of(self.e, values[0])
         for value in values[1:]:
-            joined = join(joined, type_of(self.e, value))
+            joined = _rule_of(name)(joined, type_of(self.e, value))
         if isinstance(joined, Conflict):
             return Binding(located(joined, name, bindings), bindings[0].loc, is_set)
         merged = fresh(self.e, joined, block, name.strip("$"))
@@ -382,7 +383,7 @@ class Flow:
             t = self.learned.get((node, name))
             if binding is not None:
                 entry = type_of(e, binding.value)
-                t = entry if t is None else join(entry, t)
+                t = entry if t is None else _rule_of(name)(entry, t)
             t = types[name] = definite(t)
             if t is None:
                 continue
@@ -450,7 +451,7 @@ class Flow:
             if binding is None:
                 continue
             back = type_of_settled(e, binding.value)
-            joined = back if t is None else join(t, back)
+            joined = back if t is None else _rule_of(name)(t, back)
             if isinstance(joined, Conflict):
                 joined = located(joined, name, [b for b in (context.expected.get(name), binding) if b])
             if t is None or not same_type(joined, t):
@@ -497,7 +498,7 @@ class Flow:
             binding = self.env.get(key)
             if key in types or binding is None or identical_values([before.value, binding.value]):
                 continue
-            joined = join(type_of(e, before.value), type_of_settled(e, binding.value))
+            joined = _rule_of(key)(type_of(e, before.value), type_of_settled(e, binding.value))
             if isinstance(joined, Conflict):
                 joined = located(joined, key, [before, binding])
             self.learned[node, key] = lesson(joined)
@@ -545,6 +546,11 @@ def type_of_settled(e: Emitter, value: Any) -> Any:
     if isinstance(value, Record):
         return type(t)(t.kind, t.names, tuple(type_of_settled(e, i) for i in value.items))
     return t
+
+
+def _rule_of(name: str) -> Callable[[Any, Any], Any]:
+    """How types of what a name is bound to, or of what an object holds, are joined."""
+    return join_for_caller if name.startswith(objects.LENT) else join
 
 
 def _flag(binding: Binding) -> Value:

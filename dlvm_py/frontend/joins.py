@@ -206,7 +206,10 @@ def _row(t: Any) -> Any:
             return next((i for i in items if isinstance(i, Conflict)), None) or RecordType(t.kind, t.names, items)
         case ScalarType() | Conflict() | None:
             return t
-    return Conflict(f"a list that grows by {_words(t)} (it can hold numbers, arrays of one shape and tuples of these)")
+    return Conflict(
+        f"a list that grows by {_words(t)} (it can hold numbers, arrays of one shape and "
+        "tuples of these: for rows write an array, np.zeros((m, n)), or append tuples)"
+    )
 
 
 def _same_object(a: Any, b: Any) -> bool:
@@ -269,6 +272,29 @@ def _words(t: Any) -> str:
         case GrowingType():
             return "a list that grows"
     return describe(t.value)
+
+
+def join_for_caller(a: Any, b: Any) -> Any:
+    """As `join`, of what the caller lends: its numbers may not become others on a path that leaves them alone."""
+    joined = join(a, b)
+    for t in (a, b):
+        if isinstance(joined, GrowingType):
+            items = t.items if isinstance(t, SequenceType) else (getattr(t, "item", None),)
+            pairs = [
+                p for i in items if i is not None for p in zip(leaf_types(i), leaf_types(joined.item), strict=False)
+            ]
+        else:
+            pairs = list(zip(leaf_types(t), leaf_types(joined), strict=False))
+        for x, y in pairs:
+            if isinstance(x, ScalarType) and isinstance(y, ScalarType) and x != y:
+                return Conflict(f"{_words(a)} on one path and {_words(b)} on another, with {_words(x)} and {_words(y)}")
+    return joined
+
+
+def fits_for_caller(held: Any, value: Any) -> bool:
+    """Whether numbers of one type stay what they are in the place of those of another, for what the caller lends."""
+    pairs = zip(leaf_types(held), leaf_types(value), strict=False)
+    return all(x == y for x, y in pairs if isinstance(x, ScalarType) and isinstance(y, ScalarType))
 
 
 def same_type(a: Any, b: Any) -> bool:

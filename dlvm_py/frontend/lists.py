@@ -29,6 +29,7 @@ from dlvm_py.frontend.joins import (
     ArrayType,
     allocate_buffer,
     as_growing,
+    fits_for_caller,
     join_items,
     leaf_types,
     leaf_values,
@@ -36,7 +37,7 @@ from dlvm_py.frontend.joins import (
     store_item,
     type_of,
 )
-from dlvm_py.frontend.objects import change, contents, resolved, settle
+from dlvm_py.frontend.objects import LENT, change, contents, resolved, settle
 from dlvm_py.frontend.sorting import ordered
 from dlvm_py.frontend.values import (
     NONE,
@@ -185,8 +186,19 @@ def append(e: Emitter, owner: Any, value: Any) -> Any:
     if isinstance(held, Sequence):
         change(e, owner, Sequence((*held.items, value), is_list=True))
         return NONE
+    _require_one_type(e, owner, held.item, value)
     change(e, owner, appended(e, held, value))
     return NONE
+
+
+def _require_one_type(e: Emitter, owner: Any, item: Any, value: Any) -> None:
+    """An error for an item of another type in a list that the caller lends, where all items get one type."""
+    if isinstance(owner, Object) and owner.key.startswith(LENT) and not fits_for_caller(item, type_of(e, value)):
+        e.error(
+            TypeMismatch,
+            f"{describe(value)} in a list of the caller with items of another type: its place is known when it runs",
+            help="give all items one type: float(x)",
+        )
 
 
 def _fitting(e: Emitter, held: Growing, value: Any) -> Growing:
@@ -253,6 +265,8 @@ def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
             change(e, owner, Sequence((*held.items[:k], value, *held.items[k + 1 :]), is_list=True))
             return
         place = _position(e, index, i64(len(held.items)), "list assignment")
+        for old in held.items:
+            _require_one_type(e, owner, type_of(e, old), value)
         items = [
             e.frame.choose_value(e.compare("equal", place, i64(k)), lambda: value, lambda old=old: old)
             for k, old in enumerate(held.items)
@@ -260,6 +274,7 @@ def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
         change(e, owner, Sequence(tuple(items), is_list=True))
         return
     place = _position(e, index, held.length, "list assignment")
+    _require_one_type(e, owner, held.item, value)
     held = _fitting(e, held, value)
     for buffer, leaf in zip(held.buffers, leaf_values(value), strict=True):
         store_item(e, buffer, place, leaf)
@@ -330,6 +345,7 @@ def _insert(e: Emitter, owner: Any, index: Any, value: Any) -> Any:
         items.insert(index.number, value)
         change(e, owner, Sequence(tuple(items), is_list=True))
         return NONE
+    _require_one_type(e, owner, held.item, value)
     place = indexing.clipped(e, index, held.length, held.length, i64(0), held.length)
     count = e.subtract(held.length, place)
     longer = appended(e, held, value)
@@ -455,7 +471,10 @@ def _remove(e: Emitter, owner: Any, value: Any) -> Any:
 
 
 def _sort(e: Emitter, owner: Any, *, key: Any = None, reverse: Any = None) -> Any:
-    change(e, owner, ordered(e, holds(e, owner), key, reverse))
+    held = holds(e, owner)
+    for item in held.items if isinstance(held, Sequence) else ():
+        _require_one_type(e, owner, type_of(e, held.items[0]), item)
+    change(e, owner, ordered(e, held, key, reverse))
     return NONE
 
 

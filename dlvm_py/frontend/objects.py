@@ -35,6 +35,7 @@ from dlvm_py.frontend.values import (
 
 PREFIX = "$object"
 ARGUMENT = "$argument"  # of the key of an object that an argument is
+LENT = f"{PREFIX}.argument."  # of one that is changed for the caller
 Env = Mapping[str, Binding]
 
 

@@ -348,7 +348,7 @@ class Session:
         if not objects.is_mutable(held):
             return held
         if self.lends:
-            lent = Object(f"{objects.PREFIX}.argument.{name}")
+            lent = Object(f"{objects.LENT}{name}")
             self._lent.append(Lent(place, name, lent, held))
             return lent
         return Object(f"{objects.ARGUMENT}.{name}", f"the argument `{name}`", held)

@@ -153,3 +153,20 @@ def test_the_rows_evaluate_as_numpy():
     for a, by, want in ((A, "lu", 1), (singular, "lu", 0), (A @ A.T, "cholesky", 1), (-A @ A.T, "cholesky", 0)):
         np.testing.assert_array_equal(OPS["factorizes"](a, by=by), [want])
     np.testing.assert_array_equal(OPS["determinant"](A), [np.linalg.det(A), *np.linalg.slogdet(A)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_solve_of_triangles(dtype):
+    """Upper triangles are solved by substitution, whatever their layout; singular ones raise; NaN is an element."""
+    rng = np.random.default_rng(5)
+    solve = dlvm.jit(lambda a, b: np.linalg.solve(a, b))
+    for n in (1, 2, 3, 30):
+        a = (rng.standard_normal((n, n)) + 2 * n * np.eye(n)).astype(dtype)
+        b = rng.standard_normal((n, 4)).astype(dtype)
+        for m in (np.tril(a), np.triu(a), np.tril(a).T, np.diag(np.diag(a)), a):
+            np.testing.assert_allclose(solve(m, b), np.linalg.solve(m, b), rtol=1e-3 if dtype is np.float32 else 1e-9)
+    for singular in ([[0, 0], [1, 1]], [[1, 1], [0, 0]], [[0, 0], [0, 0]]):
+        with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+            solve(np.array(singular, dtype), np.ones((2, 1), dtype))
+    hidden = np.array([[1, np.nan], [0, 1]], dtype)
+    assert np.isnan(solve(hidden, np.ones((2, 1), dtype))[0, 0])

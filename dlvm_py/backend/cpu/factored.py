@@ -1,4 +1,9 @@
-"""@dlvm.solve.T, cholesky, determinant, factorizes_lu, factorizes_cholesky: by LAPACK, one a module and dtype."""
+"""@dlvm.solve.T, cholesky, determinant, factorizes_lu, factorizes_cholesky: by LAPACK, one a module and dtype.
+
+solve looks whether there is nothing below the diagonal, as in the derivatives of cholesky: a third of the work then.
+LU with pivoting does just that substitution, and finds the same zero on the diagonal; of a lower triangle it exchanges
+rows.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +14,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, OK, Routine
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, float_constant, i64
+from dlvm_py.backend.cpu.values import FALSE, NULL, ONE, TRUE, ZERO, V, float_constant, i64
 from dlvm_py.ir import DType, Instruction
 
 COMPLAINTS = {"solve": "Singular matrix", "cholesky": "Matrix is not positive definite"}
@@ -46,17 +51,38 @@ class _Factored(Routine):
         self.matrices = [Matrix(g[0], *s, *g[1:]) for g, s in zip(groups, shapes, strict=True)]
 
     def solve(self) -> None:
-        """gesv."""
-        a, b, to = self.matrices
+        """trtrs of an upper triangle, else gesv."""
+        c, (a, b, to) = self.c, self.matrices
         n, m = self.n, self.m
         block, behind, pivots = self.block(self.elements(n, n), self.elements(n, m), self.c.mul(n, i64(4)))
         mine, right = self.columns(block, n, n), self.columns(behind, n, m)
         self.copy(a, mine)
         self.copy(b, right)
-        lead = self.lead(n)
-        info = self.call("gesv", [self.int(n), self.int(m), mine.data, lead, pivots, right.data, lead])
+        size, columns, lead = self.int(n), self.int(m), self.lead(n)
+        info = c.alloca("i32")
+        with c.either(self._has_lower(mine)) as arms:
+            next(arms)
+            c.store(self.call("gesv", [size, columns, mine.data, lead, pivots, right.data, lead]), info)
+            next(arms)
+            letters = [self.letter(x) for x in "UNN"]
+            c.store(self.call("trtrs", [*letters, size, columns, mine.data, lead, right.data, lead]), info)
         self.copy(right, to)
-        self.end(info)
+        self.end(c.load("i32", info))
+
+    def _has_lower(self, x: Matrix) -> V:
+        """Whether an element below the diagonal is not zero; looks no further than its column."""
+        c, found = self.c, self.c.alloca("i1")
+        c.store(FALSE, found)
+        with c.loop(x.cols) as j, c.when(c.op("xor", c.load("i1", found), TRUE)):
+            first = c.add(j.index, ONE)
+            with c.loop(c.op("sub", x.rows, first), [FALSE]) as i:
+                element = self.load(x, c.add(first, i.index), j.index)
+                parts = [element]
+                if self.dtype.is_complex:
+                    parts = [c.extract(element, k, scalar_type(self.real)) for k in (0, 1)]
+                i.next = [c.any(i.carried[0], *(c.fcmp("une", p, float_constant(p.type, 0.0)) for p in parts))]
+            c.store(i.results[0], found)
+        return c.load("i1", found)
 
     def cholesky(self) -> None:
         """potrf of the lower triangle; zeros above."""

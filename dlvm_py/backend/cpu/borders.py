@@ -17,8 +17,9 @@ from collections.abc import Callable
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.text import Parallel
-from dlvm_py.backend.cpu.trees import Tree, tree_extents
-from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
+from dlvm_py.backend.cpu.trees import Axes, Tree, tree_extents
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
+from dlvm_py.ir import Instruction
 
 
 class Row:
@@ -29,7 +30,7 @@ class Row:
 
     def __init__(self, e: FunctionEmitter, tree: Tree, extent: V) -> None:
         self.e, self.tree, self.extent = e, tree, extent
-        self.embeds = [(i, axes) for i, axes in tree.embeds() if tree.embedded(i, axes) != axes]
+        self.embeds = [(i, axes) for i, axes in tree.embeds() if not self._is_whole(tree, i, axes)]
         low, high, filled = ZERO, extent, []
         for i, axes in self.embeds:
             for axis, outer, n in zip(tree.embedded(i, axes), axes, tree_extents(e, i.operands[0]), strict=True):
@@ -45,6 +46,12 @@ class Row:
         high = _larger(e, self.low, high)
         high = e.select(e.both(*filled), high, self.low) if filled else high
         self.width = _difference(e, high, self.low)
+
+    def _is_whole(self, tree: Tree, i: Instruction, axes: Axes) -> bool:
+        """Whether what is embedded has an element wherever the result has one."""
+        counts = tree_extents(self.e, i.operands[0])
+        one_place = (n for axis, n in zip(axes, counts, strict=True) if axis is None)
+        return tree.embedded(i, axes) == axes and all(n == ONE for n in one_place)
 
     def write(self, put: Callable[[Parallel], None]) -> None:
         """Run `put` at every index of the row; the tree is read there as its `embedding` says by then."""

@@ -1,5 +1,6 @@
 """docs/numpy.md says what the tables of the front end say."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -27,7 +28,7 @@ def test_names_without_derivative_are_functions():
     ("fn", "message"),
     [
         (lambda x: np.sum(x, order=1), r"np.sum: the argument `order` is not supported"),
-        (lambda x: np.unpackbits(x), r"np.unpackbits is not supported"),
+        (lambda x: np.array_repr(x), r"np.array_repr is not supported"),
         (lambda x: np.cumsun(x), r"did you mean `cumsum`"),
         (lambda x: np.polynomial.chebyshev.chebmul(x, x), r"did you mean `np.polynomial.chebyshev.cheb\w+`"),
         (lambda x: np.nditer(x), r"np.nditer is not supported(.|\n)*np.ndindex"),
@@ -38,5 +39,7 @@ def test_names_without_derivative_are_functions():
 )
 def test_what_is_not_there_is_said(fn, message):
     """A function or argument that is missing is named, with what is there."""
-    with pytest.raises(dlvm.CompileError, match=message):
+    with pytest.raises(dlvm.CompileError) as raised:
         dlvm.jit(fn)(np.ones(3))
+    said = [line for line in str(raised.value).splitlines() if "error" in line or "help:" in line]
+    assert re.search(message, "\n".join(line for line in said if "lambda" not in line))  # not in the line of the source

@@ -6,6 +6,7 @@ shapes, effects on the arguments, what is printed, exceptions and their messages
 
 from __future__ import annotations
 
+import itertools
 import math
 import sys
 from collections import namedtuple
@@ -97,6 +98,30 @@ def enumerate_zip_reversed(x, y):
     for i in reversed(range(1, 4)):
         s = s * 0.5 + i
     return s
+
+
+@language("for: itertools", lambda: (mat(2, 3),), grad=True)
+def over_products(x):
+    total = 0.0
+    for i, j in itertools.product(range(x.shape[0]), range(x.shape[1])):
+        total += x[i, j] ** 2 * (i + 2 * j)
+    for row, w, k in itertools.product(x, (2.0, 0.5), range(2)):
+        total = total * 0.9 + w * row[k]
+    return total
+
+
+@language("for: itertools", lambda: (vec(3), 2))
+def over_selections(x, n):
+    pairs = [x[i] * x[j] for i, j in itertools.combinations_with_replacement(range(3), 2)]
+    for i, j, k in itertools.product(range(2), repeat=3):
+        n = n * 3 + i + j - k
+    for p in itertools.permutations([1, 2, 4]):
+        n = (n * 2 + p[0] * p[1]) % 1000
+    for a, b in itertools.combinations((1, 2, 4), 2):
+        n += a * b
+    for y in itertools.chain((1, 2), [3.5]):
+        n = n + y
+    return pairs, n, list(itertools.permutations((1, 2)))
 
 
 @language("for: zip of different lengths", lambda: (vec(4), vec(2)))

@@ -27,6 +27,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("for: array", "for row in a: ...", "rows are views, elements NumPy scalars"),
     Construct("for: tuple", "for w in (w1, w2): ...", "unrolled, so that the items may have different types"),
     Construct("for: enumerate, zip, reversed", "for i, (a, b) in enumerate(zip(x, y)): ...", "nested as you like"),
+    Construct(
+        "for: itertools",
+        "for i, j in itertools.product(range(n), range(m)): ...",
+        "product of any lengths; permutations, combinations and chain of constant ones",
+    ),
     Construct("for: zip of different lengths", "for a, b in zip(x, y[:2]): ...", "the shortest ends it"),
     Construct("while", "while err > tol: ...", ""),
     Construct("break, continue, else", "for i in range(n):\n    if x[i] > 1: break\nelse: ...", "on all loops"),

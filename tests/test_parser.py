@@ -146,6 +146,7 @@ def test_every_op():
     b.emit("print", c, k, message="{} {!r}\n", to="stdout", flush=True, flavours="pn")
     vector, matrix = b.emit("load", v), b.emit("load", m)
     b.emit("keepCopy", v)
+    b.emit("keepView", v, v)
     b.emit("select", vector, x, c)
     b.emit("dataTypeCast", vector, to="f32")
     b.emit("transpose", m)

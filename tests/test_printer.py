@@ -115,6 +115,7 @@ GOLDEN = [
     ("leaf", ["e"], {"at": 0}, "%0.0 = leaf 0 of %e: $Tree"),
     ("wholeEnum", ["r"], {"type": TREE}, "%0.0 = wholeEnum %r: cell: $Tree"),
     ("keepCopy", ["p"], {}, f"keepCopy {P['p']}"),
+    ("keepView", ["p", "p"], {}, f"keepView {P['p']} in {P['p']}"),
     ("retain", ["p"], {}, f"retain {P['p']}"),
     ("release", ["p"], {}, f"release {P['p']}"),
     ("createStack", [], {"element": ROW}, "%0.0 = createStack <_ x f64>"),

@@ -163,3 +163,39 @@ def test_windows_are_views_that_are_differentiated():
         ours = sum(np.sum(g * d) for g, d in zip(found, along, strict=True))
         assert ours == pytest.approx((up - down) / (2 * h), rel=1e-6)
         assert dlvm.jvp(f, args, tuple(along))[1] == pytest.approx(ours, rel=1e-12)
+
+
+def test_views_that_are_copies_here_never_show_old_numbers():
+    """np.broadcast_to: what NumPy's view would show of a later write is refused, unless nobody looks."""
+
+    def looks(x):
+        b = np.broadcast_to(x, (3, x.shape[0]))
+        x[0] = 5.0
+        return np.sum(b)
+
+    def shares(x):
+        b, _ = np.broadcast_arrays(x, np.ones((3, x.shape[0])))
+        x += 1.0
+        return b[1, 2]
+
+    def apart(x, y):
+        total = 0.0
+        for i in range(3):
+            b = np.broadcast_to(x, (3, x.shape[0]))
+            total += np.sum(b)
+            y[0] = x[i] = total
+        return total
+
+    for f in (looks, shares):
+        with pytest.raises(dlvm.UnsupportedSyntax, match="a view of np.broadcast_to shows"):
+            dlvm.jit(f)(np.arange(4.0))
+    check(apart, np.arange(4.0), np.zeros(2))
+    same = np.arange(4.0)
+    with pytest.raises(dlvm.UnsupportedSyntax, match="a view of np.broadcast_to shows"):
+        dlvm.jit(lambda x, y: apart_of(x, y))(same, same)
+
+
+def apart_of(x, y):
+    b = np.broadcast_to(x, (2, x.shape[0]))
+    y[0] = 7.0
+    return np.sum(b)

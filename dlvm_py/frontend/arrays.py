@@ -70,12 +70,17 @@ def allocate(e: Emitter, extents: Items[Value], dtype: DType) -> Array:
 
 
 def materialise(e: Emitter, value: Any) -> Any:
-    """Memory for a Temp; everything else as it is."""
+    """Memory for a Temp; everything else as it is.
+
+    What should be a view is marked: writes to what it sees would have to show (transforms/kept_copies.py).
+    """
     if not isinstance(value, Temp):
         return value
     tensor = tensor_of(e, value)
     array = allocate(e, value.extents, value.dtype)
     e.emit("store", tensor, array.pointer)
+    if value.seen is not None:
+        e.emit("keepView", value.seen.pointer, array.pointer)
     return array
 
 

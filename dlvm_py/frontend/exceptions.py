@@ -112,7 +112,7 @@ def is_caught_here(e: Emitter) -> bool:
 def _refuse_uncaught(e: Emitter, op: str, tries: list[Try]) -> None:
     kind = {"apply": Exception, "draw": ValueError}.get(op, np.linalg.LinAlgError)
     clauses = [c for statement in tries for c in statement.clauses]
-    if op in ("print", "keepCopy", "solve", "cholesky") or not any(
+    if op in ("print", "keepCopy", "keepView", "solve", "cholesky") or not any(
         issubclass(kind, c.kinds) or kind is Exception for c in clauses
     ):
         return

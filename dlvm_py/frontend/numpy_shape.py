@@ -206,11 +206,11 @@ def sliding_window_view(e: Emitter, x: Any, window_shape: Any, axis: Any = None)
 
 
 def broadcast_to(e: Emitter, array: Any, shape: Any) -> Any:
-    """np.broadcast_to, as a value (NumPy's result is read-only)."""
+    """np.broadcast_to, as a value: NumPy's view is read-only, and writes that it would show are refused."""
     extents = as_shape(e, shape)
     if isinstance(array, (Array, Temp)) and array.rank > len(extents):
         e.error(ShapeMismatch, f"np.broadcast_to: an array of {array.rank} axes does not fit in {len(extents)}")
-    return Temp(fit(e, array, extents), extents, e.block)
+    return Temp(fit(e, array, extents), extents, e.block, seen=array if isinstance(array, Array) else None)
 
 
 _READ_ONLY = "NumPy makes this view read-only"

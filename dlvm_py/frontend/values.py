@@ -66,11 +66,15 @@ class Array:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Temp:
-    """An array expression: a tensor value of `block`, without memory of its own."""
+    """An array expression: a tensor value of `block`, without memory of its own.
+
+    seen: the array that NumPy's would be a view of.
+    """
 
     tensor: Value
     extents: tuple[Value, ...]
     block: Block
+    seen: Array | None = None
 
     @property
     def dtype(self) -> DType:

@@ -637,6 +637,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "store": Frame._store,
     "scatter": Frame._scatter,
     "keepCopy": lambda frame, i: None,  # a mark for a check, without effect
+    "keepView": lambda frame, i: None,
     "retain": Frame._retain,
     "release": Frame._release,
     "createStack": Frame._create_stack,

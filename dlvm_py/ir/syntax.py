@@ -112,6 +112,7 @@ FORMS: dict[str, str] = {
     "store": "store % to %",
     "elementPointer": "elementPointer % at %,",
     "keepCopy": "keepCopy %",
+    "keepView": "keepView % in %",
     "retain": "retain %",
     "release": "release %",
     "createStack": "createStack <element:type?>",

@@ -50,7 +50,7 @@ _OPERAND_COUNT = {
     "destroyStack": 1,
     **dict.fromkeys(("randomCounter", "randomSeed"), 1),
     **dict.fromkeys(("createStack", "branch"), 0),
-    **dict.fromkeys(("store", "push", "insert", "scanBy"), 2),
+    **dict.fromkeys(("store", "push", "insert", "scanBy", "keepView"), 2),
     **dict.fromkeys(("reduceBy", "reduceWindowBy"), 3),
 }
 _OPTIONAL_ATTRS = {

@@ -1,18 +1,21 @@
-"""Kept copies: arrays that a list keeps copies of are not written afterwards; the marks are removed.
+"""Kept copies: arrays that something keeps a copy of, instead of a reference, are not written afterwards; the marks go.
 
 A list of computed length holds copies of the arrays that are appended to it, where Python holds references
-(frontend/lists.py). The front end marks each such array:
+(frontend/lists.py); what np.broadcast_to gives is a view, and here an array of its own. The front end marks both:
 
-    keepCopy %u: *<_ x f64>          =>        (nothing)
-    %row = load %u: *<_ x f64>                 %row = load %u: *<_ x f64>
-    store %row ... to %place ...               store %row ... to %place ...
+    keepCopy %u: *<_ x f64>                              =>    (nothing)
+    %row = load %u: *<_ x f64>                                 %row = load %u: *<_ x f64>
+    store %row ... to %place ...                               store %row ... to %place ...
+    keepView %u: *<_ x f64> in %b: *<_ x _ x f64>              (nothing)
 
-A write that may reach the array after its mark would have to be seen in the list: UnsupportedSyntax, at the write. A
-path that comes through the allocation of the array again makes another array, so it ends there. Raw stage, after
-inlining; a call that is left writes what its callee may write.
+A write that may reach the array after its mark would have to be seen in the list, and in the view if that is used
+behind the write: UnsupportedSyntax, at the write. A path that comes through the allocation of the array again makes
+another array, so it ends there. Raw stage, after inlining; a call that is left writes what its callee may write.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
 
 from dlvm_py.errors import UnsupportedSyntax
 from dlvm_py.ir import Block, Function, Instruction, Module, Value
@@ -21,32 +24,69 @@ from dlvm_py.ir.analysis.calls import written_by_all
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import PointerType
 
+_MARKS = ("keepCopy", "keepView")
 
-def run(module: Module, name: str) -> bool:
-    """Check and remove the marks of function `name` of `module`; whether there were any."""
+
+def run(module: Module, name: str, noalias_params: bool = False) -> bool:
+    """Check and remove the marks of function `name` of `module`; whether there were any.
+
+    noalias_params: array parameters do not overlap; lists are strict all the same.
+    """
     function = module.functions[name]
-    marks = [i for i in function.instructions() if i.op.name == "keepCopy"]
+    marks = [i for i in function.instructions() if i.op.name in _MARKS]
     if not marks:
         return False
-    alias = AliasAnalysis(function, noalias_params=False)
     written = written_by_all(module, name)
     writes = [i for i in function.instructions() if written_pointer(i) is not None or i.op.kind is Kind.CALL]
+    strict = AliasAnalysis(function, noalias_params=False)
     for mark in marks:
+        is_list = mark.op.name == "keepCopy"
+        alias = strict if is_list or not noalias_params else AliasAnalysis(function, noalias_params=True)
         roots = alias.roots(mark.operands[0])
         fresh = roots & _own_result(mark.operands[0], module)
         roots = fresh or roots
         for root in sorted(roots, key=_order(function)):
-            found = _written_after(mark, root, [w for w in writes if _reaches(w, root, alias, written, bool(fresh))])
-            if found is not None:
-                where = f" (line {mark.loc.line})" if mark.loc else ""
-                raise UnsupportedSyntax(
-                    f"this writes to an array that a list keeps{where}, which would have to see the change",
-                    found.loc,
-                    help="append a copy: x.append(a.copy())",
-                )
+            reaching = {w for w in writes if _reaches(w, root, alias, written, bool(fresh))}
+            if is_list:
+                _check_list(mark, root, reaching)
+            else:
+                _check_view(function, mark, root, reaching, alias)
     for block in function.blocks:
-        block.instructions = [i for i in block.instructions if i.op.name != "keepCopy"]
+        block.instructions = [i for i in block.instructions if i.op.name not in _MARKS]
     return True
+
+
+def _check_list(mark: Instruction, root: Value, writes: set[Instruction]) -> None:
+    for found in _reached(mark, writes, {root}):
+        where = f" (line {mark.loc.line})" if mark.loc else ""
+        raise UnsupportedSyntax(
+            f"this writes to an array that a list keeps{where}, which would have to see the change",
+            found.loc,
+            help="append a copy: x.append(a.copy())",
+        )
+
+
+def _check_view(
+    function: Function, mark: Instruction, root: Value, writes: set[Instruction], alias: AliasAnalysis
+) -> None:
+    made = alias.roots(mark.operands[1])
+    uses = {i for i in function.instructions() if i.op.name not in (*_MARKS, "release") and _looks(i, made, alias)}
+    for found in _reached(mark, writes - uses, {root, *made}):
+        if any(True for _ in _reached(found, uses, made)):
+            where = f" (line {mark.loc.line})" if mark.loc else ""
+            raise UnsupportedSyntax(
+                f"this writes to an array that a view of np.broadcast_to shows{where}, which is used afterwards",
+                found.loc,
+                help="make it a copy: np.broadcast_to(x, shape).copy()",
+            )
+
+
+def _looks(i: Instruction, roots: frozenset[Value], alias: AliasAnalysis) -> bool:
+    """Whether an instruction may look at memory, or hand it on."""
+    if i.op.kind is Kind.INDEX:
+        return False
+    values = [*i.operands, *(v for t in i.targets for v in t.args)]
+    return any(isinstance(v.type, PointerType) and not roots.isdisjoint(alias.roots(v)) for v in values)
 
 
 def _own_result(pointer: Value, module: Module) -> set[Value]:
@@ -79,24 +119,22 @@ def _reaches(write: Instruction, root: Value, alias: AliasAnalysis, written: dic
     return any(root in alias.roots(p) or (not fresh and alias.may_alias(p, root)) for p in pointers)
 
 
-def _written_after(mark: Instruction, root: Value, writes: list[Instruction]) -> Instruction | None:
-    """The first of `writes` that is reached from the mark without passing the definition of the root."""
-    if not writes:
-        return None
-    wanted = set(writes)
-    assert mark.block is not None
-    pending: list[tuple[Block, int]] = [(mark.block, mark.block.instructions.index(mark) + 1)]
+def _reached(start: Instruction, wanted: set[Instruction], ends: set[Value]) -> Iterator[Instruction]:
+    """Those of `wanted` that are reached from behind an instruction without passing one of `ends`."""
+    if not wanted:
+        return
+    assert start.block is not None
+    pending: list[tuple[Block, int]] = [(start.block, start.block.instructions.index(start) + 1)]
     seen: set[Block] = set()
     while pending:
-        block, start = pending.pop()
-        for i in block.instructions[start:]:
-            if i is root:
+        block, first = pending.pop()
+        for i in block.instructions[first:]:
+            if i in ends:
                 break
             if i in wanted:
-                return i
+                yield i
         else:
             for successor in block.successors():
                 if successor not in seen:
                     seen.add(successor)
                     pending.append((successor, 0))
-    return None

@@ -154,7 +154,8 @@ def run_pipeline(
         if row.on_module:
             if module is None:
                 raise PassError(f"the pass {name} needs the module of @{function.name}")
-            changed |= row.run(module, function.name)
+            asked = {"noalias_params": noalias_params} if row.asks_alias else {}
+            changed |= row.run(module, function.name, **asked)
         elif row.asks_alias:
             changed |= row.run(function, noalias_params=noalias_params)
         else:

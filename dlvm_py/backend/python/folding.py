@@ -26,7 +26,7 @@ VIEWS = frozenset(
     "transpose padShape squeezeShape shapeCast section slice reverse broadcast windows realPart imaginaryPart"
     " unbroadcast load constant stopGradient".split()
 )
-_INVISIBLE = frozenset(("destroyStack", "keepCopy"))
+_INVISIBLE = frozenset(("destroyStack", "keepCopy", "keepView"))
 _FREE_POINTERS = frozenset(
     "transpose padShape squeezeShape shapeCast section pointerCast elementPointer partView windows".split()
 )

@@ -20,8 +20,8 @@ SPELLING: dict[str, Entry] = {**ELEMENTWISE, **REARRANGING, **REDUCTIONS}
 
 # what statements.py and function.py write as statements
 STATEMENTS = frozenset(
-    "allocateHeap load store scatter keepCopy createStack push pop destroyStack tuple extract apply check print raise"
-    " branch conditional return".split()
+    "allocateHeap load store scatter keepCopy keepView createStack push pop destroyStack tuple extract apply check"
+    " print raise branch conditional return".split()
 )
 LOWERED = "lowered before it is written as Python: lower_aggregates, lower_functions and lower_shape do it"
 REFUSED: dict[str, str] = {

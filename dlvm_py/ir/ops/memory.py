@@ -117,6 +117,8 @@ store = _memory("store", _store_type, {WRITE})
 elementPointer = _memory("elementPointer", _element_type, set(), ("path",), kind=Kind.INDEX)
 # keepCopy p: a list keeps a copy of this array where Python has a reference; gone after transforms/kept_copies.py
 keepCopy = _memory("keepCopy", _void_of_pointer, {READ, TRAP})
+# keepView p in q: the array q holds a copy of what it should be a view of, elements of p; gone after kept_copies.py
+keepView = _memory("keepView", _void_of_pointer, {READ, TRAP})
 retain = _memory("retain", _void_of_pointer, {WRITE})
 release = _memory("release", _void_of_pointer, {WRITE})
 
@@ -226,6 +228,7 @@ return_ = _control("return", lambda operands, attrs: VOID)
 raise_ = _control("raise", _text_type, ("exception", "message", "flavours"), {TRAP})
 
 MEMORY = (
-    allocateHeap, load, store, elementPointer, keepCopy, retain, release, createStack, push, pop, drain, destroyStack,
+    allocateHeap, load, store, elementPointer, keepCopy, keepView, retain, release, createStack, push, pop,
+    drain, destroyStack,
 )  # fmt: skip
 FLOW = (make_tuple, extract, apply, check, print_, branch, conditional, return_, raise_)

@@ -15,7 +15,7 @@ from dlvm_py.transforms import bufferize, gather_sums, ownership
 class Writes:
     """A function (g, h) -> d of random writes of parts of g to sections of d, which is as large as h."""
 
-    def __init__(self, rank, dtype, rng, count=5, fill=True):
+    def __init__(self, rank, dtype, rng, count=5, fill=True, late=0.0):
         p = pointer(dtype, *[None] * rank)
         self.rng, self.rank = rng, rank
         self.module, self.f, self.b, (g, h) = new_function(p, p, result=p)
@@ -23,8 +23,10 @@ class Writes:
         d = self.b.emit("allocateHeap", *self.extents, dtype=dtype.name)
         zeros = self.b.emit("broadcast", literal(0.0, scalar(dtype)), *self.extents)
         self.b.emit("store", zeros if fill else self.b.emit("load", h), d)
+        self.chance, self.late = late, []  # stores that come behind the next write
         for _ in range(count):
             self.write(g, d)
+        self.store_late()
         self.b.ret(d)
         verify(self.module)
 
@@ -50,7 +52,17 @@ class Writes:
             x = b.emit("tanh" if rng.random() < 0.3 else "negate", x)
         if rng.random() < 0.7:
             x = b.emit("add", *rng.permutation([b.emit("load", section), x]).tolist())
-        b.emit("store", x, section)
+        is_late = self.chance and rng.random() < self.chance
+        if not is_late:
+            b.emit("store", x, section)
+            if self.chance and rng.random() < 0.5:  # somebody looks
+                b.emit("store", b.emit("load", section), b.emit("allocateHeap", *counts, dtype="f64"))
+        self.store_late()
+        self.late = [(x, section)] if is_late else []
+
+    def store_late(self):
+        for x, section in self.late:
+            self.b.emit("store", x, section)
 
     def expected(self, g, h):
         return run(self.module, "f", [g.copy(), h.copy()])
@@ -87,3 +99,14 @@ def test_random_sections(rank, dtype, fill, seed):
     for g, h, expected in cases:
         # vectors round tanh as single numbers do; the interpreter has NumPy's
         np.testing.assert_allclose(native(g, h), expected, rtol=0, atol=1e-5 if dtype is F32 else 1e-14)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sums_that_cross(seed):
+    """Loads of sums that are stored behind other writes, with looks at the array in between."""
+    rng = np.random.default_rng(seed)
+    program = Writes(1, F64, rng, count=6, late=0.5)
+    cases = [(g, h, program.expected(g, h)) for n in (0, 2, 3, 9) for g, h in [rng.standard_normal((2, n))]]
+    program.gathered()
+    for g, h, expected in cases:
+        np.testing.assert_array_equal(run(program.module, "f", [g, h], trees_at_root=True), expected)

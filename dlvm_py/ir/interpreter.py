@@ -36,7 +36,6 @@ from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.externs import known, why_unknown
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.objects import Cell, Reference, enum_of, fresh, given, leaf_values, place, read, unwrap, write
-from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.aggregates import element, keys_of, replaced
 from dlvm_py.ir.ops.cells import NO_CASE
@@ -47,6 +46,7 @@ from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TOO_FEW, TOO_MANY, TRAPPED
 from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, seeded, uniform
 from dlvm_py.ir.ops.window import window_at, window_counts
 from dlvm_py.ir.text import as_numpy, flavours_of, object_of, print_text
+from dlvm_py.ir.tree_rules import is_in_place
 from dlvm_py.ir.types import ELEMENTS, VOID, ArrayType, FunctionType, PointerType, StackType, TensorType, Type
 from dlvm_py.ir.value import UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
 
@@ -306,8 +306,8 @@ class Frame:
                 if not (aligned and _same_view(view, to)) and np.shares_memory(view, to):
                     raise PassError("a store overlaps what its value reads, at another element")
                 continue
-            aligned = aligned and value.op.kind is Kind.ELEMENTWISE
-            new = [(v, aligned) for v in value.operands if (v, aligned) not in seen]
+            members = [(v, aligned and is_in_place(v, value)) for v in value.operands]
+            new = [member for member in members if member not in seen]
             seen.update(new)
             work += new
 

@@ -60,11 +60,16 @@ def run(function: Function, noalias_params: bool = True) -> bool:
 
 @dataclass(eq=False, frozen=True)
 class _Write:
-    """A store to a section: of `value`, or of `value` added to what is there."""
+    """A store to a section: of `value`, or of `value` added to what `load` found there."""
 
     store: Instruction
     value: Value
-    adds: bool
+    load: Value | None = None
+
+    @property
+    def adds(self) -> bool:
+        """Whether it adds to what is there."""
+        return self.load is not None
 
     @property
     def is_clear(self) -> bool:
@@ -146,14 +151,13 @@ class _Gathering:
         assert isinstance(pointer.type, PointerType)
         if value.type != pointer.type.pointee or not isinstance(value, Instruction):
             return None
-        adds = False
+        here = None
         if value.op is OPS["add"]:
-            here = [v for v in value.operands if self.sums.get(v) is i]
-            if here:
-                adds = True
-                value = next(v for v in value.operands if v is not here[0])  # type: ignore[assignment]
+            here = next((v for v in value.operands if self.sums.get(v) is i), None)
+            if here is not None:
+                value = next(v for v in value.operands if v is not here)  # type: ignore[assignment]
         heavy = isinstance(value, Instruction) and value.op.name in _HEAVY
-        return None if heavy or value.type != pointer.type.pointee else _Write(i, value, adds)
+        return None if heavy or value.type != pointer.type.pointee else _Write(i, value, here)
 
     def _touches(self, i: Instruction, base: Value) -> bool:
         """Whether `i` may look at the memory, write to it, or hand it on."""
@@ -171,8 +175,11 @@ class _Gathering:
         base = _base(write.store.operands[1])
         others = [g for b, g in self.groups.items() if b is not base and self.alias.may_overlap(b, base)]
         group = self.groups.get(base)
-        if group is not None and (len(group.writes) >= MANY or not _lies_with(write, group)):
-            others.append(group)
+        if group is not None:
+            # what is written goes to the last store, and so not past the load of a sum that is still open
+            is_crossed = group.loaded is not None and (at is not write.store or group.loaded is not write.load)
+            if is_crossed or len(group.writes) >= MANY or not _lies_with(write, group):
+                others.append(group)
         self._close(others, at)
         if at is write.store:
             group = self.groups.setdefault(base, _Group(base))

@@ -166,36 +166,71 @@ def test_windows_are_views_that_are_differentiated():
 
 
 def test_views_that_are_copies_here_never_show_old_numbers():
-    """np.broadcast_to: what NumPy's view would show of a later write is refused, unless nobody looks."""
+    """What a view of NumPy's would show of a later write is refused, unless nobody looks."""
 
-    def looks(x):
-        b = np.broadcast_to(x, (3, x.shape[0]))
+    def broadcast(x):
+        b = np.broadcast_to(x, (3, *x.shape))
         x[0] = 5.0
         return np.sum(b)
 
-    def shares(x):
-        b, _ = np.broadcast_arrays(x, np.ones((3, x.shape[0])))
+    def together(x):
+        b, _ = np.broadcast_arrays(x, np.ones((3, *x.shape)))
         x += 1.0
         return b[1, 2]
 
-    def apart(x, y):
-        total = 0.0
-        for i in range(3):
-            b = np.broadcast_to(x, (3, x.shape[0]))
-            total += np.sum(b)
-            y[0] = x[i] = total
-        return total
+    def reshaped(x):
+        b = np.expand_dims(x.T, 0).reshape(x.shape[1], 2, x.shape[0] // 2)
+        x[0] = 5.0
+        return np.sum(b)
 
-    for f in (looks, shares):
-        with pytest.raises(dlvm.UnsupportedSyntax, match="a view of np.broadcast_to shows"):
-            dlvm.jit(f)(np.arange(4.0))
-    check(apart, np.arange(4.0), np.zeros(2))
+    def of_a_copy(x):
+        b, _ = np.meshgrid(x[:, 0], x[:, 1], copy=False)
+        x[0] = 5.0
+        return np.sum(b)
+
+    def contiguous(x):
+        b = np.ascontiguousarray(x[:, ::2])
+        x[0] = 5.0
+        return np.sum(b)
+
+    for f in (broadcast, together, reshaped, of_a_copy, contiguous):
+        with pytest.raises(dlvm.UnsupportedSyntax, match="of which NumPy may have a view"):
+            dlvm.jit(f)(rng.random((4, 6)))
     same = np.arange(4.0)
-    with pytest.raises(dlvm.UnsupportedSyntax, match="a view of np.broadcast_to shows"):
-        dlvm.jit(lambda x, y: apart_of(x, y))(same, same)
+    with pytest.raises(dlvm.UnsupportedSyntax, match="of which NumPy may have a view"):
+        dlvm.jit(lambda x, y: written_beside(x, y))(same, same)
 
 
-def apart_of(x, y):
+def written_beside(x, y):
     b = np.broadcast_to(x, (2, x.shape[0]))
     y[0] = 7.0
-    return np.sum(b)
+    return b * 2
+
+
+def made_again(x, y):
+    total = 0.0
+    for i in range(3):
+        b = np.broadcast_to(x, (3, *x.shape))
+        total += b[1, 2]
+        y[0] = x[i] = total
+    return total
+
+
+def certain_copies(x, y):
+    a, b, c = np.ravel(x.T), np.ascontiguousarray(x.T), np.asfortranarray(x)
+    x[0] = 5.0
+    return a + 0.0, b, c * 1.0
+
+
+def the_same_array(x, y):
+    a, b = np.ascontiguousarray(x), np.asfortranarray(x.T)
+    x[0] = 5.0
+    b[1] = 3.0
+    a[2, 2] = y[0]
+    return a * 1.0, b
+
+
+@pytest.mark.parametrize("f", [written_beside, made_again, certain_copies, the_same_array])
+def test_views_and_copies_as_numpy_has_them(f):
+    rank = 1 if f in (written_beside, made_again) else 2
+    check(f, rng.random((4, 6)[:rank]), rng.random(3))

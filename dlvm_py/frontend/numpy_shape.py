@@ -22,7 +22,8 @@ from dlvm_py.frontend.elementwise import operand, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.indexing import as_index
-from dlvm_py.frontend.numpy_create import as_shape
+from dlvm_py.frontend.library import reshaping
+from dlvm_py.frontend.numpy_create import as_dtype, as_shape
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import Value
@@ -135,7 +136,30 @@ def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
         return Temp(tensor, extents, e.block)
     out = allocate(e, extents, a.dtype)
     store(e, tensor, out)
+    if len(extents) > 1 or not _is_turned(e, a):
+        e.emit("keepView", a.pointer, out.pointer)
     return Array(out.pointer, out.extents, _COPIED)
+
+
+def _is_turned(e: Emitter, a: Array) -> bool:
+    """Whether memory in Fortran order is certainly not in C order too: two extents are never 1."""
+    return a.type.layout == "F" and sum(map(e.facts.is_never_one, a.extents)) > 1
+
+
+def _contiguous(layout: str, written: Any) -> Any:
+    """np.ascontiguousarray and np.asfortranarray: the array itself if it lies so, else a copy (`written`)."""
+
+    def rule(e: Emitter, a: Any, dtype: Any = None) -> Any:
+        if not isinstance(a, Array) or not a.rank or not (is_none(dtype) or as_dtype(e, dtype) is a.dtype):
+            return e.session.library(e, written, [a] if is_none(dtype) else [a, dtype], {})
+        if a.type.layout == layout or (a.rank == 1 and a.type.layout == "C"):
+            return a
+        out = e.session.library(e, written, [a], {})
+        if not (a.type.layout in "CF" and sum(map(e.facts.is_never_one, a.extents)) > 1):
+            e.emit("keepView", a.pointer, out.pointer)
+        return out
+
+    return rule
 
 
 def ravel(e: Emitter, a: Any, order: Any = None) -> Any:
@@ -271,6 +295,8 @@ SHAPE: dict[Any, Any] = {
     np.transpose: transpose, np.swapaxes: swapaxes, np.expand_dims: expand_dims, np.reshape: reshape,
     np.diagonal: diagonal, np.ravel: ravel, np.squeeze: squeeze, np.broadcast_to: broadcast_to, np.shape: shape_of,
     np.size: size_of, np.ndim: ndim_of, np.lib.stride_tricks.sliding_window_view: sliding_window_view,
+    np.ascontiguousarray: _contiguous("C", reshaping.ascontiguousarray),
+    np.asfortranarray: _contiguous("F", reshaping.asfortranarray),
 }  # fmt: skip
 SHAPE_METHODS: dict[str, Any] = {
     "diagonal": diagonal, "transpose": transpose, "swapaxes": swapaxes, "reshape": reshape, "ravel": ravel,

@@ -1,7 +1,8 @@
 """Kept copies: arrays that something keeps a copy of, instead of a reference, are not written afterwards; the marks go.
 
 A list of computed length holds copies of the arrays that are appended to it, where Python holds references
-(frontend/lists.py); what np.broadcast_to gives is a view, and here an array of its own. The front end marks both:
+(frontend/lists.py); what np.broadcast_to gives is a view, what x.reshape gives may be one, and here it is an array of
+its own. The front end marks both:
 
     keepCopy %u: *<_ x f64>                              =>    (nothing)
     %row = load %u: *<_ x f64>                                 %row = load %u: *<_ x f64>
@@ -50,7 +51,7 @@ def run(module: Module, name: str, noalias_params: bool = False) -> bool:
             if is_list:
                 _check_list(mark, root, reaching)
             else:
-                _check_view(function, mark, root, reaching, alias)
+                _check_view(function, mark, root, reaching, alias, _shown(mark, marks, alias))
     for block in function.blocks:
         block.instructions = [i for i in block.instructions if i.op.name not in _MARKS]
     return True
@@ -66,18 +67,34 @@ def _check_list(mark: Instruction, root: Value, writes: set[Instruction]) -> Non
         )
 
 
+def _shown(mark: Instruction, marks: list[Instruction], alias: AliasAnalysis) -> frozenset[Value]:
+    """The memory that stands for a view, and for views of that."""
+    made, size = alias.roots(mark.operands[1]), 0
+    while len(made) > size:
+        size = len(made)
+        for other in marks:
+            if other.op.name == "keepView" and not made.isdisjoint(alias.roots(other.operands[0])):
+                made |= alias.roots(other.operands[1])
+    return made
+
+
 def _check_view(
-    function: Function, mark: Instruction, root: Value, writes: set[Instruction], alias: AliasAnalysis
+    function: Function,
+    mark: Instruction,
+    root: Value,
+    writes: set[Instruction],
+    alias: AliasAnalysis,
+    made: frozenset[Value],
 ) -> None:
-    made = alias.roots(mark.operands[1])
     uses = {i for i in function.instructions() if i.op.name not in (*_MARKS, "release") and _looks(i, made, alias)}
-    for found in _reached(mark, writes - uses, {root, *made}):
-        if any(True for _ in _reached(found, uses, made)):
+    own = alias.roots(mark.operands[1])
+    for found in _reached(mark, writes, {root, *own}):
+        if found in uses or any(True for _ in _reached(found, uses, set(own))):
             where = f" (line {mark.loc.line})" if mark.loc else ""
             raise UnsupportedSyntax(
-                f"this writes to an array that a view of np.broadcast_to shows{where}, which is used afterwards",
+                f"this writes to an array of which NumPy may have a view{where}: here it is a copy and used afterwards",
                 found.loc,
-                help="make it a copy: np.broadcast_to(x, shape).copy()",
+                help="make it a copy for NumPy too: b = np.broadcast_to(a, shape).copy(), or a.reshape(shape).copy()",
             )
 
 

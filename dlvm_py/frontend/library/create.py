@@ -91,7 +91,7 @@ def vander(x: Any, N: Any = None, increasing: Any = False) -> Any:  # noqa: N803
 
 
 def meshgrid(*xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "xy") -> Any:
-    """np.meshgrid: coordinates as arrays, always fresh ones."""
+    """np.meshgrid: coordinates as arrays."""
     if indexing not in ("xy", "ij"):
         refuse("np.meshgrid: `indexing` must be 'xy' or 'ij'")
     n = len(xi)
@@ -106,7 +106,9 @@ def meshgrid(*xi: Any, copy: Any = True, sparse: Any = False, indexing: Any = "x
     for k, flat in enumerate(parts):
         at = 1 - k if swapped and k < 2 else k
         one = np.reshape(flat, (1,) * at + (flat.shape[0],) + (1,) * (n - 1 - at))
-        found = found + (np.copy(one) if sparse else np.copy(np.broadcast_to(one, shape)),)
+        if not sparse:
+            one = np.broadcast_to(one, shape)
+        found = found + (np.copy(one) if copy else one,)
     return found
 
 

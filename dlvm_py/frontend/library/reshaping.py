@@ -283,9 +283,9 @@ FUNCTIONS = {
     **{f: rule for name, rule in NEWER if (f := getattr(np, name, None)) is not None},
     np.atleast_1d: atleast_1d, np.atleast_2d: atleast_2d, np.atleast_3d: atleast_3d,
     np.broadcast_arrays: broadcast_arrays, np.rollaxis: rollaxis, np.resize: resize,
-    np.asfortranarray: asfortranarray, np.apply_over_axes: apply_over_axes,
+    np.apply_over_axes: apply_over_axes,
     np.asarray_chkfinite: asarray_chkfinite, np.sort_complex: sort_complex,
-    np.ascontiguousarray: ascontiguousarray, np.isscalar: isscalar, np.apply_along_axis: apply_along_axis,
+    np.isscalar: isscalar, np.apply_along_axis: apply_along_axis,
     np.hanning: hanning, np.hamming: hamming, np.blackman: blackman, np.bartlett: bartlett,
 }  # fmt: skip
 METHODS: dict[str, Any] = {"item": item, "tolist": tolist}

@@ -239,7 +239,8 @@ busy.start()
 for _ in range(3):
     assert in_child(agrees)
 busy.join()
-# signals go to the threads of Python alone, and end a loop of shared kernels
+# signals go to the threads of Python alone, and end a loop of shared kernels (in the background SIGINT is ignored)
+signal.signal(signal.SIGINT, signal.default_int_handler)
 threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
 try:
     f(a, 1_000_000)

@@ -21,12 +21,12 @@ from dlvm_py.backend.gpu.ptx import ptx
 from dlvm_py.backend.imports import Imports
 from dlvm_py.backend.python.program import Interface, python_text
 from dlvm_py.derivative import Program, all_partials, derive, pull_back, push_forward, record
-from dlvm_py.errors import ArgumentError, Loc, UnsupportedSyntax
+from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
 from dlvm_py.frozen import replace
-from dlvm_py.ir import Module, print_module
+from dlvm_py.ir import VOID, Module, PointerType, TensorType, TupleType, print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, seen_outside, written_params
-from dlvm_py.ir.interface import Spec, leaves, to_json
+from dlvm_py.ir.interface import ArraySpec, ScalarSpec, Spec, dtype_of_leaf, leaves, to_json
 from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
 from dlvm_py.report import Report, leaf_names, leaf_values
@@ -295,6 +295,16 @@ class Compiled(NamedTuple):
     asm: Callable[[], str] | None = None
 
 
+def _check_result(program: Program) -> None:
+    """What the caller is told of the result must be what the kernel writes: its bits are taken as they are."""
+    type = program.function.result
+    types = type.elements if isinstance(type, TupleType) else () if type is VOID else (type,)
+    told = [dtype_of_leaf(leaf) for leaf in leaves(program.result) if isinstance(leaf, ScalarSpec | ArraySpec)]
+    made = [t.dtype for t in types if isinstance(t, TensorType | PointerType)]
+    if told != made:
+        raise InternalError(f"the result of @{program.name} is {made}, and would be taken for {told}")
+
+
 def compile_request(request: Request) -> Compiled:
     """Run the whole pipeline for a request."""
     program = lower_to(request, "scheduled")
@@ -303,6 +313,7 @@ def compile_request(request: Request) -> Compiled:
     imports = Imports()
     with _depth_limited(request):
         kernel, on_device = _emitted(request, program, imports)
+    _check_result(program)
     facts = {
         "result": to_json(program.result, classes_of(request)),
         "effects": program.effects and program.effects.to_json(),

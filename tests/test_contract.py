@@ -303,7 +303,7 @@ SYNTAX = {
     "y = np.ones((4, 2))[:, 0]\ny.shape = (2, 2)": "contiguous",
     "y = float(x)": "float needs a number",
     "y = np.random.rand(3)": "np.random.rand",
-    "y = x.tolist()": "tolist",
+    "y = x.tobytes()": "tobytes",
     "y = eval('x')": "eval",
     "y = np.summ(x)": "summ",
     "raise": "`raise`",

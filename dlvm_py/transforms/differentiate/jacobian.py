@@ -142,7 +142,8 @@ class _Jacobian:
         value = self._call(adjoint(self.module, primal, AdjointConfig((), (), (output,))), [])[0]
         rows = extents(b, value)
         own = {k: extents(b, self.params[k]) if isinstance(self.params[k].type, PointerType) else [] for k in wrt}
-        found = {k: b.emit("allocateHeap", *rows, *own[k], dtype=value.type.dtype.name) for k in wrt}  # type: ignore[attr-defined]
+        # a derivative has the dtype of the argument, whatever that of the output
+        found = {k: b.emit("allocateHeap", *rows, *own[k], dtype=self.params[k].type.dtype.name) for k in wrt}  # type: ignore[attr-defined]
         m = self._product(rows)
 
         def by_columns() -> None:
@@ -176,7 +177,7 @@ class _Jacobian:
         def step(given: Value, first: Value, left: Value) -> None:
             (made,) = self._call(lanes, [given])
             moved = b.emit("section", made, *zeros, literal(0), *extents(b, made)[:-1], left, *ones)
-            b.emit("store", b.emit("load", moved), b.emit("section", matrix, *zeros, first, *rows, left, *ones))
+            self._store(b.emit("load", moved), b.emit("section", matrix, *zeros, first, *rows, left, *ones))
 
         self._sweeps(self.params[k], own, n, count, step)
 
@@ -211,7 +212,7 @@ class _Jacobian:
             moved = b.emit("load", self._call(column, [given])[0])
             zeros, ones = [literal(0)] * len(rows), [literal(1)] * len(rows)
             place = b.emit("section", matrix, *zeros, k, *rows, literal(1), *ones, literal(1))
-            b.emit("store", moved, b.emit("squeezeShape", place, at=len(rows)))
+            self._store(moved, b.emit("squeezeShape", place, at=len(rows)))
             self._set(flat, k, 0.0)
 
         self._loop(n, step)
@@ -244,7 +245,7 @@ class _Jacobian:
                 moved = b.emit("section", moved, *zeros, literal(0), *own, left, *ones)
                 moved = b.emit("transpose", moved, axes=(rank, *range(rank)))
                 place = b.emit("section", matrix, first, *zeros, left, *own, *ones)
-                b.emit("store", self._cast(moved, value), place)
+                b.emit("store", moved, place)
 
         self._sweeps(value, rows, m, count, step)
 
@@ -256,15 +257,16 @@ class _Jacobian:
             self._set(flat, k, 1.0)
             for part, matrix in zip(self._call(gradient, [given]), matrices, strict=True):
                 moved = b.emit("load", part) if isinstance(part.type, PointerType) else part
-                b.emit("store", self._cast(moved, value), b.emit("elementPointer", matrix, k))
+                b.emit("store", moved, b.emit("elementPointer", matrix, k))
             self._set(flat, k, 0.0)
 
         self._loop(m, step)
 
-    def _cast(self, row: Value, value: Value) -> Value:
-        """A row, which has the dtype of the parameter, in that of the output."""
-        dtype = value.type.dtype  # type: ignore[attr-defined]
-        return row if row.type.dtype is dtype else self.b.emit("dataTypeCast", row, to=dtype.name)  # type: ignore[attr-defined]
+    def _store(self, columns: Value, place: Value) -> None:
+        """Write columns, which have the dtype of the output."""
+        dtype = place.type.dtype  # type: ignore[attr-defined]
+        cast = columns if columns.type.dtype is dtype else self.b.emit("dataTypeCast", columns, to=dtype.name)  # type: ignore[attr-defined]
+        self.b.emit("store", cast, place)
 
     def _unit(self, like: Value, n: Value) -> tuple[Value, Value]:
         """Memory of the shape of `like`, all zero: as a vector, and as a tangent or seed is given."""

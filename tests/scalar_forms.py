@@ -95,7 +95,7 @@ FORMS: dict[str, str] = {
     "cmath.log": "n z nn zz", "cmath.rect": "ff rr", "cmath.isclose": "nn zz",
     "math.pow": "rr ff ii", "abs": "r z i", "int": "r f", "float": "r", "bool": "r z", "complex": "r rr zz rz",
     "round": "r f rd id fd",
-    "divmod": "rr ii ff", "pow": "ff ik fk ww wk kki jjj",
+    "divmod": "rr ii ff", "pow": "ff ik fk ww wk kkj jjj",
     "sum": "s t", "min": "ff ii fff iii s t", "max": "ff ii fff iii s t",
     "any": "s t", "all": "s t", "len": "s t", "sorted": "p t",
 }  # fmt: skip

@@ -60,7 +60,9 @@ def same(name, got, want):
         return same(name, got.real, want.real) and same(name, got.imag, want.imag)
     if not isinstance(want, float) or not math.isfinite(want) or not math.isfinite(got):
         return got == want or (want != want and got != got)
-    near = abs(got - want) <= LOOSE.get(name, ULPS) * math.ulp(want)
+    # lgamma has its zeros between large terms: CPython's own and the platform's differ by digits of these
+    size = max(abs(want), 1.0) if name == "lgamma" else want
+    near = abs(got - want) <= LOOSE.get(name, ULPS) * math.ulp(size)
     return near and math.copysign(1.0, got) == math.copysign(1.0, want)
 
 

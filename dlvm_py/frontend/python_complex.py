@@ -170,8 +170,11 @@ def _rect(e: Emitter, r: Any, phi: Any) -> Any:
     turning = e.both(e.pure("notEqual", size, literal(0.0)), _not_nan(e, size))
     e.check(e.pure("not", e.both(_is_infinite(e, angle), turning)), "ValueError", "math domain error")
     nothing = e.both(e.pure("equal", size, literal(0.0)), e.pure("not", e.pure("isFinite", angle)))
-    made = [e.choose(nothing, size, e.pure("multiply", size, e.pure(op, angle))) for op in ("cos", "sin")]
-    return Scalar(e.pure("makeComplex", *made), weak=True)
+    real, imaginary = (e.choose(nothing, size, e.pure("multiply", size, e.pure(op, angle))) for op in ("cos", "sin"))
+    # an infinite number on the real axis stays on it
+    level = e.both(_is_infinite(e, size), e.pure("equal", angle, literal(0.0)))
+    imaginary = e.choose(level, e.pure("multiply", e.pure("copysign", literal(1.0), size), angle), imaginary)
+    return Scalar(e.pure("makeComplex", real, imaginary), weak=True)
 
 
 def _polar(e: Emitter, z: Any) -> Any:

@@ -136,14 +136,14 @@ def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
         return Temp(tensor, extents, e.block)
     out = allocate(e, extents, a.dtype)
     store(e, tensor, out)
-    if len(extents) > 1 or not _is_turned(e, a):
+    if len(extents) > 1 or not _has_one_order(e, a):
         e.emit("keepView", a.pointer, out.pointer)
     return Array(out.pointer, out.extents, _COPIED)
 
 
-def _is_turned(e: Emitter, a: Array) -> bool:
-    """Whether memory in Fortran order is certainly not in C order too: two extents are never 1."""
-    return a.type.layout == "F" and sum(map(e.facts.is_never_one, a.extents)) > 1
+def _has_one_order(e: Emitter, a: Array) -> bool:
+    """Whether memory lies in C or in Fortran order, and certainly not in both: two extents are never 1."""
+    return a.type.layout in ("C", "F") and sum(map(e.facts.is_never_one, a.extents)) > 1
 
 
 def _contiguous(layout: str, written: Any) -> Any:
@@ -155,7 +155,7 @@ def _contiguous(layout: str, written: Any) -> Any:
         if a.type.layout == layout or (a.rank == 1 and a.type.layout == "C"):
             return a
         out = e.session.library(e, written, [a], {})
-        if not (a.type.layout in "CF" and sum(map(e.facts.is_never_one, a.extents)) > 1):
+        if not _has_one_order(e, a):
             e.emit("keepView", a.pointer, out.pointer)
         return out
 

@@ -39,16 +39,16 @@ def run(module: Module, name: str, noalias_params: bool = False) -> bool:
         return False
     written = written_by_all(module, name)
     writes = [i for i in function.instructions() if written_pointer(i) is not None or i.op.kind is Kind.CALL]
-    strict = AliasAnalysis(function, noalias_params=False)
+    kinds = {mark.op.name for mark in marks}
+    aliases = {kind: AliasAnalysis(function, noalias_params and kind == "keepView") for kind in kinds}
     for mark in marks:
-        is_list = mark.op.name == "keepCopy"
-        alias = strict if is_list or not noalias_params else AliasAnalysis(function, noalias_params=True)
+        alias = aliases[mark.op.name]
         roots = alias.roots(mark.operands[0])
         fresh = roots & _own_result(mark.operands[0], module)
         roots = fresh or roots
         for root in sorted(roots, key=_order(function)):
             reaching = {w for w in writes if _reaches(w, root, alias, written, bool(fresh))}
-            if is_list:
+            if mark.op.name == "keepCopy":
                 _check_list(mark, root, reaching)
             else:
                 _check_view(function, mark, root, reaching, alias, _shown(mark, marks, alias))

@@ -1,0 +1,102 @@
+"""Loops that a counter drives, as the front end and the adjoint pass make them, whatever else they carry.
+
+    'head(%k: i64, ...): %more = lessThan %k, %n              up: %k = first, first + 1, ..., %n - 1
+                         conditional %more then 'body else 'exit
+    'head(%k: i64, ...): %done = equal %k, 0                  down: %k = first, first - 1, ..., 1
+                         conditional %done then 'exit else 'body
+
+The last block of the loop passes %k + 1, or %k - 1, back. (Differentiation, which asks for more and works on its own
+normal form, has transforms/differentiate/counted.py.)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.function import Block
+from dlvm_py.ir.types import I64, TensorType
+from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
+
+Edges = Mapping[Block, list[tuple[Block, int]]]
+
+_INTEGER = TensorType((), I64)
+
+
+@dataclass(frozen=True)
+class CountedLoop:
+    """The counter of a loop.
+
+    counter: the argument of the header that steps by `step`, 1 or -1, from `first` on. last: where it stops, without
+    it; what is not changed in the loop. body: the block that is entered for each trip.
+    """
+
+    loop: Loop
+    counter: BlockArg
+    first: Value
+    last: Value
+    step: int
+    body: Block
+    exit: Block
+
+
+def counted_loop(loop: Loop, edges: Edges) -> CountedLoop | None:
+    """How `loop` counts; None where no counter alone decides at its head how often it runs.
+
+    edges: the predecessors of all blocks. It may be left, or raise, from within all the same.
+    """
+    header = loop.header
+    test = header.instructions[-1] if header.instructions else None
+    condition = test.operands[0] if test is not None and test.op.name == "conditional" else None
+    if not isinstance(condition, Instruction) or condition.block is not header or len(loop.latches) != 1:
+        return None
+    if condition.op.name not in ("lessThan", "equal"):
+        return None
+    assert test is not None
+    step = 1 if condition.op.name == "lessThan" else -1
+    counter, last = condition.operands
+    if not isinstance(counter, BlockArg) or counter.block is not header or counter.type != _INTEGER:
+        return None
+    body, exit = (test.targets[k].block for k in ((0, 1) if step == 1 else (1, 0)))
+    if not loop.contains(body) or loop.contains(exit) or not is_outside(last, loop):
+        return None
+    at = header.args.index(counter)
+    outer = [(p, k) for p, k in edges[header] if not loop.contains(p)]
+    inner = [(p, k) for p, k in edges[header] if loop.contains(p)]
+    firsts = list(dict.fromkeys(p.targets[k].args[at] for p, k in outer))
+    if len(firsts) != 1 or any(_step(p.targets[k].args[at], counter) != step for p, k in inner):
+        return None
+    if step == -1 and not (_is(last, 0) and _is_natural(firsts[0])):
+        return None  # it might pass the number where it is to stop
+    return CountedLoop(loop, counter, firsts[0], last, step, body, exit)
+
+
+def is_outside(value: Value, loop: Loop) -> bool:
+    """Whether a value is there before the loop."""
+    return not isinstance(value, BlockArg | Instruction) or value.block not in loop.blocks
+
+
+def _step(following: Value, counter: BlockArg) -> int | None:
+    """By how much the counter changes, where that is a literal."""
+    if not isinstance(following, Instruction) or following.op.name not in ("add", "subtract"):
+        return None
+    a, by = following.operands
+    if by is counter and following.op.name == "add":
+        a, by = by, a
+    if a is not counter or not isinstance(by, Literal) or not isinstance(by.value, int):
+        return None
+    return by.value if following.op.name == "add" else -by.value
+
+
+def _is(value: Value, number: int) -> bool:
+    return isinstance(value, Literal) and value.value == number
+
+
+def _is_natural(value: Value) -> bool:
+    """Whether a number is known to be 0 or more: a literal, an extent, a maximum with such a number."""
+    if isinstance(value, Literal):
+        return isinstance(value.value, int) and value.value >= 0
+    if not isinstance(value, Instruction):
+        return False
+    return value.op.name == "extent" or (value.op.name == "max" and any(map(_is_natural, value.operands)))

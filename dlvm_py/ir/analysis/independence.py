@@ -1,0 +1,340 @@
+"""Loops whose trips are independent: they may run in any order, and at the same time, with the same result.
+
+    'loop(%k: i64):                                       trips of 'loop: independent
+        ...                                               (row %k of %out is this trip's, nobody writes %a,
+    'body():                                              and %t is memory of the trip)
+        %t = allocateHeap f64 count (%m: i64)
+        %0 = load (elementPointer %a at %k)
+        store (exp %0) to %t
+        store (load %t) to (elementPointer %out at %k)
+        branch 'loop(%k + 1)
+
+    for trips in Independence(function).loops():          outer loops before those in them
+        trips.reason or trips.counted                     why not, or how it counts (counted_loops.py)
+
+They are if
+
+* a counter says how often the loop runs (`CountedLoop`), and nothing leaves it but its head, or a `raise`;
+* no other value is carried from one trip to the next, and none of a trip is used behind the loop;
+* what a trip writes is memory that it allocates, or a place of other memory that no other trip reads or writes. Places
+  are told apart by their indices (places.py): on some axis those of two trips never meet, because they are the same
+  multiple of the counter with too little added, or leave different remainders;
+* it does nothing that has an order: no print, no random number, no call of another function, nothing pushed to a stack
+  from outside the loop.
+
+`traps` are the instructions of a trip that may raise. The trips behind the first that raises did not happen, so that
+whoever runs them at the same time has two ways: where nothing that the loop writes can be seen after an exception (not
+`visible`: memory of this function), report the first; else make sure beforehand that none raises. Stage compute (before
+buffers are hoisted, which gives the trips of a loop one memory) or scheduled.
+
+Sums of floats that trips add up are carried values: their order is the program's. The adjoint of what all trips
+read is such a sum, in memory: it is written by every trip.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import gcd, inf
+
+from dlvm_py.errors import Loc
+from dlvm_py.ir.analysis.alias import SHARED, AliasAnalysis
+from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
+from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
+from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of
+from dlvm_py.ir.function import Block, Function
+from dlvm_py.ir.op import IO, Kind
+from dlvm_py.ir.types import PointerType, StackType, is_scalar
+from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, Variable
+
+_ALLOCATIONS = ("allocateHeap", "allocateStack")
+_IN_ORDER = {
+    "randomCounter": "random numbers come in order",
+    "randomSeed": "random numbers come in order",
+    "random": "random numbers come in order",
+    "draw": "random numbers come in order",
+    "seedGenerator": "random numbers come in order",
+    "print": "what is printed comes in order",
+}
+_MEMORY = ("load", "store", "scatter", "allocateHeap", "allocateStack", "createStack")
+
+
+@dataclass(frozen=True)
+class Trips:
+    """What is known of the trips of a loop.
+
+    reason: why they are not independent, in words; "" where they are. loc: of what the reason is about. counted: how
+    the loop counts, where it does. traps: what may raise in a trip. visible: whether what is written can be seen when
+    the function has raised.
+    """
+
+    loop: Loop
+    counted: CountedLoop | None = None
+    reason: str = ""
+    loc: Loc | None = None
+    traps: tuple[Instruction, ...] = ()
+    visible: bool = False
+
+    @property
+    def independent(self) -> bool:
+        """Whether the trips may run in any order."""
+        return not self.reason
+
+
+class Independence:
+    """Looks at the loops of one function, which does not change meanwhile."""
+
+    def __init__(self, function: Function, noalias_params: bool = True) -> None:
+        self.function = function
+        self.forest = LoopForest(function)
+        self.edges = predecessors(function)
+        self.alias = AliasAnalysis(function, noalias_params)
+        self.counted = {loop.header: counted_loop(loop, self.edges) for loop in self.forest.loops}
+
+    def loops(self) -> Iterator[Trips]:
+        """The trips of all loops, outer loops before those in them."""
+        return map(self.of, self.forest.loops)
+
+    def of(self, loop: Loop) -> Trips:
+        """The trips of one loop."""
+        return _Judge(self, loop).judge()
+
+
+class _Dependent(Exception):
+    """A reason why the trips are not independent."""
+
+    def __init__(self, reason: str, loc: Loc | None) -> None:
+        super().__init__(reason)
+        self.reason, self.loc = reason, loc
+
+
+@dataclass(frozen=True)
+class _Access:
+    place: Place
+    writes: bool
+    loc: Loc | None
+
+
+class _Judge:
+    def __init__(self, of: Independence, loop: Loop) -> None:
+        self.of, self.loop = of, loop
+        self.counted = of.counted[loop.header]
+        self.accesses: list[_Access] = []
+        self.traps: list[Instruction] = []
+        self.leaving: list[Block] = []  # blocks that raise, which are in no loop
+        self._fixed: dict[Value, bool] = {}
+
+    def judge(self) -> Trips:
+        try:
+            self._control()
+            self._values()
+            for block in (*self.loop.ordered, *self.leaving):
+                for i in block.instructions:
+                    self._instruction(i)
+            self._memory()
+        except _Dependent as found:
+            return Trips(self.loop, self.counted, found.reason, found.loc)
+        seen = any(a.writes and not self._is_ours(a.place.base) for a in self.accesses)
+        return Trips(self.loop, self.counted, traps=tuple(self.traps), visible=seen)
+
+    # -- how the loop runs -------------------------------------------------------------------------------
+
+    def _control(self) -> None:
+        header = self.loop.header
+        where = _loc_of(header)
+        if self.counted is None:
+            raise _Dependent("how often it runs is not known at its begin", where)
+        for block, k in self.loop.exit_edges():
+            target = block.targets[k].block
+            if target.instructions[-1].op.name == "raise" and len(self.of.edges[target]) == 1:
+                self.leaving.append(target)
+            elif block is not header:
+                raise _Dependent("break or return leaves it", block.instructions[-1].loc)
+
+    def _values(self) -> None:
+        """Nothing but the counter goes from trip to trip, or out."""
+        header = self.loop.header
+        assert self.counted is not None
+        for at, arg in enumerate(header.args):
+            if arg is not self.counted.counter:
+                (latch,) = self.loop.latches
+                passed = [t.args[at] for t in latch.targets if t.block is header]
+                loc = next((v.loc for v in passed if isinstance(v, Instruction)), None) or _loc_of(header)
+                raise _Dependent(f"{_name(arg)} is carried from one trip to the next", loc)
+        inside = {*self.loop.blocks, *self.leaving}
+        for block in self.of.function.blocks:
+            if block not in inside:
+                for i in block.instructions:
+                    for v in i.all_operands():
+                        if isinstance(v, BlockArg | Instruction) and v.block in inside:
+                            raise _Dependent(f"{_name(v)} of the last trip is used behind the loop", i.loc)
+
+    # -- what it does ------------------------------------------------------------------------------------
+
+    def _instruction(self, i: Instruction) -> None:
+        name = i.op.name
+        if may_trap(i):
+            self.traps.append(i)
+        if name in _IN_ORDER or IO in i.op.effects:
+            raise _Dependent(_IN_ORDER.get(name, "what it does comes in order"), i.loc)
+        if i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER):
+            raise _Dependent(f"it calls {i.attrs.get('callee', 'a function')}", i.loc)
+        if i.op.kind is Kind.STACK:
+            stack = i if name == "createStack" else i.operands[1 if name == "push" else 0]
+            if not all(map(self._is_of_trip, self.of.alias.roots(stack))):
+                raise _Dependent("its values are kept on a stack, one trip behind the other", i.loc)
+            if isinstance(stack.type, StackType) and isinstance(stack.type.element, PointerType):
+                raise _Dependent("arrays are kept on a stack", i.loc)
+            return
+        if name in ("retain", "release"):
+            if not self._is_of_trip(place_of(i.operands[0]).base):
+                raise _Dependent("references to an array from outside are counted in it", i.loc)
+            return
+        if not i.op.is_pure and name not in _MEMORY and i.op.kind not in (Kind.CHECK, Kind.CONTROL, Kind.CONTRACTION):
+            raise _Dependent(f"{name} has an order", i.loc)
+        for pointer in self._touched(i):
+            self._access(pointer, pointer is written_pointer(i), i.loc)
+
+    def _touched(self, i: Instruction) -> list[Value]:
+        """The pointers whose elements an instruction reads or writes."""
+        if i.op.name in ("store", "scatter"):
+            return [i.operands[1]]
+        if i.op.kind is Kind.INDEX or i.op.name in ("extent", "createStack"):
+            return []
+        # what a terminator passes on is judged where it is used
+        return [v for v in i.operands if isinstance(v.type, PointerType)]
+
+    def _access(self, pointer: Value, writes: bool, loc: Loc | None) -> None:
+        place = place_of(pointer)
+        if isinstance(place.base, Literal) or all(map(self._is_of_trip, self.of.alias.roots(pointer))):
+            return
+        if not is_outside(place.base, self.loop):
+            raise _Dependent(f"which array {_name(pointer)} is changes from trip to trip", loc)
+        if isinstance(place.base, Variable) or self.of.function.meta.get(SHARED):
+            raise _Dependent("it uses variables of the module", loc)
+        self.accesses.append(_Access(place, writes, loc))
+
+    def _is_of_trip(self, root: Value) -> bool:
+        """Whether memory, or a stack, is made anew in each trip."""
+        return (
+            isinstance(root, Instruction)
+            and root.op.name in (*_ALLOCATIONS, "createStack")
+            and (root.block in self.loop.blocks)
+        )
+
+    def _is_ours(self, base: Value) -> bool:
+        """Whether nobody sees memory when the function has raised."""
+        roots = self.of.alias.roots(base)
+        return all(isinstance(r, Instruction) and r.op.name in _ALLOCATIONS for r in roots)
+
+    # -- memory ------------------------------------------------------------------------------------------
+
+    def _memory(self) -> None:
+        """No trip writes what another one reads or writes."""
+        written = [a for a in self.accesses if a.writes]
+        for k, a in enumerate(written):
+            for b in written[k:]:
+                self._apart(a, b)
+        for a in written:
+            for b in self.accesses:
+                if not b.writes:
+                    self._apart(a, b)
+
+    def _apart(self, a: _Access, b: _Access) -> None:
+        base = a.place.base
+        if base is not b.place.base:
+            if self.of.alias.may_overlap(base, b.place.base):
+                raise _Dependent(f"{_name(base)} and {_name(b.place.base)} may share memory", a.loc)
+            return
+        assert isinstance(base.type, PointerType)
+        if base.type.layout == "S":
+            raise _Dependent(f"elements of {_name(base)}, which has strides, may be one another", a.loc)
+        if not any(self._axis_apart(x, y) for x, y in zip(a.place.axes, b.place.axes, strict=True)):
+            if b.writes:
+                raise _Dependent(f"two trips may write the same element of {_name(base)}", a.loc)
+            raise _Dependent(f"a trip may read what another one writes to {_name(base)}", b.loc)
+
+    def _axis_apart(self, a: Axis, b: Axis) -> bool:
+        """Whether the indices of two accesses on an axis are never the same in different trips."""
+        one, other = self._spread(a), self._spread(b)
+        if one is None or other is None or one.fixed.terms != other.fixed.terms:
+            return False
+        distance = one.fixed.constant - other.fixed.constant
+        common = gcd(one.factor, other.factor, one.unit, other.unit)
+        if common and distance % common:
+            return True
+        factor = one.factor
+        if not factor or factor != other.factor:
+            return False
+        # the first a trip later than the second, and a trip earlier
+        near = abs(factor)
+        return near + distance + one.low > other.high and -near + distance + one.high < other.low
+
+    def _spread(self, axis: Axis) -> _Spread | None:
+        """The indices of an axis as a multiple of the counter, what is the same in all trips, and a range."""
+        if axis.start is None:
+            return None
+        assert self.counted is not None
+        low: float = 0
+        high: float = 0
+        factor, unit, fixed = 0, 0, Linear(axis.start.constant)
+        for v, n in axis.start.terms.items():
+            if v is self.counted.counter:
+                factor = n
+            elif self._is_fixed(v):
+                fixed = fixed.plus(Linear(0, {v: n}))
+            elif (bounds := self._bounds(v)) is not None:
+                ends = sorted(n * end for end in bounds)
+                low, high, unit = low + ends[0], high + ends[1], gcd(unit, n)
+            else:
+                return None
+        if axis.count != 1 and axis.step:
+            ends = sorted((0, inf * axis.step if axis.count is None else axis.step * max(axis.count - 1, 0)))
+            low, high, unit = low + ends[0], high + ends[1], gcd(unit, axis.step)
+        return _Spread(factor, fixed, low, high, unit)
+
+    def _bounds(self, v: Value) -> tuple[float, float] | None:
+        """The smallest and the largest number that the counter of an inner loop is; None for other values."""
+        inner = self.of.counted.get(v.block) if isinstance(v, BlockArg) else None
+        if inner is None or v is not inner.counter:
+            return None
+        first, last = linear(inner.first), linear(inner.last)
+        low = inf if first.terms else first.constant
+        high = inf if last.terms else last.constant - 1
+        if inner.step == 1:
+            return (-low if first.terms else low, high)
+        return 1, low
+
+    def _is_fixed(self, v: Value) -> bool:
+        """Whether a scalar is the same in all trips."""
+        if is_outside(v, self.loop):
+            return True
+        if v not in self._fixed:
+            again = isinstance(v, Instruction) and is_scalar(v.type) and is_pure(v)
+            operands = v.operands if isinstance(v, Instruction) else []
+            self._fixed[v] = again and all(
+                is_outside(o, self.loop) if isinstance(o.type, PointerType) else self._is_fixed(o) for o in operands
+            )
+        return self._fixed[v]
+
+
+@dataclass(frozen=True)
+class _Spread:
+    """factor * counter + fixed + something from low to high, a multiple of unit."""
+
+    factor: int
+    fixed: Linear
+    low: float
+    high: float
+    unit: int
+
+
+def _loc_of(header: Block) -> Loc | None:
+    return next((i.loc for i in reversed(header.instructions) if i.loc is not None), None)
+
+
+def _name(v: Value) -> str:
+    """What a value is called in a reason."""
+    return f"`{v.name}`" if v.name else "a temporary"

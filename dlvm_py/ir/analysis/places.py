@@ -1,0 +1,136 @@
+"""Where a view looks into the memory that it is a view of, axis by axis, in terms of the program's integers.
+
+    %v = section %a at (%k, 0) count (1, %n) step (1, 1)        base %a;  axis 0: %k, one index
+    %p = elementPointer (squeezeShape %v at 0) at %j                      axis 1: %j, one index
+
+An index is a *linear form*, a sum of literal multiples of values: what `add`, `subtract`, `negate` and `multiply` by a
+literal make of them. What is more than that is a value like any other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.types import I64, PointerType, TensorType
+from dlvm_py.ir.value import Instruction, Literal, Value
+
+_DEPTH = 12
+_INTEGER = TensorType((), I64)
+
+
+@dataclass(frozen=True)
+class Linear:
+    """constant + the sum of factor * value."""
+
+    constant: int
+    terms: dict[Value, int] = field(default_factory=dict)
+
+    def plus(self, other: Linear, factor: int = 1) -> Linear:
+        """self + factor * other."""
+        terms = dict(self.terms)
+        for v, n in other.terms.items():
+            terms[v] = terms.get(v, 0) + factor * n
+        return Linear(self.constant + factor * other.constant, {v: n for v, n in terms.items() if n})
+
+    def times(self, factor: int) -> Linear:
+        """factor * self."""
+        return Linear(0).plus(self, factor)
+
+
+def linear(value: Value, depth: int = _DEPTH) -> Linear:
+    """The linear form of an i64 scalar."""
+    if isinstance(value, Literal) and isinstance(value.value, int):
+        return Linear(int(value.value))
+    if isinstance(value, Instruction) and value.type == _INTEGER and depth:
+        match value.op.name:
+            case "add" | "subtract":
+                a, b = (linear(v, depth - 1) for v in value.operands)
+                return a.plus(b, 1 if value.op.name == "add" else -1)
+            case "negate":
+                return linear(value.operands[0], depth - 1).times(-1)
+            case "multiply":
+                a, b = (linear(v, depth - 1) for v in value.operands)
+                if not b.terms:
+                    return a.times(b.constant)
+                if not a.terms:
+                    return b.times(a.constant)
+    return Linear(0, {value: 1})
+
+
+@dataclass(frozen=True)
+class Axis:
+    """Indices of one axis: start, start + step, ..., `count` of them (None: unknown). start None: any."""
+
+    start: Linear | None = field(default_factory=lambda: Linear(0))
+    count: int | None = None
+    step: int = 1
+
+
+ANY = Axis(None)
+
+
+@dataclass(frozen=True)
+class Place:
+    """The indices that a view takes on each axis of its base: what it is made of by views, which is no view itself."""
+
+    base: Value
+    axes: tuple[Axis, ...]
+
+
+def place_of(pointer: Value) -> Place:
+    """Where a pointer looks."""
+    place, _ = _seen(pointer)
+    return place
+
+
+# which axis of the base an axis of the view runs along; None: along more than one, or none
+_Live = list[int | None]
+
+
+def _seen(p: Value) -> tuple[Place, _Live]:
+    assert isinstance(p.type, PointerType)
+    if not isinstance(p, Instruction) or p.op.kind is not Kind.INDEX:
+        rank = p.type.rank if isinstance(p.type.pointee, TensorType) else 0
+        return Place(p, (Axis(),) * rank), list(range(rank))
+    place, live = _seen(p.operands[0])
+    axes, rank = list(place.axes), len(live)
+    match p.op.name:
+        case "pointerCast" | "partView":
+            pass
+        case "transpose":
+            order = p.attrs.get("axes")
+            live = live[::-1] if order is None else [live[k] for k in order]
+        case "padShape":
+            live.insert(p.attrs["at"], None)
+        case "squeezeShape":
+            del live[p.attrs["at"]]
+        case "elementPointer" if not p.attrs.get("path"):
+            for at, index in zip(live, p.operands[1:], strict=False):
+                _narrow(axes, at, index, 1, 1)
+            live = live[len(p.operands) - 1 :]
+        case "section":
+            starts, counts, steps = (p.operands[1 + k * rank : 1 + (k + 1) * rank] for k in range(3))
+            for at, start, count, step in zip(live, starts, counts, steps, strict=True):
+                _narrow(axes, at, start, _number(count), _number(step))
+        case _:
+            for at in live:
+                if at is not None:
+                    axes[at] = ANY
+            live = [None] * p.type.rank
+    return Place(place.base, tuple(axes)), live
+
+
+def _narrow(axes: list[Axis], at: int | None, start: Value, count: int | None, step: int | None) -> None:
+    """Take a part of the indices of an axis."""
+    if at is None:
+        return
+    old = axes[at]
+    if old.start is None or (step is None and count != 1):
+        axes[at] = ANY
+        return
+    axes[at] = replace(old, start=old.start.plus(linear(start), old.step), count=count, step=old.step * (step or 1))
+
+
+def _number(v: Value) -> int | None:
+    return int(v.value) if isinstance(v, Literal) and isinstance(v.value, int) else None

@@ -53,7 +53,7 @@ FAST_MATH = (
     "linear_algebra_fusion", "constant_fold", "cse", "dce",
 )  # fmt: skip
 TO_COMPUTE = ("gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce")
-TO_SCHEDULED = ("hoist_buffers", "stack_promotion", "ownership")
+TO_SCHEDULED = ("sibling_fusion", "hoist_buffers", "stack_promotion", "ownership")
 # the frame is memory of the host
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "ownership")
 

@@ -109,7 +109,7 @@ FORMS: dict[str, str] = {
     "wholeEnum": "wholeEnum % : <type:type>",
     "allocateHeap": "allocateHeap <dtype:dtype> count (%*)",
     "load": "load %",
-    "store": "store % to %",
+    "store": "store % to % [joined]",
     "elementPointer": "elementPointer % at %,",
     "keepCopy": "keepCopy %",
     "keepView": "keepView % in %",

@@ -8,11 +8,16 @@ Part of the verifier. A *tree* is the array expression under a root: a `store` t
 * a load that may overlap the destination reads, at each place, just the element that is then written.
 
 The last two are judged with parameters that do not overlap: the strictest that holds for every caller.
+
+A store that is marked `joined` is one kernel with the store right before it: a loop nest with several roots, that all
+have the same extents. At each place it reads what all of its trees need there before it writes anything, so that what
+stands before the first root is what all of them see. No root may write what another reads at another place, or what
+another writes.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 
 from dlvm_py.ir.analysis import AliasAnalysis, uses, written_pointer
 from dlvm_py.ir.function import Function
@@ -36,6 +41,7 @@ _FACTORED = {
 UNDER_STORE |= _FACTORED
 OF_LOADS = {"dot"} | _FACTORED
 _ROOTS = {"store", "scatter"}
+JOINED = "joined"
 
 Report = Callable[[object, str], None]  # (instruction or block, message)
 
@@ -59,9 +65,37 @@ def check_trees(function: Function, report: Report) -> None:
     alias = AliasAnalysis(function)
     for block in function.blocks:
         order = {i: k for k, i in enumerate(block.instructions)}
-        for i in block.instructions:
-            if i.op.name in _ROOTS or (i.op.name in ("reduce", "dot") and not is_array(i.type)):
-                _check_root(i, order, alias, report)
+        for kernel in kernels(block.instructions):
+            if kernel[0].attrs.get(JOINED):
+                report(kernel[0], "no store stands before one that is joined to it")
+            for i in kernel if is_root(kernel[0]) else ():
+                _check_root(i, order, order[kernel[0]], alias, report)
+            for k, i in enumerate(kernel[1:], 1):
+                for other in kernel[:k]:
+                    _check_pair(other, i, alias, report)
+
+
+def is_root(i: Instruction) -> bool:
+    """Whether an instruction evaluates a tree."""
+    return i.op.name in _ROOTS or (i.op.name in ("reduce", "dot") and not is_array(i.type))
+
+
+def kernels(instructions: Iterable[Instruction]) -> Iterator[list[Instruction]]:
+    """The instructions of a block one by one, roots that are joined in one list."""
+    kernel: list[Instruction] = []
+    for i in instructions:
+        if kernel and not (i.attrs.get(JOINED) and may_be_joined(kernel[0]) and may_be_joined(i)):
+            yield kernel
+            kernel = []
+        kernel.append(i)
+    if kernel:
+        yield kernel
+
+
+def may_be_joined(i: Instruction) -> bool:
+    """Whether an instruction is the store of an elementwise tree."""
+    value = i.operands[0] if i.op.name == "store" else None
+    return isinstance(value, Instruction) and is_array(value.type) and value.op.name not in UNDER_STORE
 
 
 def accumulated(store: Instruction) -> Instruction | None:
@@ -81,6 +115,34 @@ def accumulated(store: Instruction) -> Instruction | None:
 def is_in_place(operand: Value, user: Instruction) -> bool:
     """Whether each element of `user` needs just the element of its operand at the same place, or none."""
     return user.op.kind is Kind.ELEMENTWISE or (user.op.name == "embed" and operand is not user.operands[0])
+
+
+def index_rank(gather: Instruction) -> int:
+    """How many axes the indices of a gather have together; the other axes of its result are those of its rows."""
+    source, *indices = gather.operands
+    return len(gather.type.shape) - len(source.type.shape) + len(indices)  # type: ignore[attr-defined]
+
+
+def is_linear(value: Value, layout: str, shape: tuple[int | None, ...]) -> bool:
+    """Whether every leaf of a tree is as contiguous as a pointer of that layout and type shape, with equal extents.
+
+    The elements of such a tree can be numbered, and be computed in one loop.
+    """
+    if layout == "S":
+        return False
+    if not is_array(value.type):
+        return True
+    assert isinstance(value, Instruction)
+    if value.op.kind is Kind.ELEMENTWISE:
+        return all(is_linear(v, layout, shape) for v in value.operands)
+    if value.op.name == "broadcast" and not is_array(value.operands[0].type):
+        return True
+    if value.op.name == "gather":
+        complete = index_rank(value) == len(value.type.shape)  # type: ignore[attr-defined]
+        return complete and all(is_linear(v, layout, shape) for v in value.operands[1:])
+    if value.op.name != "load" or value.operands[0].type.layout != layout:  # type: ignore[attr-defined]
+        return False
+    return all(m != 1 or n == 1 for m, n in zip(value.type.shape, shape, strict=True))  # type: ignore[attr-defined]
 
 
 def has_steps_of_one(embed: Instruction) -> bool:
@@ -126,14 +188,17 @@ def _check_member(i: Instruction, users: list[Instruction], added: dict[Instruct
             report(user, f"what {user.op.name} reads from is not a load")
 
 
-def _check_root(root: Instruction, order: dict[Instruction, int], alias: AliasAnalysis, report: Report) -> None:
+def _check_root(
+    root: Instruction, order: dict[Instruction, int], begin: int, alias: AliasAnalysis, report: Report
+) -> None:
+    """One root of the kernel that begins at a place of the block."""
     destination = written_pointer(root)
     assert root.block is not None
-    for load, aligned in _loads(root):
+    for load, aligned in loads_of(root):
         if load not in order:
             continue  # reported as a use across blocks
         source = load.operands[0]
-        for between in root.block.instructions[order[load] + 1 : order[root]]:
+        for between in root.block.instructions[order[load] + 1 : begin]:
             if alias.may_write(between, source, in_scope=True):
                 report(root, f"{between.op.name} in between may write what the tree loads")
         if destination is not None and alias.may_overlap(source, destination):
@@ -141,7 +206,21 @@ def _check_root(root: Instruction, order: dict[Instruction, int], alias: AliasAn
                 report(root, "the destination may overlap what the tree loads, at another element")
 
 
-def _loads(root: Instruction) -> list[tuple[Instruction, bool]]:
+def _check_pair(a: Instruction, b: Instruction, alias: AliasAnalysis, report: Report) -> None:
+    """What two stores of one kernel must not do."""
+    if a.operands[0].type.rank != b.operands[0].type.rank:  # type: ignore[attr-defined]
+        report(b, "stores of one kernel have the same extents")
+    if alias.may_overlap(a.operands[1], b.operands[1]):
+        report(b, "two stores of one kernel may write the same memory")
+    for root, other in ((a, b), (b, a)):
+        to = other.operands[1]
+        for load, aligned in loads_of(root):
+            source = load.operands[0]
+            if alias.may_overlap(source, to) and not (aligned and alias.same_elements(source, to)):
+                report(b, "a store of the kernel may write what another one reads at another place")
+
+
+def loads_of(root: Instruction) -> list[tuple[Instruction, bool]]:
     """The loads of a tree; with True where it is read at the very place that the root is at."""
     found = []
     # a scatter reads the value of one place, and may have written another one before

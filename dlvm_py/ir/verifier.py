@@ -27,7 +27,7 @@ from dlvm_py.ir.ops.aggregates import AGGREGATES
 from dlvm_py.ir.ops.objects import OBJECTS
 from dlvm_py.ir.printer import print_function
 from dlvm_py.ir.stack_rules import check_stacks
-from dlvm_py.ir.tree_rules import check_trees
+from dlvm_py.ir.tree_rules import JOINED, check_trees
 from dlvm_py.ir.types import (
     I64,
     VOID,
@@ -312,7 +312,7 @@ def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
     for attr in i.attrs:
         if attr not in i.op.attrs:
             report.add(i, f"{i.op.name} has no attribute {attr}")
-    optional = {"checked", *_OPTIONAL_ATTRS.get(i.op.name, ())}
+    optional = {"checked", JOINED, *_OPTIONAL_ATTRS.get(i.op.name, ())}
     missing = [a for a in i.op.attrs if a not in i.attrs and a not in optional]
     if missing:
         report.add(i, f"the attribute {', '.join(missing)} is missing")

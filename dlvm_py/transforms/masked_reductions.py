@@ -19,13 +19,11 @@ from __future__ import annotations
 
 import math
 
-from dlvm_py.ir.analysis.cache import of_graph
-from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure
-from dlvm_py.ir.analysis.extents import extents_of
+from dlvm_py.ir.analysis.equal_extents import EqualExtents
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.builder import Builder, literal
-from dlvm_py.ir.function import Block, Function
+from dlvm_py.ir.function import Function
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.ops.combiners import identity_of
 from dlvm_py.ir.types import TensorType, is_array, scalar
@@ -41,7 +39,6 @@ CHEAP = frozenset(
 REDUCTIONS = frozenset({"add", "multiply", "max", "min"})
 
 _Users = dict[Value, list[Instruction]]
-_Extent = Value | tuple[Value, int]
 
 
 def run(function: Function) -> bool:
@@ -53,10 +50,10 @@ def run(function: Function) -> bool:
     found = [(places, _reductions(places, users)) for places in masks]
     if not any(reductions for _, reductions in found):
         return False
-    extents = _Extents(function)
+    extents = EqualExtents(function)
     changed = False
     for places, reductions in found:
-        if reductions and extents.agree(places, users, reductions):
+        if reductions and _agree(extents, places, reductions):
             for i in reductions:
                 _reduce_all(function, i, places)
             changed = True
@@ -141,37 +138,12 @@ def _repeated(v: Value) -> Value | None:
     return None
 
 
-class _Extents:
-    """What is known of the extents of arrays: which are one value, and which a check holds equal."""
-
-    def __init__(self, function: Function) -> None:
-        self.function = function
-        self.dominators = of_graph(DominatorTree, function)
-        self.checked: dict[frozenset[_Extent], list[Instruction]] = {}
-        for i in function.instructions():
-            flag = i.operands[0] if i.op is OPS["check"] else None
-            if isinstance(flag, Instruction) and flag.op is OPS["equal"]:
-                self.checked.setdefault(frozenset(map(self._name, flag.operands)), []).append(i)
-
-    def agree(self, places: Instruction, users: _Users, reductions: list[Instruction]) -> bool:
-        """Whether every array that is picked from at `places` has the extents of the mask, where it is reduced."""
-        sources = {i.operands[0] for i in _gathers(places, reductions)}
-        mask = self._of(places.operands[0])
-        first = min(reductions, key=places.block.instructions.index)  # type: ignore[union-attr]
-        return all(self._are_equal(pair, first) for x in sources for pair in zip(self._of(x), mask, strict=True))
-
-    def _of(self, v: Value) -> list[_Extent]:
-        """The extents by name; what has to be made for that is made nowhere."""
-        return [self._name(n) for n in extents_of(Builder(self.function).at_end(Block("nowhere")), v)]
-
-    def _name(self, n: Value) -> _Extent:
-        if isinstance(n, Instruction) and n.op is OPS["extent"]:
-            return n.operands[0], n.attrs["at"]
-        return ("literal", n.value) if isinstance(n, Literal) else n  # type: ignore[return-value]
-
-    def _are_equal(self, pair: tuple[_Extent, _Extent], at: Instruction) -> bool:
-        checks = self.checked.get(frozenset(pair), [])
-        return pair[0] == pair[1] or any(self.dominators.instruction_dominates(c, at) for c in checks)
+def _agree(extents: EqualExtents, places: Instruction, reductions: list[Instruction]) -> bool:
+    """Whether every array that is picked from at `places` has the extents of the mask, where it is reduced."""
+    sources = {i.operands[0] for i in _gathers(places, reductions)}
+    mask = extents.of(places.operands[0])
+    first = min(reductions, key=places.block.instructions.index)  # type: ignore[union-attr]
+    return all(extents.are_equal(extents.of(x), mask, first) for x in sources)
 
 
 def _gathers(places: Instruction, reductions: list[Instruction]) -> list[Instruction]:

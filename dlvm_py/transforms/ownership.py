@@ -40,6 +40,7 @@ from dlvm_py.ir.analysis import liveness, predecessors, reverse_postorder, uses
 from dlvm_py.ir.builder import Builder
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.tree_rules import kernels
 from dlvm_py.ir.types import PointerType, TupleType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Target, Value
 
@@ -143,8 +144,10 @@ def _place(block: Block, live: set[Value], owners: _Owners) -> bool:
     """Insert retains and releases; `live` are the owners that are live out of the block, and is used up."""
     rest: list[Instruction] = []  # the new instructions, last one first
     before = len(block.instructions)
+    # what a kernel of several roots uses it uses up to its last one
+    used_by = {k[-1]: [v for i in k for v in i.all_operands()] for k in kernels(block.instructions) if len(k) > 1}
     for i in reversed(block.instructions):
-        operands = i.all_operands()
+        operands = used_by.get(i) or i.all_operands()
         moved: set[Value] = set()
         retains: list[Instruction] = []
         for v in _handed_over(i):

@@ -13,7 +13,7 @@ the inner loop, and never sees the poll inside it. Source: strip-mining, as in D
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,7 @@ from dlvm_py.backend.cpu.decompositions import store_decomposition
 from dlvm_py.backend.cpu.factored import store_factored
 from dlvm_py.backend.cpu.fourier import store_fourier
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
-from dlvm_py.backend.cpu.kernels import store_reshaped, store_tree
+from dlvm_py.backend.cpu.kernels import Sink, store_reshaped, store_tree, store_trees
 from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
 from dlvm_py.backend.cpu.order import store_search, store_sort
 from dlvm_py.backend.cpu.outline import outline
@@ -57,7 +57,7 @@ from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.layout import VARIABLES
-from dlvm_py.ir.tree_rules import accumulated
+from dlvm_py.ir.tree_rules import accumulated, kernels
 from dlvm_py.options import Options
 
 
@@ -143,12 +143,16 @@ class Control:
         self.e.br(self.outer.get(first, self.labels[first]))
         for block in self.order:
             self._begin(block)
-            for i in block.instructions:
-                self.e.loc = i.loc or self.e.loc
-                if i.op.is_terminator:
-                    self._terminate(block, i)
-                else:
-                    self.instruction(self.e, i)
+            for kernel in kernels(block.instructions):
+                if len(kernel) > 1 and self.instruction is write_instruction:
+                    write_kernel(self.e, kernel)
+                    continue
+                for i in kernel:
+                    self.e.loc = i.loc or self.e.loc
+                    if i.op.is_terminator:
+                        self._terminate(block, i)
+                    else:
+                        self.instruction(self.e, i)
         self.e.place_exits()
         split(self.e)
         outline(self.e)
@@ -291,6 +295,14 @@ def write_instruction(e: FunctionEmitter, i: Instruction) -> None:
         raise PassError(f"{i.op.name} at stage scheduled")
     if found is not None:
         e.env[i] = found
+
+
+def write_kernel(e: FunctionEmitter, stores: Sequence[Instruction]) -> None:
+    """The code of stores that are one loop nest."""
+    sinks = [Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in stores]  # type: ignore[attr-defined]
+    with e.region():
+        work = store_trees(e, [i.operands[0] for i in stores], sinks)
+    e.charge(work)
 
 
 def _elementwise(e: FunctionEmitter, i: Instruction) -> V:

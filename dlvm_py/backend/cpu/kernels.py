@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.cost import STREAM, element_cost
@@ -99,32 +100,48 @@ def versions(e: FunctionEmitter, conditions: Sequence[V], write: Callable[[bool]
         write(False)
 
 
+@dataclass(frozen=True)
+class Sink:
+    """Where the elements of a tree go: a pointer, and what its type says of its shape."""
+
+    dest: Pointer
+    shape: tuple[int | None, ...]
+
+
 def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...]) -> V:
     """Write every element of a tree to `dest`, whose type has `shape`; the work that it is."""
-    tree = Tree(e, value)
-    work = e.product(dest.extents)
-    extents: Sequence[V] = dest.extents
-    strides = strides_of(e, dest)
-    if tree.rank > 1 and tree.is_linear(dest.layout, shape):
+    return store_trees(e, [value], [Sink(dest, shape)])
+
+
+def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink]) -> V:
+    """Write every element of some trees of equal extents to their destinations in one loop nest; the work."""
+    tree = Tree(e, *values)
+    first = sinks[0].dest
+    extents: Sequence[V] = first.extents
+    work = e.product(extents)
+    strides = [strides_of(e, s.dest) for s in sinks]
+    if tree.rank > 1 and all(s.dest.layout == first.layout and tree.is_linear(first.layout, s.shape) for s in sinks):
         tree.linear = True
-        extents, strides = [work], (i64(dest.itemsize),)
-    order = loop_order(extents, [0] if tree.linear else memory_order(dest))
+        extents, strides = [work], [(i64(s.dest.itemsize),) for s in sinks]
+    order = loop_order(extents, [0] if tree.linear else memory_order(first))
     tree.inner = order[-1]
     conditions = tree.conditions()
-    if dest.layout == "S":
-        conditions.append(e.icmp("eq", strides[tree.inner], i64(dest.itemsize)))
+    for s, steps in zip(sinks, strides, strict=True):
+        if s.dest.layout == "S":
+            conditions.append(e.icmp("eq", steps[tree.inner], i64(s.dest.itemsize)))
 
     def write(fast: bool) -> None:
         tree.fast = fast
-        steps = list(strides)
-        if fast and dest.layout == "S":
-            steps[tree.inner] = i64(dest.itemsize)
+        all_steps = [list(steps) for steps in strides]
+        for s, steps in zip(sinks, all_steps, strict=True):
+            if fast and s.dest.layout == "S":
+                steps[tree.inner] = i64(s.dest.itemsize)
 
         def put(parallel: Parallel) -> None:
             tree.group = parallel.access
-            x = tree.element()
-            address = offset(e, dest.data, [tree.index[k] for k in range(len(extents))], steps)
-            store_element(e, dest.dtype, x, address, dest.notes + parallel.access)
+            for s, steps, x in zip(sinks, all_steps, tree.elements(), strict=True):
+                address = offset(e, s.dest.data, [tree.index[k] for k in range(len(extents))], steps)
+                store_element(e, s.dest.dtype, x, address, s.dest.notes + parallel.access)
 
         if fast and tree.has_embeds:
             row = Row(e, tree, extents[tree.inner])
@@ -136,8 +153,8 @@ def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int
                 put(parallel)
 
     # a row with borders is not cut
-    loops = 0 if tree.has_embeds and shared_axis(order, extents) == tree.inner else len(shape)
-    with shared_nest(e, order, extents, loops, element_cost(value), work) as part:
+    loops = 0 if tree.has_embeds and shared_axis(order, extents) == tree.inner else len(first.extents)
+    with shared_nest(e, order, extents, loops, sum(map(element_cost, values)), work) as part:
         versions(e, conditions, write)
     return work
 

@@ -23,6 +23,7 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import Instruction, Kind, TensorType, Value, is_array
+from dlvm_py.ir.tree_rules import index_rank, is_linear
 
 Axis = tuple[int, tuple[tuple[V, V | None], ...]]  # loop axis; then in order (flag, None) or (start, extent)
 Axes = tuple[Axis | None, ...]
@@ -33,12 +34,6 @@ def permutation(i: Instruction) -> tuple[int, ...]:
     axes = i.attrs.get("axes")
     rank = len(i.operands[0].type.shape)  # type: ignore[attr-defined]
     return tuple(range(rank))[::-1] if axes is None else tuple(axes)
-
-
-def index_rank(gather: Instruction) -> int:
-    """How many axes the indices of a gather have together; the other axes of its result are those of its rows."""
-    source, *indices = gather.operands
-    return len(gather.type.shape) - len(source.type.shape) + len(indices)  # type: ignore[attr-defined]
 
 
 def tree_extents(e: FunctionEmitter, value: Value) -> tuple[V, ...]:
@@ -108,11 +103,15 @@ def tree_extent(e: FunctionEmitter, value: Value, axis: int) -> V:
 
 
 class Tree:
-    """One tree and the loop axes that its root is indexed by (root axis k is loop axis k)."""
+    """One tree and the loop axes that its root is indexed by (root axis k is loop axis k).
 
-    def __init__(self, e: FunctionEmitter, root: Value) -> None:
+    others: the roots of trees over the same loop axes, with which it shares what is equal (`elements`).
+    """
+
+    def __init__(self, e: FunctionEmitter, root: Value, *others: Value) -> None:
         self.e = e
         self.root = root
+        self.roots = root, *others
         self.rank = len(root.type.shape)  # type: ignore[attr-defined]
         self.index: dict[int, V] = {}
         self.fast = True
@@ -125,7 +124,8 @@ class Tree:
         self._strides: dict[Value, tuple[V, ...]] = {}
         self._memo: dict[tuple[Value, Axes], V] = {}
         self.root_axes: Axes = tuple((k, ()) for k in range(self.rank))
-        self._prepare(root)
+        for value in self.roots:
+            self._prepare(value)
 
     def _prepare(self, value: Value) -> None:
         """Compute before the loops what they need of every leaf: strides and stretch flags."""
@@ -213,7 +213,7 @@ class Tree:
 
     def nodes(self) -> Iterator[tuple[Instruction, Axes]]:
         """All array values with their axes."""
-        todo: list[tuple[Value, Axes]] = [(self.root, self.root_axes)]
+        todo: list[tuple[Value, Axes]] = [(root, self.root_axes) for root in self.roots]
         seen = set()
         while todo:
             value, axes = todo.pop()
@@ -230,24 +230,7 @@ class Tree:
 
     def is_linear(self, layout: str, shape: tuple[int | None, ...]) -> bool:
         """Whether every leaf is as contiguous as a pointer of that layout and type shape, with equal extents."""
-        if layout == "S":
-            return False
-        return self._is_linear(self.root, layout, shape)
-
-    def _is_linear(self, value: Value, layout: str, shape: tuple[int | None, ...]) -> bool:
-        if not is_array(value.type):
-            return True
-        assert isinstance(value, Instruction)
-        if value.op.kind is Kind.ELEMENTWISE:
-            return all(self._is_linear(v, layout, shape) for v in value.operands)
-        if value.op.name == "broadcast" and not is_array(value.operands[0].type):
-            return True
-        if value.op.name == "gather":
-            complete = index_rank(value) == len(value.type.shape)  # type: ignore[attr-defined]
-            return complete and all(self._is_linear(v, layout, shape) for v in value.operands[1:])
-        if value.op.name != "load" or value.operands[0].type.layout != layout:  # type: ignore[attr-defined]
-            return False
-        return all(m != 1 or n == 1 for m, n in zip(value.type.shape, shape, strict=True))  # type: ignore[attr-defined]
+        return all(is_linear(root, layout, shape) for root in self.roots)
 
     def order(self) -> list[int]:
         """The loop axes, the one that most of the largest leaves run along in memory innermost; C order if in doubt."""
@@ -283,8 +266,12 @@ class Tree:
 
     def element(self) -> V:
         """The root's element at the current `index`."""
+        return self.elements()[0]
+
+    def elements(self) -> list[V]:
+        """Those of all roots, in order."""
         self._memo.clear()
-        return self._read(self.root, self.root_axes)
+        return [self._read(root, self.root_axes) for root in self.roots]
 
     def _read(self, value: Value, axes: Axes) -> V:
         if not is_array(value.type):

@@ -25,7 +25,7 @@ from dlvm_py.backend.gpu.reductions import reduce_scalar, scalar_dot, store_redu
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir import Function, Instruction, Kind, Module, PointerType, is_array
 from dlvm_py.ir.layout import VARIABLES
-from dlvm_py.ir.tree_rules import accumulated
+from dlvm_py.ir.tree_rules import JOINED, accumulated
 from dlvm_py.ir.types import ELEMENTS
 from dlvm_py.options import Options
 
@@ -80,6 +80,8 @@ def write_on_host(e: FunctionEmitter, i: Instruction) -> None:
     if is_array(i.type):
         return
     _refuse_memory(e, i)
+    if i.attrs.get(JOINED):
+        refuse("stores that are joined", i.loc or e.loc, "leave the mark `joined` out, and the pass sibling_fusion")
     row = _ROWS.get(i.op.name)
     if row is not None:
         found = row(e, i)

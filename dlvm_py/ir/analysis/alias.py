@@ -311,11 +311,11 @@ class AliasAnalysis:
             return False
         assert isinstance(p, Instruction) and isinstance(q, Instruction)
         base = p.operands[0]
-        if not self.same_elements(base, q.operands[0]) or not self._is_distinct(base):
+        if not self.same_elements(base, q.operands[0]) or not self.is_distinct(base):
             return False
         return any(_symbols_apart(a, b) for a, b in zip(_symbols(p), _symbols(q), strict=False))
 
-    def _is_distinct(self, base: Value) -> bool:
+    def is_distinct(self, base: Value) -> bool:
         """Whether different indices of `base` are different elements."""
         while isinstance(base, Instruction) and base.op.name in (*_REARRANGED, "section", "elementPointer"):
             base = base.operands[0]

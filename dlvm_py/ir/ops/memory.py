@@ -111,7 +111,8 @@ def _void_of_pointer(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 allocateHeap = _memory("allocateHeap", _allocate_type, {ALLOCATE}, ("dtype",))
 load = _memory("load", _load_type, {READ})
 # store v to p: same shape; all of v is read before any element is written
-store = _memory("store", _store_type, {WRITE})
+# (joined: one kernel with the store before it, all reads before all writes at each place; see tree_rules.py)
+store = _memory("store", _store_type, {WRITE}, ("joined",))
 # elementPointer p at (i...): leading axes are indexed away; indices are in range
 # (of aggregates: `path` has the names of fields, and "" for each index, where there are names)
 elementPointer = _memory("elementPointer", _element_type, set(), ("path",), kind=Kind.INDEX)

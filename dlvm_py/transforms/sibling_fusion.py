@@ -1,0 +1,326 @@
+"""Sibling fusion: kernels over the same elements become one loop nest with several roots. Stage compute.
+
+    %0 = load %b: *<_ x f64>                          %0 = load %b: *<_ x f64>
+    %1 = exp %0: <_ x f64>                            %1 = exp %0: <_ x f64>
+    store %1: <_ x f64> to %t: *<_ x f64>             store %1: <_ x f64> to %p: *<_ x f64>
+    %2 = load %t: *<_ x f64>                          %3 = load %a: *<_ x f64>
+    store %2: <_ x f64> to %p: *<_ x f64>        =>   %5 = multiply %3: <_ x f64>, %1: <_ x f64>
+    %3 = load %a: *<_ x f64>                          store %5: <_ x f64> to %q: *<_ x f64> joined
+    %4 = load %t: *<_ x f64>
+    %5 = multiply %3: <_ x f64>, %4: <_ x f64>        (%t, which nothing else reads, is gone)
+    store %5: <_ x f64> to %q: *<_ x f64>
+
+Adjoint code is like that: it goes over the same arrays once for each derivative. `joined` says that a store is of one
+kernel with the store before it: at each place the kernel reads for all of its stores before it writes (tree_rules.py).
+
+A *group* of roots moves down to a root r that may join it, if
+
+* their extents are known to be equal there (ir/analysis/equal_extents.py), and their layouts are the same;
+* the group may pass what stands between: nothing there reads what the group writes, or writes what it reads or
+  writes; nothing there can be seen to happen, or raises, unless the group writes fresh memory only, which is gone then;
+* one loop keeps what the two do: what r reads of what the group writes is the element of the same place, and of no
+  other. It is not read then but *forwarded*: the tree of r goes on with the value. What r writes the group reads at the
+  same place only, and does not write (the kernel reads before it writes);
+* it pays: something is forwarded, or both read the same array at the same places. Not beyond STREAMS arrays in one
+  loop, which hardware follows, or STEPS operations, whose values are to stay in registers.
+
+Equal subtrees of one kernel become one. A buffer that nothing reads any more goes, with its stores.
+Keeps every bit: elements are computed as before.
+
+Cost: each root looks at the WINDOW groups before it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from dlvm_py.ir.analysis import AliasAnalysis, effects, uses
+from dlvm_py.ir.analysis.effects import may_trap, written_pointer
+from dlvm_py.ir.analysis.equal_extents import EqualExtents, Extent
+from dlvm_py.ir.function import Block, Function
+from dlvm_py.ir.op import IO, Kind
+from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.tree_rules import JOINED, accumulated, is_linear, kernels, loads_of, may_be_joined
+from dlvm_py.ir.types import PointerType, TensorType, is_array
+from dlvm_py.ir.value import Instruction, Literal, Value
+
+STREAMS = 10
+STEPS = 100  # also keeps code generation free to recurse
+WINDOW = 8
+FAR = 300  # instructions that a group moves over
+SHORT = 32  # a row shorter than this is not worth a loop of its own
+
+
+def run(function: Function, noalias_params: bool = True) -> bool:
+    """Join the kernels of `function`; whether any were."""
+    blocks = [b for b in function.blocks if sum(map(_is_candidate, b.instructions)) > 1]
+    if not blocks:
+        return False
+    facts, aliases = EqualExtents(function), AliasAnalysis(function, noalias_params)
+    changed = [_Joiner(block, facts, aliases).run() for block in blocks]
+    if any(changed):
+        _drop_unread(function)
+    return any(changed)
+
+
+def _is_candidate(i: Instruction) -> bool:
+    if not may_be_joined(i) or accumulated(i) is not None:
+        return False
+    return not any(v.op is OPS["embed"] for v in _tree(i.operands[0]))
+
+
+def _tree(top: Value) -> list[Instruction]:
+    """The array values of a tree, each once, users before operands where there is one path."""
+    found: dict[Instruction, None] = {}
+    work = [top]
+    while work:
+        v = work.pop()
+        if isinstance(v, Instruction) and is_array(v.type) and v not in found:
+            found[v] = None
+            work.extend(v.operands)
+    return list(found)
+
+
+@dataclass
+class _Group:
+    """Roots that run in one loop nest, in order."""
+
+    roots: list[Instruction]
+    extents: list[Extent]
+    layout: str
+    linear: bool
+    loads: list[tuple[Instruction, bool]]  # and whether each is of the element of its place
+    destinations: list[Value]
+    forwards: dict[Instruction, Instruction] = field(default_factory=dict)  # a load → the store of what it reads
+
+
+class _Joiner:
+    """One block: first it is decided what joins, on the block as it is, then the block is written anew."""
+
+    def __init__(self, block: Block, facts: EqualExtents, aliases: AliasAnalysis) -> None:
+        self.block, self.facts, self.aliases = block, facts, aliases
+        self.body = [i for i in block.instructions if not is_array(i.type)]  # in the order that comes out
+        self.groups: dict[Instruction, _Group] = {}  # by their last roots
+        self._known_loads: dict[Instruction, list[tuple[Instruction, bool]]] = {}
+
+    def run(self) -> bool:
+        """Join what can be; whether anything can."""
+        for r in [i for i in self.body if _is_candidate(i)]:
+            self._take(r)
+        if all(len(g.roots) == 1 for g in self.groups.values()):
+            return False
+        self._write()
+        return True
+
+    def _take(self, r: Instruction) -> None:
+        pointer = r.operands[1]
+        assert isinstance(pointer.type, PointerType)
+        layout = pointer.type.layout
+        linear = is_linear(r.operands[0], layout, pointer.type.shape)
+        mine = _Group([r], self.facts.of(pointer), layout, linear, self._loads(r), [pointer])
+        place = {i: k for k, i in enumerate(self.body)}
+        for last in list(self.groups)[: -WINDOW - 1 : -1]:
+            group = self.groups[last]
+            between = self.body[place[last] + 1 : place[r]]
+            if len(between) > FAR or not self._fits(group, mine, r):
+                continue
+            forwards = self._forwarded(group, mine)
+            if forwards is None or not self._pays(group, mine, forwards):
+                continue
+            if all(self._passes(group, i) for i in between):
+                del self.groups[last]
+                gone = set(group.roots)
+                self.body = [i for i in self.body if i not in gone]
+                at = self.body.index(r)
+                self.body[at:at] = group.roots
+                mine.roots[:0], mine.destinations[:0] = group.roots, group.destinations
+                mine.loads = [*group.loads, *(found for found in mine.loads if found[0] not in forwards)]
+                mine.forwards = group.forwards | forwards
+                break
+        self.groups[r] = mine
+
+    def _loads(self, root: Instruction) -> list[tuple[Instruction, bool]]:
+        if root not in self._known_loads:
+            self._known_loads[root] = loads_of(root)
+        return self._known_loads[root]
+
+    # -- legality ------------------------------------------------------------------------------------
+
+    def _fits(self, group: _Group, mine: _Group, r: Instruction) -> bool:
+        """Whether one nest runs over the elements of both as each would by itself."""
+        if group.layout != mine.layout or not self.facts.are_equal(group.extents, mine.extents, r):
+            return False
+        if group.linear == mine.linear or len(mine.extents) == 1:
+            return True
+        shape = r.operands[1].type.shape  # type: ignore[attr-defined]
+        inner = shape[0 if mine.layout == "F" else -1]
+        return inner is None or inner >= SHORT
+
+    def _forwarded(self, group: _Group, mine: _Group) -> dict[Instruction, Instruction] | None:
+        """What the root reads of what the group stores; None where one loop would not do."""
+        (r,) = mine.roots
+        to = r.operands[1]
+        if not all(map(self.aliases.is_distinct, (to, *group.destinations))):
+            return None
+        if any(self.aliases.may_overlap(to, d) for d in group.destinations):
+            return None
+        for load, here in group.loads:
+            if self.aliases.may_overlap(load.operands[0], to) and not (here and self._is_same(load, to)):
+                return None
+        found: dict[Instruction, Instruction] = {}
+        for load, here in mine.loads:
+            for s in group.roots:
+                if not self.aliases.may_overlap(load.operands[0], s.operands[1]):
+                    continue
+                if not here or not self._is_same(load, s.operands[1]) or load.type != s.operands[0].type:
+                    return None
+                found[load] = s
+        return found
+
+    def _is_same(self, load: Instruction, pointer: Value) -> bool:
+        return self.aliases.same_elements(load.operands[0], pointer)
+
+    def _passes(self, group: _Group, i: Instruction) -> bool:
+        """Whether the group may run behind an instruction that it stands before."""
+        if i.op.kind in (Kind.CALL, Kind.STACK, Kind.HIGHER_ORDER, Kind.CONTROL, Kind.AGGREGATE) or IO in effects(i):
+            return False
+        if may_trap(i) and not all(map(self._is_fresh, group.destinations)):
+            return False
+        reads = [load.operands[0] for load, _ in self._loads(i)]
+        if i.op is OPS["load"]:
+            reads.append(i.operands[0])
+        elif i.op.kind is Kind.MEMORY and i.op.name not in ("store", "scatter", "allocateHeap", "allocateStack"):
+            return False
+        if any(self.aliases.may_overlap(p, d) for p in reads for d in group.destinations):
+            return False
+        to = written_pointer(i)
+        touched = [*group.destinations, *(load.operands[0] for load, _ in group.loads)] if to is not None else []
+        return not any(self.aliases.may_overlap(p, to) for p in touched)
+
+    def _is_fresh(self, pointer: Value) -> bool:
+        """Whether an error that leaves the function leaves nobody who sees this memory."""
+        return all(isinstance(p, Instruction) and p.op.name.startswith("allocate") for p in self.aliases.roots(pointer))
+
+    # -- profit --------------------------------------------------------------------------------------
+
+    def _pays(self, group: _Group, mine: _Group, forwards: dict[Instruction, Instruction]) -> bool:
+        theirs = [load for load, here in group.loads if here and _is_stream(load)]
+        ours = [load for load, here in mine.loads if here and _is_stream(load) and load not in forwards]
+        shared = [v for v in ours if any(self._is_same(v, w.operands[0]) for w in theirs)]
+        if not forwards and not shared:
+            return False
+        arrays = {v.operands[0] for v in (*theirs, *ours)} | {r.operands[1] for r in (*group.roots, *mine.roots)}
+        steps = {v for r in (*group.roots, *mine.roots) for v in _tree(r.operands[0])}
+        return len(arrays) <= STREAMS and len(steps) <= STEPS
+
+    # -- the block anew ------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        """Each kernel gets its trees right before it."""
+        self.block.instructions = []
+        kernel = {r: group for group in self.groups.values() for r in group.roots}
+        for i in self.body:
+            group = kernel.get(i)
+            roots = group.roots if group is not None else [i]
+            if i is roots[0]:
+                trees = _Trees(self.block, group.forwards if group is not None else {})
+                for r in roots:
+                    r.operands = [trees.copied(v) for v in r.operands]
+                    if group is not None:
+                        trees.stored[r] = r.operands[0]
+            elif group is not None:
+                i.attrs = {**i.attrs, JOINED: True}
+            self.block.append(i)
+
+
+class _Trees:
+    """The trees of one kernel, made anew at the end of a block, what is equal once."""
+
+    def __init__(self, block: Block, forwards: dict[Instruction, Instruction]) -> None:
+        self.block, self.forwards = block, forwards
+        self.stored: dict[Instruction, Value] = {}  # a root → the value that it stores now
+        self._new: dict[Value, Value] = {}
+        self._known: dict[tuple, Instruction] = {}
+
+    def copied(self, v: Value) -> Value:
+        """The value as the kernel has it."""
+        if not isinstance(v, Instruction) or not is_array(v.type):
+            return v
+        if v in self.forwards:
+            return self.stored[self.forwards[v]]
+        if v not in self._new:
+            # operands first, so that this recurses no further
+            for x in _operands_first([x for x in _tree(v) if x not in self._new and x not in self.forwards]):
+                self._new[x] = self._made(x)
+        return self._new[v]
+
+    def _made(self, v: Instruction) -> Instruction:
+        operands = [self.copied(x) for x in v.operands]
+        key = v.op.name, tuple(map(_key, operands)), repr(sorted(v.attrs.items())), v.type
+        if key not in self._known:
+            made = Instruction(v.op, operands, dict(v.attrs), type=v.type, name=v.name, loc=v.loc)
+            self.block.append(made)
+            self._known[key] = made
+        return self._known[key]
+
+
+def _operands_first(values: list[Instruction]) -> list[Instruction]:
+    """Array values in an order in which operands stand before users."""
+    wanted, done, order = set(values), set(), list[Instruction]()
+    for v in values:
+        work = [v]
+        while work:
+            x = work[-1]
+            ahead = [o for o in x.operands if o in wanted and o not in done]
+            if x in done or not ahead:
+                work.pop()
+                if x not in done:
+                    done.add(x)
+                    order.append(x)
+            else:
+                work += ahead  # type: ignore[arg-type]
+    return order
+
+
+def _key(v: Value) -> object:
+    """What tells operands apart: literals by what they say."""
+    return (repr(v.value), v.type) if isinstance(v, Literal) else v
+
+
+def _is_stream(load: Instruction) -> bool:
+    """Whether a load goes through memory: it has no extent of 1."""
+    assert isinstance(load.type, TensorType)
+    return 1 not in load.type.shape
+
+
+def _drop_unread(function: Function) -> None:
+    """Stores to buffers that nothing reads go, and the buffers."""
+    users = uses(function)
+    buffers = [i for i in function.instructions() if i.op is OPS["allocateHeap"]]
+    unread = {b for b in buffers if all(u.op is OPS["store"] and u.operands[1] is b for u in users[b])}
+
+    def goes(i: Instruction) -> bool:
+        return i in unread or (i.op is OPS["store"] and i.operands[1] in unread)
+
+    for block in function.blocks:
+        if not any(map(goes, block.instructions)):
+            continue
+        rest: list[Instruction] = []
+        for kernel in kernels(block.instructions):
+            left = [i for i in kernel if not goes(i)]
+            if left and left[0] is not kernel[0]:
+                left[0].attrs = {n: v for n, v in left[0].attrs.items() if n != JOINED}
+            rest += left
+        block.instructions = rest
+        _drop_dead_trees(block)
+
+
+def _drop_dead_trees(block: Block) -> None:
+    """Array values that no root asks for go."""
+    used: set[Value] = set()
+    kept: list[Instruction] = []
+    for i in reversed(block.instructions):
+        if not is_array(i.type) or i in used:
+            kept.append(i)
+            used.update(i.all_operands())
+    block.instructions = kept[::-1]

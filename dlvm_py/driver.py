@@ -52,7 +52,10 @@ FAST_MATH = (
     "algebra_simplification", "literal_broadcasting_promotion", "matrix_multiplication_reordering",
     "linear_algebra_fusion", "constant_fold", "cse", "dce",
 )  # fmt: skip
-TO_COMPUTE = ("gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce")
+TO_COMPUTE = (
+    "gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce", "limit_counts",
+    "dce",
+)  # fmt: skip
 TO_SCHEDULED = ("sibling_fusion", "hoist_buffers", "stack_promotion", "ownership")
 # the frame is memory of the host
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "ownership")

@@ -125,3 +125,33 @@ def test_dtypes_of_elements(dtype):
 def test_lists_as_indices():
     """A list of ints or bools is an array; an empty one selects nothing."""
     check(lambda x: (x[[0, -1]], x[:, [True, False, True, False, True]], x[[]], x[[[0], [1]], [2, 3]]), X)
+
+
+def test_what_ran_before_a_counted_loop_raises():
+    """The iterations before the one that fails have written, that one has not; the first check that fails raises."""
+
+    @dlvm.jit
+    def f(x, y, z, start, n):
+        for i in range(start, n):
+            z[i] = x[i] + y[i + 1]
+        for i in range(n - 1, -1, -1):
+            z[i] *= 2.0
+
+    x, y = np.arange(9.0), np.arange(8.0) * 10
+    for start, n, lengths in (
+        (0, 6, (9, 8, 9)),
+        (0, 9, (9, 8, 9)),
+        (2, 9, (5, 8, 9)),
+        (0, 9, (9, 8, 4)),
+        (7, 3, (1, 1, 4)),
+    ):
+        a, b, ours = x[: lengths[0]].copy(), y[: lengths[1]].copy(), np.zeros(lengths[2])
+        plain, said = ours.copy(), []
+        for g, z in ((f, ours), (f.__wrapped__, plain)):
+            try:
+                g(a, b, z, start, n)
+                said.append("")
+            except IndexError as error:
+                said.append(str(error).splitlines()[0])
+        assert said[0].startswith(said[1])
+        np.testing.assert_array_equal(ours, plain)

@@ -54,7 +54,7 @@ def posed(theta, parents, base_relatives, inverse_base_absolutes, base_positions
     bones = len(parents)
     angles = bone_angles(theta, bones)
     absolutes = np.empty((bones, 4, 4))
-    positions = np.zeros((len(base_positions), 3))
+    transforms = np.empty((bones, 3, 4))
     for b in range(bones):
         local = np.eye(4)
         local[:3, :3] = rotation(angles[b, 0], angles[b, 1], angles[b, 2])
@@ -63,8 +63,9 @@ def posed(theta, parents, base_relatives, inverse_base_absolutes, base_positions
             absolutes[b] = relative
         else:
             absolutes[b] = absolutes[parents[b]] @ relative
-        transform = absolutes[b] @ inverse_base_absolutes[b]
-        positions += weights[:, b : b + 1] * (base_positions @ transform[:3].T)
+        transforms[b] = (absolutes[b] @ inverse_base_absolutes[b])[:3]
+    blended = np.tensordot(weights, transforms, 1)
+    positions = np.einsum("vij,vj->vi", blended, base_positions)
     if mirrored:
         positions[:, 0] *= -1
     return positions @ angle_axis(theta[:3]).T + theta[3:6]

@@ -8,7 +8,7 @@
 
 A loop header 'h gets an outer block that `poll` comes back to and an inner one for the ordinary back edges. The
 inner loop leaves when the fuel is used up, a second exit with a trip count that LLVM knows: it vectorises
-the inner loop, and never sees the poll inside it. Source: strip-mining, as in DESIGN section 5.7.
+the inner loop, and never sees the poll inside it. Where the loop counts, the two are one exit (`strips`).
 """
 
 from __future__ import annotations
@@ -32,6 +32,7 @@ from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_un
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.scatter import scatter, store_nonzero, store_scatter_add
 from dlvm_py.backend.cpu.share import split
+from dlvm_py.backend.cpu.strips import Cut, Strip, strip_of
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
@@ -40,6 +41,7 @@ from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import PassError
 from dlvm_py.ir import (
     Block,
+    BlockArg,
     Function,
     Instruction,
     Kind,
@@ -131,7 +133,24 @@ class Control:
         self.outer = {b: e.label("strip") for b in self.order if b in self.headers}
         self.phis: dict[Block, list[Phi]] = {}
         self.outer_phis: dict[Block, list[Phi]] = {}
+        self.strips = self._find_strips()
+        self.cuts: dict[Block, Cut] = {}  # of the heads of strips that look at the fuel
         self.marks: dict[Block, tuple[int, set[V]]] = {}  # of headers: where they begin, and the phis of their loop
+
+    def _find_strips(self) -> dict[Block, Strip]:
+        """The loops that count, by their heads."""
+        entering: dict[Block, list[Target]] = {}
+        for b in self.order:
+            for t in b.targets:
+                if self.rank[t.block] > self.rank[b]:
+                    entering.setdefault(t.block, []).append(t)
+        found = {}
+        for loop in self.forest.loops:
+            if loop.header is not self.order[0]:
+                strip = strip_of(loop, entering[loop.header], _is_kernel)
+                if strip is not None:
+                    found[loop.header] = strip
+        return found
 
     def write(self) -> None:
         """All blocks, definitions before uses."""
@@ -194,6 +213,10 @@ class Control:
         e = self.e
         if block in self.outer:
             e.place(self.outer[block])
+            strip = self.strips.get(block)
+            if strip is not None and not strip.is_small:
+                at = self._place_of(block, strip.counter)
+                self.cuts[block] = Cut(e, strip, self.outer_phis[block][at].value)
             e.br(self.labels[block])
             for outer, inner in zip(self.outer_phis[block], self.phis[block], strict=True):
                 inner.add(outer.value, self.outer[block])
@@ -218,6 +241,8 @@ class Control:
         match i.op.name:
             case "branch":
                 self._jump(block, i.targets[0])
+            case "conditional" if block in self.cuts:
+                self._go_on_or_leave(block, i, self.cuts[block])
             case "conditional":
                 # a block of its own for each edge: both may lead to one block with different values
                 labels = [e.label("edge") for _ in i.targets]
@@ -238,6 +263,9 @@ class Control:
         if self.rank[block] > self.rank[source]:
             self._arrive(self._entrance(block), values, self.outer.get(block, self.labels[block]))
             return
+        if block in self.strips:
+            self._arrive(self.phis[block], values, self.labels[block])
+            return
         go_on, empty = e.label("back"), e.label("empty")
         e.likely(e.burn(ONE, exactly=self._counts_exactly(block)), go_on, empty)
         e.place(go_on)
@@ -245,6 +273,25 @@ class Control:
         e.place(empty)
         e.poll()
         self._arrive(self.outer_phis[block], values, self.outer[block])
+
+    def _place_of(self, block: Block, argument: BlockArg) -> int:
+        """Which of the phis of a block a scalar argument of it is."""
+        return sum(len(_parts(a.type)) for a in block.args[: block.args.index(argument)])
+
+    def _go_on_or_leave(self, block: Block, i: Instruction, cut: Cut) -> None:
+        """The test at the head of a strip."""
+        e, leave = self.e, cut.strip.leave
+        stay, done, exit, empty = (e.label(name) for name in ("edge", "done", "edge", "empty"))
+        e.cond_br(cut.stays(e.scalar(cut.strip.counter)), stay, done)
+        e.place(stay)
+        self._jump(block, i.targets[1 - leave])
+        e.place(done)
+        e.likely(cut.done(), exit, empty)
+        e.place(exit)
+        self._jump(block, i.targets[leave])
+        e.place(empty)
+        e.poll()
+        self._arrive(self.outer_phis[block], [p.value for p in self.phis[block]], self.outer[block])
 
     def _counts_exactly(self, header: Block) -> bool:
         """Whether nothing else in the loop burns fuel, so that it comes down to 0 in steps of 1."""

@@ -1,0 +1,131 @@
+"""Innermost loops that count: their strip is cut off before it runs, so that an iteration burns no fuel.
+
+    'head(%k: i64, %s: f64):                               strip:  left = fuel; rest = n - k, or 0
+        %more = lessThan %k: i64, %n: i64                          part = min(rest, left - 1); end = k + part
+        conditional %more then 'body() else 'exit()   =>   head:   k < end ? body : done
+    'body():                                               body:   ...; head
+        ...                                                done:   fuel -= part; part == rest ? exit : poll, strip
+        branch 'head(%k + 1, ...)
+
+What LLVM sees is a loop with one exit and a count that its entry knows: it is unrolled, and vectorised without an
+iteration that is kept for the end. A count that is a small literal takes no fuel at all: it is less than what the loop
+around it takes for itself.
+
+A loop is one of these if nothing but the test at its head leaves it, the head has no effects (it is run once more where
+a strip ends), nothing in it burns fuel of its own, and the counter goes up by a literal to a number that the loop does
+not change, or down by one to 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.values import ONE, ZERO, V
+from dlvm_py.ir import I64, BlockArg, Instruction, Literal, Target, Value, scalar
+from dlvm_py.ir.analysis.effects import is_pure, reads_memory
+from dlvm_py.ir.analysis.loops import Loop
+
+# work that is not worth fuel, as for array kernels
+SMALL = 64
+
+
+@dataclass(frozen=True)
+class Strip:
+    """The count of a loop.
+
+    counter: the argument of the head that steps; last: where it ends; is_down: it goes down to 0. leave: which target
+    of the head leaves the loop. is_small: whether the count is a small literal.
+    """
+
+    counter: BlockArg
+    last: Value
+    is_down: bool
+    leave: int
+    is_small: bool
+
+
+def strip_of(loop: Loop, entering: list[Target], burns: Callable[[Instruction], bool]) -> Strip | None:
+    """The count of an innermost loop, None where it has to look at the fuel in each iteration.
+
+    entering: the edges into the loop. burns: whether an instruction takes fuel of its own.
+    """
+    head = loop.header
+    test = head.instructions[-1]
+    exits = loop.exit_edges()
+    if loop.children or test.op.name != "conditional" or len(exits) != 1 or exits[0][0] is not head:
+        return None
+    if any(burns(i) for block in loop.ordered for i in block.instructions):
+        return None
+    if not all(is_pure(i) or reads_memory(i) and i.op.name == "load" for i in head.instructions[:-1]):
+        return None
+    condition, leave = test.operands[0], exits[0][1]
+    if not isinstance(condition, Instruction) or condition.block is not head:
+        return None
+    is_down = condition.op.name == "equal"
+    if not is_down and condition.op.name != "lessThan" or leave != (0 if is_down else 1):
+        return None
+    counter, last = condition.operands
+    if not isinstance(counter, BlockArg) or counter.block is not head or counter.type != scalar(I64):
+        return None
+    if isinstance(last, Literal):
+        if is_down and last.value != 0:
+            return None
+    elif is_down or loop.contains(last.block):  # type: ignore[attr-defined]
+        return None
+    at = head.args.index(counter)
+    steps = {_step(t.args[at], counter) for b in loop.latches for t in b.targets if t.block is head}
+    if None in steps or (steps != {-1} if is_down else min(steps) < 1):  # type: ignore[type-var]
+        return None
+    return Strip(counter, last, is_down, leave, _is_small([t.args[at] for t in entering], last))
+
+
+def _step(following: Value, counter: BlockArg) -> int | None:
+    """By how much the counter changes, where that is a literal."""
+    if not isinstance(following, Instruction) or following.op.name not in ("add", "subtract"):
+        return None
+    a, by = following.operands
+    if by is counter and following.op.name == "add":
+        a, by = by, a
+    if a is not counter or not isinstance(by, Literal) or not isinstance(by.value, int):
+        return None
+    return by.value if following.op.name == "add" else -by.value
+
+
+def _is_small(entering: list[Value], last: Value) -> bool:
+    """Whether the loop goes from a literal to another one that is at most `SMALL` away."""
+    ends = [*entering, last]
+    if not all(isinstance(v, Literal) and isinstance(v.value, int) for v in ends):
+        return False
+    return all(abs(v.value - last.value) <= SMALL for v in entering)  # type: ignore[attr-defined]
+
+
+class Cut:
+    """The code of one strip: where it ends is computed at its entry, `done` stands where the head leaves."""
+
+    def __init__(self, e: FunctionEmitter, strip: Strip, counter: V) -> None:
+        """counter: where the strip begins."""
+        self.e, self.strip = e, strip
+        left = e.load("i64", e.fuel)
+        if strip.is_down:
+            rest = counter
+        else:
+            last = e.scalar(strip.last)
+            rest = e.select(e.icmp("slt", counter, last), e.op("sub", last, counter), ZERO)
+        # both as numbers without a sign: what is left in a loop from a huge negative number to a huge positive one
+        most = e.op("sub", left, ONE)
+        is_all = e.icmp("ule", rest, most)
+        self.is_all = is_all
+        part = e.select(is_all, rest, most)
+        self.end = e.op("sub" if strip.is_down else "add", counter, part)
+        self.after = e.op("sub", left, part)
+
+    def stays(self, counter: V) -> V:
+        """Whether the loop goes on within the strip."""
+        return self.e.icmp("ne" if self.strip.is_down else "slt", counter, self.end)
+
+    def done(self) -> V:
+        """Take the fuel; whether the loop has come to its end."""
+        self.e.store(self.after, self.e.fuel)
+        return self.is_all

@@ -1,0 +1,190 @@
+"""Index checks of innermost loops become a limit of the count: the loop ends before the iteration that would fail.
+
+    'head(%k: i64):                                       %limit = min %n: i64, %size: i64
+        %more = lessThan %k: i64, %n: i64             'head(%k: i64):
+        conditional %more then 'body() else 'exit()       %more = lessThan %k: i64, %limit: i64
+    'body():                                              conditional %more then 'body() else 'late()
+        %fine = lessThan %k: i64, %size: i64      =>  'body():
+        check %fine else IndexError "..." (...)           (no check)
+        ...                                           'late():
+                                                          %rest = lessThan %k: i64, %n: i64
+                                                          conditional %rest then 'failing() else 'exit()
+                                                      'failing():
+                                                          raise IndexError "..." (...)
+
+The counter goes up by a literal to a number that the loop does not change; what the check compares is the counter, or
+its sum with a literal, and another such number. The check stands where every iteration comes by before it has any
+effect, so that what the iterations before it did is done, and nothing else, when the exception is raised. Of several
+checks the first one that fails raises: all of them are asked again behind the loop, but the last one, which then is
+sure to fail.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlvm_py.ir import (
+    I64,
+    OPS,
+    Block,
+    BlockArg,
+    Builder,
+    Function,
+    Instruction,
+    Literal,
+    Target,
+    Value,
+    literal,
+    scalar,
+)
+from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.dominance import DominatorTree
+from dlvm_py.ir.analysis.effects import is_pure
+from dlvm_py.ir.analysis.loops import Loop, LoopForest
+
+_NEAR = 1 << 31
+
+
+@dataclass(frozen=True, slots=True)
+class _Count:
+    """How a loop counts: the argument that steps, and the number at which it ends."""
+
+    counter: BlockArg
+    last: Value
+    stay: Block
+
+
+def run(function: Function) -> bool:
+    """Take the checks out of the innermost loops of `function`; whether there were any."""
+    forest = LoopForest(function)
+    edges, dominators = predecessors(function), DominatorTree(function)
+    found = False
+    for loop in forest.loops:
+        count = _count(loop)
+        above = dominators.idom[loop.header]
+        if count is None or above is None or len(edges[count.stay]) != 1:
+            continue
+        passed, checks = _first_checks(loop, count, edges)
+        if checks:
+            _limit(function, loop, count, above, passed, checks)
+            found = True
+    return found
+
+
+def _count(loop: Loop) -> _Count | None:
+    head = loop.header
+    test = head.instructions[-1]
+    if loop.children or test.op.name != "conditional":
+        return None
+    condition = test.operands[0]
+    if not isinstance(condition, Instruction) or condition.block is not head or condition.op.name != "lessThan":
+        return None
+    counter, last = condition.operands
+    stay, leave = (t.block for t in test.targets)
+    if not loop.contains(stay) or loop.contains(leave) or not _is_invariant(last, loop):
+        return None
+    if not isinstance(counter, BlockArg) or counter.block is not head or counter.type != scalar(I64):
+        return None
+    at = head.args.index(counter)
+    following = [t.args[at] for b in loop.latches for t in b.targets if t.block is head]
+    if not all((_beyond(v, counter) or 0) > 0 for v in following):
+        return None
+    return _Count(counter, last, stay)
+
+
+def _beyond(value: Value, counter: Value) -> int | None:
+    """What is added to the counter, where that is a literal; None for every other value."""
+    if value is counter:
+        return 0
+    if not isinstance(value, Instruction) or value.op.name != "add":
+        return None
+    a, by = value.operands
+    if a is not counter or not isinstance(by, Literal) or not isinstance(by.value, int) or abs(by.value) > _NEAR:
+        return None
+    return by.value
+
+
+def _is_invariant(value: Value, loop: Loop) -> bool:
+    return isinstance(value, Literal) or not loop.contains(value.block)  # type: ignore[attr-defined]
+
+
+def _first_checks(
+    loop: Loop, count: _Count, edges: dict[Block, list[tuple[Block, int]]]
+) -> tuple[list[Instruction], list[Instruction]]:
+    """What each iteration runs before its first effect: all of it, and the checks that are limits of the count."""
+    passed: list[Instruction] = []
+    checks: list[Instruction] = []
+    block = count.stay
+    while True:
+        for i in block.instructions:
+            if i.op is OPS["check"] and _bound(i, loop, count) is not None:
+                checks.append(i)
+            elif not (is_pure(i) or i.op is OPS["load"]):
+                break
+            passed.append(i)
+        if i.op is not OPS["branch"]:
+            return passed, checks
+        (target,) = i.targets
+        block = target.block
+        if target.args or not loop.contains(block) or block is loop.header or len(edges[block]) != 1:
+            return passed, checks
+
+
+def _bound(check: Instruction, loop: Loop, count: _Count) -> tuple[Value, int] | None:
+    """The size that the counter, and a number added to it, is compared with."""
+    condition = check.operands[0]
+    if not isinstance(condition, Instruction) or condition.op.name != "lessThan":
+        return None
+    index, size = condition.operands
+    beyond = _beyond(index, count.counter)
+    if beyond is None or not _is_invariant(size, loop):
+        return None
+    # only of an extent, or a small number, can another one be subtracted
+    small = isinstance(size, Literal) and isinstance(size.value, int) and abs(size.value) < _NEAR
+    if beyond and not small and not (isinstance(size, Instruction) and size.op.name == "extent"):
+        return None
+    return size, beyond
+
+
+def _limit(
+    function: Function, loop: Loop, count: _Count, above: Block, passed: list[Instruction], checks: list[Instruction]
+) -> None:
+    head = loop.header
+    end = head.instructions[-1]
+    b = Builder(function).before(above.instructions[-1])
+    limit = count.last
+    for check in checks:
+        found = _bound(check, loop, count)
+        assert found is not None
+        size, beyond = found
+        limit = b.emit("min", limit, b.emit("subtract", size, literal(beyond)) if beyond else size)
+    b = Builder(function).before(end)
+    b.loc = end.loc
+    away = end.targets[1]
+    late = function.new_block("late", after=loop.ordered[-1])
+    failing = function.new_block("failing", after=late)
+    more = b.emit("lessThan", count.counter, limit)
+    end.operands, end.targets = [more], [end.targets[0], Target(late, [])]
+    b.at_end(late)
+    b.conditional(b.emit("lessThan", count.counter, count.last), failing, [], away.block, away.args)
+    _raise(b.at_end(failing), passed, checks)
+    for check in checks:
+        assert check.block is not None
+        check.block.instructions.remove(check)
+
+
+def _raise(b: Builder, passed: list[Instruction], checks: list[Instruction]) -> None:
+    """The checks again, with what they need of the iteration that fails; the last one raises."""
+    copies: dict[Value, Value] = {}
+    needed = set(checks)
+    for i in reversed(passed):
+        if i in needed:
+            needed.update(o for o in i.operands if isinstance(o, Instruction))
+    for i in passed:
+        if i not in needed:
+            continue
+        operands = [copies.get(o, o) for o in i.operands]
+        if i is checks[-1]:
+            b.insert(Instruction(OPS["raise"], operands[1:], dict(i.attrs), loc=i.loc))
+            return
+        copies[i] = b.insert(Instruction(i.op, operands, dict(i.attrs), loc=i.loc))

@@ -42,6 +42,7 @@ from dlvm_py.runtime.gpu.arrays import is_on_device, on_device
 from dlvm_py.runtime.native import callable as native
 from dlvm_py.runtime.signature import binder, spec_of
 from dlvm_py.runtime.trees import walk
+from dlvm_py.runtime.undo import Undone
 from dlvm_py.runtime.version import Captured, Source, Version, sites_from_json
 from dlvm_py.tuning import tuned
 
@@ -102,17 +103,32 @@ class Dispatcher:
             if self.options.target != "gpu":
                 return self._elsewhere(*args, **kwargs)
             values = on_device(tuple(self.signature.parameters), values, self.recipe.primal.__name__)
-        beyond = False
+        beyond, answers, printed = False, None, 0
+        settled: set[str] = set()
         for _ in range(_ATTEMPTS):
-            for made, shared in self._together:
-                handled, result = self._attempt_together(made, shared, values)
-                if handled:
-                    return result
-            version = self.version(function, values, beyond)
-            if version is None:
+            version = None
+            try:
+                for version, shared in self._together:
+                    if answers is None or version.call.answers == answers:
+                        handled, result = self._attempt_together(version, shared, values)
+                        if handled:
+                            return result
+                version = self.version(function, values, beyond, answers)
+                if version is None:
+                    continue
+                handled, result = python_entry.attempt(version, values, printed)
+            except Undone as undone:
+                assert version is not None
+                name = version.call.assumed[undone.site]
+                if name in settled:
+                    raise version.error(undone.site) from None  # both answers, in one call
+                settled.add(name)
+                answers = self._other_answers(version, name)
+                printed = undone.printed
                 continue
-            handled, result = python_entry.attempt(version, values)
             if handled:
+                if answers is not None and not beyond:
+                    native.add_version(function, version)  # the next call is likely to be like this one
                 return result
             # a limited version that takes these values, and has not taken the call
             beyond = beyond or (version.call.limited and python_entry.matches(version.call, values))
@@ -120,6 +136,12 @@ class Dispatcher:
             f"no version of {self.recipe.primal.__name__}() takes the arguments it was compiled for"
             " (or another thread changes what it captures all the time)"
         )
+
+    @staticmethod
+    def _other_answers(version: Version, name: str) -> dict[str, bool]:
+        """Those of a version, but for the one at the place `name`. What is usual everywhere is left out."""
+        found = {**version.call.answers, name: not version.call.answers.get(name, True)}
+        return {n: found[n] for n in sorted(found) if not found[n]}
 
     @functools.cached_property
     def _elsewhere(self) -> Any:
@@ -149,19 +171,24 @@ class Dispatcher:
         names = tuple(self.signature.parameters)
         return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)
 
-    def version(self, function: Any, values: tuple[Any, ...], beyond: bool = False) -> Version | None:
+    def version(
+        self, function: Any, values: tuple[Any, ...], beyond: bool = False, answers: dict[str, bool] | None = None
+    ) -> Version | None:
         """The installed version for these values, made if there is none. None: there is one more in `_together`.
 
         beyond: the one for calls that take more memory than a limited version may, which runs loops again.
+        answers: the one for these answers, where types depend on values; None: any.
         """
-        found = self._installed(function, values, beyond)
+        found = self._installed(function, values, beyond, answers)
         if found is not None:
             return found
         with _COMPILING:
-            found = self._installed(function, values, beyond)
+            found = self._installed(function, values, beyond, answers)
             if found is not None:
                 return found
             request = self.request(values)
+            if answers is not None:
+                request = request._replace(answers=tuple(answers.items()))
             if self.options.tune:
                 request = tuned(request, values, self._make, lambda: driver.schedules(), self._disk())
             if beyond:
@@ -228,8 +255,12 @@ class Dispatcher:
         return together.attempt(version, shared, values, tangents)
 
     @staticmethod
-    def _installed(function: Any, values: tuple[Any, ...], beyond: bool) -> Version | None:
+    def _installed(
+        function: Any, values: tuple[Any, ...], beyond: bool, answers: dict[str, bool] | None
+    ) -> Version | None:
         found = (v for v in native.versions(function) if not (beyond and v.call.limited))
+        if answers is not None:
+            found = (v for v in found if v.call.answers == answers)
         return next((v for v in found if python_entry.matches(v.call, values)), None)
 
     def _make(self, request: Request) -> Version:

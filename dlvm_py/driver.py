@@ -154,6 +154,7 @@ def _translated(request: Request, derives: bool = False) -> Program:
         differentiate=functools.partial(_differentiated, request._replace(noalias=False)),
         rules_of=request.recipe.root.rules_of,
         derives=derives,
+        answers=dict(request.answers),
     )
     return Program(
         t.module, t.name, request.names, request.args, captured, t.result, effects=t.effects, finals=t.finals
@@ -317,13 +318,17 @@ def compile_request(request: Request) -> Compiled:
     with _depth_limited(request):
         kernel, on_device = _emitted(request, program, imports)
     _check_result(program)
+    is_seen = seen_outside(program.module, program.name) is not None
+    assumed = [[n, site.assumes] for n, site in enumerate(kernel.sites) if site.assumes]
     facts = {
         "result": to_json(program.result, classes_of(request)),
         "effects": program.effects and program.effects.to_json(),
         "written": written,
         "unshared": sorted({*written, *program.unshared}),
         "free": list(program.free),
-        "repeatable": seen_outside(program.module, program.name) is None and program.effects is None,
+        "repeatable": not is_seen and not assumed and program.effects is None,
+        "tells": is_seen,
+        "assumed": assumed,
         "limited": bool(program.function.meta.get(CAN_RUN_AGAIN)),
         "sites": sites_to_json(kernel.sites),
         "imports": imports.names,

@@ -37,6 +37,7 @@ class Request(NamedTuple):
     captured: tuple[Captured, ...]
     options: Options
     noalias: bool
+    answers: tuple[tuple[str, bool], ...] = ()  # where types depend on values (frontend/assumptions.py), in order
     shared: tuple[int, ...] = ()  # leaves of the primal's arguments and captured arrays that share memory (together.py)
 
     def key(self) -> str:
@@ -51,6 +52,7 @@ class Request(NamedTuple):
             self.options.checks_bounds,
             self.noalias,
             self.shared,
+            self.answers,
             self.device.name if self.device is not None else "",
         )
 
@@ -124,6 +126,9 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         written=tuple(facts["written"]),
         limited=facts["limited"],
         repeatable=facts["repeatable"],
+        assumed={int(site): name for site, name in facts["assumed"]},
+        answers=dict(request.answers),
+        tells=facts["tells"],
         on_device=request.options.target == "gpu",
         unshared=tuple(facts["unshared"]),
         free=tuple(facts["free"]),

@@ -627,7 +627,6 @@ form(
     cov=lambda d: Text("False"),
     w=lambda d: d.values("float64", (6,), low=0.5),
 )
-form(_np("poly"), lambda d: [d.filled(REAL, 1, special=False)])
 form(_np("polymul polydiv"), lambda d: [d.filled(NUMBERS, 1, special=False), d.filled(NUMBERS, 1, special=False)])
 
 
@@ -678,7 +677,13 @@ form(f"{_POWER}.polyval3d", _several(3, True))
 form(f"{_POWER}.polygrid2d", _several(2, False))
 form(f"{_POWER}.polygrid3d", _several(3, False))
 form(_prefixed("np.polynomial.chebyshev", "chebpts1 chebpts2"), lambda d: [ints(d, 0, 5)])
-form(_np("roots"), lambda d: [d.array("C", shape=(4,), special=False)])
+form(_np("roots poly"), lambda d: [d.array("iFC", shape=(4,), special=False)])
+form(_np("poly"), lambda d: [d.filled(NUMBERS, 1, special=False)])
+form(f"{_POWER}.polyroots", lambda d: [_series(d)])
+form(_np("real_if_close"), lambda d: [d.array(NUMBERS, 1)], tol=lambda d: d.of(10, 0.5))
+form(_prefixed("np.emath", "sqrt log log2 log10 arccos arcsin arctanh"), one(NUMBERS))
+form("np.emath.power", lambda d: [d.array("iFC", special=False), d.number(2, 0.5, -1)])
+form("np.emath.logn", lambda d: [d.number(2, 3.0), d.array("iFC")])
 
 # linear algebra
 form(_linalg("inv det slogdet"), lambda d: [d.square("bi" + LAPACK)])
@@ -692,7 +697,7 @@ form(
 )
 form(_linalg("cholesky"), lambda d: [(a := d.square(LAPACK)) @ np.conj(np.swapaxes(a, -1, -2))])
 form(_linalg("eigh eigvalsh"), lambda d: [d.hermitian()])
-form(_linalg("eig eigvals"), lambda d: [d.square("C")])
+form(_linalg("eig eigvals"), lambda d: [d.square(LAPACK)])
 form(_linalg("svd"), lambda d: [d.matrix()], full_matrices=_boolean, compute_uv=_boolean)
 form(
     _linalg("svdvals matrix_rank pinv"),

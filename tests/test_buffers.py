@@ -247,3 +247,10 @@ def test_hoisted_allocations_fail_where_they_stood():
     with pytest.raises(ValueError, match="negative dimensions are not allowed"):
         rounds(3, -1, log)
     assert log[0] == 4
+
+
+def test_a_small_array_with_gaps_is_a_view():
+    """A strided result is not taken for the whole of an allocation of one cache line."""
+    real_part = dlvm.jit(lambda c: (np.array([1.0 + 5j, 2.0, 3.0]) * c).real)
+    for _ in range(2):  # by the Python entry, by the native one
+        assert real_part(2.0).tolist() == [2.0, 4.0, 6.0]

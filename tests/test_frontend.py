@@ -17,6 +17,7 @@ from dlvm_py.frontend.capture import capture, fingerprint
 from dlvm_py.frontend.source import function_source
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import dtype_of, print_module
+from dlvm_py.ir.exceptions import NotAssumed
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, TupleSpec
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.verifier import verify
@@ -45,10 +46,11 @@ def leaves_of(value):
     return [] if isinstance(spec_of(value), ConstantSpec) else [value]
 
 
-def lower(fn, *args):
+def lower(fn, *args, answers=None):
     captures = capture(fn)
     specs = tuple(array_spec(c.value) for c in captures.arrays)
-    return translate(fn, tuple(map(spec_of, args)), captures, Options(), captured_specs=specs), captures
+    specified = tuple(map(spec_of, args))
+    return translate(fn, specified, captures, Options(), captured_specs=specs, answers=answers), captures
 
 
 def rebuilt(spec, leaves):
@@ -66,11 +68,17 @@ def rebuilt(spec, leaves):
     return np.asarray(leaf).item() if spec.weak else np.asarray(leaf)[()]
 
 
-def call(fn, *args):
-    """fn(*args) through the front end, the verifier and the interpreter."""
-    translation, captures = lower(fn, *args)
+def call(fn, *args, answers=None):
+    """fn(*args) through the front end, the verifier and the interpreter; again where types depend on values."""
+    translation, captures = lower(fn, *args, answers=answers)
     verify(translation.module)
-    out = run(translation.module, translation.name, [*leaves_of(args), *(c.value for c in captures.arrays)])
+    try:
+        out = run(translation.module, translation.name, [*leaves_of(args), *(c.value for c in captures.arrays)])
+    except NotAssumed as error:
+        known = answers or {}
+        if error.name in known:
+            raise
+        return call(fn, *args, answers={**known, error.name: False})
     return rebuilt(translation.result, list(out) if isinstance(out, tuple) else [out])
 
 

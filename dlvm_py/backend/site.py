@@ -13,7 +13,8 @@ class Site(NamedTuple):
     Two carriers bring the operands to Python. Few plain numbers lie as bit patterns in the error record of the context;
     their kinds are names of dtypes. Any others lie in memory that `dlvm.tell` is given (backend/cpu/text_values.py);
     their kinds are "flavour dtype rank layout". stream: "" raises, "seed" makes a generator of random
-    numbers, else the text is printed there.
+    numbers, else the text is printed there. assumes: what is assumed there; where it does not hold the call is undone,
+    and another version has it.
     """
 
     exception: str
@@ -22,3 +23,4 @@ class Site(NamedTuple):
     loc: Loc | None
     stream: str = ""
     flush: bool = False
+    assumes: str = ""

@@ -86,6 +86,8 @@ class Final:
 
 def catch(e: Emitter, op: str, operands: Sequence[Value], attrs: dict[str, Any]) -> bool:
     """Whether a clause takes what this instruction raises: then there is an edge to it in the instruction's place."""
+    if "assuming" in attrs:
+        return False  # no exception of the program's
     tries = [t for t in e.tries if t.applies(e)]
     if op not in ("check", "raise"):
         _refuse_uncaught(e, op, tries)

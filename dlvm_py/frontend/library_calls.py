@@ -69,6 +69,10 @@ def _is_constant(e: Emitter, value: Any) -> Scalar:
     return Scalar(literal(known), weak=True)
 
 
+def _assumed(e: Emitter, condition: Any, what: Any, message: Any) -> Scalar:
+    return Scalar(literal(e.session.assumptions.holds(e, condition.value, what.value, message.value)), weak=True)
+
+
 def _axis_of(e: Emitter, axis: Any, ndim: Any) -> Scalar:
     return _int(as_axis(e, axis, ndim.number))
 
@@ -155,6 +159,7 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.unroll: _unroll,
     intrinsics.refuse: _refuse,
     intrinsics.is_constant: _is_constant,
+    intrinsics.assumed: _assumed,
     intrinsics.axis_of: _axis_of,
     intrinsics.axes_of: _axes_of,
     intrinsics.complex_of: _complex_of,

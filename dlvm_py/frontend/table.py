@@ -35,6 +35,7 @@ from dlvm_py.frontend.library import (
     random_numbers,
     random_vectors,
     reshaping,
+    scimath,
     series,
     sets,
     statistics,
@@ -70,7 +71,8 @@ def _scalar(dtype: DType) -> Handler:
 
 _LIBRARY = (
     arrange, bessel, calculus, create, decompositions, elementwise, fourier, histograms, joining, linear_algebra,
-    mathematics, norms, order, places, polynomial, products, reshaping, series, sets, statistics, tensors, ufuncs,
+    mathematics, norms, order, places, polynomial, products, reshaping, scimath, series, sets, statistics, tensors,
+    ufuncs,
 )  # fmt: skip
 _OF_UFUNCS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
@@ -171,8 +173,6 @@ _INSTEAD = {
     "vectorize": "call the function in a loop over the elements, or on whole arrays",
     "frompyfunc": "call the function in a loop over the elements, or on whole arrays",
     "as_strided": "np.lib.stride_tricks.sliding_window_view, or slices, cannot leave the array",
-    "real_if_close": "whether the result is real depends on the numbers: take z.real",
-    "polyroots": "np.roots, of complex coefficients the other way round",
     "matrix": "use arrays with two axes, and @",
     "einsum_path": "np.einsum finds the path itself",
 }
@@ -181,11 +181,7 @@ _INSTEAD = {
 def numpy_help(target: Any) -> str:
     """What to write instead of a function of NumPy's that has no rule: the closest ones that have."""
     name = getattr(target, "__name__", "")
-    module = getattr(target, "__module__", None) or ""
-    if module.endswith("scimath"):
-        hint: str | None = f"whether the result is complex depends on the numbers: np.{name}(x.astype(complex))"
-    else:
-        hint = _INSTEAD.get(name)
+    hint: str | None = _INSTEAD.get(name)
     if hint is None:
         spelled: dict[str, str] = {}
         for f in FUNCTIONS:

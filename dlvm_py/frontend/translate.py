@@ -10,6 +10,7 @@ from __future__ import annotations
 import builtins
 import re
 import sys
+from collections.abc import Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -20,6 +21,7 @@ import numpy as np
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend import objects, own_rules
 from dlvm_py.frontend.arrays import make_array
+from dlvm_py.frontend.assumptions import Assumptions
 from dlvm_py.frontend.calls import bind_function, invoke
 from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_hidden_argument, is_record_class
 from dlvm_py.frontend.derivatives import Differentiate
@@ -131,17 +133,19 @@ def translate(
     differentiate: Differentiate | None = None,
     rules_of: Any = None,
     derives: bool = False,
+    answers: Mapping[str, bool] | None = None,
 ) -> Translation:
     """Raw IR of `fn` for arguments of the given specs, one a Python parameter, defaults filled in.
 
     The IR parameters are the leaves of `args` in order, then one pointer for each of `captured.arrays`,
     of the type that `captured_specs` gives. `differentiate` makes the derivatives that are called
     inside (see derivatives.py). `rules_of`: the callable that gives `fn` derivatives of its own, if there is one; with
-    `derives` functions bring their rules along (see own_rules.py).
+    `derives` functions bring their rules along (see own_rules.py). `answers`: where types depend on values (see
+    assumptions.py).
     Raises: CompileError that points into the user's source.
     """
     for lends in (False, True):
-        session = Session(captured, options, captured_specs, name or fn.__name__, differentiate, lends)
+        session = Session(captured, options, captured_specs, name or fn.__name__, differentiate, lends, answers or {})
         try:
             return session.entry(fn, args, rules_of, derives)
         except objects.ChangesCaller:
@@ -160,6 +164,7 @@ class Session:
         name: str,
         differentiate: Differentiate | None = None,
         lends: bool = False,
+        answers: Mapping[str, bool] | None = None,
     ) -> None:
         if len(specs) != len(captures.arrays):
             raise ValueError(f"{len(captures.arrays)} captured arrays, but {len(specs)} specs of them")
@@ -167,6 +172,7 @@ class Session:
         self.options = options
         self.specs = specs
         self.lends = lends  # whether the function changes lists, dicts or instances of its caller
+        self.assumptions = Assumptions(answers or {})
         self._lent: list[Lent] = []
         self._loan: Loan | None = None
         self.name = _identifier(name)
@@ -588,7 +594,7 @@ class Session:
     def _callee(self, e: Emitter, fn: FunctionType, tree: Any, whole: Any = None, own: Any = None) -> _Callee:
         # whole: None, or what tells this function whose results are all computed from others of the same body
         name = (self.token(fn), tree, *([whole] if whole else []))
-        known = self._callees.get(name)
+        known = self._callees.get(name) or self._callees.get((*name, self.assumptions.path, str(e.loc)))
         if known is not None:
             if isinstance(known, type):
                 raise NotFirstClass
@@ -606,9 +612,13 @@ class Session:
         callee: _Callee | None = None
         for _ in range(_MAX_ATTEMPTS):
             known_callees, known_functions = dict(self._callees), dict(self.module.functions)
-            found = self._attempt(name, fn, tree, callee, bool(whole), own)
+            before = self.assumptions.count
+            with self.assumptions.inside(e.loc):
+                found = self._attempt(name, fn, tree, callee, bool(whole), own)
             if found is not None:
-                self._callees[name] = found
+                # another call of it may get other answers
+                here = (self.assumptions.path, str(e.loc)) if self.assumptions.count > before else ()
+                self._callees[(*name, *here)] = found
                 return found
             # again, with what this attempt has found out about the result; what rests on the old assumption goes
             callee = self._learned
@@ -716,9 +726,10 @@ class Session:
             )
         self._inlined.append(source.node)
         loc = e.loc
-        frame = Frame(e, source, name, fn, outer)
-        frame.bind_parameters(values)
-        result = frame.run()
+        with self.assumptions.inside(loc):
+            frame = Frame(e, source, name, fn, outer)
+            frame.bind_parameters(values)
+            result = frame.run()
         self._inlined.pop()
         e.builder.loc = loc
         if result is None:

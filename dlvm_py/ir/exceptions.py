@@ -7,6 +7,14 @@ import builtins
 import numpy as np
 
 
+class NotAssumed(TypeError):
+    """What the interpreter raises where something does not hold that a `check` says is assumed, by its `name`."""
+
+    def __init__(self, message: str, name: str) -> None:
+        super().__init__(message)
+        self.name = name
+
+
 def exception_class(name: object) -> type[Exception] | None:
     """The class of an exception of Python, np.linalg or np.exceptions; None for a name that is none."""
     for module in (builtins, np.linalg, np.exceptions):

@@ -32,7 +32,7 @@ from dlvm_py.ir.evaluate import (
     poison,
     view_of,
 )
-from dlvm_py.ir.exceptions import exception_class
+from dlvm_py.ir.exceptions import NotAssumed, exception_class
 from dlvm_py.ir.externs import known, why_unknown
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.objects import Cell, Reference, enum_of, fresh, given, leaf_values, place, read, unwrap, write
@@ -595,8 +595,11 @@ class Frame:
         raise RuntimeError(TRAPPED)
 
     def _check(self, i: Instruction) -> None:
-        if not self.get(i.operands[0], True):
-            self._fail(i, i.operands[1:])
+        if self.get(i.operands[0], True):
+            return
+        if "assuming" in i.attrs:
+            raise NotAssumed(i.attrs["message"], i.attrs["assuming"])
+        self._fail(i, i.operands[1:])
 
     def _raise(self, i: Instruction) -> None:
         self._fail(i, i.operands)

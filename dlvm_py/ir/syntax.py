@@ -129,7 +129,7 @@ FORMS: dict[str, str] = {
     "extract": "extract <at:keys> from %",
     "insert": "insert % to % at <at:keys>",
     "apply": "apply <callee:function> (%*) -> <result:type>",
-    "check": "check % else <exception:name> <message:string> (%*) [as <flavours:word>]",
+    "check": "check % else <exception:name> <message:string> (%*) [assuming <assuming:string>] [as <flavours:word>]",
     "print": "print <message:string> to <to:word> [flush] (%*) [as <flavours:word>]",
     "branch": "branch '",
     "conditional": "conditional % then ' else '",

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
@@ -38,6 +39,7 @@ from dlvm_py.runtime.lent import Places, carry_out, lent
 from dlvm_py.runtime.native import offsets
 from dlvm_py.runtime.signature import spec_of
 from dlvm_py.runtime.trees import maker, parts_of
+from dlvm_py.runtime.undo import Undone, undoing
 from dlvm_py.runtime.version import (
     ARGUMENT_REFERENCES,
     DEVICE_FAILED,
@@ -92,18 +94,24 @@ class BeyondLimit(Exception):
 
 
 def call(version: Version, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[bool, Any]:
-    """(True, result) if the version takes these arguments, (False, None) if not. Raises what the call raises."""
+    """(True, result) if the version takes these arguments, (False, None) if not. Raises what the call raises.
+
+    Raises: Undone where something does not hold that the version assumes.
+    """
     values = bind(version.call, args, kwargs)
     return (False, None) if values is None else attempt(version, values)
 
 
-def attempt(version: Version, values: Sequence[Any]) -> tuple[bool, Any]:
-    """As `call`, for one value a parameter. The captured arrays that are checked are those that are used."""
+def attempt(version: Version, values: Sequence[Any], printed: int = 0) -> tuple[bool, Any]:
+    """As `call`, for one value a parameter. The captured arrays that are checked are those that are used.
+
+    printed: how many texts of this call have been printed before it was undone.
+    """
     found = matched(version.call, values)
     if found is None:
         return False, None
     try:
-        return True, run_leaves(version, found, values=values)
+        return True, run_leaves(version, found, values=values, printed=printed)
     except BeyondLimit:
         return False, None
 
@@ -231,23 +239,26 @@ def run_leaves(
     receive: Callable[[Any], Any] | None = None,
     kept: list[Any] | None = None,
     values: Sequence[Any] = (),
+    printed: int = 0,
 ) -> Any:
     """Calls the kernel on leaves that match, those of captured arrays last.
 
     values: what the leaves are of, one a parameter: for a version that changes lists, dicts or instances of the caller.
     receive: is given the result while the memory of the call is still there, and gives what is returned.
     kept: gets the context, whose memory then stays until `free` is given it.
-    Raises: ValueError for a read-only array that the function writes; what the compiled code raises.
+    printed: as `attempt`.
+    Raises: ValueError for a read-only array that the function writes; what the compiled code raises; Undone.
     """
     call = version.call
     for k in call.written:
         if not (found[k].writeable if isinstance(found[k], DeviceArray) else found[k].flags.writeable):
             raise ValueError("assignment destination is read-only")
     places = lent(call, values) if call.effects is not None else {}
-    if not call.generators:
-        return _invoke(version, found, receive, kept, places)
+    invoked = functools.partial(_invoke, version, found, receive, kept, places)
+    if not call.generators and not call.leaves_traces:
+        return invoked()
     with _locked(found):
-        return _invoke(version, found, receive, kept, places)
+        return undoing(invoked, found, call.written, printed) if call.leaves_traces else invoked()
 
 
 @contextlib.contextmanager
@@ -309,6 +320,8 @@ def _run_kernel(
         if context.site == DEVICE_FAILED:
             assert version.device is not None
             raise DeviceError(f"in compiled code of {version.name}: {version.device.reason(context.operands[0])}")
+        if context.site in call.assumed:
+            raise Undone(context.site)
         raise version.error(context.site, *context.operands)
     finally:
         if kept is None:

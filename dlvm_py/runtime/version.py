@@ -23,7 +23,7 @@ from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, Effects, GeneratorSpec, RecordSpec, ScalarSpec, Spec, leaves
 from dlvm_py.ir.text import print_text
 from dlvm_py.ir.types import DTYPES
-from dlvm_py.runtime import told, trees
+from dlvm_py.runtime import told, trees, undo
 from dlvm_py.runtime.gpu.device import Device
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native import standing
@@ -36,6 +36,7 @@ FIRST_FUEL = 1_000_000  # work until the first poll, in the units of the calling
 ARGUMENT_REFERENCES = 1 << 62
 NO_MEMORY = -2  # the site of a call that could not allocate
 DEVICE_FAILED = -3  # the site of a call whose launch or copy the driver refused
+UNDONE = 2  # what an entry gives whose call has been undone, as something that was assumed does not hold
 TAKEN_BEFORE = "limit:taken"  # the import of a limited version: at what its count of bytes begins
 
 
@@ -101,6 +102,9 @@ class CallSpec(Frozen):
     repeatable: a call does nothing that everybody sees each time (print, draw random numbers), and may be made again.
     effects: what it does to the caller's lists, dicts and instances, where that has brought more into `result`.
     on_device: arrays are on a GPU while it runs.
+    assumed: by the numbers of sites, what is assumed there (frontend/assumptions.py): a call in which it does not hold
+    is undone (undo.py), and is not of this version. answers: what it was compiled for, where that is not the usual one.
+    tells: whether it prints, or draws random numbers.
     limited: a call that takes more memory than `buffers.tape_limit` says, or than there is, is undone, and is not of
     this version.
     """
@@ -122,6 +126,9 @@ class CallSpec(Frozen):
     variadic: bool = False
     limited: bool = False
     repeatable: bool = False
+    assumed: Mapping[int, str] = field(default_factory=dict)
+    answers: Mapping[str, bool] = field(default_factory=dict)
+    tells: bool = False
     shadows: tuple[ArraySpec, ...] = ()
     effects: Effects | None = None
     on_device: bool = False
@@ -151,9 +158,17 @@ class CallSpec(Frozen):
 
     @property
     def by_python(self) -> bool:
-        """Whether only the Python entry takes its calls: variadic, several locks, shared memory, effects, a device."""
+        """Whether only the Python entry takes its calls.
+
+        They are variadic, have several locks, shared memory, effects or a device, or leave traces that must be undone.
+        """
         by_calls = self.variadic or self.generators > 1 or bool(self.shadows) or self.effects is not None
-        return by_calls or self.on_device
+        return by_calls or self.on_device or self.leaves_traces
+
+    @property
+    def leaves_traces(self) -> bool:
+        """Whether a call that is undone may have written, printed or drawn something by then."""
+        return bool(self.assumed) and (bool(self.written) or self.tells)
 
     def objects(self) -> dict[str, Any]:
         """The Python objects that the native entry refers to, by the names of its `obj:` imports."""
@@ -247,7 +262,7 @@ def sites_to_json(sites: Sequence[Site]) -> list[Any]:
     return [
         [
             s.exception, s.message, list(s.operand_kinds), s.loc and [getattr(s.loc, n) for n in Loc.__slots__],
-            s.stream, s.flush,
+            s.stream, s.flush, s.assumes,
         ]
         for s in sites
     ]  # fmt: skip
@@ -289,6 +304,8 @@ def _told(
     values = told.operands(site.operand_kinds, address)
     if not site.stream:
         return error_of(site, values, function, classes)
+    if undo.is_left_out():
+        return None
     try:
         print_text(site.message, values, site.stream, site.flush)
     except Exception as error:

@@ -142,7 +142,7 @@ def _method_table() -> Iterator[str]:
 
 
 _SPACES = (
-    ("np", np), ("np.fft", np.fft), ("np.linalg", np.linalg), ("np.random", np.random),
+    ("np", np), ("np.fft", np.fft), ("np.linalg", np.linalg), ("np.random", np.random), ("np.emath", np.emath),
     ("np.lib.stride_tricks", np.lib.stride_tricks),
     *((f"np.polynomial.{part.__name__.rpartition('.')[2]}", part)
       for part in (polynomial, chebyshev, legendre, hermite, hermite_e, laguerre)),

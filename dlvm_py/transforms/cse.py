@@ -82,7 +82,7 @@ def _visit(
 def _key(i: Instruction, arrays_cross: bool) -> Hashable | None:
     """Equal for instructions that may stand for each other; None for those that never may."""
     if i.op.name == "check":
-        return "check", _operand_key(i.operands[0])
+        return "check", i.attrs.get("assuming"), _operand_key(i.operands[0])
     if not i.op.is_pure:
         return None
     operands = [_operand_key(v) for v in i.operands]

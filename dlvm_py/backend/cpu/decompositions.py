@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix
@@ -15,7 +17,7 @@ from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, Routine, Workspace
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element
 from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, float_constant, i64
-from dlvm_py.ir import DType, Instruction, is_array
+from dlvm_py.ir import DType, Instruction, dtype_of, is_array
 
 _EIGENVALUES, _VALUES = "Eigenvalues did not converge", "SVD did not converge"
 COMPLAINTS = {
@@ -88,6 +90,9 @@ class _Decomposition(Routine):
 
     def eig(self) -> None:
         """geev with right eigenvectors."""
+        if not self.dtype.is_complex:
+            self._eig_of_real("V")
+            return
         n = self.a.rows
         values, vectors, info = self._general("V")
         self._put(values, ZERO, ZERO, ONE, n)
@@ -96,6 +101,9 @@ class _Decomposition(Routine):
 
     def eigvals(self) -> None:
         """geev without vectors."""
+        if not self.dtype.is_complex:
+            self._eig_of_real("N")
+            return
         values, _, info = self._general("N")
         self._put(values.transposed, ZERO, ZERO, self.a.rows, ONE)
         self.end(info)
@@ -110,6 +118,30 @@ class _Decomposition(Routine):
         first = [self.letter("N"), self.letter(job), self.int(n), block, lead, values, vectors, lead, vectors, lead]
         info = self.call_with_work("geev", lambda w: [*first, w.work, w.count, rwork], rwork=ZERO, iwork=ZERO)
         return self.columns(values, ONE, n), self.columns(vectors, n, n), info
+
+    def _eig_of_real(self, job: str) -> None:
+        """geev of a real matrix: real and imaginary parts apart, of two conjugates the one with im > 0 first."""
+        c, n, zero = self.c, self.a.rows, float_constant(scalar_type(self.real), 0.0)
+        block, re, im, data = self.block(self.elements(n, n), self.reals(n), self.reals(n), self.elements(n, n))
+        self.copy(self.a, self.columns(block, n, n))
+        lead, vectors = self.lead(n), self.columns(data, n, n)
+        first = [self.letter("N"), self.letter(job), self.int(n), block, lead, re, im, data, lead, data, lead]
+        info = self.call_with_work("geev", lambda w: [*first, w.work, w.count], rwork=ZERO, iwork=ZERO)
+        last = c.op("sub", n, ONE)
+        with c.loop(n) as j:
+            x = self._real(im, j.index)
+            row, column = (j.index, ZERO) if job == "N" else (ZERO, j.index)
+            self._put_complex(row, column, self._real(re, j.index), x)
+            if job == "V":
+                # the vectors of two conjugates are a + ib and a - ib: a stands in the first column, b in the second
+                above, below = c.fcmp("ogt", x, zero), c.fcmp("olt", x, zero)
+                before, behind = self.larger(c.op("sub", j.index, ONE), ZERO), c.minimum(c.add(j.index, ONE), last)
+                at_a, at_b = c.select(below, before, j.index), c.select(above, behind, j.index)
+                with c.loop(n) as i:
+                    b = self.load(vectors, i.index, at_b)
+                    b = c.select(above, b, c.select(below, c.fneg(b), zero))
+                    self._put_complex(c.add(i.index, ONE), j.index, self.load(vectors, i.index, at_a), b)
+        self.end(info)
 
     # -- singular values -------------------------------------------------------------------------------
 
@@ -236,6 +268,14 @@ class _Decomposition(Routine):
         with c.loop(rows) as i, c.loop(cols, note=plain_loop(c)) as j:
             x = self.load(source, i.index, j.index)
             self.store(self.to, c.add(row, i.index), c.add(column, j.index), x)
+
+    def _put_complex(self, row: V, column: V, re: V, im: V) -> None:
+        """A complex number to a place of the result, where the matrix is real."""
+        dtype = dtype_of(np.result_type(self.dtype.numpy, np.complex64))
+        assert dtype is not None
+        to = self.to
+        place = offset(self.c, to.data, [row, column], [to.row_step, to.col_step])
+        store_element(self.c, dtype, self.c.pack(re, im), place)
 
     def _put_adjoint(self, source: Matrix, row: V, rows: V, cols: V) -> None:
         """The conjugate transpose of a matrix to the rows from `row` on."""

@@ -174,9 +174,9 @@ class FunctionEmitter(Code):
 
     # -- raising -------------------------------------------------------------------------------------
 
-    def site(self, exception: str, message: str, kinds: tuple[str, ...] = ()) -> int:
+    def site(self, exception: str, message: str, kinds: tuple[str, ...] = (), assumes: str = "") -> int:
         """A new entry of the site table, at the current location."""
-        self.sites.append(Site(exception, message, kinds, self.loc))
+        self.sites.append(Site(exception, message, kinds, self.loc, assumes=assumes))
         return len(self.sites) - 1
 
     def fail(self, site: int, operands: Sequence[V] = ()) -> None:

@@ -31,7 +31,8 @@ def fail(e: FunctionEmitter, i: Instruction, operands: Sequence[Value]) -> None:
     names = tuple(v.type.dtype.name for v in operands)  # type: ignore[attr-defined]
     plain = not i.attrs.get("flavours") and not any(isinstance(v.type, PointerType) for v in operands)
     if plain and len(operands) <= MAX_OPERANDS and all(n in _RECORDED for n in names):
-        e.fail(e.site(exception, message, names), [e.scalar(v) for v in operands])
+        site = e.site(exception, message, names, i.attrs.get("assuming", ""))
+        e.fail(site, [e.scalar(v) for v in operands])
         return
     _call(e, Site(exception, message, _kinds(i, operands), e.loc), _memory(e, operands))
     e.line("ret i32 1")

@@ -90,9 +90,14 @@ def eigh(a, triangle):
 
 
 def eig(a):
-    """The eigenvalues of a complex matrix and, below them, its eigenvectors."""
+    """The eigenvalues of a matrix and, below them, its eigenvectors, as complex numbers."""
     values, vectors = np.linalg.eig(a)
-    return np.concatenate([values[None], vectors])
+    return np.concatenate([values[None], vectors]).astype(np.result_type(a.dtype, np.complex64))
+
+
+def eigvals(a):
+    """The eigenvalues of a matrix as complex numbers."""
+    return np.linalg.eigvals(a).astype(np.result_type(a.dtype, np.complex64))
 
 
 def svd(a, full_matrices):
@@ -178,8 +183,8 @@ HELPERS: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
         scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, factorizes,
-        eigh, eig, svd, qr, lstsq, make_complex, truncated_quotient, cast, integer_power, bits, round_half_away,
-        reduce_windows,
+        eigh, eig, eigvals, svd, qr, lstsq, make_complex, truncated_quotient, cast, integer_power, bits,
+        round_half_away, reduce_windows,
     )
 }  # fmt: skip
 

@@ -151,7 +151,7 @@ REDUCTIONS: dict[str, Entry] = {
     "eigh": _decomposition("eigh", "upper"),
     "eigvalsh": _decomposition("np.linalg.eigvalsh", "upper"),
     "eig": _decomposition("eig"),
-    "eigvals": _decomposition("np.linalg.eigvals"),
+    "eigvals": _decomposition("eigvals"),
     "svd": _decomposition("svd", "full"),
     "svdvals": lambda w, i: call("np.linalg.svd", w.of(i.operands[0]), compute_uv=constant(False)),
     "pinv": "np.linalg.pinv(_0, _1)",

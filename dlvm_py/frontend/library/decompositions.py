@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.intrinsics import (
+    assumed,
     eig_one,
     eigh_one,
     eigvals_one,
@@ -79,43 +80,57 @@ def eigvalsh(a: Any, UPLO: Any = "L") -> Any:  # noqa: N803
 
 
 def check_general(a: Any) -> None:
-    """What np.linalg.eig and eigvals ask of their operand, and that the dtype of their results is known."""
-    if np.result_type(a).kind != "c":
-        refuse(
-            "np.linalg.eig and eigvals of real matrices give real or complex arrays, as the numbers come out",
-            "pass complex numbers, a.astype(complex), or use eigh or eigvalsh if the matrix is symmetric",
-        )
+    """What np.linalg.eig and eigvals ask of their operand."""
     check_square(a)
     if not np.all(np.isfinite(a)):
         raise np.linalg.LinAlgError("Array must not contain infs or NaNs")
 
 
+def are_real(w: Any, a: Any) -> Any:
+    """Whether eigenvalues of `a` are given as real numbers: NumPy's answer depends on what they are."""
+    if np.result_type(a).kind == "c":
+        return False
+    return assumed(
+        np.all(w.imag == 0),
+        "all is real",
+        "whether the eigenvalues of a real matrix are real or complex numbers changes while this runs: "
+        "pass a.astype(complex), which always has complex ones",
+    )
+
+
 def eig(a: Any) -> Any:
-    """np.linalg.eig of complex matrices."""
+    """np.linalg.eig: of real matrices the results are real where all eigenvalues are."""
     check_general(a)
     x = in_double(a)
     if x.ndim == 2:
         w, v = eig_one(x)
-        return EigResult(as_given(w, a), as_given(v, a))
-    xs = matrices_of(x)
-    ws = np.empty(xs.shape[:-1], dtype=x.dtype)
-    vs = np.empty(xs.shape, dtype=x.dtype)
-    for i in range(xs.shape[0]):
-        ws[i], vs[i] = eig_one(xs[i])
-    return EigResult(as_given(np.reshape(ws, x.shape[:-1]), a), as_given(np.reshape(vs, x.shape), a))
+    else:
+        xs = matrices_of(x)
+        ws = np.empty(xs.shape[:-1], dtype=np.complex128)
+        vs = np.empty(xs.shape, dtype=np.complex128)
+        for i in range(xs.shape[0]):
+            ws[i], vs[i] = eig_one(xs[i])
+        w, v = np.reshape(ws, x.shape[:-1]), np.reshape(vs, x.shape)
+    if are_real(w, a):
+        return EigResult(as_given(w.real, a), as_given(v.real, a))
+    return EigResult(as_given(w, a), as_given(v, a))
 
 
 def eigvals(a: Any) -> Any:
-    """np.linalg.eigvals of complex matrices."""
+    """np.linalg.eigvals: of real matrices real where all eigenvalues are."""
     check_general(a)
     x = in_double(a)
     if x.ndim == 2:
-        return as_given(eigvals_one(x), a)
-    xs = matrices_of(x)
-    ws = np.empty(xs.shape[:-1], dtype=x.dtype)
-    for i in range(xs.shape[0]):
-        ws[i] = eigvals_one(xs[i])
-    return as_given(np.reshape(ws, x.shape[:-1]), a)
+        w = eigvals_one(x)
+    else:
+        xs = matrices_of(x)
+        ws = np.empty(xs.shape[:-1], dtype=np.complex128)
+        for i in range(xs.shape[0]):
+            ws[i] = eigvals_one(xs[i])
+        w = np.reshape(ws, x.shape[:-1])
+    if are_real(w, a):
+        return as_given(w.real, a)
+    return as_given(w, a)
 
 
 # -- singular values ---------------------------------------------------------------------------------

@@ -55,14 +55,14 @@ def eigvalsh_one(a: Any, upper: bool) -> Any:
 
 
 def eig_one(a: Any) -> tuple[Any, Any]:
-    """The eigenvalues and eigenvectors of one complex matrix."""
+    """The eigenvalues and eigenvectors of one matrix, as complex numbers."""
     values, vectors = np.linalg.eig(a)
-    return values, vectors
+    return values.astype(complex), vectors.astype(complex)
 
 
 def eigvals_one(a: Any) -> Any:
-    """The eigenvalues of one complex matrix."""
-    return np.linalg.eigvals(a)
+    """The eigenvalues of one matrix, as complex numbers."""
+    return np.linalg.eigvals(a).astype(complex)
 
 
 def svd_one(a: Any, full: bool) -> tuple[Any, Any, Any]:
@@ -106,6 +106,14 @@ def bits_of(x: Any, dtype: Any) -> Any:
 def held(x: Any) -> Any:
     """The same numbers, which a derivative takes for constants."""
     return x
+
+
+def assumed(condition: Any, what: str, message: str) -> bool:
+    """Whether a condition on values holds, as a constant, for types that depend on it.
+
+    what: tells it from others in one function. message: of the TypeError where there is none for the other answer.
+    """
+    return bool(condition)
 
 
 def axis_of(axis: int, ndim: int) -> int:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.intrinsics import is_constant, refuse, unroll
+from dlvm_py.frontend.library.intrinsics import assumed, is_constant, refuse, unroll
 
 
 def full(a: Any, v: Any) -> Any:
@@ -176,39 +176,43 @@ def polyfit(x: Any, y: Any, deg: Any, rcond: Any = None, full: Any = False, w: A
 
 
 def roots(p: Any) -> Any:
-    """np.roots of complex coefficients; the roots are complex, also where there are none."""
+    """np.roots: of real coefficients real where all roots are."""
     p = vector(p)
-    if np.result_type(p).kind != "c":
-        refuse(
-            "np.roots of real coefficients gives a real or a complex array, as the numbers come out",
-            "pass complex coefficients: np.roots(p.astype(complex))",
-        )
     places = np.flatnonzero(p != 0)
-    if places.shape[0] == 0:
-        return np.empty(0, dtype=p.dtype)
-    first, last = places[0], places[-1]
-    out = np.zeros(p.shape[0] - 1 - first, dtype=p.dtype)
-    kept = p[first : last + 1]
+    if not assumed(
+        places.shape[0] > 0,
+        "not all coefficients are 0",
+        "whether np.roots is given nothing but zeros changes while this runs: branch on np.any(p)",
+    ):
+        return np.empty(0)
+    kept = p[places[0] : places[-1] + 1]
     n = kept.shape[0] - 1
-    if n > 0:
-        companion = np.eye(n, k=-1, dtype=p.dtype)
-        companion[0] = -kept[1:] / kept[0]
-        out[:n] = np.linalg.eigvals(companion)
-    return out
+    behind = p.shape[0] - 1 - places[-1]
+    if not assumed(
+        n > 0,
+        "there are several coefficients",
+        "whether np.roots is given more than one coefficient that is not 0 changes while this runs: branch on p.size",
+    ):
+        return np.zeros(behind)
+    kept = kept if np.result_type(p).kind in "fc" else kept.astype(np.float64)
+    companion = np.eye(n, k=-1, dtype=kept.dtype)
+    companion[0] = -kept[1:] / kept[0]
+    found = np.linalg.eigvals(companion)
+    return np.concatenate((found, np.zeros(behind, dtype=found.dtype)))
+
+
+def in_order(z: Any) -> Any:
+    """Complex numbers by their real parts, then by their imaginary ones, as np.sort has them; real ones by size."""
+    return z[np.lexsort((z.imag, z.real))] if np.result_type(z).kind == "c" else np.sort(z)
 
 
 def poly(seq_of_zeros: Any) -> Any:
-    """np.poly: the coefficients of the polynomial with these real roots."""
-    zeros = vector(seq_of_zeros)
+    """np.poly: of complex roots that come as conjugates the coefficients are real. A matrix: of its eigenvalues."""
+    zeros = np.linalg.eigvals(seq_of_zeros) if np.ndim(seq_of_zeros) == 2 else vector(seq_of_zeros)
     dtype = np.result_type(zeros)
     if dtype != np.float32 and dtype.kind != "c":
         zeros = zeros.astype(np.float64)
         dtype = np.result_type(zeros)
-    if dtype.kind == "c":
-        refuse(
-            "np.poly of complex roots gives a real or a complex array, as the numbers come out",
-            "multiply by [1, -root] in a loop with np.convolve",
-        )
     n = zeros.shape[0]
     if n == 0:
         raise ValueError("np.poly of no roots is a number, which is not supported")
@@ -216,6 +220,13 @@ def poly(seq_of_zeros: Any) -> Any:
     found[0] = dtype.type(1)
     for k in range(n):
         found[1 : k + 2] -= zeros[k] * found[: k + 1].copy()
+    if dtype.kind == "c" and assumed(
+        np.all(in_order(zeros) == in_order(np.conj(zeros))),
+        "roots are conjugates",
+        "whether the roots that np.poly is given are conjugates changes while this runs: "
+        "multiply by [1, -root] in a loop with np.convolve",
+    ):
+        return found.real.copy()
     return found
 
 

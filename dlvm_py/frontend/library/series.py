@@ -11,7 +11,7 @@ import numpy as np
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 
 from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, unroll
-from dlvm_py.frontend.library.polynomial import full
+from dlvm_py.frontend.library.polynomial import full, in_order
 
 # -- arguments ---------------------------------------------------------------------------------------
 
@@ -230,6 +230,16 @@ def polycompanion(c: Any) -> Any:
     return out
 
 
+def polyroots(c: Any) -> Any:
+    """The roots of a series in order, real where all of them are and the coefficients are real."""
+    c = trimmed(coefficients(c))
+    if c.shape[0] < 2:
+        companion = np.zeros((0, 0), dtype=np.result_type(c))
+    else:
+        companion = polycompanion(c)
+    return in_order(np.linalg.eigvals(companion))
+
+
 # -- several variables -------------------------------------------------------------------------------
 
 
@@ -445,6 +455,7 @@ FUNCTIONS = {
     polynomial.polypow: polypow, polynomial.polyline: polyline, polynomial.polyder: polyder,
     polynomial.polyint: polyint, polynomial.polyfromroots: polyfromroots,
     polynomial.polyvalfromroots: polyvalfromroots, polynomial.polycompanion: polycompanion,
+    polynomial.polyroots: polyroots,
     polynomial.polyval2d: polyval2d, polynomial.polyval3d: polyval3d, polynomial.polygrid2d: polygrid2d,
     polynomial.polygrid3d: polygrid3d, polynomial.polyvander: polyvander,
     chebyshev.chebval: chebval, chebyshev.chebval2d: chebval2d, chebyshev.chebvander: chebvander,

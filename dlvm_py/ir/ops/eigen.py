@@ -1,8 +1,11 @@
 """Eigenvalues and eigenvectors, packed by rows, as ops have one result.
 
     eigh a to (n + 1, n)    the eigenvalues in ascending order, below them the eigenvectors as columns
-    eig a to (n + 1, n)     of a complex matrix, in no order
+    eig a to (n + 1, n)     of any square matrix, in no order
     eigvalsh, eigvals       the values alone, as LAPACK finds them without vectors
+
+The results of eig and eigvals are complex, also where the matrix and all that is found are real. Those of a real matrix
+come in pairs of conjugates (LAPACK works in real numbers), and its derivative is the real part of the complex one.
 
 Derivatives: with N = V⁻¹ dA V and F[i, j] = 1 / (w[j] - w[i]), dw = diag(N), dV = V (F ∘ N). Eigenvectors have norm 1
 and LAPACK's phase: it makes one element of each real (eigh: the first, or the last if the upper triangle is read; eig:
@@ -33,6 +36,7 @@ from dlvm_py.ir.ops.elementwise import (
     imaginaryPart,
     lessThanOrEqual,
     logical_and,
+    makeComplex,
     realPart,
     select,
 )
@@ -45,6 +49,7 @@ from dlvm_py.ir.ops.matrices import (
     diagonal_of,
     first_row,
     identity_like,
+    in_complex,
     in_dtype,
     in_real,
     is_first_row,
@@ -74,7 +79,7 @@ from dlvm_py.ir.ops.vectors import (
     tolerance,
     total,
 )
-from dlvm_py.ir.types import TensorType, Type
+from dlvm_py.ir.types import Type
 from dlvm_py.ir.value import Value
 
 # -- eigh, eigvalsh ----------------------------------------------------------------------------------
@@ -209,20 +214,23 @@ eigvalsh: Op = Op(
 # -- eig, eigvals ------------------------------------------------------------------------------------
 
 
-def _complex_square(value: Value, what: str) -> TensorType:
-    t = square(value, what)
-    if not t.dtype.is_complex:
-        raise TypeError(f"{what} of {t}: it takes complex numbers")
-    return t
-
-
 def _eig_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    return packed(_pair_extents, "eig", operands[1:], attrs, _complex_square(operands[0], "eig"))
+    return in_complex(packed(_pair_extents, "eig", operands[1:], attrs, square(operands[0], "eig")))
 
 
 def _eig(a: Any, *to: Any) -> Any:
     values, vectors = np.linalg.eig(a)
-    return as_packed(np.concatenate([values[None], vectors]), to)
+    return as_packed(np.concatenate([values[None], vectors]).astype(np.result_type(a.dtype, np.complex64)), to)
+
+
+def _like(x: Any, a: Any) -> Any:
+    """A derivative by `a`, from that by the complex matrix that it counts as."""
+    return x if a.type.dtype.is_complex else realPart(x)
+
+
+def _in_complex(x: Any) -> Any:
+    """Numbers as complex ones."""
+    return x if x.type.dtype.is_complex else makeComplex(x, 0.0)
 
 
 def _largest(vectors: Any) -> Any:
@@ -249,7 +257,7 @@ def _eig_adjoint(seed: Any, y: Any, a: Any, *to: Any) -> Any:
         fixed = phase_seed(vectors, _largest(vectors), imaginaryPart(along), sizes_of_sum(vectors, of_vectors))
         of_vectors = of_vectors - vectors * row(in_dtype(realPart(along), y.type.dtype)) + fixed
         inner = inner + _shared_complex(dot(back, of_vectors), values, of_values)
-    return solve(back, dot(inner, back)), *(None for _ in to)
+    return _like(solve(back, dot(inner, back)), a), *(None for _ in to)
 
 
 def _apart(values: Any) -> tuple[Any, Any]:
@@ -267,7 +275,7 @@ def _shared_complex(g: Any, values: Any, of_values: Any) -> Any:
 def _eig_tangent(t: Any, y: Any, a: Any, *to: Any) -> Any:
     values, vectors = _split(y)
     n = sizes(a)[0]
-    moved = solve(vectors, dot(t[0], vectors))
+    moved = solve(vectors, dot(_in_complex(t[0]), vectors))
     inverse, near = _apart(values)
     of_vectors = dot(vectors, select(infinite_unless_zero(moved), moved * inverse, near))
     longer = realPart(total(conjugate_of(vectors) * of_vectors))
@@ -276,7 +284,7 @@ def _eig_tangent(t: Any, y: Any, a: Any, *to: Any) -> Any:
     return stacked(n + 1, n, (0, row(diagonal_of(moved))), (1, of_vectors))
 
 
-# eig a to (n + 1, n): eigenvalues and, below them, eigenvectors of a complex matrix
+# eig a to (n + 1, n): eigenvalues and, below them, eigenvectors of a square matrix, as complex numbers
 eig: Op = Op(
     "eig",
     Kind.CONTRACTION,
@@ -291,7 +299,11 @@ eig: Op = Op(
 
 
 def _eigvals_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    return packed(_alone_extents, "eigvals", operands[1:], attrs, _complex_square(operands[0], "eigvals"))
+    return in_complex(packed(_alone_extents, "eigvals", operands[1:], attrs, square(operands[0], "eigvals")))
+
+
+def _eigvals(a: Any, *to: Any) -> Any:
+    return as_packed(np.linalg.eigvals(a).astype(np.result_type(a.dtype, np.complex64)), to)
 
 
 def _matched(y: Any, values: Any) -> Any:
@@ -314,20 +326,20 @@ def _eigvals_adjoint(seed: Any, y: Any, a: Any, *to: Any) -> Any:
     values, vectors = _split(decompose(eig, a))
     back = adjoint_of(vectors)
     of_values = dot(seed, _matched(y, values))
-    return solve(back, column(of_values) * back), *(None for _ in to)
+    return _like(solve(back, column(of_values) * back), a), *(None for _ in to)
 
 
 def _eigvals_tangent(t: Any, y: Any, a: Any, *to: Any) -> Any:
     values, vectors = _split(decompose(eig, a))
-    return dot(_matched(y, values), diagonal_of(solve(vectors, dot(t[0], vectors))))
+    return dot(_matched(y, values), diagonal_of(solve(vectors, dot(_in_complex(t[0]), vectors))))
 
 
-# eigvals a to (n): the eigenvalues alone of a complex matrix
+# eigvals a to (n): the eigenvalues alone of a square matrix, as complex numbers
 eigvals: Op = Op(
     "eigvals",
     Kind.CONTRACTION,
     _eigvals_type,
-    lambda a, *to: as_packed(np.linalg.eigvals(a), to),
+    _eigvals,
     effects=frozenset({TRAP}),
     adjoint=_eigvals_adjoint,
     tangent=_eigvals_tangent,

@@ -10,6 +10,8 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops.arrange import indices, sizes
 from dlvm_py.ir.ops.elementwise import (
@@ -27,7 +29,7 @@ from dlvm_py.ir.ops.elementwise import (
 from dlvm_py.ir.ops.reduce import dot, reduce
 from dlvm_py.ir.ops.rules import static_extent, tensor
 from dlvm_py.ir.ops.shape import embed, indices_are_i64, padShape, section, squeezeShape, transpose
-from dlvm_py.ir.types import BOOL, DType, TensorType, scalar
+from dlvm_py.ir.types import BOOL, DType, TensorType, dtype_of, scalar
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 FACTORED = ("f32", "f64", "c64", "c128")
@@ -72,6 +74,13 @@ def packed(extents: Extents, what: str, to: Sequence[Value], attrs: dict[str, An
 def in_real(t: TensorType) -> TensorType:
     """The type with the dtype of the real part."""
     return t.with_dtype(t.dtype.real) if t.dtype.is_complex else t
+
+
+def in_complex(t: TensorType) -> TensorType:
+    """The type with the dtype of complex numbers of the same precision."""
+    found = dtype_of(np.result_type(t.dtype.numpy, np.complex64))
+    assert found is not None
+    return t.with_dtype(found)
 
 
 def as_packed(found: Any, to: Sequence[Any]) -> Any:

@@ -206,8 +206,9 @@ def _print_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 
 # check c else Kind "message with {}" (operands): raises a Python exception with the operands formatted
-# into the message (ir/text.py), unless c holds
-check = _memory("check", _check_type, {TRAP}, ("exception", "message", "flavours"), Kind.CHECK)
+# into the message (ir/text.py), unless c holds. `assuming`: the name of what the front end has taken for granted where
+# types depend on values (frontend/assumptions.py); a call where it does not hold is undone and made by another version
+check = _memory("check", _check_type, {TRAP}, ("exception", "message", "assuming", "flavours"), Kind.CHECK)
 # print "text with {}" to stdout (operands): the text is written to Python's sys.stdout (sys.stderr) of that moment
 print_ = _memory("print", _print_type, {TRAP, READ, IO}, ("message", "to", "flush", "flavours"), Kind.CHECK)
 

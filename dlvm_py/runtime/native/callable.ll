@@ -28,6 +28,7 @@ search:
 
 try:                                              ; the latest version stands first
   %at = phi ptr [ %first, %search ], [ %next, %mismatch ]
+  %undone = phi ptr [ null, %search ], [ %undone.now, %mismatch ]
   %done = icmp eq ptr %at, %last
   br i1 %done, label %none, label %call
 
@@ -38,10 +39,37 @@ call:
   br i1 %handled, label %return, label %mismatch
 
 mismatch:
+  %undone.before = icmp ne ptr %undone, null
+  %not.undone = icmp ne i32 %status, 2
+  %as.before = or i1 %undone.before, %not.undone
+  %undone.now = select i1 %as.before, ptr %undone, ptr %at
   %next = getelementptr ptr, ptr %at, i64 1
   br label %try
 
 return:
+  %in.order = icmp eq ptr %undone, null
+  br i1 %in.order, label %leave, label %swap
+
+swap:                          ; the version that had the call takes the place of the one whose call was undone: the
+  %a = load ptr, ptr %undone   ; next call is likely to be like this one. Nobody else looks at the order of a table,
+  %b = load ptr, ptr %at       ; and a search that another thread is in the middle of ends at the fallback at worst
+  store ptr %b, ptr %undone
+  store ptr %a, ptr %at
+  %begin = ptrtoint ptr %first to i64
+  %undone.address = ptrtoint ptr %undone to i64
+  %at.address = ptrtoint ptr %at to i64
+  %undone.offset = sub i64 %undone.address, %begin
+  %at.offset = sub i64 %at.address, %begin
+  %versions = getelementptr ptr, ptr %addresses.at, i64 1
+  %undone.version = getelementptr i8, ptr %versions, i64 %undone.offset
+  %at.version = getelementptr i8, ptr %versions, i64 %at.offset
+  %c = load ptr, ptr %undone.version
+  %d = load ptr, ptr %at.version
+  store ptr %d, ptr %undone.version
+  store ptr %c, ptr %at.version
+  br label %leave
+
+leave:
   call void @py.Py_DecRef(ptr %table)
   %result = load ptr, ptr %out
   ret ptr %result

@@ -17,6 +17,7 @@ from typing import Any
 from dlvm_py.options import environment
 from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.native import offsets, standing
+from dlvm_py.runtime.undo import Undone
 from dlvm_py.runtime.version import ENTRY, Version
 
 _DOC = b"A compiled function: called like the Python function that it was made from."
@@ -79,8 +80,8 @@ def make(fallback: Callable[..., Any]) -> Any:
 
 
 def add_version(function: Any, version: Version, last: bool = False) -> None:
-    """Installs a version, to be tried before (last: behind) the others from the next call on."""
-    others = versions(function)
+    """Installs a version, or moves it, to be tried before (last: behind) the others from the next call on."""
+    others = tuple(v for v in versions(function) if v is not version)
     _install(function, (*others, version) if last else (version, *others))
 
 
@@ -128,7 +129,13 @@ class PythonFunction:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         for version in self._versions:
-            handled, result = python_entry.call(version, args, kwargs)
+            # of calls that leave traces the fallback knows what an undone one has left
+            if version.call.leaves_traces:
+                continue
+            try:
+                handled, result = python_entry.call(version, args, kwargs)
+            except Undone:
+                break
             if handled:
                 return result
         return self._fallback(*args, **kwargs)

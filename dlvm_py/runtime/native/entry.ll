@@ -267,7 +267,9 @@ allocation:
   %up = add i64 %at.least, 63                      ; as @dlvm.allocate rounds
   %rounded = and i64 %up, -64
   %to.end = icmp eq i64 %rounded, %nbytes
-  %whole = and i1 %from.start, %to.end
+  %no.gaps = icmp sge i64 %size, 0
+  %filled = and i1 %no.gaps, %to.end
+  %whole = and i1 %from.start, %filled
   br i1 %whole, label %own, label %part
 
 own:

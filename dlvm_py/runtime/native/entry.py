@@ -2,6 +2,7 @@
 
 `i32 @dlvm.entry(ptr self, ptr args, i64 nargsf, ptr kwnames, ptr out)` is called by `@dlvm.vectorcall` of
 `callable.ll` with what a vectorcall gets. 1: the arguments are not those of this version, nothing happened.
+2: they are, but something was assumed that does not hold; the call has been undone.
 0: handled, `out` is the result (a new reference) or null with an exception set. `arguments` and `results` write
 its two halves; what does not depend on the version stands in `entry.ll`, which all share (`standing`).
 
@@ -30,6 +31,7 @@ from dlvm_py.runtime.version import (
     NO_MEMORY,
     SLOT,
     TAKEN_BEFORE,
+    UNDONE,
     CallSpec,
 )
 
@@ -95,6 +97,11 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]], limi
     body.store("ptr", value, "%out")
     body.line("br label %finish")
     body.block("raise")
+    if call.assumed:
+        site = body.load("site", "i32", body.member("%context", context, 3))
+        cases = " ".join(f"i32 {n}, label %undone" for n in sorted(call.assumed))
+        body.line(f"switch i32 {site}, label %not.undone [ {cases} ]")
+        body.block("not.undone")
     if call.limited:
         site = body.load("site", "i32", body.member("%context", context, 3))
         body.branch(body.let("is.other", f"icmp ne i32 {site}, {NO_MEMORY}"), otherwise="beyond")
@@ -107,6 +114,12 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]], limi
     body.line(f"call void @dlvm.free_all(ptr {context})")
     _drop_captured(body, call)
     body.line("ret i32 0")
+    if call.assumed:
+        # the version of another answer has the call
+        body.block("undone")
+        body.line(f"call void @dlvm.free_all(ptr {context})")
+        _drop_captured(body, call)
+        body.line(f"ret i32 {UNDONE}")
     if call.limited:
         # nothing has happened but that memory was taken: another version has the call
         body.block("beyond")

@@ -30,6 +30,8 @@ def unlike(a, b):
 @pytest.fixture(params=[0, 16], ids=["all", "default"])
 def few(request, monkeypatch):
     monkeypatch.setattr(outline, "FEW", request.param)
+    if request.param == 0:
+        monkeypatch.setattr(outline, "MANY", 0)
     return request.param
 
 
@@ -55,6 +57,7 @@ def test_values_and_gradients_are_those_of_whole_functions(few):
         assert derivative @ direction == pytest.approx(difference, rel=1e-6)
     calls, kernels = calls_and_kernels(g.llvm())
     assert calls >= 20 and 0 < kernels < calls
+    assert few or "optnone" in g.llvm()
 
 
 def test_integers_and_results_of_several_shapes(few):
@@ -64,6 +67,38 @@ def test_integers_and_results_of_several_shapes(few):
     expected, others = unlike(a, b)
     assert total == expected
     np.testing.assert_array_equal(columns, others)
+
+
+def test_kernels_that_may_raise_give_a_status(monkeypatch):
+    monkeypatch.setattr(outline, "FEW", 0)
+    monkeypatch.setattr(outline, "MANY", 0)
+
+    def f(x, k):
+        y = np.zeros(x.size)
+        y[k] = x
+        return y, np.max(x)
+
+    g = dlvm.jit(f, cache=False, parallel=False)
+    x = np.arange(4.0)
+    y, largest = g(x, np.array([3, 0, 2, 1]))
+    assert y.tolist() == [1.0, 3.0, 2.0, 0.0] and largest == 3.0
+    with pytest.raises(IndexError):
+        g(x, np.array([0, 4, 2, 1]))
+    with pytest.raises(ValueError, match="zero-size array"):
+        g(x[:0], np.zeros(0, int))
+    entry = re.search(r'define [^\n]*@"?dl\.f"?\(.*?^\}', g.llvm(), re.S | re.M)[0]
+    assert "dl.kernel" in entry and "dlvm.loop" not in entry
+
+
+def test_extents_of_one_that_nobody_knows_are_stretched_by_plain_loops():
+    def stretched(x, y, n):
+        return (x[:n] + y) * x[:n] - x[:n, :n]
+
+    f = dlvm.jit(stretched, cache=False, parallel=False)
+    x, y = np.arange(12.0).reshape(6, 2), np.arange(10.0).reshape(5, 2)
+    for n, rows in ((1, 5), (1, 1), (2, 2)):
+        np.testing.assert_array_equal(f(x, y[:rows], n), stretched(x, y[:rows], n))
+    assert "llvm.loop.vectorize.enable" in f.llvm()
 
 
 def test_short_functions_stay_whole():

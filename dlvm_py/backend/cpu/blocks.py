@@ -153,7 +153,7 @@ class Blocks:
 
     def _fill(self, tree: Tree, inner: int, start: V, filled: V, piece: V) -> None:
         e = self.e
-        parallel = Parallel(e)
+        parallel = Parallel(e, tree.is_rare)
         tree.group = parallel.access
         with e.loop(piece, note=parallel.loop) as loop:
             tree.index[inner] = e.add(start, loop.index, "nsw")

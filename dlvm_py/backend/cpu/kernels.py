@@ -87,17 +87,28 @@ def shared_nest(
         yield part
 
 
-def versions(e: FunctionEmitter, conditions: Sequence[V], write: Callable[[bool], None]) -> None:
-    """Write the fast version under its conditions and the general one, or only one where nothing is open."""
-    open_conditions = [c for c in conditions if c.ref != "true"]
-    if not open_conditions:
+def versions(e: FunctionEmitter, tree: Tree, write: Callable[[bool], None], unit: Sequence[V] = ()) -> None:
+    """Write the fast version under its conditions and the general one, or only one where nothing is open.
+
+    unit: conditions of strides beside those of the tree. Where there is none at all, the general version is for extents
+    that are stretched and not known to be 1, and plain code:
+
+        if n == m (as always): a vector loop, its rest in smaller vectors, the rest of that
+        else:                  a scalar loop
+    """
+    strides = [*tree.stride_conditions(), *unit]
+    conditions = [*tree.stretch_conditions(), *strides]
+    tree.fast = True
+    if not conditions:
         write(True)
         return
-    with e.either(e.both(*open_conditions)) as arms:
+    with e.either(e.both(*conditions)) as arms:
         next(arms)
         write(True)
         next(arms)
+        tree.fast, tree.is_rare = False, not strides
         write(False)
+        tree.is_rare = False
 
 
 @dataclass(frozen=True)
@@ -125,13 +136,13 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
         extents, strides = [work], [(i64(s.dest.itemsize),) for s in sinks]
     order = loop_order(extents, [0] if tree.linear else memory_order(first))
     tree.inner = order[-1]
-    conditions = tree.conditions()
-    for s, steps in zip(sinks, strides, strict=True):
-        if s.dest.layout == "S":
-            conditions.append(e.icmp("eq", steps[tree.inner], i64(s.dest.itemsize)))
+    unit = [
+        e.icmp("eq", steps[tree.inner], i64(s.dest.itemsize))
+        for s, steps in zip(sinks, strides, strict=True)
+        if s.dest.layout == "S" and steps[tree.inner] != i64(s.dest.itemsize)
+    ]
 
     def write(fast: bool) -> None:
-        tree.fast = fast
         all_steps = [list(steps) for steps in strides]
         for s, steps in zip(sinks, all_steps, strict=True):
             if fast and s.dest.layout == "S":
@@ -148,14 +159,14 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
             with nest(e, tree.index, order[:-1], extents, part=part):
                 row.write(put)
         else:
-            parallel = Parallel(e)
+            parallel = Parallel(e, tree.is_rare)
             with nest(e, tree.index, order, extents, parallel.loop, part):
                 put(parallel)
 
     # a row with borders is not cut
     loops = 0 if tree.has_embeds and shared_axis(order, extents) == tree.inner else len(first.extents)
     with shared_nest(e, order, extents, loops, sum(map(element_cost, values)), work) as part:
-        versions(e, conditions, write)
+        versions(e, tree, write, unit)
     return work
 
 

@@ -8,27 +8,38 @@
 LLVM's time is more than linear in the length of a function: the vectoriser and the combiner look at all of it again
 for each loop (measured: the gradient of 100 array statements took 7.4 s in one function). A region has one entry and
 one exit, so what it uses of the function become parameters, and what the function uses of it results. Kernels that
-differ only in names are one function: gradients repeat the same few loops. A region that leaves by the error path
-stays where it is, and a function with few kernels stays whole, for LLVM to see across them.
+differ only in names are one function: gradients repeat the same few loops. A region that may leave by the error path
+gives a status before its results, and has the blocks that it leaves by. A function with few kernels stays whole, for
+LLVM to see across them.
+
+What is left of a function with very many kernels is written down as it stands (`optnone`), and so is what chooses
+between one thread and many: a few hundred scalar instructions around each kernel, which run once where the kernel has a
+loop, and a third of the time that LLVM takes for all. If there is a loop among what is left that calls no kernel,
+it is somebody's inner loop, and everything is optimised.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
-from dlvm_py.backend.cpu.values import Label
+from dlvm_py.backend.cpu.values import Label, V
 
 # functions with more kernels than this are cut up
 FEW = 16
+# and with more than this only the kernels are optimised
+MANY = 64
+AS_IT_STANDS = "optnone noinline"
 
 NAME = re.compile(r"%[A-Za-z]\w*")
 _METADATA = re.compile(r"!\d+")
 _DEFINITION = re.compile(r"(%v\d+) = ")
+_LABEL = re.compile(r"label %(\w+)")
 _ALIAS = re.compile(r", !(?:alias\.scope|noalias) !\d+")
 _GROUP = "!llvm.access.group"
+CALL = '@"dl.kernel'
 
 
 @dataclass
@@ -57,18 +68,30 @@ def outline(f: FunctionText) -> None:
     """Move the kernels of `f` out where there are many."""
     if len(f.regions) <= FEW:
         return
+    is_huge = len(f.regions) > MANY
     regions = [region_of(f.labels[first:last]) for first, last in f.regions]
     users = users_of(f, f.regions, regions)
     for k, region in enumerate(regions):
         region.results = [name for name in region.used if name in region.defined and users[name] != {k}]
     replaced: dict[int, list[Label]] = {}
+    exits = {f"%{label.name}": label for label in f.labels if f"%{label.name}" in f.exits}
     for k, ((first, last), region) in enumerate(zip(f.regions, regions, strict=True)):
-        if not leaves(f, region):
-            own = {name for name in region.used if users[name] == {k}}
-            replaced[first] = [_call(f, region, own)]
-            replaced.update((at, []) for at in range(first + 1, last))
+        own = {name for name in region.used if users[name] == {k}}
+        replaced[first] = _call(f, region, own, [exits[name] for name in region.used if name in exits], is_huge)
+        replaced.update((at, []) for at in range(first + 1, last))
     f.labels[:] = [label for at, old in enumerate(f.labels) for label in replaced.get(at, [old])]
     f.regions.clear()
+    if is_huge and all(any(CALL in line for label in loop for line in label.lines) for loop in loops(f.labels)):
+        f.attributes += " " + AS_IT_STANDS
+
+
+def loops(labels: list[Label]) -> Iterator[list[Label]]:
+    """The blocks from each loop's first to its last, as they lie in the text: in reverse postorder."""
+    at = {label.name: k for k, label in enumerate(labels)}
+    for k, label in enumerate(labels):
+        for found in _LABEL.findall(label.lines[-1] if label.lines else ""):
+            if at.get(found, k + 1) <= k:
+                yield labels[at[found] : k + 1]
 
 
 def region_of(labels: list[Label]) -> Region:
@@ -86,10 +109,7 @@ def leaves(f: FunctionText, region: Region) -> bool:
 
 
 def users_of(f: FunctionText, spans: Sequence[tuple[int, int]], regions: list[Region]) -> dict[str, set[int]]:
-    """The regions, at the positions `spans`, that mention a name; -1 is the rest of the function.
-
-    The line that reserves memory is no mention of it.
-    """
+    """The regions, at the positions `spans`, that mention a name; -1 is the rest of the function."""
     found: dict[str, set[int]] = {}
     inside = {at for first, last in spans for at in range(first, last)}
     for k, region in enumerate(regions):
@@ -98,17 +118,20 @@ def users_of(f: FunctionText, spans: Sequence[tuple[int, int]], regions: list[Re
     for at, label in enumerate(f.labels):
         if at not in inside:
             for line in map(str, (*label.phis, *label.lines)):
-                reserves = label is f.prologue and " = alloca " in line
                 for name in NAME.findall(line):
-                    if not reserves:
-                        found.setdefault(name, set()).add(-1)
+                    found.setdefault(name, set()).add(-1)
     return found
 
 
-def _call(f: FunctionText, region: Region, own: set[str]) -> Label:
-    """The block that replaces a region: a call of its kernel."""
-    memory, reserved = reserved_memory(f, region, own)
-    f.prologue.lines[:] = [line for line in f.prologue.lines if line.partition(" ")[0] not in memory]
+def _call(f: FunctionText, region: Region, own: set[str], exits: list[Label], is_huge: bool) -> list[Label]:
+    """The blocks that replace a region: a call of its kernel and, where it may leave (by `exits`, too), the way out."""
+    status = leaves(f, region)
+    if exits:
+        *first, behind = region.labels
+        whole = region_of([*first, *exits, behind])
+        region = Region(whole.labels, whole.lines, whole.used, whole.defined, region.results)
+    memory = reserved_memory(f, region, own)
+    reserved = [f.reserved.pop(name) for name in memory]
     last = region.labels[-1].lines[-1]  # the branch to the block behind the kernel
     params = [
         name
@@ -116,51 +139,71 @@ def _call(f: FunctionText, region: Region, own: set[str]) -> Label:
         if name not in region.defined and name not in memory and f"label {name}" != last.removeprefix("br ")
     ]
     types = [f.types[name] for name in params]
-    results = [f.types[name] for name in region.results]
-    result = "void" if not results else results[0] if len(results) == 1 else "{ " + ", ".join(results) + " }"
-    body = body_of(f, region, reserved, result)
-    name = kernel_of(f.module, params, types, result, body)
+    outcome = [f.new("i32")] if status else []
+    values = [*outcome, *(V(f.types[name], name) for name in region.results)]
+    result = "void" if not values else values[0].type if len(values) == 1 else struct_of(values)
+    body = body_of(f, region, reserved, result, status)
+    chooses = is_huge and any("@dlvm.parallel(" in line for line in body) and not any(loops(region.labels))
+    name = kernel_of(f.module, params, types, result, body, AS_IT_STANDS if chooses else "noinline")
     args = ", ".join(f"{type} {ref}" for type, ref in zip(types, params, strict=True))
     call = f'call {result} @"{name}"({args})'
     lines = [call]
-    if len(results) == 1:
-        lines = [f"{region.results[0]} = {call}"]
-    elif results:
+    if len(values) == 1:
+        lines = [f"{values[0].ref} = {call}"]
+    elif values:
         whole = f.new(result).ref
-        parts = [f"{ref} = extractvalue {result} {whole}, {k}" for k, ref in enumerate(region.results)]
+        parts = [f"{v.ref} = extractvalue {result} {whole}, {k}" for k, v in enumerate(values)]
         lines = [f"{whole} = {call}", *parts]
-    return Label(region.labels[0].name, lines=[*lines, last])
+    here = Label(region.labels[0].name, lines=lines)
+    if not status:
+        lines.append(last)
+        return [here]
+    go_on, left = f.label("go"), f.label("left")
+    f.here = here
+    f.likely(f.icmp("eq", outcome[0], V("i32", "0")), go_on, left)
+    go_on.lines.append(last)
+    left.lines.append("ret i32 1")
+    return [here, left, go_on]
 
 
-def reserved_memory(f: FunctionText, region: Region, own: set[str]) -> tuple[list[str], list[str]]:
-    """The names of `own` that are memory of the frame which the region uses, and the lines that reserve it."""
-    reserved = {line.partition(" ")[0]: line for line in f.prologue.lines if " = alloca " in line}
-    names = [name for name in region.used if name in own and name in reserved]
-    return names, [reserved[name] for name in names]
+def struct_of(values: Sequence[V]) -> str:
+    """The type of a struct of these values."""
+    return "{ " + ", ".join(v.type for v in values) + " }"
 
 
-def body_of(f: FunctionText, region: Region, memory: list[str], result: str) -> list[str]:
+def reserved_memory(f: FunctionText, region: Region, own: set[str]) -> list[str]:
+    """The names of `own` that are memory of the frame which the region uses."""
+    return [name for name in region.used if name in own and name in f.reserved]
+
+
+def body_of(f: FunctionText, region: Region, memory: list[str], result: str, status: bool = False) -> list[str]:
     """The lines of the kernel, in the names of the function that it is taken from."""
     found = ["start:", *memory, f"br label %{region.labels[0].name}"]
     for label in region.labels:
         lines = [str(line) for line in (*label.phis, *label.lines)]
         if label is region.labels[-1]:
-            lines[-1:] = _returns(f, region, result)
+            lines[-1:] = _returns(f, region, result, status)
+        elif status and lines[-1].startswith("ret "):
+            parts = ["i32 1", *(f"{f.types[ref]} poison" for ref in region.results)]
+            lines[-1] = f"ret {result} " + ("1" if len(parts) == 1 else "{ " + ", ".join(parts) + " }")
         found += [f"{label.name}:", *(_ALIAS.sub("", line) if _GROUP in line else line for line in lines)]
     return found
 
 
-def _returns(f: FunctionText, region: Region, result: str) -> list[str]:
-    if len(region.results) < 2:
-        return [f"ret {result} {''.join(region.results)}".rstrip()]
+def _returns(f: FunctionText, region: Region, result: str, status: bool) -> list[str]:
+    values = [V("i32", "0")] * status + [V(f.types[ref], ref) for ref in region.results]
+    if len(values) < 2:
+        return [f"ret {result} {''.join(v.ref for v in values)}".rstrip()]
     lines, whole = [], "poison"
-    for k, ref in enumerate(region.results):
-        lines.append(f"%r{k} = insertvalue {result} {whole}, {f.types[ref]} {ref}, {k}")
+    for k, v in enumerate(values):
+        lines.append(f"%r{k} = insertvalue {result} {whole}, {v.type} {v.ref}, {k}")
         whole = f"%r{k}"
     return [*lines, f"ret {result} {whole}"]
 
 
-def kernel_of(module: ModuleText, params: list[str], types: list[str], result: str, body: list[str]) -> str:
+def kernel_of(
+    module: ModuleText, params: list[str], types: list[str], result: str, body: list[str], how: str = "noinline"
+) -> str:
     """The name of the kernel with this body: one that is there, if it differs only in names."""
     names = {name: f"%a{k}" for k, name in enumerate(params)}
     labels = {line[:-1]: f"b{k}" for k, line in enumerate(line for line in body if line.endswith(":"))}
@@ -174,11 +217,11 @@ def kernel_of(module: ModuleText, params: list[str], types: list[str], result: s
     lines = [f"{labels[line[:-1]]}:" if line.endswith(":") else "  " + NAME.sub(rename, line) for line in body]
     text = "\n".join(lines) + "\n"
     numbers: dict[str, str] = {}
-    key = result, tuple(types), _METADATA.sub(lambda m: _content(module, m[0], numbers), text)
+    key = how, result, tuple(types), _METADATA.sub(lambda m: _content(module, m[0], numbers), text)
     if key not in module.kernels:
         name = module.kernels[key] = f"dl.kernel{len(module.kernels)}"
         head = ", ".join(f"{type} %a{k}" for k, type in enumerate(types))
-        module.functions[name] = _Kernel(f'define internal {result} @"{name}"({head}) nounwind noinline', text)
+        module.functions[name] = _Kernel(f'define internal {result} @"{name}"({head}) nounwind {how}', text)
     return module.kernels[key]
 
 

@@ -55,10 +55,9 @@ def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
             result = e.alloca(init.type)
 
             def write(fast: bool) -> None:
-                tree.fast = fast
                 e.store(accumulate(e, tree, order, extents, by, init), result)
 
-            versions(e, tree.conditions(), write)
+            versions(e, tree, write)
             x = e.load(init.type, result)
     e.charge(work)
     return x
@@ -93,12 +92,10 @@ def _accumulate_shared(
     row = (1 << MOST_BITS) + 1
     kept = e.kept(f"[{parts * row} x {type}]", 64)
     partials = [e.gep(type, kept, i64(k * row)) for k in range(parts)]
-    conditions = tree.conditions()
     with shared(e, groups.count, groups.elements, cost) as part:
         first, last = part or (ZERO, groups.count)
 
         def write(fast: bool) -> None:
-            tree.fast = fast
             with e.loop(e.op("sub nuw nsw", last, first)) as loop:
                 k = e.add(first, loop.index, "nuw nsw")
                 to = [e.gep(type, p, k) for p in partials]
@@ -107,7 +104,7 @@ def _accumulate_shared(
                 else:
                     _fold_group(e, tree, order, extents, by, groups.span(e, k), to[0])
 
-        versions(e, conditions, write)
+        versions(e, tree, write)
     if by_blocks:
         return combine(e, by, dtype, blocks.reduce_groups(e, tree, by, groups, partials), init)
     with e.loop(groups.count, [init], plain_loop(e)) as loop:
@@ -125,7 +122,7 @@ def _fold_group(
     total = e.alloca(scalar_type(dtype))
     e.store(e.scalar(Literal(TensorType((), dtype), identity_of(by, dtype))), total)
     for first, last in rows_of(e, tree.index, order, extents, span):
-        with e.loop(e.op("sub nsw", last, first), [e.load(scalar_type(dtype), total)]) as loop:
+        with e.loop(e.op("sub nsw", last, first), [e.load(scalar_type(dtype), total)], folded(e, tree)) as loop:
             tree.index[order[-1]] = e.add(first, loop.index, "nuw nsw")
             loop.next = [combine(e, by, dtype, loop.carried[0], tree.element(), inside=True)]
         e.store(loop.results[0], total)
@@ -143,16 +140,22 @@ def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Se
     if _is_by_blocks(by, dtype):
         return combine(e, by, dtype, blocks.reduce(e, tree, order, extents, by), init)
     tree.group = ""
+    note = folded(e, tree)
 
     def fold(depth: int, total: V) -> V:
         if depth == len(order):
             return combine(e, by, dtype, total, tree.element(), inside=True)
-        with e.loop(extents[order[depth]], [total]) as loop:
+        with e.loop(extents[order[depth]], [total], note) as loop:
             tree.index[order[depth]] = loop.index
             loop.next = [fold(depth + 1, loop.carried[0])]
         return loop.results[0]
 
     return fold(0, init)
+
+
+def folded(e: FunctionEmitter, tree: Tree) -> str:
+    """The metadata of a loop with one accumulator."""
+    return plain_loop(e) if tree.is_rare else ""
 
 
 def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
@@ -174,14 +177,12 @@ def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
 
     def rows(fast: bool) -> None:
         # the innermost axis is summed: one accumulation for each element of the destination
-        tree.fast = fast
         with nest(e, tree.index, outer, extents, part=part):
             x = accumulate(e, tree, along, extents, by, init)
             store_element(e, dest.dtype, x, address(), dest.notes)
 
     def columns(fast: bool) -> None:
         # the innermost axis is kept: whole rows are folded into the destination
-        tree.fast = fast
         of_rows = part if shared_axis(outer, extents) != outer[-1] else None
         of_row = None if of_rows is not None else part
         with nest(e, tree.index, outer[:-1], extents, part=of_rows):
@@ -194,15 +195,14 @@ def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
 
                 _row(e, tree, outer[-1], extents, address, dest, step, of_row)
 
-    conditions = tree.conditions()
     with shared_nest(e, outer, extents, tree.rank, cost, work) as part:
-        versions(e, conditions, rows if order[-1] in reduced else columns)
+        versions(e, tree, rows if order[-1] in reduced else columns)
     return work
 
 
 def _row(e, tree, axis, extents, address, dest, step, part=None) -> None:  # type: ignore[no-untyped-def]
     """One parallel loop along (a part of) `axis` that replaces elements of the destination by step(old, metadata)."""
-    parallel = Parallel(e)
+    parallel = Parallel(e, tree.is_rare)
     with nest(e, tree.index, [axis], extents, parallel.loop, part):
         place = address()
         notes = dest.notes + parallel.access

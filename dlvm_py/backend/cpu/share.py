@@ -101,7 +101,8 @@ def split(f: FunctionText) -> None:
 
 def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]:  # type: ignore[no-untyped-def]
     """The blocks that replace a shared range."""
-    memory, lines = reserved_memory(f, region, own)
+    memory = reserved_memory(f, region, own)
+    lines = [f.reserved[name] for name in memory]
     last = region.labels[-1].lines[-1]  # the branch to the block behind
     inner = {share.first.ref, share.last.ref}
     captured = [

@@ -90,6 +90,7 @@ class FunctionText:
         self.is_in_kernel = False
         self._count = 0
         self._labels = 0
+        self.reserved: dict[str, str] = {}  # memory of the frame: the lines that reserve it, by its name
         self.prologue = Label("prologue")
         self.labels = [self.prologue]
         self.here = self.place(self.label("start"))
@@ -98,7 +99,7 @@ class FunctionText:
     def __str__(self) -> str:
         params = ", ".join(f"{p.type} {self.param_notes.get(p, '')} {p.ref}" for p in self.params)
         head = f'define {self.attributes.split("|")[0]}{self.result} @"{self.name}"({params})'
-        prologue = Label("prologue", lines=[*self.prologue.lines, "br label %start"])
+        prologue = Label("prologue", lines=[*self.reserved.values(), *self.prologue.lines, "br label %start"])
         blocks = "".join(map(str, [prologue, *self.labels[1:]]))
         return f"{head} {self.attributes.partition('|')[2]} {{\n{blocks}}}\n"
 
@@ -283,7 +284,7 @@ class FunctionText:
     def alloca(self, type: str, align: int = 8) -> V:
         """Stack memory of the whole call, reserved once in the prologue."""
         v = self.new("ptr")
-        self.prologue.lines.append(f"{v.ref} = alloca {type}, align {align}")
+        self.reserved[v.ref] = f"{v.ref} = alloca {type}, align {align}"
         return v
 
     def load(self, type: str, pointer: V, note: str = "") -> V:
@@ -385,10 +386,16 @@ class CountedLoop:
 
 
 class Parallel:
-    """The metadata of one innermost loop whose iterations are independent: of its accesses, and of its latch."""
+    """The metadata of one innermost loop whose iterations are independent: of its accesses, and of its latch.
 
-    def __init__(self, f: FunctionText) -> None:
+    is_rare: it hardly ever runs, and is not worth vectorising.
+    """
+
+    def __init__(self, f: FunctionText, is_rare: bool = False) -> None:
         node = f.module.metadata
+        if is_rare:
+            self.access, self.loop = "", plain_loop(f)
+            return
         group = node.distinct()
         self.access = f", !llvm.access.group {group}"
         accesses = node.node(f'!"llvm.loop.parallel_accesses", {group}')

@@ -10,7 +10,8 @@ so that each element asks ("tested"); along the innermost axis all is inside, an
 do not use it ("rows"); or everything is inside ("all"). See borders.py.
 
 Two versions of a nest exist where run-time facts matter: the *fast* one assumes that strided leaves have
-unit stride along the innermost loop and that no unknown extent is stretched; `conditions` says when.
+unit stride along the innermost loop and that no unknown extent is stretched; `conditions` says when. Extents of 1 that
+are not known to be 1 are rare: where nothing else is open the other version is for them alone, and `is_rare`.
 """
 
 from __future__ import annotations
@@ -120,7 +121,9 @@ class Tree:
         self.group = ""  # metadata of every access
         self.embedding = "tested"
         self.has_embeds = False
+        self.is_rare = False  # whether what is written is a version that hardly ever runs
         self._stretch: dict[tuple[Value, int], tuple[V, V]] = {}
+        self._known: dict[tuple[V, V], tuple[V, V]] = {}
         self._strides: dict[Value, tuple[V, ...]] = {}
         self._memo: dict[tuple[Value, Axes], V] = {}
         self.root_axes: Axes = tuple((k, ()) for k in range(self.rank))
@@ -147,8 +150,10 @@ class Tree:
         have = tree_extents(self.e, source)
         for k, (m, n) in enumerate(zip(have, wanted, strict=True)):
             if m != n and m != ONE:
-                flag = self.e.cast("zext", self.e.icmp("ne", m, ONE), "i64")
-                self._stretch[value, k] = flag, self.e.icmp("eq", m, n)
+                if (m, n) not in self._known:
+                    flag = self.e.cast("zext", self.e.icmp("ne", m, ONE), "i64")
+                    self._known[m, n] = flag, self.e.icmp("eq", m, n)
+                self._stretch[value, k] = self._known[m, n]
 
     # -- structure -----------------------------------------------------------------------------------
 
@@ -192,7 +197,10 @@ class Tree:
     def _stretched(self, i: Instruction, k: int, axis: Axis | None) -> Axis | None:
         if axis is None or (i, k) not in self._stretch or self.fast:
             return axis
-        return axis[0], (*axis[1], (self._stretch[i, k][0], None))
+        steps = axis[1]
+        if steps and steps[-1][1] is None:
+            steps = steps[:-1]  # of an axis that is stretched in turn: what is not 1 here is not 1 further up
+        return axis[0], (*steps, (self._stretch[i, k][0], None))
 
     def embedded(self, i: Instruction, axes: Axes) -> Axes:
         """The axes that what an embed embeds is read through; an axis that is whole stays as it is."""
@@ -247,13 +255,22 @@ class Tree:
 
     def conditions(self) -> list[V]:
         """What the fast version assumes, as flags computed before the loops."""
-        found = [equal for _, equal in self._stretch.values()]
+        return [*self.stretch_conditions(), *self.stride_conditions()]
+
+    def stretch_conditions(self) -> list[V]:
+        """That no unknown extent is stretched."""
+        return [equal for _, equal in self._known.values()]
+
+    def stride_conditions(self) -> list[V]:
+        """That strided leaves have unit stride along the innermost loop."""
+        found: dict[V, V] = {}
         if not self.linear:
             for leaf, axes in self.leaves():
                 if leaf.op.name == "load" and (k := self._inner_axis(leaf, axes)) is not None:
-                    size = i64(self.e.pointer(leaf.operands[0]).itemsize)
-                    found.append(self.e.icmp("eq", self._strides[leaf][k], size))
-        return found
+                    stride, size = self._strides[leaf][k], i64(self.e.pointer(leaf.operands[0]).itemsize)
+                    if stride != size and stride not in found:
+                        found[stride] = self.e.icmp("eq", stride, size)
+        return list(found.values())
 
     def _inner_axis(self, leaf: Instruction, axes: Axes) -> int | None:
         """The axis of a strided leaf that alone follows the innermost loop."""

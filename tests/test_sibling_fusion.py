@@ -135,3 +135,70 @@ def test_extents_that_only_a_check_holds_equal():
         g(X, Y[:5])
     # an extent of 1 is another version, in which b is stretched
     np.testing.assert_allclose(g(X, Y[:1])[1], f(X, Y[:1])[1], rtol=1e-14)
+
+
+# -- products of one matrix ----------------------------------------------------------------------------
+
+
+def chain(a, p, r):
+    return a.T @ (a @ p)
+
+
+def pair(a, p, r):
+    return r @ a, a @ p
+
+
+def added(a, p, r):
+    s, t = p * 2.0, r * 3.0
+    s -= r @ a
+    t += a @ p
+    return s, t
+
+
+RNG = np.random.default_rng(5)
+MATRICES = {
+    "wide": RNG.standard_normal((70, 1100)),
+    "tall": RNG.standard_normal((2051, 37)),
+    "f32": RNG.standard_normal((99, 2100)).astype(np.float32),
+    "columns": np.asfortranarray(RNG.standard_normal((190, 211))),
+    "strided": RNG.standard_normal((201, 400))[:, ::2],
+    "rows apart": RNG.standard_normal((400, 201))[::2],
+    "small": RNG.standard_normal((5, 7)),
+}
+
+
+@pytest.mark.parametrize("f", [chain, pair, added], ids=lambda f: f.__name__)
+def test_products_of_one_matrix(f):
+    g = jit(f)
+    names = MATRICES if f is pair else ("wide", "columns", "f32")
+    for a in map(MATRICES.get, names):
+        p, r = (np.linspace(-1.0, 1.0, n).astype(a.dtype) for n in a.shape[::-1])
+        wide = a.astype(np.longdouble)
+        exact = _all(f(wide, p.astype(np.longdouble), r.astype(np.longdouble)), [])
+        # NumPy itself, a few units in the last place of what is summed
+        slack = 64 * np.finfo(a.dtype).eps * np.abs(wide).sum() / min(a.shape)
+        for x, y in zip(_all(g(a, p, r), []), exact, strict=True):
+            assert x.dtype == a.dtype
+            np.testing.assert_allclose(x, y.astype(x.dtype), rtol=1e-6 if a.dtype == np.float32 else 1e-12, atol=slack)
+    assert g.ir(stage="scheduled").count(" joined") == 1
+
+
+def test_an_error_between_two_products():
+    def f(a, x, y, p, r):
+        x += a @ p
+        y += r @ a
+
+    a, p, r = MATRICES["wide"], np.ones(1100), np.ones(70)
+    x, y = np.ones(70), np.ones(1100)
+    g = jit(f)
+    g(a, x, y, p, r)
+    assert g.ir(stage="scheduled").count(" joined") == 1
+    np.testing.assert_allclose(x, 1.0 + a @ p, rtol=1e-12)
+    np.testing.assert_allclose(y, 1.0 + r @ a, rtol=1e-12)
+    with pytest.raises(ValueError, match="mismatch"):
+        g(a, x, y, p, r[:-1])
+    # the first product was there before the error
+    np.testing.assert_allclose(x, 1.0 + 2.0 * (a @ p), rtol=1e-12)
+    with pytest.raises(ValueError, match="broadcast"):
+        g(a, x, y[:-1], p, r)
+    np.testing.assert_allclose(x, 1.0 + 3.0 * (a @ p), rtol=1e-12)

@@ -18,12 +18,13 @@ another writes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
 
 from dlvm_py.ir.analysis import AliasAnalysis, uses, written_pointer
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
-from dlvm_py.ir.types import StackType, TupleType, Type, is_array
+from dlvm_py.ir.types import StackType, TensorType, TupleType, Type, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 _INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast", "gather", "embed"}
@@ -57,12 +58,16 @@ def check_trees(function: Function, report: Report) -> None:
     users = uses(function)
     stores = [i for i in function.instructions() if i.op.name == "store"]
     added = {product: s.operands[0] for s in stores if (product := accumulated(s)) is not None}
+    alias = AliasAnalysis(function)
+    for block in function.blocks:
+        for kernel in kernels(block.instructions):
+            if len(kernel) > 1 and matrix_product(kernel[0]) is not None:
+                added |= _check_products(kernel, alias, report)
     for i in function.instructions():
         if is_array(i.type):
             _check_member(i, users[i], added, report)
         elif _holds_array(i.type):
             report(i, f"a value of type {i.type} holds an array value")
-    alias = AliasAnalysis(function)
     for block in function.blocks:
         order = {i: k for k, i in enumerate(block.instructions)}
         for kernel in kernels(block.instructions):
@@ -84,7 +89,7 @@ def kernels(instructions: Iterable[Instruction]) -> Iterator[list[Instruction]]:
     """The instructions of a block one by one, roots that are joined in one list."""
     kernel: list[Instruction] = []
     for i in instructions:
-        if kernel and not (i.attrs.get(JOINED) and may_be_joined(kernel[0]) and may_be_joined(i)):
+        if kernel and not (i.attrs.get(JOINED) and _is_like(kernel[0], i)):
             yield kernel
             kernel = []
         kernel.append(i)
@@ -92,10 +97,52 @@ def kernels(instructions: Iterable[Instruction]) -> Iterator[list[Instruction]]:
         yield kernel
 
 
+def _is_like(a: Instruction, b: Instruction) -> bool:
+    """Whether two stores can be of one kernel: elementwise trees, or products of a matrix and vectors."""
+    if may_be_joined(a):
+        return may_be_joined(b)
+    return matrix_product(a) is not None and matrix_product(b) is not None
+
+
 def may_be_joined(i: Instruction) -> bool:
     """Whether an instruction is the store of an elementwise tree."""
     value = i.operands[0] if i.op.name == "store" else None
-    return isinstance(value, Instruction) and is_array(value.type) and value.op.name not in UNDER_STORE
+    if not isinstance(value, Instruction) or not is_array(value.type) or value.op.name in UNDER_STORE:
+        return False
+    return accumulated(i) is None
+
+
+@dataclass(frozen=True)
+class MatrixProduct:
+    """What a store makes of a matrix and a vector: the matrix times it (`of_rows`), or it times the matrix."""
+
+    store: Instruction
+    dot: Instruction
+    matrix: Value  # a pointer; of a transposed one what that is a view of
+    vector: Value
+    of_rows: bool
+
+    @property
+    def how(self) -> str:
+        """What is done with the destination: "" if it is written, else "add" or "subtract"."""
+        return "" if self.store.operands[0] is self.dot else self.store.operands[0].op.name  # type: ignore[attr-defined]
+
+
+def matrix_product(i: Instruction) -> MatrixProduct | None:
+    """The product of a matrix and a vector of f32 or f64 that a store writes, or adds to its destination."""
+    value = i.operands[0] if i.op.name == "store" else None
+    if not isinstance(value, Instruction) or not isinstance(value.type, TensorType) or value.type.rank != 1:
+        return None
+    dot = value if value.op.name == "dot" else accumulated(i)
+    if dot is None or value.type.dtype.name not in ("f32", "f64"):
+        return None
+    x, y = dot.operands
+    of_rows = y.type.rank == 1  # type: ignore[attr-defined]
+    matrix, vector = (x, y) if of_rows else (y, x)
+    pointer = matrix.operands[0]  # type: ignore[attr-defined]
+    while isinstance(pointer, Instruction) and pointer.op.name == "transpose" and "axes" not in pointer.attrs:
+        pointer, of_rows = pointer.operands[0], not of_rows
+    return MatrixProduct(i, dot, pointer, vector, of_rows)
 
 
 def accumulated(store: Instruction) -> Instruction | None:
@@ -174,7 +221,7 @@ def _check_member(i: Instruction, users: list[Instruction], added: dict[Instruct
     for user in users:
         if user.block is not i.block:
             report(user, "an array value of another block is used")
-        if i in added and user is added[i]:
+        if added.get(i) is user:
             continue
         if i.op.name in UNDER_STORE and user.op.name != "store":
             report(user, f"{i.op.name} stands only directly under a store")
@@ -204,6 +251,20 @@ def _check_root(
         if destination is not None and alias.may_overlap(source, destination):
             if not (aligned and alias.same_elements(source, destination)):
                 report(root, "the destination may overlap what the tree loads, at another element")
+
+
+def _check_products(kernel: list[Instruction], alias: AliasAnalysis, report: Report) -> dict[Instruction, Value]:
+    """Two products of one matrix; gives the first one and the second, if that takes it for its vector."""
+    products = [p for p in map(matrix_product, kernel) if p is not None]
+    first, second = products[:2]
+    same = alias.same_elements(first.matrix, second.matrix)
+    if len(products) > 2 or first.of_rows == second.of_rows or not same:
+        report(second.store, "products of one kernel are a matrix times a vector, and a vector times that matrix")
+    if second.vector is not first.dot:
+        return {}
+    if not first.of_rows or first.how:
+        report(second.store, "a product that another one of its kernel takes is of rows, and stored as it is")
+    return {first.dot: second.dot}
 
 
 def _check_pair(a: Instruction, b: Instruction, alias: AliasAnalysis, report: Report) -> None:

@@ -17,12 +17,21 @@ A *group* of roots moves down to a root r that may join it, if
 
 * their extents are known to be equal there (ir/analysis/equal_extents.py), and their layouts are the same;
 * the group may pass what stands between: nothing there reads what the group writes, or writes what it reads or
-  writes; nothing there can be seen to happen, or raises, unless the group writes fresh memory only, which is gone then;
+  writes; nothing there can be seen to happen, or raises, unless the group writes fresh memory only, which is gone then
+  (a product also moves over a check: a copy of it runs where the check fails);
 * one loop keeps what the two do: what r reads of what the group writes is the element of the same place, and of no
   other. It is not read then but *forwarded*: the tree of r goes on with the value. What r writes the group reads at the
   same place only, and does not write (the kernel reads before it writes);
 * it pays: something is forwarded, or both read the same array at the same places. Not beyond STREAMS arrays in one
   loop, which hardware follows, or STEPS operations, whose values are to stay in registers.
+
+Two products of one matrix, of its rows (`A @ p`) and of its columns (`r @ A`, `A.T @ r`), are one kernel as well, which
+reads it once. r may be what the first product gives: it is needed row by row (backend/cpu/products.py).
+
+    store (dot A, p) to %t                                    %t0 = dot A, p
+    %r = load %t                                              %s0 = dot %t0, A
+    store (dot %r, A) to %s                             =>    store %t0 to %t
+                                                              store %s0 to %s joined
 
 Equal subtrees of one kernel become one. A buffer that nothing reads any more goes, with its stores.
 Keeps every bit: elements are computed as before.
@@ -32,15 +41,17 @@ Cost: each root looks at the WINDOW groups before it.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 from dlvm_py.ir.analysis import AliasAnalysis, effects, uses
 from dlvm_py.ir.analysis.effects import may_trap, written_pointer
 from dlvm_py.ir.analysis.equal_extents import EqualExtents, Extent
+from dlvm_py.ir.builder import Builder
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.ops import OPS
-from dlvm_py.ir.tree_rules import JOINED, accumulated, is_linear, kernels, loads_of, may_be_joined
+from dlvm_py.ir.tree_rules import JOINED, MatrixProduct, is_linear, kernels, loads_of, matrix_product, may_be_joined
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -48,6 +59,7 @@ STREAMS = 10
 STEPS = 100  # also keeps code generation free to recurse
 WINDOW = 8
 FAR = 300  # instructions that a group moves over
+SMALL = 1 << 15  # elements of a matrix that one pass more does not cost much
 SHORT = 32  # a row shorter than this is not worth a loop of its own
 
 
@@ -57,15 +69,17 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     if not blocks:
         return False
     facts, aliases = EqualExtents(function), AliasAnalysis(function, noalias_params)
-    changed = [_Joiner(block, facts, aliases).run() for block in blocks]
-    if any(changed):
+    found = [joiner for block in blocks if (joiner := _Joiner(function, block, facts, aliases)).joins()]
+    for joiner in found:
+        joiner.write()
+    if found:
         _drop_unread(function)
-    return any(changed)
+    return bool(found)
 
 
 def _is_candidate(i: Instruction) -> bool:
-    if not may_be_joined(i) or accumulated(i) is not None:
-        return False
+    if not may_be_joined(i):
+        return matrix_product(i) is not None
     return not any(v.op is OPS["embed"] for v in _tree(i.operands[0]))
 
 
@@ -91,33 +105,33 @@ class _Group:
     linear: bool
     loads: list[tuple[Instruction, bool]]  # and whether each is of the element of its place
     destinations: list[Value]
+    product: MatrixProduct | None  # what the only root is, if it is that
     forwards: dict[Instruction, Instruction] = field(default_factory=dict)  # a load → the store of what it reads
 
 
 class _Joiner:
     """One block: first it is decided what joins, on the block as it is, then the block is written anew."""
 
-    def __init__(self, block: Block, facts: EqualExtents, aliases: AliasAnalysis) -> None:
-        self.block, self.facts, self.aliases = block, facts, aliases
+    def __init__(self, function: Function, block: Block, facts: EqualExtents, aliases: AliasAnalysis) -> None:
+        self.function, self.block, self.facts, self.aliases = function, block, facts, aliases
         self.body = [i for i in block.instructions if not is_array(i.type)]  # in the order that comes out
         self.groups: dict[Instruction, _Group] = {}  # by their last roots
+        self.late: dict[Instruction, list[Instruction]] = {}  # a check → visible stores that moved over it
         self._known_loads: dict[Instruction, list[tuple[Instruction, bool]]] = {}
 
-    def run(self) -> bool:
-        """Join what can be; whether anything can."""
+    def joins(self) -> bool:
+        """Decide what joins; whether anything does."""
         for r in [i for i in self.body if _is_candidate(i)]:
             self._take(r)
-        if all(len(g.roots) == 1 for g in self.groups.values()):
-            return False
-        self._write()
-        return True
+        return any(len(g.roots) > 1 for g in self.groups.values())
 
     def _take(self, r: Instruction) -> None:
         pointer = r.operands[1]
         assert isinstance(pointer.type, PointerType)
         layout = pointer.type.layout
-        linear = is_linear(r.operands[0], layout, pointer.type.shape)
-        mine = _Group([r], self.facts.of(pointer), layout, linear, self._loads(r), [pointer])
+        product = matrix_product(r)
+        linear = product is None and is_linear(r.operands[0], layout, pointer.type.shape)
+        mine = _Group([r], self.facts.of(pointer), layout, linear, self._loads(r), [pointer], product)
         place = {i: k for k, i in enumerate(self.body)}
         for last in list(self.groups)[: -WINDOW - 1 : -1]:
             group = self.groups[last]
@@ -128,6 +142,9 @@ class _Joiner:
             if forwards is None or not self._pays(group, mine, forwards):
                 continue
             if all(self._passes(group, i) for i in between):
+                for i in between:
+                    if may_trap(i) and not self._is_private(group):
+                        self.late.setdefault(i, []).extend(group.roots)
                 del self.groups[last]
                 gone = set(group.roots)
                 self.body = [i for i in self.body if i not in gone]
@@ -148,6 +165,8 @@ class _Joiner:
 
     def _fits(self, group: _Group, mine: _Group, r: Instruction) -> bool:
         """Whether one nest runs over the elements of both as each would by itself."""
+        if group.product is not None or mine.product is not None:
+            return self._is_pair(group, mine)
         if group.layout != mine.layout or not self.facts.are_equal(group.extents, mine.extents, r):
             return False
         if group.linear == mine.linear or len(mine.extents) == 1:
@@ -155,6 +174,28 @@ class _Joiner:
         shape = r.operands[1].type.shape  # type: ignore[attr-defined]
         inner = shape[0 if mine.layout == "F" else -1]
         return inner is None or inner >= SHORT
+
+    def _is_pair(self, group: _Group, mine: _Group) -> bool:
+        """Whether both are products of one large matrix, of its rows and of its columns."""
+        a, b = group.product, mine.product
+        if a is None or b is None or len(group.roots) > 1 or a.of_rows == b.of_rows:
+            return False
+        shape = a.matrix.type.shape  # type: ignore[attr-defined]
+        small = None not in shape and math.prod(shape) < SMALL
+        return (
+            not small
+            and a.store.operands[0].type.dtype is b.store.operands[0].type.dtype
+            and (  # type: ignore[attr-defined]
+                self.aliases.same_elements(a.matrix, b.matrix)
+            )
+        )
+
+    def _chained(self, group: _Group, mine: _Group, load: Instruction) -> bool:
+        """Whether a load gives a product of columns the product of rows before it, of which it takes one a row."""
+        a, b = group.product, mine.product
+        if a is None or b is None or b.vector is not load or not a.of_rows or a.how:
+            return False
+        return self._is_same(load, group.destinations[0]) and load.type == a.dot.type
 
     def _forwarded(self, group: _Group, mine: _Group) -> dict[Instruction, Instruction] | None:
         """What the root reads of what the group stores; None where one loop would not do."""
@@ -172,7 +213,8 @@ class _Joiner:
             for s in group.roots:
                 if not self.aliases.may_overlap(load.operands[0], s.operands[1]):
                     continue
-                if not here or not self._is_same(load, s.operands[1]) or load.type != s.operands[0].type:
+                here = here and self._is_same(load, s.operands[1]) and load.type == s.operands[0].type
+                if not here and not self._chained(group, mine, load):
                     return None
                 found[load] = s
         return found
@@ -184,8 +226,10 @@ class _Joiner:
         """Whether the group may run behind an instruction that it stands before."""
         if i.op.kind in (Kind.CALL, Kind.STACK, Kind.HIGHER_ORDER, Kind.CONTROL, Kind.AGGREGATE) or IO in effects(i):
             return False
-        if may_trap(i) and not all(map(self._is_fresh, group.destinations)):
-            return False
+        if may_trap(i) and not self._is_private(group):
+            # a product is short: where the check fails a copy of it runs first
+            if i.op is not OPS["check"] or group.product is None:
+                return False
         reads = [load.operands[0] for load, _ in self._loads(i)]
         if i.op is OPS["load"]:
             reads.append(i.operands[0])
@@ -197,13 +241,16 @@ class _Joiner:
         touched = [*group.destinations, *(load.operands[0] for load, _ in group.loads)] if to is not None else []
         return not any(self.aliases.may_overlap(p, to) for p in touched)
 
-    def _is_fresh(self, pointer: Value) -> bool:
-        """Whether an error that leaves the function leaves nobody who sees this memory."""
-        return all(isinstance(p, Instruction) and p.op.name.startswith("allocate") for p in self.aliases.roots(pointer))
+    def _is_private(self, group: _Group) -> bool:
+        """Whether an error that leaves the function leaves nobody who sees the memory that the group writes."""
+        roots = (root for d in group.destinations for root in self.aliases.roots(d))
+        return all(isinstance(p, Instruction) and p.op.name.startswith("allocate") for p in roots)
 
     # -- profit --------------------------------------------------------------------------------------
 
     def _pays(self, group: _Group, mine: _Group, forwards: dict[Instruction, Instruction]) -> bool:
+        if mine.product is not None:
+            return True
         theirs = [load for load, here in group.loads if here and _is_stream(load)]
         ours = [load for load, here in mine.loads if here and _is_stream(load) and load not in forwards]
         shared = [v for v in ours if any(self._is_same(v, w.operands[0]) for w in theirs)]
@@ -215,7 +262,7 @@ class _Joiner:
 
     # -- the block anew ------------------------------------------------------------------------------
 
-    def _write(self) -> None:
+    def write(self) -> None:
         """Each kernel gets its trees right before it."""
         self.block.instructions = []
         kernel = {r: group for group in self.groups.values() for r in group.roots}
@@ -230,7 +277,24 @@ class _Joiner:
                         trees.stored[r] = r.operands[0]
             elif group is not None:
                 i.attrs = {**i.attrs, JOINED: True}
-            self.block.append(i)
+            if i in self.late:
+                self._fork(i, self.late[i])
+            else:
+                self.block.append(i)
+
+    def _fork(self, check: Instruction, stores: list[Instruction]) -> None:
+        """Where a check fails, what stood before it runs, and the error is raised; what follows is in a new block."""
+        fails = self.function.new_block(after=self.block)
+        goes_on = self.function.new_block(after=self.block)
+        b = Builder(self.function, self.block)
+        b.loc = check.loc
+        condition, *shown = check.operands
+        b.conditional(condition, goes_on, None, fails)
+        for s in stores:
+            operands = [_Trees(fails, {}).copied(v) for v in s.operands]
+            fails.append(Instruction(s.op, operands, loc=s.loc))
+        fails.append(Instruction(OPS["raise"], shown, dict(check.attrs), loc=check.loc))
+        self.block = goes_on
 
 
 class _Trees:
@@ -296,8 +360,13 @@ def _is_stream(load: Instruction) -> bool:
 def _drop_unread(function: Function) -> None:
     """Stores to buffers that nothing reads go, and the buffers."""
     users = uses(function)
-    buffers = [i for i in function.instructions() if i.op is OPS["allocateHeap"]]
-    unread = {b for b in buffers if all(u.op is OPS["store"] and u.operands[1] is b for u in users[b])}
+
+    def is_unread(buffer: Instruction) -> bool:
+        # a product of rows that one of columns takes keeps its place: it is needed whole where there is no single pass
+        stores = (u for u in users[buffer] if u.op is OPS["store"] and u.operands[1] is buffer)
+        return [u for u in stores if matrix_product(u) is None] == users[buffer]
+
+    unread = {i for i in function.instructions() if i.op is OPS["allocateHeap"] and is_unread(i)}
 
     def goes(i: Instruction) -> bool:
         return i in unread or (i.op is OPS["store"] and i.operands[1] in unread)

@@ -28,6 +28,7 @@ from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
 from dlvm_py.backend.cpu.order import store_search, store_sort
 from dlvm_py.backend.cpu.outline import outline
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, unflatten, view
+from dlvm_py.backend.cpu.products import store_products
 from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_unbroadcast
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.scatter import scatter, store_nonzero, store_scatter_add
@@ -59,7 +60,7 @@ from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.layout import VARIABLES
-from dlvm_py.ir.tree_rules import accumulated, kernels
+from dlvm_py.ir.tree_rules import accumulated, kernels, matrix_product
 from dlvm_py.options import Options
 
 
@@ -346,9 +347,12 @@ def write_instruction(e: FunctionEmitter, i: Instruction) -> None:
 
 def write_kernel(e: FunctionEmitter, stores: Sequence[Instruction]) -> None:
     """The code of stores that are one loop nest."""
-    sinks = [Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in stores]  # type: ignore[attr-defined]
     with e.region():
-        work = store_trees(e, [i.operands[0] for i in stores], sinks)
+        if matrix_product(stores[0]) is not None:
+            work = store_products(e, stores)
+        else:
+            sinks = [Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in stores]  # type: ignore[attr-defined]
+            work = store_trees(e, [i.operands[0] for i in stores], sinks)
     e.charge(work)
 
 

@@ -53,6 +53,11 @@ def store_dot(e: FunctionEmitter, i: Instruction, dest: Pointer, add: str = "") 
     add: "add" or "subtract" it, to or from what is there.
     """
     p, q = (e.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
+    return store_product(e, p, q, dest, add)
+
+
+def store_product(e: FunctionEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str = "") -> V:
+    """As store_dot, of what two pointers point to."""
     a, b = as_matrix(e, p, column=False), as_matrix(e, q, column=True)
     to = as_matrix(e, dest, column=p.rank == 2)
     extents = a.rows, b.cols, a.cols

@@ -42,19 +42,19 @@ def by_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str, t
         def some_rows(first: V, count: V) -> None:
             left, result = _from(c, a, a.row_step, first), _from(c, strip_of, to.row_step, first)
             if not add:
-                _clear(c, dtype, result, count, width)
+                clear(c, dtype, result, count, width)
 
             def some_terms(p: V, terms: int) -> None:
                 def some_sums(i: V, rows: int) -> None:
                     _add_rows(c, dtype, (left, i, rows), (right, p, terms), result, width, add)
 
-                _steps(c, count, ROWS, some_sums)
+                steps(c, count, ROWS, some_sums)
 
-            _steps(c, a.cols, TERMS, some_terms)
+            steps(c, a.cols, TERMS, some_terms)
 
-        _strips(c, to.rows, together, some_rows)
+        strips(c, to.rows, together, some_rows)
 
-    _strips(c, to.cols, i64(STRIP), strip)
+    strips(c, to.cols, i64(STRIP), strip)
 
 
 def by_products(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str) -> None:
@@ -83,11 +83,11 @@ def by_products(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: st
                 store_element(c, dtype, TABLE[add or "add"][dtype.kind](c, dtype, {}, old, total), place)
 
         def some_columns(j: V, columns: int) -> None:
-            _steps(c, to.rows, LEFT, lambda i, rows: inner(i, rows, j, columns))
+            steps(c, to.rows, LEFT, lambda i, rows: inner(i, rows, j, columns))
 
-        _steps(c, to.cols, RIGHT, some_columns)
+        steps(c, to.cols, RIGHT, some_columns)
 
-    _strips(c, a.cols, i64(LENGTH), strip)
+    strips(c, a.cols, i64(LENGTH), strip)
 
 
 def _add_rows(
@@ -118,7 +118,8 @@ def _add_rows(
             store_element(c, dtype, total, place_, parallel.access)
 
 
-def _clear(c: Code, dtype: DType, to: Matrix, rows: V, width: V) -> None:
+def clear(c: Code, dtype: DType, to: Matrix, rows: V, width: V) -> None:
+    """Zeros in some rows."""
     parallel = Parallel(c)
     with c.loop(rows) as r:
         row = offset(c, to.data, [r.index], [to.row_step])
@@ -131,14 +132,14 @@ def _from(c: Code, x: Matrix, step: V, start: V) -> Matrix:
     return replace(x, data=offset(c, x.data, [start], [step]))
 
 
-def _strips(c: Code, count: V, size: V, body: Callable[[V, V], None]) -> None:
+def strips(c: Code, count: V, size: V, body: Callable[[V, V], None]) -> None:
     """body(start, length) for pieces of at most `size`."""
     with c.loop(c.op("udiv", c.add(count, c.op("sub", size, ONE)), size)) as piece:
         start = c.mul(piece.index, size, "nuw nsw")
         body(start, c.minimum(c.op("sub nsw", count, start), size))
 
 
-def _steps(c: Code, count: V, size: int, body: Callable[[V, int], None]) -> None:
+def steps(c: Code, count: V, size: int, body: Callable[[V, int], None]) -> None:
     """body(start, size) as often as it fits, then body(start, 1) for the rest."""
     whole = c.op("udiv", count, i64(size))
     with c.loop(whole) as step:

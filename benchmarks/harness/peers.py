@@ -191,6 +191,19 @@ def dace(problem, gradient):
     return plain(call, problem)
 
 
+def c(problem, gradient):
+    """C by hand, of the kernels that benchmarks/c has."""
+    if gradient:
+        raise Missing("no derivatives")
+    tool = module("harness.native")
+    function = tool.compiled(problem.kernel)
+    if function is None:
+        raise Missing("not written in C")
+    arguments = list(problem.fresh().values())
+    results = returned(port(problem, "numpy")(*arguments))
+    return plain(tool.caller(function, results, arguments), problem)
+
+
 def tangent(problem, gradient):
     """tangent, the source-to-source tool for plain NumPy."""
     if not gradient:
@@ -218,4 +231,5 @@ PEERS = {  # the name in the tables → (its package, how it runs a problem)
     "Pythran": ("pythran", pythran),
     "DaCe": ("dace", dace),
     "tangent": ("tangent", tangent),
+    "C": ("harness.native", c),
 }

@@ -47,6 +47,7 @@ class Case:
 class Problem:
     """A case, loaded."""
 
+    kernel: str
     arguments: dict
     port: Callable  # name of a port → its function, None if there is none
     written: tuple  # the arguments that the kernel writes and that count as outputs
@@ -80,7 +81,7 @@ def _own(case):
     def port(name):
         return module.kernel if name == "numpy" else getattr(module, name, None)
 
-    return Problem(module.arguments(**keywords), port, (), module.WRT, getattr(module, "PYTHRAN", None))
+    return Problem(case.kernel, module.arguments(**keywords), port, (), module.WRT, getattr(module, "PYTHRAN", None))
 
 
 def _npbench(case):
@@ -94,7 +95,7 @@ def _npbench(case):
         return getattr(importlib.import_module(path), info["func_name"], None) if _exists(path) else None
 
     wrt = tuple(n for n in info["input_args"] if _is_float(data[n]))
-    return Problem({n: data[n] for n in info["input_args"]}, port, tuple(case.written), wrt)
+    return Problem(case.kernel, {n: data[n] for n in info["input_args"]}, port, tuple(case.written), wrt)
 
 
 def written(clone, kernel, size):

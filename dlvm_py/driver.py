@@ -56,7 +56,7 @@ TO_COMPUTE = (
     "gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce", "limit_counts",
     "dce",
 )  # fmt: skip
-TO_SCHEDULED = ("sibling_fusion", "hoist_buffers", "stack_promotion", "ownership")
+TO_SCHEDULED = ("sibling_fusion", "hoist_buffers", "element_promotion", "stack_promotion", "ownership")
 # the frame is memory of the host
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "ownership")
 

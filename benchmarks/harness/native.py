@@ -1,6 +1,6 @@
 """Kernels written by hand in C (benchmarks/c), compiled by the machine's compiler: what a loop can reach.
 
-`kernel` of a file takes the arguments in their order: an array as a pointer and its extents (int64), an integer as int64,
+`kernel` of a file takes the arguments in their order: an array as a pointer and its extents (int64), an int as int64,
 a float as double; then a pointer for each result that does not lie in an argument.
 """
 

@@ -22,6 +22,7 @@ from dlvm_py.ir import (
     Builder,
     DType,
     Function,
+    Instruction,
     Literal,
     TensorType,
     Value,
@@ -144,6 +145,7 @@ class Emitter:
             return
         self.emit("check", condition, *operands, exception=exception, message=message, **how)
         self.facts.remember(name, True)
+        self.facts.assume(condition)
 
     def compare(self, op: str, a: Value, b: Value) -> Value:
         """A comparison of two i64 scalars, folded where their ranges decide it."""
@@ -290,6 +292,8 @@ class Emitter:
 
     def subtract(self, a: Value, b: Value, checked: bool = False) -> Value:
         """a - b of i64."""
+        if isinstance(a, Instruction) and a.op.name == "add" and any(v is b for v in a.operands):
+            return a.operands[1 if a.operands[0] is b else 0]
         (abase, aoff), (bbase, boff) = self.facts.split(a), self.facts.split(b)
         if bbase is None or abase is bbase:
             return self.linear_form(abase if bbase is None else None, aoff - boff, checked)

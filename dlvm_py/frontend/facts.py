@@ -10,10 +10,19 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm_py.ir import Literal, Value
+from dlvm_py.ir import I64, Instruction, Literal, TensorType, Value
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 EXTENT_MAX = 2**47  # no array is longer: addresses have 47 bits
+_BOUNDS = 6  # of one value that are kept, the latest
+_INTEGER = TensorType((), I64)
+# what a comparison says where it holds and where it does not: smaller operand, larger operand, the smallest distance
+_ORDER = {
+    "lessThan": ((0, 1, 1), (1, 0, 0)),
+    "lessThanOrEqual": ((0, 1, 0), (1, 0, 1)),
+    "greaterThan": ((1, 0, 1), (0, 1, 0)),
+    "greaterThanOrEqual": ((1, 0, 0), (0, 1, 1)),
+}
 _DEPTH = 4  # how far `proves_below` follows bounds of bounds
 
 
@@ -111,6 +120,31 @@ class Facts:
         """Whether value >= 0 is known here."""
         return self.range_of(value)[0] >= 0 or self.lookup(("nonnegative", key(value))) is not None
 
+    def assume(self, condition: Value, holds: bool = True) -> None:
+        """A bool scalar is true from here on, or (holds=False) false: comparisons in it order what they compare."""
+        if not isinstance(condition, Instruction):
+            return
+        name = condition.op.name
+        if name == "not":
+            self.assume(condition.operands[0], not holds)
+        elif name == ("and" if holds else "or"):
+            for part in condition.operands:
+                self.assume(part, holds)
+        elif name in _ORDER and all(v.type == _INTEGER for v in condition.operands):
+            small, large, distance = _ORDER[name][0 if holds else 1]
+            self._order(condition.operands[small], condition.operands[large], distance)
+
+    def _order(self, small: Value, large: Value, distance: int) -> None:
+        """small + distance <= large from here on."""
+        base, offset = self.split(small)
+        if base is not None:
+            known = self.lookup(("below", base)) or ()
+            bound = (large, 1 - distance - offset)
+            if bound not in known:
+                self.remember(("below", base), (bound, *known[: _BOUNDS - 1]))
+        if self.range_of(small)[0] + distance >= 0:
+            self.remember(("nonnegative", key(large)), True)
+
     def split(self, value: Value) -> tuple[Value | None, int]:
         """value = base + offset; base None for a literal."""
         n = number(value)
@@ -134,9 +168,12 @@ class Facts:
         if depth == 0:
             return False
         # base < upper + gap, so base + offset <= upper + gap + offset - 1
-        return any(
-            self._offset_below(upper, gap + offset - 1, bound, depth - 1) for upper, gap in self.below.get(base, ())
-        )
+        uppers = (*self.below.get(base, ()), *(self.lookup(("below", base)) or ()))
+        return any(self._sum_below(upper, gap + offset - 1, bound, depth - 1) for upper, gap in uppers)
+
+    def _sum_below(self, value: Value, offset: int, bound: Value, depth: int) -> bool:
+        base, more = self.split(value)
+        return self._offset_below(base, more + offset, bound, depth)
 
     def _lower_forms(self, bound: Value) -> list[tuple[Value, int]]:
         """(base, offset) with base + offset <= bound."""

@@ -263,6 +263,7 @@ class Flow:
             depth = self.e.facts.push()
             if block is then_block:
                 self.e.facts.remember(("checked", condition), True)
+            self.e.facts.assume(condition, block is then_block)
             try:
                 action()
             except Unreachable:
@@ -339,6 +340,7 @@ class Flow:
             self.start(inside)
         inner = e.facts.push()
         e.facts.remember(("checked", condition), True)  # the body runs only where the condition holds
+        e.facts.assume(condition)
         self.loops.append(context)
         if counter is not None:
             self._know_counter(counter, iteration.count)

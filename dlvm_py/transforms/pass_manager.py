@@ -28,6 +28,7 @@ from dlvm_py.transforms import (
     dce,
     dead_store,
     drop_rules,
+    element_promotion,
     expression_products,
     extent_checks,
     gather_sums,
@@ -104,6 +105,7 @@ PASSES: dict[str, Pass] = {
         _row(bufferize, "BUF"),
         _row(sibling_fusion, "SF"),
         _row(hoist_buffers, "HB"),
+        _row(element_promotion, "ELP"),
         _row(stack_promotion, "SP"),
         _row(ownership, "OWN"),
     )

@@ -54,14 +54,22 @@ from dlvm_py.ir import (
     Type,
     Value,
     is_array,
+    is_scalar,
 )
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.calls import callees
-from dlvm_py.ir.analysis.cfg import reverse_postorder
+from dlvm_py.ir.analysis.cfg import predecessors, reverse_postorder
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.ir.tree_rules import accumulated, kernels, matrix_product
 from dlvm_py.options import Options
+
+CHOICE = 4  # steps of both ways of a branch that are done both
+_CHEAP = frozenset(
+    ("add", "subtract", "negate", "multiply", "abs", "min", "max", "bitAnd", "bitOr", "bitXor", "bitNot", "and", "or")
+    + ("not", "shiftLeft", "shiftRight", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual", "equal")
+    + ("notEqual", "select", "dataTypeCast")
+)
 
 
 @dataclass(frozen=True)
@@ -129,6 +137,8 @@ class Control:
         self.order = reverse_postorder(e.function)
         self.rank = {block: k for k, block in enumerate(self.order)}
         self.forest = of_graph(LoopForest, e.function)
+        self.edges = of_graph(predecessors, e.function)
+        self.in_loops = {b for loop in self.forest.loops for b in loop.blocks}
         self.headers = {t.block for b in self.order for t in b.targets if self.rank[t.block] <= self.rank[b]}
         self.labels = {b: e.label("block") for b in self.order}
         self.outer = {b: e.label("strip") for b in self.order if b in self.headers}
@@ -247,7 +257,8 @@ class Control:
             case "conditional":
                 # a block of its own for each edge: both may lead to one block with different values
                 labels = [e.label("edge") for _ in i.targets]
-                e.cond_br(e.scalar(i.operands[0]), *labels)
+                note = f", !unpredictable {e.module.metadata.node('')}" if self._chooses(block) else ""
+                e.cond_br(e.scalar(i.operands[0]), *labels, note)
                 for label, target in zip(labels, i.targets, strict=True):
                     e.place(label)
                     self._jump(block, target)
@@ -257,6 +268,26 @@ class Control:
                 tell.fail(e, i, i.operands)
             case _:
                 raise PassError(f"unknown terminator {i.op.name}")
+
+    def _chooses(self, block: Block) -> bool:
+        """Whether both ways come together again behind a few cheap steps: doing both beats guessing one.
+
+        Without being told so LLVM makes jumps of selects where data flow in a loop looks long to it.
+        """
+        ways = [self._way(block, t) for t in block.targets]
+        if block not in self.in_loops or len({to for to, _ in ways}) != 1:
+            return False
+        steps = [i for _, passed in ways if passed is not None for i in passed.instructions[:-1]]
+        return len(steps) <= CHOICE and all(
+            i.op.name in _CHEAP and is_scalar(i.type) and not i.attrs.get("checked") for i in steps
+        )
+
+    def _way(self, block: Block, target: Target) -> tuple[Block, Block | None]:
+        """Where a way of a branch leads to, and the block between that it alone passes."""
+        passed = target.block
+        if len(passed.targets) == 1 and len(self.edges[passed]) == 1 and passed.instructions[-1].op.name == "branch":
+            return passed.targets[0].block, passed
+        return passed, None
 
     def _jump(self, source: Block, target: Target) -> None:
         e, block = self.e, target.block

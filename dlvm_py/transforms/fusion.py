@@ -19,7 +19,7 @@ three rounds are the rule):
 2. forwards, legality (`_check`): a value is forced into memory at its definition if one of its loads would
    be overwritten before a consumer reads it, and if the store at its root may overwrite elements that the
    load needs for other places: a load that may overlap the destination must be the same elements in the
-   same order.
+   same order. Where only a row or a column that is stretched is in the way, that one is copied.
 
 A buffer is written once, so a load of it is legal everywhere. The same holds for an allocation of the program
 that is written by one store only: a value that is stored there and used elsewhere lives there (`home`), from the
@@ -290,8 +290,13 @@ class FusionPlan:
         depth = 1 + max((self._depth.get(x, 0) for x in v.operands), default=0)
         legal = v in self.buffers or v.op.name in HEAVY or (len(leaves) <= MANY_LEAVES and depth <= DEEP)
         legal = legal and not any(self._is_clobbered(leaf, u) for leaf in leaves for u in consumers)
-        legal = legal and not any(self._overlaps(leaves, u) for u in consumers if written_pointer(u) is not None)
-        if not legal:
+        overlapping = [
+            leaf for u in consumers if written_pointer(u) is not None for leaf in self._overlapping(leaves, u)
+        ]
+        if legal and overlapping and all(_is_smaller(leaf, v) for leaf in overlapping):
+            self._forced.update(overlapping)  # copies of a row and a column cost less than one of the result
+        legal = legal and not overlapping
+        if not legal and self._forced.isdisjoint(overlapping):
             self._forced.add(v)
         if legal and v not in self.buffers:
             self._leaves[v], self._depth[v] = leaves, depth
@@ -310,16 +315,16 @@ class FusionPlan:
                 leaves[leaf] = leaves.get(leaf, True) and same_place and in_place
         return leaves
 
-    def _overlaps(self, leaves: dict[Instruction, bool], s: Instruction) -> bool:
-        """Whether the store or scatter s could change an element that is still to be read."""
-        destination = s.operands[1]
+    def _overlapping(self, leaves: dict[Instruction, bool], s: Instruction) -> list[Instruction]:
+        """The loads of which the store or scatter s could change an element that is still to be read."""
+        found, destination = [], s.operands[1]
         for leaf, same_place in leaves.items():
             p = leaf.operands[0]
             if p in self.constants or not self.aliases.may_overlap(p, destination):
                 continue
             if not same_place or s.op.name == "scatter" or not self.aliases.same_elements(p, destination):
-                return True
-        return False
+                found.append(leaf)
+        return found
 
     def _is_clobbered(self, leaf: Instruction, u: Instruction) -> bool:
         """Whether what `leaf` loads may be written after it and before u."""
@@ -362,6 +367,14 @@ class FusionPlan:
                     work.extend(p for p, _ in self._incoming[block])
             self._regions[start, end] = found
         return self._regions[start, end]
+
+
+def _is_smaller(leaf: Instruction, v: Instruction) -> bool:
+    """Whether what is loaded has fewer elements than v, for which it is stretched."""
+    assert isinstance(leaf.type, TensorType) and isinstance(v.type, TensorType)
+    if leaf.type.rank != v.type.rank:
+        return leaf.type.rank < v.type.rank
+    return any(n == 1 != m for n, m in zip(leaf.type.shape, v.type.shape, strict=True))
 
 
 def _is_cheap(v: Value) -> bool:

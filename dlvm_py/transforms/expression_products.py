@@ -1,4 +1,4 @@
-"""Products with expressions: a computed matrix times a vector is summed as it is computed, with no matrix in memory.
+"""Products with expressions: a computed matrix or vector times a vector is summed as it is computed, not from memory.
 
     %t = multiply %a: f64, %x: <_ x _ x f64>            %t = multiply %a: f64, %x: <_ x _ x f64>
     %y = dot %t: <_ x _ x f64>, %v: <_ x f64>     =>    %0 = padShape %v: <_ x f64> at 0
@@ -10,7 +10,8 @@ reading it again is most of the work; as a reduction the product is one kernel w
 terms are the same; their sum has `reduce`'s order, not BLAS's.
 
 The matrix must be made by an elementwise op in the block of the product, perhaps transposed, for this product alone:
-one that is in memory anyway goes to BLAS. Not for f16, whose products are summed in f32. The op and its result type
+one that is in memory anyway goes to BLAS. Of two vectors (`values @ x[columns]`, rows of a sparse matrix) either may be
+computed or gathered so. Not for f16, whose products are summed in f32. The op and its result type
 stay as they were, so a second run changes nothing. Stages raw and optimizable, by bufferize.
 """
 
@@ -21,41 +22,55 @@ from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
-from dlvm_py.ir.types import scalar
+from dlvm_py.ir.types import TensorType, scalar
 from dlvm_py.ir.value import Instruction, Value
 
 
 def run(function: Function) -> bool:
     """Rewrite the products of `function` that have such a matrix; whether anything changed."""
-    products = [i for i in function.instructions() if i.op is OPS["dot"] and i.type.rank == 1]  # type: ignore[attr-defined]
+    products = [i for i in function.instructions() if i.op is OPS["dot"] and _is_summed(i)]
     if not products:
         return False
     users = uses(function)
     changed = False
     for i in products:
-        side = 0 if i.operands[0].type.rank == 2 else 1  # type: ignore[attr-defined]
-        if i.type.dtype.is_inexact and i.type.dtype.name != "f16" and _is_computed_for(i.operands[side], i, users):  # type: ignore[attr-defined]
-            _sum_products(function, i, side)
+        x, y = i.operands
+        if i.type.rank == 0:  # type: ignore[attr-defined]
+            if _is_computed_for(x, i, users) or _is_computed_for(y, i, users):
+                _sum(function, i, x, y, 0)
+                changed = True
+        elif x.type.rank == 2 and _is_computed_for(x, i, users):  # type: ignore[attr-defined]
+            _sum(function, i, x, y, 1)
+            changed = True
+        elif y.type.rank == 2 and _is_computed_for(y, i, users):  # type: ignore[attr-defined]
+            _sum(function, i, y, x, 0)
             changed = True
     return changed
 
 
+def _is_summed(i: Instruction) -> bool:
+    """Whether a product has one sum for each element of at most a vector, in its own dtype."""
+    t = i.type
+    return isinstance(t, TensorType) and t.rank <= 1 and t.dtype.is_inexact and t.dtype.name != "f16"
+
+
 def _is_computed_for(matrix: Value, user: Instruction, users: dict[Value, list[Instruction]]) -> bool:
-    """Whether `matrix` is computed elementwise, in the block of its one user."""
+    """Whether `matrix` is computed elementwise, or gathered if it is a vector, in the block of its one user."""
     while isinstance(matrix, Instruction) and matrix.block is user.block and users[matrix] == [user]:
         if matrix.op.name != "transpose":
-            return matrix.op.kind is Kind.ELEMENTWISE
+            gathers = matrix.op.name == "gather" and matrix.type.rank == 1  # type: ignore[attr-defined]
+            return matrix.op.kind is Kind.ELEMENTWISE or gathers
         matrix, user = matrix.operands[0], matrix
     return False
 
 
-def _sum_products(function: Function, i: Instruction, side: int) -> None:
-    """Let `i`, a product whose matrix is the operand `side`, be a reduction."""
+def _sum(function: Function, i: Instruction, matrix: Value, vector: Value, along: int) -> None:
+    """Let `i`, a product of a vector with a matrix (along which axis it is summed) or a vector, be a reduction."""
     b = Builder(function).before(i)
     b.loc = i.loc
-    matrix, vector = i.operands[side], i.operands[1 - side]
-    along = 1 - side  # rows are summed if the matrix stands on the left
-    terms = b.emit("multiply", matrix, b.emit("padShape", vector, at=side))
+    if matrix.type.rank == 2:  # type: ignore[attr-defined]
+        vector = b.emit("padShape", vector, at=1 - along)
+    terms = b.emit("multiply", matrix, vector)
     zero = literal(0, scalar(i.type.dtype))  # type: ignore[attr-defined]
     total = b.emit("reduce", terms, zero, by="add", axes=(along,))
     i.op, i.operands, i.attrs = total.op, total.operands, total.attrs

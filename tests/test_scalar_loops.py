@@ -1,0 +1,150 @@
+"""Loops over scalars: what memory, checks and branches are arranged anew for, and what is seen after exceptions."""
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+
+
+def factor(a):
+    for i in range(a.shape[0]):
+        for j in range(i):
+            for k in range(j):
+                a[i, j] -= a[i, k] * a[j, k]
+            a[i, j] /= a[j, j]
+        for k in range(i):
+            a[i, i] -= a[i, k] * a[i, k]
+        a[i, i] = np.sqrt(a[i, i])
+    return a
+
+
+def best_split(table, n):
+    for i in range(n - 1, -1, -1):
+        for j in range(i + 1, n):
+            for k in range(i + 1, j):
+                table[i, j] = max(table[i, j], table[i, k] + table[k + 1, j])
+    return table
+
+
+def meets(a, i, n):
+    for k in range(n):
+        a[i] += a[k]
+    return a
+
+
+def beside(a, b, i, n):
+    for k in range(n):
+        a[i] += b[k]
+    return a
+
+
+def downwards(a, n):
+    for k in range(n, 0, -1):
+        a[0] += 2.0 * a[k]
+    return a
+
+
+def fails_late(a, b, n):
+    for k in range(n):
+        a[0] += 1.0 / b[k] if b[k] != 7.0 else np.zeros(3)[k]
+    return a
+
+
+def never(a, i, n):
+    for k in range(n):
+        a[i] += k
+    return a
+
+
+def two(a, n):
+    for k in range(n):
+        a[0] += k
+        a[1] *= 1.5
+        a[2] = a[0]
+    return a
+
+
+def unsigned(data, poly):
+    crc = 0xFFFF
+    for b in data:
+        for _ in range(8):
+            if (crc & 1) ^ (int(b) & 1):
+                crc = (crc >> 1) ^ poly
+            else:
+                crc >>= 1
+    return crc
+
+
+def shortest(path):
+    for k in range(path.shape[0]):
+        path[:] = np.minimum(path[:], np.add.outer(path[:, k], path[k, :]))
+    return path
+
+
+def rows(starts, columns, values, x):
+    y = np.empty(starts.size - 1)
+    for i in range(starts.size - 1):
+        part = slice(starts[i], starts[i + 1])
+        y[i] = values[part] @ x[columns[part]]
+    return y
+
+
+def near(a, i, j):
+    if i >= 0 and j <= len(a) and i < j - 1:
+        return a[i] + a[i + 1]
+    return a[i]
+
+
+_A = np.random.default_rng(0).random((7, 7))
+CASES = [
+    (factor, (_A @ _A.T + 7 * np.eye(7),)),
+    (factor, (np.ones((3, 2)),)),  # IndexError in the middle
+    (best_split, (np.arange(36, dtype=np.int32).reshape(6, 6) % 7, 6)),
+    (best_split, (np.arange(36, dtype=np.int32).reshape(6, 6) % 7, 8)),
+    (meets, (np.arange(1.0, 6.0), 2, 5)),
+    (meets, (np.arange(1.0, 6.0), 2, 7)),
+    (beside, (np.arange(4.0), np.arange(1.0, 4.0), 1, 3)),
+    (beside, (np.arange(4.0), np.arange(1.0, 4.0), 1, 5)),
+    (downwards, (np.arange(5.0), 4)),
+    (fails_late, (np.zeros(2), np.array([1.0, 2.0, 4.0, 7.0, 1.0]), 5)),
+    (never, (np.arange(3.0), 9, 0)),
+    (never, (np.arange(3.0), 9, 2)),
+    (two, (np.arange(1.0, 5.0), 6)),
+    (unsigned, (np.arange(40, dtype=np.uint8), 0x8408)),
+    (shortest, (np.random.default_rng(1).integers(1, 50, (9, 9)).astype(np.int32),)),
+    (rows, (np.array([0, 2, 2, 5]), np.array([1, 0, 3, 3, 2]), np.arange(5.0), np.arange(1.0, 5.0))),
+    (near, (np.arange(5.0), 3, 5)),
+    (near, (np.arange(5.0), -7, 5)),
+    (near, (np.arange(5.0), 5, 3)),
+    (near, (np.arange(5.0), np.int64(2**63 - 1), np.int64(-(2**63)))),
+]
+
+
+def run(f, args):
+    args = [a.copy() if isinstance(a, np.ndarray) else a for a in args]
+    with np.errstate(all="ignore"):
+        try:
+            result = f(*args)
+        except (IndexError, OverflowError) as error:
+            return type(error), args
+    return result, args
+
+
+@pytest.mark.parametrize(("f", "args"), CASES)
+def test_as_python(f, args):
+    wanted, after = run(f, args)
+    found, ours = run(dlvm.jit(f), args)
+    if isinstance(wanted, type):
+        assert found is wanted
+    else:
+        np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    for a, b in zip(ours, after, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+
+
+def test_overlapping_arguments():
+    """Memory that two arguments share is not kept in a register."""
+    a, b = np.arange(1.0, 6.0), np.arange(1.0, 6.0)
+    dlvm.jit(beside)(a, a[1:], 2, 4)
+    beside(b, b[1:], 2, 4)
+    np.testing.assert_array_equal(a, b)

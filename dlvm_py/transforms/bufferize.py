@@ -36,7 +36,13 @@ from dlvm_py.ir.function import Function
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import PointerType, StackType, TensorType, TupleType, Type, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
-from dlvm_py.transforms import accumulate_products, expression_products, lower_shape, masked_reductions
+from dlvm_py.transforms import (
+    accumulate_products,
+    expression_products,
+    lower_shape,
+    masked_reductions,
+    reshaped_stores,
+)
 from dlvm_py.transforms.fusion import CROSSINGS, VIEWS, FusionPlan
 
 
@@ -48,6 +54,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     reachable = set(reverse_postorder(function))
     function.blocks = [block for block in function.blocks if block in reachable]
     changed = masked_reductions.run(function) | lower_shape.run(function) | expression_products.run(function)
+    changed |= reshaped_stores.run(function)
     changed |= accumulate_products.run(function, noalias_params)
     aliases = AliasAnalysis(function, noalias_params)  # first: step 1 adds nothing that may be overwritten
     constants = _lower_borders(function)

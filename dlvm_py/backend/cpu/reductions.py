@@ -8,7 +8,7 @@ not on strides or on how the tree was computed. Everything else is folded in one
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from dlvm_py.backend.cpu import blocks
@@ -25,6 +25,9 @@ from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.ir import DType, Instruction, Literal, PointerType, TensorType, Value, is_array
 from dlvm_py.ir.ops.combiners import identity_of
+
+# elements of a row, known before it runs, that registers can hold
+SHORT = 16
 
 
 def combine(e: FunctionEmitter, by: str, dtype: DType, a: V, b: V, inside: bool = False) -> V:
@@ -195,8 +198,33 @@ def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
 
                 _row(e, tree, outer[-1], extents, address, dest, step, of_row)
 
+    def short_columns(fast: bool) -> None:
+        # as columns, but a row is so short that it is folded in registers: memory of the frame, until LLVM unrolls
+        last = outer[-1]
+        type, length = scalar_type(dest.dtype), int(extents[last].ref)
+        row = e.alloca(f"[{length} x {type}]")
+
+        def place() -> V:
+            return e.gep(type, row, tree.index[last])
+
+        with nest(e, tree.index, outer[:-1], extents, part=part):
+            with nest(e, tree.index, [last], extents):
+                e.store(init, place())
+            tree.group = ""
+            with nest(e, tree.index, along, extents), nest(e, tree.index, [last], extents):
+                e.store(combine(e, by, dest.dtype, e.load(type, place()), tree.element()), place())
+            with nest(e, tree.index, [last], extents):
+                store_element(e, dest.dtype, e.load(type, place()), address(), dest.notes)
+
+    def choose() -> Callable[[bool], None]:
+        if order[-1] in reduced:
+            return rows
+        length = extents[outer[-1]].ref
+        is_short = length.isdigit() and int(length) <= SHORT and len(outer) > 1
+        return short_columns if is_short and shared_axis(outer, extents) != outer[-1] else columns
+
     with shared_nest(e, outer, extents, tree.rank, cost, work) as part:
-        versions(e, tree, rows if order[-1] in reduced else columns)
+        versions(e, tree, choose())
     return work
 
 

@@ -55,6 +55,16 @@ from dlvm_py.transforms.differentiate.shadows import is_whole
 _SAME = frozenset(("slice", "reverse", "gather", "scatterAdd"))
 
 
+# multiplications for a row of a tangent, up to which sums of them are faster than a product of matrices
+_FEW = 64
+
+
+def _is_narrow(y: Value) -> bool:
+    """Whether a product of a tangent with y is made of sums: with a vector, or a matrix that is known to be small."""
+    shape = y.type.shape  # type: ignore[attr-defined]
+    return len(shape) == 1 or (None not in shape and shape[0] * shape[1] <= _FEW)
+
+
 class Lanes(Single):
     """`count` tangents side by side."""
 
@@ -259,7 +269,9 @@ class Lanes(Single):
         parts = []
         if of_y is not None:
             parts.append(self._times(b, x, of_y))
-        if of_x is not None:
+        if of_x is not None and x.type.rank == 2 and _is_narrow(y):  # type: ignore[attr-defined]
+            parts.append(self._sum_product(b, of_x, y))
+        elif of_x is not None:
             # (x y)ᵀ = yᵀ xᵀ
             matrix = y.type.rank == 2  # type: ignore[attr-defined]
             left = b.emit("transpose", y) if matrix else y
@@ -268,6 +280,19 @@ class Lanes(Single):
             found = self._times(b, left, right)
             parts.append(b.emit("transpose", found, axes=(1, 0, 2)) if matrix and turned else found)
         return total(b, parts)
+
+    def _sum_product(self, b: Builder, lanes: Value, y: Value) -> Value:
+        """The product of the tangent of a matrix with a vector or a small matrix: sums over rows, all lanes at once.
+
+        What `dot` asks for are two transposes of the tangent, which take longer than so few multiplications.
+        """
+        zero = literal(0.0, scalar(y.type.dtype))  # type: ignore[attr-defined]
+        if y.type.rank == 2:  # type: ignore[attr-defined]
+            lanes, y = b.emit("padShape", lanes, at=2), b.emit("padShape", y, at=2)  # rows, inner, columns, lanes
+        else:
+            y = b.emit("padShape", y, at=1)
+        terms = b.emit("multiply", lanes, b.emit("padShape", y, at=0))
+        return b.emit("reduce", terms, zero, by="add", axes=(1,))
 
     def _times(self, b: Builder, x: Value, lanes: Value) -> Value:
         """The product of x, a matrix or a vector, with the tangent of another one: all of its columns at once."""

@@ -464,10 +464,10 @@ def text_name(recipe: Recipe) -> str:
 
 
 def _report(self: Any, *args: Any, **kwargs: Any) -> Any:
-    """What a gradient stores, computes again and copies, with source lines, and the bytes that it takes.
+    """Which loops threads share, and why not; of a gradient what it stores, computes again and copies, and the bytes.
 
     For the types of the given arguments; without any, for those of the latest version. `print(g.report())` is text;
-    `g.report().bytes(x, ...)` predicts the bytes for arguments. docs/derivatives.md explains it.
+    `g.report().bytes(x, ...)` predicts the bytes for arguments. docs/threads.md and docs/derivatives.md explain it.
     """
     dispatcher = dispatcher_of(self)
     request = dispatcher.asked(args, kwargs, "report")

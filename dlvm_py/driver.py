@@ -39,6 +39,7 @@ from dlvm_py.transforms import drop_rules
 from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
 from dlvm_py.transforms.differentiate.record import RECORD
 from dlvm_py.transforms.pass_manager import run_pipeline
+from dlvm_py.transforms.share_loops import LOOPS
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
 
@@ -56,7 +57,9 @@ TO_COMPUTE = (
     "gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce", "limit_counts",
     "dce",
 )  # fmt: skip
-TO_SCHEDULED = ("sibling_fusion", "hoist_buffers", "element_promotion", "stack_promotion", "ownership")
+TO_SCHEDULED = (
+    "sibling_fusion", "share_loops", "hoist_buffers", "element_promotion", "stack_promotion", "ownership",
+)  # fmt: skip
 # the frame is memory of the host
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "ownership")
 
@@ -120,6 +123,8 @@ def lower_to(request: Request, stage: str) -> Program:
         if request.options.fastmath:
             _run(program, FAST_MATH, request, program.module.stage)
         last = TO_SCHEDULED_FOR_GPU if request.options.target == "gpu" else TO_SCHEDULED
+        if not request.options.parallel:
+            last = tuple(name for name in last if name != "share_loops")
         for wanted, passes in (("compute", TO_COMPUTE), ("scheduled", last)):
             if STAGES.index(stage) >= STAGES.index(wanted):
                 _run(program, passes, request, program.module.stage)
@@ -263,15 +268,13 @@ def _title(recipe: Any) -> str:
 
 
 def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> Report:
-    """What the gradient of a request keeps, computes again and copies. bind(*args): one value a parameter.
+    """Which loops of a request threads share, and of a gradient what it keeps, computes again and copies.
 
-    Raises: ArgumentError DL709 for what is no gradient.
+    bind(*args): one value a parameter.
     """
     with _depth_limited(request):
-        program = lower(request)
-    found = program.function.meta.get(RECORD)
-    if found is None:
-        raise ArgumentError("report() is of gradients", code="DL709", help="dlvm.grad(f).report(...)")
+        program = lower_to(request, "scheduled")
+    found: list[Any] = program.function.meta.get(RECORD, [])  # type: ignore[assignment]
     names = [
         name for p, spec in zip(program.parameter_names, program.args, strict=True) for name in leaf_names(p, spec)
     ]
@@ -283,8 +286,10 @@ def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> Report:
             c.source.read() for c in request.captured
         ]
 
-    title = f"gradient of {request.recipe.primal.__qualname__}()"
-    return Report(title, found, request.options.checkpoint, names, read)
+    what = {Gradient: "gradient of ", Tangent: "tangent of ", Jacobian: "Jacobian of "}.get(type(request.recipe), "")
+    title = f"{what}{request.recipe.primal.__qualname__}()"
+    loops = tuple(n for f in program.module.functions.values() for n in f.meta.get(LOOPS, ()))  # type: ignore[attr-defined]
+    return Report(title, found, request.options.checkpoint, names, read, loops)
 
 
 # -- from IR to code -----------------------------------------------------------------------------------

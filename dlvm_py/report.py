@@ -1,4 +1,7 @@
-"""What a gradient keeps, computes again and copies, in the user's words, and the bytes that it takes: `g.report()`."""
+"""What a function does, in the user's words: `f.report()`.
+
+Of a gradient what it keeps, computes again and copies, and the bytes that it takes; of all which loops threads share.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,7 @@ from dlvm_py.ir.interface import GrowingSpec, RecordSpec, Spec, TupleSpec, leave
 from dlvm_py.runtime.trees import parts_of
 from dlvm_py.transforms.differentiate.rearrange import LITTLE
 from dlvm_py.transforms.differentiate.record import Entry, calculate
+from dlvm_py.transforms.share_loops import LoopNote
 
 
 @dataclass(frozen=True)
@@ -34,8 +38,31 @@ class Line:
         return f"{where:<16} {self.name:<36} {self.formula}".rstrip()
 
 
+@dataclass(frozen=True)
+class LoopLine:
+    """Whether threads share a loop that is written in Python.
+
+    text, file, line: of the loop. reason: why they do not; "" where they do. at: the line that the reason is about (0:
+    none in the loop).
+    """
+
+    text: str
+    file: str
+    line: int
+    reason: str
+    at: int
+
+    def __str__(self) -> str:
+        where = f"{Path(self.file).name}:{self.line}" if self.line else ""
+        about = f" (line {self.at})" if self.at else ""
+        return f"{where:<16} {self.text:<36} {self.reason}{about}".rstrip()
+
+
 class Report:
-    """What a gradient does with values of the forward sweep.
+    """What a function does with its loops, and a gradient with values of the forward sweep.
+
+    shared, alone: the loops that threads share, if there is enough work, and the others, with the reason. A loop of a
+    gradient stands there once for each sweep, if there is a difference.
 
     stored: kept for the reverse sweep, on the tape or as an array that stays. recomputed: computed again there.
     copied: arguments that the function writes. segmented: loops that are run again (checkpoint=). left: loops that
@@ -49,8 +76,12 @@ class Report:
         checkpoint: str | int,
         leaves: list[str],
         read: Callable[..., list[Any]],
+        loops: tuple[LoopNote, ...] = (),
     ) -> None:
         """leaves: the names of the IR parameters. read(*args): their values."""
+        lines = tuple(dict.fromkeys(map(_loop_line, loops)))
+        self.shared = tuple(line for line in lines if not line.reason)
+        self.alone = tuple(line for line in lines if line.reason)
         self.title = title
         self.checkpoint = checkpoint
         self._entries = entries
@@ -115,7 +146,8 @@ class Report:
 
     def _paragraphs(self) -> Iterator[str]:
         yield self.title
-        yield f"bytes: {self.formula}" + (" if no loop were run again" if self.segmented else "")
+        if self._entries:
+            yield f"bytes: {self.formula}" + (" if no loop were run again" if self.segmented else "")
         for title, lines in (
             ("stored for the reverse sweep", self.stored),
             ("computed again in the reverse sweep", self.recomputed),
@@ -126,9 +158,22 @@ class Report:
             if lines:
                 yield f"{title}:"
                 yield from (f"  {line}" for line in lines)
+        for title, loops in (
+            ("loops that threads share, where there is enough work", self.shared),
+            ("loops that one thread runs", self.alone),
+        ):
+            if loops:
+                yield f"{title}:"
+                yield from (f"  {line}" for line in loops)
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def _loop_line(note: LoopNote) -> LoopLine:
+    loc, about = note.loc, note.about
+    at = about.line if about is not None and (loc is None or about.line != loc.line) else 0
+    return LoopLine(_text_at(loc, whole=True), loc.file if loc else "", loc.line if loc else 0, note.reason, at)
 
 
 _OURS = {"trip": "how often the loop ran", "came_from": "the branch that was taken", "way": "the way out of the loop"}

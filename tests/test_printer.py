@@ -118,6 +118,7 @@ GOLDEN = [
     ("keepView", ["p", "p"], {}, f"keepView {P['p']} in {P['p']}"),
     ("retain", ["p"], {}, f"retain {P['p']}"),
     ("release", ["p"], {}, f"release {P['p']}"),
+    ("parallel", ["n", "x", "c", "p"], {}, f"parallel {P['n']} cost {P['x']} if {P['c']} private ({P['p']})"),
     ("createStack", [], {"element": ROW}, "%0.0 = createStack <_ x f64>"),
     ("createStack", [], {}, "%0.0 = createStack"),
     ("pop", ["l"], {"type": DOUBLE}, "%0.0 = pop f64 from %l: stack"),

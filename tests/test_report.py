@@ -50,6 +50,11 @@ def test_what_is_kept_has_its_line_and_the_name_of_its_variable():
         "computed again in the reverse sweep:",
         f"  test_report.py:{first + 2} 1 - x",
         f"  test_report.py:{first + 2} r * x",
+        "loops that one thread runs:",
+        f"  test_report.py:{first + 1} for _ in range(n):                   "
+        f"`x` is carried from one trip to the next (line {first + 2})",
+        f"  test_report.py:{first + 1} for _ in range(n):                   "
+        f"the adjoint of `x` is carried from one trip to the next (line {first + 2})",
     ))  # fmt: skip
 
 
@@ -92,6 +97,28 @@ def test_a_loop_that_cannot_be_run_again_is_named():
     assert report.left[0].formula == "it writes an array that an earlier step has made"
 
 
-def test_it_is_of_gradients():
-    with pytest.raises(dlvm.CompileError, match="DL709"):
-        dlvm.jit(logistic).report(0.3, 3.3, 5)
+def rows(a, order):
+    for i in range(a.shape[0]):
+        a[i] = 2 * a[i]
+    for i in range(a.shape[0]):
+        a[order[i]] += 1
+    return np.sum(a)
+
+
+def test_loops_that_threads_share_and_why_others_are_not():
+    args = np.ones((4, 3)), np.array([3, 1, 0, 2])
+    report = dlvm.jit(rows).report(*args)
+    first = rows.__code__.co_firstlineno
+    assert [(line.line, line.reason) for line in report.shared] == [(first + 1, "")]
+    assert [(line.line, line.reason, line.at) for line in report.alone] == [
+        (first + 3, "two trips may write the same element of `a`", first + 4)
+    ]
+    assert report.stored == ()
+    assert str(report) == "\n".join((
+        "rows()",
+        "loops that threads share, where there is enough work:",
+        f"  test_report.py:{first + 1} for i in range(a.shape[0]):",
+        "loops that one thread runs:",
+        f"  test_report.py:{first + 3} for i in range(a.shape[0]):          "
+        f"two trips may write the same element of `a` (line {first + 4})",
+    ))  # fmt: skip

@@ -641,6 +641,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "scatter": Frame._scatter,
     "keepCopy": lambda frame, i: None,  # a mark for a check, without effect
     "keepView": lambda frame, i: None,
+    "parallel": lambda frame, i: None,  # one trip after the other is one of the ways
     "retain": Frame._retain,
     "release": Frame._release,
     "createStack": Frame._create_stack,

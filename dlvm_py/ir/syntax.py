@@ -130,6 +130,7 @@ FORMS: dict[str, str] = {
     "insert": "insert % to % at <at:keys>",
     "apply": "apply <callee:function> (%*) -> <result:type>",
     "check": "check % else <exception:name> <message:string> (%*) [assuming <assuming:string>] [as <flavours:word>]",
+    "parallel": "parallel % cost % if % private (%*)",
     "print": "print <message:string> to <to:word> [flush] (%*) [as <flavours:word>]",
     "branch": "branch '",
     "conditional": "conditional % then ' else '",

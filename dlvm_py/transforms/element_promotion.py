@@ -35,6 +35,7 @@ from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, reads_memory, writes_memory
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.places import Linear, Place, linear, place_of
+from dlvm_py.transforms.share_loops import mark_of
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
@@ -53,6 +54,8 @@ def _promote(function: Function, loop: Loop, noalias_params: bool) -> bool:
     counted = counted_loop(loop, edges)
     if counted is None or any(b is not loop.header for b, _ in loop.exit_edges()):
         return False
+    if any(mark_of(b) is not None for b, _ in edges[loop.header] if not loop.contains(b)):
+        return False  # what its trips leave in memory no other one reads
     found = _Search(function, loop, counted, AliasAnalysis(function, noalias_params)).elements()
     if not found.elements:
         return False
@@ -236,7 +239,7 @@ class _Rewrite:
             check.block.instructions.remove(check)
             enter.append(check)
         for e in self.found.elements:
-            self._keep(e, enter, leave)
+            self._keep(e, gate, enter, leave)
         enter.append(Instruction(OPS["branch"], [], targets=[Target(ready, [])]))
         leave.append(Instruction(OPS["branch"], [], targets=[Target(gone, [])]))
 
@@ -245,12 +248,12 @@ class _Rewrite:
         self.function.blocks.insert(self.function.blocks.index(before), block)
         return block
 
-    def _keep(self, e: _Element, enter: Block, leave: Block) -> None:
+    def _keep(self, e: _Element, gate: Block, enter: Block, leave: Block) -> None:
         kind = next(i.operands[0].type for i in e.uses if i.op.name == "store")
         cell = Instruction(OPS["allocateStack"], [], {"type": kind, "count": 1})
-        entry = self.function.blocks[0]
-        cell.block = entry
-        entry.instructions.insert(0, cell)
+        # here and not at the entry of the function: where threads share a loop around this one, each has its own
+        cell.block = gate
+        gate.instructions.insert(0, cell)
         for block, source, dest in ((enter, e.pointer, cell), (leave, cell, e.pointer)):
             source, dest = self._made(source, block), self._made(dest, block)
             value = Instruction(OPS["load"], [source], {})

@@ -24,6 +24,8 @@ that cannot be, nothing moves. A number of elements that may be negative is stil
 Not in functions that are handed stacks of arrays, as the reverse sweep of a recursion is: what is popped there may be
 anything that was there before, so only an allocation behind the pop is known to be apart from it.
 
+Where threads share the trips of the loop (share_loops.py), its `parallel` says that each may have a buffer of its own.
+
 Then buffers of a loop that were made in one block, with the same extents and dtype, of which one is done with before
 the other begins, become one. Stage compute, before stack promotion, which may put what has moved into the frame.
 """
@@ -46,6 +48,7 @@ from dlvm_py.ir.types import PointerType, StackType, is_array, is_scalar
 from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
 from dlvm_py.transforms.ranges import integer_range
+from dlvm_py.transforms.share_loops import mark_of
 
 _Users = dict[Value, list[Instruction]]
 _Known = dict[Value, int | None]
@@ -84,7 +87,8 @@ class _Loop:
         for i in found:
             self._check(i, checked)
         entry = self._entry()
-        b = Builder(self.function).before(entry.instructions[-1])
+        mark = mark_of(entry)
+        b = Builder(self.function).before(mark or entry.instructions[-1])
         entered: Value | None = None
         for first, *others in groups:
             assert first.block is not None
@@ -96,6 +100,9 @@ class _Loop:
                 entered = self._entered(b)
             first.operands = self._counts(b, first, None if is_first else entered)
             b.insert(first)
+            if mark is not None:
+                mark.operands.append(first)
+                self.users[first].append(mark)
             for i in others:
                 for user in self.users[i]:
                     user.substitute({i: first})
@@ -204,7 +211,7 @@ class _Loop:
 def _keeps_hold(use: tuple[Instruction, Value]) -> bool:
     """Whether a use does more with a pointer than to look at, or to write, what lies there."""
     user, pointer = use
-    if user.op is OPS["load"] or user.op is OPS["extent"]:
+    if user.op.name in ("load", "extent", "parallel"):
         return False
     if user.op.kind is Kind.INDEX:
         return not isinstance(user.type, PointerType)

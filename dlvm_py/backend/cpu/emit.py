@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from dlvm_py.backend.cpu import calls, cells, draw, memory, random, tell
+from dlvm_py.backend.cpu import calls, cells, draw, loops, memory, random, tell
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.decompositions import store_decomposition
 from dlvm_py.backend.cpu.factored import store_factored
@@ -59,6 +59,7 @@ from dlvm_py.ir import (
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.analysis.cfg import predecessors, reverse_postorder
+from dlvm_py.ir.analysis.counted_loops import counted_loop
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.ir.tree_rules import accumulated, kernels, matrix_product
@@ -146,6 +147,7 @@ class Control:
         self.outer_phis: dict[Block, list[Phi]] = {}
         self.strips = self._find_strips()
         self.cuts: dict[Block, Cut] = {}  # of the heads of strips that look at the fuel
+        self.shared: dict[Block, loops.SharedLoop] = {}  # by their headers, the loops that threads share
         self.marks: dict[Block, tuple[int, set[V]]] = {}  # of headers: where they begin, and the phis of their loop
 
     def _find_strips(self) -> dict[Block, Strip]:
@@ -172,6 +174,7 @@ class Control:
             phi.add(p, self.e.here)
         self.e.br(self.outer.get(first, self.labels[first]))
         for block in self.order:
+            position = len(self.e.labels)
             self._begin(block)
             for kernel in kernels(block.instructions):
                 if len(kernel) > 1 and self.instruction is write_instruction:
@@ -181,9 +184,14 @@ class Control:
                     self.e.loc = i.loc or self.e.loc
                     if i.op.is_terminator:
                         self._terminate(block, i)
-                    else:
+                    elif i.op.name == "parallel":
+                        self._share(block, i)
+                    elif not self._stops(block, i):
                         self.instruction(self.e, i)
+            for shared in self.shared.values():
+                shared.take(block, self.e.labels[position:])
         self.e.place_exits()
+        loops.take_out(self.e, list(self.shared.values()))
         split(self.e)
         outline(self.e)
 
@@ -227,7 +235,8 @@ class Control:
             strip = self.strips.get(block)
             if strip is not None and not strip.is_small:
                 at = self._place_of(block, strip.counter)
-                self.cuts[block] = Cut(e, strip, self.outer_phis[block][at].value)
+                shared = self.shared.get(block)
+                self.cuts[block] = Cut(e, strip, self.outer_phis[block][at].value, shared and shared.stop)
             e.br(self.labels[block])
             for outer, inner in zip(self.outer_phis[block], self.phis[block], strict=True):
                 inner.add(outer.value, self.outer[block])
@@ -245,13 +254,53 @@ class Control:
         mark, phis = self.marks[loop.header]
         self.e.enter_loop(loop.depth, lambda v: v in phis or not self.e.is_before(v, mark))
 
+    # -- loops that threads share ----------------------------------------------------------------------
+
+    def _share(self, block: Block, mark: Instruction) -> None:
+        """Remember that threads share the loop that the block leads to, where there may be threads."""
+        loop = self.forest.loop_of(block.targets[0].block)
+        counted = counted_loop(loop, predecessors(self.e.function)) if loop is not None else None
+        if self.e.shares_kernels and counted is not None:
+            self.shared[counted.loop.header] = loops.begin(self.e, mark, counted)
+
+    def _stops(self, block: Block, i: Instruction) -> bool:
+        """Write the test of the counter of a loop that threads share, against the end of their part."""
+        shared = self.shared.get(block)
+        if shared is None or i is not block.instructions[-1].operands[0]:
+            return False
+        how = "slt" if shared.counted.step == 1 else "eq"
+        self.e.env[i] = self.e.icmp(how, self.e.scalar(shared.counted.counter), shared.stop)
+        return True
+
+    def _enter_shared(self, source: Block, shared: loops.SharedLoop) -> None:
+        """The way around the loop, in the place of which threads are asked, and the way in."""
+        e, header = self.e, shared.counted.loop.header
+        e.br(shared.choose)
+        e.place(shared.choose)
+        e.place(shared.behind)
+        self._jump(source, next(t for t in header.targets if t.block is shared.counted.exit))
+        e.place(shared.enter)
+        self._arrive(self._entrance(header), [shared.first], self.outer[header])
+
+    def _leave(self, source: Block, target: Target) -> None:
+        """An edge, which may be the one that ends a part of the trips."""
+        shared = self.shared.get(source)
+        if shared is not None and target.block is shared.counted.exit:
+            self.e.br(shared.leave)
+        else:
+            self._jump(source, target)
+
     # -- edges -----------------------------------------------------------------------------------------
 
     def _terminate(self, block: Block, i: Instruction) -> None:
         e = self.e
         match i.op.name:
             case "branch":
-                self._jump(block, i.targets[0])
+                shared = self.shared.get(i.targets[0].block)
+                if shared is not None and block not in shared.blocks:
+                    self._enter_shared(block, shared)
+                else:
+                    self._jump(block, i.targets[0])
             case "conditional" if block in self.cuts:
                 self._go_on_or_leave(block, i, self.cuts[block])
             case "conditional":
@@ -261,7 +310,7 @@ class Control:
                 e.cond_br(e.scalar(i.operands[0]), *labels, note)
                 for label, target in zip(labels, i.targets, strict=True):
                     e.place(label)
-                    self._jump(block, target)
+                    self._leave(block, target)
             case "return":
                 self._return(i)
             case "raise":
@@ -320,7 +369,7 @@ class Control:
         e.place(done)
         e.likely(cut.done(), exit, empty)
         e.place(exit)
-        self._jump(block, i.targets[leave])
+        self._leave(block, i.targets[leave])
         e.place(empty)
         e.poll()
         self._arrive(self.outer_phis[block], [p.value for p in self.phis[block]], self.outer[block])

@@ -164,6 +164,10 @@ class FunctionEmitter(Code):
         """Memory of the frame in which nothing lasts."""
         return tuple(self._scratch.values())
 
+    def lasting(self) -> Sequence[V]:
+        """Memory of the frame in which something lasts to the end of a kernel."""
+        return tuple(self._kept.values())
+
     def enter_loop(self, depth: int, varying: Callable[[V], bool]) -> None:
         """What follows stands in `depth` loops of the program, in the innermost of which these values change."""
         self.depth, self._varying = depth, varying

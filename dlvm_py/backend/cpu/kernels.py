@@ -13,7 +13,6 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.borders import Row
-from dlvm_py.backend.cpu.cost import STREAM, element_cost
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
@@ -21,6 +20,7 @@ from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
 from dlvm_py.ir import Value
+from dlvm_py.ir.analysis.cost import STREAM, element_cost
 
 # the first index of an outermost loop, and the one behind the last; None: all of them
 Part = tuple[V, V] | None

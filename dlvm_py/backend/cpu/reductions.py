@@ -13,7 +13,6 @@ from dataclasses import replace
 
 from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
-from dlvm_py.backend.cpu.cost import element_cost
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import MOST_BITS, Span, cut, rows_of
 from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, shared_axis, shared_nest, store_tree, versions
@@ -24,6 +23,7 @@ from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.ir import DType, Instruction, Literal, PointerType, TensorType, Value, is_array
+from dlvm_py.ir.analysis.cost import element_cost
 from dlvm_py.ir.ops.combiners import identity_of
 
 # elements of a row, known before it runs, that registers can hold

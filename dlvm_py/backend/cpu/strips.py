@@ -104,14 +104,14 @@ def _is_small(entering: list[Value], last: Value) -> bool:
 class Cut:
     """The code of one strip: where it ends is computed at its entry, `done` stands where the head leaves."""
 
-    def __init__(self, e: FunctionEmitter, strip: Strip, counter: V) -> None:
-        """counter: where the strip begins."""
+    def __init__(self, e: FunctionEmitter, strip: Strip, counter: V, stop: V | None = None) -> None:
+        """counter: where the strip begins. stop: where the loop ends, if that is not where the program says."""
         self.e, self.strip = e, strip
         left = e.load("i64", e.fuel)
+        last = stop or e.scalar(strip.last)
         if strip.is_down:
-            rest = counter
+            rest = e.op("sub", counter, last)
         else:
-            last = e.scalar(strip.last)
             rest = e.select(e.icmp("slt", counter, last), e.op("sub", last, counter), ZERO)
         # both as numbers without a sign: what is left in a loop from a huge negative number to a huge positive one
         most = e.op("sub", left, ONE)

@@ -197,6 +197,10 @@ class FunctionText:
         """A mark between the values that are there and those to come."""
         return self._count
 
+    def go_on_from(self, other: FunctionText) -> None:
+        """Name what comes differently from all that another function has, whose blocks come here."""
+        self.types, self._count, self._labels = other.types, other._count, other._labels
+
     def is_before(self, v: V, mark: int) -> bool:
         """Whether a value was there at a mark; parameters always were."""
         return v in self.params or int(v.ref.removeprefix("%v")) <= mark

@@ -7,7 +7,6 @@ number is taken apart into the indices of the axes.
 
 from __future__ import annotations
 
-from dlvm_py.backend.cpu.cost import element_cost
 from dlvm_py.backend.cpu.kernels import loop_order, memory_order
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
@@ -15,8 +14,9 @@ from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import Kernel, blocks_for
 from dlvm_py.ir import Value
+from dlvm_py.ir.analysis.cost import element_cost
 
-# bytes of the widest access, and the cost of an element (backend/cpu/cost.py) up to which it is worth its registers
+# bytes of the widest access, and the cost of an element (ir/analysis/cost.py) up to which it is worth its registers
 WIDEST, CHEAP = 16, 40
 
 

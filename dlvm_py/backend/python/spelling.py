@@ -31,6 +31,7 @@ REFUSED: dict[str, str] = {
         " reduceWindowBy convolve".split(),
         LOWERED,
     ),
+    "parallel": "of stage compute: a text says what is computed, not by which threads",
     **dict.fromkeys(("retain", "release"), "of stage scheduled: Python counts references by itself"),
     **dict.fromkeys(
         ("random", "randomCounter", "randomSeed"),

@@ -23,6 +23,12 @@ def extents_of(builder: Builder, value: Value) -> list[Value]:
 
 def extent_at(builder: Builder, value: Value, axis: int) -> Value:
     """The extent of `value` on `axis` as an i64 value; at most one `extent` is built."""
+    found = known_extent(value, axis)
+    return found if isinstance(found, Value) else builder.emit("extent", found[0], at=found[1])
+
+
+def known_extent(value: Value, axis: int) -> Value | tuple[Value, int]:
+    """The extent as a value that is there, or what alone knows it, and the axis of that."""
     while True:
         known = _shape(value)[axis]
         if known is not None:
@@ -31,7 +37,7 @@ def extent_at(builder: Builder, value: Value, axis: int) -> Value:
             return literal(0)
         found = _source(value, axis) if isinstance(value, Instruction) else None
         if found is None:
-            return builder.emit("extent", value, at=axis)
+            return value, axis
         if isinstance(found, Value):
             return found
         value, axis = found

@@ -15,7 +15,8 @@
 They are if
 
 * a counter says how often the loop runs (`CountedLoop`), and nothing leaves it but its head, or a `raise`;
-* no other value is carried from one trip to the next, and none of a trip is used behind the loop;
+* no other value is carried from one trip to the next, and none of a trip is used behind the loop (the counter may be:
+  it is the first number plus or minus the number of trips then);
 * what a trip writes is memory that it allocates, or a place of other memory that no other trip reads or writes. Places
   are told apart by their indices (places.py): on some axis those of two trips never meet, because they are the same
   multiple of the counter with too little added, or leave different remainders;
@@ -33,7 +34,7 @@ read is such a sum, in memory: it is written by every trip.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from math import gcd, inf
 
@@ -167,9 +168,16 @@ class _Judge:
         for block in self.of.function.blocks:
             if block not in inside:
                 for i in block.instructions:
-                    for v in i.all_operands():
-                        if isinstance(v, BlockArg | Instruction) and v.block in inside:
-                            raise _Dependent(f"{_name(v)} of the last trip is used behind the loop", i.loc)
+                    self._behind(i.all_operands(), i.loc)
+        for target in header.targets:
+            if target.block not in inside:
+                self._behind(target.args, header.instructions[-1].loc)
+
+    def _behind(self, values: Sequence[Value], loc: Loc | None) -> None:
+        assert self.counted is not None
+        for v in values:
+            if not is_outside(v, self.loop) and v is not self.counted.counter:
+                raise _Dependent(f"{_name(v)} of the last trip is used behind the loop", loc)
 
     # -- what it does ------------------------------------------------------------------------------------
 
@@ -337,4 +345,7 @@ def _loc_of(header: Block) -> Loc | None:
 
 def _name(v: Value) -> str:
     """What a value is called in a reason."""
-    return f"`{v.name}`" if v.name else "a temporary"
+    for suffix in ("_adj", "_shadow"):
+        if v.name.endswith(suffix) and v.name != suffix:
+            return f"the adjoint of `{v.name.removesuffix(suffix)}`"
+    return f"`{v.name}`" if v.name and v.name != "_shadow" else "a temporary"

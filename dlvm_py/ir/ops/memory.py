@@ -18,6 +18,8 @@ from dlvm_py.ir.text import STREAMS, flavours_of
 from dlvm_py.ir.types import (
     BOOL,
     ELEMENTS,
+    F64,
+    I64,
     VOID,
     ArrayType,
     BoxType,
@@ -209,6 +211,19 @@ def _print_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 # into the message (ir/text.py), unless c holds. `assuming`: the name of what the front end has taken for granted where
 # types depend on values (frontend/assumptions.py); a call where it does not hold is undone and made by another version
 check = _memory("check", _check_type, {TRAP}, ("exception", "message", "assuming", "flavours"), Kind.CHECK)
+
+
+def _parallel_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if [v.type for v in operands[:3]] != [scalar(I64), scalar(F64), scalar(BOOL)]:
+        raise TypeError("parallel takes a number of trips (i64), what they cost (f64), and a bool")
+    for v in operands[3:]:
+        pointer(v)
+    return VOID
+
+
+# parallel n cost c if safe private (p...): the trips of the loop that the block leads to are independent; the memory p
+# is each trip's own (transforms/share_loops.py)
+parallel = _memory("parallel", _parallel_type, set(), kind=Kind.CHECK)
 # print "text with {}" to stdout (operands): the text is written to Python's sys.stdout (sys.stderr) of that moment
 print_ = _memory("print", _print_type, {TRAP, READ, IO}, ("message", "to", "flush", "flavours"), Kind.CHECK)
 
@@ -233,4 +248,4 @@ MEMORY = (
     allocateHeap, load, store, elementPointer, keepCopy, keepView, retain, release, createStack, push, pop,
     drain, destroyStack,
 )  # fmt: skip
-FLOW = (make_tuple, extract, apply, check, print_, branch, conditional, return_, raise_)
+FLOW = (make_tuple, extract, apply, check, print_, parallel, branch, conditional, return_, raise_)

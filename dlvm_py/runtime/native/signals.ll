@@ -3,13 +3,22 @@
 
 @dlvm.imports = external global [0 x ptr]
 
+declare i32 @dlvm.poll_trips(ptr)
+
 ; Re-arm the fuel and run pending signal handlers, with the GIL if it was given up (thread_state is set).
-; 1: a handler raised; the site says so.
+; 1: a handler raised; the site says so. A chunk of a loop that threads share has 1 for thread_state (trips.ll).
 define i32 @dlvm.poll(ptr %ctx) noinline cold nounwind {
+start:
   %fuel_at = getelementptr i8, ptr %ctx, i64 16
   store i64 {fuel}, ptr %fuel_at
   %state_at = getelementptr i8, ptr %ctx, i64 8
   %state = load ptr, ptr %state_at
+  %is_chunk = icmp eq ptr %state, inttoptr (i64 1 to ptr)
+  br i1 %is_chunk, label %chunk, label %look
+chunk:
+  %status_chunk = call i32 @dlvm.poll_trips(ptr %ctx)
+  ret i32 %status_chunk
+look:
   %check = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyErr_CheckSignals}), !invariant.load !0
   %holds = icmp eq ptr %state, null
   br i1 %holds, label %inside, label %outside

@@ -1,4 +1,4 @@
-"""What an element of a tree costs, in tenths of nanoseconds: the model behind the grain of threads.
+"""What an element of a tree, or a scalar, costs, in tenths of nanoseconds: the model behind the grain of threads.
 
 Coarse on purpose: memory that streams through the caches, vectorised arithmetic, and the few ops that take much more. A
 tree that costs less than it says runs on threads a little too early, which the threads themselves notice (threads.ll).
@@ -6,10 +6,14 @@ tree that costs less than it says runs on threads a little too early, which the 
 
 from __future__ import annotations
 
-from dlvm_py.ir import Instruction, Kind, TensorType, Value, is_array
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.types import TensorType, is_array
+from dlvm_py.ir.value import Instruction, Value
 
 # of 8 bytes of memory; of an element read at a computed place
 STREAM, GATHER = 2, 10
+# of an instruction with scalars, one of several that a core has under way; and of those that take longer
+SCALAR, MEMORY = 2, {"load": 4, "store": 4, "allocateHeap": 400}
 _MEDIUM = dict.fromkeys(("divide", "sqrt", "rsqrt", "floorDivide", "truncateDivide", "modulo"), 8)
 _LONG = dict.fromkeys(
     ("exp", "exp2", "expm1", "log", "log1p", "log2", "log10", "sin", "cos", "tanh", "cbrt", "erf"), 20
@@ -39,6 +43,13 @@ def element_cost(root: Value) -> int:
             total += _OPS.get(value.op.name, 1) * (2 if value.type.dtype.is_complex else 1)  # type: ignore[attr-defined]
         todo.extend(value.operands)
     return total
+
+
+def scalar_cost(i: Instruction) -> int:
+    """The cost of an instruction with scalars."""
+    if i.op.kind is Kind.ELEMENTWISE:
+        return SCALAR * _OPS.get(i.op.name, 1)
+    return MEMORY.get(i.op.name, SCALAR)
 
 
 def _moved(type: TensorType) -> int:

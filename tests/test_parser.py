@@ -144,6 +144,7 @@ def test_every_op():
     two, three, one, zero = (literal(n) for n in (2, 3, 1, 0))
     b.emit("check", c, k, x, c, exception="ValueError", message='{} {} {}\n"quoted" \\ done')
     b.emit("print", c, k, message="{} {!r}\n", to="stdout", flush=True, flavours="pn")
+    b.emit("parallel", k, x, c, v, m)
     vector, matrix = b.emit("load", v), b.emit("load", m)
     b.emit("keepCopy", v)
     b.emit("keepView", v, v)

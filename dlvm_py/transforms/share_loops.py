@@ -112,7 +112,9 @@ def _objection(of: Independence, trips: Trips) -> tuple[str, Loc | None]:
             if _asks_python(i):
                 return f"the text of {what} shows more than few numbers", i.loc
     work = _Work(bounds, trips)
-    cost = work.whole()
+    cost, count = work.whole(), integer(work.trips())
+    if count is not None and count < 2:
+        return "it has one trip", None
     if isinstance(cost, Literal) and cost.value < GRAIN:  # type: ignore[operator]
         return "there is too little in it", None
     return "", None

@@ -170,7 +170,7 @@ MATRICES = {
 @pytest.mark.parametrize("f", [chain, pair, added], ids=lambda f: f.__name__)
 def test_products_of_one_matrix(f):
     g = jit(f)
-    names = MATRICES if f is pair else ("wide", "columns", "f32")
+    names = MATRICES if f is pair else ("wide", "columns")
     for a in map(MATRICES.get, names):
         p, r = (np.linspace(-1.0, 1.0, n).astype(a.dtype) for n in a.shape[::-1])
         wide = a.astype(np.longdouble)
@@ -202,3 +202,97 @@ def test_an_error_between_two_products():
     with pytest.raises(ValueError, match="broadcast"):
         g(a, x, y[:-1], p, r)
     np.testing.assert_allclose(x, 1.0 + 3.0 * (a @ p), rtol=1e-12)
+
+
+# -- reductions ------------------------------------------------------------------------------------------
+
+
+def moments(a, b):
+    return np.sum(a), np.max(a), np.min(b - a), np.sum(a * b), np.prod(a)
+
+
+def with_a_store(a, b):
+    d = a - b
+    c = d * d
+    return c, np.sum(c), np.sum(d)
+
+
+def half(a, b):
+    x, y = a.astype(np.float16), b.astype(np.float32)
+    return np.sum(x), np.sum(y), np.max(x), np.sum(x * x)
+
+
+def whole(a, b):
+    n = a.astype(np.int64)
+    return np.sum(n), np.max(n), np.any(n > 2), np.all(n > -9)
+
+
+def complexes(a, b):
+    z = a + 1j * b
+    return np.sum(z), np.sum(z * z), np.sum(z.real)
+
+
+def needs_the_first(a, b):
+    m = np.sum(a) / 37.0
+    return np.sum((a - m) * (a - m)), m
+
+
+def between(a, b):
+    s = np.sum(a) * 2.0 + 1.0
+    t = np.sum(a * b)
+    return s / t
+
+
+def of_columns(a, b):
+    m = a.T
+    return np.sum(m), np.sum(m * m), np.max(m * 2.0)
+
+
+def strided_sums(a, b):
+    x = a[::2]
+    return np.sum(x), np.sum(x * x), x * 2.0
+
+
+BIG = np.linspace(-2.0, 3.0, 150_001)
+WIDE = np.asfortranarray(np.linspace(-1.0, 1.0, 6000).reshape(60, 100))
+SUMS = [
+    (moments, (X, Y), 4),
+    (with_a_store, (X, Y), 2),
+    (half, (X, Y), 2),
+    (whole, (X, Y), 3),
+    (complexes, (X, Y), 2),
+    (needs_the_first, (X, Y), 0),
+    (between, (X, Y), 1),
+    (of_columns, (WIDE, WIDE), 2),
+    (strided_sums, (X, Y), 1),
+]
+
+
+@pytest.mark.parametrize(("f", "args", "joined"), SUMS, ids=[case[0].__name__ for case in SUMS])
+def test_reductions(f, args, joined):
+    g = jit(f)
+    sizes = [args, [BIG, BIG[::-1].copy()]] if args[0].ndim == 1 else [args]
+    if f in (with_a_store, complexes, strided_sums):  # sums of nothing
+        sizes.append([a[:0] for a in args])
+    for some in sizes:
+        with np.errstate(all="ignore"):
+            expected = _all(f(*some), [])
+        for x, y in zip(_all(g(*some), []), expected, strict=True):
+            assert np.asarray(x).dtype == np.asarray(y).dtype
+            rtol = 2e-3 if f is half else 1e-12
+            np.testing.assert_allclose(x, y, rtol=rtol, atol=1e-11 * some[0].size)
+    assert g.ir(stage="scheduled").count(" joined") == joined
+
+
+def test_the_bits_are_those_of_one_reduction():
+    x, y = BIG, np.cos(BIG)
+
+    def both(a, b):
+        return np.sum(a * b), np.sum(a), np.sum(b)
+
+    alone = [jit(lambda a, b: np.sum(a * b)), jit(lambda a, b: np.sum(a)), jit(lambda a, b: np.sum(b))]
+    g = jit(both)
+    for n in (1, 5, 1000, 1024, 1025, 33_333, 150_001):
+        found = g(x[:n], y[:n])
+        assert [float(v) for v in found] == [float(h(x[:n], y[:n])) for h in alone], n
+        assert all(g(x[:n], y[:n]) == found for _ in range(20))

@@ -89,7 +89,7 @@ FORMS: dict[str, str] = {
     "diagonal": "diagonal % at % , % count %",
     "partView": "partView % at <at:int>",
     "extent": "extent % at <at:int>",
-    "reduce": "reduce % by <by:word> init % along <axes:ints>",
+    "reduce": "reduce % by <by:word> init % along <axes:ints> [joined]",
     "broadcast": "broadcast % to (%*)",
     "unbroadcast": "unbroadcast % to (%*)",
     "allocateAggregate": "allocateHeap <type:type> count (%*)",

@@ -9,10 +9,10 @@ Part of the verifier. A *tree* is the array expression under a root: a `store` t
 
 The last two are judged with parameters that do not overlap: the strictest that holds for every caller.
 
-A store that is marked `joined` is one kernel with the store right before it: a loop nest with several roots, that all
-have the same extents. At each place it reads what all of its trees need there before it writes anything, so that what
-stands before the first root is what all of them see. No root may write what another reads at another place, or what
-another writes.
+A store, or a reduction to a number, that is marked `joined` is one kernel with the root right before it: a loop nest
+with several roots, that all have the same extents (with a reduction, elements that can be numbered: of rank 1, or
+linear). At each place it reads what all of its trees need there before it writes anything, so that what stands before
+the first root is what all of them see. No root may write what another reads at another place, or what another writes.
 """
 
 from __future__ import annotations
@@ -72,9 +72,11 @@ def check_trees(function: Function, report: Report) -> None:
         order = {i: k for k, i in enumerate(block.instructions)}
         for kernel in kernels(block.instructions):
             if kernel[0].attrs.get(JOINED):
-                report(kernel[0], "no store stands before one that is joined to it")
+                report(kernel[0], "nothing stands before it that it can be joined to")
             for i in kernel if is_root(kernel[0]) else ():
                 _check_root(i, order, order[kernel[0]], alias, report)
+            if len(kernel) > 1 and not can_be_numbered(kernel):
+                report(kernel[0], "with a reduction, the elements of one kernel are numbered")
             for k, i in enumerate(kernel[1:], 1):
                 for other in kernel[:k]:
                     _check_pair(other, i, alias, report)
@@ -105,11 +107,31 @@ def _is_like(a: Instruction, b: Instruction) -> bool:
 
 
 def may_be_joined(i: Instruction) -> bool:
-    """Whether an instruction is the store of an elementwise tree."""
-    value = i.operands[0] if i.op.name == "store" else None
+    """Whether an instruction is the store of an elementwise tree, or a reduction of one to a number."""
+    value = i.operands[0] if i.op.name in ("store", "reduce") and not is_array(i.type) else None
     if not isinstance(value, Instruction) or not is_array(value.type) or value.op.name in UNDER_STORE:
         return False
-    return accumulated(i) is None
+    return _is_free(i.attrs["by"], value.type) if i.op.name == "reduce" else accumulated(i) is None  # type: ignore[arg-type]
+
+
+def can_be_numbered(kernel: list[Instruction]) -> bool:
+    """Whether a kernel has no reductions, or elements that one loop runs over in their order."""
+    values = [i.operands[0] for i in kernel]
+    if all(i.op.name != "reduce" for i in kernel) or values[0].type.rank == 1:  # type: ignore[attr-defined]
+        return True
+    layouts = {load.operands[0].type.layout for i in kernel for load, _ in loads_of(i)}  # type: ignore[attr-defined]
+    layouts |= {p.type.layout for i in kernel if (p := written_pointer(i)) is not None}  # type: ignore[attr-defined]
+    return len(layouts) == 1 and all(is_linear(v, next(iter(layouts)), v.type.shape) for v in values)  # type: ignore[attr-defined]
+
+
+def _is_free(by: str, type: TensorType) -> bool:
+    """Whether elements may be reduced part by part: the order is that of blocks, or means nothing.
+
+    The largest of unsigned numbers is what checks of indices ask for: nothing that goes with other things.
+    """
+    if by in ("add", "multiply"):
+        return not type.dtype.is_complex or by == "add"
+    return type.dtype.kind in "bi" or type.dtype.is_float
 
 
 @dataclass(frozen=True)
@@ -268,17 +290,19 @@ def _check_products(kernel: list[Instruction], alias: AliasAnalysis, report: Rep
 
 
 def _check_pair(a: Instruction, b: Instruction, alias: AliasAnalysis, report: Report) -> None:
-    """What two stores of one kernel must not do."""
+    """What two roots of one kernel must not do."""
     if a.operands[0].type.rank != b.operands[0].type.rank:  # type: ignore[attr-defined]
-        report(b, "stores of one kernel have the same extents")
-    if alias.may_overlap(a.operands[1], b.operands[1]):
+        report(b, "the roots of one kernel have the same extents")
+    if a in b.operands:
+        report(b, "a root of one kernel needs the result of another one")
+    p, q = written_pointer(a), written_pointer(b)
+    if p is not None and q is not None and alias.may_overlap(p, q):
         report(b, "two stores of one kernel may write the same memory")
-    for root, other in ((a, b), (b, a)):
-        to = other.operands[1]
+    for root, to in ((a, q), (b, p)):
         for load, aligned in loads_of(root):
             source = load.operands[0]
-            if alias.may_overlap(source, to) and not (aligned and alias.same_elements(source, to)):
-                report(b, "a store of the kernel may write what another one reads at another place")
+            if to is not None and alias.may_overlap(source, to) and not (aligned and alias.same_elements(source, to)):
+                report(b, "a store of the kernel may write what another root reads at another place")
 
 
 def loads_of(root: Instruction) -> list[tuple[Instruction, bool]]:

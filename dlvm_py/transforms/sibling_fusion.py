@@ -13,7 +13,8 @@
 Adjoint code is like that: it goes over the same arrays once for each derivative. `joined` says that a store is of one
 kernel with the store before it: at each place the kernel reads for all of its stores before it writes (tree_rules.py).
 
-A *group* of roots moves down to a root r that may join it, if
+A root is the store of an elementwise tree, or a reduction of one to a number. A *group* of roots moves down to a root r
+that may join it, if
 
 * their extents are known to be equal there (ir/analysis/equal_extents.py), and their layouts are the same;
 * the group may pass what stands between: nothing there reads what the group writes, or writes what it reads or
@@ -33,8 +34,11 @@ reads it once. r may be what the first product gives: it is needed row by row (b
     store (dot %r, A) to %s                             =>    store %t0 to %t
                                                               store %s0 to %s joined
 
+With a reduction a kernel goes over elements that are numbered (of rank 1, or linear): their order is that of the sum.
+What is made of a result, and stands between, moves behind the kernel.
+
 Equal subtrees of one kernel become one. A buffer that nothing reads any more goes, with its stores.
-Keeps every bit: elements are computed as before.
+Keeps every bit: elements are computed as before, and sums in their fixed order.
 
 Cost: each root looks at the WINDOW groups before it.
 """
@@ -45,14 +49,14 @@ import math
 from dataclasses import dataclass, field
 
 from dlvm_py.ir.analysis import AliasAnalysis, effects, uses
-from dlvm_py.ir.analysis.effects import may_trap, written_pointer
+from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
 from dlvm_py.ir.analysis.equal_extents import EqualExtents, Extent
 from dlvm_py.ir.builder import Builder
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.tree_rules import JOINED, MatrixProduct, is_linear, kernels, loads_of, matrix_product, may_be_joined
-from dlvm_py.ir.types import PointerType, TensorType, is_array
+from dlvm_py.ir.types import TensorType, is_array, is_scalar
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 STREAMS = 10
@@ -95,6 +99,13 @@ def _tree(top: Value) -> list[Instruction]:
     return list(found)
 
 
+def _needed(i: Instruction) -> set[Value]:
+    """The numbers and pointers that an instruction and its trees are made of."""
+    return {
+        v for x in (i, *(t for o in i.operands for t in _tree(o))) for v in x.all_operands() if not is_array(v.type)
+    }
+
+
 @dataclass
 class _Group:
     """Roots that run in one loop nest, in order."""
@@ -106,6 +117,7 @@ class _Group:
     loads: list[tuple[Instruction, bool]]  # and whether each is of the element of its place
     destinations: list[Value]
     product: MatrixProduct | None  # what the only root is, if it is that
+    reduces: bool  # whether roots are reductions
     forwards: dict[Instruction, Instruction] = field(default_factory=dict)  # a load → the store of what it reads
 
 
@@ -126,12 +138,7 @@ class _Joiner:
         return any(len(g.roots) > 1 for g in self.groups.values())
 
     def _take(self, r: Instruction) -> None:
-        pointer = r.operands[1]
-        assert isinstance(pointer.type, PointerType)
-        layout = pointer.type.layout
-        product = matrix_product(r)
-        linear = product is None and is_linear(r.operands[0], layout, pointer.type.shape)
-        mine = _Group([r], self.facts.of(pointer), layout, linear, self._loads(r), [pointer], product)
+        mine = self._alone(r)
         place = {i: k for k, i in enumerate(self.body)}
         for last in list(self.groups)[: -WINDOW - 1 : -1]:
             group = self.groups[last]
@@ -141,20 +148,36 @@ class _Joiner:
             forwards = self._forwarded(group, mine)
             if forwards is None or not self._pays(group, mine, forwards):
                 continue
-            if all(self._passes(group, i) for i in between):
-                for i in between:
-                    if may_trap(i) and not self._is_private(group):
-                        self.late.setdefault(i, []).extend(group.roots)
-                del self.groups[last]
-                gone = set(group.roots)
-                self.body = [i for i in self.body if i not in gone]
-                at = self.body.index(r)
-                self.body[at:at] = group.roots
-                mine.roots[:0], mine.destinations[:0] = group.roots, group.destinations
-                mine.loads = [*group.loads, *(found for found in mine.loads if found[0] not in forwards)]
-                mine.forwards = group.forwards | forwards
-                break
+            behind = self._moved_behind(group, r, between)
+            if behind is None:
+                continue
+            for i in between:
+                if may_trap(i) and not self._is_private(group):
+                    self.late.setdefault(i, []).extend(group.roots)
+            del self.groups[last]
+            gone = {*group.roots, *behind}
+            self.body = [i for i in self.body if i not in gone]
+            at = self.body.index(r)
+            self.body[at : at + 1] = [*group.roots, r, *behind]
+            mine.roots[:0], mine.destinations[:0] = group.roots, group.destinations
+            mine.loads = [*group.loads, *(found for found in mine.loads if found[0] not in forwards)]
+            mine.forwards = group.forwards | forwards
+            mine.linear, mine.reduces = mine.linear and group.linear, mine.reduces or group.reduces
+            break
         self.groups[r] = mine
+
+    def _alone(self, r: Instruction) -> _Group:
+        """A group of one root."""
+        value, loads, to = r.operands[0], self._loads(r), written_pointer(r)
+        if to is not None:
+            layout, shape = to.type.layout, to.type.shape  # type: ignore[attr-defined]
+        else:
+            layouts = {load.operands[0].type.layout for load, _ in loads}  # type: ignore[attr-defined]
+            layout, shape = layouts.pop() if len(layouts) == 1 else "S", value.type.shape  # type: ignore[attr-defined]
+        product = matrix_product(r)
+        linear = product is None and is_linear(value, layout, shape)
+        extents = self.facts.of(value if to is None else to)
+        return _Group([r], extents, layout, linear, loads, [] if to is None else [to], product, to is None)
 
     def _loads(self, root: Instruction) -> list[tuple[Instruction, bool]]:
         if root not in self._known_loads:
@@ -169,7 +192,12 @@ class _Joiner:
             return self._is_pair(group, mine)
         if group.layout != mine.layout or not self.facts.are_equal(group.extents, mine.extents, r):
             return False
-        if group.linear == mine.linear or len(mine.extents) == 1:
+        if len(mine.extents) == 1:
+            return True
+        if group.reduces or mine.reduces:
+            # elements are taken in their order
+            return group.linear and mine.linear
+        if group.linear == mine.linear:
             return True
         shape = r.operands[1].type.shape  # type: ignore[attr-defined]
         inner = shape[0 if mine.layout == "F" else -1]
@@ -182,13 +210,7 @@ class _Joiner:
             return False
         shape = a.matrix.type.shape  # type: ignore[attr-defined]
         small = None not in shape and math.prod(shape) < SMALL
-        return (
-            not small
-            and a.store.operands[0].type.dtype is b.store.operands[0].type.dtype
-            and (  # type: ignore[attr-defined]
-                self.aliases.same_elements(a.matrix, b.matrix)
-            )
-        )
+        return not small and self.aliases.same_elements(a.matrix, b.matrix)
 
     def _chained(self, group: _Group, mine: _Group, load: Instruction) -> bool:
         """Whether a load gives a product of columns the product of rows before it, of which it takes one a row."""
@@ -199,19 +221,18 @@ class _Joiner:
 
     def _forwarded(self, group: _Group, mine: _Group) -> dict[Instruction, Instruction] | None:
         """What the root reads of what the group stores; None where one loop would not do."""
-        (r,) = mine.roots
-        to = r.operands[1]
-        if not all(map(self.aliases.is_distinct, (to, *group.destinations))):
+        if not all(map(self.aliases.is_distinct, (*mine.destinations, *group.destinations))):
             return None
-        if any(self.aliases.may_overlap(to, d) for d in group.destinations):
-            return None
-        for load, here in group.loads:
-            if self.aliases.may_overlap(load.operands[0], to) and not (here and self._is_same(load, to)):
+        for to in mine.destinations:
+            if any(self.aliases.may_overlap(to, d) for d in group.destinations):
                 return None
+            for load, here in group.loads:
+                if self.aliases.may_overlap(load.operands[0], to) and not (here and self._is_same(load, to)):
+                    return None
         found: dict[Instruction, Instruction] = {}
         for load, here in mine.loads:
             for s in group.roots:
-                if not self.aliases.may_overlap(load.operands[0], s.operands[1]):
+                if s.op is not OPS["store"] or not self.aliases.may_overlap(load.operands[0], s.operands[1]):
                     continue
                 here = here and self._is_same(load, s.operands[1]) and load.type == s.operands[0].type
                 if not here and not self._chained(group, mine, load):
@@ -221,6 +242,20 @@ class _Joiner:
 
     def _is_same(self, load: Instruction, pointer: Value) -> bool:
         return self.aliases.same_elements(load.operands[0], pointer)
+
+    def _moved_behind(self, group: _Group, r: Instruction, between: list[Instruction]) -> list[Instruction] | None:
+        """What of the instructions between has to run behind a group that moves to r; None where it cannot move."""
+        results: set[Value] = {i for i in group.roots if i.op is OPS["reduce"]}
+        behind: list[Instruction] = []
+        for i in between:
+            if not results.isdisjoint(_needed(i)):
+                if not is_pure(i) or not is_scalar(i.type) or any(is_array(v.type) for v in i.operands):
+                    return None
+                results.add(i)
+                behind.append(i)
+            elif not self._passes(group, i):
+                return None
+        return behind if results.isdisjoint(_needed(r)) else None
 
     def _passes(self, group: _Group, i: Instruction) -> bool:
         """Whether the group may run behind an instruction that it stands before."""
@@ -256,7 +291,7 @@ class _Joiner:
         shared = [v for v in ours if any(self._is_same(v, w.operands[0]) for w in theirs)]
         if not forwards and not shared:
             return False
-        arrays = {v.operands[0] for v in (*theirs, *ours)} | {r.operands[1] for r in (*group.roots, *mine.roots)}
+        arrays = {v.operands[0] for v in (*theirs, *ours)} | {*group.destinations, *mine.destinations}
         steps = {v for r in (*group.roots, *mine.roots) for v in _tree(r.operands[0])}
         return len(arrays) <= STREAMS and len(steps) <= STEPS
 

@@ -22,9 +22,11 @@ from dlvm_py.backend.cpu.pointers import offset
 from dlvm_py.backend.cpu.text import Parallel, rolled_loop
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, float_constant, i64
+from dlvm_py.ir import DType
 
 BLOCK = 1024
 LANE_BYTES, VECTORS = 64, 4
+APART = 80  # elements between the buffers: what is written at once has addresses that differ in their last 12 bits
 LEVELS = 64  # of the counter: more blocks than 2^64 do not exist
 INSTRUCTION = {"add": "fadd", "multiply": "fmul"}
 NEUTRAL = {"add": -0.0, "multiply": 1.0}  # -0.0 + x is x for every x, also for -0.0
@@ -32,22 +34,22 @@ NEUTRAL = {"add": -0.0, "multiply": 1.0}  # -0.0 + x is x for every x, also for 
 
 def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str) -> V:
     """The sum or product of the elements over the loop axes `order`; of complex numbers the sum, part by part."""
-    blocks = Blocks(e, tree, by)
+    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+    blocks = Blocks(e, dtype, by)
     blocks.begin()
     *outer, inner = order
     with nest(e, tree.index, outer, extents):
         blocks.take(tree, order, extents, ZERO, extents[inner])
-    return _result(e, tree, blocks.finish())
+    return result(e, dtype, blocks.finish())
 
 
-def lanes(tree: Tree) -> tuple[str, int]:
+def lanes(dtype: DType) -> tuple[str, int]:
     """The type that is accumulated, and how many accumulators an element has."""
-    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
     return "double" if dtype.real.bits == 64 else "float", 2 if dtype.is_complex else 1
 
 
-def _result(e: FunctionEmitter, tree: Tree, totals: list[V]) -> V:
-    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+def result(e: FunctionEmitter, dtype: DType, totals: Sequence[V]) -> V:
+    """A number of a dtype, of what is accumulated for it."""
     if dtype.is_complex:
         return e.pack(*totals)
     return rounded(e, totals[0], scalar_type(dtype)) if dtype.is_narrow else totals[0]
@@ -57,7 +59,7 @@ def reduce_group(
     e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, span: Span, to: Sequence[V]
 ) -> None:
     """The sums of a group of blocks, the elements of `span`, written to the addresses `to`."""
-    blocks = Blocks(e, tree, by)
+    blocks = Blocks(e, tree.root.type.dtype, by)  # type: ignore[attr-defined]
     blocks.begin()
     for first, last in rows_of(e, tree.index, order, extents, span):
         blocks.take(tree, order, extents, first, last)
@@ -65,13 +67,13 @@ def reduce_group(
         e.store(total, place)
 
 
-def reduce_groups(e: FunctionEmitter, tree: Tree, by: str, groups: Groups, partials: Sequence[V]) -> V:
+def reduce_groups(e: FunctionEmitter, dtype: DType, by: str, groups: Groups, partials: Sequence[V]) -> V:
     """The sum or product of everything, of the results of groups: the bits are those of `reduce`.
 
     A group of 2^k blocks leaves behind what the counter holds at level k after these blocks, and the last one, if it
     has fewer, what the levels below hold in the end.
     """
-    blocks = Blocks(e, tree, by)
+    blocks = Blocks(e, dtype, by)
     blocks.begin()
     with e.loop(groups.complete) as loop:
         blocks.push_results([_partial(e, p, loop.index, blocks) for p in partials])
@@ -79,7 +81,7 @@ def reduce_groups(e: FunctionEmitter, tree: Tree, by: str, groups: Groups, parti
     rest = e.select(some, groups.complete, ZERO)
     start = neutral(blocks.type, by)
     below = [e.select(some, _partial(e, p, rest, blocks), start) for p in partials]
-    return _result(e, tree, blocks.combined(below))
+    return result(e, dtype, blocks.combined(below))
 
 
 def _partial(e: FunctionEmitter, partials: V, at: V, blocks: Blocks) -> V:
@@ -87,15 +89,26 @@ def _partial(e: FunctionEmitter, partials: V, at: V, blocks: Blocks) -> V:
 
 
 class Blocks:
-    """The run-time state of one reduction: buffer and its fill, the counter and its levels; both for each part."""
+    """The run-time state of one reduction: buffer and its fill, the counter and its levels; both for each part.
 
-    def __init__(self, e: FunctionEmitter, tree: Tree, by: str) -> None:
-        type, parts = lanes(tree)
+    place: which of how many it is, where several run at the same time.
+    """
+
+    def __init__(self, e: FunctionEmitter, dtype: DType, by: str, place: tuple[int, int] = (0, 1)) -> None:
+        type, parts = lanes(dtype)
+        at, several = place
         self.e, self.type, self.by = e, type, by
         self.size = 8 if type == "double" else 4
         # no kernel runs inside another: all of a function share one buffer a type
         self.buffers, self.levels = (
-            [e.gep(type, e.scratch(f"[{parts} x [{n} x {type}]]", 64), i64(k * n)) for k in range(parts)]
+            [
+                e.gep(
+                    type,
+                    e.scratch(f"[{several * parts} x [{n + APART} x {type}]]", 64),
+                    i64((at * parts + k) * (n + APART)),
+                )
+                for k in range(parts)
+            ]
             for n in (BLOCK, LEVELS)
         )
         self.filled, self.count = e.alloca("i64"), e.alloca("i64")
@@ -134,7 +147,7 @@ class Blocks:
         now = e.add(filled, piece, "nsw")
         e.store(now, self.filled)
         with e.when(e.icmp("eq", now, i64(BLOCK))):
-            self._flush(now)
+            self.flush(now)
         start.add(e.add(start.value, piece, "nsw"), e.here)
         e.br(head)
         e.place(done)
@@ -157,14 +170,18 @@ class Blocks:
         tree.group = parallel.access
         with e.loop(piece, note=parallel.loop) as loop:
             tree.index[inner] = e.add(start, loop.index, "nsw")
-            x = tree.element()
-            parts = [e.extract(x, k, self.type) for k in (0, 1)] if len(self.buffers) == 2 else [x]
-            for buffer, part in zip(self.buffers, parts, strict=True):
-                wide = widened(e, part) if part.type != self.type else part
-                place = offset(e, buffer, [e.add(filled, loop.index, "nsw")], [i64(self.size)])
-                e.store(wide, place, parallel.access)
+            self.put(tree.element(), e.add(filled, loop.index, "nsw"), parallel)
 
-    def _flush(self, filled: V) -> None:
+    def put(self, x: V, at: V, parallel: Parallel) -> None:
+        """Write one element to a place of the buffer."""
+        e = self.e
+        parts = [e.extract(x, k, self.type) for k in (0, 1)] if len(self.buffers) == 2 else [x]
+        for buffer, part in zip(self.buffers, parts, strict=True):
+            wide = widened(e, part) if part.type != self.type else part
+            e.store(wide, offset(e, buffer, [at], [i64(self.size)]), parallel.access)
+
+    def flush(self, filled: V) -> None:
+        """The elements of the buffer are a block."""
         e = self.e
         self.push_results([e.call(f"@{self.lanes}", self.type, [buffer, filled]) for buffer in self.buffers])
         e.store(ZERO, self.filled)
@@ -180,7 +197,7 @@ class Blocks:
     def finish(self) -> list[V]:
         """The end: what is in the buffer is one more block, and all of them are combined."""
         with self.e.when(self.e.icmp("sgt", self.e.load("i64", self.filled), ZERO)):
-            self._flush(self.e.load("i64", self.filled))
+            self.flush(self.e.load("i64", self.filled))
         return self.combined([neutral(self.type, self.by)] * len(self.levels))
 
     def combined(self, below: Sequence[V]) -> list[V]:

@@ -23,6 +23,7 @@ from dlvm_py.backend.cpu.decompositions import store_decomposition
 from dlvm_py.backend.cpu.factored import store_factored
 from dlvm_py.backend.cpu.fourier import store_fourier
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
+from dlvm_py.backend.cpu.joined import write_joined
 from dlvm_py.backend.cpu.kernels import Sink, store_reshaped, store_tree, store_trees
 from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
 from dlvm_py.backend.cpu.order import store_search, store_sort
@@ -425,14 +426,17 @@ def write_instruction(e: FunctionEmitter, i: Instruction) -> None:
         e.env[i] = found
 
 
-def write_kernel(e: FunctionEmitter, stores: Sequence[Instruction]) -> None:
-    """The code of stores that are one loop nest."""
+def write_kernel(e: FunctionEmitter, roots: Sequence[Instruction]) -> None:
+    """The code of roots that are one loop nest."""
     with e.region():
-        if matrix_product(stores[0]) is not None:
-            work = store_products(e, stores)
+        if matrix_product(roots[0]) is not None:
+            work = store_products(e, roots)
+        elif any(i.op.name == "reduce" for i in roots):
+            results, work = write_joined(e, roots)
+            e.env |= {i: x for i, x in zip(roots, results, strict=True) if x is not None}
         else:
-            sinks = [Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in stores]  # type: ignore[attr-defined]
-            work = store_trees(e, [i.operands[0] for i in stores], sinks)
+            sinks = [Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in roots]  # type: ignore[attr-defined]
+            work = store_trees(e, [i.operands[0] for i in roots], sinks)
     e.charge(work)
 
 

@@ -52,7 +52,7 @@ def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
         order = loop_order(extents, [0] if tree.linear else tree.order())
         tree.inner = order[-1]
         by, free = i.attrs["by"], _may_be_grouped(i.attrs["by"], value.type.dtype)  # type: ignore[attr-defined]
-        if free and may_share(e, work, element_cost(value), _pays(e, value, extents)):
+        if free and may_share(e, work, element_cost(value), pays(e, value, extents)):
             x = _accumulate_shared(e, tree, order, extents, by, init)
         else:
             result = e.alloca(init.type)
@@ -73,11 +73,11 @@ def _may_be_grouped(by: str, dtype: DType) -> bool:
     """
     if by == "max" and dtype.kind == "u":
         return False
-    return _is_by_blocks(by, dtype) or dtype.kind in "biu" or (by in ("max", "min") and dtype.is_float)
+    return is_by_blocks(by, dtype) or dtype.kind in "biu" or (by in ("max", "min") and dtype.is_float)
 
 
-def _pays(e: FunctionEmitter, value: Value, extents: Sequence[V]) -> bool:
-    """Whether threads may pay: not where rows, perhaps short ones, are reduced again and again."""
+def pays(e: FunctionEmitter, value: Value, extents: Sequence[V]) -> bool:
+    """Whether threads may pay for a reduction: not where rows, perhaps short ones, are reduced again and again."""
     if len(value.type.shape) > 1:  # type: ignore[attr-defined]
         return True
     return e.depth == 0 or (e.depth == 1 and all(map(e.is_fixed, extents)))
@@ -90,8 +90,8 @@ def _accumulate_shared(
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
     cost = element_cost(tree.root)
     groups = cut(e, e.product(extents), cost)
-    by_blocks = _is_by_blocks(by, dtype)
-    type, parts = blocks.lanes(tree) if by_blocks else (scalar_type(dtype), 1)
+    by_blocks = is_by_blocks(by, dtype)
+    type, parts = blocks.lanes(dtype) if by_blocks else (scalar_type(dtype), 1)
     row = (1 << MOST_BITS) + 1
     kept = e.kept(f"[{parts * row} x {type}]", 64)
     partials = [e.gep(type, kept, i64(k * row)) for k in range(parts)]
@@ -109,7 +109,7 @@ def _accumulate_shared(
 
         versions(e, tree, write)
     if by_blocks:
-        return combine(e, by, dtype, blocks.reduce_groups(e, tree, by, groups, partials), init)
+        return combine(e, by, dtype, blocks.reduce_groups(e, dtype, by, groups, partials), init)
     with e.loop(groups.count, [init], plain_loop(e)) as loop:
         x = e.load(type, e.gep(type, partials[0], loop.index))
         loop.next = [combine(e, by, dtype, loop.carried[0], x)]
@@ -132,7 +132,7 @@ def _fold_group(
     e.store(e.load(scalar_type(dtype), total), to)
 
 
-def _is_by_blocks(by: str, dtype: DType) -> bool:
+def is_by_blocks(by: str, dtype: DType) -> bool:
     """Whether the order of a reduction matters, and is that of blocks.py."""
     return (by in ("add", "multiply") and dtype.is_float) or (by == "add" and dtype.is_complex)
 
@@ -140,7 +140,7 @@ def _is_by_blocks(by: str, dtype: DType) -> bool:
 def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V) -> V:
     """The reduction of the tree over the loop axes `order`, other indices fixed, combined with init."""
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
-    if _is_by_blocks(by, dtype):
+    if is_by_blocks(by, dtype):
         return combine(e, by, dtype, blocks.reduce(e, tree, order, extents, by), init)
     tree.group = ""
     note = folded(e, tree)

@@ -31,7 +31,7 @@ def _reduce_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     return TensorType(tuple(n for k, n in enumerate(x.shape) if k not in axes), x.dtype)
 
 
-def _evaluate_reduce(x: Any, init: Any, by: str, axes: tuple[int, ...]) -> Any:
+def _evaluate_reduce(x: Any, init: Any, by: str, axes: tuple[int, ...], joined: bool = False) -> Any:
     x = np.asarray(x)
     ufunc = COMBINERS[by]
     if not axes:
@@ -114,13 +114,13 @@ def _others(x: Any, init: Any, axes: tuple[int, ...]) -> Any:
     return along * restore_axes(_others(products, init, tuple(k - 1 for k in rest)), x, (axis,))
 
 
-# reduce x by (add|multiply|max|min|and|or) init v along axes
+# reduce x by (add|multiply|max|min|and|or) init v along axes (joined: as that of a store)
 reduce = Op(
     "reduce",
     Kind.REDUCTION,
     _reduce_type,
     _evaluate_reduce,
-    attrs=("by", "axes"),
+    attrs=("by", "axes", "joined"),
     adjoint=_reduce_adjoint,
     tangent=reduce_tangent,
     numpy_name="sum, max, min, prod, all, any",

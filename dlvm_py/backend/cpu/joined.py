@@ -1,0 +1,186 @@
+"""Kernels with several roots, of which some are reductions to a number: one pass over the elements.
+
+    piece ← the next elements, at most 1024          (one parallel loop for all roots)
+        stores                                       are done there
+        floating sums and products                   fill a buffer each, which blocks.py takes
+        other reductions                             are folded there
+
+The elements are numbered: trees of rank 1, or linear ones. Each reduction has the bits that it has by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dlvm_py.backend.cpu import blocks
+from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.groups import MOST_BITS, cut
+from dlvm_py.backend.cpu.kernels import Sink, versions
+from dlvm_py.backend.cpu.pointers import offset, store_element, strides_of
+from dlvm_py.backend.cpu.reductions import combine, is_by_blocks, pays
+from dlvm_py.backend.cpu.share import may_share, shared
+from dlvm_py.backend.cpu.text import Parallel, plain_loop
+from dlvm_py.backend.cpu.trees import Tree, tree_extents
+from dlvm_py.backend.cpu.values import ZERO, V, i64
+from dlvm_py.ir import DType, Instruction, Literal, TensorType
+from dlvm_py.ir.analysis.cost import element_cost
+from dlvm_py.ir.ops.combiners import identity_of
+
+ROW = (1 << MOST_BITS) + 1  # results of groups
+
+
+@dataclass(frozen=True)
+class _Reduction:
+    """One of the reductions: the place of its root, and, where its order is one of blocks, its number among those."""
+
+    root: int
+    dtype: DType
+    by: str
+    init: V
+    number: int | None
+
+    @property
+    def types(self) -> list[str]:
+        """The types of what is accumulated."""
+        if self.number is None:
+            return [scalar_type(self.dtype)]
+        type, parts = blocks.lanes(self.dtype)
+        return [type] * parts
+
+
+def write_joined(e: FunctionEmitter, roots: Sequence[Instruction]) -> tuple[list[V | None], V]:
+    """The code of stores and reductions that are joined; what each root gives, and the work."""
+    kernel = _Joined(e, roots)
+    results = iter(kernel.write())
+    return [next(results) if i.op.name == "reduce" else None for i in roots], kernel.work
+
+
+class _Joined:
+    def __init__(self, e: FunctionEmitter, roots: Sequence[Instruction]) -> None:
+        self.e, self.values = e, [i.operands[0] for i in roots]
+        self.tree = Tree(e, *self.values)
+        self.extents = tree_extents(e, self.values[0])
+        self.work = e.product(self.extents)
+        self.tree.linear, self.tree.inner = self.tree.rank > 1, 0
+        self.unit: list[V] = []  # conditions of strides
+        self.sinks: list[tuple[int, Sink]] = []
+        self.reductions: list[_Reduction] = []
+        found = [(k, i) for k, i in enumerate(roots) if i.op.name == "reduce"]
+        self.sums = [k for k, i in found if is_by_blocks(i.attrs["by"], i.type.dtype)]  # type: ignore[attr-defined]
+        for k, i in enumerate(roots):
+            if i.op.name == "store":
+                dest = e.pointer(i.operands[1])
+                self.sinks.append((k, Sink(dest, i.operands[1].type.shape)))  # type: ignore[attr-defined]
+                step, size = strides_of(e, dest)[0], i64(dest.itemsize)
+                if dest.layout == "S" and step != size:
+                    self.unit.append(e.icmp("eq", step, size))
+                continue
+            number = self.sums.index(k) if k in self.sums else None
+            init = e.scalar(i.operands[1])
+            self.reductions.append(_Reduction(k, i.type.dtype, i.attrs["by"], init, number))  # type: ignore[attr-defined]
+
+    def write(self) -> list[V]:
+        """The numbers that the reductions give."""
+        e, cost = self.e, sum(map(element_cost, self.values))
+        if may_share(e, self.work, cost, pays(e, self.values[0], self.extents)):
+            return self._write_shared(cost)
+        slots = [[e.alloca(type) for type in r.types] for r in self.reductions]
+
+        def write(fast: bool) -> None:
+            for places, parts in zip(slots, self._span(ZERO, self.work), strict=True):
+                for place, x in zip(places, parts, strict=True):
+                    e.store(x, place)
+
+        versions(e, self.tree, write, self.unit)
+        results = []
+        for r, places in zip(self.reductions, slots, strict=True):
+            parts = [e.load(type, place) for type, place in zip(r.types, places, strict=True)]
+            x = blocks.result(e, r.dtype, parts) if r.number is not None else parts[0]
+            results.append(combine(e, r.by, r.dtype, x, r.init))
+        return results
+
+    def _write_shared(self, cost: int) -> list[V]:
+        """The same by groups that threads share."""
+        e = self.e
+        groups = cut(e, self.work, cost)
+        count = sum(len(r.types) for r in self.reductions)
+        kept = e.kept(f"[{count * ROW} x i64]", 64)
+        rows = iter([e.gep("i64", kept, i64(k * ROW)) for k in range(count)])
+        partials = [[next(rows) for _ in r.types] for r in self.reductions]
+        with shared(e, groups.count, groups.elements, cost) as part:
+            first, last = part or (ZERO, groups.count)
+
+            def write(fast: bool) -> None:
+                with e.loop(e.op("sub nuw nsw", last, first)) as loop:
+                    k = e.add(first, loop.index, "nuw nsw")
+                    found = self._span(*groups.span(e, k))
+                    for r, places, parts in zip(self.reductions, partials, found, strict=True):
+                        for type, place, x in zip(r.types, places, parts, strict=True):
+                            e.store(x, e.gep(type, place, k))
+
+            versions(e, self.tree, write, self.unit)
+        results = []
+        for r, places in zip(self.reductions, partials, strict=True):
+            if r.number is not None:
+                total = blocks.reduce_groups(e, r.dtype, r.by, groups, places)
+                results.append(combine(e, r.by, r.dtype, total, r.init))
+                continue
+            with e.loop(groups.count, [r.init], plain_loop(e)) as loop:
+                x = e.load(r.types[0], e.gep(r.types[0], places[0], loop.index))
+                loop.next = [combine(e, r.by, r.dtype, loop.carried[0], x)]
+            results += loop.results
+        return results
+
+    def _span(self, first: V, last: V) -> list[list[V]]:
+        """All elements from a first to a last number; what each reduction comes to.
+
+        Its memory is made here: where threads share the code, each has its own.
+        """
+        e, count = self.e, len(self.sums)
+        states = [
+            None if r.number is None else blocks.Blocks(e, r.dtype, r.by, (r.number, count)) for r in self.reductions
+        ]
+        totals = [e.alloca(scalar_type(r.dtype)) for r in self.reductions]
+        for r, state, total in zip(self.reductions, states, totals, strict=True):
+            if state is not None:
+                state.begin()
+            else:
+                e.store(e.scalar(Literal(TensorType((), r.dtype), identity_of(r.by, r.dtype))), total)
+        size = i64(blocks.BLOCK)
+        up = e.add(e.op("sub nsw", last, first), i64(blocks.BLOCK - 1))
+        with e.loop(e.op("ashr", up, i64(blocks.BLOCK.bit_length() - 1))) as loop:
+            start = e.add(first, e.mul(loop.index, size, "nuw nsw"), "nuw nsw")
+            piece = e.minimum(e.op("sub nsw", last, start), size)
+            self._piece(start, piece, states, totals)
+            for state in states:
+                if state is not None:
+                    state.flush(piece)
+        return [
+            [e.load(r.types[0], total)] if state is None else state.finish()
+            for r, state, total in zip(self.reductions, states, totals, strict=True)
+        ]
+
+    def _piece(self, start: V, count: V, states: Sequence[blocks.Blocks | None], totals: Sequence[V]) -> None:
+        e, tree = self.e, self.tree
+        parallel = Parallel(e, tree.is_rare)
+        tree.group = parallel.access
+        both = list(zip(self.reductions, states, totals, strict=True))
+        folds = [(r, total) for r, state, total in both if state is None]
+        with e.loop(count, [e.load(r.types[0], total) for r, total in folds], parallel.loop) as loop:
+            at = tree.index[0] = e.add(start, loop.index, "nuw nsw")
+            xs = tree.elements()
+            for k, sink in self.sinks:
+                dest = sink.dest
+                step = i64(dest.itemsize) if tree.linear or tree.fast else strides_of(e, dest)[0]
+                store_element(e, dest.dtype, xs[k], offset(e, dest.data, [at], [step]), dest.notes + parallel.access)
+            for r, state, _ in both:
+                if state is not None:
+                    state.put(xs[r.root], loop.index, parallel)
+            loop.next = [
+                combine(e, r.by, r.dtype, total, xs[r.root], inside=True)
+                for (r, _), total in zip(folds, loop.carried, strict=True)
+            ]
+        for (_, total), x in zip(folds, loop.results, strict=True):
+            e.store(x, total)

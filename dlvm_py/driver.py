@@ -53,10 +53,11 @@ FAST_MATH = (
     "algebra_simplification", "literal_broadcasting_promotion", "matrix_multiplication_reordering",
     "linear_algebra_fusion", "constant_fold", "cse", "dce",
 )  # fmt: skip
-TO_COMPUTE = (
-    "gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce", "limit_counts",
-    "dce",
+# the checks of a loop stay in it on a device: those of all trips are asked before the launch (backend/gpu/trips.py)
+TO_COMPUTE_FOR_GPU = (
+    "gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce",
 )  # fmt: skip
+TO_COMPUTE = (*TO_COMPUTE_FOR_GPU, "limit_counts", "dce")
 TO_SCHEDULED = (
     "sibling_fusion", "share_loops", "hoist_buffers", "element_promotion", "stack_promotion", "ownership",
 )  # fmt: skip
@@ -122,10 +123,12 @@ def lower_to(request: Request, stage: str) -> Program:
         program = lower(request)
         if request.options.fastmath:
             _run(program, FAST_MATH, request, program.module.stage)
-        last = TO_SCHEDULED_FOR_GPU if request.options.target == "gpu" else TO_SCHEDULED
+        compute, scheduled = TO_COMPUTE, TO_SCHEDULED
+        if request.options.target == "gpu":
+            compute, scheduled = TO_COMPUTE_FOR_GPU, TO_SCHEDULED_FOR_GPU
         if not request.options.parallel:
-            last = tuple(name for name in last if name != "share_loops")
-        for wanted, passes in (("compute", TO_COMPUTE), ("scheduled", last)):
+            scheduled = tuple(name for name in scheduled if name != "share_loops")
+        for wanted, passes in (("compute", compute), ("scheduled", scheduled)):
             if STAGES.index(stage) >= STAGES.index(wanted):
                 _run(program, passes, request, program.module.stage)
                 program.module.stage = wanted

@@ -126,6 +126,17 @@ def filtered(x, w):
     return np.sum(np.convolve(x, w) ** 2) + np.sum(np.convolve(x, w, "valid"))
 
 
+def mandelbrot(c, out, most):
+    for i in range(c.shape[0]):
+        for j in range(c.shape[1]):
+            z = y = 0.0
+            k = 0
+            while k < most and z * z + y * y <= 4.0:
+                z, y = z * z - y * y + c[i, j, 0], 2.0 * z * y + c[i, j, 1]
+                k += 1
+            out[i, j] = k
+
+
 def _random(seed=0):
     return np.random.default_rng(seed)
 
@@ -181,5 +192,6 @@ PROGRAMS = {
     "searched": (searched, lambda: (np.sort(_of(40)).round(1), _of((6, 7), seed=1).round(1)), ()),
     "filtered": (filtered, lambda: (_of(30), _of(4, seed=1)), (0, 1)),
     "views": (views, lambda: (_of((6, 4)),), ()),
+    "mandelbrot": (mandelbrot, lambda: (_of((3, 100, 2)), np.zeros((3, 100), np.int64), 9), ()),
     "masks": (masks, lambda: (np.abs(_of((6, 4))),), ()),
 }

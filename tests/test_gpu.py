@@ -105,7 +105,7 @@ ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores
 
 
 # (program, whether its gradient): one kernel of each kind, and all there are
-SOME = [(name, False) for name in ("sums", "products", "histogram", "walks", "positives", "searched")]
+SOME = [(name, False) for name in ("sums", "products", "histogram", "walks", "positives", "searched", "mandelbrot")]
 ALL = [*((name, False) for name in PROGRAMS), *((name, True) for name in GRADIENTS)]
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.backend.cpu import calls
-from dlvm_py.backend.cpu.emit import Control, EmitResult, write_instruction
+from dlvm_py.backend.cpu.emit import EmitResult, write_instruction
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.memory import release, size_of
 from dlvm_py.backend.cpu.pointers import Pointer
@@ -22,6 +22,7 @@ from dlvm_py.backend.gpu.indexing import scatter, store_nonzero, store_scatter_a
 from dlvm_py.backend.gpu.kernel import Kernel, refuse
 from dlvm_py.backend.gpu.lines import store_dot, store_overlap, store_scan
 from dlvm_py.backend.gpu.reductions import reduce_scalar, scalar_dot, store_reduce, store_unbroadcast
+from dlvm_py.backend.gpu.trips import GridControl
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir import Function, Instruction, Kind, Module, PointerType, is_array
 from dlvm_py.ir.layout import VARIABLES
@@ -69,7 +70,7 @@ def emit(
     for f in functions:
         apart = noalias_params and f is function and not called
         e = HostEmitter(module, imports, f, options, apart, texts, sites)
-        Control(e, write_on_host).write()
+        GridControl(e, write_on_host, apart).write()
         found = e.sites
     return GpuProgram(EmitResult(str(module), symbol, found, module.helpers), list(texts.values()))
 

@@ -1,0 +1,164 @@
+"""target="gpu": loops whose trips are independent are one launch, with NumPy's numbers, effects and exceptions."""
+
+import ctypes
+
+import numpy as np
+import pytest
+from gpu_programs import mandelbrot
+
+import dlvm_py as dlvm
+from dlvm_py.runtime.gpu.device import device, live
+
+
+@pytest.fixture
+def launches(monkeypatch):
+    """The blocks of each launch of what is loaded meanwhile."""
+    monkeypatch.setenv("DLVM_GPU", "emulator")
+    on, name, found = device(), "cuda:cuLaunchKernel", []
+    pointer, number = ctypes.c_void_p, ctypes.c_uint
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, pointer, *[number] * 7, pointer, pointer, pointer)
+    launch = kind(on.imports[name])
+
+    def noted(kernel, blocks, *rest):
+        found.append(blocks)
+        return launch(kernel, blocks, *rest)
+
+    counted = kind(noted)
+    monkeypatch.setitem(on.imports, name, ctypes.cast(counted, pointer).value)
+    yield found
+    del counted
+
+
+def _of(*shape, seed=0):
+    return np.random.default_rng(seed).standard_normal(shape)
+
+
+def bodies(p, m, a):
+    n = p.shape[0]
+    for i in range(n):
+        ax = 0.0
+        for j in range(n):
+            d = p[j, 0] - p[i, 0]
+            ax += m[j] * d / (d * d + 0.01) ** 1.5
+        a[i, 0] = ax
+
+
+def smoothed(x, w):
+    for i in range(x.shape[0]):
+        s = 0.0
+        for j in range(1, x.shape[1]):
+            s = s * w + x[i, j]
+            x[i, j] = s + x[i, j - 1]
+
+
+def upper(x):
+    n = x.shape[0]
+    for i in range(n):
+        for j in range(i + 1, n):
+            x[i, j] = x[i, j] * 2.0 + j
+
+
+def picked(x, k, y):
+    for i in range(k.shape[0]):
+        y[i] = x[k[i]] * 2.0
+
+
+def doubled(x, y, n):
+    for i in range(n):
+        y[i] = x[i] * 2.0
+
+
+def ways(x, y, t):
+    for i in range(1, x.shape[0] - 1):
+        if x[i] > 0.0:
+            s = 0.0
+            for j in range(i):
+                if j > t:
+                    break
+                s += x[j]
+            y[i] = s
+        elif i % 2 == 0:
+            y[i] = x[i + 1] - x[i - 1]
+
+
+def backwards(x, y):
+    for i in range(x.shape[0] - 1, -1, -1):
+        y[i] = x[i] * 3.0 + i
+
+
+# name: (function, () -> arguments, the blocks of each launch)
+CASES = {
+    "bodies": (bodies, lambda: (_of(7, 2), np.abs(_of(7)), np.zeros((7, 2))), [1]),
+    "mandelbrot": (mandelbrot, lambda: (_of(20, 30, 2), np.zeros((20, 30), int), 9), [3]),
+    "smoothed": (smoothed, lambda: (_of(5, 6), 0.5), [1]),
+    "upper": (upper, lambda: (_of(6, 6),), [1, 1, 1]),
+    "picked": (picked, lambda: (_of(9), np.array([3, -2, 8, 0]), np.zeros(4)), [1, 1, 1]),
+    "doubled": (doubled, lambda: (_of(600), np.zeros(600), 600), [3]),
+    "doubled_none": (doubled, lambda: (_of(6), np.zeros(6), 0), []),
+    "doubled_less": (doubled, lambda: (_of(6), np.zeros(6), -3), []),
+    "ways": (ways, lambda: (_of(9), np.zeros(9), 3), [1]),
+    "backwards": (backwards, lambda: (_of(9), np.zeros(9)), [1]),
+    # exceptions, with the effects of the trips before them: by the host, a launch a store
+    "doubled_raises": (doubled, lambda: (_of(6), np.zeros(3), 6), [1, 1, 1]),
+    "picked_raises": (picked, lambda: (_of(9), np.array([3, 1, 9, 0]), np.zeros(4)), [1, 1, 1, 1]),
+    "upper_raises": (upper, lambda: (_of(4, 3),), [1, 1, 1, 1]),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_a_nest_is_one_launch(name, launches):
+    function, make, expected = CASES[name]
+    given, plain, before = make(), make(), live()
+    # a new callable a test: the launches of its own are counted
+    compiled = dlvm.jit(function, target="gpu")
+    raised = []
+    for f, args in ((compiled, given), (function, plain)):
+        try:
+            f(*args)
+        except IndexError as error:
+            raised.append(str(error))
+    assert raised[:1] == raised[1:]
+    assert launches == expected and live() == before
+    for a, b in zip(given, plain, strict=True):
+        np.testing.assert_allclose(a, b, 1e-13)
+
+
+def test_trips_that_depend_on_each_other_stay_in_order(launches):
+    def running(x):
+        for i in range(1, x.shape[0]):
+            x[i] = x[i] + 0.5 * x[i - 1]
+
+    given, plain = _of(5), _of(5)
+    dlvm.jit(running, target="gpu")(given)
+    running(plain)
+    np.testing.assert_array_equal(given, plain)
+    assert len(launches) == 4
+
+
+def test_an_inquiry_reads_nothing_that_the_loop_writes(launches):
+    def moved(x, k):
+        for i in range(k.shape[0]):
+            k[i] = k[i] + 1
+            x[i] = x[i] + k[k[i] - 1 - i + i]
+
+    given, plain = (_of(4), np.array([0, 1, 2, 3])), (_of(4), np.array([0, 1, 2, 3]))
+    dlvm.jit(moved, target="gpu")(*given)
+    moved(*plain)
+    for a, b in zip(given, plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_gradients_of_loops_are_grids_too(launches):
+    def loss(x, y):
+        for i in range(x.shape[0]):
+            s = x[i]
+            for _ in range(3):
+                s = np.sin(s) * y[i]
+            x[i] = s
+        return np.sum(x)
+
+    got = dlvm.grad(dlvm.jit(loss, target="gpu"), wrt=(0, 1))(_of(6), _of(6, seed=1))
+    expected = dlvm.grad(loss, wrt=(0, 1))(_of(6), _of(6, seed=1))
+    for a, b in zip(got, expected, strict=True):
+        np.testing.assert_allclose(a, b, 1e-12)
+    assert len(launches) < 15

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from dlvm_py.deferred import deferred
-from dlvm_py.errors import ArgumentError, InternalError
+from dlvm_py.errors import ArgumentError, CompileError, InternalError
 from dlvm_py.frontend.capture import capture, plain_function, rules_of
 from dlvm_py.frozen import field_names, replace
 from dlvm_py.ir.interface import (
@@ -54,6 +54,7 @@ else:
     driver = deferred("dlvm_py.driver")
 
 
+Answers = dict[str, bool | None]  # where types depend on values (frontend/assumptions.py)
 _ATTEMPTS = 100  # at a call, while another thread changes what the function captures
 
 # One thread compiles at a time (LLVM has a lock of its own), and a fork waits for it: the child's copy is free.
@@ -103,7 +104,7 @@ class Dispatcher:
             if self.options.target != "gpu":
                 return self._elsewhere(*args, **kwargs)
             values = on_device(tuple(self.signature.parameters), values, self.recipe.primal.__name__)
-        beyond, answers, printed = False, None, 0
+        beyond, answers, spare, printed = False, None, None, 0
         settled: set[str] = set()
         for _ in range(_ATTEMPTS):
             version = None
@@ -120,11 +121,16 @@ class Dispatcher:
             except Undone as undone:
                 assert version is not None
                 name = version.call.assumed[undone.site]
+                answers, printed = self._other_answers(version, name, name in settled), undone.printed
                 if name in settled:
-                    raise version.error(undone.site) from None  # both answers, in one call
+                    # at the other places it is likely to be so as well, and that must not show either
+                    spare, answers = answers, dict.fromkeys(sorted(version.call.assumed.values()), None) | answers
                 settled.add(name)
-                answers = self._other_answers(version, name)
-                printed = undone.printed
+                continue
+            except CompileError:
+                if spare is None or spare == answers:
+                    raise
+                answers, spare = spare, None
                 continue
             if handled:
                 if answers is not None and not beyond:
@@ -138,9 +144,9 @@ class Dispatcher:
         )
 
     @staticmethod
-    def _other_answers(version: Version, name: str) -> dict[str, bool]:
-        """Those of a version, but for the one at the place `name`. What is usual everywhere is left out."""
-        found = {**version.call.answers, name: not version.call.answers.get(name, True)}
+    def _other_answers(version: Version, name: str, both: bool) -> Answers:
+        """Those of a version, but for the one at the place `name`: None where both come out. True is left out."""
+        found = {**version.call.answers, name: None if both else not version.call.answers.get(name, True)}
         return {n: found[n] for n in sorted(found) if not found[n]}
 
     @functools.cached_property
@@ -172,7 +178,11 @@ class Dispatcher:
         return Request(self.recipe, names, args, captures, tuple(captured), self.options, noalias)
 
     def version(
-        self, function: Any, values: tuple[Any, ...], beyond: bool = False, answers: dict[str, bool] | None = None
+        self,
+        function: Any,
+        values: tuple[Any, ...],
+        beyond: bool = False,
+        answers: Answers | None = None,
     ) -> Version | None:
         """The installed version for these values, made if there is none. None: there is one more in `_together`.
 
@@ -255,9 +265,7 @@ class Dispatcher:
         return together.attempt(version, shared, values, tangents)
 
     @staticmethod
-    def _installed(
-        function: Any, values: tuple[Any, ...], beyond: bool, answers: dict[str, bool] | None
-    ) -> Version | None:
+    def _installed(function: Any, values: tuple[Any, ...], beyond: bool, answers: Answers | None) -> Version | None:
         found = (v for v in native.versions(function) if not (beyond and v.call.limited))
         if answers is not None:
             found = (v for v in found if v.call.answers == answers)

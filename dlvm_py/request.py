@@ -37,7 +37,7 @@ class Request(NamedTuple):
     captured: tuple[Captured, ...]
     options: Options
     noalias: bool
-    answers: tuple[tuple[str, bool], ...] = ()  # where types depend on values (frontend/assumptions.py), in order
+    answers: tuple[tuple[str, bool | None], ...] = ()  # in order, where types depend on values (assumptions.py)
     shared: tuple[int, ...] = ()  # leaves of the primal's arguments and captured arrays that share memory (together.py)
 
     def key(self) -> str:

@@ -5,7 +5,8 @@
     return w                                                   (one of the branches is translated, the other is not)
 
 A version is translated for one answer at each such place; the first one takes `True` everywhere. A call in which
-another answer comes out is undone (runtime/undo.py), and made by a version with that one (dispatch.py).
+another answer comes out is undone (runtime/undo.py), and made by a version with that one (dispatch.py). Where both come
+out in one call the answer is None, and it must not show which one it is (undecided.py).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from dlvm_py.errors import Loc, UnsupportedSyntax
+from dlvm_py.errors import Loc, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.ir import Literal
 
@@ -23,7 +24,7 @@ from dlvm_py.ir import Literal
 class Assumptions:
     """The answers that one translation is for, and the calls that it stands in: they tell places apart."""
 
-    def __init__(self, answers: Mapping[str, bool]) -> None:
+    def __init__(self, answers: Mapping[str, bool | None]) -> None:
         self._answers = answers
         self._calls: list[str] = []
         self.count = 0  # how often something has been assumed
@@ -42,11 +43,11 @@ class Assumptions:
         finally:
             self._calls.pop()
 
-    def holds(self, e: Emitter, condition: Any, what: str, message: str) -> bool:
+    def holds(self, e: Emitter, condition: Any, what: str, message: str, is_open: bool) -> bool | None:
         """Whether this version is for calls in which a scalar bool holds here; a check that it is so is emitted.
 
         what: tells it from others in the same call. message: of the TypeError where there is no other version: in a
-        library, in text, or where both answers come out in one call.
+        library, in text, or where both answers come out in one call, unless it `is_open`: then that is None.
         """
         if isinstance(condition, Literal):
             return bool(condition.value)
@@ -61,5 +62,9 @@ class Assumptions:
         places = (place for place, _ in itertools.groupby((str(e.loc), *reversed(self._calls))))
         name = f"{what}, {' in '.join(places)}"
         answer = self._answers.get(name, True)
+        if answer is None and not is_open:
+            e.error(TypeMismatch, message)
+        if answer is None:
+            return None
         e.check(condition if answer else e.pure("not", condition), "TypeError", message, assuming=name)
         return answer

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction
-from dlvm_py.frontend import lists, objects, records
+from dlvm_py.frontend import lists, objects, records, undecided
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
@@ -29,6 +29,7 @@ from dlvm_py.frontend.values import (
     Static,
     Stream,
     Temp,
+    Undecided,
     describe,
 )
 from dlvm_py.ir import Value
@@ -61,6 +62,12 @@ _OF_NUMBERS = {"real": real, "imag": imag}
 
 def attribute(e: Emitter, owner: Any, name: str) -> Any:
     """owner.name."""
+    if isinstance(owner, Undecided):
+        how = undecided.attribute(owner, name)
+        if not how:
+            undecided.refuse(e, owner)
+        found = attribute(e, owner.value, name)
+        return found if how == "same" else undecided.wrapped(e, found)
     if isinstance(owner, (Array, Temp)) or (isinstance(owner, Scalar) and not owner.weak):
         found = ARRAY_ATTRIBUTES.get(name)
         if found is not None:

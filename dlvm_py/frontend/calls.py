@@ -35,6 +35,7 @@ from dlvm_py.frontend.table import (
     numpy_help,
     takes_arrays,
 )
+from dlvm_py.frontend.undecided import opened
 from dlvm_py.frontend.values import (
     Array,
     Closure,
@@ -46,6 +47,7 @@ from dlvm_py.frontend.values import (
     Sequence,
     Static,
     Temp,
+    Undecided,
     describe,
 )
 
@@ -58,6 +60,9 @@ _IN_THE_LANGUAGE = ("dlvm_py.implicit", "dlvm_py.krylov")
 
 def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The value of function(*args, **kwargs)."""
+    if any(isinstance(v, Undecided) for v in (*args, *kwargs.values())) and not _is_translated(function):
+        args = [opened(e, function, v) for v in args]
+        kwargs = {n: opened(e, function, v) for n, v in kwargs.items()}
     if isinstance(function, Method) and isinstance(function.rule, FunctionType) and is_users(function.rule):
         return invoke(e, Static(function.rule), [function.owner, *args], kwargs)
     if isinstance(function, Method) and function.rule is not None:
@@ -131,6 +136,14 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         if target in (set, frozenset)
         else "call it outside, or write it as a plain Python function of numbers and arrays",
     )
+
+
+def _is_translated(function: Any) -> bool:
+    """Whether a function is the user's, so that its body says what is done with the arguments."""
+    if isinstance(function, Closure):
+        return True
+    target = function.value if isinstance(function, Static) else None
+    return isinstance(target, FunctionType) and not is_numpy(target) and lookup(target) is None
 
 
 def _text_method(e: Emitter, method: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:

@@ -46,6 +46,7 @@ from dlvm_py.frontend.values import (
     Static,
     Temp,
     Text,
+    Undecided,
     describe,
     is_none,
 )
@@ -384,6 +385,8 @@ class Frame(Expressions):
             lists.set_item(self.e, base, index, value)
         else:
             value = objects.resolved(self.e, value)
+            if isinstance(value, Undecided) and isinstance(base, Array) and base.dtype.is_complex:
+                value = value.value
             subscripts.write(self.e, base, index, as_array(self.e, value) if isinstance(value, Growing) else value)
 
     def _unpack(self, target: Any, value: Any) -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch
-from dlvm_py.frontend import indexing, subscripts
+from dlvm_py.frontend import indexing, subscripts, undecided
 from dlvm_py.frontend.arrays import materialise, require_array
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.growing import item_at
-from dlvm_py.frontend.values import Array, Growing, Iteration, Scalar, Sequence, describe
+from dlvm_py.frontend.values import Array, Growing, Iteration, Scalar, Sequence, Undecided, describe
 from dlvm_py.ir import Value
 
 
@@ -23,6 +23,9 @@ def iteration_of(e: Emitter, value: Any) -> Iteration:
     if isinstance(value, Array) and value.rank:
         # the counter is below the extent: no bounds check is left
         return Iteration(value.extents[0], lambda k: subscripts.read(e, value, Scalar(k, weak=True)))
+    if isinstance(value, Undecided):
+        inner = iteration_of(e, value.value)
+        return Iteration(inner.count, lambda k: undecided.wrapped(e, inner.item(k)))
     if isinstance(value, Sequence):
         items = tuple(materialise(e, i) for i in value.items)
         return Iteration(i64(len(items)), lambda k: chosen(e, items, k))

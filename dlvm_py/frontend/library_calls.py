@@ -18,7 +18,8 @@ from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.library import intrinsics
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
-from dlvm_py.frontend.values import Array, RandomGenerator, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.frontend.undecided import undecided
+from dlvm_py.frontend.values import NONE, Array, RandomGenerator, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import C128, DTYPES, I64, dtype_of, literal
 from dlvm_py.ir.distributions import DISTRIBUTIONS
 
@@ -70,7 +71,13 @@ def _is_constant(e: Emitter, value: Any) -> Scalar:
 
 
 def _assumed(e: Emitter, condition: Any, what: Any, message: Any) -> Scalar:
-    return Scalar(literal(e.session.assumptions.holds(e, condition.value, what.value, message.value)), weak=True)
+    answer = e.session.assumptions.holds(e, condition.value, what.value, message.value, is_open=False)
+    return Scalar(literal(answer), weak=True)
+
+
+def _settled(e: Emitter, condition: Any, what: Any, message: Any) -> Any:
+    answer = e.session.assumptions.holds(e, condition.value, what.value, message.value, is_open=True)
+    return NONE if answer is None else Scalar(literal(answer), weak=True)
 
 
 def _axis_of(e: Emitter, axis: Any, ndim: Any) -> Scalar:
@@ -160,6 +167,8 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.refuse: _refuse,
     intrinsics.is_constant: _is_constant,
     intrinsics.assumed: _assumed,
+    intrinsics.settled: _settled,
+    intrinsics.undecided: undecided,
     intrinsics.axis_of: _axis_of,
     intrinsics.axes_of: _axes_of,
     intrinsics.complex_of: _complex_of,

@@ -18,7 +18,7 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import indexing, operators, records, subscripts
+from dlvm_py.frontend import indexing, operators, records, subscripts, undecided
 from dlvm_py.frontend.arrays import filled, make_array, materialise, tensor_of
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import number
@@ -52,6 +52,7 @@ from dlvm_py.frontend.values import (
     Sequence,
     SliceKey,
     Static,
+    Undecided,
     describe,
 )
 from dlvm_py.ir import I64, Value
@@ -100,6 +101,8 @@ def _position(e: Emitter, index: Any, length: Value, what: str) -> Value:
 
 def read(e: Emitter, base: Any, index: Any) -> Any:
     """base[index] of a list, tuple, dict or named tuple."""
+    if isinstance(base, Undecided):
+        return undecided.wrapped(e, subscripts.read(e, base.value, index))
     held = contents(e, base)
     if isinstance(held, Record):
         if held.kind is dict:

@@ -133,7 +133,7 @@ def translate(
     differentiate: Differentiate | None = None,
     rules_of: Any = None,
     derives: bool = False,
-    answers: Mapping[str, bool] | None = None,
+    answers: Mapping[str, bool | None] | None = None,
 ) -> Translation:
     """Raw IR of `fn` for arguments of the given specs, one a Python parameter, defaults filled in.
 
@@ -164,7 +164,7 @@ class Session:
         name: str,
         differentiate: Differentiate | None = None,
         lends: bool = False,
-        answers: Mapping[str, bool] | None = None,
+        answers: Mapping[str, bool | None] | None = None,
     ) -> None:
         if len(specs) != len(captures.arrays):
             raise ValueError(f"{len(captures.arrays)} captured arrays, but {len(specs)} specs of them")

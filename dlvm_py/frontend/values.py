@@ -89,6 +89,13 @@ class Temp:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Undecided:
+    """Complex numbers that NumPy gives as real ones at other times of the same call (undecided.py)."""
+
+    value: Array | Scalar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Sequence:
     """A tuple, or a list that is used as one."""
 
@@ -286,6 +293,8 @@ def describe(value: Any) -> str:
             return "an exception"
         case Array() | Temp():
             return f"an array ({value.rank}-d, {value.dtype.numpy_name})"
+        case Undecided():
+            return "numbers that are real at one time of a call and complex at another"
         case Sequence():
             return f"a {'list' if value.is_list else 'tuple'} of {len(value.items)}"
         case Record():

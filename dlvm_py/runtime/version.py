@@ -127,7 +127,7 @@ class CallSpec(Frozen):
     limited: bool = False
     repeatable: bool = False
     assumed: Mapping[int, str] = field(default_factory=dict)
-    answers: Mapping[str, bool] = field(default_factory=dict)
+    answers: Mapping[str, bool | None] = field(default_factory=dict)
     tells: bool = False
     shadows: tuple[ArraySpec, ...] = ()
     effects: Effects | None = None

@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.intrinsics import (
-    assumed,
     eig_one,
     eigh_one,
     eigvals_one,
@@ -20,9 +19,11 @@ from dlvm_py.frontend.library.intrinsics import (
     pinv_one,
     qr_one,
     refuse,
+    settled,
     svd_one,
     svdvals_one,
     triangle_one,
+    undecided,
 )
 from dlvm_py.frontend.library.linear_algebra import (
     as_both,
@@ -87,10 +88,10 @@ def check_general(a: Any) -> None:
 
 
 def are_real(w: Any, a: Any) -> Any:
-    """Whether eigenvalues of `a` are given as real numbers: NumPy's answer depends on what they are."""
+    """Whether eigenvalues of `a` are given as real numbers: NumPy's answer depends on what they are. None: on when."""
     if np.result_type(a).kind == "c":
         return False
-    return assumed(
+    return settled(
         np.all(w.imag == 0),
         "all is real",
         "whether the eigenvalues of a real matrix are real or complex numbers changes while this runs: "
@@ -111,13 +112,14 @@ def eig(a: Any) -> Any:
         for i in range(xs.shape[0]):
             ws[i], vs[i] = eig_one(xs[i])
         w, v = np.reshape(ws, x.shape[:-1]), np.reshape(vs, x.shape)
-    if are_real(w, a):
+    real = are_real(w, a)
+    if real:
         return EigResult(as_given(w.real, a), as_given(v.real, a))
-    return EigResult(as_given(w, a), as_given(v, a))
+    return EigResult(undecided(as_given(w, a), real), undecided(as_given(v, a), real))
 
 
-def eigvals(a: Any) -> Any:
-    """np.linalg.eigvals: of real matrices real where all eigenvalues are."""
+def values_of(a: Any) -> Any:
+    """The eigenvalues of matrices, and whether they are given as real numbers, as `are_real`."""
     check_general(a)
     x = in_double(a)
     if x.ndim == 2:
@@ -128,9 +130,16 @@ def eigvals(a: Any) -> Any:
         for i in range(xs.shape[0]):
             ws[i] = eigvals_one(xs[i])
         w = np.reshape(ws, x.shape[:-1])
-    if are_real(w, a):
-        return as_given(w.real, a)
-    return as_given(w, a)
+    real = are_real(w, a)
+    if real:
+        return as_given(w.real, a), real
+    return as_given(w, a), real
+
+
+def eigvals(a: Any) -> Any:
+    """np.linalg.eigvals: of real matrices real where all eigenvalues are."""
+    w, real = values_of(a)
+    return undecided(w, real)
 
 
 # -- singular values ---------------------------------------------------------------------------------

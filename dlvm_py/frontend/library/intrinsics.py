@@ -116,6 +116,16 @@ def assumed(condition: Any, what: str, message: str) -> bool:
     return bool(condition)
 
 
+def settled(condition: Any, what: str, message: str) -> bool | None:
+    """As `assumed`; None, in compiled code, where it holds at one time of a call and not at another."""
+    return bool(condition)
+
+
+def undecided(x: Any, answer: bool | None) -> Any:
+    """Complex numbers; in compiled code nothing may show that they are, where the answer is None."""
+    return x
+
+
 def axis_of(axis: int, ndim: int) -> int:
     """An axis argument, which must be a constant, counted from the front."""
     return int(np.lib.array_utils.normalize_axis_index(axis, ndim))

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.intrinsics import assumed, is_constant, refuse, unroll
+from dlvm_py.frontend.library.decompositions import values_of
+from dlvm_py.frontend.library.intrinsics import assumed, is_constant, refuse, undecided, unroll
 
 
 def full(a: Any, v: Any) -> Any:
@@ -197,8 +198,8 @@ def roots(p: Any) -> Any:
     kept = kept if np.result_type(p).kind in "fc" else kept.astype(np.float64)
     companion = np.eye(n, k=-1, dtype=kept.dtype)
     companion[0] = -kept[1:] / kept[0]
-    found = np.linalg.eigvals(companion)
-    return np.concatenate((found, np.zeros(behind, dtype=found.dtype)))
+    found, real = values_of(companion)
+    return undecided(np.concatenate((found, np.zeros(behind, dtype=found.dtype))), real)
 
 
 def in_order(z: Any) -> Any:

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, polynomial
 
-from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, unroll
+from dlvm_py.frontend.library.decompositions import values_of
+from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, undecided, unroll
 from dlvm_py.frontend.library.polynomial import full, in_order
 
 # -- arguments ---------------------------------------------------------------------------------------
@@ -237,7 +238,8 @@ def polyroots(c: Any) -> Any:
         companion = np.zeros((0, 0), dtype=np.result_type(c))
     else:
         companion = polycompanion(c)
-    return in_order(np.linalg.eigvals(companion))
+    found, real = values_of(companion)
+    return undecided(in_order(found), real)
 
 
 # -- several variables -------------------------------------------------------------------------------

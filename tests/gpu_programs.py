@@ -135,6 +135,7 @@ def mandelbrot(c, out, most):
                 z, y = z * z - y * y + c[i, j, 0], 2.0 * z * y + c[i, j, 1]
                 k += 1
             out[i, j] = k
+    return out
 
 
 def _random(seed=0):

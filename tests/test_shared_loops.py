@@ -251,3 +251,21 @@ def test_gradients_share_the_loops_of_both_sweeps():
         up[i, j] += h
         down[i, j] -= h
         assert np.isclose(found[0][0][i, j], (energy(up, w) - energy(down, w)) / (2 * h), rtol=1e-5, atol=1e-7)
+
+
+def few_long_rows(a):
+    out = np.empty_like(a)
+    for i in range(a.shape[0]):
+        out[i] = np.exp(a[i]) + i
+    return out
+
+
+def test_where_trips_are_few_their_kernels_are_shared():
+    a = RNG.random((3, 60_000))
+    compiled = dlvm.jit(few_long_rows)
+    found = []
+    for count in (1, 2, 1):
+        dlvm.set_num_threads(count)
+        found.append(compiled(a))
+    assert all(np.array_equal(found[0], x) for x in found)
+    assert np.allclose(found[0], few_long_rows(a), rtol=1e-14)

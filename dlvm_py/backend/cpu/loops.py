@@ -197,7 +197,7 @@ class _Body:
             for label in self._exits()
             if f"%{label.name}" in self.region.used
         ]
-        self._choice(name, self._chunk(name, k))
+        self._choice(name, self._chunk(name, k), V("i1", "true" if f.shared else "false"))
         split(f)
         outline(f)
 
@@ -257,8 +257,8 @@ class _Body:
                 found.append((at.get(p.data.ref), at[p.header.ref]))
         return found
 
-    def _choice(self, name: str, chunk: str) -> None:
-        """Write at `choose`: run the trips alone, or share them."""
+    def _choice(self, name: str, chunk: str, has_kernels: V) -> None:
+        """Write at `choose`: run the trips alone, or share them. has_kernels: that threads could share as well."""
         e, loop = self.e, self.loop
         before, at = e.here, e.labels.index(loop.choose) + 1
         new = [e.label(n) for n in ("alone", "many", "resume", "failed")]
@@ -281,8 +281,10 @@ class _Body:
         pieces = e.cast("fptosi", e.select(e.fcmp("olt", pieces, most), pieces, most), "i64")
         # the cost is at least GRAIN, so that there are some
         size = e.op("udiv", e.add(trips, e.op("sub", pieces, ONE)), pieces)
-        e.module.declare("dlvm.share_trips", "i32", ["ptr", "ptr", "ptr", "ptr", "i64", "i64"], "nounwind")
-        status = e.call("@dlvm.share_trips", "i32", [V("ptr", f'@"{chunk}"'), mine, record, e.ctx, trips, size])
+        e.module.declare("dlvm.share_trips", "i32", ["ptr", "ptr", "ptr", "ptr", "i64", "i64", "i1"], "nounwind")
+        status = e.call(
+            "@dlvm.share_trips", "i32", [V("ptr", f'@"{chunk}"'), mine, record, e.ctx, trips, size, has_kernels]
+        )
         e.likely(e.icmp("eq", status, V("i32", "0")), resume, failed)
         e.here = failed
         e.line("ret i32 1")

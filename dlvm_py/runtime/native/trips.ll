@@ -18,8 +18,11 @@ declare i32 @dlvm.spend(ptr, i64)
 @dlvm.imports = external global [0 x ptr]
 
 ; Run body(captures, first, last) for chunks of `size` that cover 0 to n; the first field of captures is the record.
-; 1: one of them failed, and the context says how.
-define i32 @dlvm.share_trips(ptr %body, ptr %captures, ptr %record, ptr %ctx, i64 %n, i64 %size) noinline nounwind {
+; 1: one of them failed, and the context says how. `has_kernels`: the trips have kernels that threads could share; where
+; there are fewer than two trips a thread, these are what the threads are for, and the trips follow each other.
+define i32 @dlvm.share_trips(ptr %body, ptr %captures, ptr %record, ptr %ctx, i64 %n, i64 %size, i1 %has_kernels)
+    noinline nounwind {
+start:
   %self = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_self}), !invariant.load !0
   %owner = call i64 %self()
   %context_at = getelementptr i8, ptr %record, i64 8
@@ -29,7 +32,21 @@ define i32 @dlvm.share_trips(ptr %body, ptr %captures, ptr %record, ptr %ctx, i6
   store ptr %ctx, ptr %context_at
   store i64 %owner, ptr %owner_at
   store i64 0, ptr %lock_at
+  br i1 %has_kernels, label %count, label %share
+count:
+  %state = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:threads:state}), !invariant.load !0
+  %threads_at = getelementptr i8, ptr %state, i64 200
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %enough = shl i64 %threads, 1
+  %is_few = icmp slt i64 %n, %enough
+  br i1 %is_few, label %alone, label %share
+alone:
+  call void %body(ptr %captures, i64 0, i64 %n)
+  br label %judge
+share:
   call void @dlvm.parallel(ptr %body, ptr %captures, i64 %n, i64 %size)
+  br label %judge
+judge:
   %lowest = load atomic i64, ptr %record acquire, align 8
   %is_well = icmp eq i64 %lowest, 9223372036854775807
   br i1 %is_well, label %spend, label %failed

@@ -243,11 +243,7 @@ def test_other_targets_are_refused():
 @pytest.mark.parametrize(
     ("function", "words"),
     [
-        (lambda x: np.sort(x), "np.sort"),
-        (lambda x: np.linalg.solve(x, x), "np.linalg.solve"),
-        (lambda x: np.linalg.eigh(x)[0], "eigh"),
-        (lambda x: np.fft.fft(x), "np.fft"),
-        (lambda x: np.argsort(x), "np.argsort"),
+        (lambda x: np.exp(1j * x), "what calls cexp of libm"),
         (lambda x: print(x), "a text that shows arrays"),
     ],
 )

@@ -12,9 +12,9 @@ class Site(NamedTuple):
 
     Two carriers bring the operands to Python. Few plain numbers lie as bit patterns in the error record of the context;
     their kinds are names of dtypes. Any others lie in memory that `dlvm.tell` is given (backend/cpu/text_values.py);
-    their kinds are "flavour dtype rank layout". stream: "" raises, "seed" makes a generator of random
-    numbers, else the text is printed there. assumes: what is assumed there; where it does not hold the call is undone,
-    and another version has it.
+    their kinds are "flavour dtype rank layout". stream: "" raises, "seed" makes a generator of random numbers,
+    "library" computes an array of a GPU program (backend/gpu/library.py), else the text is printed there. assumes: what
+    is assumed there; where it does not hold the call is undone, and another version has it.
     """
 
     exception: str

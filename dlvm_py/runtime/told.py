@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -18,8 +18,22 @@ from dlvm_py.ir.text import object_of
 from dlvm_py.ir.types import DTYPES, DType
 
 
-def operands(kinds: Sequence[str], address: int) -> list[Any]:
-    """The objects of operands of these kinds ("flavour dtype rank layout"). Arrays are views, good until it returns."""
+class Described(NamedTuple):
+    """An array by the address of its first element, its extents, and its strides in bytes."""
+
+    data: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: DType
+
+
+def operands(
+    kinds: Sequence[str], address: int, array: Callable[[Described], Any] = lambda found: _array(found)
+) -> list[Any]:
+    """The objects of operands of these kinds ("flavour dtype rank layout"); `array` makes arrays.
+
+    Usually they are views of memory of the host, good until compiled code goes on.
+    """
     found, at = [], address
     for kind in kinds:
         flavour, name, rank, layout = kind.split()
@@ -30,14 +44,15 @@ def operands(kinds: Sequence[str], address: int) -> list[Any]:
             at += dtype.itemsize
         else:
             at += -at % 8
-            value, size = _array(at, dtype, int(rank), layout)
+            described, size = _described(at, dtype, int(rank), layout)
+            value = array(described)
             at += size
         found.append(object_of(value, flavour))
     return found
 
 
-def _array(at: int, dtype: DType, rank: int, layout: str) -> tuple[np.ndarray[Any, Any], int]:
-    """The array whose native form lies at an address, and how many bytes that form has. Nothing may write to it."""
+def _described(at: int, dtype: DType, rank: int, layout: str) -> tuple[Described, int]:
+    """The array whose native form lies at an address, and how many bytes that form has."""
     count = 2 + rank * (2 if layout == "S" else 1)
     data, _, *numbers = struct.unpack(f"={count}q", ctypes.string_at(at, 8 * count))
     shape, strides = tuple(numbers[:rank]), tuple(numbers[rank:])
@@ -48,14 +63,20 @@ def _array(at: int, dtype: DType, rank: int, layout: str) -> tuple[np.ndarray[An
             order[axis] = step
             step *= shape[axis]
         strides = tuple(map(int, order))
+    return Described(data, shape, strides, dtype), 8 * count
+
+
+def _array(found: Described) -> np.ndarray[Any, Any]:
+    """An array in memory of the host. Nothing may write to it."""
+    data, shape, strides, dtype = found
     if 0 in shape:
-        return np.empty(shape, dtype.numpy), 8 * count
+        return np.empty(shape, dtype.numpy)
     reach = [(n - 1) * s for n, s in zip(shape, strides, strict=True)]
     low, high = sum(min(r, 0) for r in reach), sum(max(r, 0) for r in reach) + dtype.itemsize
     memory = (ctypes.c_char * (high - low)).from_address(data + low)
     array = np.ndarray(shape, dtype.numpy, memory, -low, strides)
     array.flags.writeable = False
-    return array, 8 * count
+    return array
 
 
 def seed(address: int) -> None:

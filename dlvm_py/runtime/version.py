@@ -25,6 +25,7 @@ from dlvm_py.ir.text import print_text
 from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import told, trees, undo
 from dlvm_py.runtime.gpu.device import Device
+from dlvm_py.runtime.gpu.library import run_library
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.offsets import MISSING
@@ -239,7 +240,7 @@ class Version(Frozen, eq=False):
         # not a bound method: version → code → method → version would be a cycle
         objects = call.objects() | {
             "on_error": functools.partial(site_error, sites, name, classes=call.classes),
-            "tell": functools.partial(_told, sites, name, call.classes),
+            "tell": functools.partial(_told, sites, name, call.classes, device),
             "None": None,
         }
         given: dict[str, int] = {}
@@ -295,10 +296,21 @@ def error_of(site: Site, values: Sequence[Any], function: str, classes: Mapping[
 
 
 def _told(
-    sites: Sequence[Site], function: str, classes: Mapping[str, type], index: int, address: int
+    sites: Sequence[Site],
+    function: str,
+    classes: Mapping[str, type],
+    device: Device | None,
+    index: int,
+    address: int,
 ) -> BaseException | None:
-    """What compiled code calls as `tell`, with what lies at `address`: prints, seeds, or gives a site's exception."""
+    """What compiled code calls as `tell`, with what lies at `address`: prints, seeds, or gives a site's exception.
+
+    Of a GPU program also what libraries do.
+    """
     site = sites[index]
+    if site.stream == "library":
+        assert device is not None
+        return run_library(device, site.message, site.operand_kinds, address)
     if site.stream == "seed":
         return told.seed(address)
     values = told.operands(site.operand_kinds, address)

@@ -80,7 +80,11 @@ def ask(e: FunctionEmitter, site: Site, memory: V) -> None:
 
 def _memory(e: FunctionEmitter, operands: Sequence[Value]) -> V:
     """The native form of operands, in memory of the frame."""
-    values = [part for v in operands for part in e.to_memory_form(e.lookup(v))]
+    return packed(e, [part for v in operands for part in e.to_memory_form(e.lookup(v))])
+
+
+def packed(e: FunctionEmitter, values: Sequence[V]) -> V:
+    """Values one behind the other in memory of the frame, as in a C struct."""
     struct = "{ " + ", ".join(v.type for v in values) + " }"
     memory = e.scratch(struct if values else "i64", 16)
     for k, v in enumerate(values):

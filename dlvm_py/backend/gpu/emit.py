@@ -20,6 +20,7 @@ from dlvm_py.backend.gpu.elementwise import store_reshaped, store_scalar, store_
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.indexing import scatter, store_nonzero, store_scatter_add, store_search
 from dlvm_py.backend.gpu.kernel import Kernel, refuse
+from dlvm_py.backend.gpu.library import is_of_library, store_by_library
 from dlvm_py.backend.gpu.lines import store_dot, store_overlap, store_scan
 from dlvm_py.backend.gpu.reductions import reduce_scalar, scalar_dot, store_reduce, store_unbroadcast
 from dlvm_py.backend.gpu.trips import GridControl
@@ -30,15 +31,6 @@ from dlvm_py.ir.tree_rules import JOINED, accumulated
 from dlvm_py.ir.types import ELEMENTS
 from dlvm_py.options import Options
 
-# what there is no kernel for yet, in the words of NumPy
-_WORDS = {
-    "sort": "np.sort",
-    "argsort": "np.argsort",
-    "fourier": "np.fft",
-    "solve": "np.linalg.solve",
-    "cholesky": "np.linalg.cholesky",
-    "determinant": "np.linalg.det",
-}
 ON_CPU = "compile this function with target='cpu'"
 
 
@@ -170,9 +162,8 @@ def _store(e: HostEmitter, i: Instruction) -> None:
                 store_reshaped(e, source, dest)
             else:
                 store_scalar(e, e.scalar(source), dest)
-        case name if name in _WORDS or "extents" in value.op.properties:
-            help = "compile this function with target='cpu'; there it goes through a library"  # noqa: A001
-            refuse(_WORDS.get(name, f"np.linalg's {name}"), value.loc or i.loc, help)
+        case _ if is_of_library(value):
+            store_by_library(e, value, dest)
         case _:
             store_tree(e, value, dest, type.shape)
 

@@ -89,6 +89,14 @@ def rows(starts, columns, values, x):
     return y
 
 
+def span(a, start, stop):
+    s = 0.0
+    for k in range(start, stop):
+        s += a[k] + a[k - 1]
+        a[k] = s
+    return s
+
+
 def near(a, i, j):
     if i >= 0 and j <= len(a) and i < j - 1:
         return a[i] + a[i + 1]
@@ -113,6 +121,12 @@ CASES = [
     (unsigned, (np.arange(40, dtype=np.uint8), 0x8408)),
     (shortest, (np.random.default_rng(1).integers(1, 50, (9, 9)).astype(np.int32),)),
     (rows, (np.array([0, 2, 2, 5]), np.array([1, 0, 3, 3, 2]), np.arange(5.0), np.arange(1.0, 5.0))),
+    (span, (np.arange(6.0), 1, 6)),
+    (span, (np.arange(6.0), -3, 4)),  # negative indices count from the end
+    (span, (np.arange(6.0), 3, 9)),
+    (span, (np.arange(6.0), 9, 3)),
+    (span, (np.arange(6.0), -9, 3)),
+    (span, (np.arange(6.0), 2**63 - 3, 2**63 - 1)),
     (near, (np.arange(5.0), 3, 5)),
     (near, (np.arange(5.0), -7, 5)),
     (near, (np.arange(5.0), 5, 3)),

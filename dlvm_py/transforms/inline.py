@@ -30,6 +30,8 @@ continuation. The instructions of the body keep their own locations. Raw stage; 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dlvm_py.ir import (
     OPS,
     VOID,
@@ -82,13 +84,23 @@ def clone_blocks(callee: Function, mapping: dict[Value, Value], prefix: str = ""
 
     The copy of the entry has no arguments: what the parameters are mapped to takes their place.
     """
-    blocks = {block: Block(prefix + block.name) for block in callee.blocks}
+    return clone_region(callee.blocks, mapping, prefix, callee.entry)
+
+
+def clone_region(
+    region: Sequence[Block], mapping: dict[Value, Value], prefix: str = "", entry: Block | None = None
+) -> list[Block]:
+    """A copy of some blocks of a function, which goes on where they do; `mapping` receives its values.
+
+    The copy of `entry` has no arguments: `mapping` says what takes their place.
+    """
+    blocks = {block: Block(prefix + block.name) for block in region}
     for block, copy in blocks.items():
-        if block is not callee.entry:
+        if block is not entry:
             mapping.update({arg: copy.add_arg(arg.type, arg.name) for arg in block.args})
     for block, copy in blocks.items():
         for i in block.instructions:
-            targets = [Target(blocks[t.block], list(t.args)) for t in i.targets]
+            targets = [Target(blocks.get(t.block, t.block), list(t.args)) for t in i.targets]
             mapping[i] = copy.append(Instruction(i.op, list(i.operands), dict(i.attrs), targets, i.type, i.name, i.loc))
     # operands last: a use may stand before its definition in layout order
     substitute(blocks.values(), mapping)

@@ -1,0 +1,195 @@
+"""Loop versions: an inner loop whose indices are all in range, as its ends say, runs without asking in each trip.
+
+    'loop(%k: i64, ...):                                'gate():  %low = add %lo, 0;  %high = add %lo, (%n - 1)
+        %m = lessThan %k, %n                                %fine = 0 <= %low and 0 <= %high and %high < %size
+        conditional %m then 'body() else 'exit()            conditional %fine then 'fast(0, ...) else 'loop(0, ...)
+    'body():                                            'fast(%k: i64, ...):
+        %x = add %lo, %k                            =>      conditional (lessThan %k, %n) then 'fast_body else 'joined
+        %w = add %x, %size                              'fast_body():
+        %p = select %w, %x by (lessThan %x, 0)              %x = add %lo, %k
+        check (0 <= %p and %p < %size) else IndexError      %e = elementPointer %a at %x
+        %e = elementPointer %a at %p                        ...
+        ...                                             'loop(%k: i64, ...):   as it was, to 'joined
+
+An index that may be negative counts from the end of its axis, so each trip has a select and two comparisons. Where the
+index is the counter plus what the loop does not change, its first and its last value decide for all of them: the
+counter goes up by 1 from 0, and a sum that is not negative at both ends has not left 64 bits in between. The loop that
+is left for the other case raises, or counts from the end, as before.
+
+For loops without others inside, left at their head alone, with no call, of at most LARGE instructions, and with such a
+select. (Checks of indices that cannot be negative are limits of the count: limit_counts.py.) Stage compute; once in a
+pipeline, since the slow loop is one that could be versioned.
+"""
+
+from __future__ import annotations
+
+from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, Literal, Target, Value, literal
+from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
+from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.ir.analysis.uses import uses
+from dlvm_py.transforms.inline import clone_region
+from dlvm_py.transforms.substitution import substitute
+
+LARGE = 150
+
+
+def run(function: Function) -> bool:
+    """Give the loops of `function` that have such indices a fast version; whether there were any."""
+    changed = False
+    for loop in LoopForest(function).loops:
+        if loop.children or sum(len(b.instructions) for b in loop.ordered) > LARGE:
+            continue
+        counted = counted_loop(loop, predecessors(function))
+        if counted is not None and _is_simple(loop, counted):
+            ranges = _Ranges(loop, counted)
+            if ranges.checks:
+                _Versions(function, counted, ranges).make()
+                changed = True
+    return changed
+
+
+def _is_simple(loop: Loop, counted: CountedLoop) -> bool:
+    exits = loop.exit_edges()
+    calls = any(i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER) for b in loop.ordered for i in b.instructions)
+    return not calls and [b for b, _ in exits] == [loop.header] and counted.step == 1 and _is(counted.first, 0)
+
+
+class _Ranges:
+    """What is asked of indices in each trip, and can be asked ahead.
+
+    wrapped: the selects of indices that may be negative, with the indices. checks: those that hold in all trips if the
+    indices are in range. below: the indices with what they must be below.
+    """
+
+    def __init__(self, loop: Loop, counted: CountedLoop) -> None:
+        self.loop, self.counted = loop, counted
+        instructions = [i for b in loop.ordered for i in b.instructions]
+        self.wrapped = {i: i.operands[1] for i in instructions if self._is_wrap(i)}
+        self.below: dict[tuple[Value, Value], None] = {}
+        self.checks = [i for i in instructions if i.op.kind is Kind.CHECK and self._holds(i.operands[0])]
+
+    def steps(self, value: Value) -> int | None:
+        """How many counters are in a sum of the counter and what the loop does not change; None for all else."""
+        if value is self.counted.counter:
+            return 1
+        if is_outside(value, self.loop):
+            return 0
+        if not isinstance(value, Instruction) or value.op.name not in ("add", "subtract") or value.attrs.get("checked"):
+            return None
+        a, b = (self.steps(v) for v in value.operands)
+        if a is None or b is None:
+            return None
+        return a + b if value.op.name == "add" else a - b
+
+    def _is_wrap(self, i: Instruction) -> bool:
+        """select (x + size), x by x < 0."""
+        if i.op.name != "select":
+            return False
+        wrapped, x, condition = i.operands
+        return (
+            isinstance(condition, Instruction)
+            and condition.op.name == "lessThan"
+            and condition.operands[0] is x
+            and _is(condition.operands[1], 0)
+            and isinstance(wrapped, Instruction)
+            and wrapped.op.name == "add"
+            and any(v is x for v in wrapped.operands)
+            and self.steps(x) == 1
+        )
+
+    def _holds(self, condition: Value) -> bool:
+        """Whether a condition is about such indices; what it asks of them is noted."""
+        if not isinstance(condition, Instruction):
+            return False
+        if condition.op.name == "and":
+            return all([self._holds(v) for v in condition.operands])
+        if condition.op.name not in ("lessThan", "greaterThanOrEqual"):
+            return False
+        index, bound = condition.operands
+        if index not in self.wrapped:
+            return False
+        if condition.op.name == "greaterThanOrEqual":
+            return _is(bound, 0)
+        if not is_outside(bound, self.loop):
+            return False
+        self.below[self.wrapped[index], bound] = None
+        return True
+
+
+class _Versions:
+    """The making of the second version of one loop."""
+
+    def __init__(self, function: Function, counted: CountedLoop, ranges: _Ranges) -> None:
+        self.function, self.counted, self.ranges = function, counted, ranges
+        self.loop = counted.loop
+
+    def make(self) -> None:
+        """The gate, the copy, and the block where both come together."""
+        function, loop, header = self.function, self.loop, self.loop.header
+        joined = self._join()
+        mapping: dict[Value, Value] = {}
+        fast = clone_region(loop.ordered, mapping, "fast_")
+        for check in self.ranges.checks:
+            copy = mapping[check]
+            assert isinstance(copy, Instruction) and copy.block is not None
+            copy.block.instructions.remove(copy)
+        substitute(fast, {mapping[s]: mapping.get(x, x) for s, x in self.ranges.wrapped.items()})
+        gate = Block("gate")
+        entering = [(p, k) for p, k in predecessors(function)[header] if not loop.contains(p)]
+        passed: list[Value] = [gate.add_arg(a.type, a.name) for a in header.args]
+        for block, k in entering:
+            block.targets[k].block = gate
+        at = function.blocks.index(header)
+        function.blocks[at:at] = [gate, *fast]
+        function.blocks.insert(function.blocks.index(loop.ordered[-1]) + 1, joined)
+        b = Builder(function).at_end(gate)
+        b.loc = header.instructions[-1].loc
+        condition = self._ahead(b)
+        b.conditional(condition, fast[0], list(passed), header, list(passed))
+
+    def _join(self) -> Block:
+        """Behind the loop, a block for both versions; what is used there of the loop are its arguments."""
+        loop, header = self.loop, self.loop.header
+        ((_, k),) = loop.exit_edges()
+        behind = header.targets[k]
+        inside = {v for b in loop.ordered for v in (*b.args, *b.instructions)}
+        found: dict[Value, None] = {v: None for v in behind.args if v in inside}
+        for value, users in uses(self.function).items():
+            if value in inside and any(u.block not in loop.blocks for u in users):
+                found[value] = None
+        joined = Block("joined")
+        args = {v: joined.add_arg(v.type, v.name) for v in found}
+        outside = [b for b in self.function.blocks if b not in loop.blocks]
+        substitute(outside, dict(args))
+        Builder(self.function).at_end(joined).branch(behind.block, [args.get(v, v) for v in behind.args])
+        header.targets[k] = Target(joined, list(found))
+        return joined
+
+    def _ahead(self, b: Builder) -> Value:
+        """Whether the first and the last of all indices are in range."""
+        zero, last = literal(0), b.emit("subtract", self.counted.last, literal(1))
+        parts: list[Value] = []
+        ends: dict[Value, Value] = {}
+        for x, bound in self.ranges.below:
+            if x not in ends:
+                ends[x] = self._at(b, x, last)
+                parts += [b.emit("lessThanOrEqual", zero, v) for v in (self._at(b, x, zero), ends[x])]
+            parts.append(b.emit("lessThan", ends[x], bound))
+        found = parts[0]
+        for part in parts[1:]:
+            found = b.emit("and", found, part)
+        return found
+
+    def _at(self, b: Builder, x: Value, counter: Value) -> Value:
+        """x in the trip of that number."""
+        if x is self.counted.counter:
+            return counter
+        if is_outside(x, self.loop):
+            return x
+        assert isinstance(x, Instruction)
+        return b.emit(x.op.name, *(self._at(b, v, counter) for v in x.operands))
+
+
+def _is(value: Value, number: int) -> bool:
+    return isinstance(value, Literal) and value.value == number

@@ -13,6 +13,7 @@ result that they give stand in their place, else in front. What is out of range 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -161,6 +162,9 @@ def _places(e: Emitter, parts: list[Any], view: Array) -> tuple[tuple[Value, ...
         if isinstance(part, Scalar):
             places[axis] = indexing.normalised(e, part, view.extents[axis], axis)
             continue
+        if _is_held(e, tensor, view.extents[axis]):
+            _check_held(e, view.extents[axis], axis, shape)
+            continue
         _check_range(e, part, tensor, view.extents[axis], axis, shape)
         if _may_be_negative(part):
             places[axis] = _from_the_start(e, places[axis], view.extents[axis])
@@ -174,6 +178,38 @@ _CLASH = ("IndexError", "shape mismatch: indexing arrays could not be broadcast 
 def _may_be_negative(part: Array | Temp) -> bool:
     """Whether an index array, cast to i64 as NumPy casts it, may hold negative numbers."""
     return part.dtype.kind == "i" or part.dtype is U64
+
+
+def _is_held(e: Emitter, tensor: Value, extent: Value) -> bool:
+    """Whether an index is sure to lie between 0 and the last place of the axis, if there is one: np.clip says so."""
+    extent = e.facts.find(extent)
+
+    def is_low(v: Value) -> bool:
+        if _is_scalar(v):
+            return e.facts.is_nonnegative(v) or e.facts.split(v) == (extent, -1)
+        return _holds(v, "max", "min", is_low)
+
+    def is_high(v: Value) -> bool:
+        return e.facts.proves_below(v, extent) if _is_scalar(v) else _holds(v, "min", "max", is_high)
+
+    return is_low(tensor) and is_high(tensor)
+
+
+def _holds(v: Value, one: str, both: str, what: Callable[[Value], bool]) -> bool:
+    if not isinstance(v, Instruction) or v.op.name not in (one, both):
+        return False
+    return any(map(what, v.operands)) if v.op.name == one else all(map(what, v.operands))
+
+
+def _is_scalar(v: Value) -> bool:
+    return v.type == scalar(I64)
+
+
+def _check_held(e: Emitter, extent: Value, axis: int, shape: Extents) -> None:
+    """IndexError where there is an index but no place."""
+    if e.options.checks_bounds:
+        fine = e.either(e.compare("lessThan", i64(0), extent), e.compare("equal", e.product(shape), i64(0)))
+        e.check(fine, "IndexError", f"index {{}} is out of bounds for axis {axis} with size {{}}", i64(-1), extent)
 
 
 def _check_range(e: Emitter, part: Array | Temp, tensor: Value, extent: Value, axis: int, shape: Extents) -> None:

@@ -15,7 +15,7 @@ three rounds are the rule):
    many and whose factors are few: that saves a pass that writes it. `reduce`, `unbroadcast` and `dot`
    with array results get a buffer, or go straight to the one store that takes them; a `dot` also to the one that
    adds it to what is there (tree_rules.accumulated). What crosses a block border, or is pushed, returned or
-   passed to a call, gets a buffer.
+   passed to a call, gets a buffer, and so does what a `scatter`, which has no vectors, would compute in many steps.
 2. forwards, legality (`_check`): a value is forced into memory at its definition if one of its loads would
    be overwritten before a consumer reads it, and if the store at its root may overwrite elements that the
    load needs for other places: a load that may overlap the destination must be the same elements in the
@@ -50,6 +50,8 @@ HEAVY = UNDER_STORE - {"shapeCast"}
 CHEAP = frozenset({"add", "subtract", "multiply", "negate"})
 STEPS = 3  # so many of these with numbers cost less than a pass that writes what they give
 CROSSINGS = frozenset({"branch", "conditional", "return", "push", "apply", "tuple"})
+# A scatter runs one element after the other: what takes more steps than these is computed before it, in vectors.
+SCATTERED = 8
 # Bounds of one kernel: they keep the sweeps linear, and code generation free to recurse over a tree.
 MANY_LEAVES = 32
 DEEP = 100
@@ -135,6 +137,7 @@ class FusionPlan:
             buffer = buffer or (repeated and not repeats) or v in self._stretched
             # other roots would ask for each element where it is
             buffer = buffer or (v.op.name == "embed" and (isinstance(root, str) or root.op.name != "store"))
+            buffer = buffer or any(u.op.name == "scatter" and _is_long(v) for u in self._users[v])
         if buffer:
             self.buffers.add(v)
             self._find_home(v)
@@ -367,6 +370,17 @@ class FusionPlan:
                     work.extend(p for p, _ in self._incoming[block])
             self._regions[start, end] = found
         return self._regions[start, end]
+
+
+def _is_long(v: Value, steps: int = SCATTERED) -> bool:
+    """Whether v takes more than so many steps."""
+    pending = [v]
+    while pending and steps >= 0:
+        x = pending.pop()
+        if isinstance(x, Instruction) and is_array(x.type) and x.op.kind is Kind.ELEMENTWISE:
+            steps -= 1
+            pending += x.operands
+    return steps < 0
 
 
 def _is_smaller(leaf: Instruction, v: Instruction) -> bool:

@@ -443,17 +443,18 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
         place = np.where(a == edges[n], n - 1, place)
     else:
         place = _even_place(a, inside, edges)
-    place = np.where(inside, place, n)  # one bin more, for what lies in none
+    # one bin more, for what lies in none; clipping, which changes nothing, says that all are in range
+    place = np.where(inside, place, n)
     if weights is None:
         counts = np.zeros(n + 1, np.int64)
-        np.add.at(counts, place, 1)
+        np.add.at(counts, np.clip(place, 0, n), 1)
         counts = counts[:n]
         if density:
             return counts / (edges[1:] - edges[:n]) / np.sum(counts), edges
         return counts, edges
     weights = np.ravel(weights)
     sums = np.zeros(n + 1, weights.dtype)
-    np.add.at(sums, place, weights)
+    np.add.at(sums, np.clip(place, 0, n), weights)
     sums = sums[:n]
     if density:
         return sums / (edges[1:] - edges[:n]) / np.sum(sums), edges
@@ -466,8 +467,10 @@ def _even_place(a: Any, inside: Any, edges: Any) -> Any:
     low, high = edges[0], edges[n]
     place = (np.where(inside, (a - low) / (high - low), 0.0) * n).astype(np.int64)
     place = np.minimum(place, n - 1)
-    place = place - (inside & (a < edges[place]))
-    return place + (inside & (place < n - 1) & (a >= edges[place + 1]))
+    # places are in range; clipping says so without a pass that looks
+    below = inside & (a < np.take(edges, place, mode="clip"))
+    above = inside & (place < n - 1) & (a >= np.take(edges, place + 1, mode="clip"))
+    return place - below + above
 
 
 FUNCTIONS: dict[Any, Any] = {

@@ -33,6 +33,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         indices = np.array(indices)
     if axis is None:
         a = np.ravel(a)
+        if mode == "clip":
+            return a[np.clip(indices, 0, a.shape[0] - 1)]  # a known range as long as it has no name
         return a[in_mode(indices, a.shape[0], mode)]
     axis = axis_of(axis, a.ndim)
     return np.asarray(a[along(axis, in_mode(indices, a.shape[axis], mode))])

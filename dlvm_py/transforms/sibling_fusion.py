@@ -24,7 +24,8 @@ that may join it, if
   other. It is not read then but *forwarded*: the tree of r goes on with the value. What r writes the group reads at the
   same place only, and does not write (the kernel reads before it writes);
 * it pays: something is forwarded, or both read the same array at the same places. Not beyond STREAMS arrays in one
-  loop, which hardware follows, or STEPS operations, whose values are to stay in registers.
+  loop, which hardware follows, or STEPS operations and FUNCTIONS like sin, whose values and coefficients are to stay in
+  registers.
 
 Two products of one matrix, of its rows (`A @ p`) and of its columns (`r @ A`, `A.T @ r`), are one kernel as well, which
 reads it once. r may be what the first product gives: it is needed row by row (backend/cpu/products.py).
@@ -49,6 +50,7 @@ import math
 from dataclasses import dataclass, field
 
 from dlvm_py.ir.analysis import AliasAnalysis, effects, uses
+from dlvm_py.ir.analysis.cost import is_function
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
 from dlvm_py.ir.analysis.equal_extents import EqualExtents, Extent
 from dlvm_py.ir.builder import Builder
@@ -60,6 +62,7 @@ from dlvm_py.ir.types import TensorType, is_array, is_scalar
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 STREAMS = 10
+FUNCTIONS = 2  # like exp or sin
 STEPS = 100  # also keeps code generation free to recurse
 WINDOW = 8
 FAR = 300  # instructions that a group moves over
@@ -292,8 +295,11 @@ class _Joiner:
         if not forwards and not shared:
             return False
         arrays = {v.operands[0] for v in (*theirs, *ours)} | {*group.destinations, *mine.destinations}
-        steps = {v for r in (*group.roots, *mine.roots) for v in _tree(r.operands[0])}
-        return len(arrays) <= STREAMS and len(steps) <= STEPS
+        before, added = ({v for r in g.roots for v in _tree(r.operands[0])} for g in (group, mine))
+        # one tree may have more functions by itself: what has none may join it
+        functions = max(FUNCTIONS, *(sum(map(is_function, some)) for some in (before, added)))
+        steps = before | added
+        return len(arrays) <= STREAMS and len(steps) <= STEPS and sum(map(is_function, steps)) <= functions
 
     # -- the block anew ------------------------------------------------------------------------------
 

@@ -25,6 +25,11 @@ _LONGEST = dict.fromkeys(("power", "gamma", "lgamma", "digamma", "trigamma", "po
 _OPS = _MEDIUM | _LONG | _LONGER | _LONGEST
 
 
+def is_function(i: Instruction) -> bool:
+    """Whether an operation is a function of many steps, whose coefficients fill registers."""
+    return _OPS.get(i.op.name, 1) >= _LONG["exp"]
+
+
 def element_cost(root: Value) -> int:
     """The cost of computing one element of a tree, and of storing it."""
     assert isinstance(root.type, TensorType)

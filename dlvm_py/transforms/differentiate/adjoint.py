@@ -17,7 +17,7 @@ The phases, each a file:
     points_to, activity   which values and allocations carry derivatives
     shadows, control      the forward sweep: adjoint memory, the record of the path taken
     places, pullback      the two sweeps as two functions, the second with shadows of its own
-    calls                 forward and reverse functions of what is called
+    calls, handed_down    forward and reverse functions of what is called
     given                 calls of functions that have rules of their own
     reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
     keep, remat           primal values for the reverse sweep: direct, computed again, or taped
@@ -121,7 +121,7 @@ def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
     function.result = finish(sweep)
     hold(function, exit_.block, [primal.output(o) for o in config.keeping])
     _complete(primal, sweep, control, Checkpoints(primal, []))
-    splits.finish(function, functools.partial(_split, given))
+    splits.finish(function, functools.partial(_split, given), is_detached=True)
     halves = Cut(function, exit_.block, sweep.blocks[exit_.block], seeds, name)
     module.add(halves.recorded)
     module.add(halves.pullback)

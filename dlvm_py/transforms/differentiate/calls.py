@@ -16,8 +16,9 @@ The caller's forward sweep calls the first in the place of the call, its reverse
   as well, behind the results. The reverse function adds to shadows and clears them in place, so that views,
   arguments that overlap, and arrays that are written come out right. It gets pointers to them by the tape.
 * Tapes, one stack an element type, belong to the outermost caller. Each forward function pushes what its reverse
-  needs: within the body as keep.py decides, and at the end whatever else is used across the border. All pops
-  come in the reverse order of all pushes, whatever the depth; cost and memory are linear in the calls.
+  needs: within the body as keep.py decides, and at the end whatever else is used across the border, but what the
+  callers know in their reverse sweeps too (handed_down.py). All pops come in the reverse order of all pushes, whatever
+  the depth; cost and memory are linear in the calls.
 * What lies in memory may be changed by the caller before the reverse sweep. So a split function keeps the elements
   that it has read, in memory of their own, and never reads an argument again.
 * A stack of floats that is handed over (in a second derivative: it is such a tape) has its adjoint stack handed
@@ -54,8 +55,10 @@ from dlvm_py.ir import (
 from dlvm_py.ir.analysis import reachable_from
 from dlvm_py.ir.analysis.calls import calls, reachable, written_params
 from dlvm_py.ir.value import BlockArg
+from dlvm_py.transforms.differentiate import handed_down
 from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_builder
 from dlvm_py.transforms.differentiate.clone import clone
+from dlvm_py.transforms.differentiate.handed_down import Crossing
 from dlvm_py.transforms.differentiate.memory import adjoint_stack
 from dlvm_py.transforms.differentiate.shadows import zeros_like
 
@@ -121,6 +124,22 @@ class Split:
     forward: Function
     reverse: Function
     tapes: set[Type] = field(default_factory=set)
+    crossing: list[Crossing] = field(default_factory=list)
+
+    @property
+    def with_shadow(self) -> list[int]:
+        """Which parameters bring their shadows along; the shadows come behind all parameters, in this order."""
+        return [k for k, p in enumerate(self.primal.params) if brings_shadow(p.type)]
+
+    def forget_unused_tapes(self) -> None:
+        """Leave out the stacks that neither half uses any more."""
+        self.tapes = set()
+        for f in (self.forward, self.reverse):
+            own: dict[Type, Value] = f.meta.get("tapes", {})  # type: ignore[assignment]
+            used = {o for i in f.instructions() for o in i.all_operands()}
+            f.entry.args = [a for a in f.entry.args if a in used or a not in own.values()]
+            f.meta["tapes"] = {t: v for t, v in own.items() if v in used}
+            self.tapes.update(f.meta["tapes"])  # type: ignore[call-overload]
 
 
 class Splits:
@@ -134,6 +153,8 @@ class Splits:
         self._operands: dict[Value, list[Value]] = {}
         self._splits: dict[str, Split] = {}
         self._pending: list[Split] = []
+        self._pairs: list[tuple[Instruction, Instruction]] = []  # calls of the forward and of the reverse function
+        self._made: dict[Value, Instruction] = {}
 
     def of(self, name: str) -> Split:
         """The split of function `name`, whose bodies are made later."""
@@ -179,6 +200,7 @@ class Splits:
             b.before(call).loc = call.loc
             made = b.emit("apply", *operands, **attrs)
             call.op, call.operands, call.attrs = OPS["extract"], [made], {"at": 0}
+        self._made[call] = made
         shadows: dict[Value, Value] = {}
         at = len(results)
         for t, values in zip(results, uses, strict=True):
@@ -205,6 +227,7 @@ class Splits:
         stacks = [adjoint_stack(sweep, o) for o in self._operands[call] if has_adjoint_stack(o.type)]
         result = split.reverse.result
         made = b.emit("apply", *seeds, *stacks, callee=split.reverse.name, result=result)
+        self._pairs.append((self._made[call], made))
         operands = [o for o in self._operands[call] if _is_float_scalar(o.type)]
         for k, operand in enumerate(operands):
             amount = b.emit("extract", made, at=k) if isinstance(result, TupleType) else made
@@ -212,12 +235,17 @@ class Splits:
 
     # -- the end ---------------------------------------------------------------------------------------
 
-    def finish(self, function: Function, build: Callable[[Splits, Split], None]) -> None:
-        """Make all bodies, then hand the tapes from `function` down to all that need them."""
+    def finish(self, function: Function, build: Callable[[Splits, Split], None], is_detached: bool = False) -> None:
+        """Make all bodies, then hand the tapes from `function` down to all that need them.
+
+        is_detached: whether the two sweeps of `function` will be two functions.
+        """
         if not self._splits and not self._pending:
             return
         while self._pending:
             build(self, self._pending.pop())
+        if not is_detached:
+            handed_down.run(function, list(self._splits.values()), self._pairs)
         by_name = {f.name: s for s in self._splits.values() for f in (s.forward, s.reverse)}
         changed = True
         while changed:
@@ -320,11 +348,11 @@ def cut(primal: Primal, sweep: Sweep, shadows: Shadows, seeds: list[Value], spli
     ahead = Builder(function, exit_)
     marker = exit_.instructions.pop()
     assert marker.attrs.get("callee") == _RESULTS
-    for o in crossing:
-        ahead.emit("push", o, primal.tape(o.type))
+    pushes = {o: ahead.emit("push", o, primal.tape(o.type)) for o in crossing}
     for o in reversed(crossing):
         tape = tapes.setdefault(o.type, BlockArg(StackType(o.type), entry, "tape"))
-        mapping[o] = b.emit("pop", tape, name=o.name)
+        mapping[o] = popped = b.emit("pop", tape, name=o.name)
+        split.crossing.append(Crossing(o, pushes[o], popped))
     b.branch(first)
     entry.args += tapes.values()  # type: ignore[arg-type]
     reverse.substitute(mapping)

@@ -334,7 +334,8 @@ class Library:
     """libcuda as far as runtime/gpu/cuda.py calls it: a device of some capability, memory that is emulated."""
 
     def __init__(self, capability, count=1):
-        self.capability, self.count, self.loaded, self.streams = capability, count, [], []
+        self.capability, self.count, self.loaded, self.linked = capability, count, [], []
+        self.version, self.code, self.states = 13000, None, 0
         for name, address in standing.emulator(FUNCTIONS).items():
             setattr(self, name, ctypes.CFUNCTYPE(ctypes.c_int)(address))
 
@@ -348,8 +349,12 @@ class Library:
             "cuMemPoolSetAttribute": lambda pool, what, value: int((pool.value, what) != (2, 4)),
             "cuCtxSetCurrent": lambda context: int(context.value != 1),
             "cuDeviceGetName": lambda name, size, number: self.give(name, b"Imagined 1"),
-            "cuDriverGetVersion": lambda out: self.give(out, 13000),
+            "cuDriverGetVersion": lambda out: self.give(out, self.version),
             "cuModuleLoadData": self.load,
+            "cuLinkCreate_v2": self.begin,
+            "cuLinkAddData_v2": self.add,
+            "cuLinkComplete": self.complete,
+            "cuLinkDestroy": self.end,
             "cuModuleGetFunction": lambda out, module, name: self.give(out, 7 if name == b"kernel_0" else 0),
             "cuGetErrorString": lambda status, out: self.give(out, b"no luck"),
         }[name]
@@ -359,31 +364,69 @@ class Library:
         getattr(out, "_obj", out).value = value
         return 0
 
-    def load(self, out, text):
-        self.loaded.append(text.raw)
-        return self.give(out, 3) or int(not text.raw.startswith(b"//"))
+    def load(self, out, code):
+        self.loaded.append(code)
+        return self.give(out, 3) or (0 if code.startswith(b"\x7fELF") else 200)
+
+    def begin(self, count, options, values, state):
+        self.states += 1
+        return self.give(state, 5) or int((count, options, values) != (0, None, None))
+
+    def add(self, state, kind, text, size, name, *options):
+        self.linked.append(text.raw)
+        assert (state.value, kind, size.value, options) == (5, 1, len(text.raw), (0, None, None)) and text.raw[-1] == 0
+        return 0 if text.raw.startswith(b"//") else 218  # CUDA_ERROR_INVALID_PTX
+
+    def complete(self, state, code, size):
+        self.code = ctypes.create_string_buffer(b"\x7fELF" + self.linked[-1][-9:-1])
+        return self.give(code, ctypes.addressof(self.code)) or self.give(size, 12)
+
+    def end(self, state):
+        self.states -= 1
+        ctypes.memset(self.code, 0, 13)  # its memory is gone
+        return 0
 
 
-def test_the_launcher_for_the_hardware_asks_the_driver_as_it_should():
+def test_the_launcher_for_the_hardware_asks_the_driver_as_it_should(monkeypatch):
     """As far as can be seen without a driver: what is asked for, in what order, and what is done with the answers."""
+    monkeypatch.setenv("DLVM_CACHE", "0")
     library = Library(120)
     on = Hardware(cuda.Driver(library))
     assert on.name == "sm_90" and on.description == "Imagined 1 (sm_90), driver for CUDA 13.0" and on.enter() == 0
     assert on.kernels(text("chain", gradient=False).encode(), 1)[0] == [7]
-    assert library.loaded[0].endswith(b"\0")
+    assert library.loaded[0].startswith(b"\x7fELF") and not library.states
     there = on.allocate(8, 0)
     value, back = ctypes.c_double(1.5), ctypes.c_double()
     on.write(there, ctypes.addressof(value), 8, 0)
     on.read(ctypes.addressof(back), there, 8, 0)
     on.free(there, 0)
     assert back.value == 1.5
-    with pytest.raises(dlvm.DeviceError, match=r"cuModuleLoadData failed: no luck \(CUDA error 1\)"):
+    library.code = ctypes.create_string_buffer(13)
+    with pytest.raises(dlvm.DeviceError, match=r"cuLinkAddData_v2 failed: no luck \(CUDA error 218\)"):
         on.kernels(b"no kernels", 0)
+    assert not library.states
     assert cuda.Driver(Library(86)).architecture == "sm_86"
     with pytest.raises(dlvm.DeviceError, match="compute capability 7.0: kernels need 7.5"):
         cuda.Driver(Library(70))
     with pytest.raises(dlvm.DeviceError, match="finds no device"):
         cuda.Driver(Library(86, count=0))
+
+
+def test_code_of_a_device_is_kept_for_the_next_process(monkeypatch, tmp_path):
+    monkeypatch.setenv("DLVM_CACHE", "1")
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
+    first, second, other, newer = Library(90), Library(90), Library(86), Library(90)
+    newer.version = 13010
+    for library in (first, second, other, newer):
+        cuda.Driver(library).kernels(b"// kernels", ["kernel_0"])
+    # by the text, the device and the driver
+    assert [len(library.linked) for library in (first, second, other, newer)] == [1, 0, 1, 1]
+    assert second.loaded == first.loaded
+    # what the driver does not load is made again
+    third, files = Library(90), list(tmp_path.glob("*"))
+    third.load = lambda out, code: Library.load(third, out, code) or int(len(third.loaded) == 1)
+    cuda.Driver(third).kernels(b"// kernels", ["kernel_0"])
+    assert len(third.linked) == 1 and len(third.loaded) == 2 and len(files) == 3
 
 
 # -- the emulator ----------------------------------------------------------------------------------------

@@ -1,4 +1,7 @@
-"""libcuda, NVIDIA's driver, through ctypes: the first device, its primary context, modules of PTX or cubin.
+"""libcuda, NVIDIA's driver, through ctypes: the first device, its primary context, modules of PTX.
+
+The driver's linker makes the device's own code of PTX, a cubin, which is kept in the disk cache by the PTX, the
+device's capability and the driver's version: another process loads it without compiling anything.
 
 Nothing of this runs where there is no device: it is small and plain for that. docs/gpu.md says whether it has run.
 """
@@ -11,10 +14,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from dlvm_py.errors import DeviceError
+from dlvm_py.options import environment
+from dlvm_py.runtime.cache import Cache, cache_key
 
 _LIBRARY = "libcuda.so.1"
 _MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
 _RELEASE_THRESHOLD = 4  # CU_MEMPOOL_ATTR_*
+_PTX = 1  # CU_JIT_INPUT_PTX
 # compute capabilities that PTX is written for; later devices run that of the last one before them
 CAPABILITIES = (75, 80, 86, 89, 90)
 _HELP = "target='gpu' needs an NVIDIA device with its driver; CuPy arrays need `pip install dlvm-py[cuda]`. "
@@ -44,6 +50,10 @@ class Driver:
         if not fitting:
             raise DeviceError(f"the device is of compute capability {major}.{minor}: kernels need 7.5 or later")
         self.architecture = f"sm_{fitting[-1]}"
+        version = ctypes.c_int()
+        self._do("cuDriverGetVersion", ctypes.byref(version))
+        self._version = version.value
+        self._code = major, minor, self._version  # what a cubin is for
         self._context = ctypes.c_void_p()
         self._do("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._number)
         self._keep_memory()
@@ -57,10 +67,9 @@ class Driver:
     @property
     def description(self) -> str:
         """The device and the version of CUDA that the driver has, for people."""
-        name, version = ctypes.create_string_buffer(100), ctypes.c_int()
+        name = ctypes.create_string_buffer(100)
         self._do("cuDeviceGetName", name, len(name), self._number)
-        self._do("cuDriverGetVersion", ctypes.byref(version))
-        return f"{name.value.decode()} ({self.architecture}), driver for CUDA {version.value / 1000:.1f}"
+        return f"{name.value.decode()} ({self.architecture}), driver for CUDA {self._version / 1000:.1f}"
 
     def _attribute(self, number: int) -> int:
         found = ctypes.c_int()
@@ -90,8 +99,7 @@ class Driver:
     def kernels(self, image: bytes, names: Sequence[str]) -> tuple[list[int], object]:
         """The handles of the functions of a module; the module stays as long as the process."""
         self.enter()
-        module, text = ctypes.c_void_p(), ctypes.create_string_buffer(image)  # with the zero at the end that PTX needs
-        self._do("cuModuleLoadData", ctypes.byref(module), text)
+        module = self._module(image)
         handles = []
         for name in names:
             found = ctypes.c_void_p()
@@ -99,6 +107,34 @@ class Driver:
             assert found.value is not None
             handles.append(found.value)
         return handles, module
+
+    def _module(self, ptx: bytes) -> ctypes.c_void_p:
+        """A module of a PTX text, of the cubin that the cache has of it where it is good."""
+        module = ctypes.c_void_p()
+        cache = Cache() if environment("DLVM_CACHE") != "0" else None
+        key = cache_key("cubin", self._code, ptx)
+        kept = cache.get(key) if cache is not None else None
+        if kept is not None and not self._library.cuModuleLoadData(ctypes.byref(module), kept[1]):
+            return module
+        cubin = self._linked(ptx)
+        self._do("cuModuleLoadData", ctypes.byref(module), cubin)
+        if cache is not None:
+            cache.put(key, {}, cubin)
+        return module
+
+    def _linked(self, ptx: bytes) -> bytes:
+        """The code of this device for a PTX text."""
+        state, code, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
+        self._do("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
+        try:
+            text = ctypes.create_string_buffer(ptx)  # with the zero at the end that PTX needs
+            given = _PTX, text, ctypes.c_size_t(len(text)), b"kernels", 0, None, None
+            self._do("cuLinkAddData_v2", state, *given)
+            self._do("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size))
+            assert code.value is not None
+            return ctypes.string_at(code.value, size.value)  # a copy: the state has the memory
+        finally:
+            self._do("cuLinkDestroy", state)
 
     def reason(self, status: int) -> str:
         """What the driver says of a status."""

@@ -112,7 +112,7 @@ class Hardware(Device):
         return self._driver.enter()
 
     def kernels(self, image: bytes, count: int) -> tuple[list[int], object]:
-        """The handles of the kernels of a PTX text or cubin."""
+        """The handles of the kernels of a PTX text."""
         return self._driver.kernels(image, [f"kernel_{n}" for n in range(count)])
 
     def reason(self, status: int) -> str:

@@ -175,6 +175,11 @@ def either(a, b):
         c[i] = 1.0
 
 
+def around(a):
+    for i in range(8):
+        a[i * np.int64(2**62)] = i
+
+
 def one_place(a):
     for i in range(a.shape[0]):
         a[2] = i
@@ -194,6 +199,7 @@ DEPENDENT = (
     (draws, (V, np.random.default_rng(1)), "random numbers come in order"),
     (last_one, (V,), "is carried from one trip to the next"),
     (either, (V, V.copy()), "changes from trip to trip"),
+    (around, (V,), "two trips may write the same element of `a`"),
     (one_place, (V,), "two trips may write the same element of `a`"),
     (columns_backwards, (M[::2, ::2],), "elements of `a`, which has strides, may be one another"),
 )

@@ -131,9 +131,9 @@ PROGRAMS = (
     (triangle, (SQUARE, RNG.random((150, 60)), 1.5)),
     (cells, (RNG.random((3000, 20)),)),
     (scratch_of_scalars, (RNG.random(ROWS),)),
-    (masked_means, (RNG.random(20_000), RNG.random(20_000), 30)),
-    (time_steps, (RNG.random((120, 120)), RNG.random((120, 120)), 5)),
-    (complex_paths, (RNG.random(300) * (0.3 + 0.2j), 100)),
+    pytest.param(masked_means, (RNG.random(20_000), RNG.random(20_000), 30), marks=pytest.mark.slow),
+    pytest.param(time_steps, (RNG.random((120, 120)), RNG.random((120, 120)), 5), marks=pytest.mark.slow),
+    pytest.param(complex_paths, (RNG.random(300) * (0.3 + 0.2j), 100), marks=pytest.mark.slow),
 )
 
 
@@ -144,7 +144,7 @@ def copies(args):
 @pytest.mark.parametrize(("f", "args"), PROGRAMS, ids=lambda p: getattr(p, "__name__", ""))
 def test_the_same_bits_for_any_number_of_threads_and_numpys_values(f, args):
     compiled = dlvm.jit(f)
-    assert "dlvm.share_trips" in compiled.llvm(*args)
+    assert compiled.report(*args).shared
     mine = copies(args)
     expected = f(*mine)
     found = []
@@ -156,7 +156,13 @@ def test_the_same_bits_for_any_number_of_threads_and_numpys_values(f, args):
             assert x is y or np.allclose(x, y, rtol=1e-12, atol=1e-14)
     for x, y in zip(*found, strict=True):
         assert x is y or np.array_equal(x, y)
-    assert "dlvm.share_trips" not in dlvm.jit(f, parallel=False).llvm(*args)
+
+
+def test_without_threads_there_is_no_trace_of_them():
+    args = PROGRAMS[0][1]
+    assert "dlvm.share_trips" in dlvm.jit(spmv).llvm(*args)
+    assert "dlvm.share_trips" not in dlvm.jit(spmv, parallel=False).llvm(*args)
+    assert dlvm.jit(spmv, parallel=False).report(*args).shared == ()
 
 
 def test_the_first_trip_that_raises_counts():
@@ -239,7 +245,8 @@ def test_gradients_share_the_loops_of_both_sweeps():
 
     a, w = RNG.random((300, 60)), RNG.random(300)
     gradient = dlvm.grad(energy, wrt=("a", "w"))
-    assert gradient.llvm(a, w).count("call i32 @dlvm.share_trips") == 2
+    notes = gradient.report(a, w)
+    assert (len(notes.shared), notes.alone) == (1, ())  # the loop of both sweeps
     found = []
     for count in (1, 3):
         dlvm.set_num_threads(count)

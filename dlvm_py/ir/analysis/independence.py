@@ -59,6 +59,8 @@ _IN_ORDER = {
     "seedGenerator": "random numbers come in order",
     "print": "what is printed comes in order",
 }
+# factors from here on may take an index around, past 2^64, to where another trip is
+_FAR = 2**31
 _MEMORY = ("load", "store", "scatter", "allocateHeap", "allocateStack", "createStack")
 
 
@@ -289,6 +291,8 @@ class _Judge:
         high: float = 0
         factor, unit, fixed = 0, 0, Linear(axis.start.constant)
         for v, n in axis.start.terms.items():
+            if abs(n) >= _FAR:
+                return None
             if v is self.counted.counter:
                 factor = n
             elif self._is_fixed(v):

@@ -822,6 +822,15 @@ def rows_in_place(u, n):
     return np.stack(history), total
 
 
+@language("lists of lists that grow", lambda: (vec(3), 3), grad=True)
+def table_of_sums(x, n):
+    table = [[0.0] * n for _ in range(n)]
+    for i in range(n):
+        for j in range(n):
+            table[i][j] = x[i] * x[j] + table[i - 1][j]
+    return np.array(table), sum(table[n - 1])
+
+
 @language("list methods", lambda: (vec(4), 4), lambda: (vec(4), 0), grad=False)
 def list_methods(x, n):
     stack = [x[0]]

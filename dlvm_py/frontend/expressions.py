@@ -94,7 +94,9 @@ class Expressions(Comprehensions):
         return items
 
     def _binop(self, node: Any) -> Any:
-        left, right = self.value(node.left), self.value(node.right)
+        sides = [objects.contents(self.e, self.expression(n)) for n in (node.left, node.right)]
+        shares = isinstance(node.op, gast.Add | gast.Mult) and any(map(lists.is_list, sides))
+        left, right = map(self._shared if shares else lambda v: objects.resolved(self.e, v), sides)
         if isinstance(node.op, gast.Add) and (isinstance(left, Growing) or isinstance(right, Growing)):
             if all(isinstance(v, Growing | Sequence) for v in (left, right)):
                 return lists.joined(self.e, left, right)
@@ -105,6 +107,12 @@ class Expressions(Comprehensions):
         if isinstance(node.op, gast.BitOr) and isinstance(left, Record) and isinstance(right, Record):
             return records.merged(self.e, left, right)
         return operators.binary(self.e, type(node.op), left, right)
+
+    def _shared(self, held: Any) -> Any:
+        """The contents of a list whose items will be another list's too: what can be changed keeps its identity."""
+        if not isinstance(held, Sequence):
+            return held
+        return Sequence(tuple(objects.settle(self.e, i) for i in held.items), held.is_list)
 
     def _unaryop(self, node: Any) -> Any:
         return operators.unary(self.e, type(node.op), self.value(node.operand))

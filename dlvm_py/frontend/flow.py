@@ -13,11 +13,11 @@ and what an inner loop has learned is kept, so the number of attempts is small.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlvm_py.errors import Loc
-from dlvm_py.frontend import objects
+from dlvm_py.frontend import objects, regions
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import I64_MAX
 from dlvm_py.frontend.joins import (
@@ -25,16 +25,19 @@ from dlvm_py.frontend.joins import (
     definite,
     fresh,
     identical_values,
+    is_list_of_lists,
     join,
     join_for_caller,
     lesson,
+    lists_met,
     located,
     note_range,
+    regions_in,
     same_type,
     type_of,
 )
 from dlvm_py.frontend.liveness import Each, Liveness, rebinds, writes
-from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Iteration, Object, Record, Scalar, Sequence
+from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Iteration, Object, Record, Ref, Scalar, Sequence
 from dlvm_py.ir import BOOL, I64, Block, Value, literal, scalar
 
 Env = dict[str, Binding]
@@ -99,11 +102,19 @@ class Flow:
     def jump(self, names: Iterable[str] | None = None, expected: Env | None = None) -> Edge:
         """Leave the current place with the bindings of `names` (all by default), and what objects they reach hold."""
         wanted = self.env.keys() if names is None else self._reached(names)
+        self._follow_moved()
         raw = {n: self.env[n] for n in sorted(wanted) if n in self.env}
         env = {n: self._settled(b, (expected or {}).get(n)) for n, b in raw.items()}
         edge = Edge(self.e.block, env, raw)
         self.stop()
         return edge
+
+    def _follow_moved(self) -> None:
+        """Let names of lists that have moved into lists refer to where they are: other paths bring such references."""
+        env = self.env
+        moved = {k: b.value for k, b in env.items() if k.startswith(objects.PREFIX) and isinstance(b.value, Ref)}
+        if moved:
+            self.env = {n: Binding(objects.renamed(b.value, moved), b.loc, b.is_set) for n, b in env.items()}
 
     def _reached(self, names: Iterable[str]) -> set[str]:
         """Live names, the translation's own ones, and the keys of the objects that these refer to."""
@@ -141,7 +152,7 @@ class Flow:
             likes = expected.buffers if isinstance(expected, Growing) else ()
             padded = [*likes, *[None] * len(value.buffers)]
             buffers = [self._settled_value(v, x) for v, x in zip(value.buffers, padded, strict=False)]
-            return Growing(value.item, tuple(buffers), value.length)
+            return replace(value, buffers=tuple(buffers))
         return value
 
     def merge(self, edges: list[Edge], label: str = "join") -> None:
@@ -157,6 +168,9 @@ class Flow:
         block = self.e.function.new_block(label)
         edges = self._unified(edges)
         names = sorted({n for edge in edges for n in edge.env})
+        for name in filter(regions.is_region, names):  # that not all paths have made
+            for edge in edges:
+                edge.raw.setdefault(name, edge.env.setdefault(name, regions.empty_region(self.e)))
         passed: list[list[Value]] = [[] for _ in edges]
         loc = self.e.loc
         self.start(block)
@@ -185,6 +199,8 @@ class Flow:
                 )
                 if alone:
                     joined = Object(self._joined_key([edge.env for edge in edges]))
+                    for o in group:
+                        self.e.session.known.unite(joined.key, o.key)
                     for k, o in zip(present, group, strict=True):
                         changed[k][o.key] = joined
         if counts is None:
@@ -214,7 +230,7 @@ class Flow:
             return Binding(raw.value, raw.loc, is_set)
         joined = type_of(self.e, values[0])
         for value in values[1:]:
-            joined = _rule_of(name)(joined, type_of(self.e, value))
+            joined = self._joined(name, joined, type_of(self.e, value))
         if isinstance(joined, Conflict):
             return Binding(located(joined, name, bindings), bindings[0].loc, is_set)
         merged = fresh(self.e, joined, block, name.strip("$"))
@@ -231,6 +247,20 @@ class Flow:
         args = arguments(self.e, value, joined)
         self.e.facts.pop(depth)
         return args
+
+    def _joined(self, name: str, a: Any, b: Any) -> Any:
+        """The joined type of what a name or an object is on two paths.
+
+        Raises: Again where a list has to hold references to the lists in it, or to lie in a list, from its beginning.
+        """
+        joined = _rule_of(name)(a, b)
+        if isinstance(joined, Conflict):
+            known = self.e.session.known
+            for one, other in lists_met(a, b):
+                known.require_region(one.key, other.key)
+            if name.startswith(objects.PREFIX) and is_list_of_lists(a, b):
+                known.require_references(name)
+        return joined
 
     def _merged_flag(self, name: str, found: list[Binding | None], block: Block, passed: list[list[Value]]) -> Any:
         if name.startswith(objects.PREFIX):  # what an object holds is read through names alone
@@ -367,6 +397,10 @@ class Flow:
     def _enter(self, node: Any, context: LoopContext, header: Block, counter: Value | None) -> dict[str, Any]:
         """Branch to the header with the entry values; bind the carried names to its arguments."""
         e = self.e
+        self._follow_moved()
+        for (place, _), t in self.learned.items():
+            for region in regions_in(t) if place == node else ():
+                regions.open_region(e, region)
         rebound = node.assigned if isinstance(node, Each) else rebinds([node])
         self._stand_in(sorted(context.assigned & context.header & rebound))
         types: dict[str, Any] = {}
@@ -385,7 +419,7 @@ class Flow:
             t = self.learned.get((node, name))
             if binding is not None:
                 entry = type_of(e, binding.value)
-                t = entry if t is None else _rule_of(name)(entry, t)
+                t = entry if t is None else self._joined(name, entry, t)
             t = types[name] = definite(t)
             if t is None:
                 continue
@@ -453,7 +487,7 @@ class Flow:
             if binding is None:
                 continue
             back = type_of_settled(e, binding.value)
-            joined = back if t is None else _rule_of(name)(t, back)
+            joined = back if t is None else self._joined(name, t, back)
             if isinstance(joined, Conflict):
                 joined = located(joined, name, [b for b in (context.expected.get(name), binding) if b])
             if t is None or not same_type(joined, t):
@@ -491,6 +525,8 @@ class Flow:
             free = old.key not in counts or old.key in wanted
             if not (free and counts[key] == 1 and old.key in context.single):
                 return
+        for key, old in wanted.items():
+            self.e.session.known.unite(key, old.key)
         self.env = objects.rename(self.env, wanted)
 
     def _learn_changed(self, node: Any, context: LoopContext, types: dict[str, Any]) -> bool:
@@ -500,7 +536,7 @@ class Flow:
             binding = self.env.get(key)
             if key in types or binding is None or identical_values([before.value, binding.value]):
                 continue
-            joined = _rule_of(key)(type_of(e, before.value), type_of_settled(e, binding.value))
+            joined = self._joined(key, type_of(e, before.value), type_of_settled(e, binding.value))
             if isinstance(joined, Conflict):
                 joined = located(joined, key, [before, binding])
             self.learned[node, key] = lesson(joined)

@@ -14,7 +14,7 @@ import gast
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import exceptions, lists, numpy_complex, objects, operators, records, subscripts, texts
+from dlvm_py.frontend import exceptions, lists, numpy_complex, objects, operators, records, regions, subscripts, texts
 from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
 from dlvm_py.frontend.arrays import fit, store
@@ -40,6 +40,7 @@ from dlvm_py.frontend.values import (
     Iteration,
     Object,
     Record,
+    Ref,
     Scalar,
     Sequence,
     SliceKey,
@@ -111,6 +112,7 @@ class Frame(Expressions):
         held = {} if self.e.frame is None else self.e.frame.env
         self.env = {n: b for n, b in held.items() if n.startswith(objects.PREFIX)}
         self.inherited = frozenset(self.env)
+        self.env |= {n: b for n, b in held.items() if n.startswith((objects.ARGUMENT, objects.GLOBAL))}
         self.env |= {n: Binding(v, loc) for n, v in values.items() if n not in self.cells}
         for name in sorted(self.cells & frozenset(values)):
             self._fill_cell(self.env, name, Binding(values[name], loc))
@@ -123,6 +125,8 @@ class Frame(Expressions):
         """
         caller, self.e.frame = self.e.frame, self
         try:
+            if caller is None:
+                regions.refer_constants(self.e, [b.value for b in self.env.values()])
             return self._run()
         finally:
             if caller is not None:  # the outermost stays, for the result
@@ -381,7 +385,7 @@ class Frame(Expressions):
         held = objects.contents(self.e, base)
         if isinstance(base, Object) and isinstance(held, Record):
             records.set_item(self.e, base, index, value)
-        elif isinstance(base, Object):
+        elif isinstance(base, Object | Ref):
             lists.set_item(self.e, base, index, value)
         else:
             value = objects.resolved(self.e, value)
@@ -491,7 +495,7 @@ class Frame(Expressions):
         if isinstance(old, Array):
             self._in_place(old, kind, objects.resolved(self.e, value))
             return old
-        if isinstance(old, Object) and lists.augmented(self.e, old, kind, value):
+        if isinstance(old, Object | Ref) and lists.augmented(self.e, old, kind, value):
             return old
         left, right = objects.resolved(self.e, old), objects.resolved(self.e, value)
         return self._settle(operators.binary(self.e, kind, left, right))
@@ -616,7 +620,7 @@ class Frame(Expressions):
                 if isinstance(held, Record) and isinstance(base, Object):
                     records.delete_item(self.e, base, index)
                     return
-                if isinstance(base, Object) and not isinstance(index, SliceKey):
+                if isinstance(base, Object | Ref) and not isinstance(index, SliceKey):
                     lists.delete_item(self.e, base, index)
                     return
         with self.at(target):

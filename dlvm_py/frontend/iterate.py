@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from dlvm_py.errors import TypeMismatch
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import indexing, subscripts, undecided
 from dlvm_py.frontend.arrays import materialise, require_array
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
-from dlvm_py.frontend.growing import item_at
-from dlvm_py.frontend.values import Array, Growing, Iteration, Scalar, Sequence, Undecided, describe
+from dlvm_py.frontend.growing import held_by, item_at
+from dlvm_py.frontend.joins import identical_values
+from dlvm_py.frontend.values import Array, Growing, Iteration, Ref, Scalar, Sequence, Undecided, describe
 from dlvm_py.ir import Value
 
 
@@ -18,6 +19,8 @@ def iteration_of(e: Emitter, value: Any) -> Iteration:
     """How to loop over a value; a located error if that is not supported."""
     if isinstance(value, Iteration):
         return value
+    if isinstance(value, Growing) and value.home is not None:
+        return _in_region(e, value, value.home)
     if isinstance(value, Growing):
         return Iteration(value.length, lambda k: item_at(e, value, k))
     if isinstance(value, Array) and value.rank:
@@ -32,6 +35,22 @@ def iteration_of(e: Emitter, value: Any) -> Iteration:
     e.error(
         TypeMismatch, f"{describe(value)} cannot be iterated over", help="loop over range(...), an array or a tuple"
     )
+
+
+def _in_region(e: Emitter, held: Growing, home: Ref) -> Iteration:
+    """A loop over a list of a region: its items are where they lie when their turn comes."""
+    before = e.frame.env[home.region.key].value
+
+    def item(k: Value) -> Any:
+        if not identical_values([before, e.frame.env[home.region.key].value]):
+            e.error(
+                UnsupportedSyntax,
+                "the loop makes lists longer or shorter that lie in a list, and may run over one of them",
+                help="loop over a copy: for x in list(items)",
+            )
+        return item_at(e, held_by(e, home), k)
+
+    return Iteration(held.length, item)
 
 
 def chosen(e: Emitter, items: tuple[Any, ...], place: Value, first: int = 0) -> Any:

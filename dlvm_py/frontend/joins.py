@@ -9,7 +9,7 @@ where the name is read.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,7 @@ from dlvm_py.errors import Loc
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, key
-from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Object, Record, Scalar, Sequence, describe
+from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Object, Record, Ref, Scalar, Sequence, describe
 from dlvm_py.ir import (
     BOOL,
     C128,
@@ -37,6 +37,10 @@ from dlvm_py.ir import (
 )
 
 ONE_SHAPE = "a compiled list whose length is not constant holds arrays of one shape, but an axis has {} and {}"
+
+
+class TwoRegions(Exception):  # noqa: N818 - not an error: the translation begins anew
+    """Lists of two regions (`args`) meet in one place: they have to lie in one."""
 
 
 class _Any:
@@ -63,6 +67,14 @@ class ArrayType:
     shape: tuple[int | None, ...]
     extents: tuple[Any, ...]
     copied: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RefType:
+    """A list of a region: its number there."""
+
+    region: Object
+    dtype: DType = I64
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +113,8 @@ def type_of(e: Emitter, value: Any) -> Any:
     match value:
         case Scalar():
             return ScalarType(value.dtype, value.weak)
+        case Ref():
+            return RefType(value.region)
         case Array():
             extents = tuple(map(e.facts.find, value.extents))
             return ArrayType(value.dtype, value.type.layout, value.type.shape, extents, value.copied)
@@ -118,7 +132,7 @@ def type_of(e: Emitter, value: Any) -> Any:
 def _item_type(e: Emitter, item: Any, buffers: list[Array]) -> Any:
     """The item type of a growing list, with the extents of the rows as they are known here."""
     match item:
-        case ScalarType():
+        case ScalarType() | RefType():
             buffers.pop(0)
         case ArrayType():
             extents = tuple(map(e.facts.find, buffers.pop(0).extents[1:]))
@@ -131,10 +145,31 @@ def _item_type(e: Emitter, item: Any, buffers: list[Array]) -> Any:
 
 
 def leaf_types(t: Any) -> list[Any]:
-    """The scalar and array types in a type, left to right."""
+    """The scalar, array and list types in a type, left to right."""
     if isinstance(t, SequenceType | RecordType):
         return [leaf for i in t.items for leaf in leaf_types(i)]
-    return [t] if isinstance(t, ScalarType | ArrayType) else []
+    return [t] if isinstance(t, ScalarType | ArrayType | RefType) else []
+
+
+def regions_in(t: Any) -> list[Object]:
+    """The regions of all lists in what a type describes."""
+    if isinstance(t, SequenceType | RecordType):
+        return [region for i in t.items for region in regions_in(i)]
+    if isinstance(t, GrowingType):
+        return regions_in(t.item)
+    return [t.region] if isinstance(t, RefType) else []
+
+
+def with_lists(t: Any, change: Callable[[Object], Object]) -> Any:
+    """The type of an item, with the lists in it in other regions."""
+    match t:
+        case RefType():
+            return RefType(change(t.region))
+        case SequenceType():
+            return SequenceType(tuple(with_lists(i, change) for i in t.items), t.is_list)
+        case RecordType():
+            return RecordType(t.kind, t.names, tuple(with_lists(i, change) for i in t.items))
+    return t
 
 
 def join(a: Any, b: Any) -> Any:
@@ -146,6 +181,12 @@ def join(a: Any, b: Any) -> Any:
             return _join_scalars(a, b)
         case ArrayType(), ArrayType():
             return _join_arrays(a, b)
+        case RefType(), RefType():
+            if a.region != b.region:
+                raise TwoRegions(a.region, b.region)
+            return a
+        case (OtherType(value=Object()), RefType()) | (RefType(), OtherType(value=Object())):
+            return Conflict("a list of its own on one path and one that lies in a list on another")
         case SequenceType(), SequenceType() if len(a.items) == len(b.items):
             items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=True))
             clash = next((i for i in items if isinstance(i, Conflict)), None)
@@ -204,12 +245,40 @@ def _row(t: Any) -> Any:
         case RecordType():
             items = tuple(map(_row, t.items))
             return next((i for i in items if isinstance(i, Conflict)), None) or RecordType(t.kind, t.names, items)
-        case ScalarType() | Conflict() | None:
+        case ScalarType() | RefType() | Conflict() | None:
             return t
     return Conflict(
         f"a list that grows by {_words(t)} (it can hold numbers, arrays of one shape and "
         "tuples of these: for rows write an array, np.zeros((m, n)), or append tuples)"
     )
+
+
+def lists_met(a: Any, b: Any) -> list[tuple[Object, Object]]:
+    """(list, region) of the places of two types where one has a list of its own and the other one of a region."""
+    match a, b:
+        case OtherType(value=Object() as one), RefType():
+            return [(one, b.region)]
+        case RefType(), OtherType(value=Object() as one):
+            return [(one, a.region)]
+        case (SequenceType(), SequenceType()) | (RecordType(), RecordType()) if len(a.items) == len(b.items):
+            return [found for x, y in zip(a.items, b.items, strict=True) for found in lists_met(x, y)]
+    return []
+
+
+def is_list_of_lists(a: Any, b: Any) -> bool:
+    """Whether both are types of lists, of which one holds what has an identity, or a reference to a list."""
+    if not all(isinstance(t, GrowingType) or (isinstance(t, SequenceType) and t.is_list) for t in (a, b)):
+        return False
+    return any(map(_has_objects, (a, b)))
+
+
+def _has_objects(t: Any) -> bool:
+    match t:
+        case SequenceType() | RecordType():
+            return any(map(_has_objects, t.items))
+        case GrowingType():
+            return _has_objects(t.item)
+    return isinstance(t, RefType) or (isinstance(t, OtherType) and isinstance(t.value, Object))
 
 
 def _same_object(a: Any, b: Any) -> bool:
@@ -269,7 +338,7 @@ def _words(t: Any) -> str:
         case RecordType():
             shown = f"a dict with the keys {', '.join(t.names) or 'none'}"
             return shown if t.kind is dict else f"a {t.kind.__name__}"
-        case GrowingType():
+        case GrowingType() | RefType():
             return "a list that grows"
     return describe(t.value)
 
@@ -349,6 +418,8 @@ def fresh(e: Emitter, t: Any, block: Block, name: str) -> Any:
     match t:
         case ScalarType():
             return Scalar(block.add_arg(scalar(t.dtype), name), t.weak)
+        case RefType():
+            return Ref(t.region, block.add_arg(scalar(I64), f"{name}.number"))
         case ArrayType():
             pointer = block.add_arg(PointerType(TensorType(t.shape, t.dtype), t.layout), name)
             return make_array(e, pointer, [None if x is ANY else x for x in t.extents], t.copied)
@@ -387,6 +458,8 @@ def arguments(e: Emitter, value: Any, t: Any) -> list[Value]:
             if value is None:
                 return [literal(0, scalar(t.dtype))]
             return [e.cast(value.value, t.dtype)]
+        case RefType():
+            return [i64(0) if value is None else value.number]
         case ArrayType():
             to = PointerType(TensorType(t.shape, t.dtype), t.layout)
             if value is None:
@@ -409,7 +482,7 @@ def arguments(e: Emitter, value: Any, t: Any) -> list[Value]:
 
 
 def leaf_values(value: Any) -> list[Any]:
-    """The scalars and arrays in a value, left to right."""
+    """The scalars, arrays and lists in a value, left to right."""
     if isinstance(value, Sequence | Record):
         return [leaf for i in value.items for leaf in leaf_values(i)]
     return [value]
@@ -421,7 +494,7 @@ def as_growing(e: Emitter, value: Sequence | Growing, item: Any) -> Growing:
     if isinstance(value, Growing):
         have = leaf_types(value.item)
         if [t.dtype for t in have] == [t.dtype for t in leaves] and len(have) == len(leaves):
-            return Growing(item, value.buffers, value.length)
+            return replace(value, item=item)
         if not have:  # a list without any item yet
             return Growing(item, tuple(_empty_buffer(e, leaf) for leaf in leaves), i64(0))
         return Growing(item, tuple(map(_converted, [e] * len(leaves), value.buffers, leaves)), value.length)
@@ -459,13 +532,14 @@ def allocate_buffer(e: Emitter, capacity: Value, rows: Any, leaf: Any) -> Array:
 
 
 def store_item(e: Emitter, buffer: Array, place: Value, value: Any) -> None:
-    """Write a number or an array, of the shape of the rows, into a row of a buffer.
+    """Write a number, a list's number or an array, of the shape of the rows, into a row of a buffer.
 
     An array is marked: what is written to it later would have to reach the list (transforms/kept_copies.py).
     """
     target = e.emit("elementPointer", buffer.pointer, place)
-    if isinstance(value, Scalar):
-        e.emit("store", e.cast(value.value, buffer.dtype), target)
+    if isinstance(value, Scalar | Ref):
+        number = value.value if isinstance(value, Scalar) else value.number
+        e.emit("store", e.cast(number, buffer.dtype), target)
         return
     for have, want in zip(value.extents, buffer.extents[1:], strict=True):
         if not e.facts.same(have, want):
@@ -496,6 +570,9 @@ def identical_values(values: list[Any]) -> bool:
         return all(identical_values(list(column)) for column in zip(*(v.items for v in values), strict=True))
     if isinstance(first, Object):
         return all(v == first for v in values)
+    if isinstance(first, Ref):
+        same = all(isinstance(v, Ref) and v.region == first.region for v in values)
+        return same and all(key(v.number) == key(first.number) for v in values)
     if isinstance(first, Record):
         if not all(isinstance(v, Record) and (v.kind, v.names) == (first.kind, first.names) for v in values):
             return False
@@ -503,9 +580,16 @@ def identical_values(values: list[Any]) -> bool:
     if isinstance(first, Growing):
         if not all(isinstance(v, Growing) and len(v.buffers) == len(first.buffers) for v in values):
             return False
+        if any(_plain_leaves(v.item) != _plain_leaves(first.item) for v in values):
+            return False
         columns = zip(*((*v.buffers, Scalar(v.length, True)) for v in values), strict=True)
         return all(identical_values(list(column)) for column in columns)
     return all(v is first for v in values)
+
+
+def _plain_leaves(item: Any) -> list[Any]:
+    """Of the leaves of an item what its buffers do not tell: flavours of numbers, regions of lists."""
+    return [t if isinstance(t, ScalarType | RefType) else None for t in leaf_types(item)]
 
 
 def note_range(e: Emitter, merged: Any, values: list[Any]) -> None:

@@ -99,6 +99,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("lists that grow", "out.append(x[i])", "numbers, or tuples of them; a buffer that doubles"),
     Construct("lists that grow: rows", "history.append(u.copy())", "arrays of one shape, kept as copies"),
     Construct(
+        "lists of lists that grow",
+        "t = [[0] * n for _ in range(m)]; t[i][j] = x",
+        "shared by reference, ragged, also in tuples; numbers of one type; as an argument read only",
+    ),
+    Construct(
         "list methods",
         "items.extend(x); items.pop()",
         "append, extend, insert, pop, clear, reverse, copy, index, count, remove, sort, +, *, slices, item assignment",

@@ -13,12 +13,13 @@ and into one that was appended to it (transforms/kept_copies.py follows the mark
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import indexing, operators, records, subscripts, undecided
+from dlvm_py.frontend import indexing, operators, records, regions, subscripts, undecided
 from dlvm_py.frontend.arrays import filled, make_array, materialise, tensor_of
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import number
@@ -37,7 +38,17 @@ from dlvm_py.frontend.joins import (
     store_item,
     type_of,
 )
-from dlvm_py.frontend.objects import LENT, change, contents, resolved, settle
+from dlvm_py.frontend.objects import (
+    LENT,
+    change,
+    contents,
+    key_of,
+    refer_to_lists,
+    require_changeable,
+    resolved,
+    settle,
+    target,
+)
 from dlvm_py.frontend.sorting import ordered
 from dlvm_py.frontend.values import (
     NONE,
@@ -48,6 +59,7 @@ from dlvm_py.frontend.values import (
     Method,
     Object,
     Record,
+    Ref,
     Scalar,
     Sequence,
     SliceKey,
@@ -63,7 +75,9 @@ _EMPTY = "{} index out of range"
 
 
 def holds(e: Emitter, value: Any) -> Sequence | Growing:
-    """What a list holds; a located error for anything else."""
+    """What a list that is to be changed holds; a located error for anything else."""
+    if isinstance(value, Object | Ref):
+        require_changeable(e, value)
     held = contents(e, value)
     if isinstance(held, Growing) or (isinstance(held, Sequence) and held.is_list):
         return held
@@ -119,6 +133,9 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
     if not isinstance(held, Sequence):
         return subscripts.read(e, held, index)
     if isinstance(index, Scalar) and index.number is None and (index.dtype.is_integer or index.dtype.kind == "b"):
+        if held.is_list and regions.holds_lists(e, held):
+            owner = base if isinstance(base, Object) else settle(e, held)
+            refer_to_lists(e, owner)
         place = _position(e, index, i64(len(held.items)), "list" if held.is_list else "tuple")
         return chosen(e, held.items, place)
     if isinstance(index, Scalar) and isinstance(index.number, int):
@@ -188,6 +205,11 @@ def append(e: Emitter, owner: Any, value: Any) -> Any:
     value = settle(e, value)
     if isinstance(held, Sequence):
         change(e, owner, Sequence((*held.items, value), is_list=True))
+        return NONE
+    value = regions.taken_in(e, key_of(e, owner), held.item, value)
+    moved = target(e, owner)
+    if isinstance(moved, Ref):
+        regions.append(e, moved, value)
         return NONE
     _require_one_type(e, owner, held.item, value)
     change(e, owner, appended(e, held, value))
@@ -267,6 +289,8 @@ def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
             k %= len(held.items)
             change(e, owner, Sequence((*held.items[:k], value, *held.items[k + 1 :]), is_list=True))
             return
+        if regions.holds_lists(e, held) or regions.holds_lists(e, Sequence((value,))):
+            refer_to_lists(e, owner)
         place = _position(e, index, i64(len(held.items)), "list assignment")
         for old in held.items:
             _require_one_type(e, owner, type_of(e, old), value)
@@ -277,11 +301,15 @@ def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
         change(e, owner, Sequence(tuple(items), is_list=True))
         return
     place = _position(e, index, held.length, "list assignment")
+    value = regions.taken_in(e, key_of(e, owner), held.item, value)
     _require_one_type(e, owner, held.item, value)
-    held = _fitting(e, held, value)
+    if held.home is not None:
+        regions.widen(e, held.home.region, type_of(e, value))
+    held = _fitting(e, holds(e, owner), value)
     for buffer, leaf in zip(held.buffers, leaf_values(value), strict=True):
         store_item(e, buffer, place, leaf)
-    change(e, owner, held)
+    if held.home is None:
+        change(e, owner, held)
 
 
 def _set_slice(e: Emitter, owner: Object, held: Any, key: SliceKey, value: Any) -> None:
@@ -328,7 +356,7 @@ def _pop(e: Emitter, owner: Any, index: Any = None) -> Any:
         place = _position(e, index, held.length, "pop")
         found = item_at(e, held, place)
         _move(e, held, e.offset(place, 1), place, e.subtract(last, place))
-    change(e, owner, Growing(held.item, held.buffers, last))
+    change(e, owner, replace(held, length=last))
     return found
 
 
@@ -350,6 +378,7 @@ def _insert(e: Emitter, owner: Any, index: Any, value: Any) -> Any:
         return NONE
     _require_one_type(e, owner, held.item, value)
     place = indexing.clipped(e, index, held.length, held.length, i64(0), held.length)
+    value = regions.taken_in(e, key_of(e, owner), held.item, value)
     count = e.subtract(held.length, place)
     longer = appended(e, held, value)
     _move(e, longer, place, e.offset(place, 1), count)
@@ -369,7 +398,9 @@ def extend(e: Emitter, owner: Any, items: Any) -> Any:
         for item in more.items:
             append(e, owner, item)
         return NONE
-    if not isinstance(more, Growing | Iteration):
+    if isinstance(more, Growing) and more.home is not None:
+        more = _sliced(e, more, SliceKey(None, None, None))  # what is appended may move what lies beside it
+    elif not isinstance(more, Growing | Iteration):
         more = materialise(e, more)
     e.frame.for_each(iteration_of(e, more), lambda item: append(e, owner, item))
     return NONE
@@ -469,7 +500,7 @@ def _remove(e: Emitter, owner: Any, value: Any) -> Any:
     e.check(fine, "ValueError", "list.remove(x): x not in list")
     last = e.offset(held.length, -1)
     _move(e, held, e.offset(place, 1), place, e.subtract(last, place))
-    change(e, owner, Growing(held.item, held.buffers, last))
+    change(e, owner, replace(held, length=last))
     return NONE
 
 
@@ -483,6 +514,8 @@ def _sort(e: Emitter, owner: Any, *, key: Any = None, reverse: Any = None) -> An
 
 def repeated(e: Emitter, held: Sequence | Growing, times: Scalar) -> Growing:
     """items * times, for a number that is computed."""
+    if isinstance(held, Sequence) and regions.holds_lists(e, held):
+        held = regions.referring(e, settle(e, Sequence((), is_list=True)).key, held)
     held = _grown(e, held) if isinstance(held, Sequence) else held
     if any(isinstance(t, ArrayType) for t in leaf_types(held.item)):
         e.error(

@@ -12,11 +12,15 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend import regions
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.growing import held_by
+from dlvm_py.frontend.joins import regions_in, with_lists
 from dlvm_py.frontend.values import (
     Binding,
     Closure,
@@ -27,6 +31,7 @@ from dlvm_py.frontend.values import (
     Method,
     Object,
     Record,
+    Ref,
     Sequence,
     Static,
     View,
@@ -35,6 +40,7 @@ from dlvm_py.frontend.values import (
 
 PREFIX = "$object"
 ARGUMENT = "$argument"  # of the key of an object that an argument is
+GLOBAL = "$global"  # of one that was defined outside
 LENT = f"{PREFIX}.argument."  # of one that is changed for the caller
 Env = Mapping[str, Binding]
 
@@ -82,8 +88,57 @@ def new(e: Emitter, contents: Any) -> Object:
         count += 1
     e.frame.made[place] = count + 1
     made = Object(f"{place}.{count}")
+    known = e.session.known
+    if isinstance(contents, Sequence) and known.refers(made.key):
+        contents = regions.referring(e, made.key, contents)
+    region = known.region_for(made.key)
+    if region is not None and isinstance(contents, Sequence | Growing):
+        contents = regions.entered(e, Object(known.find(region)), contents)
     e.frame.env[made.key] = Binding(contents, loc)
     return made
+
+
+def target(e: Emitter, value: Any) -> Any:
+    """A list of a region for an object that has moved there; any other value as it is."""
+    if isinstance(value, Object):
+        binding = e.frame.env.get(value.key)
+        if binding is not None and isinstance(binding.value, Ref):
+            return binding.value
+    return value
+
+
+def require_changeable(e: Emitter, owner: Object | Ref) -> None:
+    """An error for a list of a region that holds what a list of lists from outside holds, which is a constant."""
+    key = key_of(e, owner)
+    if isinstance(target(e, owner), Ref) and key.startswith((ARGUMENT, GLOBAL)):
+        if key.startswith(ARGUMENT) and not e.session.lends:
+            raise ChangesCaller
+        e.error(
+            UnsupportedSyntax,
+            "this changes a list in a list that was defined outside: it is a constant of the compiled function",
+            help="pass it as an argument, or work on a copy: [row[:] for row in rows]",
+        )
+
+
+def refer_to_lists(e: Emitter, owner: Object) -> None:
+    """Let a list of lists hold references, so that it can be read at computed places: from its beginning."""
+    if owner.key.startswith(LENT):
+        e.error(
+            UnsupportedSyntax,
+            "a computed index into a list of lists of the caller, in a function that changes such lists",
+            help="work on a copy, and return it: rows = [row[:] for row in rows]; or use an array",
+        )
+    if owner.origin:
+        e.session.known.require_constant(e.function.name, owner.key)
+    else:
+        e.session.known.require_references(owner.key)
+
+
+def key_of(e: Emitter, owner: Object | Ref) -> str:
+    """What tells the lists in a list from those in others: the key of an object, or of the region of a list."""
+    found = target(e, owner)
+    key: str = found.region.key if isinstance(found, Ref) else found.key
+    return key
 
 
 def contents(e: Emitter, value: Any) -> Any:
@@ -95,6 +150,8 @@ def contents(e: Emitter, value: Any) -> Any:
         if value.what == "items":
             return Sequence(tuple(Sequence((Static(n), v)) for n, v in rows))
         return Sequence(tuple(map(Static, rows)) if value.what == "keys" else tuple(rows))
+    if isinstance(value, Ref):
+        return held_by(e, value)
     if not isinstance(value, Object):
         return value
     binding = e.frame.env.get(value.key)
@@ -105,21 +162,25 @@ def contents(e: Emitter, value: Any) -> Any:
             f"this list, dict or instance is {found.reason}: there is no common type",
             help="give it the same kind of contents on both paths",
         )
-    return found
+    return held_by(e, found) if isinstance(found, Ref) else found
 
 
 def resolved(e: Emitter, value: Any) -> Any:
     """A value with all objects in it replaced by what they hold: for rules that only read."""
     value = contents(e, value)
-    if isinstance(value, Sequence) and any(isinstance(i, Object | Sequence | Record) for i in value.items):
+    if isinstance(value, Sequence) and any(isinstance(i, Object | Ref | Sequence | Record) for i in value.items):
         return Sequence(tuple(resolved(e, i) for i in value.items), value.is_list)
-    if isinstance(value, Record) and any(isinstance(i, Object | Sequence | Record) for i in value.items):
+    if isinstance(value, Record) and any(isinstance(i, Object | Ref | Sequence | Record) for i in value.items):
         return Record(value.kind, value.names, tuple(resolved(e, i) for i in value.items))
     return value
 
 
-def change(e: Emitter, owner: Object, value: Any) -> None:
+def change(e: Emitter, owner: Object | Ref, value: Any) -> None:
     """Give an object other contents."""
+    moved = target(e, owner)
+    if isinstance(moved, Ref):
+        regions.assign(e, moved, value)
+        return
     if owner.origin:
         if owner.key.startswith(ARGUMENT) and not e.session.lends:
             raise ChangesCaller
@@ -148,6 +209,10 @@ def references(env: Env, names: Iterable[str]) -> dict[str, int]:
                     pending.append(env[value.key].value)
             case Sequence() | Record():
                 pending.extend(value.items)
+            case Ref():
+                pending.append(value.region)
+            case Growing():
+                pending.extend(regions_in(value.item))
             case Closure():
                 pending.extend((*value.defaults, *value.keyword_defaults.values()))
             case Derivative():
@@ -162,6 +227,10 @@ def renamed(value: Any, keys: Mapping[str, Object]) -> Any:
     match value:
         case Object():
             return keys.get(value.key, value)
+        case Ref():
+            return Ref(keys.get(value.region.key, value.region), value.number)
+        case Growing():
+            return replace(value, item=with_lists(value.item, lambda o: keys.get(o.key, o)))
         case Sequence():
             return Sequence(tuple(renamed(i, keys) for i in value.items), value.is_list)
         case Record():
@@ -188,6 +257,10 @@ def differing(values: list[Any], envs: list[Env]) -> list[tuple[Object, ...]]:
                 groups.append(row)
                 inner = [env[v.key].value if v.key in env else v.contents for v, env in zip(row, envs, strict=True)]
                 pending.append(tuple(inner))
+        elif all(isinstance(v, Ref) for v in row):
+            pending.append(tuple(v.region for v in row))
+        elif all(isinstance(v, Growing) for v in row):
+            pending.extend(zip(*(regions_in(v.item) for v in row), strict=False))
         elif all(isinstance(v, Sequence) for v in row) or all(isinstance(v, Record) for v in row):
             pending.extend(zip(*(v.items for v in row), strict=False))
     return groups

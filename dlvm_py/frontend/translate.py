@@ -30,10 +30,19 @@ from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.exceptions import catch, is_caught_here, keep_in_blocks
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.frame import Frame
-from dlvm_py.frontend.growing import section_of
-from dlvm_py.frontend.joins import ArrayType, RecordType, ScalarType, SequenceType
+from dlvm_py.frontend.growing import parts_of, section_of
+from dlvm_py.frontend.joins import (
+    ArrayType,
+    RecordType,
+    RefType,
+    ScalarType,
+    SequenceType,
+    TwoRegions,
+    leaf_types,
+)
 from dlvm_py.frontend.lent import Lent, Loan, end
 from dlvm_py.frontend.nested import Nested
+from dlvm_py.frontend.regions import Again, Known, as_table
 from dlvm_py.frontend.signature import (
     Extents,
     NotFirstClass,
@@ -54,6 +63,7 @@ from dlvm_py.frontend.values import (
     Place,
     RandomGenerator,
     Record,
+    Ref,
     Scalar,
     Sequence,
     Static,
@@ -144,13 +154,21 @@ def translate(
     assumptions.py).
     Raises: CompileError that points into the user's source.
     """
-    for lends in (False, True):
-        session = Session(captured, options, captured_specs, name or fn.__name__, differentiate, lends, answers or {})
+    lends, known = False, Known()
+    while True:
+        session = Session(
+            captured, options, captured_specs, name or fn.__name__, differentiate, lends, answers or {}, known
+        )
         try:
             return session.entry(fn, args, rules_of, derives)
         except objects.ChangesCaller:
-            pass  # once more, with the lists of the caller as things that change
-    raise AssertionError("what is lent can be changed")
+            assert not lends, "what is lent can be changed"
+            lends = True  # once more, with the lists of the caller as things that change
+        except TwoRegions as met:
+            if not known.unite(*(region.key for region in met.args)):
+                raise AssertionError("regions that are one are told apart") from None
+        except Again:
+            pass  # once more, with what is known of the lists in lists
 
 
 class Session:
@@ -165,6 +183,7 @@ class Session:
         differentiate: Differentiate | None = None,
         lends: bool = False,
         answers: Mapping[str, bool | None] | None = None,
+        known: Known | None = None,
     ) -> None:
         if len(specs) != len(captures.arrays):
             raise ValueError(f"{len(captures.arrays)} captured arrays, but {len(specs)} specs of them")
@@ -173,6 +192,7 @@ class Session:
         self.specs = specs
         self.lends = lends  # whether the function changes lists, dicts or instances of its caller
         self.assumptions = Assumptions(answers or {})
+        self.known = known or Known()
         self._lent: list[Lent] = []
         self._loan: Loan | None = None
         self.name = _identifier(name)
@@ -383,7 +403,7 @@ class Session:
                 return RecordSpec(value.kind, value.names, tuple(self._result(e, i, leaves) for i in value.items))
             case Growing():
                 return self._growing_result(e, value, leaves)
-            case Object():
+            case Object() | Ref():
                 return self._result(e, objects.contents(e, value), leaves)
             case Static(value=Place(place)):
                 return PlaceSpec(place)
@@ -397,13 +417,25 @@ class Session:
 
     def _growing_result(self, e: Emitter, value: Growing, leaves: list[Value]) -> Spec:
         """A list of computed length is returned as arrays, which the call takes apart."""
-        specs = []
-        for buffer in value.buffers:
-            rows = section_of(e, buffer, i64(0), value.length, i64(1))
-            leaves.append(rows)
-            assert isinstance(rows.type, PointerType)
-            specs.append(ArraySpec(buffer.dtype.name, tuple(n == 1 for n in rows.type.shape), rows.type.layout))
-        return GrowingSpec(tuple(specs), _item_shape(value.item))
+        specs: list[ArraySpec] = []
+
+        def show(held: Growing, columns: slice) -> None:
+            for buffer in held.buffers[columns]:
+                rows = section_of(e, buffer, i64(0), held.length, i64(1))
+                leaves.append(rows)
+                assert isinstance(rows.type, PointerType)
+                specs.append(ArraySpec(buffer.dtype.name, tuple(n == 1 for n in rows.type.shape), rows.type.layout))
+
+        def write(held: Growing) -> None:
+            for k, leaf in enumerate(leaf_types(held.item)):
+                show(held, slice(k, k + 1))
+                if isinstance(leaf, RefType):  # behind the numbers of lists the region that has them
+                    table, data = parts_of(e, leaf.region)
+                    show(as_table(e, table), slice(0, 2))
+                    write(data)
+
+        write(value)
+        return GrowingSpec(tuple(specs), _item_shape(e, value.item))
 
     # -- captured values -------------------------------------------------------------------------
 
@@ -497,8 +529,12 @@ class Session:
             held = Record(kind, names, tuple(self.lift(e, getattr(value, n), f"{name}.{n}") for n in names))
         if not objects.is_mutable(held):
             return held
-        self._tokens[id(value)] = value
-        return Object(f"$global.{id(value)}", f"`{name}`, which is defined outside of the function,", held)
+        self._tokens[id(value)] = self.known.outside[f"{objects.GLOBAL}.{id(value)}"] = value
+        return Object(f"{objects.GLOBAL}.{id(value)}", f"`{name}`, which is defined outside of the function,", held)
+
+    def constant(self, e: Emitter, key: str) -> Any:
+        """The captured list, dict or instance that has a key, None if there is none."""
+        return self.lift(e, self.known.outside[key], "a list of lists") if key in self.known.outside else None
 
     def token(self, value: Any) -> Any:
         """A hashable name of a compile-time object; the same for equal strings and dtypes."""
@@ -765,17 +801,19 @@ class Session:
         self.module.functions = {n: f for n, f in self.module.functions.items() if n in used}
 
 
-def _item_shape(item: Any) -> Any:
+def _item_shape(e: Emitter, item: Any) -> Any:
     """How an item of a growing list is made of its leaves: see GrowingSpec."""
     match item:
+        case RefType():
+            return RecordShape(list, (_item_shape(e, parts_of(e, item.region)[1].item),))
         case ScalarType():
             return "weak" if item.weak else "scalar"
         case ArrayType():
             return "array"
         case RecordType():
-            return RecordShape(item.kind, tuple(map(_item_shape, item.items)))
+            return RecordShape(item.kind, tuple(_item_shape(e, i) for i in item.items))
         case SequenceType():
-            return RecordShape(tuple, tuple(map(_item_shape, item.items)))
+            return RecordShape(tuple, tuple(_item_shape(e, i) for i in item.items))
     return RecordShape(tuple, ())
 
 

@@ -127,13 +127,14 @@ class Record:
 class Growing:
     """What a list holds whose length is known at run time only: the first `length` rows of each buffer.
 
-    `item` is the type of an item (joins.py): each scalar or array in it has a buffer, of one axis more. The buffers
-    have one capacity, their first extent.
+    `item` is the type of an item (joins.py): each scalar, array or list in it has a buffer, of one axis more. The
+    buffers have one capacity, their first extent. `home`: the list of a region that they are a view of (regions.py).
     """
 
     item: Any
     buffers: tuple[Array, ...]
     length: Value
+    home: Ref | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,6 +147,14 @@ class Object:
     key: str
     origin: str = ""
     contents: Any = field(default=None, compare=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Ref:
+    """A list in a list: the region that has it, and its number there, an i64 (regions.py)."""
+
+    region: Object
+    number: Value
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -299,7 +308,7 @@ def describe(value: Any) -> str:
             return f"a {'list' if value.is_list else 'tuple'} of {len(value.items)}"
         case Record():
             return "a dict" if value.kind is dict else f"a {value.kind.__name__}"
-        case Growing():
+        case Growing() | Ref():
             return "a list that grows"
         case Object():
             return "a list, dict or dataclass instance" if value.contents is None else describe(value.contents)

@@ -81,7 +81,7 @@ class RecordSpec(Frozen):
 
 
 class RecordShape(Frozen):
-    """How a tuple or named tuple in a growing list is made: see GrowingSpec."""
+    """How a tuple, named tuple or list in a growing list is made: see GrowingSpec."""
 
     kind: type
     items: tuple[Any, ...]
@@ -91,7 +91,8 @@ class GrowingSpec(Frozen):
     """A list of computed length, as a result: one array a column, with the items along its first axis.
 
     `item` says how an item is made of the columns: "weak" (a Python number), "scalar" (a NumPy scalar), "array", or a
-    RecordShape of these.
+    RecordShape of these. One of `list` has three columns, and then those of the items of all lists, one behind the
+    other: the numbers of the lists that are the items; a list, the place of its first item, and its length.
     """
 
     columns: tuple[ArraySpec, ...]

@@ -72,15 +72,45 @@ def _instance_maker(kind: type, names: tuple[str, ...]) -> Callable[[tuple[Any, 
 
 
 def _rows(item: Any, columns: Iterator[np.ndarray[Any, Any]]) -> list[Any]:
-    """The items of a growing list, each as Python would have it: numbers, arrays of their own, tuples of these."""
-    if isinstance(item, RecordShape):
-        fields = [_rows(i, columns) for i in item.items]
-        make = tuple if item.kind is tuple else _instance_maker(item.kind, _names(item.kind))
-        return [make(row) for row in zip(*fields, strict=True)]
-    column = next(columns)
-    if item == "weak":
-        return column.tolist()  # type: ignore[no-any-return]
-    return [row.copy() for row in column] if item == "array" else list(column)
+    """The items of a growing list, each as Python would have it: numbers, arrays of their own, tuples and lists."""
+    columns = iter(list(columns))
+    count, part = _reader(item, columns)
+    return part(0, count)
+
+
+def _reader(item: Any, columns: Iterator[np.ndarray[Any, Any]]) -> tuple[int, Callable[[int, int], list[Any]]]:
+    """How many items columns have, and what gives those from one place to another."""
+    if not isinstance(item, RecordShape):
+        column = next(columns)
+        if item == "weak":
+            return len(column), lambda a, b: column[a:b].tolist()
+        if item == "array":
+            return len(column), lambda a, b: [row.copy() for row in column[a:b]]
+        return len(column), lambda a, b: list(column[a:b])
+    if item.kind is list:
+        return _lists(item.items[0], columns)
+    if not item.items:
+        return 0, lambda a, b: []
+    readers = [_reader(i, columns) for i in item.items]
+    make = tuple if item.kind is tuple else _instance_maker(item.kind, _names(item.kind))
+    return readers[0][0], lambda a, b: [make(row) for row in zip(*(part(a, b) for _, part in readers), strict=True)]
+
+
+def _lists(item: Any, columns: Iterator[np.ndarray[Any, Any]]) -> tuple[int, Callable[[int, int], list[Any]]]:
+    """As `_reader`, of lists: their numbers, then where each begins and its length, then the items of all."""
+    numbers, starts, lengths = next(columns), next(columns), next(columns)
+    _, part = _reader(item, columns)
+    made: dict[int, list[Any]] = {}
+
+    def taken(a: int, b: int) -> list[Any]:
+        found = numbers[a:b].tolist()
+        for k in found:
+            if k not in made:  # a list that stands at two places is one
+                start = int(starts[k])
+                made[k] = part(start, start + int(lengths[k]))
+        return [made[k] for k in found]
+
+    return len(numbers), taken
 
 
 def _names(kind: type) -> tuple[str, ...]:

@@ -249,6 +249,8 @@ class _Box:
             self.counts.append(count)
         whole = all(_is_zero(s) and _same(c, n) for s, c, n in zip(self.starts, self.counts, extents, strict=True))
         ones = [literal(1)] * len(extents)
+        known = tuple(c.value if isinstance(c, Literal) else None for c in self.counts)
+        whole = whole and known == base.type.shape  # a cast pointer does not say all that is known
         self.pointer = base if whole else b.emit("section", base, *self.starts, *self.counts, *ones)
         self._places = dict(zip(group.writes, places, strict=True))
 

@@ -77,7 +77,7 @@ class Interface:
 def python_text(module: Module, name: str, interface: Interface) -> str:
     """The text of a function of a module at stage optimizable, and of those that it calls. The module is used up.
 
-    Raises: UnsupportedSyntax DL120 for an op that is not written as Python.
+    Raises: UnsupportedSyntax DL120 for an op, or a result, that is not written as Python.
     """
     functions = reachable(module, name)
     called = {i.attrs["callee"] for f in functions for i in f.instructions() if i.op.name == "apply"}
@@ -96,7 +96,7 @@ def python_text(module: Module, name: str, interface: Interface) -> str:
 def functions_text(module: Module, wanted: Sequence[str]) -> str:
     """The text of functions of a module of IR, and of those that they call: parameters and results are leaves.
 
-    Raises: UnsupportedSyntax DL120 for an op that is not written as Python.
+    Raises: UnsupportedSyntax DL120 for an op, or a result, that is not written as Python.
     """
     functions = list(dict.fromkeys(f for name in wanted for f in reachable(module, name)))
     taken = set(RESERVED)
@@ -256,6 +256,13 @@ class _Main(FunctionWriter):
         return gast.Call(name(self.names.of_class(path)), nodes, [])
 
     def _rows(self, item: Any, columns: Iterator[Node]) -> Node:
+        if isinstance(item, RecordShape) and item.kind is list:
+            raise UnsupportedSyntax(
+                "a result that is a list of lists of computed length cannot be written as Python",
+                None,
+                code="DL120",
+                help="return np.array of it",
+            )
         if isinstance(item, RecordShape):
             fields = [self._rows(i, columns) for i in item.items]
             zipped = call("zip", *fields)

@@ -98,14 +98,28 @@ def scaled_erfc(t: mp.mpf) -> mp.mpf:
         return (1 + 2 * x) * mp.exp(x * x) * mp.erfc(x)
 
 
+def beside_two(t: mp.mpf) -> mp.mpf:
+    """(log Γ(2 + t) - ψ(2) t) / t²."""
+    with mp.workprec(500):
+        t = t if abs(t) > mp.mpf(2) ** -60 else mp.mpf(2) ** -60
+        return (mp.loggamma(2 + t) - mp.psi(0, 2) * t) / t**2
+
+
+def stirling(w: mp.mpf) -> mp.mpf:
+    """z (log Γ(z) - (z - 1/2) log z + z - log √2π) of 1 / z²."""
+    with mp.workprec(900):
+        z = 1 / mp.sqrt(max(w, mp.mpf(2) ** -80))
+        return z * (mp.loggamma(z) - (z - mp.mpf(1) / 2) * mp.log(z) + z - mp.log(2 * mp.pi) / 2)
+
+
 LN2, PI = mp.log(2), mp.pi
 ROOT = mp.sqrt(mp.mpf(1) / 2)
 S2 = ((ROOT - 1) / (ROOT + 1)) ** 2  # of s = (m - 1) / (m + 1), m from √½ to √2
 QUARTER = (PI / 4 * mp.mpf("1.001")) ** 2
 EIGHTH = mp.tan(PI / 8) ** 2 * mp.mpf("1.001")
 
-# name: (what it is, f, low, high, weight, degree for f64, degree for f32)
-POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int, int]] = {
+# name: (what it is, f, low, high, weight, degree for f64, degree for f32; None: f32 has no use for it)
+POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int, int | None]] = {
     "EXP": ("(e^r - 1 - r) / r²", exp_tail, -LN2 / 2 * 1.001, LN2 / 2 * 1.001, one, 10, 5),
     "LOG": ("(2 atanh s - 2 s) / s³ of s²", after(lambda s: 2 * mp.atanh(s), lambda s: 2 * s, 3), mp.mpf(0), S2, one,
             6, 3),
@@ -121,6 +135,9 @@ POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int, int]] = {
     "ERFC_SLOPE": ("the derivative of that", lambda t: mp.diff(scaled_erfc, t), mp.mpf(-1), mp.mpf("0.76"), one, 4, 4),
     "SINH": ("(sinh x - x) / x³ of x², x < 1", after(mp.sinh, lambda x: x, 3), mp.mpf(0), mp.mpf("1.001"), one, 7, 3),
     "CBRT": ("m^(-1/3), m from 1 to 2", lambda m: m ** (-mp.mpf(1) / 3), mp.mpf(1), mp.mpf(2), one, 5, 3),
+    "LGAMMA": ("(log Γ(2 + t) - ψ(2) t) / t², |t| <= 1/2", beside_two, -mp.mpf(1) / 2, mp.mpf(1) / 2, one, 17, None),
+    "STIRLING": ("z (log Γ(z) - (z - 1/2) log z + z - log √2π) of 1/z², z >= 6", stirling, mp.mpf(0), mp.mpf(1) / 36,
+                 one, 8, None),
 }  # fmt: skip
 
 PARTS: dict[str, tuple[str, mp.mpf, int]] = {
@@ -133,6 +150,8 @@ PARTS: dict[str, tuple[str, mp.mpf, int]] = {
     "TWO_OVER_PI": ("2/π", 2 / PI, 1),
     "TWO_OVER_ROOT_PI": ("2/√π", 2 / mp.sqrt(PI), 2),
     "TWO_THIRDS": ("2/3", mp.mpf(2) / 3, 2),
+    "PSI_2": ("ψ(2)", mp.psi(0, 2), 2),
+    "HALF_LOG_2_PI": ("log √2π", mp.log(2 * PI) / 2, 2),
     "CBRT_2": ("2^(-1/3)", mp.mpf(2) ** (-mp.mpf(1) / 3), 1),
     "CBRT_4": ("2^(-2/3)", mp.mpf(2) ** (-mp.mpf(2) / 3), 1),
 }
@@ -167,11 +186,13 @@ def main() -> None:
     for name, (what, f, low, high, weight, *degrees) in POLYNOMIALS.items():
         rows, errors = "", []
         for type, degree in zip(ROUND, degrees, strict=True):
+            if degree is None:
+                continue
             terms, error = minimax(f, low, high, degree, weight)
             errors.append(mp.nstr(error, 2))
             rows += listed(tuple(map(ROUND[type], terms)), type)
         print(name, *errors)
-        lines.append(f"# {what}: {errors[0]} and {errors[1]}\n{name} = {{\n{rows}}}  # fmt: skip\n")
+        lines.append(f"# {what}: {' and '.join(errors)}\n{name} = {{\n{rows}}}  # fmt: skip\n")
     for name, (what, x, n) in PARTS.items():
         rows = "".join(listed(parts(x, type, n), type) for type in ROUND)
         lines.append(f"{name} = {{  # {what}\n{rows}}}\n")

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from dlvm_py.backend.cpu import coefficients as known
-from dlvm_py.backend.cpu import error_functions, exponential, powers, trigonometric
+from dlvm_py.backend.cpu import error_functions, exponential, gamma, powers, trigonometric
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.expression import X
 from dlvm_py.backend.cpu.text import FunctionText
@@ -44,6 +44,8 @@ _RULES: dict[str, Callable[..., X]] = {
     "hypot": powers.hypot,
     "erf": error_functions.erf,
     "erfc": error_functions.erfc,
+    "gamma": gamma.gamma,
+    "lgamma": gamma.lgamma,
 }
 
 

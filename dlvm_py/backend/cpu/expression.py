@@ -101,6 +101,10 @@ class X:
         """The nearest integer."""
         return self._intrinsic("rint")
 
+    def floor(self) -> X:
+        """The largest integer that is not above."""
+        return self._intrinsic("floor")
+
     def sign_of(self, other: X) -> X:
         """|self| with the sign of `other`."""
         return self._intrinsic("copysign", other)

@@ -42,13 +42,13 @@ def _reduced(x: X) -> tuple[V, Pair]:
     return n, (r, (-number).fma(third, lost - step_low))
 
 
-def _sine(r: X, low: X) -> Pair:
+def sine_terms(r: X, low: X) -> Pair:
     """(first term, the others) of sin(r + low), |r| <= π/4."""
     z = r * r
     return r, (z * r).fma(polynomial(z, known.SIN[r.v.type]), (-0.5 * z).fma(low, low))
 
 
-def _cosine(r: X, low: X) -> Pair:
+def cosine_terms(r: X, low: X) -> Pair:
     """(first term, the others) of cos(r + low), |r| <= π/4."""
     z = r * r
     half = 0.5 * z
@@ -69,20 +69,20 @@ def _is_odd(x: X, n: V) -> V:
 
 
 def _sin_of(n: V, pair: Pair) -> X:
-    s, c = _sine(*pair), _cosine(*pair)
+    s, c = sine_terms(*pair), cosine_terms(*pair)
     odd = _is_odd(s[0], n)
     return _negated_where_odd(c[0].where(odd, s[0]) + c[1].where(odd, s[1]), n, 1)
 
 
 def _cos_of(n: V, pair: Pair) -> X:
-    s, c = _sine(*pair), _cosine(*pair)
+    s, c = sine_terms(*pair), cosine_terms(*pair)
     odd = _is_odd(s[0], n)
     above = s[0].f.op("add", n, whole(s[0], 1))
     return _negated_where_odd(s[0].where(odd, c[0]) + s[1].where(odd, c[1]), above, 1)
 
 
 def _tan_of(n: V, pair: Pair) -> X:
-    s, c = sum_of(*_sine(*pair)), sum_of(*_cosine(*pair))
+    s, c = sum_of(*sine_terms(*pair)), sum_of(*cosine_terms(*pair))
     odd = _is_odd(s[0], n)
     above, above_low = c[0].where(odd, s[0]), c[1].where(odd, s[1])
     below, below_low = s[0].where(odd, c[0]), s[1].where(odd, c[1])

@@ -37,8 +37,8 @@ def _gamma(x: float) -> float:
         return math.copysign(math.inf, x)
     try:
         return math.gamma(x)
-    except OverflowError:
-        return math.inf
+    except OverflowError:  # far above, or beside 0
+        return math.copysign(math.inf, x)
     except ValueError:  # -inf and the negative integers
         return math.nan
 

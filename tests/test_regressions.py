@@ -154,3 +154,30 @@ def test_deviation_of_equal_numbers():
     same = np.ones((2, 2))
     assert not np.any(dlvm.grad(f)(same))
     assert dlvm.jvp(f, (same,), (np.arange(4.0).reshape(2, 2),)) == (0.0, 0.0)
+
+
+def _always_raises(a, names):
+    if a > LIMIT[0]:
+        raise ValueError("-or-".join([str(n) for n in names]))
+    raise np.exceptions.AxisError("no such axis")
+
+
+LIMIT = np.array([1.0, 2.0])
+
+
+def uses_what_never_comes(a, names):
+    if a < 0.0:
+        return a * a
+    try:
+        x, y = _always_raises(a, names)
+    except ValueError:
+        if a > 3.0:
+            raise
+        return -a
+    return x + y
+
+
+@pytest.mark.parametrize("a", [-2.0, 2.0, 4.0, 0.5])
+def test_a_call_that_never_returns_ends_the_path(a):
+    """What would be done with its result is not looked at; a text joins numbers that are known when it runs."""
+    check(uses_what_never_comes, a, (2, 3))

@@ -15,7 +15,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
 from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, suggestion, ufunc_method_help
-from dlvm_py.frontend.texts import formatted
+from dlvm_py.frontend.texts import formatted, join
 from dlvm_py.frontend.values import (
     NONE,
     Array,
@@ -106,7 +106,7 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
     e.error(TypeMismatch, f"{describe(held)} has no supported attribute `{name}`")
 
 
-_TEXT_METHODS = ("startswith", "endswith", "upper", "lower", "strip", "replace", "split", "join", "isdigit", "find")
+_TEXT_METHODS = ("startswith", "endswith", "upper", "lower", "strip", "replace", "split", "isdigit", "find")
 
 
 def _static(e: Emitter, owner: Any, name: str) -> Any:
@@ -124,6 +124,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         return e.session.lift(e, value, name)
     if isinstance(owner, str) and name == "format":
         return Method(Static(owner), name, formatted)
+    if isinstance(owner, str) and name == "join":
+        return Method(Static(owner), name, join)
     if isinstance(owner, str) and name in _TEXT_METHODS:
         return Method(Static(owner), name)
     if isinstance(owner, type) and name == "__name__":

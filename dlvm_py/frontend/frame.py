@@ -52,6 +52,7 @@ from dlvm_py.frontend.values import (
     is_none,
 )
 from dlvm_py.ir import Literal, literal
+from dlvm_py.ir.exceptions import exception_class
 
 RESULT = "$result"
 _MAX_UNROLLED = 1000
@@ -738,7 +739,7 @@ class Frame(Expressions):
             return
         found = kind.value if isinstance(kind, Static) and isinstance(kind.value, type) else None
         captured = self.e.session.captures.classes
-        is_known = found in _EXCEPTIONS or found is np.linalg.LinAlgError
+        is_known = found in _EXCEPTIONS or (found is not None and exception_class(found.__name__) is found)
         if found is None or not (is_known or (issubclass(found, Exception) and found in captured)):
             self.e.error(
                 UnsupportedSyntax,

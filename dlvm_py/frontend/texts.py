@@ -300,6 +300,20 @@ def formatted(e: Emitter, template: Static, *args: Any, **kwargs: Any) -> Any:
     return snapshot(e, writer.text)
 
 
+def join(e: Emitter, separator: Static, items: Any) -> Any:
+    """separator.join(items), of a list or tuple of strings whose length is known."""
+    held = resolved(e, items)
+    if not isinstance(held, Sequence):
+        e.error(UnsupportedSyntax, f"`join` needs a list or tuple of strings, not {describe(held)}")
+    writer = Writer(e)
+    for k, item in enumerate(held.items):
+        if not isinstance(item, Text) and not (isinstance(item, Static) and isinstance(item.value, str)):
+            e.error(TypeMismatch, f"`join` needs strings, not {describe(item)}", help="write str(x), or an f-string")
+        writer.add(separator.value if k else "")
+        writer.show(item, "!s")
+    return snapshot(e, writer.text)
+
+
 _FIELD = re.compile(r"%(\(\w+\))?([-+ 0#]*)(\d*)(\.\d+)?[hlL]?(.)", re.DOTALL)
 
 

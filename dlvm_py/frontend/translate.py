@@ -585,12 +585,12 @@ class Session:
             if fn in self.nested:
                 raise
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
+        taken = [*leaves, *(self.captured_leaf(e, k) for k in callee.captured)]
         if callee.result is None:
             # it does not return, or so it seems: nothing is known yet but this call
-            e.emit("apply", *leaves, callee=callee.function.name, result=VOID)
+            e.emit("apply", *taken, callee=callee.function.name, result=VOID)
             e.emit("raise", exception="RecursionError", message="maximum recursion depth exceeded")
             raise Unreachable
-        taken = [*leaves, *(self.captured_leaf(e, k) for k in callee.captured)]
         values_out = self.apply(e, callee, taken)
         held = [objects.resolved(e, v) for v in settled.values()]
         arrays = _arrays_by_pointer([*held, *self._captured[e].values()])
@@ -704,7 +704,7 @@ class Session:
         assert len(inner.function.params) == count + len(captured)
         found = _Callee(inner.function, shown, captured, inner.function.result)
         if not guess.is_used:
-            if result is None and any(c.is_used and c.result is None for c in self._running.values()):
+            if result is None and (not whole or any(c.is_used and c.result is None for c in self._running.values())):
                 found.result = None
             return found
         if result is None:

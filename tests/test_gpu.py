@@ -270,6 +270,24 @@ def test_errors_leave_the_effects_before_them_and_no_memory():
     assert live() == before
 
 
+@pytest.mark.parametrize(
+    ("name", "status", "error", "words"),
+    [
+        ("cuLaunchKernel", 700, dlvm.DeviceError, r"outside of its memory \(CUDA error 700\)"),
+        ("cuMemAllocAsync", 2, MemoryError, None),
+        ("cuMemcpyDtoHAsync_v2", 719, dlvm.DeviceError, r"a kernel failed \(CUDA error 719\)"),
+    ],
+)
+def test_what_the_driver_reports_is_an_exception(name, status, error, words, monkeypatch):
+    on, before = device(), live()
+    failing = ctypes.CFUNCTYPE(ctypes.c_int)(lambda: status)
+    monkeypatch.setitem(on.imports, f"cuda:{name}", ctypes.cast(failing, ctypes.c_void_p).value)
+    f = dlvm.jit(lambda x: np.sum(x * 2.0), target="gpu")
+    with pytest.raises(error, match=words):
+        f(np.ones(3))
+    assert live() == before
+
+
 def test_arguments_that_share_memory_share_it_on_the_device():
     def f(x, y):
         x[1:] += y

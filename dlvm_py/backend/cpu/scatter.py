@@ -39,14 +39,21 @@ def _tree(e: FunctionEmitter, value: Value) -> Tree:
     return tree
 
 
-def _scatter(e: FunctionEmitter, value: Value, dest: Pointer, indices: Sequence[Value], by: str | None) -> V:
+def scatter_trees(
+    e: FunctionEmitter, value: Value, dest: Pointer, indices: Sequence[Value]
+) -> tuple[Tree, int, dict[Value, Tree]]:
+    """The values of a scatter; how many of their axes those of the indices are; the indices, read at the same place."""
     tree = _tree(e, value)
-    extents = tree_extents(e, value)
-    rank = tree.rank - dest.rank + len(indices)  # of the indices together
     trees = {v: _tree(e, v) for v in indices if is_array(v.type)}
     for v, other in trees.items():
         other.index = tree.index
         other.root_axes = tree.unstretched(v, other.root_axes)
+    return tree, tree.rank - dest.rank + len(indices), trees
+
+
+def _scatter(e: FunctionEmitter, value: Value, dest: Pointer, indices: Sequence[Value], by: str | None) -> V:
+    tree, rank, trees = scatter_trees(e, value, dest, indices)
+    extents = tree_extents(e, value)
     strides = strides_of(e, dest)
     row = list(range(rank, tree.rank))
 

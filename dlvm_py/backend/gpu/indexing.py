@@ -17,12 +17,13 @@ from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.order import place_of
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.scatter import scatter_trees
 from dlvm_py.backend.cpu.trees import tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.elementwise import fill, general
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, Kernel, blocks_for
-from dlvm_py.ir import DType, Instruction, Value, is_array
+from dlvm_py.ir import DType, Instruction, Value
 
 # threads of a scatter that keeps the order, where there are indices enough
 OWNERS = 8192
@@ -48,13 +49,8 @@ def is_atomic(dtype: DType, by: str | None, fastmath: bool) -> bool:
 def _scatter(h: HostEmitter, value: Value, dest: Pointer, indices: Sequence[Value], by: str | None) -> None:
     k = Kernel(h)
     to = k.pointer_of(dest)
-    tree = general(k, value)
+    tree, rank, trees = scatter_trees(k, value, to, indices)  # type: ignore[arg-type]
     extents = tree_extents(k, value)  # type: ignore[arg-type]
-    rank = tree.rank - to.rank + len(indices)  # of the indices together
-    trees = {v: general(k, v) for v in indices if is_array(v.type)}
-    for v, other in trees.items():
-        other.index = tree.index
-        other.root_axes = tree.unstretched(v, other.root_axes)
     strides = strides_of(k, to)
     taken, row = list(range(rank)), list(range(rank, tree.rank))
     atomic = is_atomic(to.dtype, by, h.fastmath)

@@ -346,11 +346,12 @@ def test_equal_values():
     ("f", "x", "kind", "words"),
     [
         (lambda a: np.sum(np.linalg.qr(a, "complete")[0]), TALL, ValueError, "mode='complete' has no derivative"),
-        (
+        pytest.param(
             lambda a: np.sum(np.linalg.svd(a)[0]),
             TALL,
             ValueError,
             "full_matrices=True has a derivative only for square",
+            marks=SLOW,
         ),
         (lambda a: np.sum(np.linalg.qr(a)[1]), np.ones((3, 3)), np.linalg.LinAlgError, "Singular matrix"),
     ],

@@ -43,6 +43,7 @@ from dlvm_py.ir.interface import (
     dtype_of_leaf,
     leaves,
 )
+from dlvm_py.ir.relation import Relation
 from dlvm_py.recipe import Gradient, Jacobian, OutputName, Pullback, Recording, Tangent
 from dlvm_py.transforms.differentiate import AdjointConfig, Output, TangentConfig, adjoint, jacobian, recorded, tangent
 
@@ -54,6 +55,7 @@ class Program:
     The IR parameters are the leaves of `args` in order, then one pointer per captured array. `unshared` are those that
     may not share memory with another one although this function does not write them: a derivative copies each array
     that its primal writes, and a copy no longer sees what is written through the other.
+    `relations`: what is assumed of the parameters.
     """
 
     module: Module
@@ -66,6 +68,7 @@ class Program:
     free: tuple[int, ...] = ()
     effects: Effects | None = None
     finals: tuple[tuple[int, Spec], ...] = ()
+    relations: tuple[Relation, ...] = ()
 
     @property
     def function(self) -> Function:

@@ -32,9 +32,10 @@ from dlvm_py.ir.interface import (
     dtype_of_leaf,
     leaves,
 )
+from dlvm_py.ir.relation import Relation
 from dlvm_py.options import Options, environment
 from dlvm_py.recipe import Derivative, Gradient, Jacobian, Primal, Pullback, Recipe, Recording, Tangent
-from dlvm_py.request import Request, call_spec, functions_in
+from dlvm_py.request import Request, Unrelated, call_spec, functions_in, relations_in
 from dlvm_py.runtime import python_entry, together
 from dlvm_py.runtime.buffers import tape_limit
 from dlvm_py.runtime.cache import Cache
@@ -200,10 +201,12 @@ class Dispatcher:
             if answers is not None:
                 request = request._replace(answers=tuple(answers.items()))
             if self.options.tune:
-                request = tuned(request, values, self._make, lambda: driver.schedules(), self._disk())
+                request = tuned(
+                    request, values, lambda r: self._make_for(r, values), lambda: driver.schedules(), self._disk()
+                )
             if beyond:
                 request = request._replace(options=replace(request.options, checkpoint=tape_limit()))
-            version = self._make(request)
+            version = self._make_for(request, values)
             captured = [c.value for c in request.captures.arrays] if version.call.captured else []
             shared = python_entry.overlapping(version.call, values, captured)
             is_derivative = not isinstance(self.recipe, Primal)
@@ -247,7 +250,7 @@ class Dispatcher:
         of_primal = tuple(sorted(k if k < plain else k - added for k in shared))
         # the call is not repeated with a budget
         options = replace(self.options, checkpoint="store") if self.options.checkpoint == "auto" else self.options
-        made = self._make(request._replace(noalias=False, shared=of_primal, options=options))
+        made = self._make(request._replace(noalias=False, general=True, shared=of_primal, options=options))
         self._together = ((made, tuple(sorted(shared))), *self._together)
 
     def _attempt_together(self, version: Version, shared: tuple[int, ...], values: tuple[Any, ...]) -> tuple[bool, Any]:
@@ -271,7 +274,32 @@ class Dispatcher:
             found = (v for v in found if v.call.answers == answers)
         return next((v for v in found if python_entry.matches(v.call, values)), None)
 
-    def _make(self, request: Request) -> Version:
+    def _make_for(self, request: Request, values: tuple[Any, ...]) -> Version:
+        """The version of a request that takes values of these extents."""
+        return self._fitting(request, values, self._make)
+
+    def lowered(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str, make: Callable[..., Any]) -> Any:
+        """make(request, holds) for what is `asked`, as a call would have it."""
+        request = self.asked(args, kwargs, what)
+        return self._fitting(request, self.values(args, kwargs), make) if args or kwargs else make(request, None)
+
+    def _fitting(self, request: Request, values: tuple[Any, ...], make: Callable[..., Any]) -> Any:
+        """make(request, holds), or where that raises Unrelated, of the request for calls in which these do not hold."""
+
+        def holds(relations: tuple[Relation, ...]) -> bool:
+            captured = request.captures.arrays if request.captured else []
+            specs = [*request.args, *(c.spec for c in request.captured)]
+            found = python_entry.leaves_of(specs, [*values, *(c.value for c in captured)])
+            return all(r.holds(found) for r in relations)
+
+        try:
+            # what a pullback is given are tapes
+            return make(request, None if isinstance(self.recipe, Pullback) else holds)
+        except Unrelated as found:
+            return make(request._replace(general=True, unless=found.relations), None)
+
+    def _make(self, request: Request, holds: Callable[[tuple[Relation, ...]], bool] | None = None) -> Version:
+        """The version of a request. Raises: Unrelated where what it assumes of extents does not hold."""
         self.latest = request
         disk = self._disk()
         key = request.key() if disk is not None else ""
@@ -279,13 +307,23 @@ class Dispatcher:
         found = disk.get(key) if disk is not None else None
         if found is not None:
             facts, image = found
+            relations = relations_in(facts)
+            if relations and holds is not None and not holds(relations):
+                raise Unrelated(relations)
             with contextlib.suppress(LookupError, KeyError, ValueError, TypeError):
+                if not image:
+                    raise LookupError("only the relations are known")
                 version = self._load(request, facts, image)
                 self.counts["loaded"] += 1
                 self.counts["load_s"] += time.perf_counter() - start
                 return version
         start = time.perf_counter()
-        done = driver.compile_request(request)
+        try:
+            done = driver.compile_request(request, holds)
+        except Unrelated as found:
+            if disk is not None:
+                disk.put(key, {"relations": [r.to_json() for r in found.relations]}, b"")
+            raise
         version = self._load(request, done.facts, done.image)
         self.counts["compiled"] += 1
         self.counts["compile_s"] += time.perf_counter() - start
@@ -426,19 +464,21 @@ def _ir(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> str
 
 def _program(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> Program:
     """The IR itself at a stage, as `ir` shows it."""
-    program: Program = driver.lower_to(dispatcher_of(self).asked(args, kwargs, "ir"), stage)
+    program: Program = dispatcher_of(self).lowered(
+        args, kwargs, "ir", lambda r, holds: driver.lower_to(r, stage, holds)
+    )
     return program
 
 
 def _llvm(self: Any, *args: Any, **kwargs: Any) -> str:
     """The optimised LLVM IR of the version for the given arguments (or of the latest)."""
-    text: str = driver.compile_request(dispatcher_of(self).asked(args, kwargs, "llvm")).llvm
+    text: str = dispatcher_of(self).lowered(args, kwargs, "llvm", driver.compile_request).llvm
     return text
 
 
 def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
     """The machine code, as assembly, of the version for the given arguments (or of the latest)."""
-    text = driver.compile_request(dispatcher_of(self).asked(args, kwargs, "asm")).asm
+    text = dispatcher_of(self).lowered(args, kwargs, "asm", driver.compile_request).asm
     return text() if text is not None else ""
 
 

@@ -27,15 +27,17 @@ from dlvm_py.frozen import replace
 from dlvm_py.ir import VOID, Module, PointerType, TensorType, TupleType, print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, seen_outside, written_params
 from dlvm_py.ir.interface import ArraySpec, ScalarSpec, Spec, dtype_of_leaf, leaves, to_json
+from dlvm_py.ir.relation import Relation
 from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
 from dlvm_py.report import Report, leaf_names, leaf_values
-from dlvm_py.request import Request, call_spec, classes_of
+from dlvm_py.request import Request, Unrelated, call_spec, classes_of
 from dlvm_py.runtime.gpu.device import EMULATOR
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.entry import entry_text
 from dlvm_py.runtime.version import sites_to_json
-from dlvm_py.transforms import drop_rules
+from dlvm_py.transforms import assume_extents, drop_rules
+from dlvm_py.transforms.assume_extents import RELATIONS
 from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
 from dlvm_py.transforms.differentiate.record import RECORD
 from dlvm_py.transforms.pass_manager import run_pipeline
@@ -76,10 +78,15 @@ _DERIVED: dict[type, Callable[..., Program]] = {
 # -- from a recipe to IR -------------------------------------------------------------------------------
 
 
-def lower(request: Request, derives: bool = False) -> Program:
+Holds = Callable[[tuple[Relation, ...]], bool]
+
+
+def lower(request: Request, derives: bool = False, holds: Holds | None = None) -> Program:
     """The program of a request at stage optimizable: everything inlined, differentiated, cleaned up.
 
-    derives: whether derivatives of it will be taken; functions with rules of their own are not inlined then.
+    derives: whether derivatives of it will be taken; functions with rules of their own are not inlined then, and
+    extents are assumed to be related. holds: says whether that is so in the call that it is for.
+    Raises: Unrelated where it is not.
     """
     recipe = request.recipe
     if isinstance(recipe, Primal):
@@ -87,6 +94,10 @@ def lower(request: Request, derives: bool = False) -> Program:
         if not derives:
             drop_rules.run(program.module, program.name)
         _run(program, ("inline", "kept_copies"), request, "raw")
+        if derives and not request.general:
+            program.relations = _related(program)
+            if program.relations and holds is not None and not holds(program.relations):
+                raise Unrelated(program.relations)
     else:
         count = len(request.args) - recipe.added
         # a derivative that is differentiated in reverse tapes everything: what it runs again would be taped as well
@@ -95,7 +106,7 @@ def lower(request: Request, derives: bool = False) -> Program:
         )
         plain = request.options if forward else replace(request.options, checkpoint="store")
         of = recipe.of.of if isinstance(recipe, Pullback) else recipe.of
-        inner = lower(request._replace(recipe=of, args=request.args[:count], options=plain, shared=()), derives=True)
+        inner = lower(request._replace(recipe=of, args=request.args[:count], options=plain, shared=()), True, holds)
         tapes = isinstance(recipe, Gradient | Jacobian)
         how: dict[str, Any] = {"checkpoint": request.options.checkpoint} if tapes else {}
         if request.shared:
@@ -106,6 +117,10 @@ def lower(request: Request, derives: bool = False) -> Program:
         if not derives:
             drop_rules.run(program.module, program.name)
         _run(program, ("inline",), request, "raw")
+        if inner.relations and not isinstance(recipe, Pullback):
+            first, last = (sum(len(leaves(spec)) for spec in request.args[:k]) for k in (count, len(request.args)))
+            program.relations = tuple(r.moved(first, last - first) for r in inner.relations)
+            assume_extents.apply(program.function, program.relations)
     _run(program, CLEAN_UP, request, "raw")
     kept = {f.name for f in reachable(program.module, program.name)}
     program.module.functions = {n: f for n, f in program.module.functions.items() if n in kept}
@@ -113,14 +128,25 @@ def lower(request: Request, derives: bool = False) -> Program:
     return program
 
 
-def lower_to(request: Request, stage: str) -> Program:
-    """The program of a request at one of `STAGES`. Of a derivative, raw is what the adjoint pass made."""
+def _related(program: Program) -> tuple[Relation, ...]:
+    """What is assumed of the arguments of a function that is called from outside alone."""
+    if any(program.name in callees(f) for f in reachable(program.module, program.name)):
+        return ()
+    assume_extents.run(program.function)
+    return program.function.meta.get(RELATIONS, ())  # type: ignore[return-value]
+
+
+def lower_to(request: Request, stage: str, holds: Holds | None = None) -> Program:
+    """The program of a request at one of `STAGES`. Of a derivative, raw is what the adjoint pass made.
+
+    holds: as of `lower`.
+    """
     if stage not in STAGES:
         raise ArgumentError(f"stage={stage!r}: the stages are {', '.join(STAGES)}", code="DL708")
     with _depth_limited(request):
         if stage == "raw" and isinstance(request.recipe, Primal):
             return _translated(request)
-        program = lower(request)
+        program = lower(request, holds=holds)
         if request.options.fastmath:
             _run(program, FAST_MATH, request, program.module.stage)
         compute, scheduled = TO_COMPUTE, TO_SCHEDULED
@@ -223,7 +249,8 @@ def source_text(request: Request, name: str) -> str:
     if isinstance(recipe, Primal):
         # nothing looks at the arguments of the text: they may overlap, as NumPy's may
         request = request._replace(noalias=False)
-    program = lower_to(request, "optimizable")
+    # and have any extents
+    program = lower_to(request._replace(general=True, unless=()), "optimizable")
     if program.effects is not None:
         code = recipe.primal.__code__  # type: ignore[attr-defined]
         raise UnsupportedSyntax(
@@ -317,9 +344,9 @@ def _check_result(program: Program) -> None:
         raise InternalError(f"the result of @{program.name} is {made}, and would be taken for {told}")
 
 
-def compile_request(request: Request) -> Compiled:
-    """Run the whole pipeline for a request."""
-    program = lower_to(request, "scheduled")
+def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
+    """Run the whole pipeline for a request; `holds` as of `lower`."""
+    program = lower_to(request, "scheduled", holds)
     count = sum(len(leaves(spec)) for spec in (*program.args, *program.captured))
     written = [i for i in sorted(written_params(program.module, program.name)) if i < count]
     imports = Imports()
@@ -337,6 +364,7 @@ def compile_request(request: Request) -> Compiled:
         "repeatable": not is_seen and not assumed and program.effects is None,
         "tells": is_seen,
         "assumed": assumed,
+        "relations": [r.to_json() for r in program.relations],
         "limited": bool(program.function.meta.get(CAN_RUN_AGAIN)),
         "sites": sites_to_json(kernel.sites),
         "imports": imports.names,

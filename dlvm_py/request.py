@@ -18,6 +18,7 @@ from dlvm_py.ir.interface import (
     leaves,
     to_json,
 )
+from dlvm_py.ir.relation import Relation
 from dlvm_py.options import Options
 from dlvm_py.recipe import Primal, Pullback, Recipe
 from dlvm_py.runtime.cache import cache_key
@@ -38,6 +39,9 @@ class Request(NamedTuple):
     options: Options
     noalias: bool
     answers: tuple[tuple[str, bool | None], ...] = ()  # in order, where types depend on values (assumptions.py)
+    # nothing is assumed of extents (transforms/assume_extents.py); what does not hold in the calls that it is for
+    general: bool = False
+    unless: tuple[Relation, ...] = ()
     shared: tuple[int, ...] = ()  # leaves of the primal's arguments and captured arrays that share memory (together.py)
 
     def key(self) -> str:
@@ -53,6 +57,8 @@ class Request(NamedTuple):
             self.noalias,
             self.shared,
             self.answers,
+            self.general,
+            [r.to_json() for r in self.unless],
             self.device.name if self.device is not None else "",
         )
 
@@ -106,6 +112,19 @@ def classes_of(request: Request) -> list[type]:
     return list(dict.fromkeys(found))
 
 
+def relations_in(facts: dict[str, Any]) -> tuple[Relation, ...]:
+    """What the version with these facts assumes."""
+    return tuple(map(Relation.from_json, facts["relations"]))
+
+
+class Unrelated(Exception):
+    """What a version would assume does not hold in the call that it is for."""
+
+    def __init__(self, relations: tuple[Relation, ...]) -> None:
+        super().__init__(relations)
+        self.relations = relations
+
+
 def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
     """How the version of a request is called."""
     parameters = list(request.recipe.signature().parameters.values())
@@ -115,6 +134,7 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
     if isinstance(request.recipe, Pullback):
         # what the recorded call was given and has captured is on the tape, as it was then
         args, names, captured, guards = args[-len(kinds) :], names[-len(kinds) :], (), []
+    as_called = request.general and not isinstance(request.recipe, Pullback)
     result = from_json(facts["result"], classes)
     return CallSpec(
         args=args,
@@ -130,6 +150,8 @@ def call_spec(request: Request, facts: dict[str, Any]) -> CallSpec:
         answers=dict(request.answers),
         tells=facts["tells"],
         on_device=request.options.target == "gpu",
+        relations=request.unless if as_called else relations_in(facts),
+        otherwise=as_called and bool(request.unless),
         unshared=tuple(facts["unshared"]),
         free=tuple(facts["free"]),
         may_alias=not request.noalias,

@@ -38,6 +38,7 @@ from dlvm_py.driver import STAGES
 from dlvm_py.errors import ArgumentError, CompileError, NotDifferentiable, UnsupportedSyntax
 from dlvm_py.ir import interpreter
 from dlvm_py.options import Options
+from dlvm_py.request import Unrelated
 from dlvm_py.recipe import Primal, gradient, tangent
 
 WRT = (0, 1, 2, 3, 4)  # x, y, m, a, b
@@ -69,11 +70,13 @@ def lowered_once():
     lower_to, made = driver.lower_to, {}
     steps = (("compute", driver.TO_COMPUTE), ("scheduled", driver.TO_SCHEDULED))
 
-    def continued(request, stage):
-        key = (request.recipe, request.args, request.options, request.noalias)
+    def continued(request, stage, holds=None):
+        key = (request.recipe, request.args, request.options, request.noalias, request.general)
         program = made.get(key)
+        if program is not None and program.relations and holds is not None and not holds(program.relations):
+            raise Unrelated(program.relations)
         if program is None or STAGES.index(program.module.stage) > STAGES.index(stage):
-            made[key] = program = lower_to(request, "optimizable")
+            made[key] = program = lower_to(request, "optimizable", holds)
         for wanted, passes in steps:
             if STAGES.index(program.module.stage) < STAGES.index(wanted) <= STAGES.index(stage):
                 driver._run(program, passes, request, program.module.stage)

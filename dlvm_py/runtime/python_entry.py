@@ -156,7 +156,17 @@ def _matched(spec: CallSpec, values: Sequence[Any], captured: Sequence[Any]) -> 
         return None
     if not all(same_constant(g.source.read(), g.value) for g in spec.guards):
         return None
+    if spec.relations and all(r.holds(found) for r in spec.relations) == spec.otherwise:
+        return None
     return found if spec.may_alias or _overlapping(spec, found) is None else None
+
+
+def leaves_of(specs: Sequence[Spec], values: Sequence[Any]) -> list[Any]:
+    """The leaves of values that have these specs."""
+    found: list[Any] = []
+    for spec, value in zip(specs, values, strict=True):
+        _take(spec, value, found)
+    return found
 
 
 def _take(spec: Spec, value: Any, found: list[Any]) -> bool:

@@ -21,6 +21,7 @@ from dlvm_py.errors import InternalError, Loc
 from dlvm_py.frozen import Frozen, field
 from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, Effects, GeneratorSpec, RecordSpec, ScalarSpec, Spec, leaves
+from dlvm_py.ir.relation import Relation
 from dlvm_py.ir.text import print_text
 from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import told, trees, undo
@@ -106,6 +107,7 @@ class CallSpec(Frozen):
     assumed: by the numbers of sites, what is assumed there (frontend/assumptions.py): a call in which it does not hold
     is undone (undo.py), and is not of this version. answers: what it was compiled for, where that is not the usual one.
     tells: whether it prints, or draws random numbers.
+    relations: what has to hold of the leaves, all of it (transforms/assume_extents.py), or with `otherwise`, not all.
     limited: a call that takes more memory than `buffers.tape_limit` says, or than there is, is undone, and is not of
     this version.
     """
@@ -133,6 +135,8 @@ class CallSpec(Frozen):
     shadows: tuple[ArraySpec, ...] = ()
     effects: Effects | None = None
     on_device: bool = False
+    relations: tuple[Relation, ...] = ()
+    otherwise: bool = False
     classes: Mapping[str, type] = field(default_factory=dict)
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:

@@ -129,4 +129,5 @@ def program_of(typed: Typed, stage: str) -> tuple[Program, Options, list[Any]]:
     """The program of a function at a stage, its options, and the values of the arrays that it captures."""
     dispatcher = dispatcher_of(typed.function)
     request = dispatcher.request_for(tuple(g.spec for g in typed.given))
-    return lower_to(request, stage), request.options, [c.value for c in request.captures.arrays]
+    # nothing looks at the extents that a library is called with
+    return lower_to(request._replace(general=True), stage), request.options, [c.value for c in request.captures.arrays]

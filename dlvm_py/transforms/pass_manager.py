@@ -19,6 +19,7 @@ from dlvm_py.ir.verifier import verify as verify_ir
 from dlvm_py.transforms import (
     accumulate_products,
     algebra_simplification,
+    assume_extents,
     bufferize,
     cfg_canonicalization,
     cfg_simplification,
@@ -83,6 +84,7 @@ PASSES: dict[str, Pass] = {
         _row(inline, "INL", on_module=True),
         _row(kept_copies, "KC", on_module=True),
         _row(extent_checks, "EC"),
+        _row(assume_extents, "AE"),
         _row(simplify_cfg, "SCFG"),
         _row(constant_fold, "CF"),
         _row(constant_propagation, "SCCP"),

@@ -293,3 +293,19 @@ def check_overlap(text: Body, call: CallSpec, values: list[list[str]]) -> None:
     for a, b in {(min(a, b), max(a, b)): None for a in unshared for b in arrays if a != b}:
         overlap = text.let("overlap", f"call i1 @entry.overlap(ptr {ranges[a]}, ptr {ranges[b]})")
         text.require(text.let("apart", f"xor i1 {overlap}, true"))
+
+
+def check_relations(text: Body, call: CallSpec, values: list[list[str]]) -> None:
+    """A version with relations gets no call in which one does not hold; one for `otherwise` gets only these."""
+    if not call.relations:
+        return
+    truth = "true"
+    for relation in call.relations:
+        total = str(relation.constant)
+        for (leaf, axis), coefficient in relation.terms:
+            number = values[leaf][0 if axis < 0 else 2 + axis].removeprefix("i64 ")
+            part = text.let("part", f"mul i64 {number}, {coefficient}")
+            total = text.let("total", f"add i64 {total}, {part}")
+        one = text.let("holds", f"icmp {'eq' if relation.is_zero else 'sge'} i64 {total}, 0")
+        truth = text.let("all", f"and i1 {truth}, {one}")
+    text.require(text.let("not", f"xor i1 {truth}, true") if call.otherwise else truth)

@@ -18,7 +18,14 @@ from dlvm_py.backend.cpu.contract import flat_types
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir.interface import ArraySpec
 from dlvm_py.runtime.native import standing
-from dlvm_py.runtime.native.arguments import GENERATOR_PARTS, check_overlap, owned_parts, read_arguments, read_captured
+from dlvm_py.runtime.native.arguments import (
+    GENERATOR_PARTS,
+    check_overlap,
+    check_relations,
+    owned_parts,
+    read_arguments,
+    read_captured,
+)
 from dlvm_py.runtime.native.body import Body
 from dlvm_py.runtime.native.externals import IMPORTS_TABLE, complete
 from dlvm_py.runtime.native.results import box_results, result_struct
@@ -46,6 +53,7 @@ def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
         body.line("br label %nomatch")
     else:
         values = read_arguments(body, call) + read_captured(body, call)
+        check_relations(body, call, values)
         check_overlap(body, call, values)
         _call(body, symbol, call, values, imports.index(TAKEN_BEFORE) if call.limited else 0)
     body.block("nomatch")

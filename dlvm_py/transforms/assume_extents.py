@@ -1,0 +1,353 @@
+"""Assume extents: extents that checks want to be equal are equal, and slices are not cut off.
+
+    %n = extent %x: *<_ x f64> at 0                     %n = extent %x: *<_ x f64> at 0
+    %m = extent %y: *<_ x f64> at 0                     %k = add %n: i64, -2: i64
+    %0 = add %n: i64, -2: i64                           %s = section %x: *<_ x f64> at (1) count (%k: i64) step (1)
+    %k = max %0: i64, 0: i64                            %v = load %s: *strided <_ x f64>
+    %s = section %x: *<_ x f64> at (1) count (%k) ...   %w = load %y: *<_ x f64>
+    %v = load %s: *strided <_ x f64>                    %z = add %v: <_ x f64>, %w: <_ x f64>
+    %w = load %y: *<_ x f64>                       =>
+    %1 = equal %k: i64, %m: i64                         assumed: extent %x at 0 - 2 >= 0,
+    %2 = equal %k: i64, 1: i64                                   extent %x at 0 - extent %y at 0 - 2 = 0
+    %3 = or %1: bool, %2: bool
+    check %3: bool else ValueError "..." (%k, %m)
+    %j = select %m: i64, %k: i64 by %2: bool
+    %b = broadcast %v: <_ x f64> to (%j: i64)
+    %z = add %b: <_ x f64>, %w: <_ x f64>
+
+The extents of NumPy's operands are rarely known to be equal when a function is compiled, and nearly always are when it
+is called. Where they are one number, nothing stretches, sections lie as one, and the adjoint of a broadcast is no sum.
+What is assumed are linear relations between extents and integers among the parameters (ir/relation.py), in
+`meta[RELATIONS]`: who calls the function sees to it that they hold. Extents and places that are linear are then
+written in one way, one value each, so that equal ones are the same value; comparisons of them are decided. Assumed is
+what makes checks of equal extents pass (none stretches), and that the bounds of slices lie in their arrays. Bounds that
+depend on anything else, loop counters for one, stay as they are.
+
+`apply` writes a function under assumptions made of it before, as after differentiation. Stage raw.
+Cost: linear in the instructions, times the relations that are assumed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from dlvm_py.ir import BOOL, Builder, Function, Instruction, Literal, TensorType, Value, is_scalar, literal
+from dlvm_py.ir.analysis.extents import known_extent
+from dlvm_py.ir.relation import INTEGERS, Relation, Symbol
+from dlvm_py.transforms.substitution import substitute
+
+RELATIONS = "relations"  # of Function.meta: what is assumed, in the order in which they were made
+
+_COMPARISONS = {"equal", "notEqual", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"}
+_MANY = 100  # assumptions of one function
+
+
+class _Linear(NamedTuple):
+    """A constant and the sum of coefficient * symbol."""
+
+    constant: int
+    terms: tuple[tuple[Symbol, int], ...] = ()
+
+    def plus(self, other: _Linear, times: int = 1) -> _Linear:
+        found = dict(self.terms)
+        for symbol, c in other.terms:
+            found[symbol] = found.get(symbol, 0) + times * c
+        return _Linear(self.constant + times * other.constant, tuple(sorted((s, c) for s, c in found.items() if c)))
+
+    @property
+    def is_symbol(self) -> bool:
+        return not self.constant and len(self.terms) == 1 and self.terms[0][1] == 1
+
+
+def run(function: Function) -> bool:
+    """Make assumptions of `function` and write it under them; whether there were any."""
+    facts = _Facts(function, assuming=True)
+    facts.collect()
+    if not facts.assumed:
+        return False
+    function.meta[RELATIONS] = tuple(facts.assumed)
+    facts.rewrite()
+    return True
+
+
+def apply(function: Function, assumed: Iterable[Relation]) -> None:
+    """Write `function` under assumptions of its parameters."""
+    facts = _Facts(function, assuming=False)
+    for a in assumed:
+        facts.learn(a)
+    facts.rewrite()
+
+
+class _Facts:
+    """What is known of the integers of one function."""
+
+    def __init__(self, function: Function, assuming: bool) -> None:
+        self.function, self.assuming = function, assuming
+        self.assumed: list[Relation] = []
+        self.params = {p: k for k, p in enumerate(function.params)}
+        self.equal: dict[Symbol, _Linear] = {}  # what symbols stand for
+        self.positive: list[_Linear] = []  # what is not negative
+        self.integers: set[int] = set()  # parameters that are small
+        self.forms: dict[Value, _Linear | None] = {}
+
+    # -- what is assumed ---------------------------------------------------------------------------
+
+    def collect(self) -> None:
+        """Look at all that wants extents to be equal, and at all slices."""
+        for i in self.function.instructions():
+            if i.op.name == "check":
+                pair = _pair(i.operands[0])
+                if pair is not None:
+                    self._assume_equal(*map(self.form, pair))
+            elif i.op.name == "section":
+                for v in i.operands[1:]:
+                    self.form(v)
+        self.assuming = False
+        self.forms = {v: f for v, f in self.forms.items() if f is not None}
+
+    def _assume(self, is_zero: bool, what: _Linear) -> bool:
+        if len(self.assumed) > _MANY:
+            return False
+        made = Relation(is_zero, *what)
+        self.assumed.append(made)
+        self.learn(made)
+        return True
+
+    def _assume_equal(self, a: _Linear | None, b: _Linear | None) -> None:
+        if a is None or b is None:
+            return
+        apart = a.plus(b, -1)
+        # an axis whose extent is 1 has that in its type
+        if _solved(apart) is not None and not any(f == _Linear(1) for f in (a, b)):
+            self._assume(True, apart)
+
+    def learn(self, a: Relation) -> None:
+        """Take a relation for true."""
+        form = self.normal(_Linear(a.constant, a.terms))
+        self.integers.update(leaf for (leaf, axis), _ in a.terms if axis < 0)
+        if not a.is_zero:
+            self.positive.append(form)
+            return
+        symbol = _solved(form)
+        if symbol is None:
+            return
+        c = dict(form.terms)[symbol]
+        rest = _Linear(0).plus(form.plus(_Linear(0, ((symbol, c),)), -1), -c)
+        self.equal[symbol] = rest
+        self.equal = {s: self.normal(f) for s, f in self.equal.items()}
+        self.positive = [self.normal(f) for f in self.positive]
+
+    # -- what is known -----------------------------------------------------------------------------
+
+    def normal(self, f: _Linear) -> _Linear:
+        """The form in symbols that are not known by others."""
+        if not any(s in self.equal for s, _ in f.terms):
+            return f
+        found = _Linear(f.constant)
+        for s, c in f.terms:
+            found = found.plus(self.equal.get(s, _Linear(0, ((s, 1),))), c)
+        return found
+
+    def form(self, v: Value) -> _Linear | None:
+        """An i64 scalar as a linear form, if it is one."""
+        if isinstance(v, Literal):
+            return _Linear(v.value) if type(v.value) is int and abs(v.value) < INTEGERS else None
+        if v not in self.forms:
+            self.forms[v] = None
+            self.forms[v] = self._form(v)
+        found = self.forms[v]
+        return None if found is None else self.normal(found)
+
+    def _form(self, v: Value) -> _Linear | None:
+        if not is_scalar(v.type) or v.type.dtype.name != "i64":  # type: ignore[attr-defined]
+            return None
+        if v in self.params:
+            return self._integer(self.params[v])
+        if not isinstance(v, Instruction):
+            return None
+        if v.op.name == "extent":
+            return self.extent(v.operands[0], v.attrs["at"])
+        if v.op.name not in ("add", "subtract", "multiply", "negate", "min", "max", "select"):
+            return None
+        forms = [self.form(o) for o in v.operands[:2]]
+        if v.op.name == "select":
+            return self._selected(v.operands[2], *forms)
+        if any(f is None for f in forms):
+            return None
+        a, b = (*forms, None)[:2]
+        assert a is not None
+        if b is None:
+            return _Linear(0).plus(a, -1)
+        match v.op.name:
+            case "add":
+                return a.plus(b)
+            case "subtract":
+                return a.plus(b, -1)
+            case "multiply":
+                if a.terms and b.terms:
+                    return None
+                one, times = (a, b.constant) if a.terms else (b, a.constant)
+                return _Linear(0).plus(one, times) if abs(times) < 1 << 10 else None
+            case "min":
+                return self._smaller(a, b)
+        return self._larger(a, b)
+
+    def _integer(self, leaf: int) -> _Linear | None:
+        if self.assuming and leaf not in self.integers:
+            symbol = (leaf, -1)
+            if not all(self._assume(False, _Linear(INTEGERS, ((symbol, c),))) for c in (1, -1)):
+                return None
+        return _Linear(0, (((leaf, -1), 1),)) if leaf in self.integers else None
+
+    def extent(self, of: Value, axis: int) -> _Linear | None:
+        """The extent of an array."""
+        found = known_extent(of, axis)
+        if isinstance(found, Value):
+            return self.form(found)
+        value, at = found
+        return self.normal(_Linear(0, (((self.params[value], at), 1),))) if value in self.params else None
+
+    def is_positive(self, f: _Linear) -> bool:
+        """Whether a form is known not to be negative."""
+        return _only_grows(f) or any(_only_grows(f.plus(p, -1)) for p in self.positive)
+
+    def _smaller(self, a: _Linear, b: _Linear) -> _Linear | None:
+        if self.is_positive(a.plus(b, -1)):
+            return b
+        if self.is_positive(b.plus(a, -1)):
+            return a
+        # the end of a slice, and where its array ends
+        if not self.assuming or a.is_symbol == b.is_symbol:
+            return None
+        end, extent = (b, a) if a.is_symbol else (a, b)
+        return end if self._assume(False, extent.plus(end, -1)) else None
+
+    def _larger(self, a: _Linear, b: _Linear) -> _Linear | None:
+        if self.is_positive(a.plus(b, -1)):
+            return a
+        if self.is_positive(b.plus(a, -1)):
+            return b
+        if not self.assuming or (a.terms and b.terms):
+            return None
+        count, least = (a, b) if a.terms else (b, a)
+        return count if self._assume(False, count.plus(least, -1)) else None
+
+    def _selected(self, condition: Value, a: _Linear | None, b: _Linear | None) -> _Linear | None:
+        known = self.decided(condition)
+        if known is not None:
+            return a if known else b
+        return a if a == b else None
+
+    def decided(self, v: Value) -> bool | None:
+        """What a comparison of two forms always gives, if it does."""
+        if isinstance(v, Literal) and isinstance(v.value, bool):
+            return v.value
+        if not isinstance(v, Instruction) or v.op.name not in _COMPARISONS:
+            return None
+        a, b = map(self.form, v.operands)
+        if a is None or b is None:
+            return None
+        apart, back = a.plus(b, -1), b.plus(a, -1)
+        one = _Linear(1)
+        if not apart.terms or self.is_positive(apart.plus(one, -1)) or self.is_positive(back.plus(one, -1)):
+            # equal, or known which is larger
+            sign = apart.constant if not apart.terms else 1 if self.is_positive(apart.plus(one, -1)) else -1
+            return {
+                "equal": sign == 0, "notEqual": sign != 0, "lessThan": sign < 0, "lessThanOrEqual": sign <= 0,
+                "greaterThan": sign > 0, "greaterThanOrEqual": sign >= 0,
+            }[v.op.name]  # fmt: skip
+        if v.op.name in ("greaterThanOrEqual", "lessThan") and self.is_positive(apart):
+            return v.op.name == "greaterThanOrEqual"
+        if v.op.name in ("lessThanOrEqual", "greaterThan") and self.is_positive(back):
+            return v.op.name == "lessThanOrEqual"
+        return None
+
+    # -- what becomes of it ------------------------------------------------------------------------
+
+    def rewrite(self) -> None:
+        """Write linear numbers in one way; what is decided is a literal, what stretches nothing is its operand."""
+        entry = self.function.entry
+        found: dict[Value, Value] = {}
+        made: dict[_Linear, Value] = {}
+        b = Builder(self.function, entry)
+        b.position = 0
+
+        for p in self.function.params:
+            form = self.form(p) if is_scalar(p.type) else None
+            if form is not None and form.terms != (((self.params[p], -1), 1),):
+                found[p] = self._made(b, form, made)
+        for i in list(self.function.instructions()):
+            if i.op.name in ("broadcast", "unbroadcast"):
+                if i.type == i.operands[0].type and self._stretches_nothing(i):
+                    found[i] = i.operands[0]
+            elif i.op.name in _COMPARISONS and i.type == TensorType((), BOOL):
+                known = self.decided(i)
+                if known is not None:
+                    found[i] = literal(known)
+            elif is_scalar(i.type) and (form := self.form(i)) is not None:
+                found[i] = self._made(b, form, made)
+        substitute(self.function.blocks, found)
+
+    def _stretches_nothing(self, i: Instruction) -> bool:
+        x = i.operands[0]
+        forms = ((self.extent(x, k), self.form(n)) for k, n in enumerate(i.operands[1:]))
+        return all(have is not None and have == want for have, want in forms)
+
+    def _made(self, b: Builder, form: _Linear, made: dict[_Linear, Value]) -> Value:
+        """The value of a form, computed at the entry."""
+        if not form.terms:
+            return literal(form.constant)
+        if form in made:
+            return made[form]
+        value: Value
+        if form.constant:
+            value = b.emit("add", self._made(b, form._replace(constant=0), made), literal(form.constant))
+        elif len(form.terms) > 1:
+            *front, (symbol, c) = form.terms
+            rest = self._made(b, _Linear(0, tuple(front)), made)
+            part = self._made(b, _Linear(0, ((symbol, abs(c)),)), made)
+            value = b.emit("add" if c > 0 else "subtract", rest, part)
+        else:
+            (((leaf, axis), c),) = form.terms
+            if c != 1:
+                value = b.emit("multiply", self._made(b, _Linear(0, (((leaf, axis), 1),)), made), literal(c))
+            else:
+                p = self.function.params[leaf]
+                value = p if axis < 0 else b.emit("extent", p, at=axis)
+        made[form] = value
+        return value
+
+
+def _only_grows(f: _Linear) -> bool:
+    """Whether a form is a sum of extents and of what is not negative."""
+    return f.constant >= 0 and all(axis >= 0 and c > 0 for (_, axis), c in f.terms)
+
+
+def _solved(form: _Linear) -> Symbol | None:
+    """The symbol that an equation with 0 is solved for: an integer, else the last extent."""
+    found = [s for s, c in form.terms if abs(c) == 1]
+    return next((s for s in found if s[1] < 0), found[-1] if found else None)
+
+
+def _pair(condition: Value) -> tuple[Value, Value] | None:
+    """The two numbers that a condition asks to be equal, or one of them 1; None for other conditions."""
+    pairs, ones = [], []
+    work = [condition]
+    while work:
+        v = work.pop()
+        if not isinstance(v, Instruction) or v.op.name not in ("or", "equal"):
+            return None
+        if v.op.name == "or":
+            work += v.operands
+            continue
+        a, b = v.operands
+        if not is_scalar(a.type) or a.type.dtype.name != "i64":  # type: ignore[attr-defined]
+            return None
+        if isinstance(b, Literal) and b.value == 1:
+            ones.append(a)
+        else:
+            pairs.append((a, b))
+    if len(pairs) != 1 or not all(one in pairs[0] for one in ones):
+        return None
+    return pairs[0]

@@ -1,0 +1,84 @@
+"""Derivatives of calls whose extents are as the function wants them, and of those in which they are not."""
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+from dlvm_py.dispatch import dispatcher_of
+from dlvm_py.runtime.native import callable as native
+
+
+def blend(x, y, k):
+    """Slices with a literal and with an argument as their ends, of two arrays that may also stretch."""
+    inner = x[1:-1] * y
+    return np.sum(inner[:k] * x[2:]) + np.sum(y**2)
+
+
+@pytest.fixture(scope="module")
+def derivative():
+    return dlvm.jit(dlvm.grad(blend, wrt=("x", "y")))
+
+
+# the relations hold; y stretches; the bound is cut off; is negative; nothing is left; is beyond what is assumed
+@pytest.mark.parametrize(("n", "m", "k"), [
+    (6, 4, 4), (9, 7, 7), (6, 1, 4), (6, 4, 9), (7, 5, 5), (3, 1, 1), (2, 0, 0), (6, 4, 1 << 50),
+])  # fmt: skip
+def test_both_versions(derivative, n, m, k):
+    """Whether or not the relations hold, the gradient is that of the general rule."""
+    rng = np.random.default_rng(n + m)
+    x, y = rng.standard_normal(n), rng.standard_normal(m)
+    dx, dy = derivative(x, y, k)
+    along = rng.standard_normal(n), rng.standard_normal(m)
+    step = 1e-6
+    up, down = (blend(x + s * along[0], y + s * along[1], k) for s in (step, -step))
+    assert dx.shape == x.shape and dy.shape == y.shape
+    np.testing.assert_allclose(dx @ along[0] + dy @ along[1], (up - down) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+def test_the_order_of_calls_does_not_matter(derivative):
+    """Each of the versions takes its own calls, and no third one is made for other extents."""
+    derivative(np.ones(6), np.ones(4), 9)  # cut off
+    derivative(np.ones(6), np.ones(4), 4)
+    found = [v.call.otherwise for v in native.versions(derivative) if v.call.relations]
+    made = len(native.versions(derivative))
+    assert True in found and False in found
+    derivative(np.ones(12), np.ones(10), 99)
+    derivative(np.ones(11), np.ones(9), 9)
+    assert len(native.versions(derivative)) == made
+
+
+@pytest.mark.parametrize("entry", ["native", "python"])
+def test_wrong_shapes_raise_as_ever(derivative, monkeypatch, entry):
+    """The version without relations says what NumPy says, whichever entry is taken."""
+    monkeypatch.setenv("DLVM_ENTRY", entry)
+    with pytest.raises(ValueError, match="could not be broadcast together"):
+        derivative(np.ones(6), np.ones(3), 4)
+    with pytest.raises(ValueError, match="could not be broadcast together"):
+        blend(np.ones(6), np.ones(3), 4)
+
+
+def test_a_pullback_keeps_what_its_recording_assumed(derivative):
+    """The halves of a vjp are made under the same relations, held or not."""
+    x, y = np.arange(6.0), np.arange(1.0, 5.0)
+    for k in (4, 9):
+        value, pullback = dlvm.vjp(blend, x, y, k)
+        assert value == blend(x, y, k)
+        for ours, expected in zip(pullback(1.0), derivative(x, y, k), strict=False):
+            np.testing.assert_allclose(ours, expected)
+
+
+def test_another_process_knows_what_did_not_hold(tmp_path, monkeypatch):
+    """The cache knows that the relations did not hold; the version that assumes them is made when it is wanted."""
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("DLVM_CACHE", "1")
+
+    def made():
+        return dlvm.jit(dlvm.grad(blend, wrt="y"))
+
+    first = made()
+    first(np.ones(6), np.ones(1), 4)
+    second = made()
+    second(np.ones(6), np.ones(1), 4)
+    assert dispatcher_of(second).counts["compiled"] == 0
+    np.testing.assert_allclose(second(np.ones(6), np.ones(4), 4), 3 * np.ones(4))
+    assert dispatcher_of(second).counts["compiled"] == 1

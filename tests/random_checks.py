@@ -38,8 +38,8 @@ from dlvm_py.driver import STAGES
 from dlvm_py.errors import ArgumentError, CompileError, NotDifferentiable, UnsupportedSyntax
 from dlvm_py.ir import interpreter
 from dlvm_py.options import Options
-from dlvm_py.request import Unrelated
 from dlvm_py.recipe import Primal, gradient, tangent
+from dlvm_py.request import Unrelated
 
 WRT = (0, 1, 2, 3, 4)  # x, y, m, a, b
 RAISED = (ArithmeticError, LookupError, ValueError, AssertionError)

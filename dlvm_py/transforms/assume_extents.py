@@ -273,11 +273,12 @@ class _Facts:
         b = Builder(self.function, entry)
         b.position = 0
 
+        instructions = list(self.function.instructions())
         for p in self.function.params:
             form = self.form(p) if is_scalar(p.type) else None
             if form is not None and form.terms != (((self.params[p], -1), 1),):
                 found[p] = self._made(b, form, made)
-        for i in list(self.function.instructions()):
+        for i in instructions:
             if i.op.name in ("broadcast", "unbroadcast"):
                 if i.type == i.operands[0].type and self._stretches_nothing(i):
                     found[i] = i.operands[0]

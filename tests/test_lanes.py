@@ -171,8 +171,10 @@ def _by_rule(x):
 
 
 def test_a_tangent_without_a_rule_is_refused_as_ever():
-    def nearest(x):
-        return np.linalg.eig(x)[0].real
+    def highest(x):
+        y = x.copy()
+        np.maximum.at(y, np.array([0, 0]), x[:2])
+        return y
 
     with pytest.raises(CompileError):
-        dlvm.jacobian(nearest, mode="forward")(np.eye(3))
+        dlvm.jacobian(highest, mode="forward")(np.ones(3))

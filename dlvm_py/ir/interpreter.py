@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from itertools import islice, takewhile
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TOO_FEW, TOO_MANY, TRAPPED
 from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, seeded, uniform
 from dlvm_py.ir.ops.window import window_at, window_counts
 from dlvm_py.ir.text import as_numpy, flavours_of, object_of, print_text
-from dlvm_py.ir.tree_rules import is_in_place
+from dlvm_py.ir.tree_rules import JOINED, is_in_place
 from dlvm_py.ir.types import ELEMENTS, VOID, ArrayType, FunctionType, PointerType, StackType, TensorType, Type
 from dlvm_py.ir.value import UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
 
@@ -214,12 +215,13 @@ class Frame:
         self.function = function
         self.values: dict[Value, Any] = {}
         self.tree: dict[Value, Any] = {}  # parts of the tree whose root runs now
+        self.kernel: Sequence[Instruction] = ()  # the roots that run now, joined ones together
         self.result: Any = None
         self.payload: Sequence[Any] | None = None  # what the case holds that branchEnum has found
 
     def run_block(self, instructions: Sequence[Instruction]) -> Target | None:
         """Run a block; the edge that is taken, None after a return."""
-        for i in instructions:
+        for at, i in enumerate(instructions):
             self.machine.step()
             name = i.op.name
             try:
@@ -235,6 +237,8 @@ class Frame:
                 if name == "return":
                     self.result = self.get(i.operands[0]) if i.operands else None
                     return None
+                if self.machine.trees_at_root and not i.attrs.get(JOINED):
+                    self._begin_kernel(instructions, at)
                 self._run(i)
             except Exception as e:
                 if not getattr(e, "__notes__", None):
@@ -261,10 +265,8 @@ class Frame:
         return found
 
     def _run(self, i: Instruction) -> None:
-        if self.machine.trees_at_root:
-            self.tree.clear()
-            if _is_tree(i):
-                return
+        if self.machine.trees_at_root and _is_tree(i):
+            return
         result = self._compute(i)
         if i.type != VOID:
             self.values[i] = result
@@ -282,6 +284,15 @@ class Frame:
         return evaluate(i, arrays)
 
     # -- trees at their roots ------------------------------------------------------------------------
+
+    def _begin_kernel(self, instructions: Sequence[Instruction], at: int) -> None:
+        """Evaluate what the roots of the kernel that begins there need, before any of them writes."""
+        self.tree.clear()
+        joined = takewhile(lambda i: i.attrs.get(JOINED), islice(instructions, at + 1, None))
+        self.kernel = [instructions[at], *joined]
+        if len(self.kernel) > 1:
+            for root in self.kernel:
+                self.get(root.operands[0], True)
 
     def _evaluate_tree(self, i: Instruction) -> Any:
         """Evaluate an array expression now, loads included."""
@@ -339,7 +350,8 @@ class Frame:
     def _store(self, i: Instruction) -> None:
         p = self.pointer(i.operands[1])
         if self.machine.trees_at_root:
-            self._check_overlap(i.operands[0], p.view)
+            for root in self.kernel:
+                self._check_overlap(root.operands[0], p.view)
         value = self.get(i.operands[0], True)
         if p.owner is None and (not _is_tensor(i.operands[1]) or not p.view.ndim):
             raise PassError("store to a null pointer")

@@ -24,6 +24,7 @@ from dlvm_py.ir.function import resolve_chains
 _SHAPED_BY_OPERANDS = frozenset(
     {"allocateHeap", "broadcast", "unbroadcast", "shapeCast", "section", "iota", "embed", "windows", "overlapAdd"}
     | {"scatterAdd", "nonzero", "diagonal"}
+    | {name for name, op in OPS.items() if "extents" in op.properties}
 )
 
 

@@ -82,3 +82,18 @@ def test_another_process_knows_what_did_not_hold(tmp_path, monkeypatch):
     assert dispatcher_of(second).counts["compiled"] == 0
     np.testing.assert_allclose(second(np.ones(6), np.ones(4), 4), 3 * np.ones(4))
     assert dispatcher_of(second).counts["compiled"] == 1
+
+
+def test_a_column_whose_type_does_not_say_so():
+    """An extent that is 1 by a relation alone is stretched, not read beyond its end."""
+
+    def distances(points, weight):
+        x = points[:, 0:1]
+        return np.sum(np.triu(weight * weight.T * np.sqrt((x.T - x) ** 2), 1))
+
+    rng = np.random.default_rng(3)
+    points, weight = rng.random((25, 2)), rng.random((25, 1))
+    found, _ = dlvm.grad(dlvm.jit(distances), wrt=(0, 1))(points, weight)
+    along, step = rng.random((25, 2)), 1e-6
+    up, down = (distances(points + s * along, weight) for s in (step, -step))
+    np.testing.assert_allclose(np.sum(found * along), (up - down) / (2 * step), rtol=1e-6)

@@ -124,6 +124,7 @@ class Tree:
         self.is_rare = False  # whether what is written is a version that hardly ever runs
         self._stretch: dict[tuple[Value, int], tuple[V, V]] = {}
         self._known: dict[tuple[V, V], tuple[V, V]] = {}
+        self._ones: set[tuple[Value, int]] = set()  # axes of broadcasts along which there is one element
         self._strides: dict[Value, tuple[V, ...]] = {}
         self._memo: dict[tuple[Value, Axes], V] = {}
         self.root_axes: Axes = tuple((k, ()) for k in range(self.rank))
@@ -149,7 +150,9 @@ class Tree:
         wanted = tree_extents(self.e, value)
         have = tree_extents(self.e, source)
         for k, (m, n) in enumerate(zip(have, wanted, strict=True)):
-            if m != n and m != ONE:
+            if m == ONE:
+                self._ones.add((value, k))  # its type need not say so
+            elif m != n:
                 if (m, n) not in self._known:
                     flag = self.e.cast("zext", self.e.icmp("ne", m, ONE), "i64")
                     self._known[m, n] = flag, self.e.icmp("eq", m, n)
@@ -195,6 +198,8 @@ class Tree:
         return tuple(None if n == 1 else axis for axis, n in zip(axes, v.type.shape, strict=True))  # type: ignore[attr-defined]
 
     def _stretched(self, i: Instruction, k: int, axis: Axis | None) -> Axis | None:
+        if (i, k) in self._ones:
+            return None
         if axis is None or (i, k) not in self._stretch or self.fast:
             return axis
         steps = axis[1]

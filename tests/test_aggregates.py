@@ -24,7 +24,10 @@ FOLDER = Path(__file__).parent / "dl"
 PROGRAMS = [
     FOLDER / "run" / f"{name}.dl"
     for name in ("enums", "structs", "trees", "memory", "variables", "untyped_stack", "trap_and_bits")
-] + [FOLDER / "adjoint" / "tree_regressor.dl", FOLDER / "adjoint" / "structs.dl"]
+] + [
+    pytest.param(FOLDER / "adjoint" / "tree_regressor.dl", marks=pytest.mark.slow, id="tree_regressor"),
+    FOLDER / "adjoint" / "structs.dl",
+]
 LATER = ("bufferize", "ownership")
 EVAL = re.compile(r"// EVAL: @([\w.]+)\((.*)\) (==|raises) (.*)")
 

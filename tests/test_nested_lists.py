@@ -216,7 +216,14 @@ def _shown(call, args):
         return str(error).split("\n")[0]
 
 
-@pytest.mark.parametrize(("f", "args"), CASES, ids=lambda v: getattr(v, "__name__", ""))
+LONG = {neighbours, cube, methods, pascal, merged}  # to compile
+
+
+@pytest.mark.parametrize(
+    ("f", "args"),
+    [pytest.param(f, args, marks=pytest.mark.slow) if f in LONG else (f, args) for f, args in CASES],
+    ids=lambda v: getattr(v, "__name__", ""),
+)
 def test_as_python(f, args):
     assert _shown(dlvm.jit(f), args) == _shown(f, args)
 

@@ -27,7 +27,7 @@ def unlike(a, b):
     return np.sum(a + b), np.sum(a, axis=0)
 
 
-@pytest.fixture(params=[0, 16], ids=["all", "default"])
+@pytest.fixture(params=[0, pytest.param(16, marks=pytest.mark.slow)], ids=["all", "default"])
 def few(request, monkeypatch):
     monkeypatch.setattr(outline, "FEW", request.param)
     if request.param == 0:

@@ -506,8 +506,11 @@ def test_higher_derivatives_of_scalar_recursions(f, args):
 
 @pytest.mark.parametrize("f, args", [
     (horner, (WEIGHTS, 2.0, 0)), (tree_sum, (V[:4].copy(), 0, 4)), (det, (M[:3, :3].copy(),)),
-    (quick_sorted, (V[:4].copy(), V[3::-1].copy())), (accumulated, (V[:4].copy(),)), (of_views, (V[:4].copy(), 0.7, 2)),
-    (overlapping, (V[:4].copy(), 3)), (of_arrays, (V[:3].copy(),))], ids=_name)  # fmt: skip
+    (accumulated, (V[:4].copy(),)),
+    pytest.param(quick_sorted, (V[:4].copy(), V[3::-1].copy()), marks=pytest.mark.slow),
+    pytest.param(of_views, (V[:4].copy(), 0.7, 2), marks=pytest.mark.slow),
+    (overlapping, (V[:4].copy(), 3)),
+    pytest.param(of_arrays, (V[:3].copy(),), marks=pytest.mark.slow)], ids=_name)  # fmt: skip
 def test_second_derivatives_with_arrays(f, args):
     """The shadows of what the tapes hold travel beside them."""
     k = 1 if f is horner else 0

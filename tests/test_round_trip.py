@@ -25,7 +25,7 @@ def check(module):
     assert print_module(parse_module(bare)) == bare
 
 
-@settings(max_examples=250, deadline=None, derandomize=True, database=None)
+@settings(max_examples=120, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**32))
 def test_random_modules(seed):
     """Types, variables, declarations, names of any characters, literals to the bit, locations, all rows."""

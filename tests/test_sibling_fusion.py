@@ -179,7 +179,7 @@ MATRICES = {
 }
 
 
-@pytest.mark.parametrize("f", [chain, pair, added], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", [chain, pair, pytest.param(added, marks=pytest.mark.slow)], ids=lambda f: f.__name__)
 def test_products_of_one_matrix(f):
     g = jit(f)
     names = {pair: MATRICES, chain: ("wide", "columns"), added: ("wide",)}[f]

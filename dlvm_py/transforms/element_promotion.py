@@ -19,6 +19,7 @@ their linear forms say (k < j, or i + 1), and no other array shares its memory. 
 anybody see the memory without the latest sum: either it is memory that is gone with the function, or nothing raises
 but checks of what is the same in all trips, which come first in the body and move to 'enter.
 
+(A signal whose handler raises in the middle of the loop, KeyboardInterrupt, leaves the element as it was at its entry.)
 LLVM makes the cell a register. With the element in memory every trip waits for the store before it, and no loop is
 vectorised. Stage compute or scheduled; a second run finds nothing.
 """

@@ -34,8 +34,7 @@ class Line:
     formula: str
 
     def __str__(self) -> str:
-        where = f"{Path(self.file).name}:{self.line}" if self.line else ""
-        return f"{where:<16} {self.name:<36} {self.formula}".rstrip()
+        return _row(self.file, self.line, self.name, self.formula)
 
 
 @dataclass(frozen=True)
@@ -53,9 +52,13 @@ class LoopLine:
     at: int
 
     def __str__(self) -> str:
-        where = f"{Path(self.file).name}:{self.line}" if self.line else ""
         about = f" (line {self.at})" if self.at else ""
-        return f"{where:<16} {self.text:<36} {self.reason}{about}".rstrip()
+        return _row(self.file, self.line, self.text, self.reason + about)
+
+
+def _row(file: str, line: int, what: str, said: str) -> str:
+    where = f"{Path(file).name}:{line}" if line else ""
+    return f"{where:<16} {what:<36} {said}".rstrip()
 
 
 class Report:

@@ -27,9 +27,11 @@ vectorised. Stage compute or scheduled; a second run finds nothing.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 
 from dlvm_py.ir import OPS, Block, Function, Instruction, Kind, Literal, PointerType, Target, Value, is_scalar
 from dlvm_py.ir.analysis.alias import SHARED, AliasAnalysis
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.dominance import DominatorTree
@@ -57,7 +59,7 @@ def _promote(function: Function, loop: Loop, noalias_params: bool) -> bool:
         return False
     if any(mark_of(b) is not None for b, _ in edges[loop.header] if not loop.contains(b)):
         return False  # what its trips leave in memory no other one reads
-    found = _Search(function, loop, counted, AliasAnalysis(function, noalias_params)).elements()
+    found = _Search(function, loop, counted, noalias_params).elements()
     if not found.elements:
         return False
     _Rewrite(function, counted, edges, found).run()
@@ -82,10 +84,15 @@ class _Found:
 class _Search:
     """Which elements of a loop can be promoted."""
 
-    def __init__(self, function: Function, loop: Loop, counted: CountedLoop, alias: AliasAnalysis) -> None:
-        self.loop, self.counted, self.alias = loop, counted, alias
-        self.dominators = DominatorTree(function)
+    def __init__(self, function: Function, loop: Loop, counted: CountedLoop, noalias_params: bool) -> None:
+        self.function, self.loop, self.counted, self.noalias_params = function, loop, counted, noalias_params
+        self.dominators = of_graph(DominatorTree, function)
         self.instructions = [i for b in loop.ordered for i in b.instructions]
+
+    @cached_property
+    def alias(self) -> AliasAnalysis:
+        """Made for loops that update a fixed element alone: few do."""
+        return AliasAnalysis(self.function, self.noalias_params)
 
     def elements(self) -> _Found:
         """All of them, with the checks that they need moved."""
@@ -107,7 +114,7 @@ class _Search:
             if self._is_updated(e) and self._is_fixed(e) and self._is_alone(e, touching) and self._is_unseen(e, raises)
         ]
         # a moved check alone is no gain: without elements nothing changes
-        return _Found(good, checks if any(not self._is_ours(e) for e in good) else [])
+        return _Found(good, checks if any(not self.alias.is_local(e.place.base) for e in good) else [])
 
     def _leading_checks(self) -> tuple[list[Instruction], list[Instruction]]:
         """The checks with which every trip begins, the same in all of them; and all else that a trip does."""
@@ -174,12 +181,7 @@ class _Search:
 
     def _is_unseen(self, e: _Element, raises: bool) -> bool:
         """Whether nobody can look at the memory in the middle of the loop."""
-        return not raises or self._is_ours(e)
-
-    def _is_ours(self, e: _Element) -> bool:
-        """Whether the memory is gone when the function has raised."""
-        roots = self.alias.roots(e.place.base)
-        return all(isinstance(r, Instruction) and r.op.name in ("allocateHeap", "allocateStack") for r in roots)
+        return not raises or self.alias.is_local(e.place.base)
 
 
 def _unclamped(last: Value) -> Linear:
@@ -217,9 +219,8 @@ class _Rewrite:
         """Cells, and the blocks around the loop that fill and empty them."""
         header = self.loop.header
         entering = [(p, k) for p, k in self.edges[header] if not self.loop.contains(p)]
-        passed: list[Value] = []
         gate, enter, ready = self._block("gate", header), self._block("enter", header), self._block("ready", header)
-        passed = [gate.add_arg(a.type, a.name) for a in header.args]
+        passed: list[Value] = [gate.add_arg(a.type, a.name) for a in header.args]
         for block, k in entering:
             block.targets[k].block = gate
         first = passed[header.args.index(self.counted.counter)]

@@ -38,6 +38,7 @@ from dlvm_py.ir import (
     scalar,
 )
 from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.counted_loops import is_outside
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
@@ -96,7 +97,7 @@ def _count(loop: Loop) -> _Count | None:
         return None
     counter, last = condition.operands
     stay, leave = (t.block for t in test.targets)
-    if not loop.contains(stay) or loop.contains(leave) or not _is_invariant(last, loop):
+    if not loop.contains(stay) or loop.contains(leave) or not is_outside(last, loop):
         return None
     if not isinstance(counter, BlockArg) or counter.block is not head or counter.type != scalar(I64):
         return None
@@ -117,10 +118,6 @@ def _beyond(value: Value, counter: Value) -> int | None:
     if a is not counter or not isinstance(by, Literal) or not isinstance(by.value, int) or abs(by.value) > _NEAR:
         return None
     return by.value
-
-
-def _is_invariant(value: Value, loop: Loop) -> bool:
-    return isinstance(value, Literal) or not loop.contains(value.block)  # type: ignore[attr-defined]
 
 
 def _first_checks(
@@ -152,7 +149,7 @@ def _bound(check: Instruction, loop: Loop, count: _Count) -> tuple[Value, int] |
         return None
     index, size = condition.operands
     beyond = _beyond(index, count.counter)
-    if beyond is None or not _is_invariant(size, loop):
+    if beyond is None or not is_outside(size, loop):
         return None
     # only of an extent, or a small number, can another one be subtracted
     small = isinstance(size, Literal) and isinstance(size.value, int) and abs(size.value) < _NEAR

@@ -23,12 +23,13 @@ pipeline, since the slow loop is one that could be versioned.
 
 from __future__ import annotations
 
-from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, Literal, Target, Value, literal
+from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, Target, Value, literal
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.transforms.inline import clone_region
+from dlvm_py.transforms.literals import integer
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 150
@@ -52,7 +53,7 @@ def run(function: Function) -> bool:
 def _is_simple(loop: Loop, counted: CountedLoop) -> bool:
     exits = loop.exit_edges()
     calls = any(i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER) for b in loop.ordered for i in b.instructions)
-    return not calls and [b for b, _ in exits] == [loop.header] and counted.step == 1 and _is(counted.first, 0)
+    return not calls and [b for b, _ in exits] == [loop.header] and counted.step == 1 and integer(counted.first) == 0
 
 
 class _Ranges:
@@ -91,7 +92,7 @@ class _Ranges:
             isinstance(condition, Instruction)
             and condition.op.name == "lessThan"
             and condition.operands[0] is x
-            and _is(condition.operands[1], 0)
+            and integer(condition.operands[1]) == 0
             and isinstance(wrapped, Instruction)
             and wrapped.op.name == "add"
             and any(v is x for v in wrapped.operands)
@@ -110,7 +111,7 @@ class _Ranges:
         if index not in self.wrapped:
             return False
         if condition.op.name == "greaterThanOrEqual":
-            return _is(bound, 0)
+            return integer(bound) == 0
         if not is_outside(bound, self.loop):
             return False
         self.below[self.wrapped[index], bound] = None
@@ -189,7 +190,3 @@ class _Versions:
             return x
         assert isinstance(x, Instruction)
         return b.emit(x.op.name, *(self._at(b, v, counter) for v in x.operands))
-
-
-def _is(value: Value, number: int) -> bool:
-    return isinstance(value, Literal) and value.value == number

@@ -24,6 +24,7 @@ from dataclasses import dataclass
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import ONE, ZERO, V
 from dlvm_py.ir import I64, BlockArg, Instruction, Literal, Target, Value, scalar
+from dlvm_py.ir.analysis.counted_loops import step_of
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
 from dlvm_py.ir.analysis.loops import Loop
 
@@ -75,22 +76,10 @@ def strip_of(loop: Loop, entering: list[Target], burns: Callable[[Instruction], 
     elif is_down or loop.contains(last.block):  # type: ignore[attr-defined]
         return None
     at = head.args.index(counter)
-    steps = {_step(t.args[at], counter) for b in loop.latches for t in b.targets if t.block is head}
+    steps = {step_of(t.args[at], counter) for b in loop.latches for t in b.targets if t.block is head}
     if None in steps or (steps != {-1} if is_down else min(steps) < 1):  # type: ignore[type-var]
         return None
     return Strip(counter, last, is_down, leave, _is_small([t.args[at] for t in entering], last))
-
-
-def _step(following: Value, counter: BlockArg) -> int | None:
-    """By how much the counter changes, where that is a literal."""
-    if not isinstance(following, Instruction) or following.op.name not in ("add", "subtract"):
-        return None
-    a, by = following.operands
-    if by is counter and following.op.name == "add":
-        a, by = by, a
-    if a is not counter or not isinstance(by, Literal) or not isinstance(by.value, int):
-        return None
-    return by.value if following.op.name == "add" else -by.value
 
 
 def _is_small(entering: list[Value], last: Value) -> bool:

@@ -210,6 +210,11 @@ class AliasAnalysis:
 
     # -- questions -----------------------------------------------------------------------------------
 
+    def is_local(self, pointer: Value) -> bool:
+        """Whether all that `pointer` may refer to is memory that the function allocates, which a raise hides."""
+        roots = self.roots(pointer)
+        return all(isinstance(r, Instruction) and r.op.name in ("allocateHeap", "allocateStack") for r in roots)
+
     def may_alias(self, p: Value, q: Value) -> bool:
         """Whether an element of `p` can be an element of `q`, at any two times in one call."""
         ours, theirs = self._memory(p), self._memory(q)

@@ -65,7 +65,7 @@ def counted_loop(loop: Loop, edges: Edges) -> CountedLoop | None:
     outer = [(p, k) for p, k in edges[header] if not loop.contains(p)]
     inner = [(p, k) for p, k in edges[header] if loop.contains(p)]
     firsts = list(dict.fromkeys(p.targets[k].args[at] for p, k in outer))
-    if len(firsts) != 1 or any(_step(p.targets[k].args[at], counter) != step for p, k in inner):
+    if len(firsts) != 1 or any(step_of(p.targets[k].args[at], counter) != step for p, k in inner):
         return None
     if step == -1 and not (_is(last, 0) and _is_natural(firsts[0])):
         return None  # it might pass the number where it is to stop
@@ -77,7 +77,7 @@ def is_outside(value: Value, loop: Loop) -> bool:
     return not isinstance(value, BlockArg | Instruction) or value.block not in loop.blocks
 
 
-def _step(following: Value, counter: BlockArg) -> int | None:
+def step_of(following: Value, counter: BlockArg) -> int | None:
     """By how much the counter changes, where that is a literal."""
     if not isinstance(following, Instruction) or following.op.name not in ("add", "subtract"):
         return None

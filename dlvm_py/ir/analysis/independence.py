@@ -139,7 +139,7 @@ class _Judge:
             self._memory()
         except _Dependent as found:
             return Trips(self.loop, self.counted, found.reason, found.loc)
-        seen = any(a.writes and not self._is_ours(a.place.base) for a in self.accesses)
+        seen = any(a.writes and not self.of.alias.is_local(a.place.base) for a in self.accesses)
         return Trips(self.loop, self.counted, traps=tuple(self.traps), visible=seen)
 
     # -- how the loop runs -------------------------------------------------------------------------------
@@ -233,11 +233,6 @@ class _Judge:
             and root.op.name in (*_ALLOCATIONS, "createStack")
             and (root.block in self.loop.blocks)
         )
-
-    def _is_ours(self, base: Value) -> bool:
-        """Whether nobody sees memory when the function has raised."""
-        roots = self.of.alias.roots(base)
-        return all(isinstance(r, Instruction) and r.op.name in _ALLOCATIONS for r in roots)
 
     # -- memory ------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlvm_py.ir import UNDEFINED, Block, Builder, Instruction, Literal, Value, literal
+from dlvm_py.ir.analysis.counted_loops import is_outside, step_of
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.value import BlockArg
 
@@ -68,7 +69,7 @@ def counted(primal: Primal, loop: Loop) -> Counted | None:
     first = primal.preheader(loop).targets[0].args[at]
     following = passed_on(primal, primal.latch(loop).targets[0].args[at], loop)
     stay, away = (test.targets[k].block for k in ((1, 0) if is_down else (0, 1)))
-    if _step(following, argument) != (-1 if is_down else 1) or not _is_number(bound if is_down else first):
+    if step_of(following, argument) != (-1 if is_down else 1) or not _is_number(bound if is_down else first):
         return None
     if is_down:
         if bound.value != 0 or not (is_natural(first) or _counts_up(primal, first)):  # type: ignore[attr-defined]
@@ -76,7 +77,7 @@ def counted(primal: Primal, loop: Loop) -> Counted | None:
         start, last = 0, first
     else:
         start, last = first.value, bound  # type: ignore[attr-defined]
-        if start < 0 or not _is_outside(bound, loop):
+        if start < 0 or not is_outside(bound, loop):
             return None
     if not loop.contains(stay) or not primal.dominators.dominates(stay, repeating(primal, loop)):
         return None
@@ -133,7 +134,7 @@ def _counts_up(primal: Primal, value: Value) -> bool:
         return False
     at = value.block.args.index(value)
     first = primal.preheader(loop).targets[0].args[at]
-    step = _step(passed_on(primal, primal.latch(loop).targets[0].args[at], loop), value)
+    step = step_of(passed_on(primal, primal.latch(loop).targets[0].args[at], loop), value)
     return is_natural(first) and step is not None and step > 0
 
 
@@ -153,19 +154,3 @@ def _may_be_zero(value: Value) -> bool:
 
 def _is_number(value: Value) -> bool:
     return isinstance(value, Literal) and isinstance(value.value, int) and not isinstance(value.value, bool)
-
-
-def _is_outside(value: Value, loop: Loop) -> bool:
-    return isinstance(value, Literal) or not loop.contains(value.block)  # type: ignore[attr-defined]
-
-
-def _step(following: Value, argument: BlockArg) -> int | None:
-    """By how much `argument` changes in a trip, where that is a literal."""
-    if not isinstance(following, Instruction) or following.op.name not in ("add", "subtract"):
-        return None
-    a, by = following.operands
-    if by is argument and following.op.name == "add":
-        a, by = by, a
-    if a is not argument or not _is_number(by):
-        return None
-    return by.value if following.op.name == "add" else -by.value  # type: ignore[attr-defined]

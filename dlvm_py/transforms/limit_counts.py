@@ -21,10 +21,7 @@ sure to fail.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlvm_py.ir import (
-    I64,
     OPS,
     Block,
     BlockArg,
@@ -35,24 +32,14 @@ from dlvm_py.ir import (
     Target,
     Value,
     literal,
-    scalar,
 )
 from dlvm_py.ir.analysis.cfg import predecessors
-from dlvm_py.ir.analysis.counted_loops import is_outside
+from dlvm_py.ir.analysis.counted_loops import CountingHead, counting_head, is_outside, steps
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 
 _NEAR = 1 << 31
-
-
-@dataclass(frozen=True, slots=True)
-class _Count:
-    """How a loop counts: the argument that steps, and the number at which it ends."""
-
-    counter: BlockArg
-    last: Value
-    stay: Block
 
 
 def run(function: Function) -> bool:
@@ -61,9 +48,9 @@ def run(function: Function) -> bool:
     edges, dominators = predecessors(function), DominatorTree(function)
     found = False
     for loop in forest.loops:
-        count = _count(loop)
+        count = _upward(loop)
         above = dominators.idom[loop.header]
-        if count is None or above is None or len(edges[count.stay]) != 1:
+        if count is None or above is None or len(edges[count.body]) != 1:
             continue
         passed, checks = _first_checks(loop, count, edges)
         if checks:
@@ -87,25 +74,12 @@ def _before_loops(
     return above
 
 
-def _count(loop: Loop) -> _Count | None:
-    head = loop.header
-    test = head.instructions[-1]
-    if loop.children or test.op.name != "conditional":
+def _upward(loop: Loop) -> CountingHead | None:
+    """How an innermost loop counts, if it does so upwards."""
+    head = None if loop.children else counting_head(loop)
+    if head is None or head.is_down or not all((by or 0) > 0 for by in steps(loop, head.counter)):
         return None
-    condition = test.operands[0]
-    if not isinstance(condition, Instruction) or condition.block is not head or condition.op.name != "lessThan":
-        return None
-    counter, last = condition.operands
-    stay, leave = (t.block for t in test.targets)
-    if not loop.contains(stay) or loop.contains(leave) or not is_outside(last, loop):
-        return None
-    if not isinstance(counter, BlockArg) or counter.block is not head or counter.type != scalar(I64):
-        return None
-    at = head.args.index(counter)
-    following = [t.args[at] for b in loop.latches for t in b.targets if t.block is head]
-    if not all((_beyond(v, counter) or 0) > 0 for v in following):
-        return None
-    return _Count(counter, last, stay)
+    return head
 
 
 def _beyond(value: Value, counter: Value) -> int | None:
@@ -121,12 +95,12 @@ def _beyond(value: Value, counter: Value) -> int | None:
 
 
 def _first_checks(
-    loop: Loop, count: _Count, edges: dict[Block, list[tuple[Block, int]]]
+    loop: Loop, count: CountingHead, edges: dict[Block, list[tuple[Block, int]]]
 ) -> tuple[list[Instruction], list[Instruction]]:
     """What each iteration runs before its first effect: all of it, and the checks that are limits of the count."""
     passed: list[Instruction] = []
     checks: list[Instruction] = []
-    block = count.stay
+    block = count.body
     while True:
         for i in block.instructions:
             if i.op is OPS["check"] and _bound(i, loop, count) is not None:
@@ -142,7 +116,7 @@ def _first_checks(
             return passed, checks
 
 
-def _bound(check: Instruction, loop: Loop, count: _Count) -> tuple[Value, int] | None:
+def _bound(check: Instruction, loop: Loop, count: CountingHead) -> tuple[Value, int] | None:
     """The size that the counter, and a number added to it, is compared with."""
     condition = check.operands[0]
     if not isinstance(condition, Instruction) or condition.op.name != "lessThan":
@@ -159,7 +133,12 @@ def _bound(check: Instruction, loop: Loop, count: _Count) -> tuple[Value, int] |
 
 
 def _limit(
-    function: Function, loop: Loop, count: _Count, above: Block, passed: list[Instruction], checks: list[Instruction]
+    function: Function,
+    loop: Loop,
+    count: CountingHead,
+    above: Block,
+    passed: list[Instruction],
+    checks: list[Instruction],
 ) -> None:
     head = loop.header
     end = head.instructions[-1]

@@ -23,8 +23,8 @@ from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import ONE, ZERO, V
-from dlvm_py.ir import I64, BlockArg, Instruction, Literal, Target, Value, scalar
-from dlvm_py.ir.analysis.counted_loops import step_of
+from dlvm_py.ir import BlockArg, Instruction, Literal, Target, Value
+from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
 from dlvm_py.ir.analysis.loops import Loop
 
@@ -52,34 +52,21 @@ def strip_of(loop: Loop, entering: list[Target], burns: Callable[[Instruction], 
 
     entering: the edges into the loop. burns: whether an instruction takes fuel of its own.
     """
-    head = loop.header
-    test = head.instructions[-1]
-    exits = loop.exit_edges()
-    if loop.children or test.op.name != "conditional" or len(exits) != 1 or exits[0][0] is not head:
+    exits, found = loop.exit_edges(), counting_head(loop)
+    if loop.children or found is None or len(exits) != 1 or exits[0][0] is not loop.header:
         return None
     if any(burns(i) for block in loop.ordered for i in block.instructions):
         return None
-    if not all(is_pure(i) or reads_memory(i) and i.op.name == "load" for i in head.instructions[:-1]):
+    if not all(is_pure(i) or reads_memory(i) and i.op.name == "load" for i in loop.header.instructions[:-1]):
         return None
-    condition, leave = test.operands[0], exits[0][1]
-    if not isinstance(condition, Instruction) or condition.block is not head:
+    counter, last, is_down = found.counter, found.last, found.is_down
+    if is_down and not (isinstance(last, Literal) and last.value == 0):
         return None
-    is_down = condition.op.name == "equal"
-    if not is_down and condition.op.name != "lessThan" or leave != (0 if is_down else 1):
+    by = steps(loop, counter)
+    if None in by or (by != {-1} if is_down else min(by) < 1):  # type: ignore[type-var]
         return None
-    counter, last = condition.operands
-    if not isinstance(counter, BlockArg) or counter.block is not head or counter.type != scalar(I64):
-        return None
-    if isinstance(last, Literal):
-        if is_down and last.value != 0:
-            return None
-    elif is_down or loop.contains(last.block):  # type: ignore[attr-defined]
-        return None
-    at = head.args.index(counter)
-    steps = {step_of(t.args[at], counter) for b in loop.latches for t in b.targets if t.block is head}
-    if None in steps or (steps != {-1} if is_down else min(steps) < 1):  # type: ignore[type-var]
-        return None
-    return Strip(counter, last, is_down, leave, _is_small([t.args[at] for t in entering], last))
+    at = loop.header.args.index(counter)
+    return Strip(counter, last, is_down, exits[0][1], _is_small([t.args[at] for t in entering], last))
 
 
 def _is_small(entering: list[Value], last: Value) -> bool:

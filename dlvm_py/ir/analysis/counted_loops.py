@@ -5,8 +5,7 @@
     'head(%k: i64, ...): %done = equal %k, 0                  down: %k = first, first - 1, ..., 1
                          conditional %done then 'exit else 'body
 
-The last block of the loop passes %k + 1, or %k - 1, back. (Differentiation, which asks for more and works on its own
-normal form, has transforms/differentiate/counted.py.)
+What passes back passes %k + 1, or %k - 1. Who asks for less (any literal step, say) asks `counting_head` and `steps`.
 """
 
 from __future__ import annotations
@@ -22,6 +21,22 @@ from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
 Edges = Mapping[Block, list[tuple[Block, int]]]
 
 _INTEGER = TensorType((), I64)
+
+
+@dataclass(frozen=True, slots=True)
+class CountingHead:
+    """The test at the head of a loop that a counter passes.
+
+    counter: an argument of the header; last: what it is compared with, not changed in the loop. is_down: the loop goes
+    on until the counter is `last`, and not while it is less. body and exit: where the test leads, within the loop and
+    out of it.
+    """
+
+    counter: BlockArg
+    last: Value
+    is_down: bool
+    body: Block
+    exit: Block
 
 
 @dataclass(frozen=True)
@@ -46,30 +61,45 @@ def counted_loop(loop: Loop, edges: Edges) -> CountedLoop | None:
 
     edges: the predecessors of all blocks. It may be left, or raise, from within all the same.
     """
+    head = counting_head(loop)
+    if head is None or len(loop.latches) != 1:
+        return None
+    header, counter, last = loop.header, head.counter, head.last
+    step = -1 if head.is_down else 1
+    at = header.args.index(counter)
+    outer = [(p, k) for p, k in edges[header] if not loop.contains(p)]
+    firsts = list(dict.fromkeys(p.targets[k].args[at] for p, k in outer))
+    if len(firsts) != 1 or steps(loop, counter) != {step}:
+        return None
+    if step == -1 and not (_is(last, 0) and _is_natural(firsts[0])):
+        return None  # it might pass the number where it is to stop
+    return CountedLoop(loop, counter, firsts[0], last, step, head.body, head.exit)
+
+
+def counting_head(loop: Loop) -> CountingHead | None:
+    """The test by which a counter leaves `loop` at its head; None where the head asks for something else."""
     header = loop.header
     test = header.instructions[-1] if header.instructions else None
     condition = test.operands[0] if test is not None and test.op.name == "conditional" else None
-    if not isinstance(condition, Instruction) or condition.block is not header or len(loop.latches) != 1:
+    if not isinstance(condition, Instruction) or condition.block is not header:
         return None
     if condition.op.name not in ("lessThan", "equal"):
         return None
     assert test is not None
-    step = 1 if condition.op.name == "lessThan" else -1
+    is_down = condition.op.name == "equal"
     counter, last = condition.operands
     if not isinstance(counter, BlockArg) or counter.block is not header or counter.type != _INTEGER:
         return None
-    body, exit = (test.targets[k].block for k in ((0, 1) if step == 1 else (1, 0)))
+    body, exit = (test.targets[k].block for k in ((1, 0) if is_down else (0, 1)))
     if not loop.contains(body) or loop.contains(exit) or not is_outside(last, loop):
         return None
-    at = header.args.index(counter)
-    outer = [(p, k) for p, k in edges[header] if not loop.contains(p)]
-    inner = [(p, k) for p, k in edges[header] if loop.contains(p)]
-    firsts = list(dict.fromkeys(p.targets[k].args[at] for p, k in outer))
-    if len(firsts) != 1 or any(step_of(p.targets[k].args[at], counter) != step for p, k in inner):
-        return None
-    if step == -1 and not (_is(last, 0) and _is_natural(firsts[0])):
-        return None  # it might pass the number where it is to stop
-    return CountedLoop(loop, counter, firsts[0], last, step, body, exit)
+    return CountingHead(counter, last, is_down, body, exit)
+
+
+def steps(loop: Loop, counter: BlockArg) -> set[int | None]:
+    """By how much the counter changes from one trip to the next; None is among them where that is not a literal."""
+    at = loop.header.args.index(counter)
+    return {step_of(t.args[at], counter) for b in loop.latches for t in b.targets if t.block is loop.header}
 
 
 def is_outside(value: Value, loop: Loop) -> bool:

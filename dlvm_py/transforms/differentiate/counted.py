@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlvm_py.ir import UNDEFINED, Block, Builder, Instruction, Literal, Value, literal
-from dlvm_py.ir.analysis.counted_loops import is_outside, step_of
+from dlvm_py.ir.analysis.counted_loops import counting_head, step_of
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.value import BlockArg
 
@@ -55,20 +55,13 @@ class Counted:
 
 def counted(primal: Primal, loop: Loop) -> Counted | None:
     """The count of `loop`, None where the entry does not know it."""
-    test = loop.header.instructions[-1]
-    condition = test.operands[0] if test.op.name == "conditional" else None
-    if not isinstance(condition, Instruction) or condition.block is not loop.header:
+    head = counting_head(loop)
+    if head is None:
         return None
-    if condition.op.name not in ("lessThan", "equal"):
-        return None
-    is_down = condition.op.name == "equal"
-    argument, bound = condition.operands
-    if not isinstance(argument, BlockArg) or argument.block is not loop.header or argument.type != literal(0).type:
-        return None
+    argument, bound, is_down, stay = head.counter, head.last, head.is_down, head.body
     at = loop.header.args.index(argument)
     first = primal.preheader(loop).targets[0].args[at]
     following = passed_on(primal, primal.latch(loop).targets[0].args[at], loop)
-    stay, away = (test.targets[k].block for k in ((1, 0) if is_down else (0, 1)))
     if step_of(following, argument) != (-1 if is_down else 1) or not _is_number(bound if is_down else first):
         return None
     if is_down:
@@ -77,11 +70,11 @@ def counted(primal: Primal, loop: Loop) -> Counted | None:
         start, last = 0, first
     else:
         start, last = first.value, bound  # type: ignore[attr-defined]
-        if start < 0 or not is_outside(bound, loop):
+        if start < 0:
             return None
-    if not loop.contains(stay) or not primal.dominators.dominates(stay, repeating(primal, loop)):
+    if not primal.dominators.dominates(stay, repeating(primal, loop)):
         return None
-    return Counted(argument, start, last, is_down, stay, away is primal.exits[loop])
+    return Counted(argument, start, last, is_down, stay, head.exit is primal.exits[loop])
 
 
 def repeating(primal: Primal, loop: Loop) -> Block:

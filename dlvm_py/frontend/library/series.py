@@ -287,154 +287,102 @@ def legval2d(x: Any, y: Any, c: Any) -> Any:
 
 
 # -- orthogonal polynomials --------------------------------------------------------------------------
-# The first step is apart from the others: it is in the dtype of the coefficients alone, as NumPy's.
+
+
+def clenshaw(x: Any, c: Any, tensor: Any, below: Any, beside: Any, first: Any) -> Any:
+    """Σ c_k p_k(x), of p_k = a_k(x) p_(k-1) - b_k p_(k-2).
+
+    below(c1, k) is b_k c1, beside(c1, x, k) is a_k(x) c1, both in NumPy's order of operations; first(x) is p_1. The
+    first step is apart from the others: b_k is in the dtype of the coefficients alone, as NumPy's.
+    """
+    x = points(x)
+    c = spread(coefficients(c), x, tensor)
+    n = c.shape[0]
+    if n == 1:
+        return c[0] + x * 0
+    if n == 2:
+        return c[0] + c[1] * first(x)
+    c0, c1 = c[n - 3] - below(c[n - 1], n - 1) + x * 0, c[n - 2] + beside(c[n - 1], x, n - 1)
+    for i in range(1, n - 2):
+        k = n - 1 - i
+        c0, c1 = c[n - 3 - i] - below(c1, k), c0 + beside(c1, x, k)
+    return c0 + c1 * first(x)
 
 
 def chebval(x: Any, c: Any, tensor: Any = True) -> Any:
     """Σ c_k T_k(x), of Chebyshev's polynomials."""
-    x = points(x)
-    c = spread(coefficients(c), x, tensor)
-    n = c.shape[0]
-    if n == 1:
-        return c[0] + x * 0
-    if n == 2:
-        return c[0] + c[1] * x
-    c0, c1 = c[n - 3] - c[n - 1] + x * 0, c[n - 2] + c[n - 1] * (2 * x)
-    for i in range(1, n - 2):
-        c0, c1 = c[n - 3 - i] - c1, c0 + c1 * (2 * x)
-    return c0 + c1 * x
+    return clenshaw(x, c, tensor, lambda c1, k: c1, lambda c1, x, k: c1 * (2 * x), lambda x: x)
 
 
 def legval(x: Any, c: Any, tensor: Any = True) -> Any:
     """Σ c_k P_k(x), of Legendre's polynomials."""
-    x = points(x)
-    c = spread(coefficients(c), x, tensor)
-    n = c.shape[0]
-    if n == 1:
-        return c[0] + x * 0
-    if n == 2:
-        return c[0] + c[1] * x
-    c0, c1 = c[n - 3] - c[n - 1] * ((n - 2) / (n - 1)) + x * 0, c[n - 2] + c[n - 1] * x * ((2 * n - 3) / (n - 1))
-    for i in range(1, n - 2):
-        k = n - 1 - i
-        c0, c1 = c[n - 3 - i] - c1 * ((k - 1) / k), c0 + c1 * x * ((2 * k - 1) / k)
-    return c0 + c1 * x
+    beside = lambda c1, x, k: c1 * x * ((2 * k - 1) / k)  # noqa: E731
+    return clenshaw(x, c, tensor, lambda c1, k: c1 * ((k - 1) / k), beside, lambda x: x)
 
 
 def hermval(x: Any, c: Any, tensor: Any = True) -> Any:
     """Σ c_k H_k(x), of the physicists' Hermite polynomials."""
-    x = points(x)
-    c = spread(coefficients(c), x, tensor)
-    n = c.shape[0]
-    if n == 1:
-        return c[0] + x * 0
-    if n == 2:
-        return c[0] + c[1] * (2 * x)
-    c0, c1 = c[n - 3] - c[n - 1] * (2 * (n - 2)) + x * 0, c[n - 2] + c[n - 1] * (2 * x)
-    for i in range(1, n - 2):
-        c0, c1 = c[n - 3 - i] - c1 * (2 * (n - 2 - i)), c0 + c1 * (2 * x)
-    return c0 + c1 * (2 * x)
+    return clenshaw(x, c, tensor, lambda c1, k: c1 * (2 * (k - 1)), lambda c1, x, k: c1 * (2 * x), lambda x: 2 * x)
 
 
 def hermeval(x: Any, c: Any, tensor: Any = True) -> Any:
     """Σ c_k He_k(x), of the probabilists' Hermite polynomials."""
-    x = points(x)
-    c = spread(coefficients(c), x, tensor)
-    n = c.shape[0]
-    if n == 1:
-        return c[0] + x * 0
-    if n == 2:
-        return c[0] + c[1] * x
-    c0, c1 = c[n - 3] - c[n - 1] * (n - 2) + x * 0, c[n - 2] + c[n - 1] * x
-    for i in range(1, n - 2):
-        c0, c1 = c[n - 3 - i] - c1 * (n - 2 - i), c0 + c1 * x
-    return c0 + c1 * x
+    return clenshaw(x, c, tensor, lambda c1, k: c1 * (k - 1), lambda c1, x, k: c1 * x, lambda x: x)
 
 
 def lagval(x: Any, c: Any, tensor: Any = True) -> Any:
     """Σ c_k L_k(x), of Laguerre's polynomials."""
-    x = points(x)
-    c = spread(coefficients(c), x, tensor)
-    n = c.shape[0]
-    if n == 1:
-        return c[0] + x * 0
-    if n == 2:
-        return c[0] + c[1] * (1 - x)
-    c0, c1 = c[n - 3] - (c[n - 1] * (n - 2)) / (n - 1) + x * 0, c[n - 2] + (c[n - 1] * ((2 * n - 3) - x)) / (n - 1)
-    for i in range(1, n - 2):
-        k = n - 1 - i
-        c0, c1 = c[n - 3 - i] - (c1 * (k - 1)) / k, c0 + (c1 * ((2 * k - 1) - x)) / k
-    return c0 + c1 * (1 - x)
+    beside = lambda c1, x, k: (c1 * ((2 * k - 1) - x)) / k  # noqa: E731
+    return clenshaw(x, c, tensor, lambda c1, k: (c1 * (k - 1)) / k, beside, lambda x: 1 - x)
 
 
 # -- Vandermonde matrices ----------------------------------------------------------------------------
 
 
-def columns(x: Any, deg: Any) -> Any:
-    """x as floats with an axis or more, and memory for the polynomials of degrees 0 to deg, an axis in front."""
+def columns(x: Any, deg: Any, first: Any, following: Any) -> Any:
+    """The polynomials of degrees 0 to deg at x, along a last axis.
+
+    first(x) is the one of degree 1, following(p, q, x, k) the one of degree k after q and p of the two degrees below.
+    """
     x = points(x)
     x = (np.full((1,), x) if np.ndim(x) == 0 else x) + 0.0
     out = np.empty((degree_of(deg) + 1,) + x.shape, dtype=np.result_type(x))
     out[0] = x * 0 + 1
-    return x, out
+    if deg > 0:
+        out[1] = first(x)
+    for k in range(2, deg + 1):
+        out[k] = following(out[k - 2], out[k - 1], x, k)
+    return np.moveaxis(out, 0, -1)
 
 
 def polyvander(x: Any, deg: Any) -> Any:
     """The powers of x up to a degree, along a last axis."""
-    x, out = columns(x, deg)
-    for k in range(1, deg + 1):
-        out[k] = out[k - 1] * x
-    return np.moveaxis(out, 0, -1)
+    return columns(x, deg, lambda x: x, lambda p, q, x, k: q * x)
 
 
 def chebvander(x: Any, deg: Any) -> Any:
     """T_k(x) up to a degree, along a last axis."""
-    x, out = columns(x, deg)
-    if deg > 0:
-        out[1] = x
-    for k in range(2, deg + 1):
-        out[k] = out[k - 1] * (2 * x) - out[k - 2]
-    return np.moveaxis(out, 0, -1)
+    return columns(x, deg, lambda x: x, lambda p, q, x, k: q * (2 * x) - p)
 
 
 def legvander(x: Any, deg: Any) -> Any:
     """P_k(x) up to a degree, along a last axis."""
-    x, out = columns(x, deg)
-    if deg > 0:
-        out[1] = x
-    for k in range(2, deg + 1):
-        out[k] = (out[k - 1] * x * (2 * k - 1) - out[k - 2] * (k - 1)) / k
-    return np.moveaxis(out, 0, -1)
+    return columns(x, deg, lambda x: x, lambda p, q, x, k: (q * x * (2 * k - 1) - p * (k - 1)) / k)
 
 
 def hermvander(x: Any, deg: Any) -> Any:
     """H_k(x) up to a degree, along a last axis."""
-    x, out = columns(x, deg)
-    if deg > 0:
-        out[1] = x * 2
-    for k in range(2, deg + 1):
-        out[k] = out[k - 1] * (2 * x) - out[k - 2] * (2 * (k - 1))
-    return np.moveaxis(out, 0, -1)
+    return columns(x, deg, lambda x: x * 2, lambda p, q, x, k: q * (2 * x) - p * (2 * (k - 1)))
 
 
 def hermevander(x: Any, deg: Any) -> Any:
     """He_k(x) up to a degree, along a last axis."""
-    x, out = columns(x, deg)
-    if deg > 0:
-        out[1] = x
-    for k in range(2, deg + 1):
-        out[k] = out[k - 1] * x - out[k - 2] * (k - 1)
-    return np.moveaxis(out, 0, -1)
+    return columns(x, deg, lambda x: x, lambda p, q, x, k: q * x - p * (k - 1))
 
 
 def lagvander(x: Any, deg: Any) -> Any:
     """L_k(x) up to a degree, along a last axis."""
-    x, out = columns(x, deg)
-    if deg > 0:
-        out[1] = 1 - x
-    for k in range(2, deg + 1):
-        out[k] = (out[k - 1] * (2 * k - 1 - x) - out[k - 2] * (k - 1)) / k
-    return np.moveaxis(out, 0, -1)
+    return columns(x, deg, lambda x: 1 - x, lambda p, q, x, k: (q * (2 * k - 1 - x) - p * (k - 1)) / k)
 
 
 def chebpts1(npts: Any) -> Any:

@@ -5,9 +5,7 @@ NVIDIA's assembler where there is one.
 """
 
 import ctypes
-import functools
 import gc
-import importlib.metadata
 import os
 import re
 import shutil
@@ -20,7 +18,9 @@ import pytest
 from gpu_programs import PROGRAMS, _of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "docs"))
 import gpu as gpu_check
+from build_kernels import ARCHITECTURES, PAGE, assembler, everything, measured, table, text
 
 import dlvm_py as dlvm
 from dlvm_py.backend.cpu.text import ModuleText
@@ -36,18 +36,6 @@ from dlvm_py.runtime.gpu.arrays import _Tensor
 from dlvm_py.runtime.gpu.device import FUNCTIONS, Hardware, device, live
 from dlvm_py.runtime.loader import load
 from dlvm_py.runtime.native import standing
-
-
-def assembler():
-    """NVIDIA's ptxas: CUDA's on the path, or that of the wheel."""
-    if found := shutil.which("ptxas"):
-        return found
-    try:
-        files = importlib.metadata.files("nvidia-cuda-nvcc") or []
-    except importlib.metadata.PackageNotFoundError:
-        return None
-    return next((str(f.locate()) for f in files if f.name == "ptxas"), None)
-
 
 PTXAS = assembler()
 
@@ -101,43 +89,34 @@ def test_gradients_are_those_of_the_interpreter(name):
     assert live() == before
 
 
-ENTRY = re.compile(r"Compiling entry function '(\w+)'.*?(\d+) bytes spill stores.*?Used (\d+) registers", re.DOTALL)
-
-
 # (program, whether its gradient): one kernel of each kind, and all there are
-SOME = [(name, False) for name in ("sums", "products", "histogram", "walks", "positives", "searched", "mandelbrot")]
-ALL = [*((name, False) for name in PROGRAMS), *((name, True) for name in GRADIENTS)]
-
-
-@functools.cache
-def text(name, gradient):
-    """The PTX of a program, or of its gradient."""
-    return (GRADIENTS if gradient else COMPILED)[name].ptx(*PROGRAMS[name][1]())
+SOME = [
+    (name, False) for name in ("chain", "sums", "products", "histogram", "walks", "positives", "searched", "mandelbrot")
+]
 
 
 @pytest.mark.skipif(PTXAS is None, reason="there is no ptxas: CUDA's, or that of the wheel nvidia-cuda-nvcc")
 @pytest.mark.parametrize(
     ("architecture", "programs"),
-    [("sm_75", SOME), *(pytest.param(a, ALL, id=a, marks=pytest.mark.slow) for a in ("sm_75", "sm_80", "sm_90"))],
+    [("sm_75", SOME), *(pytest.param(a, everything(), id=a, marks=pytest.mark.slow) for a in ARCHITECTURES)],
 )
-def test_the_assembler_takes_every_kernel(architecture, programs, tmp_path, record_property):
-    texts = []
-    for name, gradient in programs:
-        # in one file: one head, every symbol with its program
-        whole = text(name, gradient)
-        head = whole.index(".address_size 64") + len(".address_size 64")
-        whole = whole if not texts else whole[head:]
-        texts.append(re.sub(r"\b(kernel_|dlvm_\$_)", rf"{name}_{gradient:d}_\1", whole))
-    file = tmp_path / "all.ptx"
-    file.write_text("".join(texts))
-    command = [PTXAS, "-v", "-arch", architecture, "-o", tmp_path / "all.cubin", file]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    kernels = {entry: (int(registers), int(spilled)) for entry, spilled, registers in ENTRY.findall(done.stderr)}
-    assert len(kernels) == sum(whole.count(".entry") for whole in texts) > 20
+def test_the_assembler_takes_every_kernel_and_none_spills(architecture, programs, record_property):
+    kernels = measured(programs, architecture)
+    assert len(kernels) == sum(text(*p).count(".entry") for p in programs) > 20
     # what a block of 256 threads may have, and none of it in memory
-    assert {entry: found for entry, found in kernels.items() if found[1] or found[0] > 255} == {}
-    record_property("most registers", max(kernels.items(), key=lambda item: item[1]))
+    assert {k: u for k, u in kernels.items() if u.stores or u.loads or u.stack or u.registers > 255} == {}
+    record_property("most registers", max(u.registers for u in kernels.values()))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(PTXAS is None, reason="there is no ptxas: CUDA's, or that of the wheel nvidia-cuda-nvcc")
+def test_the_table_of_registers_has_every_family():
+    """Its numbers are of the versions that it names; other versions give others."""
+    page, lines = PAGE.read_text(encoding="utf-8"), table()
+    if lines[1] in page:
+        assert "\n".join(lines) in page, "python docs/build_kernels.py"
+    for line in lines[6:]:
+        assert line.rpartition(" | ")[0].split(" | ")[0] in page
 
 
 def test_kernels_are_loops_over_a_grid_and_nothing_is_contracted():
@@ -476,7 +455,7 @@ def test_the_emulator_runs_all_threads_to_a_barrier_before_one_goes_on():
 def _kernel():
     function = Function("host", VOID)
     Builder(function, function.new_block("entry")).ret()
-    return Kernel(HostEmitter(ModuleText(), Imports(), function, Options(), True, {}))
+    return Kernel(HostEmitter(ModuleText(), Imports(), function, Options(), True, {}), "a test")
 
 
 def _launch(kernel, threads, *values):

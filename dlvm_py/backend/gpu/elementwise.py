@@ -29,7 +29,7 @@ def general(k: Kernel, value: Value) -> Tree:
 
 def store_tree(h: HostEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...]) -> None:
     """Write every element of a tree to `dest`, whose type has `shape`."""
-    k = Kernel(h)
+    k = Kernel(h, "elementwise")
     to = k.pointer_of(dest)
     tree = Tree(k, value)  # type: ignore[arg-type]
     count = k.product(to.extents)
@@ -93,7 +93,7 @@ def _contiguous(k: Kernel, tree: Tree, to: Pointer, count: V, width: int) -> Non
 
 def store_scalar(h: HostEmitter, x: V, dest: Pointer) -> None:
     """Write a scalar of the host to one element."""
-    k = Kernel(h)
+    k = Kernel(h, "one element")
     to = k.pointer_of(dest)
     value = k.parameter(x)
     with k.grid(i64(1)):
@@ -103,7 +103,7 @@ def store_scalar(h: HostEmitter, x: V, dest: Pointer) -> None:
 
 def fill(h: HostEmitter, dest: Pointer, x: V) -> None:
     """Write x to every element of `dest`."""
-    k = Kernel(h)
+    k = Kernel(h, "fill")
     to = k.pointer_of(dest)
     value = k.parameter(x)
     order = loop_order(to.extents, memory_order(to))
@@ -116,7 +116,7 @@ def fill(h: HostEmitter, dest: Pointer, x: V) -> None:
 
 def store_reshaped(h: HostEmitter, value: Value, dest: Pointer) -> None:
     """Write a tree to a `dest` of another shape, in C order of both."""
-    k = Kernel(h)
+    k = Kernel(h, "reshape")
     to = k.pointer_of(dest)
     tree = general(k, value)
     own = tree_extents(k, value)  # type: ignore[arg-type]

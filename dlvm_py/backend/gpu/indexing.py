@@ -47,7 +47,7 @@ def is_atomic(dtype: DType, by: str | None, fastmath: bool) -> bool:
 
 
 def _scatter(h: HostEmitter, value: Value, dest: Pointer, indices: Sequence[Value], by: str | None) -> None:
-    k = Kernel(h)
+    k = Kernel(h, "scatter")
     to = k.pointer_of(dest)
     tree, rank, trees = scatter_trees(k, value, to, indices)  # type: ignore[arg-type]
     extents = tree_extents(k, value)  # type: ignore[arg-type]
@@ -106,7 +106,7 @@ def _owners(h: HostEmitter, rows: V) -> V:
 
 def store_nonzero(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
     """Write the indices of the true elements of a tree, one row of `dest` an axis."""
-    k = Kernel(h)
+    k = Kernel(h, "nonzero")
     to, tree = k.pointer_of(dest), general(k, i.operands[0])
     extents, strides = tree_extents(k, i.operands[0]), strides_of(k, to)  # type: ignore[arg-type]
     count, thread = k.product(extents), k.special("tid")
@@ -139,7 +139,7 @@ def store_search(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
     """Write a searchSorted: a binary search an element."""
     haystack, value = i.operands
     assert isinstance(haystack, Instruction)
-    k = Kernel(h)
+    k = Kernel(h, "search")
     source, to, tree = k.pointer(haystack.operands[0]), k.pointer_of(dest), general(k, value)
     extents, strides = tree_extents(k, value), strides_of(k, to)  # type: ignore[arg-type]
     with k.grid(k.product(extents)) as loop:

@@ -43,11 +43,15 @@ def refuse(what: str, loc: Loc | None, help: str | None = None) -> NoReturn:  # 
 
 
 class Kernel(Code):
-    """The text of one kernel and, in `arguments`, the host's values that it is launched with."""
+    """The text of one kernel and, in `arguments`, the host's values that it is launched with.
 
-    def __init__(self, host: FunctionEmitter) -> None:
+    family: the skeleton that it is made by, for people.
+    """
+
+    def __init__(self, host: FunctionEmitter, family: str) -> None:
         super().__init__(ModuleText(), Imports(), NAME, "void", [], "ptx_kernel |nounwind")
         self.host = host
+        self.family = family
         self.flags = host.flags
         self.is_in_kernel = True
         self.arguments: list[V] = []

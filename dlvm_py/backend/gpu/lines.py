@@ -25,7 +25,7 @@ TILE = 16
 
 def store_scan(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
     """Write a scan or recurrence, in the order of the CPU."""
-    k = Kernel(h)
+    k = Kernel(h, "scan")
     to = k.pointer_of(dest)
     trees = [general(k, v) for v in i.operands]
     index = trees[0].index
@@ -52,7 +52,7 @@ def store_scan(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
 
 def store_overlap(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
     """Write an overlapAdd: each element looks at the windows that it may be in, in their order."""
-    k = Kernel(h)
+    k = Kernel(h, "sum of windows")
     to, tree, rank = k.pointer_of(dest), general(k, i.operands[0]), dest.rank
     extents = tree_extents(k, i.operands[0])  # type: ignore[arg-type]
     numbers = [k.scalar(v) for v in i.operands[1:]]
@@ -98,7 +98,7 @@ def store_dot(h: HostEmitter, i: Instruction, dest: Pointer, add: str = "") -> N
     if p.rank == q.rank == 2:
         _tiles(h, p, q, dest, add)
         return
-    k = Kernel(h)
+    k = Kernel(h, "product with a vector")
     a = as_matrix(k, k.pointer_of(p), column=False)
     b = as_matrix(k, k.pointer_of(q), column=True)
     to = as_matrix(k, k.pointer_of(dest), column=p.rank == 2)
@@ -118,7 +118,7 @@ def _put(k: Kernel, dtype: DType, x: V, place: V, add: str) -> None:
 
 
 def _tiles(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str) -> None:
-    k = Kernel(h)
+    k = Kernel(h, "product of matrices")
     a, b, to = (as_matrix(k, k.pointer_of(x), column=False) for x in (p, q, dest))
     dtype = dest.dtype
     wide = F32 if dtype.is_narrow else dtype

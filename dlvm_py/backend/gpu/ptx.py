@@ -1,7 +1,8 @@
-"""The kernels of a GPU program as PTX: one module, an entry `kernel.N` each."""
+"""The kernels of a GPU program as PTX: one module, an entry `kernel_N` each, under a line that names its family."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import llvmlite.binding as llvm
@@ -9,6 +10,8 @@ import llvmlite.binding as llvm
 from dlvm_py.backend.cpu.compile import link, optimise, parse, target_lines
 from dlvm_py.backend.cpu.text import without_kept
 from dlvm_py.backend.gpu.kernel import NAME, Kernel
+
+_ENTRY = re.compile(r"^(\.visible \.entry kernel_(\d+)\()", re.MULTILINE)
 
 
 def machine(architecture: str) -> llvm.TargetMachine:
@@ -31,4 +34,4 @@ def ptx(kernels: Sequence[Kernel], architecture: str) -> str:
     texts = [without_kept(str(k.module)).replace(f'@"{NAME}', f'@"{symbol(n)}') for n, k in enumerate(kernels)]
     whole = link([parse(text, head) for text in ("", *texts)], [symbol(n) for n in range(len(kernels))])
     optimise(whole, to)
-    return to.emit_assembly(whole)
+    return _ENTRY.sub(lambda m: f"// {kernels[int(m[2])].family}\n{m[1]}", to.emit_assembly(whole))

@@ -26,6 +26,8 @@ from dlvm_py.backend.gpu.kernel import WARP, WARPS, Kernel, blocks_for
 from dlvm_py.ir import F32, DType, Instruction, PointerType, Value, is_array
 from dlvm_py.ir.ops.combiners import identity_of
 
+# families of kernels
+TO_NUMBER, ALONG_AXES = "reduction to a number", "reduction along axes"
 # partial results of a reduction to a scalar, and the elements that are worth a thread
 PARTIALS, PER_THREAD = 1024, 4
 # results from which on each is one thread's
@@ -103,7 +105,7 @@ def reduce_scalar(h: HostEmitter, i: Instruction) -> V:
     dtype, by = value.type.dtype, i.attrs["by"]  # type: ignore[attr-defined]
     if not is_array(value.type):
         return TABLE[by][dtype.kind](h, dtype, {}, h.scalar(value), init)
-    k = Kernel(h)
+    k = Kernel(h, TO_NUMBER)
     tree = Tree(k, value)  # type: ignore[arg-type]
     extents: Sequence[V] = tree_extents(k, value)  # type: ignore[arg-type]
     count = k.product(extents)
@@ -125,7 +127,7 @@ def reduce_scalar(h: HostEmitter, i: Instruction) -> V:
 def scalar_dot(h: HostEmitter, i: Instruction) -> V:
     """The product of two vectors."""
     a, b = (h.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
-    k = Kernel(h)
+    k = Kernel(h, TO_NUMBER)
     fold = Fold(a.dtype, "add")
     inside = [k.pointer_of(p) for p in (a, b)]
     steps = [strides_of(k, p) for p in inside]
@@ -152,7 +154,7 @@ def _in_two_stages(
     with k.when(k.icmp("eq", k.special("tid"), ZERO)):
         store_element(k, fold.wide, total, offset(k, to.data, [k.special("ctaid")], [i64(to.itemsize)]))
     h.launch(k, blocks)
-    k = Kernel(h)
+    k = Kernel(h, TO_NUMBER)
     to, found = k.pointer_of(partials), k.parameter(blocks)
     with k.block(found, [fold.neutral()]) as loop:
         x = load_element(k, fold.wide, offset(k, to.data, [loop.index], [i64(to.itemsize)]))
@@ -175,7 +177,7 @@ def store_reduce(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
     reduced = set(i.attrs["axes"])
 
     def write(by_block: bool) -> None:
-        k = Kernel(h)
+        k = Kernel(h, ALONG_AXES)
         extents = tree_extents(k, value)  # type: ignore[arg-type]
         kept = [n for n in range(len(extents)) if n not in reduced]
         along = {n: extents[n] for n in range(len(extents)) if n in reduced}
@@ -193,7 +195,7 @@ def store_unbroadcast(h: HostEmitter, i: Instruction, dest: Pointer, type: Point
         return
 
     def write(by_block: bool) -> None:
-        k = Kernel(h)
+        k = Kernel(h, ALONG_AXES)
         extents, mine = tree_extents(k, value), k.pointer_of(dest).extents  # type: ignore[arg-type]
         along = {
             n: k.select(k.icmp("eq", a, b), ONE, a)

@@ -262,8 +262,8 @@ def needed(of: Independence, loop: Loop) -> set[Value] | None:
 class TripKernel(Kernel):
     """A kernel with IR values of its own, in `env`, beside those of the host."""
 
-    def __init__(self, host: HostEmitter) -> None:
-        super().__init__(host)
+    def __init__(self, host: HostEmitter, family: str) -> None:
+        super().__init__(host, family)
         self.env: dict[Value, Lowered] = {}
 
     def lookup(self, value: Value) -> Lowered:
@@ -444,7 +444,7 @@ class GridControl(Control):
     ) -> TripKernel:
         """The kernel of the trips of a nest, or their inquiry."""
         h = self.h
-        k = TripKernel(h)
+        k = TripKernel(h, "loop as a grid" if inquiry is None else "checks of a loop")
         if inquiry is not None:
             inquiry = inquiry[0], k.pointer_of(inquiry[1])
         inside = [k.parameter(n) for n in counts]

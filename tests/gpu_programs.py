@@ -104,6 +104,11 @@ def views(x):
     return y, x.reshape(-1)[3:9], x
 
 
+def transposed(x, y, u):
+    u[:, 1:, :-1] = u[:, 1:, :-1] * 2.0 + np.transpose(u, (0, 2, 1))[:, 1:, :-1]
+    return y * x.T - x.T
+
+
 def masks(x):
     return np.where(x > 0.5, x, -x), (x > 0.5).any(axis=0), np.all(x < 2.0), np.argmax(x.sum(axis=0))
 
@@ -193,6 +198,11 @@ PROGRAMS = {
     "searched": (searched, lambda: (np.sort(_of(40)).round(1), _of((6, 7), seed=1).round(1)), ()),
     "filtered": (filtered, lambda: (_of(30), _of(4, seed=1)), (0, 1)),
     "views": (views, lambda: (_of((6, 4)),), ()),
+    "transposed": (
+        transposed,
+        lambda: (_of((40, 33), np.float32), _of((33, 40), seed=1), _of((3, 45, 45), seed=2)),
+        (0, 1, 2),
+    ),
     "mandelbrot": (mandelbrot, lambda: (_of((3, 100, 2)), np.zeros((3, 100), np.int64), 9), ()),
     "masks": (masks, lambda: (np.abs(_of((6, 4))),), ()),
 }

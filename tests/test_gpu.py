@@ -91,7 +91,8 @@ def test_gradients_are_those_of_the_interpreter(name):
 
 # (program, whether its gradient): one kernel of each kind, and all there are
 SOME = [
-    (name, False) for name in ("chain", "sums", "products", "histogram", "walks", "positives", "searched", "mandelbrot")
+    (name, False)
+    for name in ("chain", "sums", "products", "histogram", "walks", "positives", "searched", "mandelbrot", "transposed")
 ]
 
 
@@ -138,6 +139,23 @@ def test_threads_take_what_16_bytes_hold_where_all_is_aligned(dtype, access):
             same(f(part, x[1:]), axpy(part, x[1:]))
     whole = f.ptx(x, x)
     assert f"ld.global.{access}" in whole and f"st.global.{access}" in whole
+
+
+def test_leaves_across_come_through_shared_memory_where_extents_are_worth_it():
+    """33 elements a row of a tile: the threads of a warp never meet in a bank of shared memory."""
+
+    def across(x, y):
+        return x.T * 2.0 + y, x + x
+
+    f = dlvm.jit(across, target="gpu")
+    for shape in ((32, 32), (70, 33), (5, 100), (33, 31), (0, 50)):
+        x = _of(shape)
+        same(f(x, x.T.copy()), across(x, x.T.copy()))
+    whole = f.ptx(x, x)
+    assert whole.count("// transpose\n") == 1 and whole.count("// elementwise\n") == 2
+    assert f".b8 kernel_0_$_shared[{32 * 33 * 8}]" in whole
+    # along known short axes there are none
+    assert "// transpose\n" not in dlvm.jit(lambda x: x.reshape(-1, 3).T * 2.0, target="gpu").ptx(_of(30))
 
 
 def test_scatters_keep_the_order_unless_it_may_be_lost():

@@ -245,6 +245,10 @@ class Tree:
         """Whether every leaf is as contiguous as a pointer of that layout and type shape, with equal extents."""
         return all(is_linear(root, layout, shape) for root in self.roots)
 
+    def steps(self, leaf: Instruction) -> tuple[V, ...]:
+        """The strides of a load."""
+        return self._strides[leaf]
+
     def order(self) -> list[int]:
         """The loop axes, the one that most of the largest leaves run along in memory innermost; C order if in doubt."""
         found: dict[tuple[int, ...], int] = {}

@@ -10,9 +10,10 @@ from __future__ import annotations
 from dlvm_py.backend.cpu.kernels import loop_order, memory_order
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.host import HostEmitter
-from dlvm_py.backend.gpu.kernel import Kernel, blocks_for
+from dlvm_py.backend.gpu.kernel import Kernel, blocks_for, within
+from dlvm_py.backend.gpu.tiles import TILE, TiledTree, leaves_across, tiles_along, unit_axis, write_tiles
 from dlvm_py.ir import Value
 from dlvm_py.ir.analysis.cost import element_cost
 
@@ -39,15 +40,54 @@ def store_tree(h: HostEmitter, value: Value, dest: Pointer, shape: tuple[int | N
         _contiguous(k, tree, to, count, width)
         h.launch(k, blocks_for(h, h.op("udiv", h.product(dest.extents), i64(width))))
         return
+    if tree.rank > 1 and _by_tiles(h, value, dest):
+        return
+    _by_elements(h, value, dest)
+
+
+def _by_elements(h: HostEmitter, value: Value, dest: Pointer) -> None:
+    """A thread an element, in the memory order of `dest`."""
+    k = Kernel(h, "elementwise")
+    to, tree = k.pointer_of(dest), general(k, value)
     strides = strides_of(k, to)
     order = loop_order(to.extents, memory_order(to))
     tree.inner = order[-1] if order else 0
-    tree.fast = not tree.conditions()
-    with k.grid(count) as loop:
+    with k.grid(k.product(to.extents)) as loop:
         tree.index.update(k.unravel(loop.index, order, to.extents))
         x = tree.element()
         store_element(k, to.dtype, x, offset(k, to.data, [tree.index[n] for n in range(to.rank)], strides))
     h.launch(k, blocks_for(h, h.product(dest.extents)))
+
+
+def _by_tiles(h: HostEmitter, value: Value, dest: Pointer) -> bool:
+    """Write the store by tiles where leaves lie across `dest`, with extents worth it; whether there are any."""
+    k = Kernel(h, "transpose")
+    to, tree = k.pointer_of(dest), TiledTree(k, value)
+    tree.fast = not tree.conditions()
+    strides = strides_of(k, to)
+    inner = unit_axis(to, strides)
+    across = None if inner is None else leaves_across(tree, inner)
+    if across is None:
+        return False
+    assert inner is not None
+    sides = [dest.extents[inner], dest.extents[across[0]]]
+    if any(constant(n) is not None and constant(n) < TILE for n in sides):  # type: ignore[operator]
+        return False
+    write_tiles(k, tree, to, strides, inner, across)
+
+    def launch() -> None:
+        counts = [tiles_along(h, n) if axis in (inner, across[0]) else n for axis, n in enumerate(dest.extents)]
+        h.launch(k, within(h, h.product(counts)))
+
+    if all(constant(n) is not None for n in sides):
+        launch()
+        return True
+    with h.either(h.both(*(h.icmp("sge", n, i64(TILE)) for n in sides))) as arms:
+        next(arms)
+        launch()
+        next(arms)
+        _by_elements(h, value, dest)
+    return True
 
 
 def _width(tree: Tree, to: Pointer) -> int:

@@ -238,5 +238,13 @@ def blocks_for(host: FunctionEmitter, threads: V, most: int = 1 << 16) -> V:
     # ceil without a sum that could overflow
     whole = host.op("lshr", threads, i64(THREADS.bit_length() - 1))
     rest = host.cast("zext", host.icmp("ne", host.op("and", threads, i64(THREADS - 1)), ZERO), "i64")
-    found = host.minimum(host.op("add", whole, rest), i64(most))
+    return within(host, host.op("add", whole, rest), most)
+
+
+def within(host: FunctionEmitter, blocks: V, most: int = 1 << 16) -> V:
+    """So many blocks, but one or more, and not more than `most`."""
+    n = constant(blocks)
+    if n is not None:
+        return i64(min(max(n, 1), most))
+    found = host.minimum(blocks, i64(most))
     return host.select(host.icmp("sgt", found, ZERO), found, ONE)

@@ -13,10 +13,10 @@ from dlvm_py.backend.cpu.kernels import memory_order
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.trees import tree_extents
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import ZERO, V, i64
 from dlvm_py.backend.gpu.elementwise import general
 from dlvm_py.backend.gpu.host import HostEmitter
-from dlvm_py.backend.gpu.kernel import Kernel, blocks_for
+from dlvm_py.backend.gpu.kernel import Kernel, blocks_for, within
 from dlvm_py.ir import F32, DType, Instruction
 
 # elements of a tile along each axis: its square is the number of threads of a block
@@ -163,5 +163,4 @@ def _tiles(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str) -> N
             place = offset(k, to.data, [row, col], [to.row_step, to.col_step])
             _put(k, dtype, cast(k, step.results[0], wide, dtype), place, add)
     rows, cols = (h.op("udiv", h.add(n, i64(TILE - 1)), i64(TILE)) for n in dest.extents)
-    blocks = h.minimum(h.mul(rows, cols), i64(1 << 16))
-    h.launch(k, h.select(h.icmp("sgt", blocks, ZERO), blocks, ONE))
+    h.launch(k, within(h, h.mul(rows, cols)))

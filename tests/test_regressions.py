@@ -181,3 +181,14 @@ def uses_what_never_comes(a, names):
 def test_a_call_that_never_returns_ends_the_path(a):
     """What would be done with its result is not looked at; a text joins numbers that are known when it runs."""
     check(uses_what_never_comes, a, (2, 3))
+
+
+def test_coordinates_of_a_series_are_arrays():
+    """np.polynomial makes arrays of the coordinates: a Python float is float64 then beside float32 coefficients."""
+
+    def f(x, y, c):
+        return np.polynomial.polynomial.polyval2d(x, y, c)
+
+    x, y, c = np.float16(0.5), -0.5, np.ones((2, 3), np.float32)
+    result, wanted = dlvm.jit(f)(x, y, c), f(x, y, c)
+    assert result == wanted and result.dtype == wanted.dtype

@@ -245,22 +245,23 @@ def polyroots(c: Any) -> Any:
 # -- several variables -------------------------------------------------------------------------------
 
 
-def same_shapes(*xs: Any) -> None:
-    """NumPy's error for coordinates of different shapes."""
+def coordinates(*xs: Any) -> Any:
+    """Coordinates of one shape as arrays: Python's numbers are no longer of any precision then."""
     for x in xs[1:]:
         if np.shape(x) != np.shape(xs[0]):
             raise ValueError("the coordinates are incompatible")
+    return tuple(np.asarray(x) for x in xs)
 
 
 def polyval2d(x: Any, y: Any, c: Any) -> Any:
     """Σ c_ij x**i y**j at the points (x, y)."""
-    same_shapes(x, y)
+    x, y = coordinates(x, y)
     return polyval(y, polyval(x, c), False)
 
 
 def polyval3d(x: Any, y: Any, z: Any, c: Any) -> Any:
     """Σ c_ijk x**i y**j z**k at the points (x, y, z)."""
-    same_shapes(x, y, z)
+    x, y, z = coordinates(x, y, z)
     return polyval(z, polyval(y, polyval(x, c), False), False)
 
 
@@ -276,13 +277,13 @@ def polygrid3d(x: Any, y: Any, z: Any, c: Any) -> Any:
 
 def chebval2d(x: Any, y: Any, c: Any) -> Any:
     """Σ c_ij T_i(x) T_j(y) at the points (x, y)."""
-    same_shapes(x, y)
+    x, y = coordinates(x, y)
     return chebval(y, chebval(x, c), False)
 
 
 def legval2d(x: Any, y: Any, c: Any) -> Any:
     """Σ c_ij P_i(x) P_j(y) at the points (x, y)."""
-    same_shapes(x, y)
+    x, y = coordinates(x, y)
     return legval(y, legval(x, c), False)
 
 

@@ -92,18 +92,15 @@ def vdot(e: Emitter, a: Any, b: Any) -> Any:
 def is_complex(e: Emitter, x: Any) -> Any:
     """np.iscomplex: where the imaginary part is not 0."""
     z = operand(e, x, "np.iscomplex")
-    return _as_given(z, ufunc_call(e, np.not_equal, imag(e, z), Scalar(literal(0), weak=True)))
+    return ufunc_call(e, np.not_equal, imag(e, z), Scalar(literal(0), weak=True))
 
 
 def is_real(e: Emitter, x: Any) -> Any:
     """np.isreal: where the imaginary part is 0."""
     z = operand(e, x, "np.isreal")
-    return _as_given(z, ufunc_call(e, np.equal, imag(e, z), Scalar(literal(0), weak=True)))
-
-
-def _as_given(z: Any, flag: Any) -> Any:
-    """Of one of Python's numbers one of Python's bools: `z.imag` is one of its numbers."""
-    return Scalar(flag.value, weak=True) if isinstance(z, Scalar) and z.weak else flag
+    found = ufunc_call(e, np.equal, imag(e, z), Scalar(literal(0), weak=True))
+    # of one of Python's numbers one of Python's bools: NumPy compares `z.imag`, one of its numbers
+    return Scalar(found.value, weak=True) if isinstance(z, Scalar) and z.weak else found
 
 
 def is_complex_object(e: Emitter, x: Any) -> Any:

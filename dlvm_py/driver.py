@@ -41,6 +41,7 @@ from dlvm_py.transforms.assume_extents import RELATIONS
 from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
 from dlvm_py.transforms.differentiate.record import RECORD
 from dlvm_py.transforms.pass_manager import run_pipeline
+from dlvm_py.transforms.replay_loops import REPLAYS
 from dlvm_py.transforms.share_loops import LOOPS
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
@@ -64,7 +65,7 @@ TO_SCHEDULED = (
     "sibling_fusion", "share_loops", "hoist_buffers", "element_promotion", "stack_promotion", "ownership",
 )  # fmt: skip
 # the frame is memory of the host
-TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "ownership")
+TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "ownership", "replay_loops")
 
 
 _DERIVED: dict[type, Callable[..., Program]] = {
@@ -152,8 +153,10 @@ def lower_to(request: Request, stage: str, holds: Holds | None = None) -> Progra
         compute, scheduled = TO_COMPUTE, TO_SCHEDULED
         if request.options.target == "gpu":
             compute, scheduled = TO_COMPUTE_FOR_GPU, TO_SCHEDULED_FOR_GPU
-        if not request.options.parallel:
-            scheduled = tuple(name for name in scheduled if name != "share_loops")
+        left_out = set() if request.options.parallel else {"share_loops"}
+        if not request.options.replays_loops:
+            left_out.add("replay_loops")
+        scheduled = tuple(name for name in scheduled if name not in left_out)
         for wanted, passes in (("compute", compute), ("scheduled", scheduled)):
             if STAGES.index(stage) >= STAGES.index(wanted):
                 _run(program, passes, request, program.module.stage)
@@ -318,8 +321,9 @@ def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> Report:
 
     what = {Gradient: "gradient of ", Tangent: "tangent of ", Jacobian: "Jacobian of "}.get(type(request.recipe), "")
     title = f"{what}{request.recipe.primal.__qualname__}()"
-    loops = tuple(n for f in program.module.functions.values() for n in f.meta.get(LOOPS, ()))  # type: ignore[attr-defined]
-    return Report(title, found, request.options.checkpoint, names, read, loops)
+    functions = program.module.functions.values()
+    loops, launching = (tuple(n for f in functions for n in f.meta.get(key, ())) for key in (LOOPS, REPLAYS))  # type: ignore[attr-defined]
+    return Report(title, found, request.options.checkpoint, names, read, loops, launching)
 
 
 # -- from IR to code -----------------------------------------------------------------------------------

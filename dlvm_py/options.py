@@ -41,6 +41,11 @@ class Options(Frozen):
         """Whether indices are checked."""
         return environment("DLVM_BOUNDSCHECK") != "0" if self.boundscheck is None else self.boundscheck
 
+    @property
+    def replays_loops(self) -> bool:
+        """Whether loops that launch the same kernels in each trip are recorded and replayed as CUDA graphs."""
+        return self.target == "gpu" and environment("DLVM_GPU_GRAPHS") != "0"
+
 
 # name -> (default, meaning)
 ENVIRONMENT: dict[str, tuple[str, str]] = {
@@ -59,6 +64,7 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "DLVM_BOUNDSCHECK": ("1", "0 leaves index checks out where boundscheck=None"),
     "DLVM_ENTRY": ("native", "python forces the entry that is written in Python"),
     "DLVM_GPU": ("", "emulator runs what is compiled with target='gpu' on the CPU; empty: the first NVIDIA device"),
+    "DLVM_GPU_GRAPHS": ("1", "0 launches every kernel by itself, where loops would be replayed as CUDA graphs"),
     "DLVM_VERIFY": ("0", "1 runs the IR verifier after every pass"),
 }
 

@@ -1,6 +1,7 @@
 """What a function does, in the user's words: `f.report()`.
 
-Of a gradient what it keeps, computes again and copies, and the bytes that it takes; of all which loops threads share.
+Of a gradient what it keeps, computes again and copies, and the bytes that it takes; of all which loops threads share,
+and which a GPU replays.
 """
 
 from __future__ import annotations
@@ -65,7 +66,8 @@ class Report:
     """What a function does with its loops, and a gradient with values of the forward sweep.
 
     shared, alone: the loops that threads share, if there is enough work, and the others, with the reason. A loop of a
-    gradient stands there once for each sweep, if there is a difference.
+    gradient stands there once for each sweep, if there is a difference. replayed, launched: on a GPU, the loops that
+    are CUDA graphs, and the others that launch kernels.
 
     stored: kept for the reverse sweep, on the tape or as an array that stays. recomputed: computed again there.
     copied: arguments that the function writes. segmented: loops that are run again (checkpoint=). left: loops that
@@ -80,11 +82,15 @@ class Report:
         leaves: list[str],
         read: Callable[..., list[Any]],
         loops: tuple[LoopNote, ...] = (),
+        launching: tuple[LoopNote, ...] = (),
     ) -> None:
         """leaves: the names of the IR parameters. read(*args): their values."""
         lines = tuple(dict.fromkeys(map(_loop_line, loops)))
         self.shared = tuple(line for line in lines if not line.reason)
         self.alone = tuple(line for line in lines if line.reason)
+        lines = tuple(dict.fromkeys(map(_loop_line, launching)))
+        self.replayed = tuple(line for line in lines if not line.reason)
+        self.launched = tuple(line for line in lines if line.reason)
         self.title = title
         self.checkpoint = checkpoint
         self._entries = entries
@@ -164,6 +170,8 @@ class Report:
         for title, loops in (
             ("loops that threads share, where there is enough work", self.shared),
             ("loops that one thread runs", self.alone),
+            ("loops that are recorded and replayed as CUDA graphs, where they run often enough", self.replayed),
+            ("loops that launch kernel by kernel", self.launched),
         ):
             if loops:
                 yield f"{title}:"

@@ -54,6 +54,7 @@ class Request(NamedTuple):
             [to_json(c.spec) for c in self.captured],
             self.options.key(),
             self.options.checks_bounds,
+            self.options.replays_loops,
             self.noalias,
             self.shared,
             self.answers,

@@ -654,6 +654,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "keepCopy": lambda frame, i: None,  # a mark for a check, without effect
     "keepView": lambda frame, i: None,
     "parallel": lambda frame, i: None,  # one trip after the other is one of the ways
+    "replay": lambda frame, i: None,  # how trips are launched, not what they do
     "retain": Frame._retain,
     "release": Frame._release,
     "createStack": Frame._create_stack,

@@ -74,6 +74,7 @@ class _Context(ctypes.Structure):
         ("operands", ctypes.c_int64 * 4),
         ("taken", ctypes.c_int64),
         ("stream", ctypes.c_void_p),
+        ("recording", ctypes.c_void_p * 4),
     ]
 
 

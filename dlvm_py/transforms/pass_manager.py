@@ -47,6 +47,7 @@ from dlvm_py.transforms import (
     own_entry,
     ownership,
     redundant_load,
+    replay_loops,
     share_loops,
     sibling_fusion,
     simplify_cfg,
@@ -114,6 +115,7 @@ PASSES: dict[str, Pass] = {
         _row(element_promotion, "ELP"),
         _row(stack_promotion, "SP"),
         _row(ownership, "OWN"),
+        _row(replay_loops, "RPL"),
     )
 }
 # DLVM's long names of passes that are called otherwise here, in its own spelling too

@@ -187,6 +187,8 @@ class Control:
                         self._terminate(block, i)
                     elif i.op.name == "parallel":
                         self._share(block, i)
+                    elif i.op.name == "replay":
+                        self._replay(block, i)
                     elif not self._stops(block, i):
                         self.instruction(self.e, i)
             for shared in self.shared.values():
@@ -263,6 +265,9 @@ class Control:
         counted = counted_loop(loop, predecessors(self.e.function)) if loop is not None else None
         if self.e.shares_kernels and counted is not None:
             self.shared[counted.loop.header] = loops.begin(self.e, mark, counted)
+
+    def _replay(self, block: Block, mark: Instruction) -> None:
+        """The loop that the block leads to is a static sequence of launches; of which a CPU has none."""
 
     def _stops(self, block: Block, i: Instruction) -> bool:
         """Write the test of the counter of a loop that threads share, against the end of their part."""

@@ -7,7 +7,8 @@
     pointer parameters     the address of the device less 2^62 (runtime/native/emulator.ll)
 
     i32 @emulated.N(ptr parameters, i32 blocks, i32 threads)     runs kernel N; 719 (CUDA_ERROR_LAUNCH_FAILED) where the
-                                                                threads of a block are not all at the same barrier
+                                                                threads of a block are not all at the same barrier.
+                                                                Asked for 0 blocks: the number of its parameters
 
 Kernels without barriers are plain functions that the loops over blocks and threads call. Nothing is optimised: the
 emulator is for numbers, and what tests wait for is the compiler. Source of the cut: LLVM's coroutines (llvm.coro.*),
@@ -183,6 +184,11 @@ def _blocks(kernel: Kernel, number: int, threads) -> str:  # type: ignore[no-unt
     nbytes = max(kernel.shared_bytes, 1)
     head = [
         f'define i32 @"{symbol(number)}"(ptr %parameters, i32 %blocks, i32 %threads) nounwind {{',
+        "asked:",
+        "  %is_asked = icmp eq i32 %blocks, 0",
+        "  br i1 %is_asked, label %count, label %entry",
+        "count:",
+        f"  ret i32 {len(kernel.params)}",
         "entry:",
         f"  %shared = alloca [{nbytes} x i8], align 16",
         f"  %lanes = alloca [{BLOCK} x i32], align 16",

@@ -62,7 +62,7 @@ class HostEmitter(FunctionEmitter):
         self.module.declare("dlvm.gpu.launch", "i32", ["ptr", "ptr", "i64", "i32", "ptr"])
         pointer = self.import_pointer(f"kernel:{name}")
         args = [self.ctx, pointer, blocks, V("i32", str(threads)), parameters]
-        self._go_on_if_done(self.call("@dlvm.gpu.launch", "i32", args))
+        self.go_on_if_done(self.call("@dlvm.gpu.launch", "i32", args))
         self.spend(i64(LAUNCH_FUEL))
 
     def _parameters(self, values: Sequence[V]) -> V:
@@ -75,7 +75,8 @@ class HostEmitter(FunctionEmitter):
             self.store(place, self.gep("ptr", table, i64(k)))
         return table
 
-    def _go_on_if_done(self, status: V) -> None:
+    def go_on_if_done(self, status: V) -> None:
+        """Leave by the error path unless a status is 0: the record is filled."""
         self.go_on_if(self.icmp("eq", status, V("i32", "0")))
 
     def fetch(self, dtype: DType, address: V) -> V:
@@ -83,8 +84,13 @@ class HostEmitter(FunctionEmitter):
         slot = self.scratch(f"[{dtype.itemsize} x i8]", 16)
         self.module.declare("dlvm.gpu.fetch", "i32", ["ptr", "ptr", "ptr", "i64"])
         args = [self.ctx, slot, address, i64(dtype.itemsize)]
-        self._go_on_if_done(self.call("@dlvm.gpu.fetch", "i32", args))
+        self.go_on_if_done(self.call("@dlvm.gpu.fetch", "i32", args))
         return load_element(self, dtype, slot)
+
+    def stop_recording(self) -> None:
+        """No graph can have what comes now."""
+        self.module.declare("dlvm.gpu.forget", "void", ["ptr"])
+        self.line(f"call void @dlvm.gpu.forget(ptr {self.ctx.ref})")
 
     def cell(self, dtype: DType) -> tuple[V, Pointer]:
         """Memory of the device for one element: its header, and a pointer of rank 0."""

@@ -41,6 +41,7 @@ def store_by_library(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
         for v, t in zip(values, types, strict=True)
     )
     site = Site("", json.dumps([i.op.name, i.attrs]), kinds, i.loc or h.loc, "library")
+    h.stop_recording()
     tell.ask(h, site, tell.packed(h, [part for v in values for part in h.to_memory_form(v)]))
     for header in owned:
         release(h, header)

@@ -6,11 +6,7 @@
             s += f(x[i], x[j])
         out[i] = s
 
-Which loops: those that `ir/analysis/independence.py` finds, the outermost of a nest; where the next loop in it is the
-whole of its body, counts the same in all trips and is independent too, the grid is that of both.
-
-What a trip may hold is `fits`: scalars, elements of arrays, control flow. That no check fails is made sure before the
-launch, for all trips at once:
+Which loops, `ir/analysis/grids.py` says. That no check fails is made sure before the launch, for all trips at once:
 
     by corners      comparisons of numbers that change by equal steps with each counter hold in all trips if they hold
                     at the corners of the counters' ranges. They are asked there, with every overflow looked at
@@ -25,7 +21,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.emit import Control, write_instruction
@@ -36,10 +31,11 @@ from dlvm_py.backend.cpu.values import ONE, TRUE, ZERO, Label, Phi, V, constant
 from dlvm_py.backend.gpu.elementwise import store_scalar
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import Kernel, blocks_for
+from dlvm_py.backend.gpu.replays import Replay
 from dlvm_py.errors import UnknownFunction
-from dlvm_py.ir import I64, Block, BlockArg, Instruction, Kind, PointerType, Target, Value, is_array, is_scalar
+from dlvm_py.ir import I64, Block, BlockArg, Instruction, PointerType, Target, Value
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
-from dlvm_py.ir.analysis.effects import is_pure, may_trap, reads_memory
+from dlvm_py.ir.analysis.grids import Nest, nests
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import Loop
 
@@ -52,82 +48,6 @@ _HALVES = {
 }
 # corners grow with the power of the counters
 _COUNTERS = 3
-
-
-@dataclass(frozen=True)
-class Nest:
-    """Loops that are one grid, the outermost first, and the checks of a trip."""
-
-    loops: tuple[CountedLoop, ...]
-    checks: tuple[Instruction, ...]
-
-
-def nests(of: Independence) -> dict[Block, Nest]:
-    """The loops that become grids, by their headers; none lies in another."""
-    found: dict[Block, Nest] = {}
-
-    def look(loops: Sequence[Loop]) -> None:
-        for loop in loops:
-            nest = _nest(of, loop)
-            if nest is not None:
-                found[loop.header] = nest
-            else:
-                look(loop.children)
-
-    look(of.forest.top)
-    return found
-
-
-def _nest(of: Independence, loop: Loop) -> Nest | None:
-    trips = of.of(loop)
-    if not trips.independent or trips.counted is None or not fits(loop):
-        return None
-    if not all(i.op.name == "check" for i in trips.traps):
-        return None
-    counter = trips.counted.counter
-    behind = (i for b in of.function.blocks if b not in loop.blocks for i in b.instructions)
-    if any(v is counter for i in behind for v in i.all_operands()):
-        return None
-    loops = [trips.counted]
-    while len(loops[-1].loop.children) == 1:
-        inner = of.of(loops[-1].loop.children[0])
-        if not inner.independent or inner.counted is None or not _is_whole_body(loops[-1], inner.counted):
-            break
-        if not all(is_outside(v, loop) for v in (inner.counted.first, inner.counted.last)):
-            break
-        loops.append(inner.counted)
-    return Nest(tuple(loops), trips.traps)
-
-
-def fits(loop: Loop) -> bool:
-    """Whether a thread can run a trip: it is left at its head alone, and works on scalars and elements."""
-    if any(block is not loop.header for block, _ in loop.exit_edges()) or len(loop.header.args) != 1:
-        return False
-    if not all(is_pure(i) and is_scalar(i.type) for i in loop.header.instructions[:-1]):
-        return False
-    if not all(is_scalar(a.type) for block in loop.ordered for a in block.args):
-        return False
-    return all(_fits(i) for block in loop.ordered for i in block.instructions)
-
-
-def _fits(i: Instruction) -> bool:
-    if any(is_array(v.type) for v in (i, *i.operands)):
-        return False
-    if i.op.kind is Kind.INDEX or i.op.name in ("load", "store", "check", "extent", "branch", "conditional"):
-        return True
-    return i.op.kind is Kind.ELEMENTWISE and is_pure(i)
-
-
-def _is_whole_body(outer: CountedLoop, inner: CountedLoop) -> bool:
-    """Whether a trip of `outer` is `inner`, and scalars before and behind it."""
-    own = [b for b in outer.loop.ordered if b not in inner.loop.blocks]
-    if len(inner.loop.header.args) != 1 or any(len(b.targets) != 1 for b in own if b is not outer.loop.header):
-        return False
-    return all(
-        i.op.is_terminator or (is_pure(i) and not reads_memory(i) and not may_trap(i))
-        for b in own
-        for i in b.instructions
-    )
 
 
 # -- before the launch ----------------------------------------------------------------------------------
@@ -386,6 +306,24 @@ class GridControl(Control):
         self.h = h
         self.independence = Independence(h.function, noalias_params)
         self.nests = nests(self.independence)
+        self.replays: dict[Block, Replay] = {}  # by their headers
+
+    def _replay(self, block: Block, mark: Instruction) -> None:
+        header = block.targets[0].block
+        loop = self.forest.loop_of(header)
+        counted = self.independence.counted[header]
+        if loop is not None and counted is not None and header not in self.strips:
+            self.replays[header] = Replay(self.h, mark, counted)
+
+    def _begin(self, block: Block) -> None:
+        super()._begin(block)
+        replay = self.replays.get(block)
+        if replay is not None:
+            # go on behind the trips that were replayed; what else the loop carries is where it was
+            passed = [p.value for p in self.phis[block]]
+            passed[self._place_of(block, replay.counted.counter)] = replay.write()
+            self._arrive(self.outer_phis[block], passed, self.outer[block])
+            self.h.place(replay.go_on)
 
     def _jump(self, source: Block, target: Target) -> None:
         nest = self.nests.get(target.block)

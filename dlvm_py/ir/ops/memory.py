@@ -224,6 +224,19 @@ def _parallel_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 # parallel n cost c if safe private (p...): the trips of the loop that the block leads to are independent; the memory p
 # is each trip's own (transforms/share_loops.py)
 parallel = _memory("parallel", _parallel_type, set(), kind=Kind.CHECK)
+
+
+def _replay_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if [v.type for v in operands] != [scalar(I64)]:
+        raise TypeError("replay takes a number of trips (i64)")
+    if attrs["after"] < 0 or attrs["period"] < 1:
+        raise TypeError("replay is after no trip or some, and its period is one or more")
+    return VOID
+
+
+# replay n after a period p: the loop that the block leads to has n trips, of which each, from number a on, launches
+# what the one p before it did, on the same memory with the same numbers (transforms/replay_loops.py)
+replay = _memory("replay", _replay_type, set(), ("after", "period"), Kind.CHECK)
 # print "text with {}" to stdout (operands): the text is written to Python's sys.stdout (sys.stderr) of that moment
 print_ = _memory("print", _print_type, {TRAP, READ, IO}, ("message", "to", "flush", "flavours"), Kind.CHECK)
 
@@ -248,4 +261,4 @@ MEMORY = (
     allocateHeap, load, store, elementPointer, keepCopy, keepView, retain, release, createStack, push, pop,
     drain, destroyStack,
 )  # fmt: skip
-FLOW = (make_tuple, extract, apply, check, print_, parallel, branch, conditional, return_, raise_)
+FLOW = (make_tuple, extract, apply, check, print_, parallel, replay, branch, conditional, return_, raise_)

@@ -85,7 +85,7 @@ class Driver:
         try:
             function = getattr(self._library, name)
         except AttributeError:
-            raise DeviceError(f"the NVIDIA driver is older than CUDA 11.2: it has no {name}") from None
+            raise DeviceError(f"the NVIDIA driver is older than CUDA 11.4: it has no {name}") from None
         found = ctypes.cast(function, ctypes.c_void_p).value
         assert found is not None
         return found

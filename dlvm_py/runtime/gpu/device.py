@@ -35,7 +35,8 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemcpyDtoHAsync_v2": (_VOID, _VOID, _SIZE, _VOID),
     "cuStreamSynchronize": (_VOID,),
 }
-FUNCTIONS = (*_SIGNATURES, "cuLaunchKernel")
+_OF_GRAPHS = ("Create", "AddKernelNode", "InstantiateWithFlags", "Launch", "ExecDestroy", "Destroy")
+FUNCTIONS = (*_SIGNATURES, "cuLaunchKernel", *(f"cuGraph{name}" for name in _OF_GRAPHS))
 
 
 class Device:

@@ -3,11 +3,16 @@
 ; Linked into the modules that name it (backend/cpu/compile.py). The functions of the driver API are imports, real
 ; (libcuda) or emulated (emulator.ll). The context has the stream at 72. A status that is not 0 goes to the error record:
 ; site -3, the status as operand. Sizes are counted and rounded as those of support.ll are.
+;
+; While trips of a loop are recorded (backend/gpu/replays.py) the context has, at 80, the graph, and behind it { its last
+; node, how many there are, the header that owns it }: launches are done, and added to it. What a graph cannot have, copies
+; to the host, memory that comes and goes, and any refusal of the driver end the recording; the loop goes on without.
 
 @dlvm.imports = external global [0 x ptr]
 
 declare i1 @dlvm.count(ptr, i64)
 declare ptr @dlvm.adopt(ptr, ptr, i64, ptr)
+declare void @dlvm.drop(ptr, ptr)
 
 ; A new allocation of the device: its header, or null where the device has no room.
 define ptr @dlvm.gpu.allocate(ptr %ctx, i64 %wanted) noinline nounwind {
@@ -19,6 +24,7 @@ sized:
   %some = select i1 %is_empty, i64 1, i64 %wanted
   %up = add nuw i64 %some, 63
   %nbytes = and i64 %up, -64
+  call void @dlvm.gpu.forget(ptr %ctx)
   %is_free = call i1 @dlvm.count(ptr %ctx, i64 %nbytes)
   br i1 %is_free, label %counted, label %failed
 counted:
@@ -52,6 +58,7 @@ define void @dlvm.gpu.give(ptr %ctx, ptr %data, i64 %nbytes) noinline nounwind {
   %nothing = icmp eq ptr %data, null
   br i1 %nothing, label %done, label %free
 free:
+  call void @dlvm.gpu.forget(ptr %ctx)
   %stream_at = getelementptr i8, ptr %ctx, i64 72
   %stream = load ptr, ptr %stream_at
   %free_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuMemFreeAsync}
@@ -72,12 +79,183 @@ define i32 @dlvm.gpu.launch(ptr %ctx, ptr %kernel, i64 %grid, i32 %block, ptr %p
   %blocks = trunc i64 %grid to i32
   %status = call i32 %launch(ptr %kernel, i32 %blocks, i32 1, i32 1, i32 %block, i32 1, i32 1, i32 0, ptr %stream,
                              ptr %parameters, ptr null)
+  %is_good = icmp eq i32 %status, 0
+  %graph_at = getelementptr i8, ptr %ctx, i64 80
+  %graph = load ptr, ptr %graph_at
+  %is_recording = icmp ne ptr %graph, null
+  %records = and i1 %is_good, %is_recording
+  br i1 %records, label %record, label %done
+record:
+  call void @dlvm.gpu.note(ptr %ctx, ptr %kernel, i32 %blocks, i32 %block, ptr %parameters)
+  br label %done
+done:
   %result = call i32 @dlvm.gpu.status(ptr %ctx, i32 %status)
   ret i32 %result
 }
 
+; Begin to record launches: whether that is so. One recording is made at a time.
+define i1 @dlvm.gpu.record(ptr %ctx) noinline nounwind {
+  %slot = alloca ptr, align 8
+  %graph_at = getelementptr i8, ptr %ctx, i64 80
+  %now = load ptr, ptr %graph_at
+  %is_busy = icmp ne ptr %now, null
+  br i1 %is_busy, label %no, label %create
+create:
+  %create_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuGraphCreate}
+  %new = load ptr, ptr %create_at
+  %status = call i32 %new(ptr %slot, i32 0)
+  %is_there = icmp eq i32 %status, 0
+  br i1 %is_there, label %adopt, label %no
+adopt:
+  %graph = load ptr, ptr %slot
+  %header = call ptr @dlvm.adopt(ptr %ctx, ptr %graph, i64 0, ptr @dlvm.gpu.drop_graph)
+  %no_header = icmp eq ptr %header, null
+  br i1 %no_header, label %drop, label %begin
+drop:
+  call void @dlvm.gpu.drop_graph(ptr %ctx, ptr %graph, i64 0)
+  br label %no
+begin:
+  %last_at = getelementptr i8, ptr %ctx, i64 88
+  %count_at = getelementptr i8, ptr %ctx, i64 96
+  %header_at = getelementptr i8, ptr %ctx, i64 104
+  store ptr %graph, ptr %graph_at
+  store ptr null, ptr %last_at
+  store i64 0, ptr %count_at
+  store ptr %header, ptr %header_at
+  ret i1 true
+no:
+  ret i1 false
+}
+
+; A launch as the next node of the graph: { kernel, grid x y z, block x y z, shared bytes, parameters, extra } after the
+; last one. Graphs of more than 4096 are not worth their memory.
+define void @dlvm.gpu.note(ptr %ctx, ptr %kernel, i32 %blocks, i32 %block, ptr %parameters) noinline nounwind {
+  %launch = alloca { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr }, align 8
+  %slot = alloca ptr, align 8
+  %node = alloca ptr, align 8
+  %graph_at = getelementptr i8, ptr %ctx, i64 80
+  %last_at = getelementptr i8, ptr %ctx, i64 88
+  %count_at = getelementptr i8, ptr %ctx, i64 96
+  %graph = load ptr, ptr %graph_at
+  %last = load ptr, ptr %last_at
+  %count = load i64, ptr %count_at
+  %fits = icmp ult i64 %count, 4096
+  br i1 %fits, label %add, label %forget
+add:
+  %launch0 = insertvalue { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } zeroinitializer, ptr %kernel, 0
+  %launch1 = insertvalue { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } %launch0, i32 %blocks, 1
+  %launch2 = insertvalue { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } %launch1, i32 1, 2
+  %launch3 = insertvalue { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } %launch2, i32 1, 3
+  %launch4 = insertvalue { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } %launch3, i32 %block, 4
+  %launch5 = insertvalue { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } %launch4, i32 1, 5
+  %launch6 = insertvalue { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } %launch5, i32 1, 6
+  %launch7 = insertvalue { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } %launch6, ptr %parameters, 8
+  store { ptr, i32, i32, i32, i32, i32, i32, i32, ptr, ptr } %launch7, ptr %launch
+  %is_first = icmp eq i64 %count, 0
+  %edges = select i1 %is_first, i64 0, i64 1
+  store ptr %last, ptr %slot
+  %add_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuGraphAddKernelNode}
+  %add_node = load ptr, ptr %add_at
+  %status = call i32 %add_node(ptr %node, ptr %graph, ptr %slot, i64 %edges, ptr %launch)
+  %is_there = icmp eq i32 %status, 0
+  br i1 %is_there, label %added, label %forget
+added:
+  %new = load ptr, ptr %node
+  store ptr %new, ptr %last_at
+  %more = add i64 %count, 1
+  store i64 %more, ptr %count_at
+  ret void
+forget:
+  call void @dlvm.gpu.forget(ptr %ctx)
+  ret void
+}
+
+; End a recording, whatever it has.
+define void @dlvm.gpu.forget(ptr %ctx) noinline nounwind {
+  %graph_at = getelementptr i8, ptr %ctx, i64 80
+  %graph = load ptr, ptr %graph_at
+  %nothing = icmp eq ptr %graph, null
+  br i1 %nothing, label %done, label %drop
+drop:
+  store ptr null, ptr %graph_at
+  %header_at = getelementptr i8, ptr %ctx, i64 104
+  %header = load ptr, ptr %header_at
+  call void @dlvm.drop(ptr %ctx, ptr %header)
+  br label %done
+done:
+  ret void
+}
+
+; End the recording: the header of what replays it, null where there is nothing to replay.
+define ptr @dlvm.gpu.recorded(ptr %ctx) noinline nounwind {
+  %slot = alloca ptr, align 8
+  %graph_at = getelementptr i8, ptr %ctx, i64 80
+  %count_at = getelementptr i8, ptr %ctx, i64 96
+  %graph = load ptr, ptr %graph_at
+  %nothing = icmp eq ptr %graph, null
+  br i1 %nothing, label %no, label %look
+look:
+  %count = load i64, ptr %count_at
+  %is_empty = icmp eq i64 %count, 0
+  br i1 %is_empty, label %end, label %make
+make:
+  %make_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuGraphInstantiateWithFlags}
+  %instantiate = load ptr, ptr %make_at
+  %status = call i32 %instantiate(ptr %slot, ptr %graph, i64 0)
+  %is_there = icmp eq i32 %status, 0
+  br i1 %is_there, label %made, label %end
+made:
+  %ready = load ptr, ptr %slot
+  %header = call ptr @dlvm.adopt(ptr %ctx, ptr %ready, i64 0, ptr @dlvm.gpu.drop_ready)
+  %no_header = icmp eq ptr %header, null
+  br i1 %no_header, label %drop, label %end
+drop:
+  call void @dlvm.gpu.drop_ready(ptr %ctx, ptr %ready, i64 0)
+  br label %end
+end:
+  %found = phi ptr [ null, %look ], [ null, %make ], [ %header, %made ], [ null, %drop ]
+  call void @dlvm.gpu.forget(ptr %ctx)
+  ret ptr %found
+no:
+  ret ptr null
+}
+
+; Launch what has been recorded. 1: the error record is filled.
+define i32 @dlvm.gpu.replay(ptr %ctx, ptr %header) noinline nounwind {
+  %stream_at = getelementptr i8, ptr %ctx, i64 72
+  %stream = load ptr, ptr %stream_at
+  %ready_at = getelementptr i8, ptr %header, i64 8
+  %ready = load ptr, ptr %ready_at
+  %launch_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuGraphLaunch}
+  %launch = load ptr, ptr %launch_at
+  %status = call i32 %launch(ptr %ready, ptr %stream)
+  %result = call i32 @dlvm.gpu.status(ptr %ctx, i32 %status)
+  ret i32 %result
+}
+
+; What headers of graphs call, as memory is given back. The driver keeps what still runs until it is done.
+define void @dlvm.gpu.drop_graph(ptr %ctx, ptr %graph, i64 %nbytes) noinline nounwind {
+  %graph_at = getelementptr i8, ptr %ctx, i64 80
+  %now = load ptr, ptr %graph_at
+  %is_now = icmp eq ptr %now, %graph
+  %then = select i1 %is_now, ptr null, ptr %now
+  store ptr %then, ptr %graph_at
+  %destroy_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuGraphDestroy}
+  %destroy = load ptr, ptr %destroy_at
+  %status = call i32 %destroy(ptr %graph)
+  ret void
+}
+
+define void @dlvm.gpu.drop_ready(ptr %ctx, ptr %ready, i64 %nbytes) noinline nounwind {
+  %destroy_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuGraphExecDestroy}
+  %destroy = load ptr, ptr %destroy_at
+  %status = call i32 %destroy(ptr %ready)
+  ret void
+}
+
 ; Copy from the device to the host, behind what the stream does, and wait for it. 1: the error record is filled.
 define i32 @dlvm.gpu.fetch(ptr %ctx, ptr %to, ptr %from, i64 %nbytes) noinline nounwind {
+  call void @dlvm.gpu.forget(ptr %ctx)
   %stream_at = getelementptr i8, ptr %ctx, i64 72
   %stream = load ptr, ptr %stream_at
   %copy_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuMemcpyDtoHAsync_v2}

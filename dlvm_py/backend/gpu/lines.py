@@ -13,12 +13,15 @@ from dlvm_py.backend.cpu.kernels import memory_order
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.trees import tree_extents
-from dlvm_py.backend.cpu.values import ZERO, V, i64
+from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
 from dlvm_py.backend.gpu.elementwise import general
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import Kernel, blocks_for, within
+from dlvm_py.backend.gpu.library import product_by_library
 from dlvm_py.ir import F32, DType, Instruction
 
+# terms of a product (rows × columns × length) from which on the way through Python, some ten microseconds, is worth it
+LARGE = 1 << 26
 # elements of a tile along each axis: its square is the number of threads of a block
 TILE = 16
 
@@ -96,7 +99,7 @@ def store_dot(h: HostEmitter, i: Instruction, dest: Pointer, add: str = "") -> N
     """Write a matrix-matrix, matrix-vector or vector-matrix product. add: "add" it to, or "subtract" it from, dest."""
     p, q = (h.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
     if p.rank == q.rank == 2:
-        _tiles(h, p, q, dest, add)
+        _product(h, i, p, q, dest, add)
         return
     k = Kernel(h, "product with a vector")
     a = as_matrix(k, k.pointer_of(p), column=False)
@@ -109,6 +112,23 @@ def store_dot(h: HostEmitter, i: Instruction, dest: Pointer, add: str = "") -> N
         x = inner_product(k, dest.dtype, a.cols, left, right)
         _put(k, dest.dtype, x, offset(k, to.data, [row, col], [to.row_step, to.col_step]), add)
     h.launch(k, blocks_for(h, h.product(dest.extents)))
+
+
+def _product(h: HostEmitter, i: Instruction, p: Pointer, q: Pointer, dest: Pointer, add: str) -> None:
+    """A product of matrices: a large one of floats by a library if there is one, else by tiles."""
+    terms = h.product([*dest.extents, p.extents[1]])
+    n = constant(terms)
+    if not dest.dtype.is_inexact or (n is not None and n < LARGE):
+        _tiles(h, p, q, dest, add)
+        return
+    ask, tiles, after = h.label("ask"), h.label("tiles"), h.label("after")
+    h.cond_br(h.icmp("sge", terms, i64(LARGE)), ask, tiles)
+    h.place(ask)
+    h.cond_br(product_by_library(h, i, dest, add), after, tiles)
+    h.place(tiles)
+    _tiles(h, p, q, dest, add)
+    h.br(after)
+    h.place(after)
 
 
 def _put(k: Kernel, dtype: DType, x: V, place: V, add: str) -> None:

@@ -23,7 +23,6 @@ def _type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 
 def _evaluate(x: Any, axis: int, inverse: bool = False) -> Any:
-    x = np.asarray(x)
     if not x.shape[axis]:
         return x
     transform = np.fft.ifft if inverse else np.fft.fft

@@ -185,8 +185,9 @@ def _lstsq_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 def _lstsq(a: Any, b: Any, rcond: Any, *to: Any) -> Any:
     x, remains, rank, values = np.linalg.lstsq(a, b, rcond)
     if not remains.size:
-        remains = np.full(b.shape[1], np.nan)
-    return as_packed(np.concatenate([np.ravel(x), remains, [rank], values]).astype(np.asarray(a).dtype), to)
+        remains = np.full_like(values, np.nan, shape=b.shape[1])
+    ranks = np.full_like(values, rank, shape=1)
+    return as_packed(np.concatenate([np.ravel(x), remains, ranks, values]).astype(a.dtype), to)
 
 
 class _Solution:

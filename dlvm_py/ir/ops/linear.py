@@ -99,7 +99,7 @@ def _determinant_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 def _determinant(a: Any) -> Any:
     sign, size = np.linalg.slogdet(a)
-    return np.array([np.linalg.det(a), sign, size], np.asarray(a).dtype)
+    return np.stack([np.linalg.det(a), sign, size]).astype(a.dtype)
 
 
 def _element(x: Any, k: int) -> Any:
@@ -150,8 +150,8 @@ def _factorizes(a: Any, by: str) -> Any:
     try:
         _ = np.linalg.inv(a) if by == "lu" else np.linalg.cholesky(a)
     except np.linalg.LinAlgError:
-        return np.zeros(1, np.asarray(a).dtype)
-    return np.ones(1, np.asarray(a).dtype)
+        return np.zeros_like(a, shape=(1,))
+    return np.ones_like(a, shape=(1,))
 
 
 FACTORS = ("lu", "cholesky")

@@ -230,7 +230,7 @@ dot = Op(
     "dot",
     Kind.CONTRACTION,
     _dot_type,
-    lambda x, y: np.matmul(x, y) if np.ndim(x) > 2 else np.dot(x, y),
+    lambda x, y: np.matmul(x, y) if x.ndim > 2 else np.dot(x, y),
     adjoint=_dot_adjoint,
     tangent=MULTILINEAR,
     numpy_name="dot",

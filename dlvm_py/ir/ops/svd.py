@@ -94,8 +94,8 @@ def _svd_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 def _svd(a: Any, *to: Any, full: bool = False) -> Any:
     left, values, right = np.linalg.svd(a, full_matrices=full)
-    m, n = np.shape(a)
-    found = np.zeros(_extents([m, n], {"full": full}), np.asarray(a).dtype)
+    m, n = a.shape
+    found = np.zeros_like(a, shape=_extents([m, n], {"full": full}))
     found[0, : values.size] = values
     found[1 : m + 1, : left.shape[1]] = left
     found[m + 1 :, : right.shape[0]] = right.conj().T

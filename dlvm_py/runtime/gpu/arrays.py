@@ -235,6 +235,11 @@ def exported(array: DeviceArray) -> Any:
     """A result for the user: CuPy's where there is CuPy, unless the device is emulated."""
     if array.data >= 1 << 62 or importlib.util.find_spec("cupy") is None:
         return array
+    return as_cupy(array)
+
+
+def as_cupy(array: DeviceArray) -> Any:
+    """CuPy's array in the same memory, which it keeps."""
     import cupy
 
     low, high = array.bounds()

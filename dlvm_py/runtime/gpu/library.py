@@ -1,12 +1,17 @@
-"""What a GPU program has no kernels for: NumPy does it on the host, with copies from the device and back to it.
+"""What a GPU program has no kernels for: CuPy computes it on the device; without CuPy, NumPy on the host, with copies.
 
-Compiled code asks by `tell` (backend/gpu/library.py says what lies at the address). The op is what its row says, so
-that the numbers are those of the interpreter.
+Compiled code asks by `tell` (backend/gpu/library.py says what lies at the address). The op is what its row says. CuPy's
+arrays answer NumPy's functions by CuPy's, so that the same row calls cuSOLVER, cuFFT and CUB where it is given such
+arrays, on the stream that is current. What CuPy does not know, and what it finds no result for, is NumPy's: so the
+exceptions and their words are those of the CPU. Products that may well go to cuBLAS are asked for with a flag, which
+says that they are done; without CuPy the program has a kernel.
 """
 
 from __future__ import annotations
 
+import ctypes
 import functools
+import importlib.util
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -15,29 +20,78 @@ import numpy as np
 
 from dlvm_py.deferred import deferred
 from dlvm_py.runtime import told
-from dlvm_py.runtime.gpu.arrays import DeviceArray
-from dlvm_py.runtime.gpu.device import Device
+from dlvm_py.runtime.gpu.arrays import DeviceArray, as_cupy
+from dlvm_py.runtime.gpu.device import EMULATOR, Device
 
 if TYPE_CHECKING:
     from dlvm_py.ir import ops
 else:
     ops = deferred("dlvm_py.ir.ops")
 
+# dtypes of CuPy's arrays
+_KNOWN = "?bhilqBHILQefdFD"
+# what CuPy does as NumPy does whatever the numbers are; of the rest, NaN and infinities are NumPy's
+_ANY_NUMBERS = ("sort", "argsort", "fourier", "dot")
+
 
 def run_library(device: Device, asked: str, kinds: Sequence[str], address: int) -> None:
-    """Compute an array of others. asked: the op and its attributes, as JSON; the first operand is where it goes."""
+    """Compute an array of others. asked: the op, its attributes and how the result is stored, as JSON.
+
+    The first operand is where it goes. Of an op that is stored in a way the first is a flag, set where that is done.
+    """
     stream = device.enter()
     read = functools.partial(device.read, stream=stream)
 
     def array(found: told.Described) -> DeviceArray:
         return DeviceArray(found.data, found.shape, found.strides, found.dtype.numpy, None, read=read)
 
-    to, *operands = told.operands(kinds, address, array)
-    name, attrs = json.loads(asked)
+    name, attrs, how = json.loads(asked)
+    operands = told.operands(kinds, address, array)
+    if how is not None:
+        _, to, *operands = operands
+        ctypes.c_int64.from_address(address).value = _by_cupy(device, name, attrs, how, to, operands)
+        return
+    to, *operands = operands
+    if _by_cupy(device, name, attrs, "set", to, operands):
+        return
     given = [x.numpy() if isinstance(x, DeviceArray) else x for x in operands]
     with np.errstate(all="ignore"):  # as kernels do
         found = ops.OPS[name].evaluate(*given, **attrs)
     _write(device, stream, to, np.asarray(found))
+
+
+def has_cupy(device: Device) -> bool:
+    """Whether CuPy is installed, and the memory is one that it can read."""
+    return device.name != EMULATOR and importlib.util.find_spec("cupy") is not None
+
+
+def _by_cupy(
+    device: Device, name: str, attrs: dict[str, Any], how: str, to: DeviceArray, operands: Sequence[Any]
+) -> bool:
+    """Whether CuPy has computed an op. how: `to` is set, or the value is added to it, or subtracted."""
+    arrays = [x for x in (to, *operands) if isinstance(x, DeviceArray)]
+    if not has_cupy(device) or any(x.dtype.char not in _KNOWN for x in arrays):
+        return False
+    import cupy
+    import cupyx
+
+    out, *given = (as_cupy(x) if isinstance(x, DeviceArray) else x for x in (to, *operands))
+    if name not in _ANY_NUMBERS:
+        inexact = (x for x in given if isinstance(x, cupy.ndarray) and x.dtype.kind in "fc")
+        if not all(bool(cupy.isfinite(x).all()) for x in inexact):
+            return False
+    try:
+        with cupyx.errstate(linalg="raise"):  # else what has no result gives NaN, or anything
+            found = ops.OPS[name].evaluate(*given, **attrs)
+    except (np.linalg.LinAlgError, NotImplementedError, TypeError):
+        return False
+    if how == "add":
+        out += found
+    elif how == "subtract":
+        out -= found
+    else:
+        out[...] = found
+    return True
 
 
 def _write(device: Device, stream: int, to: DeviceArray, found: np.ndarray[Any, Any]) -> None:

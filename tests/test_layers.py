@@ -31,7 +31,8 @@ LAYERS = {
     **dict.fromkeys(("errors", "options"), 0),
     **dict.fromkeys(("deferred", "frozen"), -1),
 }
-OPTIONAL = {"cupy", "ml_dtypes", "dask", "matplotlib", "scipy"}  # scipy: imported at the first BLAS need
+# scipy: imported at the first BLAS need; cupyx is in the package cupy
+OPTIONAL = {"cupy", "cupyx", "ml_dtypes", "dask", "matplotlib", "scipy"}
 REQUIRED = {"numpy", "gast", "astor", "llvmlite", "platformdirs"}
 ONLY_IN = {"llvmlite": {"backend", "runtime"}, "ctypes": {"backend", "runtime"}}
 IR_MAY_IMPORT = {"numpy", "ml_dtypes"}  # besides the standard library and the two leaves; the second for bf16

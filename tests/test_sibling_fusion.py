@@ -260,6 +260,10 @@ def of_columns(a, b):
     return np.sum(m), np.sum(m * m), np.max(m * 2.0)
 
 
+def of_rows_and_columns(a, b):
+    return np.sum(a * b), np.sum(a)
+
+
 def strided_sums(a, b):
     x = a[::2]
     return np.sum(x), np.sum(x * x), x * 2.0
@@ -276,6 +280,7 @@ SUMS = [
     (needs_the_first, (X, Y), 0),
     (between, (X, Y), 1),
     (of_columns, (WIDE, WIDE), 2),
+    (of_rows_and_columns, (WIDE.copy(order="C"), WIDE), 0),
     (strided_sums, (X, Y), 1),
 ]
 
@@ -308,3 +313,36 @@ def test_the_bits_are_those_of_one_reduction():
         found = g(x[:n], y[:n])
         assert [float(v) for v in found] == [float(h(x[:n], y[:n])) for h in alone], n
         assert all(g(x[:n], y[:n]) == found for _ in range(20))
+
+
+def interior(a, b, c):
+    x, y = a[1:-1, 1:-1], b[1:-1, 2:]
+    z = x * y
+    c[1:-1, :-2] = z - x
+    return np.sum(x), np.sum(z), np.max(x * y), np.sum(np.abs(z))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_rows_of_sections_are_reduced_in_one_kernel(dtype):
+    g = jit(interior)
+    sums = [
+        jit(lambda a, b: np.sum(a[1:-1, 1:-1])),
+        jit(lambda a, b: np.sum(a[1:-1, 1:-1] * b[1:-1, 2:])),
+        jit(lambda a, b: np.sum(np.abs(a[1:-1, 1:-1] * b[1:-1, 2:]))),
+    ]
+    rng = np.random.default_rng(0)
+    for shape in ((3, 3), (4, 2), (2, 4), (40, 63), (3, 1026), (4, 1500), (501, 402)):
+        a, b, c = (rng.standard_normal(shape).astype(dtype) for _ in range(3))
+        if min(shape) > 2:
+            expected, c0 = [h(a, b) for h in sums], c.copy()
+            found = g(a, b, c)
+            largest = np.max(a[1:-1, 1:-1] * b[1:-1, 2:])
+            assert [float(v) for v in found] == [float(v) for v in (*expected[:2], largest, expected[2])], shape
+            c0[1:-1, :-2] = a[1:-1, 1:-1] * b[1:-1, 2:] - a[1:-1, 1:-1]
+            np.testing.assert_array_equal(c, c0)
+        else:
+            with pytest.raises(ValueError, match="zero-size"):
+                g(a, b, c)
+    backwards = g(a[::-1, ::-1], b, c[:, ::-1])
+    assert float(backwards[0]) == float(sums[0](a[::-1, ::-1], b))
+    assert g.ir(stage="scheduled").count(" joined") >= 2

@@ -29,6 +29,7 @@ from dlvm_py.ir.value import Instruction, Literal, Value
 
 _INTERIOR = {"transpose", "padShape", "squeezeShape", "broadcast", "gather", "embed"}
 _LEAVES = {"load", "iota"}
+_OF_ROWS = {"padShape", "squeezeShape", "broadcast", "iota"}
 # with an array result: only as the value of a store
 UNDER_STORE = {"reduce", "unbroadcast", "dot", "shapeCast", "overlapAdd", "scan", "recurrence"}
 UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted", "fourier"}
@@ -75,8 +76,8 @@ def check_trees(function: Function, report: Report) -> None:
                 report(kernel[0], "nothing stands before it that it can be joined to")
             for i in kernel if is_root(kernel[0]) else ():
                 _check_root(i, order, order[kernel[0]], alias, report)
-            if len(kernel) > 1 and not can_be_numbered(kernel):
-                report(kernel[0], "with a reduction, the elements of one kernel are numbered")
+            if len(kernel) > 1 and not has_one_order(kernel):
+                report(kernel[0], "with a reduction, the elements of one kernel are numbered, or in rows")
             for k, i in enumerate(kernel[1:], 1):
                 for other in kernel[:k]:
                     _check_pair(other, i, alias, report)
@@ -114,14 +115,35 @@ def may_be_joined(i: Instruction) -> bool:
     return _is_free(i.attrs["by"], value.type) if i.op.name == "reduce" else accumulated(i) is None  # type: ignore[arg-type]
 
 
-def can_be_numbered(kernel: list[Instruction]) -> bool:
-    """Whether a kernel has no reductions, or elements that one loop runs over in their order."""
+def has_one_order(kernel: list[Instruction]) -> bool:
+    """Whether a kernel has no reductions, or elements that it runs over in the order of each of them alone."""
     values = [i.operands[0] for i in kernel]
     if all(i.op.name != "reduce" for i in kernel) or values[0].type.rank == 1:  # type: ignore[attr-defined]
         return True
-    layouts = {load.operands[0].type.layout for i in kernel for load, _ in loads_of(i)}  # type: ignore[attr-defined]
-    layouts |= {p.type.layout for i in kernel if (p := written_pointer(i)) is not None}  # type: ignore[attr-defined]
-    return len(layouts) == 1 and all(is_linear(v, next(iter(layouts)), v.type.shape) for v in values)  # type: ignore[attr-defined]
+    stored = [p.type.layout for i in kernel if (p := written_pointer(i)) is not None]  # type: ignore[attr-defined]
+    layouts = {load.operands[0].type.layout for i in kernel for load, _ in loads_of(i)} | set(stored)  # type: ignore[attr-defined]
+    if len(layouts) == 1 and all(is_linear(v, next(iter(layouts)), v.type.shape) for v in values):  # type: ignore[attr-defined]
+        return True
+    return "F" not in stored and all(map(is_in_rows, values))
+
+
+def is_in_rows(value: Value) -> bool:
+    """Whether a kernel of this tree alone runs over its elements row by row: all that it reads lies like that."""
+    seen: set[Value] = set()
+    work = [value]
+    while work:
+        v = work.pop()
+        if v in seen or not isinstance(v, Instruction) or not is_array(v.type):
+            continue
+        seen.add(v)
+        if v.op.name == "load":
+            if v.operands[0].type.layout == "F":  # type: ignore[attr-defined]
+                return False
+        elif v.op.kind is not Kind.ELEMENTWISE and v.op.name not in _OF_ROWS:
+            return False
+        else:
+            work += v.operands
+    return True
 
 
 def _is_free(by: str, type: TensorType) -> bool:

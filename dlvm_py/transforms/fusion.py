@@ -14,8 +14,10 @@ three rounds are the rule):
    numbers, is made again by several roots too, and so is the product of a column and a row, whose elements are
    many and whose factors are few: that saves a pass that writes it. `reduce`, `unbroadcast` and `dot`
    with array results get a buffer, or go straight to the one store that takes them; a `dot` also to the one that
-   adds it to what is there (tree_rules.accumulated). What crosses a block border, or is pushed, returned or
-   passed to a call, gets a buffer, and so does what a `scatter`, which has no vectors, would compute in many steps.
+   adds it to what is there (tree_rules.accumulated). What is embedded somewhere is part of a store, to a buffer as
+   well: a sum of shifted parts of what it replaces is made beside it in one pass, and copied. What crosses a block
+   border, or is pushed, returned or passed to a call, gets a buffer, and so does what a `scatter`, which has no
+   vectors, would compute in many steps.
 2. forwards, legality (`_check`): a value is forced into memory at its definition if one of its loads would
    be overwritten before a consumer reads it, and if the store at its root may overwrite elements that the
    load needs for other places: a load that may overlap the destination must be the same elements in the
@@ -136,7 +138,7 @@ class FusionPlan:
             repeated = root is _MANY or len(self._embeds[v]) > 1
             buffer = buffer or (repeated and not repeats) or v in self._stretched
             # other roots would ask for each element where it is
-            buffer = buffer or (v.op.name == "embed" and (isinstance(root, str) or root.op.name != "store"))
+            buffer = buffer or (v.op.name == "embed" and not self._is_written(root))
             buffer = buffer or any(u.op.name == "scatter" and _is_long(v) for u in self._users[v])
         if buffer:
             self.buffers.add(v)
@@ -174,6 +176,12 @@ class FusionPlan:
             pointer = _pointer_type(v)
             return pointer is not None and pointer.layout == "C"
         return v.op.name != "shapeCast" or _pointer_type(v) is not None
+
+    def _is_written(self, root: _Root) -> bool:
+        """Whether a root writes its elements place by place: a store, or a value that is stored to its buffer."""
+        return not isinstance(root, str) and (
+            root.op.name == "store" or (is_array(root.type) and root.op.name not in HEAVY)
+        )
 
     def _is_free(self, v: Instruction) -> bool:
         """Whether v may be repeated in every tree: its cost is in its operands, which answer for themselves."""

@@ -35,7 +35,8 @@ reads it once. r may be what the first product gives: it is needed row by row (b
     store (dot %r, A) to %s                             =>    store %t0 to %t
                                                               store %s0 to %s joined
 
-With a reduction a kernel goes over elements that are numbered (of rank 1, or linear): their order is that of the sum.
+With a reduction a kernel goes over elements in the order of the sum: they are numbered (of rank 1, or linear), or taken
+row by row where each of the roots would do so by itself (`tree_rules.is_in_rows`).
 What is made of a result, and stands between, moves behind the kernel.
 
 Equal subtrees of one kernel become one. A buffer that nothing reads any more goes, with its stores.
@@ -57,7 +58,16 @@ from dlvm_py.ir.builder import Builder
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.ops import OPS
-from dlvm_py.ir.tree_rules import JOINED, MatrixProduct, is_linear, kernels, loads_of, matrix_product, may_be_joined
+from dlvm_py.ir.tree_rules import (
+    JOINED,
+    MatrixProduct,
+    is_in_rows,
+    is_linear,
+    kernels,
+    loads_of,
+    matrix_product,
+    may_be_joined,
+)
 from dlvm_py.ir.types import TensorType, is_array, is_scalar
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -117,6 +127,7 @@ class _Group:
     extents: list[Extent]
     layout: str
     linear: bool
+    in_rows: bool
     loads: list[tuple[Instruction, bool]]  # and whether each is of the element of its place
     destinations: list[Value]
     product: MatrixProduct | None  # what the only root is, if it is that
@@ -165,7 +176,8 @@ class _Joiner:
             mine.roots[:0], mine.destinations[:0] = group.roots, group.destinations
             mine.loads = [*group.loads, *(found for found in mine.loads if found[0] not in forwards)]
             mine.forwards = group.forwards | forwards
-            mine.linear, mine.reduces = mine.linear and group.linear, mine.reduces or group.reduces
+            mine.linear = mine.linear and group.linear and mine.layout == group.layout
+            mine.in_rows, mine.reduces = mine.in_rows and group.in_rows, mine.reduces or group.reduces
             break
         self.groups[r] = mine
 
@@ -179,8 +191,9 @@ class _Joiner:
             layout, shape = layouts.pop() if len(layouts) == 1 else "S", value.type.shape  # type: ignore[attr-defined]
         product = matrix_product(r)
         linear = product is None and is_linear(value, layout, shape)
+        in_rows = layout != "F" and is_in_rows(value)
         extents = self.facts.of(value if to is None else to)
-        return _Group([r], extents, layout, linear, loads, [] if to is None else [to], product, to is None)
+        return _Group([r], extents, layout, linear, in_rows, loads, [] if to is None else [to], product, to is None)
 
     def _loads(self, root: Instruction) -> list[tuple[Instruction, bool]]:
         if root not in self._known_loads:
@@ -193,16 +206,16 @@ class _Joiner:
         """Whether one nest runs over the elements of both as each would by itself."""
         if group.product is not None or mine.product is not None:
             return self._is_pair(group, mine)
-        if group.layout != mine.layout or not self.facts.are_equal(group.extents, mine.extents, r):
+        if not self.facts.are_equal(group.extents, mine.extents, r):
             return False
-        if len(mine.extents) == 1:
+        same = group.layout == mine.layout
+        if len(mine.extents) == 1 or (same and group.linear and mine.linear):
+            return same
+        if (group.reduces or mine.reduces or not same) and not (group.in_rows and mine.in_rows):
+            return False
+        if not (group.linear or mine.linear):
             return True
-        if group.reduces or mine.reduces:
-            # elements are taken in their order
-            return group.linear and mine.linear
-        if group.linear == mine.linear:
-            return True
-        shape = r.operands[1].type.shape  # type: ignore[attr-defined]
+        shape = r.operands[0].type.shape  # type: ignore[attr-defined]
         inner = shape[0 if mine.layout == "F" else -1]
         return inner is None or inner >= SHORT
 

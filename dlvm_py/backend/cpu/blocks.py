@@ -10,7 +10,8 @@ f16 is accumulated in f32, as in NumPy; so is bf16.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -132,25 +133,8 @@ class Blocks:
 
     def _row(self, tree: Tree, inner: int, first: V, last: V) -> None:
         """Append the elements along the innermost axis to the buffer, in pieces that fit it."""
-        e = self.e
-        head, body, done = e.label("head"), e.label("piece"), e.label("done")
-        before = e.here
-        e.br(head)
-        e.place(head)
-        start = e.phi("i64")
-        start.add(first, before)
-        e.cond_br(e.icmp("slt", start.value, last), body, done)
-        e.place(body)
-        filled = e.load("i64", self.filled)
-        piece = e.minimum(e.op("sub nsw", last, start.value), e.op("sub nsw", i64(BLOCK), filled))
-        self._fill(tree, inner, start.value, filled, piece)
-        now = e.add(filled, piece, "nsw")
-        e.store(now, self.filled)
-        with e.when(e.icmp("eq", now, i64(BLOCK))):
-            self.flush(now)
-        start.add(e.add(start.value, piece, "nsw"), e.here)
-        e.br(head)
-        e.place(done)
+        with pieces(self.e, [self], first, last) as (start, filled, piece):
+            self._fill(tree, inner, start, filled, piece)
 
     def _contiguous_row(self, tree: Tree, inner: int, first: V, last: V) -> None:
         """Take the only row of a tree that is a contiguous load from where it lies: same blocks, no buffer."""
@@ -205,6 +189,34 @@ class Blocks:
         e = self.e
         name, count = _finish_function(e, self.type, self.by), e.load("i64", self.count)
         return [e.call(f"@{name}", self.type, [levels, count, x]) for levels, x in zip(self.levels, below, strict=True)]
+
+
+@contextmanager
+def pieces(e: FunctionEmitter, states: Sequence[Blocks], first: V, last: V) -> Iterator[tuple[V, V, V]]:
+    """A loop over the pieces of a row that fit the buffers of reductions, which are equally full.
+
+    Gives where a piece begins, what the buffers hold by then, and how many elements the piece has.
+    """
+    head, body, done = e.label("head"), e.label("piece"), e.label("done")
+    before = e.here
+    e.br(head)
+    e.place(head)
+    start = e.phi("i64")
+    start.add(first, before)
+    e.cond_br(e.icmp("slt", start.value, last), body, done)
+    e.place(body)
+    filled = e.load("i64", states[0].filled)
+    piece = e.minimum(e.op("sub nsw", last, start.value), e.op("sub nsw", i64(BLOCK), filled))
+    yield start.value, filled, piece
+    now = e.add(filled, piece, "nsw")
+    for state in states:
+        e.store(now, state.filled)
+    with e.when(e.icmp("eq", now, i64(BLOCK))):
+        for state in states:
+            state.flush(now)
+    start.add(e.add(start.value, piece, "nsw"), e.here)
+    e.br(head)
+    e.place(done)
 
 
 def neutral(type: str, by: str) -> V:

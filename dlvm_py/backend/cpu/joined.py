@@ -5,7 +5,8 @@
         floating sums and products                   fill a buffer each, which blocks.py takes
         other reductions                             are folded there
 
-The elements are numbered: trees of rank 1, or linear ones. Each reduction has the bits that it has by itself.
+Elements that are numbered, of trees of rank 1 or linear ones, are taken in such pieces; others row by row, in C order,
+where a piece ends with its row as well. Each reduction has the bits that it has by itself.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from dataclasses import dataclass
 from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.groups import MOST_BITS, cut
-from dlvm_py.backend.cpu.kernels import Sink, versions
+from dlvm_py.backend.cpu.groups import MOST_BITS, cut, rows_of
+from dlvm_py.backend.cpu.kernels import Sink, nest, versions
 from dlvm_py.backend.cpu.pointers import offset, store_element, strides_of
 from dlvm_py.backend.cpu.reductions import combine, is_by_blocks, pays
 from dlvm_py.backend.cpu.share import may_share, shared
@@ -63,7 +64,6 @@ class _Joined:
         self.tree = Tree(e, *self.values)
         self.extents = tree_extents(e, self.values[0])
         self.work = e.product(self.extents)
-        self.tree.linear, self.tree.inner = self.tree.rank > 1, 0
         self.unit: list[V] = []  # conditions of strides
         self.sinks: list[tuple[int, Sink]] = []
         self.reductions: list[_Reduction] = []
@@ -71,15 +71,24 @@ class _Joined:
         self.sums = [k for k, i in found if is_by_blocks(i.attrs["by"], i.type.dtype)]  # type: ignore[attr-defined]
         for k, i in enumerate(roots):
             if i.op.name == "store":
-                dest = e.pointer(i.operands[1])
-                self.sinks.append((k, Sink(dest, i.operands[1].type.shape)))  # type: ignore[attr-defined]
-                step, size = strides_of(e, dest)[0], i64(dest.itemsize)
-                if dest.layout == "S" and step != size:
-                    self.unit.append(e.icmp("eq", step, size))
+                self.sinks.append((k, Sink(e.pointer(i.operands[1]), i.operands[1].type.shape)))  # type: ignore[attr-defined]
                 continue
             number = self.sums.index(k) if k in self.sums else None
             init = e.scalar(i.operands[1])
             self.reductions.append(_Reduction(k, i.type.dtype, i.attrs["by"], init, number))  # type: ignore[attr-defined]
+        self.tree.linear = self.tree.rank > 1 and self._is_linear()
+        self.tree.inner = 0 if self.tree.linear else self.tree.rank - 1
+        for _, sink in self.sinks:
+            step, size = strides_of(e, sink.dest)[self.tree.inner], i64(sink.dest.itemsize)
+            if sink.dest.layout == "S" and step != size:
+                self.unit.append(e.icmp("eq", step, size))
+
+    def _is_linear(self) -> bool:
+        """Whether the elements of all roots can be numbered: everything is as contiguous as everything else."""
+        places = [(s.dest.layout, s.shape) for _, s in self.sinks]
+        places += [(p.layout, self.values[0].type.shape) for p in self.tree.loads()]  # type: ignore[attr-defined]
+        layout = places[0][0]
+        return all(found == layout and self.tree.is_linear(layout, shape) for found, shape in places)
 
     def write(self) -> list[V]:
         """The numbers that the reductions give."""
@@ -148,36 +157,65 @@ class _Joined:
                 state.begin()
             else:
                 e.store(e.scalar(Literal(TensorType((), r.dtype), identity_of(r.by, r.dtype))), total)
-        size = i64(blocks.BLOCK)
-        up = e.add(e.op("sub nsw", last, first), i64(blocks.BLOCK - 1))
-        with e.loop(e.op("ashr", up, i64(blocks.BLOCK.bit_length() - 1))) as loop:
-            start = e.add(first, e.mul(loop.index, size, "nuw nsw"), "nuw nsw")
-            piece = e.minimum(e.op("sub nsw", last, start), size)
-            self._piece(start, piece, states, totals)
-            for state in states:
-                if state is not None:
-                    state.flush(piece)
+        if self.tree.rank == 1 or self.tree.linear:
+            self._numbered(first, last, states, totals)
+        elif (first, last) == (ZERO, self.work):
+            *outer, inner = range(self.tree.rank)
+            with nest(e, self.tree.index, outer, self.extents):
+                self._row(ZERO, self.extents[inner], states, totals)
+        else:
+            for low, high in rows_of(e, self.tree.index, range(self.tree.rank), self.extents, (first, last)):
+                self._row(low, high, states, totals)
         return [
             [e.load(r.types[0], total)] if state is None else state.finish()
             for r, state, total in zip(self.reductions, states, totals, strict=True)
         ]
 
-    def _piece(self, start: V, count: V, states: Sequence[blocks.Blocks | None], totals: Sequence[V]) -> None:
+    def _numbered(self, first: V, last: V, states: Sequence[blocks.Blocks | None], totals: Sequence[V]) -> None:
+        """Elements that are numbered, a block at a time."""
+        e, size = self.e, i64(blocks.BLOCK)
+        up = e.add(e.op("sub nsw", last, first), i64(blocks.BLOCK - 1))
+        with e.loop(e.op("ashr", up, i64(blocks.BLOCK.bit_length() - 1))) as loop:
+            start = e.add(first, e.mul(loop.index, size, "nuw nsw"), "nuw nsw")
+            piece = e.minimum(e.op("sub nsw", last, start), size)
+            self._piece(start, piece, ZERO, states, totals)
+            for state in states:
+                if state is not None:
+                    state.flush(piece)
+
+    def _row(self, first: V, last: V, states: Sequence[blocks.Blocks | None], totals: Sequence[V]) -> None:
+        """The elements of a row, or of a part of it."""
+        some = [state for state in states if state is not None]
+        if not some:
+            self._piece(first, self.e.op("sub nsw", last, first), ZERO, states, totals)
+            return
+        with blocks.pieces(self.e, some, first, last) as (start, filled, piece):
+            self._piece(start, piece, filled, states, totals)
+
+    def _piece(
+        self, start: V, count: V, filled: V, states: Sequence[blocks.Blocks | None], totals: Sequence[V]
+    ) -> None:
+        """Elements along the innermost axis; the buffers hold `filled` elements before."""
         e, tree = self.e, self.tree
         parallel = Parallel(e, tree.is_rare)
         tree.group = parallel.access
         both = list(zip(self.reductions, states, totals, strict=True))
         folds = [(r, total) for r, state, total in both if state is None]
         with e.loop(count, [e.load(r.types[0], total) for r, total in folds], parallel.loop) as loop:
-            at = tree.index[0] = e.add(start, loop.index, "nuw nsw")
+            tree.index[tree.inner] = e.add(start, loop.index, "nuw nsw")
             xs = tree.elements()
+            axes = [0] if tree.linear else list(range(tree.rank))
             for k, sink in self.sinks:
                 dest = sink.dest
-                step = i64(dest.itemsize) if tree.linear or tree.fast else strides_of(e, dest)[0]
-                store_element(e, dest.dtype, xs[k], offset(e, dest.data, [at], [step]), dest.notes + parallel.access)
+                steps = list(strides_of(e, dest))
+                if tree.linear or tree.fast:
+                    steps[tree.inner] = i64(dest.itemsize)
+                address = offset(e, dest.data, [tree.index[k] for k in axes], [steps[k] for k in axes])
+                store_element(e, dest.dtype, xs[k], address, dest.notes + parallel.access)
+            place = e.add(filled, loop.index, "nuw nsw") if filled != ZERO else loop.index
             for r, state, _ in both:
                 if state is not None:
-                    state.put(xs[r.root], loop.index, parallel)
+                    state.put(xs[r.root], place, parallel)
             loop.next = [
                 combine(e, r.by, r.dtype, total, xs[r.root], inside=True)
                 for (r, _), total in zip(folds, loop.carried, strict=True)

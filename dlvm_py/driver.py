@@ -60,7 +60,7 @@ FAST_MATH = (
 TO_COMPUTE_FOR_GPU = (
     "gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce",
 )  # fmt: skip
-TO_COMPUTE = (*TO_COMPUTE_FOR_GPU, "loop_versions", "limit_counts", "dce")
+TO_COMPUTE = (*TO_COMPUTE_FOR_GPU, "hoist_products", "loop_versions", "limit_counts", "dce")
 TO_SCHEDULED = (
     "sibling_fusion", "share_loops", "hoist_buffers", "element_promotion", "stack_promotion", "ownership",
 )  # fmt: skip

@@ -84,6 +84,12 @@ def steps(u, v, n):
     return u
 
 
+def below(a):
+    for i in range(a.shape[0]):
+        for j in range(i, a.shape[0]):
+            a[i, j] -= a[i, :i] @ a[:i, j]
+
+
 INDEPENDENT = (
     (spmv, (V, ORDER, np.array([0, 2, 4, 6]), V), 0),
     (escape, (3, 4, 5), 0),
@@ -98,6 +104,7 @@ INDEPENDENT = (
     (two_arrays, (V, V.copy()), 0),
     (steps, (V, V.copy(), 3), 0, "is carried"),
     (steps, (V, V.copy(), 3), 1),
+    (below, (M,), 1),
 )
 
 
@@ -122,6 +129,19 @@ def blocks_that_meet(a):
     for i in range(2):
         for j in range(4):
             a[3 * i + j if j < 3 else 3 * i] += 1.0
+
+
+def one_too_many(a):
+    for j in range(3, a.shape[1]):
+        a[3, j] -= a[3, :4] @ a[:4, j]
+
+
+def past_its_end(a, n):
+    for i in range(n):
+        j = 0
+        while j < 3:
+            j += 1
+        a[3 * i + j] = a[3 * i] + 1.0
 
 
 def permuted(a, order):
@@ -190,6 +210,8 @@ DEPENDENT = (
     (prefix, (V, 1.0), "`s` is carried from one trip to the next"),
     (overlap, (V,), "two trips may write the same element of `a`"),
     (blocks_that_meet, (M.ravel(),), "two trips may write the same element of `a`"),
+    (one_too_many, (M,), "a trip may read what another one writes to `a`"),
+    (past_its_end, (M.ravel(), 3), "two trips may write the same element of `a`"),
     (permuted, (V, ORDER), "two trips may write the same element of `a`"),
     (shared_sum, (V, V.copy()), "two trips may write the same element of `s`"),
     (transposed, (M,), "a trip may read what another one writes to `a`"),

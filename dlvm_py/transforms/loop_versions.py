@@ -23,6 +23,8 @@ pipeline, since the slow loop is one that could be versioned.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, Target, Value, literal
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
@@ -54,6 +56,53 @@ def _is_simple(loop: Loop, counted: CountedLoop) -> bool:
     exits = loop.exit_edges()
     calls = any(i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER) for b in loop.ordered for i in b.instructions)
     return not calls and [b for b, _ in exits] == [loop.header] and counted.step == 1 and integer(counted.first) == 0
+
+
+def second_version(function: Function, loop: Loop, mapping: dict[Value, Value]) -> tuple[Block, list[Block]]:
+    """A copy of a loop that is left at its head alone, and a block, empty as yet, in which to choose.
+
+    The block is where the loop was entered, with the same arguments; the first block of the copy is its header.
+    Both versions go on in a block where what is used of them comes together. `mapping` receives the copied values.
+    """
+    header = loop.header
+    joined = _join(function, loop)
+    fast = clone_region(loop.ordered, mapping, "fast_")
+    gate = Block("gate")
+    for a in header.args:
+        gate.add_arg(a.type, a.name)
+    for block, k in predecessors(function)[header]:
+        if not loop.contains(block):
+            block.targets[k].block = gate
+    at = function.blocks.index(header)
+    function.blocks[at:at] = [gate, *fast]
+    function.blocks.insert(function.blocks.index(loop.ordered[-1]) + 1, joined)
+    return gate, fast
+
+
+def _join(function: Function, loop: Loop) -> Block:
+    """Behind the loop, a block for both versions; what is used there of the loop are its arguments."""
+    ((_, k),) = loop.exit_edges()
+    behind = loop.header.targets[k]
+    inside = {v for b in loop.ordered for v in (*b.args, *b.instructions)}
+    found: dict[Value, None] = {v: None for v in behind.args if v in inside}
+    for value, users in uses(function).items():
+        if value in inside and any(u.block not in loop.blocks for u in users):
+            found[value] = None
+    joined = Block("joined")
+    args = {v: joined.add_arg(v.type, v.name) for v in found}
+    outside = [b for b in function.blocks if b not in loop.blocks]
+    substitute(outside, dict(args))
+    Builder(function).at_end(joined).branch(behind.block, [args.get(v, v) for v in behind.args])
+    loop.header.targets[k] = Target(joined, list(found))
+    return joined
+
+
+def remove_copies(instructions: Iterable[Instruction], mapping: dict[Value, Value]) -> None:
+    """Take the copies of checks out of a second version."""
+    for i in instructions:
+        copy = mapping[i]
+        assert isinstance(copy, Instruction) and copy.block is not None
+        copy.block.instructions.remove(copy)
 
 
 class _Ranges:
@@ -127,45 +176,15 @@ class _Versions:
 
     def make(self) -> None:
         """The gate, the copy, and the block where both come together."""
-        function, loop, header = self.function, self.loop, self.loop.header
-        joined = self._join()
         mapping: dict[Value, Value] = {}
-        fast = clone_region(loop.ordered, mapping, "fast_")
-        for check in self.ranges.checks:
-            copy = mapping[check]
-            assert isinstance(copy, Instruction) and copy.block is not None
-            copy.block.instructions.remove(copy)
+        gate, fast = second_version(self.function, self.loop, mapping)
+        remove_copies(self.ranges.checks, mapping)
         substitute(fast, {mapping[s]: mapping.get(x, x) for s, x in self.ranges.wrapped.items()})
-        gate = Block("gate")
-        entering = [(p, k) for p, k in predecessors(function)[header] if not loop.contains(p)]
-        passed: list[Value] = [gate.add_arg(a.type, a.name) for a in header.args]
-        for block, k in entering:
-            block.targets[k].block = gate
-        at = function.blocks.index(header)
-        function.blocks[at:at] = [gate, *fast]
-        function.blocks.insert(function.blocks.index(loop.ordered[-1]) + 1, joined)
-        b = Builder(function).at_end(gate)
-        b.loc = header.instructions[-1].loc
+        b = Builder(self.function).at_end(gate)
+        b.loc = self.loop.header.instructions[-1].loc
         condition = self._ahead(b)
-        b.conditional(condition, fast[0], list(passed), header, list(passed))
-
-    def _join(self) -> Block:
-        """Behind the loop, a block for both versions; what is used there of the loop are its arguments."""
-        loop, header = self.loop, self.loop.header
-        ((_, k),) = loop.exit_edges()
-        behind = header.targets[k]
-        inside = {v for b in loop.ordered for v in (*b.args, *b.instructions)}
-        found: dict[Value, None] = {v: None for v in behind.args if v in inside}
-        for value, users in uses(self.function).items():
-            if value in inside and any(u.block not in loop.blocks for u in users):
-                found[value] = None
-        joined = Block("joined")
-        args = {v: joined.add_arg(v.type, v.name) for v in found}
-        outside = [b for b in self.function.blocks if b not in loop.blocks]
-        substitute(outside, dict(args))
-        Builder(self.function).at_end(joined).branch(behind.block, [args.get(v, v) for v in behind.args])
-        header.targets[k] = Target(joined, list(found))
-        return joined
+        passed: list[Value] = list(gate.args)
+        b.conditional(condition, fast[0], passed, self.loop.header, list(passed))
 
     def _ahead(self, b: Builder) -> Value:
         """Whether the first and the last of all indices are in range."""

@@ -3,7 +3,7 @@
 BLAS is column-major, so that a row-major destination is computed as toᵀ = bᵀ aᵀ. Integers are handed over in slots of
 64 bits: a BLAS of 32 reads the low half. Step by step:
 
-    small, or an extent beyond i32        loops in place
+    small, or an extent beyond i32        loops in place, along what lies side by side
     to column-major                       the transposed product, by one recursive call
     f32, f64: few rows, columns or terms  loops of our own that pass once over what is large (skinny.py), in some
                                           layouts with a copy of what is small
@@ -98,7 +98,11 @@ class _Matmul:
         c, size = self.c, self.size
         work = c.product([self.m, self.n, self.k])
         beyond = [c.icmp("sgt", n, i64(INT_MAX)) for n in (self.m, self.n, self.k)]
-        self._unless(c.any(c.icmp("sle", work, i64(SMALL)), *beyond), self._loops)
+        in_loops = c.any(c.icmp("sle", work, i64(SMALL)), *beyond)
+        # one column is one row of the transposed product, along which loops run
+        column = c.both(c.icmp("eq", self.n, ONE), c.icmp("ne", self.m, ONE))
+        self._unless(c.both(in_loops, column), self._transposed)
+        self._unless(in_loops, self._loops)
         # strides of an axis of extent 1 mean nothing: they become what BLAS likes
         to_step = self._row_length(self.to)
         row_major = c.both(
@@ -174,6 +178,11 @@ class _Matmul:
         c.place(after)
 
     def _loops(self) -> None:
+        c, size = self.c, self.size
+        if self.dtype.is_float:
+            terms = c.both(c.icmp("eq", self.a.col_step, size), c.icmp("eq", self.b.row_step, size))
+            rows = c.both(c.icmp("eq", self.b.col_step, size), c.icmp("eq", self.to.col_step, size))
+            self._unless(c.both(terms, self._not(rows)), self._by_products)
         loops(self.c, self.dtype, self.a, self.b, self.to, self.add)
 
     def _again(self, a: Matrix, b: Matrix, to: Matrix, name: str = "") -> V:

@@ -19,7 +19,8 @@ They are if
   it is the first number plus or minus the number of trips then);
 * what a trip writes is memory that it allocates, or a place of other memory that no other trip reads or writes. Places
   are told apart by their indices (places.py): on some axis those of two trips never meet, because they are the same
-  multiple of the counter with too little added, or leave different remainders;
+  multiple of the counter with too little added, leave different remainders, or all of one access come before all of the
+  other (`a[i, j]` with j from i on, beside `a[i, :i]`);
 * it does nothing that has an order: no print, no random number, no call of another function, nothing pushed to a stack
   from outside the loop.
 
@@ -40,8 +41,10 @@ from math import gcd, inf
 
 from dlvm_py.errors import Loc
 from dlvm_py.ir.analysis.alias import SHARED, AliasAnalysis
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
+from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of
@@ -61,6 +64,8 @@ _IN_ORDER = {
 }
 # factors from here on may take an index around, past 2^64, to where another trip is
 _FAR = 2**31
+# counters in what is known of the order of two indices
+_COUNTERS = 2
 _MEMORY = ("load", "store", "scatter", "allocateHeap", "allocateStack", "createStack")
 
 
@@ -94,7 +99,23 @@ class Independence:
         self.forest = LoopForest(function)
         self.edges = predecessors(function)
         self.alias = AliasAnalysis(function, noalias_params)
+        self.dominators = of_graph(DominatorTree, function)
         self.counted = {loop.header: counted_loop(loop, self.edges) for loop in self.forest.loops}
+        self.past_end = self._counters_past_their_end()
+
+    def _counters_past_their_end(self) -> set[Value]:
+        """The counters that are used where they may be what ends their loop: at its head, or behind it."""
+        found: set[Value] = set()
+        for block in self.function.blocks:
+            for i in block.instructions:
+                for v in i.operands:
+                    counted = self.counted.get(v.block) if isinstance(v, BlockArg) else None
+                    if counted is None or v is not counted.counter or v in found:
+                        continue
+                    is_test = block is v.block and i is block.instructions[-1].operands[0]
+                    if not is_test and (block is v.block or not counted.loop.contains(block)):
+                        found.add(v)
+        return found
 
     def loops(self) -> Iterator[Trips]:
         """The trips of all loops, outer loops before those in them."""
@@ -103,6 +124,10 @@ class Independence:
     def of(self, loop: Loop) -> Trips:
         """The trips of one loop."""
         return _Judge(self, loop).judge()
+
+    def reads_what_was(self, loop: Loop, load: Instruction) -> bool:
+        """Whether a load in a loop that counts finds in each trip what was in memory before the first trip."""
+        return _Judge(self, loop).reads_what_was(load)
 
 
 class _Dependent(Exception):
@@ -141,6 +166,29 @@ class _Judge:
             return Trips(self.loop, self.counted, found.reason, found.loc)
         seen = any(a.writes and not self.of.alias.is_local(a.place.base) for a in self.accesses)
         return Trips(self.loop, self.counted, traps=tuple(self.traps), visible=seen)
+
+    def reads_what_was(self, load: Instruction) -> bool:
+        """See `Independence`."""
+        (pointer,) = load.operands
+        place = place_of(pointer)
+        if self.counted is None or not is_outside(place.base, self.loop) or self.of.function.meta.get(SHARED):
+            return False
+        assert load.block is not None
+        above = True
+        for block in self.loop.ordered:
+            later = block is not load.block and self.of.dominators.instruction_dominates(load, block.instructions[-1])
+            for i in block.instructions:
+                above = i is not load if block is load.block and above else above
+                if not self.of.alias.may_write(i, pointer):
+                    continue
+                to = written_pointer(i)
+                if to is None or not (later or (block is load.block and not above)):
+                    return False  # in this trip already
+                try:
+                    self._apart(_Access(place_of(to), True, i.loc), _Access(place, False, load.loc))
+                except _Dependent:
+                    return False
+        return True
 
     # -- how the loop runs -------------------------------------------------------------------------------
 
@@ -263,6 +311,8 @@ class _Judge:
 
     def _axis_apart(self, a: Axis, b: Axis) -> bool:
         """Whether the indices of two accesses on an axis are never the same in different trips."""
+        if self._is_below(a, b) or self._is_below(b, a):
+            return True
         one, other = self._spread(a), self._spread(b)
         if one is None or other is None or one.fixed.terms != other.fixed.terms:
             return False
@@ -276,6 +326,46 @@ class _Judge:
         # the first a trip later than the second, and a trip earlier
         near = abs(factor)
         return near + distance + one.low > other.high and -near + distance + one.high < other.low
+
+    def _is_below(self, a: Axis, b: Axis) -> bool:
+        """Whether each index of one access, in any trip, is less than each of another one, in any trip."""
+        if b.start is None or (b.step < 1 and b.count != 1):
+            return False
+        for top in _tops(a):
+            budget = [_COUNTERS]
+            low, minus_high = (self._least(x, budget) for x in (b.start, top.times(-1)))
+            if low is not None and minus_high is not None:
+                apart = low.plus(minus_high)
+                if not apart.terms and apart.constant > 0:
+                    return True
+        return False
+
+    def _least(self, form: Linear, budget: list[int]) -> Linear | None:
+        """What a linear form is at least, in terms of what is the same in all trips; None where nothing is known.
+
+        Counters are exchanged for their ends. A few of them, plus or minus, since a sum of many might wrap.
+        """
+        found = Linear(form.constant)
+        for v, n in form.terms.items():
+            if self._is_fixed(v):
+                found = found.plus(Linear(0, {v: n}))
+                continue
+            counted = self.of.counted.get(v.block) if isinstance(v, BlockArg) else None
+            budget[0] -= 1
+            if counted is None or v is not counted.counter or abs(n) != 1 or budget[0] < 0:
+                return None
+            if not all(self.loop.contains(b) for b in (counted.loop.header, *counted.loop.latches)):
+                return None
+            # up: from first to last - 1; down: from last + 1 to first
+            at_first = (n > 0) is (counted.step == 1)
+            if not at_first and v in self.of.past_end:
+                return None
+            end = linear(counted.first) if at_first else linear(counted.last).plus(Linear(-counted.step))
+            rest = self._least(end.times(n), budget)
+            if rest is None:
+                return None
+            found = found.plus(rest)
+        return found
 
     def _spread(self, axis: Axis) -> _Spread | None:
         """The indices of an axis as a multiple of the counter, what is the same in all trips, and a range."""
@@ -308,11 +398,10 @@ class _Judge:
         if inner is None or v is not inner.counter:
             return None
         first, last = linear(inner.first), linear(inner.last)
-        low = inf if first.terms else first.constant
-        high = inf if last.terms else last.constant - 1
+        end = last.constant if v in self.of.past_end else last.constant - inner.step
         if inner.step == 1:
-            return (-low if first.terms else low, high)
-        return 1, low
+            return (-inf if first.terms else first.constant, inf if last.terms else max(end, first.constant))
+        return end, inf if first.terms else first.constant
 
     def _is_fixed(self, v: Value) -> bool:
         """Whether a scalar is the same in all trips."""
@@ -336,6 +425,28 @@ class _Spread:
     low: float
     high: float
     unit: int
+
+
+def _tops(axis: Axis) -> list[Linear]:
+    """Numbers that no index of an axis exceeds."""
+    if axis.start is None:
+        return []
+    if axis.count is not None:
+        return [axis.start.plus(Linear(max(axis.step, 0) * max(axis.count - 1, 0)))]
+    if axis.length is None or axis.step != 1:
+        return []
+    return [axis.start.plus(most).plus(Linear(-1)) for most in _at_most(axis.length)]
+
+
+def _at_most(length: Value, depth: int = 4) -> list[Linear]:
+    """Numbers that a length does not exceed, or there is nothing so long: of a maximum with 0 what the other one is."""
+    found = [linear(length)]
+    if isinstance(length, Instruction) and depth and length.op.name in ("min", "max"):
+        zero = Linear(0)
+        for v in length.operands:
+            if length.op.name == "min" or any(linear(o) == zero for o in length.operands if o is not v):
+                found += _at_most(v, depth - 1)
+    return found
 
 
 def _loc_of(header: Block) -> Loc | None:

@@ -9,8 +9,9 @@ literal make of them. What is more than that is a value like any other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
+from dlvm_py.ir.builder import literal
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import I64, PointerType, TensorType
 from dlvm_py.ir.value import Instruction, Literal, Value
@@ -60,11 +61,15 @@ def linear(value: Value, depth: int = _DEPTH) -> Linear:
 
 @dataclass(frozen=True)
 class Axis:
-    """Indices of one axis: start, start + step, ..., `count` of them (None: unknown). start None: any."""
+    """Indices of one axis: start, start + step, ..., `count` of them (None: unknown). start None: any.
+
+    length: how many, as a value, where the program says it (a section).
+    """
 
     start: Linear | None = field(default_factory=lambda: Linear(0))
     count: int | None = None
     step: int = 1
+    length: Value | None = None
 
 
 ANY = Axis(None)
@@ -107,12 +112,12 @@ def _seen(p: Value) -> tuple[Place, _Live]:
             del live[p.attrs["at"]]
         case "elementPointer" if not p.attrs.get("path"):
             for at, index in zip(live, p.operands[1:], strict=False):
-                _narrow(axes, at, index, 1, 1)
+                _narrow(axes, at, index, literal(1), 1)
             live = live[len(p.operands) - 1 :]
         case "section":
             starts, counts, steps = (p.operands[1 + k * rank : 1 + (k + 1) * rank] for k in range(3))
             for at, start, count, step in zip(live, starts, counts, steps, strict=True):
-                _narrow(axes, at, start, _number(count), _number(step))
+                _narrow(axes, at, start, count, _number(step))
         case _:
             for at in live:
                 if at is not None:
@@ -121,15 +126,15 @@ def _seen(p: Value) -> tuple[Place, _Live]:
     return Place(place.base, tuple(axes)), live
 
 
-def _narrow(axes: list[Axis], at: int | None, start: Value, count: int | None, step: int | None) -> None:
+def _narrow(axes: list[Axis], at: int | None, start: Value, length: Value, step: int | None) -> None:
     """Take a part of the indices of an axis."""
     if at is None:
         return
-    old = axes[at]
+    old, count = axes[at], _number(length)
     if old.start is None or (step is None and count != 1):
         axes[at] = ANY
         return
-    axes[at] = replace(old, start=old.start.plus(linear(start), old.step), count=count, step=old.step * (step or 1))
+    axes[at] = Axis(old.start.plus(linear(start), old.step), count, old.step * (step or 1), length)
 
 
 def _number(v: Value) -> int | None:

@@ -1,0 +1,177 @@
+"""Products of columns in loops: one matrix product before the loop where that is what the trips make."""
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+
+rng = np.random.default_rng(3)
+
+
+def triangular(a, b):
+    for i in range(b.shape[0]):
+        for j in range(b.shape[1]):
+            b[i, j] += np.dot(a[i + 1 :, i], b[i + 1 :, j])
+
+
+def factors(a):
+    for i in range(a.shape[0]):
+        for j in range(i):
+            a[i, j] = (a[i, j] - a[i, :j] @ a[:j, j]) / a[j, j]
+        for j in range(i, a.shape[0]):
+            a[i, j] -= a[i, :i] @ a[:i, j]
+
+
+def orthogonal(a, r):
+    for k in range(a.shape[1]):
+        r[k, k] = np.sqrt(a[:, k] @ a[:, k])
+        a[:, k] /= r[k, k]
+        for j in range(k + 1, a.shape[1]):
+            r[k, j] = a[:, k] @ a[:, j]
+            a[:, j] -= a[:, k] * r[k, j]
+
+
+def in_a_cube(c, x, out):
+    for k in range(2, c.shape[2]):
+        out[k] = c[1, 1:, k] @ x[:-1] + 2 * (x[:-1] @ c[0, 1:, k])
+
+
+def column_by_rows(a, b, out):
+    for i in range(b.shape[0]):
+        out[i] = a[:, 0] @ b[i, :]
+
+
+def sums(a, x, s):
+    for j in range(a.shape[1]):
+        s += x @ a[:, j]
+    return s
+
+
+def next_column(a, x):
+    for j in range(a.shape[1] - 1):
+        a[0, j + 1] = x @ a[:, j]
+
+
+def before(a, x):
+    for j in range(a.shape[1]):
+        a[0, j] = j
+        x[j] = a[0] @ a[:, j]
+
+
+def sometimes(a, x, out):
+    for j in range(a.shape[1]):
+        if x[j] > 0:
+            out[j] = x @ a[:, j]
+
+
+def stops(a, x, out):
+    for j in range(a.shape[1]):
+        out[j] = x @ a[:, j]
+        if out[j] > 0:
+            break
+
+
+def rows(a, x, out):
+    for i in range(a.shape[0]):
+        out[i] = a[i] @ x
+
+
+def square(n, dtype=np.float64):
+    return (rng.standard_normal((n, n)) + n * np.eye(n)).astype(dtype)
+
+
+def outcome(f, args):
+    args = tuple(a.copy() if isinstance(a, np.ndarray) else a for a in args)
+    try:
+        return f(*args), args, None
+    except (IndexError, ValueError) as e:
+        return None, args, (type(e), str(e))
+
+
+HOISTED = (
+    (triangular, lambda n, t: (square(n, t), square(n, t)[:, : n + 3])),
+    (factors, lambda n, t: (square(n, t),)),
+    (orthogonal, lambda n, t: (square(n, t), np.zeros((n, n), t))),
+    (in_a_cube, lambda n, t: (rng.standard_normal((2, n, n)).astype(t), square(n, t).sum(0), np.zeros(n, t))),
+    (column_by_rows, lambda n, t: (square(n, t), square(n, t), np.zeros(n, t))),
+    (sums, lambda n, t: (square(n, t), square(n, t).sum(0), t(0.5))),
+)
+LEFT = (
+    (next_column, lambda n: (square(n), square(n)[0])),
+    (before, lambda n: (square(n), square(n)[0])),
+    (sometimes, lambda n: (square(n), square(n)[0], np.zeros(n))),
+    (stops, lambda n: (square(n), square(n)[0], np.zeros(n))),
+    (rows, lambda n: (square(n), square(n)[0], np.zeros(n))),
+)
+
+
+def compare(f, compiled, args, tolerance=1e-10):
+    wanted, found = outcome(f, args), outcome(compiled, args)
+    assert found[2] == wanted[2]
+    for x, y in zip((found[0], *found[1]), (wanted[0], *wanted[1]), strict=True):
+        if y is not None:
+            np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+            assert np.asarray(x).dtype == np.asarray(y).dtype
+
+
+@pytest.mark.parametrize(("f", "make"), HOISTED, ids=lambda v: getattr(v, "__name__", ""))
+def test_products_of_all_trips_are_one(f, make, monkeypatch):
+    monkeypatch.setenv("DLVM_VERIFY", "1")
+    compiled = dlvm.jit(f)
+    for n in (40, 9, 2, 0):
+        compare(f, compiled, make(n, np.float64))
+    assert "'product" in compiled.ir(stage="compute")
+
+
+@pytest.mark.parametrize(("f", "make"), LEFT, ids=lambda v: getattr(v, "__name__", ""))
+def test_products_that_stay_in_their_loop(f, make):
+    compiled = dlvm.jit(f)
+    for n in (2, 30):
+        compare(f, compiled, make(n))
+    assert "'product" not in compiled.ir(stage="compute")
+
+
+def test_other_dtypes_layouts_and_numbers():
+    compiled = dlvm.jit(sums)
+    a, x = square(24), square(24)[0]
+    compare(sums, compiled, (a.astype(np.float32), x.astype(np.float32), np.float32(1)), 1e-4)
+    compare(sums, compiled, (a + 1j, x - 2j, 1j))
+    compare(sums, compiled, (np.asfortranarray(a), x, 0.5))  # columns side by side
+    compare(sums, compiled, (a[::-1, ::2], x, 0.5))
+    compare(sums, compiled, (a[:, :1], x, 0.5))
+    a[3, 4], a[5, 6], x[7] = np.inf, np.nan, 0.0
+    compare(sums, compiled, (a, x, 0.5))
+    zeros = np.full((16, 16), -0.0), np.full(16, 2.0)
+    assert not np.signbit(compiled(*zeros, 0.0))
+
+
+def test_arguments_that_share_memory():
+    a = square(30)
+    compiled = dlvm.jit(triangular)
+    wanted, found = a.copy(), a.copy()
+    triangular(wanted, wanted)
+    compiled(found, found)
+    np.testing.assert_allclose(found, wanted)
+
+
+def test_what_a_trip_raises():
+    """The trips before it have happened."""
+    a, b = square(20), square(20)
+    for args in ((a[:, :5], b), (a[:12], b), (a, b[:12])):
+        compare(triangular, dlvm.jit(triangular), args)
+    compare(in_a_cube, dlvm.jit(in_a_cube), (rng.standard_normal((2, 20, 20)), a[0], np.zeros(15)))
+
+
+def test_the_gradient():
+    def loss(a, b):
+        c = b.copy()
+        triangular(a, c)
+        return np.sum(c**2)
+
+    a, b = square(20), square(20)
+    gradient = dlvm.grad(loss, wrt=(0, 1))(a, b)
+    for x, g, k in ((a, gradient[0], (7, 2)), (b, gradient[1], (3, 11))):
+        h = np.zeros_like(x)
+        h[k] = 1e-6
+        args = [tuple(v + s * h if v is x else v for v in (a, b)) for s in (1, -1)]
+        np.testing.assert_allclose(g[k], (loss(*args[0]) - loss(*args[1])) / 2e-6, rtol=1e-5)

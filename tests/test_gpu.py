@@ -158,6 +158,18 @@ def test_leaves_across_come_through_shared_memory_where_extents_are_worth_it():
     assert "// transpose\n" not in dlvm.jit(lambda x: x.reshape(-1, 3).T * 2.0, target="gpu").ptx(_of(30))
 
 
+def test_reductions_read_side_by_side_whichever_axis_is_kept():
+    """Rows a thread, a warp, a block, and in parts; columns likewise; the same numbers whatever the layout is."""
+    f = dlvm.jit(lambda x: (x.sum(axis=0), x.max(axis=1)), target="gpu")
+    for shape in ((3, 20000), (20000, 3), (600, 40), (40, 600), (1, 33), (0, 5)):
+        for x in (_of(shape), np.asfortranarray(_of(shape))):
+            before = live()
+            same(f(x), (x.sum(axis=0), x.max(axis=1)))
+            assert live() == before
+    # a thread a result, several, and what combines parts
+    assert f.ptx(_of((3, 4))).count("// reduction along axes\n") == 6
+
+
 def test_scatters_keep_the_order_unless_it_may_be_lost():
     function, make, _ = PROGRAMS["histogram"]
     exact, any_order = (dlvm.jit(function, target="gpu", fastmath=f) for f in (False, True))

@@ -417,6 +417,13 @@ def rolled_loop(f: FunctionText) -> str:
     return f", !llvm.loop {node.distinct(hint, itself=True)}"
 
 
+def unrolled_loop(f: FunctionText, times: int) -> str:
+    """The metadata of a loop that is unrolled so often."""
+    node = f.module.metadata
+    hint = node.node(f'!"llvm.loop.unroll.count", i32 {times}')
+    return f", !llvm.loop {node.distinct(hint, itself=True)}"
+
+
 def plain_loop(f: FunctionText) -> str:
     """The metadata of a loop that is not worth code: neither vectorised nor unrolled."""
     node = f.module.metadata

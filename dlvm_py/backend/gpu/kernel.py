@@ -123,11 +123,15 @@ class Kernel(Code):
         """A special register as i64: tid, ctaid, ntid, nctaid."""
         return self.cast("zext", self.intrinsic(f"{SPECIAL}.{name}.x", "i32"), "i64")
 
+    def grid_place(self) -> tuple[V, V]:
+        """The number of the thread in the launch, and how many there are."""
+        first = self.add(self.mul(self.special("ctaid"), self.special("ntid")), self.special("tid"))
+        return first, self.mul(self.special("nctaid"), self.special("ntid"))
+
     @contextmanager
     def grid(self, count: V, carried: Sequence[V] = ()) -> Iterator[CountedLoop]:
         """`for index in range(count)`, the indices spread over all threads of the launch."""
-        first = self.add(self.mul(self.special("ctaid"), self.special("ntid")), self.special("tid"))
-        step = self.mul(self.special("nctaid"), self.special("ntid"))
+        first, step = self.grid_place()
         with self.strided(first, step, count, carried) as loop:
             yield loop
 

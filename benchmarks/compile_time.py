@@ -42,7 +42,7 @@ STAGES = (  # (where the driver finds the function, its name, the row of the tab
     (driver, "translate", "front end"),
     (derivative, "adjoint", "adjoint"),
     (driver, "emit", "emit"),
-    (driver, "entry_text", "entry text"),
+    (driver, "compiled_entry", "entry"),
     (native_compile, "parse", "LLVM parse"),
     (native_compile, "link", "LLVM link"),
     (native_compile, "_verify", "LLVM verify"),

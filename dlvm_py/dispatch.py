@@ -44,7 +44,7 @@ from dlvm_py.runtime.native import callable as native
 from dlvm_py.runtime.signature import binder, spec_of
 from dlvm_py.runtime.trees import walk
 from dlvm_py.runtime.undo import Undone
-from dlvm_py.runtime.version import Captured, Source, Version, sites_from_json
+from dlvm_py.runtime.version import Captured, Entry, Source, Version, sites_from_json
 from dlvm_py.tuning import tuned
 
 if TYPE_CHECKING:
@@ -344,10 +344,14 @@ class Dispatcher:
             reader = TapeReader(request, self.recipe, digest.value)
             call = replace(call, result=TupleSpec((value, tape, ConstantSpec(reader))))
         name = self.recipe.primal.__name__
+        digest = hash(image)
+        imports, shared, size = facts["entry"]
+        entry, image = Entry(image[:size], imports, shared), image[size:]
         # behind the object of the host, the kernels of a GPU program
         count, size = facts.get("kernels", (0, len(image)))
         return Version.load(
             call,
+            entry,
             image[:size],
             facts["imports"],
             sites_from_json(facts["sites"]),
@@ -355,7 +359,7 @@ class Dispatcher:
             facts["shared"],
             request.device,
             (image[size:], count),
-            digest=hash(image),
+            digest=digest,
         )
 
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Request:

@@ -34,7 +34,7 @@ from dlvm_py.report import Report, leaf_names, leaf_values
 from dlvm_py.request import Request, Unrelated, call_spec, classes_of
 from dlvm_py.runtime.gpu.device import EMULATOR
 from dlvm_py.runtime.native import standing
-from dlvm_py.runtime.native.entry import entry_text
+from dlvm_py.runtime.native.entry import compiled_entry, exported
 from dlvm_py.runtime.version import sites_to_json
 from dlvm_py.transforms import assume_extents, drop_rules
 from dlvm_py.transforms.assume_extents import RELATIONS
@@ -330,7 +330,7 @@ def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> Report:
 
 
 class Compiled(NamedTuple):
-    """A compiled request: the object file and the facts that stand beside it in the cache (JSON values)."""
+    """A compiled request: the objects, entry first, and the facts that stand beside them in the cache (JSON values)."""
 
     image: bytes
     facts: dict[str, Any]
@@ -374,14 +374,17 @@ def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
         "imports": imports.names,
     }
     call = call_spec(request, facts)
-    texts = [kernel.module_text, entry_text(kernel.symbol, call, imports)]
-    done = compile_module(texts, imports, schedule=request.options.schedule)
+    entry = compiled_entry(call)
+    text = exported(kernel.module_text, kernel.symbol)
+    done = compile_module([text], imports, (kernel.symbol,), request.options.schedule)
     facts["shared"] = list(done.shared)
+    facts["entry"] = [entry.imports, entry.shared, len(entry.image)]
+    image = entry.image + done.object
     standing.provide(kernel.helpers)
     if request.device is None:
-        return Compiled(done.object, facts, done.llvm, done.asm)
+        return Compiled(image, facts, done.llvm, done.asm)
     facts["kernels"] = [len(on_device), len(done.object)]
-    return Compiled(done.object + _image(on_device, request.device.name), facts, done.llvm, done.asm)
+    return Compiled(image + _image(on_device, request.device.name), facts, done.llvm, done.asm)
 
 
 def _emitted(request: Request, program: Program, imports: Imports) -> tuple[EmitResult, list[Kernel]]:

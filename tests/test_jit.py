@@ -22,6 +22,8 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.backend.cpu.compile import compile_module
+from dlvm_py.runtime.native import entry
 
 
 @dlvm.jit
@@ -451,6 +453,26 @@ def test_object_is_the_same_in_every_process(tmp_path):
             print(hashlib.sha256(done.image).hexdigest())
     """
     assert _run(code, tmp_path) == _run(code, tmp_path)
+
+
+def test_an_entry_is_compiled_once(monkeypatch, tmp_path):
+    """Functions of equal signatures have one entry, in this process and in the disk cache; other signatures another."""
+    made = []
+
+    def compile_counted(*args, **how):
+        made.append(args)
+        return compile_module(*args, **how)
+
+    monkeypatch.setattr(entry, "compile_module", compile_counted)
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
+    entry._compiled.cache_clear()
+    kept = [dlvm.jit(f) for f in (lambda a, b, c, n: a + b[n] + c, lambda p, q, r, k: p * q[k] - r)]
+    args = np.float32(2), np.array([3, 5], np.int16), 7j, 1
+    assert [f(*args) for f in kept] == [7 + 7j, 10 - 7j] and len(made) == 1
+    entry._compiled.cache_clear()
+    third = dlvm.jit(lambda a, b, c, n: b[n] - a * c)
+    assert third(*args) == 5 - 14j and len(made) == 1
+    assert third(*args[:3], True) == 5 - 14j and len(made) == 2
 
 
 def test_changed_callee_is_a_new_key(tmp_path):

@@ -34,7 +34,7 @@ from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import cache, loader, python_entry, signature
 from dlvm_py.runtime.native import callable as native
 from dlvm_py.runtime.native import offsets
-from dlvm_py.runtime.native.entry import entry_text
+from dlvm_py.runtime.native.entry import compiled_entry, exported
 from dlvm_py.runtime.native.offsets import MISSING
 from dlvm_py.runtime.version import (
     CallSpec,
@@ -81,16 +81,15 @@ def compiled(call, body, sites=(), name="f"):
     imports = Imports()
     types = [f"{t} %p{k}" for k, t in enumerate(t for leaf in call.leaves for t in flat_types(leaf.ir_type()))]
     text = KERNEL.format(parameters=", ".join(["ptr %ctx", *types, "ptr %results"]), body=body)
-    done = image_of(text, call, imports)
-    return Version.load(call, done.object, imports.names, sites, name, done.shared)
+    done = image_of(text, imports)
+    return Version.load(call, compiled_entry(call), done.object, imports.names, sites, name, done.shared)
 
 
-def image_of(kernel, call, imports):
+def image_of(kernel, imports):
     """The object file; the two entries of a test share it."""
-    entry = entry_text("dl.f", call, imports)
-    if (kernel, entry) not in _images:
-        _images[kernel, entry] = compile_module([kernel, entry], imports), list(imports.names)
-    done, imports.names[:] = _images[kernel, entry]
+    if kernel not in _images:
+        _images[kernel] = compile_module([exported(kernel, "dl.f")], imports, ("dl.f",)), list(imports.names)
+    done, imports.names[:] = _images[kernel]
     return done
 
 
@@ -663,8 +662,8 @@ def waiter(make):
         parameters="ptr %ctx, i64 %p0, ptr %results", body=WAIT
     )
     f = make(call, ACCEPT)
-    done = image_of(text, call, imports)
-    native.add_version(f, Version.load(call, done.object, imports.names, (), "f", done.shared))
+    done = image_of(text, imports)
+    native.add_version(f, Version.load(call, compiled_entry(call), done.object, imports.names, (), "f", done.shared))
     return f
 
 

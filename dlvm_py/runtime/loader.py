@@ -61,31 +61,36 @@ def load(
     objects: Mapping[str, object] | None = None,
     links: Mapping[str, int] | None = None,
     given: Mapping[str, int] | None = None,
+    beside: Sequence[tuple[bytes, Sequence[str], str]] = (),
 ) -> LoadedCode:
     """Links the object file `image` and fills its imports table with the addresses of `imports`, in order.
 
     `symbols` are the exported symbols to find; `objects` the Python objects that `obj:` imports name beside
     the standing ones (`offsets.standing_object`); `links` are addresses of functions that it calls and does not have;
-    `given` are the addresses of further imports: kernels, and the functions of the driver of a GPU.
+    `given` are the addresses of further imports: kernels, and the functions of the driver of a GPU; `beside` are
+    objects that are linked with it: the image, the imports, and the symbol of the table of each.
     Raises LookupError for a missing import or a bad object.
     """
     objects = objects or {}
     known = given or {}
-    addresses = [known[name] if name in known else address_of(name, objects) for name in imports]
-    builder = llvm.JITLibraryBuilder().add_object_img(image).add_current_process()
+    builder = llvm.JITLibraryBuilder().add_current_process()
+    tables: dict[str, list[int]] = {}
+    for part, names, table in ((image, imports, IMPORTS_SYMBOL), *beside):
+        builder.add_object_img(part)
+        tables[table] = [known[name] if name in known else address_of(name, objects) for name in names]
+        if names:
+            builder.export_symbol(table)
     for symbol in symbols:
         builder.export_symbol(symbol)
     for symbol, address in (links or {}).items():
         builder.import_symbol(symbol, address)
-    if addresses:
-        builder.export_symbol(IMPORTS_SYMBOL)
     try:
         tracker = builder.link(_linker(), f"dlvm.{next(_names)}")
     except RuntimeError as error:
         raise LookupError(f"the object cannot be linked: {error}") from None
-    if addresses:
-        table = (ctypes.c_void_p * len(addresses)).from_address(tracker[IMPORTS_SYMBOL])
-        table[:] = addresses
+    for table, addresses in tables.items():
+        if addresses:
+            (ctypes.c_void_p * len(addresses)).from_address(tracker[table])[:] = addresses
     return LoadedCode(tracker, tuple(objects.values()))
 
 

@@ -12,7 +12,7 @@ import struct
 import sys
 from collections.abc import Mapping, Sequence
 from types import CellType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -33,6 +33,8 @@ from dlvm_py.runtime.native.offsets import MISSING
 
 # symbols of an object; `native.entry` says what they are
 ENTRY, INVOKE, FINISH = "dlvm.entry", "dlvm.invoke", "dlvm.finish"
+# what these call, and their imports table
+KERNEL, ENTRY_IMPORTS = "version.kernel", "dlvm.entry.imports"
 SLOT = 16  # bytes of a kernel parameter in the memory that dlvm.invoke reads
 FIRST_FUEL = 1_000_000  # work until the first poll, in the units of the calling convention
 ARGUMENT_REFERENCES = 1 << 62
@@ -212,6 +214,14 @@ def constants(specs: Sequence[Spec]) -> list[ConstantSpec]:
     return [spec for spec in trees.walk(specs) if isinstance(spec, ConstantSpec)]
 
 
+class Entry(NamedTuple):
+    """The object file of an entry, the names of its imports table, and the standing functions that it calls."""
+
+    image: bytes
+    imports: Sequence[str]
+    shared: Sequence[str]
+
+
 class Version(Frozen, eq=False):
     """A loaded version. `facts` is whatever the driver keeps with it (IR text, statistics). device: where it runs."""
 
@@ -225,6 +235,7 @@ class Version(Frozen, eq=False):
     @staticmethod
     def load(
         call: CallSpec,
+        entry: Entry,
         image: bytes,
         imports: Sequence[str],
         sites: Sequence[Site],
@@ -234,7 +245,7 @@ class Version(Frozen, eq=False):
         kernels: tuple[bytes, int] = (b"", 0),
         **facts: Any,
     ) -> Version:
-        """Links the object file `image`, compiled with `native.entry.entry_text(..., call, ...)`.
+        """Links the object file `image`, which exports `KERNEL`, with its entry, `native.entry.compiled_entry(call)`.
 
         `name` is the function's in tracebacks; `shared` the standing functions that the object calls. `kernels`: the
         image of those that it launches on `device`, and their number.
@@ -251,7 +262,9 @@ class Version(Frozen, eq=False):
         if device is not None:
             handles, facts["module"] = device.kernels(*kernels)
             given = device.imports | {f"kernel:{n}": handle for n, handle in enumerate(handles)}
-        code = load(image, imports, (ENTRY, INVOKE, FINISH), objects, standing.links(shared), given)
+        links = standing.links({*shared, *entry.shared})
+        beside = (entry.image, entry.imports, ENTRY_IMPORTS)
+        code = load(image, imports, (ENTRY, INVOKE, FINISH), objects, links, given, [beside])
         return Version(call, code, sites, name, facts, device)
 
     def error(self, site: int, *operands: int) -> BaseException:

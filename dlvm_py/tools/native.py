@@ -38,7 +38,7 @@ from dlvm_py.ir.types import CELL
 from dlvm_py.options import Options
 from dlvm_py.runtime import python_entry
 from dlvm_py.runtime.native import standing
-from dlvm_py.runtime.native.entry import entry_text
+from dlvm_py.runtime.native.entry import compiled_entry, exported
 from dlvm_py.runtime.structured import Arguments, assembled
 from dlvm_py.runtime.version import CallSpec, Version
 from dlvm_py.tools.common import Failure
@@ -117,9 +117,9 @@ def callable_of(module: Module, name: str) -> Any:
         result=_spec(function.result),
         written=tuple(sorted(k for k in written if k < len(types))),
     )
-    done = compile_module([made.module_text, entry_text(made.symbol, call, imports)], imports)
+    done = compile_module([exported(made.module_text, made.symbol)], imports, (made.symbol,))
     standing.provide(made.helpers)
-    version = Version.load(call, done.object, imports.names, tuple(made.sites), name, done.shared)
+    version = Version.load(call, compiled_entry(call), done.object, imports.names, tuple(made.sites), name, done.shared)
 
     names = {leaf.rpartition(".")[0] for leaf in function.meta.get(VARIABLES, ())}  # type: ignore[attr-defined]
     kept: list[Any] | None = [] if any(holds_references(module.variables[n]) for n in names) else None

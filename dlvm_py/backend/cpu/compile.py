@@ -34,7 +34,7 @@ OPTIONAL = {RECURSION: "recursion.ll", "@dlvm.tell": "tell.ll", "@dlvm.gpu.": "g
 POLL_FUEL = 1 << 21
 # Blocks of a module from which on O2 optimises it. O3 takes a third longer: it unswitches loops and unrolls more, which
 # of NPBench's kernels a few short ones gain from.
-LONG = 240
+LONG = 200
 
 # how the names of functions begin that modules share
 SHARED = ("dlvm.", "entry.")
@@ -60,12 +60,17 @@ class Compiled:
 
 
 def compile_module(
-    texts: Sequence[str], imports: Imports, exports: Sequence[str] | None = None, schedule: Schedule = USUAL
+    texts: Sequence[str],
+    imports: Imports,
+    exports: Sequence[str] | None = None,
+    schedule: Schedule = USUAL,
+    table: str = IMPORTS_SYMBOL,
 ) -> Compiled:
     """Link, optimise and assemble `texts`.
 
-    exports: the symbols that stay visible beside the imports table; None: the entries, that is what the texts
-    define as external and is no kernel (kernels are `dl.NAME`), or the kernels where there is nothing else.
+    exports: the symbols that stay visible beside the imports table; None: what the texts define as external and is no
+    kernel (kernels are `dl.NAME`), or the kernels where there is nothing else. table: the symbol of the imports table,
+    for an object that is linked with another one that has a table.
     InternalError if a text is no valid LLVM IR.
     """
     runtime = [support_text(imports, "inline.ll")]
@@ -73,8 +78,10 @@ def compile_module(
     modules = [parse(text) for text in texts]
     if exports is None:
         exports = _entries(modules)
-    table = f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
-    return assemble(link([parse(table), *modules, *map(parse, runtime)], exports), schedule=schedule)
+    memory = f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
+    linked = link([parse(memory), *modules, *map(parse, runtime)], exports)
+    linked.get_global_variable(IMPORTS_SYMBOL).name = table
+    return assemble(linked, schedule=schedule)
 
 
 def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:

@@ -6,17 +6,24 @@
 0: handled, `out` is the result (a new reference) or null with an exception set. `arguments` and `results` write
 its two halves; what does not depend on the version stands in `entry.ll`, which all share (`standing`).
 
+An entry is an object of its own, which calls `KERNEL`, a second name that every kernel has (`exported`): it depends on
+the types of arguments and results alone, and what many functions have in common is compiled once (`compiled_entry`).
+
 `i32 @dlvm.invoke(ptr context, ptr slots, ptr results)` and `void @dlvm.finish(ptr context)` are for
 `python_entry`: the kernel with each of its parameters in 16 bytes of memory, and the release of what it left.
 """
 
 from __future__ import annotations
 
+import functools
 import re
 
+from dlvm_py.backend.cpu.compile import compile_module
 from dlvm_py.backend.cpu.contract import flat_types
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir.interface import ArraySpec
+from dlvm_py.options import environment
+from dlvm_py.runtime import cache
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.arguments import (
     GENERATOR_PARTS,
@@ -32,21 +39,54 @@ from dlvm_py.runtime.native.results import box_results, result_struct
 from dlvm_py.runtime.version import (
     ARGUMENT_REFERENCES,
     ENTRY,
+    ENTRY_IMPORTS,
     FINISH,
     FIRST_FUEL,
     INVOKE,
+    KERNEL,
     NO_MEMORY,
     SLOT,
     TAKEN_BEFORE,
     UNDONE,
     CallSpec,
+    Entry,
 )
 
 _ENTRY_USE = re.compile(r"@(entry\.[\w.]+)\(")
 
 
-def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
-    """The module with the entries of the kernel `symbol` ("dl.NAME"); extends `imports` by what it uses."""
+def exported(text: str, symbol: str) -> str:
+    """The LLVM IR of a kernel with the name that entries call it by; compiled with `symbol` as what is exported."""
+    return f'{text}\n@{KERNEL} = alias i8, ptr @"{symbol}"\n'
+
+
+def compiled_entry(call: CallSpec) -> Entry:
+    """The entries of a kernel that is called so: from this process, the disk cache, or compiled."""
+    imports = Imports()
+    text = entry_text(call, imports)
+    return _compiled(text, tuple(imports.names))
+
+
+@functools.lru_cache(maxsize=512)
+def _compiled(text: str, names: tuple[str, ...]) -> Entry:
+    """Of a text, for imports with these names at first."""
+    kept = cache.Cache() if environment("DLVM_CACHE") != "0" else None
+    key = cache.cache_key("entry", text, names)
+    found = kept.get(key) if kept is not None else None
+    if found is not None and {"imports", "shared"} <= found[0].keys():
+        return Entry(found[1], found[0]["imports"], found[0]["shared"])
+    imports = Imports()
+    for name in names:
+        imports.index(name)
+    done = compile_module([text], imports, (ENTRY, INVOKE, FINISH), table=ENTRY_IMPORTS)
+    made = Entry(done.object, imports.names, list(done.shared))
+    if kept is not None:
+        kept.put(key, {"imports": made.imports, "shared": made.shared}, made.image)
+    return made
+
+
+def entry_text(call: CallSpec, imports: Imports) -> str:
+    """The module with the entries of `KERNEL`; extends `imports` by what it uses."""
     types = [t for leaf in call.leaves for t in flat_types(leaf.ir_type())]
     body = Body()
     if call.by_python:
@@ -55,7 +95,7 @@ def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
         values = read_arguments(body, call) + read_captured(body, call)
         check_relations(body, call, values)
         check_overlap(body, call, values)
-        _call(body, symbol, call, values, imports.index(TAKEN_BEFORE) if call.limited else 0)
+        _call(body, call, values, imports.index(TAKEN_BEFORE) if call.limited else 0)
     body.block("nomatch")
     _drop_captured(body, call)
     body.line("ret i32 1")
@@ -67,15 +107,15 @@ def entry_text(symbol: str, call: CallSpec, imports: Imports) -> str:
     parts = [
         standing.types(),
         *(declarations[name] for name in sorted(set(_ENTRY_USE.findall(own)))),
-        f'declare i32 @"{symbol}"({", ".join(["ptr", *types, "ptr"])})',
+        f"declare i32 @{KERNEL}({', '.join(['ptr', *types, 'ptr'])})",
         "declare void @dlvm.free_all(ptr) nounwind",
         own,
-        _invoke_text(symbol, types),
+        _invoke_text(types),
     ]
     return complete("\n".join(parts), imports)
 
 
-def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]], limit: int) -> None:
+def _call(body: Body, call: CallSpec, values: list[list[str]], limit: int) -> None:
     """From the values that were read to the end of the call. limit: the import that says where counting begins."""
     operands = []
     for leaf, value in zip(call.leaves, values, strict=True):
@@ -95,8 +135,7 @@ def _call(body: Body, symbol: str, call: CallSpec, values: list[list[str]], limi
     state = body.let("state", "call ptr @py.PyEval_SaveThread()")
     body.store("ptr", state, body.member("%context", context, 1))
     arguments = ", ".join([f"ptr {context}", *operands, f"ptr {results}"])
-    # not inlined, here and in invoke: LLVM would optimise three copies of the kernel
-    status = body.let("status", f'call i32 @"{symbol}"({arguments}) noinline')
+    status = body.let("status", f"call i32 @{KERNEL}({arguments})")
     body.line(f"call void @py.PyEval_RestoreThread(ptr {state})")
     if body.lock:
         body.line(f"call void @entry.unlock(ptr {body.lock}, ptr {body.object('generator.release')})")
@@ -162,7 +201,7 @@ def _argument_header(body: Body, data: str, array: str) -> str:
     return header
 
 
-def _invoke_text(symbol: str, types: list[str]) -> str:
+def _invoke_text(types: list[str]) -> str:
     loads = [
         f"  %at{k} = getelementptr i8, ptr %slots, i64 {SLOT * k}\n  %x{k} = load {t}, ptr %at{k}, align 8\n"
         for k, t in enumerate(types)
@@ -172,7 +211,7 @@ def _invoke_text(symbol: str, types: list[str]) -> str:
         f"define i32 @{INVOKE}(ptr %context, ptr %slots, ptr %results) cold noinline optnone {{\n{''.join(loads)}"
         "  %state = call ptr @py.PyEval_SaveThread()\n"
         "  %state.at = getelementptr %context, ptr %context, i32 0, i32 1\n  store ptr %state, ptr %state.at\n"
-        f'  %status = call i32 @"{symbol}"({operands}) noinline\n'
+        f"  %status = call i32 @{KERNEL}({operands})\n"
         "  call void @py.PyEval_RestoreThread(ptr %state)\n  ret i32 %status\n}\n"
         f"define void @{FINISH}(ptr %context) {{\n  call void @dlvm.free_all(ptr %context)\n  ret void\n}}\n"
     )

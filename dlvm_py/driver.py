@@ -56,7 +56,7 @@ FAST_MATH = (
     "algebra_simplification", "literal_broadcasting_promotion", "matrix_multiplication_reordering",
     "linear_algebra_fusion", "constant_fold", "cse", "dce",
 )  # fmt: skip
-# the checks of a loop stay in it on a device: those of all trips are asked before the launch (backend/gpu/trips.py)
+# the checks of a loop stay in it on a device: those of all trips are asked before the launch (backend/gpu/grids.py)
 TO_COMPUTE_FOR_GPU = (
     "gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce",
 )  # fmt: skip

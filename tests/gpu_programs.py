@@ -67,6 +67,14 @@ def walks(x):
     return np.cumsum(x, axis=0) + np.cumprod(x, axis=1)
 
 
+def rows(x):
+    out = np.zeros_like(x)
+    for i in range(x.shape[0]):
+        e = np.exp(x[i] - x[i].max())
+        out[i] = e / e.sum() * np.dot(x[i], x[0])
+    return np.sum(out * x)
+
+
 def newton(x):
     y = x + 1.0
     while np.abs(y * y - x).max() > 1e-9:
@@ -182,6 +190,7 @@ PROGRAMS = {
         (),
     ),
     "walks": (walks, lambda: (_of((6, 7)),), (0,)),
+    "rows": (rows, lambda: (_of((4, 9)),), (0,)),
     "newton": (newton, lambda: (np.abs(_of(50)) + 0.5,), (0,)),
     "recurrence": (recurrence, lambda: (_of(12),), (0,)),
     "half_floats": (half_floats, lambda: (_of((4, 50), np.float16), _of((4, 50), np.float16, 1)), ()),

@@ -54,14 +54,15 @@ class HostEmitter(FunctionEmitter):
         """The address that a header names."""
         return self.load("ptr", self.gep("i8", header, i64(DATA)))
 
-    def launch(self, kernel: Kernel, blocks: V, threads: int = THREADS) -> None:
+    def launch(self, kernel: Kernel, blocks: V, threads: int | V = THREADS) -> None:
         """Launch a kernel that is written, with `blocks` blocks."""
         known = self.texts.setdefault(kernel.finish(), kernel)
         name = list(self.texts.values()).index(known)
         parameters = self._parameters(kernel.arguments)
         self.module.declare("dlvm.gpu.launch", "i32", ["ptr", "ptr", "i64", "i32", "ptr"])
         pointer = self.import_pointer(f"kernel:{name}")
-        args = [self.ctx, pointer, blocks, V("i32", str(threads)), parameters]
+        threads = threads if isinstance(threads, V) else V("i32", str(threads))
+        args = [self.ctx, pointer, blocks, threads, parameters]
         self.go_on_if_done(self.call("@dlvm.gpu.launch", "i32", args))
         self.spend(i64(LAUNCH_FUEL))
 

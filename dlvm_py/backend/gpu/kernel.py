@@ -56,6 +56,7 @@ class Kernel(Code):
         self.is_in_kernel = True
         self.arguments: list[V] = []
         self.shared_bytes = 0
+        self._shared: V | None = None
         self._known: dict[V, V] = {}
 
     # -- what it uses of the host ----------------------------------------------------------------------
@@ -194,14 +195,16 @@ class Kernel(Code):
         self.place(phase)
 
     def shared_memory(self, type: str, count: int) -> V:
-        """Memory that the threads of a block share, not initialised. A kernel has one."""
-        assert not self.shared_bytes
+        """Memory that the threads of a block share, not initialised: the same for all who ask for it."""
         size = int(type.lstrip("iu")) // 8 if type[0] == "i" else {"half": 2, "float": 4, "double": 8}[type]
-        self.shared_bytes = size * count
+        self.shared_bytes = max(size * count, self.shared_bytes)
         self.module.declarations["shared"] = (
             f'@"{NAME}.shared" = internal addrspace(3) global [{self.shared_bytes} x i8] undef, align 16'
         )
-        return self._first(lambda: self.value("ptr", f'addrspacecast ptr addrspace(3) @"{NAME}.shared" to ptr'))
+        if self._shared is None:
+            text = f'addrspacecast ptr addrspace(3) @"{NAME}.shared" to ptr'
+            self._shared = self._first(lambda: self.value("ptr", text))
+        return self._shared
 
     def shuffle_down(self, v: V, delta: int) -> V:
         """The value of the thread `delta` further in the warp; past its end one's own."""

@@ -77,7 +77,7 @@ def block_memory(k: Kernel, fold: Fold) -> V:
 
 def in_block(k: Kernel, fold: Fold, total: V, shared: V) -> tuple[V, V]:
     """The values of the threads combined: of a warp, in its first thread, and of the block, in thread 0."""
-    total = _in_warp(k, fold, total, WARP)
+    total = in_warp(k, fold, total, WARP)
     thread = k.special("tid")
     itemsize = fold.wide.itemsize
     with k.when(k.icmp("eq", k.op("and", thread, i64(WARP - 1)), ZERO)):
@@ -89,7 +89,7 @@ def in_block(k: Kernel, fold: Fold, total: V, shared: V) -> tuple[V, V]:
     other = load_element(k, fold.wide, offset(k, shared, [place], [i64(itemsize)]))
     # before the memory is used again
     k.barrier()
-    return total, _in_warp(k, fold, k.select(is_first, other, fold.neutral()), WARPS)
+    return total, in_warp(k, fold, k.select(is_first, other, fold.neutral()), WARPS)
 
 
 def overlapped(k: Kernel, value: Value) -> str:
@@ -97,7 +97,7 @@ def overlapped(k: Kernel, value: Value) -> str:
     return unrolled_loop(k, AT_ONCE) if element_cost(value) <= CHEAP else ""
 
 
-def _in_warp(k: Kernel, fold: Fold, total: V, count: int) -> V:
+def in_warp(k: Kernel, fold: Fold, total: V, count: int) -> V:
     """The values of `count` threads side by side combined, in the first of them."""
     delta = count // 2
     while delta:

@@ -1,45 +1,63 @@
-"""Loops whose trips a grid of threads runs: a trip a thread, its inner loops and branches in the thread.
+"""Loops whose trips a grid runs: a trip a thread, or a block of threads, its inner loops and branches in the kernel.
 
-    for i in range(n):          independent trips of scalars, elements of arrays, branches and loops: `fits`
+    for i in range(n):          a thread: scalars, elements of arrays, branches and loops
         s = 0.0
-        for j in range(n):      in the thread
+        for j in range(n):
             s += f(x[i], x[j])
         out[i] = s
 
-Those that `independence.py` finds, the outermost of a nest; where the next loop in it is the whole of its body, counts
-the same in all trips and is independent too, the grid is that of both.
+    for i in range(n):          a block (`rows`): array expressions, their sums and products as well. What a trip
+        e = np.exp(x[i])        writes before it reads it is private: each block has it for itself
+        out[i] = e / e.sum()
+
+Independent trips are those that `independence.py` finds, the outermost of a nest; where the next loop in it is the
+whole of its body, counts the same in all trips and is independent too, the grid is that of both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
+from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, reads_memory
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.function import Block
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import is_array, is_scalar
-from dlvm_py.ir.value import Instruction
+from dlvm_py.ir.value import Instruction, Value
+
+_Users = dict[Value, list[Instruction]]
 
 
 @dataclass(frozen=True)
 class Nest:
-    """Loops that are one grid, the outermost first, and the checks of a trip."""
+    """Loops that are one grid, the outermost first, and the checks of a trip.
+
+    rows: whether a trip works on arrays, so that a block of threads runs it. private: allocations outside of the loops
+    that each trip writes as a whole before it reads them, and that nobody else reads.
+    """
 
     loops: tuple[CountedLoop, ...]
     checks: tuple[Instruction, ...]
+    rows: bool = False
+    private: frozenset[Value] = frozenset()
 
 
 def nests(of: Independence) -> dict[Block, Nest]:
     """The loops that become grids, by their headers; none lies in another."""
     found: dict[Block, Nest] = {}
+    if not of.forest.top:
+        return found
+    users = uses(of.function)
 
     def look(loops: Sequence[Loop]) -> None:
         for loop in loops:
-            nest = _nest(of, loop)
+            nest = _nest(of, users, loop)
             if nest is not None:
                 found[loop.header] = nest
             else:
@@ -49,9 +67,11 @@ def nests(of: Independence) -> dict[Block, Nest]:
     return found
 
 
-def _nest(of: Independence, loop: Loop) -> Nest | None:
-    trips = of.of(loop)
-    if not trips.independent or trips.counted is None or not fits(loop):
+def _nest(of: Independence, users: _Users, loop: Loop) -> Nest | None:
+    rows = not fits(loop)
+    private = frozenset(_private(of, users, loop)) if rows else frozenset()
+    trips = of.of(loop, private)
+    if not trips.independent or trips.counted is None or rows and not fits(loop, rows=True):
         return None
     if not all(i.op.name == "check" for i in trips.traps):
         return None
@@ -61,24 +81,42 @@ def _nest(of: Independence, loop: Loop) -> Nest | None:
         return None
     loops = [trips.counted]
     while len(loops[-1].loop.children) == 1:
-        inner = of.of(loops[-1].loop.children[0])
+        child = loops[-1].loop.children[0]
+        inner = of.of(child, private)
         if not inner.independent or inner.counted is None or not _is_whole_body(loops[-1], inner.counted):
+            break
+        if not private <= frozenset(_private(of, users, child)):
             break
         if not all(is_outside(v, loop) for v in (inner.counted.first, inner.counted.last)):
             break
         loops.append(inner.counted)
-    return Nest(tuple(loops), trips.traps)
+    return Nest(tuple(loops), trips.traps, rows, private)
 
 
-def fits(loop: Loop) -> bool:
-    """Whether a thread can run a trip: it is left at its head alone, and works on scalars and elements."""
+def _private(of: Independence, users: _Users, loop: Loop) -> Iterator[Value]:
+    """The allocations before a loop that only its trips use, each of which writes all elements before it reads any."""
+    dominators = of_graph(DominatorTree, of.function)
+    for i in of.function.instructions():
+        if i.op.name != "allocateHeap" or i.block in loop.blocks:
+            continue
+        inside = [user for user in users[i] if user.op.name != "release"]
+        if not inside or not all(user.block in loop.blocks for user in inside):
+            continue
+        stores = [u for u in inside if u.op.name == "store" and u.operands[1] is i]
+        whole = [u for u in stores if isinstance(u.operands[0], Instruction)]
+        if any(all(u is w or dominators.instruction_dominates(w, u) for u in inside) for w in whole):
+            yield i
+
+
+def fits(loop: Loop, rows: bool = False) -> bool:
+    """Whether a thread, or (rows) a block of threads, can run a trip: it is left at its head alone."""
     if any(block is not loop.header for block, _ in loop.exit_edges()) or len(loop.header.args) != 1:
         return False
     if not all(is_pure(i) and is_scalar(i.type) for i in loop.header.instructions[:-1]):
         return False
     if not all(is_scalar(a.type) for block in loop.ordered for a in block.args):
         return False
-    return all(_fits(i) for block in loop.ordered for i in block.instructions)
+    return all(_fits(i) or rows and _fits_row(i) for block in loop.ordered for i in block.instructions)
 
 
 def _fits(i: Instruction) -> bool:
@@ -87,6 +125,33 @@ def _fits(i: Instruction) -> bool:
     if i.op.kind is Kind.INDEX or i.op.name in ("load", "store", "check", "extent", "branch", "conditional"):
         return True
     return i.op.kind is Kind.ELEMENTWISE and is_pure(i)
+
+
+def _fits_row(i: Instruction) -> bool:
+    """Whether a block of threads can compute what has arrays in it: trees, their sums, and products."""
+    name = i.op.name
+    if name == "store":
+        value = i.operands[0]
+        return isinstance(value, Instruction) and (_is_tree(value) or value.op.name in _ROOTS)
+    if is_array(i.type):
+        # products and reductions stand under a store alone
+        return _is_tree(i) or i.op.name in _ROOTS
+    return name in _ROOTS and all(map(_is_leaf, i.operands)) or name == "extent" and _is_leaf(i.operands[0])
+
+
+# what stands in a tree beside elementwise ops, and what is computed of trees
+_INTERIOR = frozenset(("transpose", "padShape", "squeezeShape", "broadcast", "embed", "gather", "load", "iota"))
+_ROOTS = ("reduce", "dot")
+
+
+def _is_tree(i: Instruction) -> bool:
+    inside = i.op.name in _INTERIOR or i.op.kind is Kind.ELEMENTWISE and is_pure(i)
+    return inside and all(map(_is_leaf, i.operands))
+
+
+def _is_leaf(v: Value) -> bool:
+    """Whether a value may stand in a tree: no product or reduction that is an array."""
+    return not is_array(v.type) or not isinstance(v, Instruction) or v.op.name not in _ROOTS
 
 
 def _is_whole_body(outer: CountedLoop, inner: CountedLoop) -> bool:

@@ -35,7 +35,7 @@ read is such a sum, in memory: it is written by every trip.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass
 from math import gcd, inf
 
@@ -121,9 +121,9 @@ class Independence:
         """The trips of all loops, outer loops before those in them."""
         return map(self.of, self.forest.loops)
 
-    def of(self, loop: Loop) -> Trips:
-        """The trips of one loop."""
-        return _Judge(self, loop).judge()
+    def of(self, loop: Loop, private: Set[Value] = frozenset()) -> Trips:
+        """The trips of one loop. private: memory from before it of which each trip has its own."""
+        return _Judge(self, loop, private).judge()
 
     def reads_what_was(self, loop: Loop, load: Instruction) -> bool:
         """Whether a load in a loop that counts finds in each trip what was in memory before the first trip."""
@@ -146,8 +146,8 @@ class _Access:
 
 
 class _Judge:
-    def __init__(self, of: Independence, loop: Loop) -> None:
-        self.of, self.loop = of, loop
+    def __init__(self, of: Independence, loop: Loop, private: Set[Value]) -> None:
+        self.of, self.loop, self.private = of, loop, private
         self.counted = of.counted[loop.header]
         self.accesses: list[_Access] = []
         self.traps: list[Instruction] = []
@@ -275,7 +275,9 @@ class _Judge:
         self.accesses.append(_Access(place, writes, loc))
 
     def _is_of_trip(self, root: Value) -> bool:
-        """Whether memory, or a stack, is made anew in each trip."""
+        """Whether memory, or a stack, is made anew in each trip, or private."""
+        if root in self.private:
+            return True
         return (
             isinstance(root, Instruction)
             and root.op.name in (*_ALLOCATIONS, "createStack")

@@ -1,17 +1,17 @@
 """The GPU on hardware: every program of the tests against the CPU's results, then a table of speeds (`make gpu-check`).
 
-    python benchmarks/gpu.py [--quick] [--write docs/gpu.md]
+    python benchmarks/gpu.py [--quick] [--write docs/gpu.md] [--minutes M]
 
 Exit status: 0, all results agree; 1, some do not (they are named, and nothing is timed); 2, there is no device.
 Arrays are on the device before and after what is timed, and the best of several runs counts. Bandwidth is what the
-program must read and write at least, as a share of a copy of the same size measured in the same run. Beside it CuPy,
-where it is installed, running the same NumPy code. DLVM_GPU=emulator goes through the same motions on the CPU, with
---quick, for the tests of this file: its times mean nothing, and it does not write.
+program must read and write at least, also as a share of a copy of 1 GB measured in the same run. Beside it CuPy, JAX
+and torch.compile where they are installed with a device (gpu_peers.py), the same source by each; peers come last, and
+stop when the minutes are over. DLVM_GPU=emulator goes through the same motions on the CPU, with --quick, for the tests
+of this file: its times mean nothing, and it does not write.
 """
 
 import argparse
 import datetime
-import importlib.util
 import os
 import sys
 import time
@@ -19,9 +19,12 @@ from pathlib import Path
 
 import numpy as np
 
+sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from gpu_programs import PROGRAMS, attention, bodies, chain, mlp, softmax
+from gpu_peers import PEERS
+from gpu_programs import PROGRAMS
+from gpu_rows import compiled, rows
 
 import dlvm_py as dlvm
 from dlvm_py.runtime.gpu.arrays import DeviceArray, to_device
@@ -29,17 +32,6 @@ from dlvm_py.runtime.gpu.device import EMULATOR, device
 
 BEGIN, END = "<!-- make gpu-check -->", "<!-- end -->"
 RUNS = 7
-
-
-def stencil(u, steps):
-    """Steps of diffusion in place."""
-    for _ in range(steps):
-        u[1:-1, 1:-1] += 0.1 * (u[2:, 1:-1] + u[:-2, 1:-1] + u[1:-1, 2:] + u[1:-1, :-2] - 4.0 * u[1:-1, 1:-1])
-
-
-def total(x):
-    """The sum of all elements."""
-    return np.sum(x)
 
 
 def copied(x):
@@ -50,6 +42,12 @@ def copied(x):
 def nothing(x):
     """One element is written: what remains is the launch."""
     x[:1] = 1.0
+
+
+def launches(x, n):
+    """As many launches of a small kernel, each other than the last one."""
+    for k in range(n):
+        x[:1] = x[:1] * 0.5 + k
 
 
 def leaves(value):
@@ -87,70 +85,82 @@ def disagreements():
     return found
 
 
-def best(run):
-    """Seconds of the best of some runs; what was launched is done."""
-    on = device()
+def best(run, wait):
+    """Seconds of the best of some runs; what was launched is done. run() is what wait() gets."""
     times = []
+    wait(None)
     for _ in range(RUNS):
-        stream = on.enter()
-        on.wait(stream)
         start = time.perf_counter()
-        run()
-        on.wait(stream)
+        wait(run())
         times.append(time.perf_counter() - start)
     return min(times)
 
 
-def rows(quick):
-    """(program, function, arguments on the host, bytes that it must read and write or 0)."""
-    rng = np.random.default_rng(0)
-
-    def of(*shape):
-        return rng.standard_normal(shape)
-
-    n, m, side = (1 << 10, 1 << 5, 32) if quick else (1 << 27, 1 << 13, 4096)
-    small = 16 if quick else 4096
-    layer = [of(side, m), of(m, m), of(m), of(m, 10), of(10), of(side, 10)]
-    return [
-        ("sum", total, [of(n)], 8 * n),
-        ("chain of elementwise operations", chain, [of(n), of(n)], 24 * n),
-        ("softmax of rows", softmax, [of(m, m)], 16 * m * m),
-        ("stencil, 100 steps", stencil, [of(m, m), 100], 1600 * m * m),
-        ("n bodies", bodies, [of(small, 3), np.abs(of(small))], 0),
-        ("attention", attention, [of(side // 4, 64), of(side // 4, 64), of(side // 4, 64)], 0),
-        ("gradient of a layer", dlvm.grad(mlp, wrt=("w1", "b1", "w2", "b2")), layer, 0),
-    ]
+def wait_for_device(_):
+    """Until all is done that dlvm-py has launched."""
+    on = device()
+    on.wait(on.enter())
 
 
-def table(quick):
-    """The lines of the table."""
-    with_cupy = importlib.util.find_spec("cupy") is not None and device().name != EMULATOR
-    lines = ["| program | compile, s | ms | share of a copy | CuPy, ms |", "|---|--:|--:|--:|--:|"]
+def by_peer(peer, row):
+    """Milliseconds of a row by a peer, as text; why there are none goes to stderr."""
+    try:
+        function = peer.function(row)
+        if function is None:
+            return ""
+        arrays = [peer.array(a) if isinstance(a, np.ndarray) else a for a in row.arguments]
+        peer.wait(function(*arrays))
+        return f"{1e3 * best(lambda: function(*arrays), peer.wait):.3f}"
+    except Exception as error:  # whatever a peer raises is no reason to lose the table
+        print(f"{row.name} by {peer.name}: {type(error).__name__}: {error}", file=sys.stderr)
+        return "fails"
+
+
+def peers():
+    """Those that are here, with a device."""
+    found = []
+    for make in PEERS:
+        try:
+            found.append(make())
+        except Exception as error:
+            print(f"without {make.name}: {error}", file=sys.stderr)
+    return found
+
+
+def table(quick, until=float("inf")):
+    """The lines of the table. until: the time (perf_counter) when peers stop."""
     size = np.zeros(1 << (10 if quick else 27))
     there = to_device(size)
     copy = dlvm.jit(copied, target="gpu")
     copy(there)
-    per_byte = best(lambda: copy(there)) / (2 * size.nbytes)
-    launch = dlvm.jit(nothing, target="gpu")
-    launch(there)
-    for name, function, args, nbytes in rows(quick):
-        given = [to_device(a) if isinstance(a, np.ndarray) else a for a in args]
-        f = dlvm.jit(function, target="gpu") if not hasattr(function, "__dlvm__") else function
+    rate = 2 * size.nbytes / best(lambda: copy(there), wait_for_device)
+    cells = []
+    for row in rows(quick):
+        given = [to_device(a) if isinstance(a, np.ndarray) else a for a in row.arguments]
+        f = compiled(row)
         start = time.perf_counter()
         f(*given)
-        compiled = time.perf_counter() - start
-        seconds = best(lambda f=f, given=given: f(*given))
-        share = f"{100 * per_byte * nbytes / seconds:.0f} %" if nbytes else ""
-        peer = ""
-        if with_cupy and not hasattr(function, "__dlvm__"):
-            import cupy
-
-            arrays = [cupy.asarray(a) if isinstance(a, np.ndarray) else a for a in args]
-            function(*arrays)
-            peer = f"{1e3 * best(lambda function=function, arrays=arrays: function(*arrays)):.3f}"
-        lines.append(f"| {name} | {compiled:.2f} | {1e3 * seconds:.3f} | {share} | {peer} |")
-    each = 1e6 * best(lambda: launch(there))
-    lines.append(f"\nA copy: {1e-9 / per_byte:.0f} GB/s. A call that launches one kernel: {each:.1f} µs.")
+        first = time.perf_counter() - start
+        seconds = best(lambda f=f, given=given: f(*given), wait_for_device)
+        speed = row.nbytes / seconds
+        reached = [f"{1e-9 * speed:.0f}", f"{100 * speed / rate:.0f} %"] if row.nbytes else ["", ""]
+        cells.append([row.name, f"{first:.2f}", f"{1e3 * seconds:.3f}", *reached])
+        print("|", " | ".join(cells[-1]), flush=True)
+    others = peers()
+    for peer in others:
+        for row, line in zip(rows(quick), cells, strict=True):
+            line.append(by_peer(peer, row) if time.perf_counter() < until else "not tried")
+    head = ["program", "first call, s", "ms", "GB/s", "share of a copy", *(f"{peer.name}, ms" for peer in others)]
+    lines = [f"| {' | '.join(line)} |" for line in (head, ["---", *["--:"] * (len(head) - 1)], *cells)]
+    call, many = dlvm.jit(nothing, target="gpu"), dlvm.jit(launches, target="gpu")
+    call(there)
+    many(there, 1)
+    one, count = 1e6 * best(lambda: call(there), wait_for_device), 10 if quick else 10000
+    each = 1e6 * best(lambda: many(there, count), wait_for_device) / count
+    lines.append(
+        f"\nA copy: {1e-9 * rate:.0f} GB/s. A call from Python that launches one kernel, and its end: {one:.1f} µs. "
+        f"Each of {count} launches by the host driver: {each:.1f} µs."
+    )
     return lines
 
 
@@ -165,8 +175,10 @@ def main(arguments=None):
     """The whole check; its exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes")
+    parser.add_argument("--minutes", type=float, default=7.0, help="when peers stop, from the beginning")
     parser.add_argument("--write", type=Path, help="the page that gets the table")
     options = parser.parse_args(arguments)
+    until = time.perf_counter() + 60 * options.minutes
     os.environ["DLVM_CACHE"] = "0"  # what is compiled is timed
     try:
         on = device()
@@ -178,7 +190,7 @@ def main(arguments=None):
     if wrong:
         print("not what the CPU gives: " + ", ".join(wrong), file=sys.stderr)
         return 1
-    lines = [f"On {on.description}, {datetime.date.today()}:\n", *table(options.quick)]
+    lines = [f"On {on.description}, {datetime.date.today()}:\n", *table(options.quick, until)]
     print("\n".join(lines))
     if options.write and on.name != EMULATOR:
         write(options.write, lines)

@@ -341,13 +341,45 @@ print(f.stats()["compiled"], "dlvm_py.driver" in sys.modules)
     assert [r.stdout.strip() for r in runs] == ["1 True", "0 False"]
 
 
-def test_the_check_of_the_hardware_goes_through_on_the_emulator(capsys, monkeypatch):
+class Peer:
+    """A peer of the table, which has no function of the first row, and fails at the second."""
+
+    name = "Imagined"
+
+    def __init__(self):
+        self.array = np.asarray
+
+    def function(self, row):
+        return None if row.name == "sum" else [].index
+
+    def wait(self, result):
+        raise AssertionError(result)
+
+
+class Missing:
+    """A peer that is not installed."""
+
+    name = "Missing"
+
+    def __init__(self):
+        raise ImportError("not here")
+
+
+@pytest.mark.parametrize("all_rows", [False, pytest.param(True, marks=pytest.mark.slow)])
+def test_the_check_of_the_hardware_goes_through_on_the_emulator(all_rows, capsys, monkeypatch):
     monkeypatch.setattr(gpu_check, "RUNS", 1)
     monkeypatch.setattr(gpu_check, "PROGRAMS", {"chain": PROGRAMS["chain"]})
-    monkeypatch.setattr(gpu_check, "rows", lambda quick: [("sum", gpu_check.total, [_of(50)], 400)])
+    if not all_rows:
+        some = gpu_check.rows(quick=True)
+        monkeypatch.setattr(gpu_check, "rows", lambda quick: [some[0], some[3]])
+    monkeypatch.setattr(gpu_check, "PEERS", (Peer, Missing))
     monkeypatch.setenv("DLVM_CACHE", environment("DLVM_CACHE"))
     assert gpu_check.main(["--quick"]) == 0
-    assert "| sum |" in capsys.readouterr().out
+    said = capsys.readouterr()
+    lines = [line for line in said.out.splitlines() if line.startswith("| ") and line.endswith(" |")]
+    assert len(lines) == 2 + len(gpu_check.rows(True)) and {line.count("|") for line in lines} == {7}
+    assert lines[2].startswith("| sum |") and lines[2].endswith("|  |") and lines[3].endswith("| fails |")
+    assert "2 x + y by Imagined: " in said.err and "without Missing: not here" in said.err
     monkeypatch.setattr(gpu_check, "alike", lambda got, expected: False)
     assert gpu_check.main(["--quick"]) == 1
     assert "chain, gradient of chain" in capsys.readouterr().err

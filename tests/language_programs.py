@@ -6,9 +6,11 @@ shapes, effects on the arguments, what is printed, exceptions and their messages
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 import sys
+import warnings
 from collections import namedtuple
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
@@ -548,6 +550,30 @@ def prints(x, n, c):
     print((x[0], n), [x, None], {"gain": c}, Pair(x[0], n), State(x, c), x + 1, x[::2], growing, flush=True)
     print()
     return s
+
+
+@language("warnings", lambda: (vec(3), 2), lambda: (vec(3), 0), grad=True)
+def warns(x, n):
+    s = x[0]
+    for i in range(n):
+        s = s * x[i + 1]
+        warnings.warn(f"step {i}: {s}", RuntimeWarning)  # noqa: B028 - the level is 1
+    if n == 0:
+        warnings.warn("nothing to do", stacklevel=2)
+    return s
+
+
+def power(x, n, scale=1.0):
+    return scale * x**n
+
+
+cubed = functools.partial(power, n=3, scale=0.5)
+
+
+@language("partial functions", lambda: (vec(3),), grad=True)
+def partials(x):
+    of_first = functools.partial(power, x[0])
+    return cubed(x) + of_first(2) + of_first(n=3, scale=2.0) + cubed(x, scale=x[1])
 
 
 @language("random generators", lambda: (vec(3), np.random.default_rng(5)))

@@ -6,6 +6,7 @@ import dataclasses
 import io
 import runpy
 import sys
+import warnings
 from pathlib import Path
 
 import numpy as np
@@ -17,8 +18,13 @@ from dlvm_py.frontend.language import CONSTRUCTS
 
 
 def outcome(fn, args):
-    """("value", result) or ("raises", class, message) of a call, and what it printed."""
-    with contextlib.redirect_stdout(io.StringIO()) as out, contextlib.redirect_stderr(io.StringIO()) as err:
+    """("value", result) or ("raises", class, message) of a call, and what it printed and warned of, and where."""
+    with (
+        contextlib.redirect_stdout(io.StringIO()) as out,
+        contextlib.redirect_stderr(io.StringIO()) as err,
+        warnings.catch_warnings(record=True) as warned,
+    ):
+        warnings.simplefilter("always")
         try:
             with np.errstate(all="ignore"):
                 found = ("value", fn(*args))
@@ -26,7 +32,8 @@ def outcome(fn, args):
             raise
         except Exception as error:
             found = ("raises", type(error), str(error))
-    return (*found, out.getvalue(), err.getvalue())
+    told = [(w.category, str(w.message), w.filename, w.lineno) for w in warned]
+    return (*found, out.getvalue(), err.getvalue(), told)
 
 
 def assert_same(got, want):
@@ -107,6 +114,7 @@ def total(fn, args):
 DIFFERENTIABLE = [p for p in PROGRAMS if p.grad]
 
 
+@pytest.mark.filterwarnings("ignore:step", "ignore:nothing to do")
 @pytest.mark.parametrize("program", DIFFERENTIABLE, ids=[f"{p.construct}-{p.name}" for p in DIFFERENTIABLE])
 def test_gradient_equals_differences(program):
     """The gradient has the structure of the arguments and equals central differences; arguments are left alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import inspect
 import re
 from types import BuiltinFunctionType, FunctionType
@@ -22,6 +23,7 @@ from dlvm_py.frontend.joins import ArrayType
 from dlvm_py.frontend.library_calls import is_library
 from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.objects import resolved
+from dlvm_py.frontend.partial import partial
 from dlvm_py.frontend.python_itertools import ITERTOOLS
 from dlvm_py.frontend.signature import NotFirstClass
 from dlvm_py.frontend.table import (
@@ -52,7 +54,7 @@ from dlvm_py.frontend.values import (
 )
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
-    dict: records.dict_, dataclasses.replace: records.replace, **FOLDS, **ITERTOOLS,
+    dict: records.dict_, dataclasses.replace: records.replace, functools.partial: partial, **FOLDS, **ITERTOOLS,
 }  # fmt: skip
 # our own modules above the front end whose functions are compiled with the user's
 _IN_THE_LANGUAGE = ("dlvm_py.implicit", "dlvm_py.krylov")

@@ -10,10 +10,10 @@ from __future__ import annotations
 import builtins
 import dataclasses
 import dis
+import functools
 import importlib
 import sys
 from collections.abc import Iterable, Iterator
-from functools import lru_cache
 from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -151,11 +151,20 @@ def capture(fn: FunctionType, also: Iterable[Any] = ()) -> Captures:
                     result.guards.append(captured)  # a second name of the array: it must stay one
                 continue
             result.guards.append(replace(captured, value=_snapshot(captured.value)))
-            values = captured.value if isinstance(captured.value, (tuple, list)) else (captured.value,)
+            values = _members(captured.value)
             pending.extend(f for f in map(root_function, values) if f is not None and not _is_library(f))
             for value in values:
                 _add_class(result, value if isinstance(value, type) else type(value), pending)
     return result
+
+
+def _members(value: Any) -> tuple[Any, ...]:
+    """What may be called of a captured value: itself, its items, what it is a `partial` of."""
+    if isinstance(value, tuple | list):
+        return tuple(m for v in value for m in (_members(v) if isinstance(v, functools.partial) else (v,)))
+    if isinstance(value, functools.partial):
+        return (*_members(value.func), *value.args, *value.keywords.values())
+    return (value,)
 
 
 def _add_class(result: Captures, kind: type, pending: list[FunctionType]) -> None:
@@ -341,6 +350,10 @@ def _parts(value: Any, owner: FunctionType) -> Iterator[Captured]:
     elif type(value) in (tuple, list):
         for part in value:
             yield from _parts(part, owner)
+    elif isinstance(value, functools.partial):
+        for part in (value.func, *value.args, *value.keywords.values()):
+            yield from _parts(part, owner)
+            yield from _rules(part, owner)
 
 
 def _module_reads(value: Any, attributes: tuple[str, ...], owner: FunctionType) -> Iterator[Captured]:
@@ -364,7 +377,7 @@ _LIBRARIES = frozenset(("numpy", "scipy", "dlvm_py", "builtins", "typing", "coll
 _STABLE = sys.stdlib_module_names | {"numpy", "scipy", "dlvm_py"}
 
 
-@lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def _names_read(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Names of globals and of attributes that a code object and its nested ones read, in order."""
     names: dict[str, None] = {}
@@ -378,7 +391,7 @@ def _names_read(code: CodeType) -> tuple[tuple[str, ...], tuple[str, ...]]:
     return tuple(names), tuple(attributes)
 
 
-@lru_cache(maxsize=4096)
+@functools.lru_cache(maxsize=4096)
 def _imports(code: CodeType) -> tuple[tuple[str, int, tuple[str, ...]], ...]:
     """(module, level, names) of the `import` statements in a code object and its nested ones."""
     found = []
@@ -460,5 +473,7 @@ def _stable_text(value: Any) -> str:
     if recipe is not None:
         primal = recipe.primal
         return f"compiled {recipe.key()} {primal.__module__}.{primal.__qualname__}"
+    if isinstance(value, functools.partial):
+        return f"partial {_stable_text((value.func, value.args, value.keywords))}"
     # slices, ranges, enums, finfo say all; what shows an address is never found again, which is safe
     return f"{type(value).__name__} {value!r}"

@@ -67,6 +67,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     Construct("closures that are returned", "p = make(a, b)", "inside of compiled code"),
     Construct("functions passed as arguments", "f(np.sin, x)", "each is a constant of the version"),
+    Construct("partial functions", "square = functools.partial(power, n=2)", "made in the function or outside of it"),
     Construct("recursion", "return n * f(n - 1)", "of numbers, arrays, and the caller's lists and dicts"),
     Construct(
         "recursion of nested functions",
@@ -94,6 +95,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     Construct("f-strings", 'name = f"{x:.3f} {n!r}"', "of anything; str, repr, %, .format; for print, raise, assert"),
     Construct("print", 'print("x", x, f"{n:5d}", sep=", ")', "of anything, to sys.stdout or sys.stderr of that moment"),
+    Construct(
+        "warnings",
+        'warnings.warn(f"residual {r}", RuntimeWarning)',
+        "the filters of that moment decide; raised, it leaves the compiled function",
+    ),
     Construct("list comprehensions", "[v * v for v in x if v > 0]", "and of dicts, with constant keys"),
     Construct("generator expressions", "sum(v * v for v in x)", "in sum, any, all, min, max, list, tuple"),
     Construct("lists that grow", "out.append(x[i])", "numbers, or tuples of them; a buffer that doubles"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import re
+import warnings
 from collections.abc import Sequence as Sequence_
 from string import Formatter
 from typing import Any
@@ -17,7 +18,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import allocate, materialise
-from dlvm_py.frontend.capture import is_named_tuple
+from dlvm_py.frontend.capture import class_name, is_named_tuple
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.growing import section_of
 from dlvm_py.frontend.joins import ArrayType, ScalarType
@@ -38,6 +39,7 @@ from dlvm_py.frontend.values import (
     is_none,
 )
 from dlvm_py.ir import DTYPES, F64, I64, Value
+from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.text import ARRAY, NUMBERS, NUMPY, PYTHON, ROWS, attributes
 
 _ALIKE = [DTYPES[n] for n in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "f64")]
@@ -240,6 +242,27 @@ def print_(e: Emitter, *values: Any, sep: Any = None, end: Any = None, file: Any
     return NONE
 
 
+def warn(e: Emitter, message: Any, category: Any = None, stacklevel: Any = None, source: Any = None) -> Any:
+    """warnings.warn(...): what is done is said by the filters when it runs. The level 1 is the statement's place, all
+    others are that of the call of compiled code."""
+    kind = UserWarning if is_none(category) else getattr(category, "value", None)
+    level = 1 if stacklevel is None else getattr(stacklevel, "number", None)
+    if level is None:
+        e.error(UnsupportedSyntax, "`stacklevel` of a warning must be a constant")
+    if isinstance(message, Caught) or not (isinstance(kind, type) and issubclass(kind, Warning)):
+        e.error(UnsupportedSyntax, "a warning needs a text and a category", help='warnings.warn("...", RuntimeWarning)')
+    if exception_class(kind.__name__) is not kind and kind not in e.session.captures.classes:
+        help_ = "use a class at the top of a module, or RuntimeWarning"
+        e.error(UnsupportedSyntax, f"warnings of the category {kind.__name__} are not supported", help=help_)
+    writer = Writer(e)
+    writer.show(message, "!s")
+    operands, flavours = operands_of(writer.operands)
+    more = {"above": True} if level > 1 else {}
+    to = class_name(kind)
+    e.emit("print", *operands, message=writer.message, to=to, **more, **attributes(operands, flavours))
+    return NONE
+
+
 def _has_plain_text(exception: Caught) -> bool:
     """Whether the repr of an exception is its class and its text in quotes, and numbers are all that is in that."""
     text = exception.text
@@ -358,4 +381,6 @@ def _form_of(e: Emitter, found: re.Match[str], value: Any) -> str:
     return f":{align}{sign}{other}{zeros}{width}{precision}{'d' if kind in 'iu' else kind}"
 
 
-TEXTS: dict[Any, Any] = {print: print_, str: _as_text("!s"), repr: _as_text("!r"), format: format_}
+TEXTS: dict[Any, Any] = {
+    print: print_, warnings.warn: warn, str: _as_text("!s"), repr: _as_text("!r"), format: format_,
+}  # fmt: skip

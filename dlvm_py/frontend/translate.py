@@ -8,6 +8,7 @@ code are translated in place.
 from __future__ import annotations
 
 import builtins
+import functools
 import re
 import sys
 from collections.abc import Mapping
@@ -42,6 +43,7 @@ from dlvm_py.frontend.joins import (
 )
 from dlvm_py.frontend.lent import Lent, Loan, end
 from dlvm_py.frontend.nested import Nested
+from dlvm_py.frontend.partial import partial
 from dlvm_py.frontend.regions import Again, Known, as_table
 from dlvm_py.frontend.signature import (
     Extents,
@@ -513,6 +515,9 @@ class Session:
             return Sequence(tuple(self.lift(e, v, name) for v in value))
         if type(value) in (list, dict) or is_record_class(type(value)):
             return self._lift_object(e, value, name)
+        if type(value) is functools.partial:
+            func, *args = (self.lift(e, v, name) for v in (value.func, *value.args))
+            return partial(e, func, *args, **{n: self.lift(e, v, name) for n, v in value.keywords.items()})
         return Static(value)
 
     def _lift_object(self, e: Emitter, value: Any, name: str) -> Any:

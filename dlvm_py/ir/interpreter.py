@@ -46,7 +46,7 @@ from dlvm_py.ir.ops.memory import element_keys
 from dlvm_py.ir.ops.objects import EMPTY, OTHER_TYPE, TOO_FEW, TOO_MANY, TRAPPED
 from dlvm_py.ir.ops.random import EMPTY_RANGE, bounds_shown, seeded, uniform
 from dlvm_py.ir.ops.window import window_at, window_counts
-from dlvm_py.ir.text import as_numpy, flavours_of, object_of, print_text
+from dlvm_py.ir.text import as_numpy, flavours_of, object_of, print_text, warn_text, warning_class
 from dlvm_py.ir.tree_rules import JOINED, is_in_place
 from dlvm_py.ir.types import ELEMENTS, VOID, ArrayType, FunctionType, PointerType, StackType, TensorType, Type
 from dlvm_py.ir.value import UNDEFINED, FunctionName, Instruction, Literal, OpName, Target, Value, Variable
@@ -624,7 +624,11 @@ class Frame:
         raise kind(i.attrs["message"].format(*self._shown(i, operands)))
 
     def _print(self, i: Instruction) -> None:
-        print_text(i.attrs["message"], self._shown(i, i.operands), i.attrs["to"], bool(i.attrs.get("flush")))
+        message, shown, category = i.attrs["message"], self._shown(i, i.operands), warning_class(i.attrs["to"])
+        if category is None:
+            print_text(message, shown, i.attrs["to"], bool(i.attrs.get("flush")))
+        else:
+            warn_text(message, shown, category, i.loc, bool(i.attrs.get("above")))
 
     def _shown(self, i: Instruction, operands: Sequence[Value]) -> list[Any]:
         """The operands of a message as Python objects."""

@@ -132,7 +132,7 @@ FORMS: dict[str, str] = {
     "check": "check % else <exception:name> <message:string> (%*) [assuming <assuming:string>] [as <flavours:word>]",
     "parallel": "parallel % cost % if % private (%*)",
     "replay": "replay % after <after:int> period <period:int>",
-    "print": "print <message:string> to <to:word> [flush] (%*) [as <flavours:word>]",
+    "print": "print <message:string> to <to:name> [flush] [above] (%*) [as <flavours:word>]",
     "branch": "branch '",
     "conditional": "conditional % then ' else '",
     "return": "return %?",

@@ -17,19 +17,24 @@ prints: by `str.format` of the very objects.
 from __future__ import annotations
 
 import sys
+import warnings
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.types import CELL, PointerType, TensorType, Type
 
 if TYPE_CHECKING:
+    from dlvm_py.errors import Loc
     from dlvm_py.ir.value import Value
 
 PYTHON, NUMPY, ARRAY, NUMBERS, ROWS = "p", "n", "a", "l", "m"
 STREAMS = ("stdout", "stderr")
+_PACKAGE = str(Path(__file__).parents[1])
 _PYTHON = ("bool", "i64", "f64", "c128")
 
 
@@ -92,6 +97,32 @@ def print_text(message: str, values: Iterable[Any], stream: str, flush: bool) ->
         to.write(text)
         if flush:
             to.flush()
+
+
+def warning_class(name: str) -> type[Warning] | None:
+    """The category of warnings of Python or NumPy of this name; of a class of the user, module.Class, UserWarning."""
+    found = UserWarning if "." in name else exception_class(name)
+    return found if found is not None and issubclass(found, Warning) else None
+
+
+def warn_text(message: str, values: Iterable[Any], category: type[Warning], loc: Loc | None, is_above: bool) -> None:
+    """Warn with a message with these objects in it, at a place of the program; is_above: where compiled code is called.
+
+    As `warnings.warn`: the filters of that moment decide, and it may raise the warning.
+    """
+    space: Any = None
+    if is_above:
+        frame = sys._getframe(1)
+        while frame.f_code.co_filename.startswith(_PACKAGE) and frame.f_back is not None:
+            frame = frame.f_back
+        file, line, space = frame.f_code.co_filename, frame.f_lineno, frame.f_globals
+    else:
+        file, line = (loc.file, loc.line) if loc else ("<unknown>", 0)
+        modules = [m for m in list(sys.modules.values()) if getattr(m, "__file__", None) == file]
+        space = vars(modules[0]) if modules else {}
+    registry = space.setdefault("__warningregistry__", {})
+    name = space.get("__name__") or "<unknown>"
+    warnings.warn_explicit(message.format(*values), category, file, line, name, registry)
 
 
 def as_numpy(value: Any) -> Any:

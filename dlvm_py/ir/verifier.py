@@ -54,7 +54,7 @@ _OPERAND_COUNT = {
     **dict.fromkeys(("reduceBy", "reduceWindowBy"), 3),
 }
 _OPTIONAL_ATTRS = {
-    "check": ("assuming", "flavours"), "raise": ("flavours",), "print": ("flavours", "flush"),
+    "check": ("assuming", "flavours"), "raise": ("flavours",), "print": ("flavours", "flush", "above"),
     "transpose": {"axes"}, "elementPointer": {"path"}, "pop": {"type"}, "createStack": {"element"},
     "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
     "eigh": {"upper"}, "eigvalsh": {"upper"}, "svd": {"full"},

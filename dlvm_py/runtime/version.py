@@ -22,7 +22,7 @@ from dlvm_py.frozen import Frozen, field
 from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.interface import ArraySpec, ConstantSpec, Effects, GeneratorSpec, RecordSpec, ScalarSpec, Spec, leaves
 from dlvm_py.ir.relation import Relation
-from dlvm_py.ir.text import print_text
+from dlvm_py.ir.text import print_text, warn_text, warning_class
 from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime import told, trees, undo
 from dlvm_py.runtime.gpu.device import Device
@@ -280,7 +280,7 @@ def sites_to_json(sites: Sequence[Site]) -> list[Any]:
     return [
         [
             s.exception, s.message, list(s.operand_kinds), s.loc and [getattr(s.loc, n) for n in Loc.__slots__],
-            s.stream, s.flush, s.assumes,
+            s.stream, s.flush, s.assumes, s.above,
         ]
         for s in sites
     ]  # fmt: skip
@@ -320,7 +320,7 @@ def _told(
     index: int,
     address: int,
 ) -> BaseException | None:
-    """What compiled code calls as `tell`, with what lies at `address`: prints, seeds, or gives a site's exception.
+    """What compiled code calls as `tell`, with what is at `address`: prints, warns, seeds, or gives an exception.
 
     Of a GPU program also what libraries do.
     """
@@ -336,7 +336,11 @@ def _told(
     if undo.is_left_out():
         return None
     try:
-        print_text(site.message, values, site.stream, site.flush)
+        category = classes.get(site.stream) or warning_class(site.stream)
+        if category is None:
+            print_text(site.message, values, site.stream, site.flush)
+        else:
+            warn_text(site.message, values, category, site.loc, site.above)
     except Exception as error:
         if site.loc:
             error.add_note(f"in compiled code of {function}, {site.loc.file}:{site.loc.line}")

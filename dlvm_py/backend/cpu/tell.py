@@ -62,9 +62,10 @@ def _is_case(condition: Value) -> bool:
 
 
 def print_(e: FunctionEmitter, i: Instruction) -> None:
-    """Write a text to a stream of Python."""
+    """Write a text to a stream of Python, or warn with it."""
     flush = bool(i.attrs.get("flush"))
-    site = Site("", i.attrs["message"], _kinds(i, i.operands), e.loc, i.attrs["to"], flush)
+    kinds, above = _kinds(i, i.operands), bool(i.attrs.get("above"))
+    site = Site("", i.attrs["message"], kinds, e.loc, i.attrs["to"], flush, above=above)
     ask(e, site, _memory(e, i.operands))
 
 

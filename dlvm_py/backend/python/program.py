@@ -132,8 +132,9 @@ def _assembled(parts: list[list[str]], names: Names, arrays: list[str]) -> str:
     text = [["import numpy as np"]]
     body = "\n".join(line for part in parts for line in part)
     needed = [source_of(h) for h in names.helpers]
-    if re.search(r"\bsys\.", body):
-        text[0].insert(0, "import sys\n")
+    modules = [f"import {name}" for name in ("sys", "warnings") if re.search(rf"\b{name}\.", body)]
+    if modules:
+        text[0] = [*modules, "", *text[0]]
     if re.search(r"\bspecial\.", body):
         text[0].append("from scipy import special")
     text[0] += [_import_of(path) for path in names.classes]

@@ -43,7 +43,7 @@ from dlvm_py.ir import (
 )
 from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.ops.aggregates import keys_of
-from dlvm_py.ir.text import NUMBERS, NUMPY, PYTHON, ROWS, flavours_of
+from dlvm_py.ir.text import NUMBERS, NUMPY, PYTHON, ROWS, STREAMS, flavours_of
 
 _NUMPY = {"numpy.linalg": "np.linalg", "numpy.exceptions": "np.exceptions"}  # modules of exceptions
 
@@ -81,7 +81,7 @@ class Statements(Expressions):
             case "check":
                 test, *shown = i.operands
                 node = self._message(i, shown)
-                return [], [If(negation(self, test), [raising(self._exception(i), node)], loc=loc)]
+                return [], [If(negation(self, test), [raising(self._class(i.attrs["exception"]), node)], loc=loc)]
         if i.op.kind is Kind.CONTROL:
             return [], self._finish(i, loc)
         return [i], [assign(self._place(i), self._assigned(i), loc)]
@@ -97,18 +97,21 @@ class Statements(Expressions):
         node = self._inline(i)
         return copied(node) if i in self.plan.copied else node
 
-    def _exception(self, i: Instruction) -> str:
-        kind: str = i.attrs["exception"]
+    def _class(self, kind: str) -> str:
+        """How the class of an exception or a warning is written."""
         if "." in kind:
             return self.names.of_class(kind)
         found = exception_class(kind)
         return kind if found is None or found.__module__ == "builtins" else f"{_NUMPY[found.__module__]}.{kind}"
 
     def _print(self, i: Instruction) -> Node:
-        message = i.attrs["message"]
+        message, to = i.attrs["message"], i.attrs["to"]
+        if to not in STREAMS:
+            keywords = {"stacklevel": constant(2)} if i.attrs.get("above") else {}
+            return call("warnings.warn", self._message(i, i.operands), build(self._class(to)), **keywords)
         keywords = {} if message.endswith("\n") else {"end": constant("")}
-        if i.attrs["to"] != "stdout":
-            keywords["file"] = build(f"sys.{i.attrs['to']}")
+        if to != "stdout":
+            keywords["file"] = build(f"sys.{to}")
         if i.attrs.get("flush"):
             keywords["flush"] = constant(True)
         return call("print", self._message(i, i.operands, message.removesuffix("\n")), **keywords)
@@ -262,7 +265,7 @@ class Statements(Expressions):
 
     def _finish(self, i: Instruction, loc: Loc | None) -> list[Statement]:
         if i.op.name == "raise":
-            return [raising(self._exception(i), self._message(i, i.operands), loc)]
+            return [raising(self._class(i.attrs["exception"]), self._message(i, i.operands), loc)]
         if i.op.name != "return":
             return []
         leaves = self._returned(i)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from dlvm_py.ir import Block, Value
 
-RESERVED = frozenset(("np", "special", "sys", "block"))  # modules, and the variable of structure.dispatched
+RESERVED = frozenset(("np", "special", "sys", "warnings", "block"))  # modules, and the variable of structure.dispatched
 
 
 @dataclass(slots=True)

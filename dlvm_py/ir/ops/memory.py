@@ -14,7 +14,7 @@ from dlvm_py.ir.op import ALLOCATE, IO, READ, TRAP, WRITE, Kind, Op
 from dlvm_py.ir.ops.aggregates import element_type, keys_of, path_type
 from dlvm_py.ir.ops.rules import pointer, static_extent
 from dlvm_py.ir.ops.shape import indices_are_i64
-from dlvm_py.ir.text import STREAMS, flavours_of
+from dlvm_py.ir.text import STREAMS, flavours_of, warning_class
 from dlvm_py.ir.types import (
     BOOL,
     ELEMENTS,
@@ -202,8 +202,8 @@ def _text_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 
 def _print_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
-    if attrs["to"] not in STREAMS:
-        raise TypeError(f"print goes to {' or '.join(STREAMS)}, not to {attrs['to']}")
+    if attrs["to"] not in STREAMS and warning_class(attrs["to"]) is None:
+        raise TypeError(f"print goes to {', '.join(STREAMS)} or a category of warnings, not to {attrs['to']}")
     return _text_type(operands, attrs)
 
 
@@ -237,8 +237,9 @@ def _replay_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 # replay n after a period p: the loop that the block leads to has n trips, of which each, from number a on, launches
 # what the one p before it did, on the same memory with the same numbers (transforms/replay_loops.py)
 replay = _memory("replay", _replay_type, set(), ("after", "period"), Kind.CHECK)
-# print "text with {}" to stdout (operands): the text is written to Python's sys.stdout (sys.stderr) of that moment
-print_ = _memory("print", _print_type, {TRAP, READ, IO}, ("message", "to", "flush", "flavours"), Kind.CHECK)
+# print "text with {}" to stdout (operands): the text is written to Python's sys.stdout (sys.stderr) of that moment;
+# to RuntimeWarning (any category): it is a warning, of this place or (`above`) of where compiled code was called
+print_ = _memory("print", _print_type, {TRAP, READ, IO}, ("message", "to", "flush", "above", "flavours"), Kind.CHECK)
 
 
 def _control(name: str, rule: Any, attrs: tuple[str, ...] = (), effects: set[str] | None = None) -> Op:

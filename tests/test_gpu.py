@@ -170,6 +170,25 @@ def test_reductions_read_side_by_side_whichever_axis_is_kept():
     assert f.ptx(_of((3, 4))).count("// reduction along axes\n") == 6
 
 
+def test_scans_of_long_lines_go_by_blocks():
+    """Chunks of a line, tiles of a chunk; products of floats, which may overflow in another order, stay in order."""
+
+    def scans(x):
+        return np.cumsum(x, axis=1), np.maximum.accumulate(x, axis=0), np.cumprod(x, axis=1)
+
+    f = dlvm.jit(scans, target="gpu")
+    for shape in ((2, 9000), (3, 512), (5, 511), (600, 2), (0, 4), (4, 0)):
+        x, before = _of(shape), live()
+        same(f(x), scans(x))
+        assert live() == before
+    huge = np.repeat([0.0, 1e200], [1000, 1000])
+    same(f(huge[None])[2], np.zeros((1, 2000)))
+    whole = f.ptx(x)
+    assert whole.count("// scan by blocks\n") == 6 and whole.count("// scan\n") == 3
+    numbers = np.arange(10000, dtype=np.int32)
+    same(dlvm.jit(lambda x: np.cumsum(x), target="gpu")(numbers), np.cumsum(numbers))
+
+
 def test_scatters_keep_the_order_unless_it_may_be_lost():
     function, make, _ = PROGRAMS["histogram"]
     exact, any_order = (dlvm.jit(function, target="gpu", fastmath=f) for f in (False, True))

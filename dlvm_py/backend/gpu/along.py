@@ -11,7 +11,8 @@ extents alone. Unknown extents choose at run time.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 from dlvm_py.backend.cpu.kernels import loop_order, memory_order
 from dlvm_py.backend.cpu.memory import release
@@ -58,6 +59,25 @@ def store_unbroadcast(h: HostEmitter, i: Instruction, dest: Pointer, type: Point
         store_tree(h, value, dest, type.shape)
         next(arms)
         _Reduction(h, value, dest, Fold(dest.dtype, "add"), list(range(dest.rank)), along, None).write()
+
+
+@contextmanager
+def parts_in_memory(h: HostEmitter, parts: V, count: V, itemsize: int, otherwise: V) -> Iterator[V]:
+    """The address of memory for `count` × `parts` values, while it lasts; `otherwise` where there is one part."""
+    found: list[tuple[V, V, Label]] = []
+    with h.either(h.icmp("eq", parts, ONE)) as arms:
+        next(arms)
+        found.append((NULL, otherwise, h.here))
+        next(arms)
+        header = h.allocate(h.mul(h.mul(count, parts), i64(itemsize)))
+        found.append((header, h.data_of(header), h.here))
+    headers, data = h.phi("ptr"), h.phi("ptr")
+    for header, at, end in found:
+        headers.add(header, end)
+        data.add(at, end)
+    yield data.value
+    with h.when(h.icmp("ne", parts, ONE)):
+        release(h, headers.value)
 
 
 class _Reduction:
@@ -158,24 +178,11 @@ class _Reduction:
         parts = h.minimum(h.minimum(wanted, worth), i64(MOST_PARTS))
         parts = h.select(h.icmp("sgt", parts, ONE), parts, ONE)
         launched = within(h, h.mul(blocks, parts))
-        if constant(parts) == 1:
-            h.launch(self._kernel(inner, digits, parts, self.dest.data), launched)
-            return
-        found: list[tuple[V, V, Label]] = []
-        with h.either(h.icmp("eq", parts, ONE)) as arms:
-            next(arms)
-            found.append((NULL, self.dest.data, h.here))
-            next(arms)
-            header = h.allocate(h.mul(h.mul(self.results, parts), i64(self.fold.wide.itemsize)))
-            found.append((header, h.data_of(header), h.here))
-        headers, data = h.phi("ptr"), h.phi("ptr")
-        for header, at, end in found:
-            headers.add(header, end)
-            data.add(at, end)
-        h.launch(self._kernel(inner, digits, parts, data.value), launched)
-        with h.when(h.icmp("ne", parts, ONE)):
-            self._fold_parts(inner, parts, data.value)
-            release(h, headers.value)
+        size = self.fold.wide.itemsize
+        with parts_in_memory(h, parts, self.results, size, self.dest.data) as partials:
+            h.launch(self._kernel(inner, digits, parts, partials), launched)
+            with h.when(h.icmp("ne", parts, ONE)):
+                self._fold_parts(inner, parts, partials)
 
     def _order(self, k: Kernel, to: Pointer, inner: int) -> list[int]:
         """The axes of dest in the order in which results are numbered: the tree's inner one last."""

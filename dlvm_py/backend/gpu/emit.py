@@ -23,8 +23,9 @@ from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.indexing import scatter, store_nonzero, store_scatter_add, store_search
 from dlvm_py.backend.gpu.kernel import Kernel, refuse
 from dlvm_py.backend.gpu.library import is_of_library, store_by_library
-from dlvm_py.backend.gpu.lines import store_dot, store_overlap, store_scan
+from dlvm_py.backend.gpu.lines import store_dot, store_overlap
 from dlvm_py.backend.gpu.reductions import reduce_scalar, scalar_dot
+from dlvm_py.backend.gpu.scans import store_scan
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir import Function, Instruction, Kind, Module, PointerType, is_array
 from dlvm_py.ir.layout import VARIABLES

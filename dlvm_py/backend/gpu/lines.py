@@ -1,4 +1,4 @@
-"""Scans and recurrences, a thread each line along their axis; overlapAdd and products of matrices, a thread an element.
+"""OverlapAdd, a thread an element, and products of matrices.
 
 A product goes tile by tile: a block of threads has TILE × TILE elements of the result, and the rows and columns that
 they need come through shared memory, so that each is read once for TILE of them. The terms of an element are in order.
@@ -24,33 +24,6 @@ from dlvm_py.ir import F32, DType, Instruction
 LARGE = 1 << 26
 # elements of a tile along each axis: its square is the number of threads of a block
 TILE = 16
-
-
-def store_scan(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
-    """Write a scan or recurrence, in the order of the CPU."""
-    k = Kernel(h, "scan")
-    to = k.pointer_of(dest)
-    trees = [general(k, v) for v in i.operands]
-    index = trees[0].index
-    for tree in trees:
-        tree.index = index
-    axis = i.attrs["axis"] if i.op.name == "recurrence" else i.attrs["axes"][0]
-    strides = strides_of(k, to)
-    others = [n for n in range(to.rank) if n != axis]
-    with k.grid(k.product([to.extents[n] for n in others])) as line:
-        index.update(k.unravel(line.index, others, to.extents))
-        with k.loop(to.extents[axis], [V(scalar_type(to.dtype), "zeroinitializer")]) as loop:
-            index[axis] = loop.index
-            *factor, x = (tree.element() for tree in trees)
-            before = loop.carried[0]
-            if factor:
-                found = multiply_add(k, to.dtype, x, factor[0], before, "")
-            else:
-                found = TABLE[i.attrs["by"]][to.dtype.kind](k, to.dtype, {}, before, x)
-            found = k.select(k.icmp("eq", loop.index, ZERO), x, found)
-            store_element(k, to.dtype, found, offset(k, to.data, [index[n] for n in range(to.rank)], strides))
-            loop.next = [found]
-    h.launch(k, blocks_for(h, h.product([dest.extents[n] for n in others])))
 
 
 def store_overlap(h: HostEmitter, i: Instruction, dest: Pointer) -> None:

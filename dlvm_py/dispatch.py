@@ -100,11 +100,11 @@ class Dispatcher:
 
     def call(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A call that no installed version took: make the version that takes it, and run it."""
-        values = self.values(args, kwargs)
+        values, copied = self.values(args, kwargs), ()
         if any(map(is_on_device, values)):
             if self.options.target != "gpu":
                 return self._elsewhere(*args, **kwargs)
-            values = on_device(tuple(self.signature.parameters), values, self.recipe.primal.__name__)
+            values, copied = on_device(tuple(self.signature.parameters), values, self.recipe.primal.__name__)
         beyond, answers, spare, printed = False, None, None, 0
         settled: set[str] = set()
         for _ in range(_ATTEMPTS):
@@ -118,6 +118,13 @@ class Dispatcher:
                 version = self.version(function, values, beyond, answers)
                 if version is None:
                     continue
+                if copied and version.call.effects is not None:
+                    raise ArgumentError(
+                        f"{self.recipe.primal.__name__}() changes or returns '{copied[0]}', which holds arrays on the"
+                        " device that are not its own",
+                        code="DL711",
+                        help="pass the arrays as arguments of their own, or in tuples",
+                    )
                 handled, result = python_entry.attempt(version, values, printed)
             except Undone as undone:
                 assert version is not None

@@ -498,7 +498,7 @@ class _Boxing:
         """A result in the memory of an argument on the device: the user's object, or a view of it."""
         moves = [(a, b) for n, a, b in zip(leaf.shape, leaf.strides, of.strides, strict=False) if n != 1]
         if (leaf.data, leaf.shape, leaf.dtype) == (of.data, of.shape, of.dtype) and all(a == b for a, b in moves):
-            return of.origin
+            return of if of.origin is None else of.origin
         assert self._there is not None
         made = DeviceArray(leaf.data, leaf.shape, leaf.strides, leaf.dtype, of.owner, of.writeable)
         return exported(replace(made, stream=self._there.stream or DEFAULT_STREAM, read=self._there.read))

@@ -6,12 +6,14 @@ such arguments are CuPy's arrays where there is CuPy, else `DeviceArray`s, which
 
 from __future__ import annotations
 
+import copy
 import ctypes
+import dataclasses
 import functools
 import importlib.util
 import weakref
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -122,10 +124,15 @@ def overlap(a: Any, b: Any) -> bool:
 
 
 def is_on_device(value: Any) -> bool:
-    """Whether a value is an array, or a tuple with one, that says it is on a CUDA device."""
-    if type(value) is tuple:
-        return any(map(is_on_device, value))
-    if isinstance(value, np.ndarray | np.generic | int | float | complex | str | tuple | list | dict):
+    """Whether a value is an array, or something that holds one, that says it is on a CUDA device."""
+    parts = _parts(value)
+    if parts is not None:
+        return any(is_on_device(part) for _, part in parts)
+    return _is_there(value)
+
+
+def _is_there(value: Any) -> bool:
+    if isinstance(value, np.ndarray | np.generic | int | float | complex | str):
         return False
     if hasattr(value, "__cuda_array_interface__"):
         return True
@@ -133,33 +140,89 @@ def is_on_device(value: Any) -> bool:
     return asked is not None and not isinstance(value, type) and int(asked()[0]) in (_CUDA, _MANAGED)
 
 
-def on_device(names: Sequence[str], values: Sequence[Any], function: str) -> tuple[Any, ...]:
+def _parts(value: Any) -> list[tuple[str, Any]] | None:
+    """What a tuple, list, dict or dataclass instance holds, with what says where; None for other values."""
+    if isinstance(value, tuple):
+        names = getattr(value, "_fields", None)
+        shown = range(len(value)) if names is None else names
+        word = "item {} of " if names is None else "the field `{}` of "
+        return [(word.format(k), part) for k, part in zip(shown, value, strict=True)]
+    if type(value) is list:
+        return [(f"item {k} of ", part) for k, part in enumerate(value)]
+    if type(value) is dict:
+        return [(f"the value of {k!r} in ", part) for k, part in value.items()]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        names = [f.name for f in dataclasses.fields(value) if hasattr(value, f.name)]
+        return [(f"the field `{name}` of ", getattr(value, name)) for name in names]
+    return None
+
+
+def _leaves(value: Any, what: str) -> Iterator[tuple[str, Any]]:
+    """What a value holds that holds nothing itself, with what it is called."""
+    parts = _parts(value)
+    if parts is None:
+        yield what, value
+    for where, part in parts or ():
+        yield from _leaves(part, where + what)
+
+
+class Placed(NamedTuple):
+    """Arguments of a call on the device. copied: the parameters whose lists, dicts or instances are copies."""
+
+    values: tuple[Any, ...]
+    copied: tuple[str, ...]
+
+
+def on_device(names: Sequence[str], values: Sequence[Any], function: str) -> Placed:
     """Arguments, one a parameter, with arrays of the device as `DeviceArray`.
 
     Raises: ArgumentError DL711 for an array of the host beside arrays of the device.
     """
     stream = device().enter()
-    first = next(name for name, value in zip(names, values, strict=True) if is_on_device(value))
-    for name, value in zip(names, values, strict=True):
-        if _has_host_array(value):
+    found = [leaf for name, value in zip(names, values, strict=True) for leaf in _leaves(value, f"argument '{name}'")]
+    first = next(what for what, value in found if _is_there(value))
+    for what, value in found:
+        if isinstance(value, np.ndarray):
             raise ArgumentError(
-                f"argument '{name}' of {function}() is a NumPy array, and '{first}' is on the device",
+                f"{what} of {function}() is a NumPy array, and {first.removeprefix('argument ')} is on the device",
                 code="DL711",
-                help=f"move it there as well, cupy.asarray({name}), or pass all of them as NumPy arrays",
+                help="move it there as well, with cupy.asarray, or pass all of them as NumPy arrays",
             )
-    return tuple(
+    placed = tuple(
         _placed(value, f"argument '{name}' of {function}()", stream) for name, value in zip(names, values, strict=True)
     )
+    together = zip(names, values, placed, strict=True)
+    return Placed(placed, tuple(name for name, a, b in together if a is not b and _is_changeable(a)))
 
 
-def _has_host_array(value: Any) -> bool:
-    return isinstance(value, np.ndarray) or (type(value) is tuple and any(map(_has_host_array, value)))
+def _is_changeable(value: Any) -> bool:
+    """Whether a value is, or holds, a list, a dict or an instance."""
+    parts = _parts(value)
+    return parts is not None and (not isinstance(value, tuple) or any(_is_changeable(part) for _, part in parts))
 
 
-def _placed(value: Any, what: str, stream: int) -> Any:
-    if type(value) is tuple:
-        return tuple(_placed(item, f"item {k} of {what}", stream) for k, item in enumerate(value))
-    return device_array(value, what, stream) if is_on_device(value) else value
+def _placed(value: Any, what: str, stream: int, inside: bool = False) -> Any:
+    """The same with arrays of the device as `DeviceArray`. inside: of a list, dict or instance.
+
+    These are themselves where all that they hold can stay: what is done to them is seen.
+    """
+    parts = _parts(value)
+    if parts is None:
+        stays = inside and isinstance(value, DeviceArray) or not _is_there(value)
+        return value if stays else device_array(value, what, stream)
+    made = [_placed(part, where + what, stream, inside or not isinstance(value, tuple)) for where, part in parts]
+    if all(a is b for a, (_, b) in zip(made, parts, strict=True)):
+        return value
+    if isinstance(value, tuple):
+        return tuple.__new__(type(value), made)
+    if isinstance(value, list):
+        return made
+    if isinstance(value, dict):
+        return dict(zip(value, made, strict=True))
+    copied = copy.copy(value)
+    for field, part in zip((f for f in dataclasses.fields(value) if hasattr(value, f.name)), made, strict=True):
+        object.__setattr__(copied, field.name, part)
+    return copied
 
 
 def device_array(value: Any, what: str, stream: int) -> DeviceArray:

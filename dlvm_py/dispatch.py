@@ -470,13 +470,16 @@ def _ir(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> str
 
     For the types of the given arguments; without any, for those of the latest version.
     """
-    return driver.print_module(_program(self, *args, stage=stage, **kwargs).module)
+    text: str = dispatcher_of(self).lowered(
+        args, kwargs, "ir", lambda r, holds: driver.print_module(driver.lower_to(r, stage, holds).module)
+    )
+    return text
 
 
 def _program(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> Program:
-    """The IR itself at a stage, as `ir` shows it."""
+    """The IR itself at a stage, as `ir` shows it; of a number that has several types on its paths the joined one."""
     program: Program = dispatcher_of(self).lowered(
-        args, kwargs, "ir", lambda r, holds: driver.lower_to(r, stage, holds)
+        args, kwargs, "ir", lambda r, holds: driver.lower_to(r._replace(is_joined=True), stage, holds)
     )
     return program
 

@@ -192,6 +192,7 @@ def _translated(request: Request, derives: bool = False) -> Program:
         rules_of=request.recipe.root.rules_of,
         derives=derives,
         answers=dict(request.answers),
+        is_joined=request.is_joined,
     )
     return Program(
         t.module, t.name, request.names, request.args, captured, t.result, effects=t.effects, finals=t.finals

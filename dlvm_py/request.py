@@ -42,6 +42,7 @@ class Request(NamedTuple):
     # nothing is assumed of extents (transforms/assume_extents.py); what does not hold in the calls that it is for
     general: bool = False
     unless: tuple[Relation, ...] = ()
+    is_joined: bool = False  # for a library: numbers that are returned have one type on all paths
     shared: tuple[int, ...] = ()  # leaves of the primal's arguments and captured arrays that share memory (together.py)
 
     def key(self) -> str:
@@ -58,6 +59,7 @@ class Request(NamedTuple):
             self.noalias,
             self.shared,
             self.answers,
+            self.is_joined,
             self.general,
             [r.to_json() for r in self.unless],
             self.device.name if self.device is not None else "",

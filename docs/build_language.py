@@ -17,9 +17,16 @@ effects, exceptions and their messages; and, where floats flow, gradients with d
 RULES = """
 ## Where types meet
 
-Names may change their type along straight-line code. Where branches or iterations meet, numbers join by promotion
-(`s = 0` and `s += x[i]` give a float, which then is 0.0 after no iteration), arrays of one dtype and rank forget what
-differs, tuples and records join item by item. What has no common type is an error where it is read, with both places.
+Names may change their type along straight-line code. Where branches or iterations meet, numbers join by promotion,
+arrays of one dtype and rank forget what differs, tuples and records join item by item. What has no common type is an
+error where it is read, with both places.
+
+A number whose type depends on the path (`s = 0`, then `s += x[i]` in a loop that may not run) is computed as one of
+the joined type, a float here, and is what Python has where that shows: in what is returned, printed and raised, and
+in what operators and functions of numbers do with it outside of loops (`s / n`, `s // 2`, `isinstance`, `max(s, 1)`).
+The joined type stands for all of them inside of loops, beside arrays, in lists whose length is computed, in texts that
+get a name, in methods, in results of derivatives and of libraries, and where an iteration may have left a number as it
+was before the loop (`if v > m: m = v` gives the int `m = 0` back where no iteration has been, and a float elsewhere).
 
 ## Exceptions
 

@@ -18,7 +18,7 @@ from dlvm_py.frontend.source import function_source
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import dtype_of, print_module
 from dlvm_py.ir.exceptions import NotAssumed
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, RecordSpec, ScalarSpec, TupleSpec
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, EitherSpec, RecordSpec, ScalarSpec, TupleSpec
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.verifier import verify
 from dlvm_py.options import Options
@@ -62,6 +62,9 @@ def rebuilt(spec, leaves):
         return spec.kind(**dict(zip(spec.names, items, strict=True))) if spec.names else spec.kind(items)
     if isinstance(spec, ConstantSpec):
         return spec.value
+    if isinstance(spec, EitherSpec):
+        place = int(leaves.pop(0))
+        return [rebuilt(s, leaves) for s in spec.items][place]
     leaf = leaves.pop(0)
     if isinstance(spec, ArraySpec):
         return leaf

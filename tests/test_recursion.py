@@ -287,7 +287,7 @@ def _stages(function, args, want):
     """Every stage of the IR gives what native code gave."""
     for stage in ("raw", "optimizable", "compute", "scheduled"):
         request = dispatcher_of(function).asked(tuple(_copies(args)), {}, "ir")
-        p = lower_to(request, stage)
+        p = lower_to(request._replace(is_joined=True), stage)
         late = stage in ("compute", "scheduled")
         got = run(p.module, p.name, _copies(args), check_ownership=stage == "scheduled", trees_at_root=late)
         np.testing.assert_allclose(got, want, rtol=1e-12, err_msg=stage)
@@ -533,7 +533,7 @@ def test_cost_is_linear_in_depth():
     """A gradient runs each call once forward and once backward: twice the depth takes about twice the steps."""
     gradient = dlvm.grad(damped, wrt=0)
     request = dispatcher_of(gradient).asked((0.5, 3), {}, "ir")
-    p = lower_to(request, "optimizable")
+    p = lower_to(request._replace(is_joined=True), "optimizable")
 
     def steps(depth):
         low, high = 0, 1 << 20

@@ -12,6 +12,7 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch, UnknownFunction
 from dlvm_py.frontend import lists, objects, records, undecided
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.mixed import joined
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
 from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, suggestion, ufunc_method_help
@@ -21,6 +22,7 @@ from dlvm_py.frontend.values import (
     Array,
     Growing,
     Method,
+    Mixed,
     RandomGenerator,
     Record,
     Scalar,
@@ -62,6 +64,7 @@ _OF_NUMBERS = {"real": real, "imag": imag}
 
 def attribute(e: Emitter, owner: Any, name: str) -> Any:
     """owner.name."""
+    owner = joined(owner) if isinstance(owner, Mixed) else owner
     if isinstance(owner, Undecided):
         how = undecided.attribute(owner, name)
         if not how:

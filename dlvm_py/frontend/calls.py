@@ -21,6 +21,7 @@ from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.joins import ArrayType
 from dlvm_py.frontend.library_calls import is_library
+from dlvm_py.frontend.mixed import apart
 from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.objects import resolved
 from dlvm_py.frontend.partial import partial
@@ -44,6 +45,7 @@ from dlvm_py.frontend.values import (
     Derivative,
     Growing,
     Method,
+    Mixed,
     Record,
     Scalar,
     Sequence,
@@ -65,6 +67,14 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if any(isinstance(v, Undecided) for v in (*args, *kwargs.values())) and not _is_translated(function):
         args = [opened(e, function, v) for v in args]
         kwargs = {n: opened(e, function, v) for n, v in kwargs.items()}
+    if any(isinstance(v, Mixed) for v in (*args, *kwargs.values())) and not _is_translated(function):
+        names = list(kwargs)
+
+        def called(*values: Any) -> Any:
+            given = dict(zip(names, values[len(args) :], strict=True))
+            return invoke(e, function, list(values[: len(args)]), given)
+
+        return apart(e, called, *args, *kwargs.values())
     if isinstance(function, Method) and isinstance(function.rule, FunctionType) and is_users(function.rule):
         return invoke(e, Static(function.rule), [function.owner, *args], kwargs)
     if isinstance(function, Method) and function.rule is not None:

@@ -21,6 +21,7 @@ from dlvm_py.frontend import objects, regions
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import I64_MAX
 from dlvm_py.frontend.joins import (
+    ScalarType,
     arguments,
     definite,
     fresh,
@@ -31,13 +32,30 @@ from dlvm_py.frontend.joins import (
     lesson,
     lists_met,
     located,
+    mixed,
     note_range,
+    one_type,
+    others_of,
     regions_in,
     same_type,
     type_of,
 )
 from dlvm_py.frontend.liveness import Each, Liveness, rebinds, writes
-from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Iteration, Object, Record, Ref, Scalar, Sequence
+from dlvm_py.frontend.source import Source
+from dlvm_py.frontend.values import (
+    Array,
+    Binding,
+    Conflict,
+    Growing,
+    Iteration,
+    Mixed,
+    Object,
+    Other,
+    Record,
+    Ref,
+    Scalar,
+    Sequence,
+)
 from dlvm_py.ir import BOOL, I64, Block, Value, literal, scalar
 
 Env = dict[str, Binding]
@@ -62,6 +80,8 @@ class LoopContext:
     assigned: frozenset[str]
     expected: Env = field(default_factory=dict)  # bindings of the carried names in the header
     entry: dict[str, Value] = field(default_factory=dict)  # their values before the loop, where they are scalars
+    first: dict[str, Scalar] = field(default_factory=dict)  # those whose type is not that in the header
+    is_first: Value | None = None  # of a loop without a counter that has such: whether no iteration has ended
     held: Env = field(default_factory=dict)  # what objects hold in the header
     single: frozenset[str] = frozenset()  # objects that one name alone refers to when the loop is entered
     breaks: list[Edge] = field(default_factory=list)
@@ -74,6 +94,7 @@ class Flow:
     e: Emitter
     env: Env
     live: Liveness
+    source: Source
     loops: list[LoopContext]
     returns: list[Edge]
     learned: dict[tuple[Any, str], Any]
@@ -254,6 +275,8 @@ class Flow:
         Raises: Again where a list has to hold references to the lists in it, or to lie in a list, from its beginning.
         """
         joined = _rule_of(name)(a, b)
+        if self.source.at is not None:  # what NumPy gives has one type
+            joined = one_type(joined)
         if isinstance(joined, Conflict):
             known = self.e.session.known
             for one, other in lists_met(a, b):
@@ -374,6 +397,8 @@ class Flow:
         self.loops.append(context)
         if counter is not None:
             self._know_counter(counter, iteration.count)
+            if context.first:
+                self._bind_first(context, e.compare("equal", counter, i64(0)))
             bind(iteration.item(counter))
         body()
         if self.alive:
@@ -387,6 +412,8 @@ class Flow:
             self.start(block)
             self.env = env
             depth = e.facts.push()
+            if iteration is not None and context.first:
+                self._bind_first(context, e.compare("lessThanOrEqual", iteration.count, i64(0)))
             orelse()
             if self.alive:
                 edges.append(self.jump(context.after))
@@ -420,17 +447,21 @@ class Flow:
             if binding is not None:
                 entry = type_of(e, binding.value)
                 t = entry if t is None else self._joined(name, entry, t)
-            t = types[name] = definite(t)
+            t = types[name] = one_type(definite(t))
             if t is None:
                 continue
             if binding is not None and isinstance(binding.value, Scalar):
                 context.entry[name] = binding.value.value
+                if isinstance(t, ScalarType) and self.source.at is None and type_of(e, binding.value) != t:
+                    context.first[name] = binding.value
             if not isinstance(t, Conflict):
                 args.extend(arguments(e, binding.value if binding else None, t))
             if binding is None or binding.is_set is not None or (node, name) in self.unset:
                 flags[name] = literal(False) if binding is None else _flag(binding)
                 args.append(flags[name])
         e.facts.pop(depth)
+        if context.first and counter is None:
+            args.append(literal(True))
         e.builder.branch(header, args)
         self.start(header)
         for name, t in types.items():
@@ -445,9 +476,31 @@ class Flow:
             context.expected[name] = env[name]
             if (node, name) in self.counters and is_set is None and isinstance(value, Scalar) and value.dtype is I64:
                 e.facts.interval[value.value] = self.counters[node, name]
+        if context.first and counter is None:
+            context.is_first = header.add_arg(scalar(BOOL), "is_first")
         self.env = env
+        if context.is_first is not None:
+            self._bind_first(context, context.is_first)
         context.held = {n: env[n] for n in held}
         return types
+
+    def _bind_first(self, context: LoopContext, flag: Value) -> None:
+        """Let names have the types from before the loop where `flag` holds: where no iteration has ended.
+
+        s = 0                            s is 0.0 in the header, and the int 0 where no iteration has been, which the
+        for v in x: s += v               counter says in the body and the count behind the loop: nothing is carried
+        """
+        e = self.e
+        for name, value in context.first.items():
+            binding, other = self.env[name], flag
+            own = others_of(value)
+            found = [Other(e.both(flag, o.flag), o.scalar) for o in own]
+            for o in own:
+                other = e.both(other, e.pure("not", o.flag))
+            found.append(Other(other, Scalar(value.value, value.weak)))
+            here = binding.value
+            found = [o for o in found if (o.scalar.dtype, o.scalar.weak) != (here.dtype, here.weak)]
+            self.env[name] = Binding(mixed(here, found), binding.loc, binding.is_set)
 
     def _stand_in(self, names: list[str]) -> None:
         """Give names that a loop binds anew an object of their own, where they begin with one of the caller's.
@@ -486,8 +539,8 @@ class Flow:
             binding = self.env.get(name)
             if binding is None:
                 continue
-            back = type_of_settled(e, binding.value)
-            joined = back if t is None else self._joined(name, t, back)
+            back = one_type(type_of_settled(e, binding.value))
+            joined = back if t is None else one_type(self._joined(name, t, back))
             if isinstance(joined, Conflict):
                 joined = located(joined, name, [b for b in (context.expected.get(name), binding) if b])
             if t is None or not same_type(joined, t):
@@ -507,6 +560,8 @@ class Flow:
                 args.extend(arguments(e, binding.value if binding else None, t))
             if context.expected[name].is_set is not None:
                 args.append(literal(False) if binding is None else _flag(binding))
+        if context.is_first is not None:
+            args.append(literal(False))
         e.builder.branch(header, args)
         return True
 
@@ -554,7 +609,7 @@ class Flow:
             old, binding = entered.value, self.env.get(name)
             if (node, name) in self.counters or binding is None or not isinstance(binding.value, Scalar):
                 continue
-            if not isinstance(old, Scalar) or not old.weak or old.dtype is not I64:
+            if not isinstance(old, Scalar) or not old.weak or old.dtype is not I64 or isinstance(old, Mixed):
                 continue
             base, step = self.e.facts.split(binding.value.value)
             low, high = self.e.facts.range_of(context.entry.get(name, old.value))

@@ -20,6 +20,7 @@ from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.joins import ScalarType, join, type_of
 from dlvm_py.frontend.library import mathematics
+from dlvm_py.frontend.mixed import chosen
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.sorting import ordered, real_number
 from dlvm_py.frontend.values import (
@@ -195,11 +196,10 @@ def _better(e: Emitter, kind: type, a: Scalar, b: Scalar) -> Scalar:
     if a.weak and b.weak and a.dtype is I64 and b.dtype is I64:
         return weak(e.minimum(a.value, b.value) if kind is gast.Lt else e.maximum(a.value, b.value))
     flag = operators.condition(e, operators.compare(e, kind, b, a))
-    joined = join(type_of(e, a), type_of(e, b))
-    if not isinstance(joined, ScalarType):
-        e.error(TypeMismatch, joined.reason)
-    chosen = e.choose(flag, e.cast(b.value, joined.dtype), e.cast(a.value, joined.dtype))
-    return Scalar(chosen, joined.weak)
+    together = join(type_of(e, a), type_of(e, b))
+    if not isinstance(together, ScalarType):
+        e.error(TypeMismatch, together.reason)
+    return chosen(e, flag, b, a)
 
 
 def tuple_(e: Emitter, items: Any = None) -> Any:

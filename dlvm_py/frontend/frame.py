@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import builtins
 import sys
+from collections.abc import Callable
 from typing import Any
 
 import gast
@@ -27,6 +28,7 @@ from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import Liveness, nonlocal_names, reads, writes
+from dlvm_py.frontend.mixed import mixed
 from dlvm_py.frontend.set_shape import pointers, set_shape
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.values import (
@@ -38,6 +40,7 @@ from dlvm_py.frontend.values import (
     Conflict,
     Growing,
     Iteration,
+    Mixed,
     Object,
     Record,
     Ref,
@@ -75,6 +78,7 @@ class Frame(Expressions):
         self.source = source
         self.name = name
         self.function = function  # the Python function whose globals and cells are read
+        self.is_within_loop = e.frame is not None and e.frame.is_in_loop  # where it is called
         self.outer = outer  # the frame in which a nested function is defined
         node = source.node
         self.body = [gast.Return(value=node.body)] if isinstance(node, gast.Lambda) else node.body
@@ -118,6 +122,11 @@ class Frame(Expressions):
         for name in sorted(self.cells & frozenset(values)):
             self._fill_cell(self.env, name, Binding(values[name], loc))
         self.given = pointers(list(values.values()))
+
+    @property
+    def is_in_loop(self) -> bool:
+        """Whether what is translated now stands in a loop."""
+        return self.is_within_loop or bool(self.loops)
 
     def run(self) -> Any:
         """Translate the body; returns the result where all `return`s meet, None if none is reached.
@@ -171,6 +180,8 @@ class Frame(Expressions):
         match node:
             case gast.Expr(value=gast.Constant()) | gast.Pass():
                 return
+            case gast.Expr(value=gast.Call(func=gast.Name(id="print"))):
+                self._of_each_type(node, lambda: self.expression(node.value))
             case gast.Expr():
                 self.expression(node.value)
             case gast.Assign():
@@ -223,10 +234,29 @@ class Frame(Expressions):
             case gast.Match():
                 self._match(node)
             case gast.Raise():
-                self._raise(node)
+                self._of_each_type(node, lambda: self._raise(node))
             case _:
                 what, hint = _REFUSED.get(type(node), (f"`{type(node).__name__}`", None))
                 self.e.error(UnsupportedSyntax, f"{what} is not supported", help=hint)
+
+    def _of_each_type(self, node: Any, action: Callable[[], Any]) -> None:
+        """Translate what shows numbers, with each of the types that those have which it names."""
+        names = (n.id for n in gast.walk(node) if isinstance(n, gast.Name))
+        name = next((n for n in names if n in self.env and isinstance(self.env[n].value, Mixed)), None)
+        if name is None:
+            action()
+            return
+        binding = self.env[name]
+        value = binding.value
+
+        def of(number: Scalar) -> None:
+            self.env[name] = here = Binding(number, binding.loc, binding.is_set)
+            self._of_each_type(node, action)
+            if self.alive and self.env[name] is here:
+                self.env[name] = binding
+
+        other, rest = value.others[0], mixed(value, value.others[1:])
+        self.branches(other.flag, lambda: of(other.scalar), lambda: of(rest))
 
     def _settle(self, value: Any) -> Any:
         return objects.settle(self.e, value)
@@ -702,19 +732,27 @@ class Frame(Expressions):
         condition = operators.condition(self.e, self.value(node.test))
         if isinstance(condition, Literal) and condition.value:
             return
-        if node.msg is None or self._is_simple(node.msg):
+        if node.msg is None or (self._is_simple(node.msg) and not self._shows_types(node.msg)):
             text = Text("", ()) if node.msg is None else self.message(node.msg)
             texts.check(self.e, condition, "AssertionError", text)
             return
 
         def fail() -> None:
-            texts.fail(self.e, "AssertionError", self.message(node.msg))
-            self.stop()
+            self._of_each_type(node.msg, lambda: self._fail("AssertionError", node.msg))
 
         if isinstance(condition, Literal):
             fail()
         else:
             self.branches(condition, lambda: None, fail, self.live.after[node])
+
+    def _fail(self, name: str, message: Any) -> None:
+        texts.fail(self.e, name, self.message(message))
+        self.stop()
+
+    def _shows_types(self, node: Any) -> bool:
+        """Whether a message names numbers of several types."""
+        found = (self.env.get(n.id) for n in gast.walk(node) if isinstance(n, gast.Name))
+        return any(b is not None and isinstance(b.value, Mixed) for b in found)
 
     @staticmethod
     def _is_simple(node: Any) -> bool:

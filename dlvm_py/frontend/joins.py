@@ -9,6 +9,7 @@ where the name is read.
 from __future__ import annotations
 
 from collections.abc import Callable
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,7 +19,20 @@ from dlvm_py.errors import Loc
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, key
-from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Object, Record, Ref, Scalar, Sequence, describe
+from dlvm_py.frontend.values import (
+    Array,
+    Binding,
+    Conflict,
+    Growing,
+    Mixed,
+    Object,
+    Other,
+    Record,
+    Ref,
+    Scalar,
+    Sequence,
+    describe,
+)
 from dlvm_py.ir import (
     BOOL,
     C128,
@@ -36,6 +50,7 @@ from dlvm_py.ir import (
     scalar,
 )
 
+MAX_OTHERS = 3  # types that a number may have beside the joined one; with more it is of that on all paths
 ONE_SHAPE = "a compiled list whose length is not constant holds arrays of one shape, but an axis has {} and {}"
 
 
@@ -56,6 +71,13 @@ class ScalarType:
 
     dtype: DType
     weak: bool
+
+
+@dataclass(frozen=True, slots=True)
+class MixedType(ScalarType):
+    """A scalar that has one of the other types on some paths (values.Mixed)."""
+
+    others: tuple[ScalarType, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +133,9 @@ class OtherType:
 def type_of(e: Emitter, value: Any) -> Any:
     """The type of a value, with the extents as they are known here."""
     match value:
+        case Mixed():
+            others = tuple(ScalarType(o.scalar.dtype, o.scalar.weak) for o in value.others)
+            return MixedType(value.dtype, value.weak, others)
         case Scalar():
             return ScalarType(value.dtype, value.weak)
         case Ref():
@@ -226,7 +251,7 @@ def join_items(a: Any, b: Any) -> Any:
     if a is None or b is None:
         return _row(a if b is None else b)
     a, b = _row(a), _row(b)
-    joined = join(a, b)
+    joined = one_type(join(a, b))
     mixed = isinstance(a, ScalarType) and isinstance(b, ScalarType) and a.weak != b.weak
     # np.array of a list takes a Python float for a float64, an int for an int64
     if mixed and isinstance(joined, ScalarType) and joined.dtype.numpy != np.result_type(a.dtype.numpy, b.dtype.numpy):
@@ -245,6 +270,8 @@ def _row(t: Any) -> Any:
         case RecordType():
             items = tuple(map(_row, t.items))
             return next((i for i in items if isinstance(i, Conflict)), None) or RecordType(t.kind, t.names, items)
+        case MixedType():
+            return one_type(t)
         case ScalarType() | RefType() | Conflict() | None:
             return t
     return Conflict(
@@ -294,7 +321,52 @@ def _same_object(a: Any, b: Any) -> bool:
     return isinstance(x, (str, np.dtype, slice, bytes)) and type(x) is type(y) and x == y
 
 
+def kinds_of(t: ScalarType) -> tuple[ScalarType, ...]:
+    """The types that a scalar has on one path or another."""
+    return (*t.others, one_type(t)) if isinstance(t, MixedType) else (t,)
+
+
+def one_type(t: Any) -> Any:
+    """A type with the joined one in the place of several."""
+    match t:
+        case MixedType():
+            return ScalarType(t.dtype, t.weak)
+        case SequenceType():
+            return SequenceType(tuple(map(one_type, t.items)), t.is_list)
+        case RecordType():
+            return RecordType(t.kind, t.names, tuple(map(one_type, t.items)))
+    return t
+
+
 def _join_scalars(a: ScalarType, b: ScalarType) -> Any:
+    if a == b:
+        return a
+    joined = _promoted(one_type(a), one_type(b))
+    if not isinstance(joined, ScalarType):
+        return joined
+    others = {*kinds_of(a), *kinds_of(b)} - {joined}
+    if not 0 < len(others) <= MAX_OTHERS:
+        return joined
+    return MixedType(joined.dtype, joined.weak, tuple(sorted(others, key=_order)))
+
+
+def _order(t: ScalarType) -> tuple[str, bool]:
+    return t.dtype.name, t.weak
+
+
+def others_of(value: Scalar) -> tuple[Other, ...]:
+    """What a number is where it has another type than the joined one."""
+    return value.others if isinstance(value, Mixed) else ()
+
+
+def mixed(value: Scalar, others: Items[Other]) -> Scalar:
+    """A number that is one of `others` where the flag of that holds; flags that are known never to are left out."""
+    found = [o for o in others if not (isinstance(o.flag, Literal) and not o.flag.value)]
+    found.sort(key=lambda o: (o.scalar.dtype.name, o.scalar.weak))
+    return Mixed(value.value, value.weak, tuple(found)) if found else Scalar(value.value, value.weak)
+
+
+def _promoted(a: ScalarType, b: ScalarType) -> Any:
     if a == b:
         return a
     weak = a.weak and b.weak
@@ -345,7 +417,7 @@ def _words(t: Any) -> str:
 
 def join_for_caller(a: Any, b: Any) -> Any:
     """As `join`, of what the caller lends: its numbers may not become others on a path that leaves them alone."""
-    joined = join(a, b)
+    joined = one_type(join(a, b))
     for t in (a, b):
         if isinstance(joined, GrowingType):
             items = t.items if isinstance(t, SequenceType) else (getattr(t, "item", None),)
@@ -416,6 +488,12 @@ def _with_extents(t: Any, change: Callable[[Any], Any]) -> Any:
 def fresh(e: Emitter, t: Any, block: Block, name: str) -> Any:
     """A value of type `t` made of new arguments of `block`, which is being built."""
     match t:
+        case MixedType():
+            value, others = block.add_arg(scalar(t.dtype), name), []
+            for other in t.others:
+                flag = block.add_arg(scalar(BOOL), f"{name}_is_{other.dtype.name}")
+                others.append(Other(flag, Scalar(block.add_arg(scalar(other.dtype), name), other.weak)))
+            return Mixed(value, t.weak, tuple(others))
         case ScalarType():
             return Scalar(block.add_arg(scalar(t.dtype), name), t.weak)
         case RefType():
@@ -454,6 +532,12 @@ def buffer_type(leaf: Any) -> PointerType:
 def arguments(e: Emitter, value: Any, t: Any) -> list[Value]:
     """The IR values to pass for `value` where a block expects type `t`; None stands for an unset name."""
     match t:
+        case MixedType():
+            found = arguments(e, value, one_type(t))
+            for other in t.others:
+                flag, number = _as_other(e, value, other)
+                found += [flag, literal(0, scalar(other.dtype)) if number is None else number]
+            return found
         case ScalarType():
             if value is None:
                 return [literal(0, scalar(t.dtype))]
@@ -479,6 +563,21 @@ def arguments(e: Emitter, value: Any, t: Any) -> list[Value]:
             cast = [b.pointer if b.type == to else e.emit("pointerCast", b.pointer, to=to) for b, to in casts]
             return [*cast, grown.length]
     return []
+
+
+def _as_other(e: Emitter, value: Scalar | None, t: ScalarType) -> tuple[Value, Value | None]:
+    """Whether a number is of this type here, and the number as one; None where it never is."""
+    if isinstance(value, Mixed):
+        flags: Value = literal(False)
+        for other in value.others:
+            if ScalarType(other.scalar.dtype, other.scalar.weak) == t:
+                return other.flag, other.scalar.value
+            flags = e.either(flags, other.flag)
+        if (value.dtype, value.weak) == (t.dtype, t.weak):
+            return e.pure("not", flags), value.value
+    elif value is not None and (value.dtype, value.weak) == (t.dtype, t.weak):
+        return literal(True), value.value
+    return literal(False), None
 
 
 def leaf_values(value: Any) -> list[Any]:
@@ -561,7 +660,7 @@ def identical_values(values: list[Any]) -> bool:
     """Whether all are the very same value, so that a merge needs no block argument."""
     first = values[0]
     if isinstance(first, Scalar):
-        return all(isinstance(v, Scalar) and key(v.value) == key(first.value) and v.weak == first.weak for v in values)
+        return all(isinstance(v, Scalar) and _same_number(v, first) for v in values)
     if isinstance(first, Array):
         return all(isinstance(v, Array) and v.pointer is first.pointer for v in values)
     if isinstance(first, Sequence):
@@ -585,6 +684,16 @@ def identical_values(values: list[Any]) -> bool:
         columns = zip(*((*v.buffers, Scalar(v.length, True)) for v in values), strict=True)
         return all(identical_values(list(column)) for column in columns)
     return all(v is first for v in values)
+
+
+def _same_number(a: Scalar, b: Scalar) -> bool:
+    """Whether two numbers are one value, of the same types where it has several."""
+    if key(a.value) != key(b.value) or a.weak != b.weak:
+        return False
+    one, two = others_of(a), others_of(b)
+    return len(one) == len(two) and all(
+        key(x.flag) == key(y.flag) and _same_number(x.scalar, y.scalar) for x, y in zip(one, two, strict=True)
+    )
 
 
 def _plain_leaves(item: Any) -> list[Any]:

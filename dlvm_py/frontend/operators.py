@@ -21,6 +21,7 @@ from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import I64_MIN, number
 from dlvm_py.frontend.linear import matmul
+from dlvm_py.frontend.mixed import apart
 from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.texts import joined, percent
 from dlvm_py.frontend.values import (
@@ -28,6 +29,7 @@ from dlvm_py.frontend.values import (
     Array,
     Growing,
     Iteration,
+    Mixed,
     Record,
     Scalar,
     Sequence,
@@ -99,6 +101,8 @@ def constant(value: Any) -> Any:
 
 def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     """`a op b` for an operator class of the syntax tree."""
+    if isinstance(a, Mixed) or isinstance(b, Mixed):
+        return apart(e, lambda x, y: binary(e, kind, x, y), a, b)
     if kind is gast.MatMult:
         return matmul(e, _beside_array(e, a), _beside_array(e, b)) if _is_array(a) or _is_array(b) else matmul(e, a, b)
     symbol, ufunc, python = BINARY[kind]
@@ -280,6 +284,8 @@ def _int_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Scalar:
 
 def unary(e: Emitter, kind: type, a: Any) -> Any:
     """`-a`, `+a`, `~a`, `not a`."""
+    if isinstance(a, Mixed):
+        return apart(e, lambda x: unary(e, kind, x), a)
     if kind is gast.Not:
         flag = condition(e, a)
         return weak(literal(not flag.value) if isinstance(flag, Literal) else e.pure("not", flag))
@@ -314,12 +320,20 @@ def positive(e: Emitter, a: Any) -> Any:
 
 def compare(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     """One comparison `a op b`."""
+    if isinstance(a, Mixed) or isinstance(b, Mixed):
+        return apart(e, lambda x, y: compare(e, kind, x, y), a, b)
     if kind in (gast.Is, gast.IsNot):
         same = weak(is_same(e, a, b))
         return same if kind is gast.Is else unary(e, gast.Not, same)
     if kind in (gast.In, gast.NotIn):
         return _contains(e, a, b, kind is gast.In)
     ufunc, op, python = COMPARE[kind]
+    if isinstance(a, Text) or isinstance(b, Text):
+        e.error(
+            UnsupportedSyntax,
+            "a string that is made when it runs cannot be compared",
+            help="compare the numbers that it shows",
+        )
     if isinstance(a, Static) or isinstance(b, Static):
         if isinstance(a, Static) and isinstance(b, Static):
             return weak(literal(bool(python(a.value, b.value))))

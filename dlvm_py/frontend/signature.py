@@ -14,8 +14,8 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import key, number
 from dlvm_py.frontend.objects import is_mutable
-from dlvm_py.frontend.values import Array, Object, RandomGenerator, Record, Scalar, Sequence, Static
-from dlvm_py.ir import U64, Block, Value, literal, scalar
+from dlvm_py.frontend.values import Array, Mixed, Object, Other, RandomGenerator, Record, Scalar, Sequence, Static
+from dlvm_py.ir import BOOL, U64, Block, Value, literal, scalar
 
 
 class NotFirstClass(Exception):  # noqa: N818 - caught by the call, which is then inlined
@@ -52,6 +52,10 @@ def abstract(
     match value:
         case Scalar() if isinstance(value.number, int) and all(t[:3] == _number(value) for t in running):
             return ("number", type(value.number).__name__, value.number, value.value.type, value.weak)
+        case Mixed():
+            leaves += [value.value, *(v for o in value.others for v in (o.flag, o.scalar.value))]
+            kinds = tuple((o.scalar.value.type, o.scalar.weak) for o in value.others)
+            return ("mixed", value.value.type, value.weak, kinds)
         case Scalar():
             leaves.append(value.value)
             return ("scalar", value.value.type, value.weak)
@@ -90,6 +94,12 @@ def parameter(e: Emitter, tree: tuple[Any, ...], entry: Block, name: str, classe
             return Scalar(literal(value, type_), is_weak)
         case ("scalar", type_, is_weak):
             return Scalar(entry.add_arg(type_, name), is_weak)
+        case ("mixed", type_, is_weak, kinds):
+            value, others = entry.add_arg(type_, name), []
+            for other, weak in kinds:
+                flag = entry.add_arg(scalar(BOOL), f"{name}_is_other")
+                others.append(Other(flag, Scalar(entry.add_arg(other, name), weak)))
+            return Mixed(value, is_weak, tuple(others))
         case ("generator",):
             return RandomGenerator(entry.add_arg(scalar(U64), name))
         case ("array", type_, extents, copied):
@@ -128,6 +138,9 @@ def result_tree(
     match value:
         case Scalar() if value.number is not None and constants:
             return ("constant", value)
+        case Mixed():
+            leaves += [value.value, *(v for o in value.others for v in (o.flag, o.scalar.value))]
+            return ("mixed", value.weak, tuple(o.scalar.weak for o in value.others))
         case Scalar():
             leaves.append(value.value)
             return ("scalar", value.weak)
@@ -176,6 +189,10 @@ def result_value(e: Emitter, tree: Any, values: list[Value], extents: Extents, a
             return value
         case ("scalar", is_weak):
             return Scalar(values.pop(0), is_weak)
+        case ("mixed", is_weak, kinds):
+            value = values.pop(0)
+            others = [Other(values.pop(0), Scalar(values.pop(0), k)) for k in kinds]
+            return Mixed(value, is_weak, tuple(others))
         case ("argument", k):
             return arguments[k]
         case ("array", exported, copied):

@@ -42,6 +42,7 @@ from dlvm_py.frontend.joins import (
     leaf_types,
 )
 from dlvm_py.frontend.lent import Lent, Loan, end
+from dlvm_py.frontend.mixed import joined, passed
 from dlvm_py.frontend.nested import Nested
 from dlvm_py.frontend.partial import partial
 from dlvm_py.frontend.regions import Again, Known, as_table
@@ -61,6 +62,7 @@ from dlvm_py.frontend.values import (
     Array,
     Closure,
     Growing,
+    Mixed,
     Object,
     Place,
     RandomGenerator,
@@ -77,6 +79,7 @@ from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
     Effects,
+    EitherSpec,
     GeneratorSpec,
     GrowingSpec,
     PlaceSpec,
@@ -146,6 +149,7 @@ def translate(
     rules_of: Any = None,
     derives: bool = False,
     answers: Mapping[str, bool | None] | None = None,
+    is_joined: bool = False,
 ) -> Translation:
     """Raw IR of `fn` for arguments of the given specs, one a Python parameter, defaults filled in.
 
@@ -153,7 +157,8 @@ def translate(
     of the type that `captured_specs` gives. `differentiate` makes the derivatives that are called
     inside (see derivatives.py). `rules_of`: the callable that gives `fn` derivatives of its own, if there is one; with
     `derives` functions bring their rules along (see own_rules.py). `answers`: where types depend on values (see
-    assumptions.py).
+    assumptions.py). `is_joined`: a number that is returned has one type on all paths, for a library; so it has where
+    `derives`.
     Raises: CompileError that points into the user's source.
     """
     lends, known = False, Known()
@@ -161,6 +166,7 @@ def translate(
         session = Session(
             captured, options, captured_specs, name or fn.__name__, differentiate, lends, answers or {}, known
         )
+        session.is_joined = is_joined or derives
         try:
             return session.entry(fn, args, rules_of, derives)
         except objects.ChangesCaller:
@@ -192,6 +198,7 @@ class Session:
         self.captures = captures
         self.options = options
         self.specs = specs
+        self.is_joined = False  # whether what is returned has one type on all paths
         self.lends = lends  # whether the function changes lists, dicts or instances of its caller
         self.assumptions = Assumptions(answers or {})
         self.known = known or Known()
@@ -391,6 +398,8 @@ class Session:
     def _result(self, e: Emitter, value: Any, leaves: list[Value]) -> Spec:
         lent = None if self._loan is None else self._loan.place_of(value)
         match value if lent is None else lent:
+            case Mixed() if not self.is_joined:
+                return _either(e, value, leaves)
             case Scalar():
                 leaves.append(value.value)
                 return ScalarSpec(value.dtype.name, value.weak)
@@ -576,7 +585,7 @@ class Session:
 
     def call(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
         """Call a plain Python function: an `apply` of its specialisation."""
-        settled = {n: objects.settle(e, v) for n, v in values.items()}
+        settled = {n: objects.settle(e, passed(e, v)) for n, v in values.items()}
         if is_caught_here(e):
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         extents, leaves = Extents(), []
@@ -694,6 +703,7 @@ class Session:
             leaves: list[Value] = []
             arguments: list[Value] = [] if whole else list(inner.function.params)
             constants = not guess.is_used and not whole
+            result = joined(result) if whole else result
             shown = result_tree(inner, NONE if result is None else result, classes, arguments, leaves, constants)
         except NotFirstClass:
             del self.module.functions[inner.function.name]
@@ -732,14 +742,14 @@ class Session:
 
     def library(self, e: Emitter, fn: FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call a function of frontend/library: its body is translated here, at the place of the call."""
-        settled = {n: objects.settle(e, v) for n, v in bind_function(e, fn, args, kwargs).items()}
+        settled = {n: objects.settle(e, joined(v)) for n, v in bind_function(e, fn, args, kwargs).items()}
         source = replace(self._source(fn), at=e.loc)
-        return self._in_place(e, source, fn.__name__, fn, None, settled)
+        return joined(self._in_place(e, source, fn.__name__, fn, None, settled))
 
     def inline(self, e: Emitter, closure: Closure, values: dict[str, Any]) -> Any:
         """Call a nested function: its body is translated here."""
         source = replace(closure.frame.source, node=closure.node)
-        settled = {n: objects.settle(e, v) for n, v in values.items()}
+        settled = {n: objects.settle(e, passed(e, v)) for n, v in values.items()}
         if closure.frame.e is not e:
             raise NotFirstClass
         return self._in_place(e, source, closure.name, closure.frame.function, closure.frame, settled)
@@ -804,6 +814,16 @@ class Session:
                         used.add(name)
                         pending.append(self.module.functions[name])
         self.module.functions = {n: f for n, f in self.module.functions.items() if n in used}
+
+
+def _either(e: Emitter, value: Mixed, leaves: list[Value]) -> Spec:
+    """A number of several types as a result: which one it has, and the number as one of each."""
+    place: Value = i64(len(value.others))
+    for k, other in reversed(list(enumerate(value.others))):
+        place = e.choose(other.flag, i64(k), place)
+    scalars = [*(other.scalar for other in value.others), value.joined]
+    leaves += [place, *(s.value for s in scalars)]
+    return EitherSpec(tuple(ScalarSpec(s.dtype.name, s.weak) for s in scalars))
 
 
 def _item_shape(e: Emitter, item: Any) -> Any:

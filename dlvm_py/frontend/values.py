@@ -37,6 +37,26 @@ class Scalar:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Other:
+    """What a number is where `flag` holds: of another type than the joined one. Elsewhere `scalar` says nothing."""
+
+    flag: Value
+    scalar: Scalar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Mixed(Scalar):
+    """A number that has another type on some of the paths to here, of which at most one flag holds (mixed.py)."""
+
+    others: tuple[Other, ...]
+
+    @property
+    def joined(self) -> Scalar:
+        """The number as one of the joined type on all paths."""
+        return Scalar(self.value, self.weak)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Array:
     """A reference to memory: pointer and one i64 value an axis.
 

@@ -117,7 +117,18 @@ class PlaceSpec(Frozen):
     place: tuple[int, ...]
 
 
-Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec
+class EitherSpec(Frozen):
+    """As a part of what a call gives, a number that has one of several types: behind its place among `items`, all."""
+
+    items: tuple[ScalarSpec, ...]
+
+    @property
+    def leaves(self) -> tuple[ScalarSpec, ...]:
+        """The place, and the number as one of each type, of which the others say nothing."""
+        return (ScalarSpec("i64", True), *self.items)
+
+
+Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec | EitherSpec
 
 
 class Raise(Frozen):
@@ -171,6 +182,8 @@ def leaves(spec: Spec) -> list[ScalarSpec | ArraySpec]:
         return [leaf for item in spec.items for leaf in leaves(item)]
     if isinstance(spec, GrowingSpec):
         return list(spec.columns)
+    if isinstance(spec, EitherSpec):
+        return list(spec.leaves)
     return [] if isinstance(spec, ConstantSpec | PlaceSpec) else [spec]
 
 
@@ -192,6 +205,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
             return ["record", _class_number(kind, classes), list(names), [to_json(i, classes) for i in items]]
         case GrowingSpec(columns, item):
             return ["growing", [to_json(c) for c in columns], _shape_to_json(item, classes)]
+        case EitherSpec(items):
+            return ["either", [to_json(i) for i in items]]
         case PlaceSpec(place):
             return ["place", list(place)]
         case ConstantSpec(str() as text):
@@ -244,6 +259,8 @@ def from_json(data: Any, classes: Sequence[type] = ()) -> Spec:
         case ["growing", columns, item]:
             arrays = tuple(c for c in map(from_json, columns) if isinstance(c, ArraySpec))
             return GrowingSpec(arrays, _shape_from_json(item, classes))
+        case ["either", items]:
+            return EitherSpec(tuple(s for s in map(from_json, items) if isinstance(s, ScalarSpec)))
         case ["place", place]:
             return PlaceSpec(tuple(place))
         case ["text", text]:

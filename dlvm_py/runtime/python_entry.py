@@ -21,6 +21,7 @@ from dlvm_py.frozen import Frozen, replace
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    EitherSpec,
     GeneratorSpec,
     GrowingSpec,
     PlaceSpec,
@@ -447,6 +448,9 @@ class _Boxing:
             return maker(spec)(tuple(self.box(item) for item in spec.items))
         if isinstance(spec, GrowingSpec):
             return maker(spec)(tuple(self.box(column) for column in spec.columns))
+        if isinstance(spec, EitherSpec):
+            kind, *numbers = (next(self._leaves) for _ in spec.leaves)
+            return numbers[kind]
         if isinstance(spec, ConstantSpec):
             return spec.value
         if isinstance(spec, PlaceSpec):

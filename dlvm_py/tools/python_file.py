@@ -129,5 +129,6 @@ def program_of(typed: Typed, stage: str) -> tuple[Program, Options, list[Any]]:
     """The program of a function at a stage, its options, and the values of the arrays that it captures."""
     dispatcher = dispatcher_of(typed.function)
     request = dispatcher.request_for(tuple(g.spec for g in typed.given))
-    # nothing looks at the extents that a library is called with
-    return lower_to(request._replace(general=True), stage), request.options, [c.value for c in request.captures.arrays]
+    # nothing looks at the extents that a library is called with, and its results have one type each
+    program = lower_to(request._replace(general=True, is_joined=True), stage)
+    return program, request.options, [c.value for c in request.captures.arrays]

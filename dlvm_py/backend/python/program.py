@@ -43,6 +43,7 @@ from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    EitherSpec,
     GrowingSpec,
     RecordShape,
     RecordSpec,
@@ -244,6 +245,12 @@ class _Main(FunctionWriter):
                 return make_tuple([self._result(i, values) for i in items])
             case RecordSpec(kind, keys, items):
                 return self._record(kind, keys, [self._result(i, values) for i in items])
+            case EitherSpec(items):
+                kind = next(values)[0]
+                *nodes, found = (_scalar(i, *next(values)) for i in items)
+                for k, node in reversed(list(enumerate(nodes))):
+                    found = gast.IfExp(build("_0 == _1", kind, constant(k)), node, found)
+                return found
             case GrowingSpec(columns, item):
                 return self._rows(item, iter([next(values)[0] for _ in columns]))
         return constant(spec.value) if isinstance(spec.value, str | None) else name(repr(spec.value))

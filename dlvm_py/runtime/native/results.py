@@ -12,6 +12,7 @@ from dlvm_py.backend.cpu.contract import flat_types
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
+    EitherSpec,
     GrowingSpec,
     RecordSpec,
     ScalarSpec,
@@ -38,17 +39,20 @@ def result_struct(result: Spec) -> str:
 
 def box_results(text: Body, result: Spec, results: str, on_failure: str) -> str:
     """The object of the result in memory at `results`, null or a branch to `on_failure` with an exception set."""
-    count = len(leaves(result))
+    parts = _parts(result)
+    count = len(parts)
     boxed = text.slot("boxed", f"[{max(count, 1)} x ptr]")
     text.store(f"[{max(count, 1)} x ptr]", "zeroinitializer", boxed)
     struct, index = result_struct(result), 0
     failed = text.name("unboxed")
-    for k, leaf in enumerate(leaves(result)):
-        if isinstance(leaf, ScalarSpec):
-            value = _box_scalar(text, leaf, text.member(struct, results, index))
+    for k, part in enumerate(parts):
+        if isinstance(part, EitherSpec):
+            value = _box_either(text, part, [text.member(struct, results, index + n) for n in range(len(part.leaves))])
+        elif isinstance(part, ScalarSpec):
+            value = _box_scalar(text, part, text.member(struct, results, index))
         else:
-            value = _box_array(text, leaf, struct, results, index)
-        index += len(flat_types(leaf.ir_type()))
+            value = _box_array(text, part, struct, results, index)
+        index += sum(len(flat_types(leaf.ir_type())) for leaf in leaves(part))
         text.branch(text.let("made", f"icmp ne ptr {value}, null"), otherwise=failed)
         text.store("ptr", value, text.element("ptr", boxed, k))
     value = _assemble(text, result, _Numbers(), boxed)
@@ -61,6 +65,31 @@ def box_results(text: Body, result: Spec, results: str, on_failure: str) -> str:
     text.line(f"br label %{on_failure}")
     text.block(end)
     return value
+
+
+def _parts(spec: Spec) -> list[ScalarSpec | ArraySpec | EitherSpec]:
+    """What one object each is made of, left to right."""
+    if isinstance(spec, TupleSpec | RecordSpec):
+        return [part for item in spec.items for part in _parts(item)]
+    return [spec] if isinstance(spec, EitherSpec) else list(leaves(spec))
+
+
+def _box_either(text: Body, spec: EitherSpec, members: list[str]) -> str:
+    """The number of the type that the place in the first member says."""
+    place = text.load("place", "i64", members[0])
+    slot, end = text.slot("either", "ptr"), text.name("made")
+    for k, (item, member) in enumerate(zip(spec.items, members[1:], strict=True)):
+        following = text.name("other")
+        if k < len(spec.items) - 1:
+            this = text.name("this")
+            text.line(f"br i1 {text.let('is', f'icmp eq i64 {place}, {k}')}, label %{this}, label %{following}")
+            text.block(this)
+        text.store("ptr", _box_scalar(text, item, member), slot)
+        text.line(f"br label %{end}")
+        if k < len(spec.items) - 1:
+            text.block(following)
+    text.block(end)
+    return text.load("either", "ptr", slot)
 
 
 def _box_scalar(text: Body, spec: ScalarSpec, pointer: str) -> str:
@@ -109,7 +138,7 @@ def _assemble(text: Body, spec: Spec, numbers: _Numbers, boxed: str) -> str:
         value = text.object(f"result.{next(numbers.constant)}")
         text.line(f"call void @py.Py_IncRef(ptr {value})")
         return value
-    if isinstance(spec, ScalarSpec | ArraySpec):
+    if isinstance(spec, ScalarSpec | ArraySpec | EitherSpec):
         return text.load("leaf", "ptr", text.element("ptr", boxed, next(numbers.leaf)))
     maker = None if isinstance(spec, TupleSpec) else text.object(f"make.{next(numbers.maker)}")
     parts: tuple[Spec, ...] = spec.columns if isinstance(spec, GrowingSpec) else spec.items

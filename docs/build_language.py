@@ -50,8 +50,8 @@ a list, and writing into an array after it was appended (append `a.copy()`). `np
 
 Lists in such a list are shared by reference, as in Python: `b = rows[i]` is the very list, and `[[0] * n] * m` is one
 list m times. All lists at one place have items of one type (an int becomes a float where floats come in). A list of
-lists whose length is known becomes such a list where it is read or written at a computed index; one of the caller or
-of outside is read so, but not changed: change a copy, `[row[:] for row in rows]`. A loop over one of these lists may
+lists whose length is known becomes such a list where it is read or written at a computed index; one of outside is read
+so, but not changed: change a copy, `[row[:] for row in rows]`. A loop over one of these lists may
 not make lists beside it longer or shorter: loop over a copy.
 
 Two objects that meet in one name (`d = {...}` on both sides of an `if`) become one, if no other name stands for either.

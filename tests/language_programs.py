@@ -1446,6 +1446,33 @@ def exact_math(x, y):
     return total + m + math.ldexp(x, 2) + math.nextafter(y, 4.0) + math.ulp(x) + math.remainder(x, 0.3 + y / y), e
 
 
+@language(
+    "lists of lists of the caller that change",
+    lambda: ([[4.0, 3.0], [2.0, 4.0]], 1),
+    lambda: ([[4.0, 3.0], [2.0]], 0),
+    lambda: ([[4.0, 3.0], [2.0, 5.0]], 2),
+    grad=True,
+)
+def changed_at_computed_places(rows, k):
+    for i in range(len(rows)):
+        for j in range(len(rows)):
+            rows[i][j] = rows[i][j] / rows[k][0]
+    kept = rows.pop(k)
+    kept.append(0.5 * rows[0][0])
+    rows.append([kept[0] * 2.0])
+    rows[-1].extend(kept)
+    return kept[1] * rows[1][0]
+
+
+@language("lists of lists of the caller that change", lambda: ({"rows": [[1, 2], [3, 4]], "n": 0}, 1))
+def changed_within_a_dict(state, n):
+    for k in range(n + 1):
+        state["rows"][k].insert(k, 7)
+        state["rows"].append(state["rows"][0])
+    state["n"] = n
+    return state["rows"][n].pop(n - 1)
+
+
 # -- recursion with lists of the caller ------------------------------------------------------------------------
 
 

@@ -107,7 +107,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "lists of lists that grow",
         "t = [[0] * n for _ in range(m)]; t[i][j] = x",
-        "shared by reference, ragged, also in tuples; numbers of one type; as an argument read only",
+        "shared by reference, ragged, also in tuples; numbers of one type",
     ),
     Construct(
         "list methods",
@@ -121,6 +121,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "lists of the caller that change",
         "def f(xs): xs.append(1.0)",
         "its own list changes, also where an exception leaves; the items keep their types",
+    ),
+    Construct(
+        "lists of lists of the caller that change",
+        "def f(a, i): a[i][0] = 1.0; a.append([])",
+        "each stays the very list, in or out of the other; at computed places all numbers in them have one type",
     ),
     Construct("dicts of the caller that change", 'def f(d): d["y"] = d["x"] ** 2', "as lists"),
     Construct("instances of the caller that change", "def step(s): s.t += s.dt", "as lists; dataclasses"),

@@ -25,7 +25,8 @@ from dlvm_py.errors import Loc, UnsupportedSyntax
 from dlvm_py.frontend import objects
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.exceptions import Clause, Raised, Try
-from dlvm_py.frontend.joins import ArrayType, ScalarType, identical_values, leaf_types
+from dlvm_py.frontend.facts import number
+from dlvm_py.frontend.joins import ArrayType, RefType, ScalarType, identical_values, leaf_types
 from dlvm_py.frontend.values import (
     Binding,
     Conflict,
@@ -33,6 +34,7 @@ from dlvm_py.frontend.values import (
     Object,
     Place,
     Record,
+    Ref,
     Scalar,
     Sequence,
     Static,
@@ -64,6 +66,8 @@ class Loan:
         self.lent = {one.object.key: one for one in lent}
         self._places = {one.object.key: Static(Place(one.place)) for one in lent}
         self._keeps = keeps
+        self._frame: Any = None
+        self._known: dict[str, list[tuple[int, tuple[int, ...]]]] = {}
         self.statement: Try | None = None
 
     def begin(self, frame: Any) -> None:
@@ -71,9 +75,27 @@ class Loan:
         for key, one in self.lent.items():
             frame.env[key] = Binding(one.held, frame.e.loc)
         frame.inherited = frozenset(self.lent)
+        self._frame = frame
         if self._keeps:
             self.statement = Try(frame, [Clause((BaseException,), frozenset())], self.has_changed, is_call=True)
             frame.e.tries.append(self.statement)
+
+    def is_of(self, frame: Any) -> bool:
+        """Whether a frame is that of the entry function."""
+        return frame is self._frame
+
+    def note_moved(self, env: objects.Env) -> None:
+        """Note which of the caller's lists lie in lists that hold references, and with which numbers."""
+        for key, one in self.lent.items():
+            held = env[key].value
+            if isinstance(held, Ref):
+                count = number(held.number)
+                assert count is not None, "the lists of the caller are the first ones of a region"
+                self._known.setdefault(held.region.key, []).append((count, one.place))
+
+    def known(self, region: Object) -> tuple[tuple[tuple[int, tuple[int, ...]], ...], str]:
+        """The numbers and places of the caller's lists that lie in a region, and what tells that from others."""
+        return (tuple(self._known.get(region.key, ())), region.key) if self._keeps else ((), "")
 
     def has_changed(self, e: Emitter) -> bool:
         """Whether some object holds something else here than at the call."""
@@ -95,6 +117,9 @@ class Loan:
         places, specs, values = [], [], []
         for key, one in self.lent.items():
             before, now = self._tree(e, one, env, one.held), self._tree(e, one, env, env[key].value)
+            if isinstance(now, Ref):  # it is written with the list that it lies in
+                _refuse_other_items(e, one, before, objects.contents(e, now))
+                continue
             if identical_values([before, now]):
                 continue
             if isinstance(now, Growing):
@@ -154,6 +179,8 @@ def _kept(now: Any, before: Any, place: tuple[int, ...]) -> Any:
 def _refuse_other_items(e: Emitter, one: Lent, before: Any, now: Growing) -> None:
     """A list of computed length has items of one type: the caller's own may not be made others, nor copies."""
     have = leaf_types(now.item)
+    if isinstance(now.item, RefType) and all(_is_place(i) for i in getattr(before, "items", ())):
+        return
     for item in before.items if isinstance(before, Sequence) else ():
         plain = isinstance(item, Scalar) and have == [ScalarType(item.dtype, item.weak)]
         if not plain and not _is_tuple_of(item, have):
@@ -167,6 +194,10 @@ def _refuse_other_items(e: Emitter, one: Lent, before: Any, now: Growing) -> Non
                 f"the list that is the argument `{one.name}` cannot be changed so: {why}",
                 help="give all items one type, return a new list, or use an array",
             )
+
+
+def _is_place(item: Any) -> bool:
+    return isinstance(item, Static) and isinstance(item.value, Place)
 
 
 def _is_tuple_of(item: Any, have: list[Any]) -> bool:

@@ -186,6 +186,13 @@ def _grown(e: Emitter, held: Sequence) -> Growing:
     return as_growing(e, held, item)
 
 
+def _made_growing(e: Emitter, owner: Any, held: Sequence) -> Growing:
+    """What a list of constant length is to hold where a computed place decides what becomes of it."""
+    if regions.holds_lists(e, held):
+        refer_to_lists(e, owner)
+    return _grown(e, held)
+
+
 def _sliced(e: Emitter, held: Growing, key: SliceKey) -> Growing:
     start, count, step = indexing.slice_range(e, key, held.length)
     buffers = []
@@ -333,10 +340,10 @@ def _set_slice(e: Emitter, owner: Object, held: Any, key: SliceKey, value: Any) 
 
 def _pop(e: Emitter, owner: Any, index: Any = None) -> Any:
     held = holds(e, owner)
+    k = -1 if index is None else getattr(index, "number", None)
+    if isinstance(held, Sequence) and not isinstance(k, int):
+        held = _made_growing(e, owner, held)
     if isinstance(held, Sequence):
-        k = -1 if index is None else getattr(index, "number", None)
-        if not isinstance(k, int):
-            e.error(UnsupportedSyntax, "pop at a computed place of a list of constant length is not supported")
         if not -len(held.items) <= k < len(held.items):
             e.emit(
                 "raise",
@@ -369,9 +376,9 @@ def _move(e: Emitter, held: Growing, source: Value, target: Value, count: Value)
 
 def _insert(e: Emitter, owner: Any, index: Any, value: Any) -> Any:
     held, value = holds(e, owner), settle(e, value)
+    if isinstance(held, Sequence) and not (isinstance(index, Scalar) and isinstance(index.number, int)):
+        held = _made_growing(e, owner, held)
     if isinstance(held, Sequence):
-        if not isinstance(index, Scalar) or not isinstance(index.number, int):
-            e.error(UnsupportedSyntax, "insert at a computed place of a list of constant length is not supported")
         items = list(held.items)
         items.insert(index.number, value)
         change(e, owner, Sequence(tuple(items), is_list=True))

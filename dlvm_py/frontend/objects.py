@@ -122,12 +122,6 @@ def require_changeable(e: Emitter, owner: Object | Ref) -> None:
 
 def refer_to_lists(e: Emitter, owner: Object) -> None:
     """Let a list of lists hold references, so that it can be read at computed places: from its beginning."""
-    if owner.key.startswith(LENT):
-        e.error(
-            UnsupportedSyntax,
-            "a computed index into a list of lists of the caller, in a function that changes such lists",
-            help="work on a copy, and return it: rows = [row[:] for row in rows]; or use an array",
-        )
     if owner.origin:
         e.session.known.require_constant(e.function.name, owner.key)
     else:

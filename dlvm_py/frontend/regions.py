@@ -192,6 +192,12 @@ def refer_constants(e: Emitter, values: list[Any]) -> None:
         if owner is None:  # the caller's, which is a constant no longer
             continue
         e.frame.env[key] = Binding(referring(e, key, owner.contents), e.loc)
+    if e.session.loan is not None and e.session.loan.is_of(e.frame):
+        for key in sorted(e.frame.inherited):
+            held = e.frame.env[key].value
+            if e.session.known.refers(key) and isinstance(held, Sequence):
+                e.frame.env[key] = Binding(referring(e, key, held), e.loc)
+        e.session.loan.note_moved(e.frame.env)
 
 
 def _within(values: list[Any]) -> list[Object]:

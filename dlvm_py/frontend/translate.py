@@ -39,6 +39,7 @@ from dlvm_py.frontend.joins import (
     ScalarType,
     SequenceType,
     TwoRegions,
+    as_growing,
     leaf_types,
 )
 from dlvm_py.frontend.lent import Lent, Loan, end
@@ -203,7 +204,7 @@ class Session:
         self.assumptions = Assumptions(answers or {})
         self.known = known or Known()
         self._lent: list[Lent] = []
-        self._loan: Loan | None = None
+        self.loan: Loan | None = None
         self.name = _identifier(name)
         self.module = Module(self.name, "raw")
         self._differentiate = differentiate
@@ -243,7 +244,7 @@ class Session:
                     f"{fn.__name__} has derivatives of its own, and changes a list, dict or instance of its caller",
                     help="return the new value",
                 )
-            self._loan = Loan(self._lent, keeps=not derives)
+            self.loan = Loan(self._lent, keeps=not derives)
         depth = e.facts.push()
         if rules_of is None:
             result = self.run(e, source, fn, values)
@@ -252,15 +253,15 @@ class Session:
         leaves: list[Value] = []
         spec = self._result(e, NONE if result is None else result, leaves)
         effects, finals = None, ()
-        if self._loan is not None and derives:
+        if self.loan is not None and derives:
             finals = self._finals(e, values, leaves)
-        elif self._loan is not None:
+        elif self.loan is not None:
             e.facts.pop(depth)  # what is known where it returns need not be so where it raises
-            spec, effects = end(e, self._loan, spec, None if result is None else leaves, self._result)
+            spec, effects = end(e, self.loan, spec, None if result is None else leaves, self._result)
         if result is not None and effects is None:
             _return(e, leaves)
         e.function.meta["params"] = tuple(params)
-        if self._loan is not None:
+        if self.loan is not None:
             keep_in_blocks(e)
         if derives:
             self.attach()
@@ -269,10 +270,10 @@ class Session:
 
     def _finals(self, e: Emitter, values: dict[str, Any], leaves: list[Value]) -> tuple[tuple[int, Spec], ...]:
         """What the parameters whose lists, dicts and instances have changed hold at the end."""
-        assert self._loan is not None
+        assert self.loan is not None
         found = []
         for position, value in enumerate(values.values()):
-            final = self._loan.final(e, value) if e.frame.alive else None
+            final = self.loan.final(e, value) if e.frame.alive else None
             if final is not None:
                 found.append((position, self._result(e, final, leaves)))
         return tuple(found)
@@ -313,8 +314,8 @@ class Session:
     def run(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Any:
         """Translate a body for these values of the parameters: what it returns, None where it never does."""
         frame = self._frame(e, source, fn, values)
-        if e.frame is None and self._loan is not None and e.function is next(iter(self.module.functions.values())):
-            self._loan.begin(frame)
+        if e.frame is None and self.loan is not None and e.function is next(iter(self.module.functions.values())):
+            self.loan.begin(frame)
         limit = sys.getrecursionlimit()
         try:
             return frame.run()
@@ -396,7 +397,7 @@ class Session:
         return array
 
     def _result(self, e: Emitter, value: Any, leaves: list[Value]) -> Spec:
-        lent = None if self._loan is None else self._loan.place_of(value)
+        lent = None if self.loan is None else self.loan.place_of(value)
         match value if lent is None else lent:
             case Mixed() if not self.is_joined:
                 return _either(e, value, leaves)
@@ -415,6 +416,11 @@ class Session:
             case Growing():
                 return self._growing_result(e, value, leaves)
             case Object() | Ref():
+                found = objects.target(e, value)
+                if isinstance(found, Ref) and self.loan is not None and self.loan.known(found.region)[1]:
+                    alone = as_growing(e, Sequence((found,), is_list=True), RefType(found.region))
+                    spec = self._growing_result(e, alone, leaves)
+                    return GrowingSpec(spec.columns, spec.item, is_item=True)
                 return self._result(e, objects.contents(e, value), leaves)
             case Static(value=Place(place)):
                 return PlaceSpec(place)
@@ -426,7 +432,7 @@ class Session:
             "tuples, lists, dicts, named tuples and dataclasses of these",
         )
 
-    def _growing_result(self, e: Emitter, value: Growing, leaves: list[Value]) -> Spec:
+    def _growing_result(self, e: Emitter, value: Growing, leaves: list[Value]) -> GrowingSpec:
         """A list of computed length is returned as arrays, which the call takes apart."""
         specs: list[ArraySpec] = []
 
@@ -830,7 +836,9 @@ def _item_shape(e: Emitter, item: Any) -> Any:
     """How an item of a growing list is made of its leaves: see GrowingSpec."""
     match item:
         case RefType():
-            return RecordShape(list, (_item_shape(e, parts_of(e, item.region)[1].item),))
+            loan = e.session.loan
+            known, name = ((), "") if loan is None else loan.known(item.region)
+            return RecordShape(list, (_item_shape(e, parts_of(e, item.region)[1].item),), known, name)
         case ScalarType():
             return "weak" if item.weak else "scalar"
         case ArrayType():

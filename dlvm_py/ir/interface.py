@@ -81,10 +81,16 @@ class RecordSpec(Frozen):
 
 
 class RecordShape(Frozen):
-    """How a tuple, named tuple or list in a growing list is made: see GrowingSpec."""
+    """How a tuple, named tuple or list in a growing list is made: see GrowingSpec.
+
+    known: of a list in a growing list, the places of the caller's lists (see PlaceSpec), by the numbers that they have.
+    region: what tells the numbers from those of other lists, where lists of one number are one object.
+    """
 
     kind: type
     items: tuple[Any, ...]
+    known: tuple[tuple[int, tuple[int, ...]], ...] = ()
+    region: str = ""
 
 
 class GrowingSpec(Frozen):
@@ -93,10 +99,21 @@ class GrowingSpec(Frozen):
     `item` says how an item is made of the columns: "weak" (a Python number), "scalar" (a NumPy scalar), "array", or a
     RecordShape of these. One of `list` has three columns, and then those of the items of all lists, one behind the
     other: the numbers of the lists that are the items; a list, the place of its first item, and its length.
+    is_item: the only item stands for the list.
     """
 
     columns: tuple[ArraySpec, ...]
     item: Any
+    is_item: bool = False
+
+    @property
+    def is_of_caller(self) -> bool:
+        """Whether lists of the caller may be in it."""
+        return _is_of_caller(self.item)
+
+
+def _is_of_caller(item: Any) -> bool:
+    return isinstance(item, RecordShape) and (bool(item.region) or any(map(_is_of_caller, item.items)))
 
 
 class ConstantSpec(Frozen):
@@ -203,8 +220,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
             return ["tuple", [to_json(i, classes) for i in items]]
         case RecordSpec(kind, names, items):
             return ["record", _class_number(kind, classes), list(names), [to_json(i, classes) for i in items]]
-        case GrowingSpec(columns, item):
-            return ["growing", [to_json(c) for c in columns], _shape_to_json(item, classes)]
+        case GrowingSpec(columns, item, is_item):
+            return ["growing", [to_json(c) for c in columns], _shape_to_json(item, classes), is_item]
         case EitherSpec(items):
             return ["either", [to_json(i) for i in items]]
         case PlaceSpec(place):
@@ -232,14 +249,20 @@ def _class_of(number: int | str, classes: Sequence[type]) -> type:
 def _shape_to_json(item: Any, classes: Sequence[type]) -> Any:
     if isinstance(item, str):
         return item
-    return [_class_number(item.kind, classes), [_shape_to_json(i, classes) for i in item.items]]
+    return [
+        _class_number(item.kind, classes),
+        [_shape_to_json(i, classes) for i in item.items],
+        item.known,
+        item.region,
+    ]
 
 
 def _shape_from_json(data: Any, classes: Sequence[type]) -> Any:
     if isinstance(data, str):
         return data
-    number, items = data
-    return RecordShape(_class_of(number, classes), tuple(_shape_from_json(i, classes) for i in items))
+    number, items, known, region = data
+    places = tuple((k, tuple(place)) for k, place in known)
+    return RecordShape(_class_of(number, classes), tuple(_shape_from_json(i, classes) for i in items), places, region)
 
 
 def from_json(data: Any, classes: Sequence[type] = ()) -> Spec:
@@ -256,9 +279,9 @@ def from_json(data: Any, classes: Sequence[type] = ()) -> Spec:
         case ["record", number, names, items]:
             kind = _class_of(number, classes)
             return RecordSpec(kind, tuple(names), tuple(from_json(i, classes) for i in items))
-        case ["growing", columns, item]:
+        case ["growing", columns, item, is_item]:
             arrays = tuple(c for c in map(from_json, columns) if isinstance(c, ArraySpec))
-            return GrowingSpec(arrays, _shape_from_json(item, classes))
+            return GrowingSpec(arrays, _shape_from_json(item, classes), is_item)
         case ["either", items]:
             return EitherSpec(tuple(s for s in map(from_json, items) if isinstance(s, ScalarSpec)))
         case ["place", place]:

@@ -13,7 +13,7 @@ from dlvm_py.backend.site import Site
 from dlvm_py.errors import ArgumentError, Loc
 from dlvm_py.ir.interface import Effects, RecordSpec, Spec, TupleSpec
 from dlvm_py.ir.text import as_numpy, object_of
-from dlvm_py.runtime.trees import is_named_tuple, parts_of
+from dlvm_py.runtime.trees import Contents, is_named_tuple, parts_of
 from dlvm_py.runtime.version import CallSpec, error_of
 
 Places = dict[tuple[int, ...], Any]
@@ -63,10 +63,13 @@ def _objects(specs: Sequence[Spec], values: Sequence[Any]) -> Iterator[tuple[tup
             pending += [((*place, k), s, v) for k, (s, v) in enumerate(zip(spec.items, parts, strict=False))]
 
 
-def carry_out(call: CallSpec, name: str, places: Places, number: int, take: Callable[[Spec, bool], Any]) -> Any:
+def carry_out(
+    call: CallSpec, name: str, places: Places, number: int, take: Callable[[Spec, bool], Any], contents: Contents
+) -> Any:
     """Do what the effects of a call say, and give what it returned; or raise what it raised.
 
     number: how it ended, see Effects. take(spec, wanted): the next part of the kernel's result, as an object if wanted.
+    contents: what has been taken by then says of the caller's lists in lists, where it is their numbers that flow.
     """
     effects = call.effects
     assert effects is not None and isinstance(call.result, TupleSpec)
@@ -82,6 +85,8 @@ def carry_out(call: CallSpec, name: str, places: Places, number: int, take: Call
     error = _error(call, name, effects, number, values) if number else None
     for place, new in zip(effects.variants[variant], changed, strict=True):
         _put(places[place], new)
+    for inner, items in contents:
+        inner[:] = items
     if error is not None:
         raise error
     return returned

@@ -39,7 +39,7 @@ from dlvm_py.runtime.gpu.memory import Moved, moved
 from dlvm_py.runtime.lent import Places, carry_out, lent
 from dlvm_py.runtime.native import offsets
 from dlvm_py.runtime.signature import spec_of
-from dlvm_py.runtime.trees import maker, parts_of
+from dlvm_py.runtime.trees import Contents, Known, maker, parts_of
 from dlvm_py.runtime.undo import Undone, undoing
 from dlvm_py.runtime.version import (
     ARGUMENT_REFERENCES,
@@ -324,7 +324,7 @@ def _run_kernel(
         if not invoke(here, _address(slots), _address(results)):
             boxing = _Boxing(bytes(results), call.result, found, places, there)
             if call.effects is not None:
-                return carry_out(call, version.name, places, boxing.number(call.result), boxing.take)
+                return carry_out(call, version.name, places, boxing.number(call.result), boxing.take, boxing.contents)
             result = boxing.box(call.result)
             return result if receive is None else receive(result)
         if context.site == NO_MEMORY:
@@ -425,6 +425,8 @@ class _Boxing:
         self._leaves = iter(read)
         self._read = read
         self._places = places
+        self.contents: Contents = []
+        self._known = Known(places, {}, self.contents)
 
     def number(self, spec: Spec) -> int:
         """Of a result with effects, how the call has ended."""
@@ -447,7 +449,8 @@ class _Boxing:
         if isinstance(spec, RecordSpec):
             return maker(spec)(tuple(self.box(item) for item in spec.items))
         if isinstance(spec, GrowingSpec):
-            return maker(spec)(tuple(self.box(column) for column in spec.columns))
+            found = maker(spec, self._known)(tuple(self.box(column) for column in spec.columns))
+            return found[0] if spec.is_item else found
         if isinstance(spec, EitherSpec):
             kind, *numbers = (next(self._leaves) for _ in spec.leaves)
             return numbers[kind]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -44,10 +44,22 @@ def walk(specs: Iterable[Spec]) -> Iterator[Spec]:
         yield from walk(items_of(spec))
 
 
-def maker(spec: Spec) -> Callable[[tuple[Any, ...]], Any]:
+Places = Mapping[tuple[int, ...], Any]
+Contents = list[tuple[list[Any], list[Any]]]  # lists, and what each is to hold
+
+
+class Known(NamedTuple):
+    """The caller's objects; the lists in lists by region and number; what the caller's among them are to hold."""
+
+    places: Places
+    made: dict[str, dict[int, list[Any]]]
+    contents: Contents
+
+
+def maker(spec: Spec, known: Known | None = None) -> Callable[[tuple[Any, ...]], Any]:
     """What makes a result with structure of its parts, which are the columns for a growing list."""
     if isinstance(spec, GrowingSpec):
-        return lambda columns: _rows(spec.item, iter(columns))
+        return lambda columns: _rows(spec.item, iter(columns), known or Known({}, {}, []))
     assert isinstance(spec, RecordSpec)
     kind, names = spec.kind, spec.names
     if kind is list:
@@ -71,14 +83,16 @@ def _instance_maker(kind: type, names: tuple[str, ...]) -> Callable[[tuple[Any, 
     return make
 
 
-def _rows(item: Any, columns: Iterator[np.ndarray[Any, Any]]) -> list[Any]:
+def _rows(item: Any, columns: Iterator[np.ndarray[Any, Any]], known: Known) -> list[Any]:
     """The items of a growing list, each as Python would have it: numbers, arrays of their own, tuples and lists."""
     columns = iter(list(columns))
-    count, part = _reader(item, columns)
+    count, part = _reader(item, columns, known)
     return part(0, count)
 
 
-def _reader(item: Any, columns: Iterator[np.ndarray[Any, Any]]) -> tuple[int, Callable[[int, int], list[Any]]]:
+def _reader(
+    item: Any, columns: Iterator[np.ndarray[Any, Any]], known: Known
+) -> tuple[int, Callable[[int, int], list[Any]]]:
     """How many items columns have, and what gives those from one place to another."""
     if not isinstance(item, RecordShape):
         column = next(columns)
@@ -88,19 +102,25 @@ def _reader(item: Any, columns: Iterator[np.ndarray[Any, Any]]) -> tuple[int, Ca
             return len(column), lambda a, b: [row.copy() for row in column[a:b]]
         return len(column), lambda a, b: list(column[a:b])
     if item.kind is list:
-        return _lists(item.items[0], columns)
+        return _lists(item, columns, known)
     if not item.items:
         return 0, lambda a, b: []
-    readers = [_reader(i, columns) for i in item.items]
+    readers = [_reader(i, columns, known) for i in item.items]
     make = tuple if item.kind is tuple else _instance_maker(item.kind, _names(item.kind))
     return readers[0][0], lambda a, b: [make(row) for row in zip(*(part(a, b) for _, part in readers), strict=True)]
 
 
-def _lists(item: Any, columns: Iterator[np.ndarray[Any, Any]]) -> tuple[int, Callable[[int, int], list[Any]]]:
+def _lists(
+    shape: RecordShape, columns: Iterator[np.ndarray[Any, Any]], known: Known
+) -> tuple[int, Callable[[int, int], list[Any]]]:
     """As `_reader`, of lists: their numbers, then where each begins and its length, then the items of all."""
     numbers, starts, lengths = next(columns), next(columns), next(columns)
-    _, part = _reader(item, columns)
-    made: dict[int, list[Any]] = {}
+    _, part = _reader(shape.items[0], columns, known)
+    made: dict[int, list[Any]] = known.made.setdefault(shape.region, {}) if shape.region else {}
+    for k, place in shape.known:  # the caller's, also where nothing refers to it any more
+        if k not in made:
+            made[k], start = known.places[place], int(starts[k])
+            known.contents.append((made[k], part(start, start + int(lengths[k]))))
 
     def taken(a: int, b: int) -> list[Any]:
         found = numbers[a:b].tolist()

@@ -211,13 +211,14 @@ def products(a, b, c):
 
 
 @pytest.mark.parametrize("installed", [True, False])
-def test_large_products_are_cublas_where_there_is_cupy(installed, cupy, monkeypatch):
+def test_large_products_are_cublas_where_there_is_cupy_else_tiles(installed, cupy, monkeypatch):
     monkeypatch.setenv("DLVM_CACHE", "0")
-    monkeypatch.setattr(lines, "LARGE", 60)
+    monkeypatch.setattr(lines, "LARGE", 10000)
+    monkeypatch.setattr(lines, "WIDE", 100)
     monkeypatch.setattr(library, "has_cupy", lambda device: installed)
     f = dlvm.jit(products, target="gpu")
-    for n in (3, 1, 0):  # large; not; nothing at all
-        given = [_of(n, 4), _of(4, 5, seed=1), _of(n, 5, seed=2)]
+    for n in (70, 3, 1, 0):  # large; for tiles of 64 × 64, and of 16 × 16; nothing at all
+        given = [_of(n, 40), _of(40, 67, seed=1), _of(n, 67, seed=2)]
         expected = products(*(x.copy() for x in given))
         for a, b in zip(f(*given), expected, strict=True):
             np.testing.assert_allclose(a, b, 1e-12, 1e-12)

@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
+from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.kernels import loop_order, memory_order
 from dlvm_py.backend.cpu.memory import release
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
@@ -61,6 +62,13 @@ def store_unbroadcast(h: HostEmitter, i: Instruction, dest: Pointer, type: Point
         _Reduction(h, value, dest, Fold(dest.dtype, "add"), list(range(dest.rank)), along, None).write()
 
 
+def store_sum(h: HostEmitter, value: Value, dest: Pointer, axis: int, add: str) -> None:
+    """Write the sums of a tree along an axis, from 0. add: "add" them to, or "subtract" them from, dest."""
+    extents, zero = tree_extents(h, value), V(scalar_type(dest.dtype), "zeroinitializer")
+    kept = [n for n in range(len(extents)) if n != axis]
+    _Reduction(h, value, dest, Fold(dest.dtype, "add"), kept, {axis: extents[axis]}, zero, add).write()
+
+
 @contextmanager
 def parts_in_memory(h: HostEmitter, parts: V, count: V, itemsize: int, otherwise: V) -> Iterator[V]:
     """The address of memory for `count` × `parts` values, while it lasts; `otherwise` where there is one part."""
@@ -81,7 +89,7 @@ def parts_in_memory(h: HostEmitter, parts: V, count: V, itemsize: int, otherwise
 
 
 class _Reduction:
-    """The elements of a tree folded into `dest`.
+    """The elements of a tree folded, with `init`, into `dest`: written, or by `add` combined with what is there.
 
     kept: the axis of the tree that each axis of dest is. along: how far each axis is followed for one result (for the
     host); one of both begins at the index of dest, which is 0 where it is followed.
@@ -96,9 +104,10 @@ class _Reduction:
         kept: Sequence[int],
         along: dict[int, V],
         init: V | None,
+        add: str = "",
     ) -> None:
         self.h, self.value, self.dest, self.fold = h, value, dest, fold
-        self.kept, self.along, self.init = kept, along, init
+        self.kept, self.along, self.init, self.add = kept, along, init, add
         self.results, self.terms = h.product(dest.extents), h.product(list(along.values()))
 
     def write(self) -> None:
@@ -128,6 +137,8 @@ class _Reduction:
         x = self.fold.result(k, total)
         if self.init is not None:
             x = TABLE[self.fold.by][self.fold.dtype.kind](k, self.fold.dtype, {}, x, k.parameter(self.init))
+        if self.add:
+            x = TABLE[self.add][to.dtype.kind](k, to.dtype, {}, load_element(k, to.dtype, address), x)
         store_element(k, to.dtype, x, address)
 
     def _place(self, k: Kernel, to: Pointer, index: V, order: Sequence[int]) -> tuple[V, dict[int, V]]:

@@ -1,7 +1,9 @@
 """OverlapAdd, a thread an element, and products of matrices.
 
-A product goes tile by tile: a block of threads has TILE × TILE elements of the result, and the rows and columns that
-they need come through shared memory, so that each is read once for TILE of them. The terms of an element are in order.
+A product goes tile by tile: a block of threads has 16 × 16 elements of the result, or 64 × 64 of a large one, and the
+rows and columns that they need come through shared memory, so that each is read once for all of them. Of a large one
+a thread has 4 × 4 elements in registers: each number that it reads from shared memory it uses four times. The terms of
+an element are in order, whichever it is. A product with a vector is a reduction along an axis of the matrix (along.py).
 """
 
 from __future__ import annotations
@@ -12,18 +14,22 @@ from dlvm_py.backend.cpu.dot import Matrix, as_matrix, inner_product, multiply_a
 from dlvm_py.backend.cpu.kernels import memory_order
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.text import unrolled_loop
 from dlvm_py.backend.cpu.trees import tree_extents
 from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
+from dlvm_py.backend.gpu.along import store_sum
 from dlvm_py.backend.gpu.elementwise import general
 from dlvm_py.backend.gpu.host import HostEmitter
-from dlvm_py.backend.gpu.kernel import Kernel, blocks_for, within
+from dlvm_py.backend.gpu.kernel import THREADS, Kernel, blocks_for, within
 from dlvm_py.backend.gpu.library import product_by_library
-from dlvm_py.ir import F32, DType, Instruction
+from dlvm_py.backend.gpu.reductions import AT_ONCE
+from dlvm_py.ir import F32, OPS, DType, Instruction
 
 # terms of a product (rows × columns × length) from which on the way through Python, some ten microseconds, is worth it
 LARGE = 1 << 26
-# elements of a tile along each axis: its square is the number of threads of a block
-TILE = 16
+# threads of a block along each axis of a tile, which is as deep; what a thread has of both axes of the result where
+# that has so many elements that the blocks fill a device
+TILE, EACH, WIDE = 16, 4, 1 << 19
 
 
 def store_overlap(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
@@ -73,7 +79,19 @@ def store_dot(h: HostEmitter, i: Instruction, dest: Pointer, add: str = "") -> N
     p, q = (h.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
     if p.rank == q.rank == 2:
         _product(h, i, p, q, dest, add)
-        return
+    elif dest.dtype.is_narrow or dest.dtype.kind == "b":
+        _by_elements(h, p, q, dest, add)
+    else:
+        # the sum of a tree: elements side by side are read side by side, whichever axis of the matrix they lie along
+        is_left = p.rank == 2
+        matrix, vector = i.operands if is_left else i.operands[::-1]
+        wide = Instruction(OPS["padShape"], [vector], {"at": 0 if is_left else 1})
+        terms = Instruction(OPS["multiply"], [matrix, wide])
+        store_sum(h, terms, dest, 1 if is_left else 0, add)
+
+
+def _by_elements(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str) -> None:
+    """A product with a vector, a thread an element of the result."""
     k = Kernel(h, "product with a vector")
     a = as_matrix(k, k.pointer_of(p), column=False)
     b = as_matrix(k, k.pointer_of(q), column=True)
@@ -87,73 +105,97 @@ def store_dot(h: HostEmitter, i: Instruction, dest: Pointer, add: str = "") -> N
     h.launch(k, blocks_for(h, h.product(dest.extents)))
 
 
-def _product(h: HostEmitter, i: Instruction, p: Pointer, q: Pointer, dest: Pointer, add: str) -> None:
-    """A product of matrices: a large one of floats by a library if there is one, else by tiles."""
-    terms = h.product([*dest.extents, p.extents[1]])
-    n = constant(terms)
-    if not dest.dtype.is_inexact or (n is not None and n < LARGE):
-        _tiles(h, p, q, dest, add)
-        return
-    ask, tiles, after = h.label("ask"), h.label("tiles"), h.label("after")
-    h.cond_br(h.icmp("sge", terms, i64(LARGE)), ask, tiles)
-    h.place(ask)
-    h.cond_br(product_by_library(h, i, dest, add), after, tiles)
-    h.place(tiles)
-    _tiles(h, p, q, dest, add)
-    h.br(after)
-    h.place(after)
-
-
 def _put(k: Kernel, dtype: DType, x: V, place: V, add: str) -> None:
     if add:
         x = TABLE[add][dtype.kind](k, dtype, {}, load_element(k, dtype, place), x)
     store_element(k, dtype, x, place)
 
 
-def _tiles(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str) -> None:
+def _product(h: HostEmitter, i: Instruction, p: Pointer, q: Pointer, dest: Pointer, add: str) -> None:
+    """A product of matrices: a large one of floats by a library if there is one, else by tiles."""
+    terms, elements = h.product([*dest.extents, p.extents[1]]), h.product(dest.extents)
+    n, of_result = constant(terms), constant(elements)
+    after = None
+    if dest.dtype.is_inexact and (n is None or n >= LARGE):
+        ask, tiles, after = h.label("ask"), h.label("tiles"), h.label("after")
+        h.cond_br(h.icmp("sge", terms, i64(LARGE)), ask, tiles)
+        h.place(ask)
+        h.cond_br(product_by_library(h, i, dest, add), after, tiles)
+        h.place(tiles)
+    each = 1 if dest.dtype.is_complex else EACH
+    if of_result is not None or each == 1:
+        _tiles(h, p, q, dest, add, 1 if of_result is not None and of_result < WIDE else each)
+    else:
+        with h.either(h.icmp("sge", elements, i64(WIDE))) as arms:
+            for width in (each, 1):
+                next(arms)
+                _tiles(h, p, q, dest, add, width)
+    if after is not None:
+        h.br(after)
+        h.place(after)
+
+
+def _tiles(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str, each: int) -> None:
+    """A block has TILE × `each` rows and columns of the result, and a thread `each` × `each` of them, TILE apart."""
     k = Kernel(h, "product of matrices")
     a, b, to = (as_matrix(k, k.pointer_of(x), column=False) for x in (p, q, dest))
-    dtype = dest.dtype
+    dtype, side = dest.dtype, TILE * each
     wide = F32 if dtype.is_narrow else dtype
     size, zero = i64(wide.itemsize), V(scalar_type(wide), "zeroinitializer")
     thread = k.special("tid")
     y, x = k.op("udiv", thread, i64(TILE)), k.op("urem", thread, i64(TILE))
-    memory = k.shared_memory("i64", -(-2 * TILE * TILE * wide.itemsize // 8))
-    tiles = memory, k.gep("i8", memory, i64(TILE * TILE * wide.itemsize))
-    mine = k.mul(thread, size)
+    # a row of a tile has one element more than it holds: columns do not meet in a bank
+    pitches = TILE + 1, side + 1
+    shapes = (side, TILE), (TILE, side)
+    bytes_of_a = -(-side * pitches[0] * wide.itemsize // 16) * 16
+    memory = k.shared_memory("i64", -(-(bytes_of_a + TILE * pitches[1] * wide.itemsize) // 8))
+    tiles = memory, k.gep("i8", memory, i64(bytes_of_a))
+    steps = [[i64(pitch * wide.itemsize), size] for pitch in pitches]
 
-    def into(tile: V, m: Matrix, row: V, col: V) -> None:
-        """One element of the matrix into the thread's place of a tile, zero beyond its borders."""
-        inside = k.both(k.icmp("slt", row, m.rows), k.icmp("slt", col, m.cols))
-        slot = k.gep("i8", tile, mine)
-        store_element(k, wide, zero, slot)
-        with k.when(inside):
-            found = load_element(k, dtype, offset(k, m.data, [row, col], [m.row_step, m.col_step]))
-            store_element(k, wide, cast(k, found, dtype, wide), slot)
+    def into(n: int, m: Matrix, first: tuple[V, V]) -> None:
+        """A tile of the matrix that begins at `first`, zero beyond its borders, by threads side by side."""
+        rows, cols = shapes[n]
+        down = m.row_step == i64(dtype.itemsize)  # columns lie side by side
+        across = rows if down else cols
+        for part in range(each):
+            place = k.add(thread, i64(part * THREADS))
+            one, other = k.op("urem", place, i64(across)), k.op("udiv", place, i64(across))
+            local = (one, other) if down else (other, one)
+            row, col = (k.add(f, at) for f, at in zip(first, local, strict=True))
+            slot = offset(k, tiles[n], local, steps[n])
+            store_element(k, wide, zero, slot)
+            with k.when(k.both(k.icmp("slt", row, m.rows), k.icmp("slt", col, m.cols))):
+                found = load_element(k, dtype, offset(k, m.data, [row, col], [m.row_step, m.col_step]))
+                store_element(k, wide, cast(k, found, dtype, wide), slot)
 
-    def count(extent: V) -> V:
-        return k.op("udiv", k.add(extent, i64(TILE - 1)), i64(TILE))
+    def count(f: Kernel | HostEmitter, extent: V, by: int) -> V:
+        return f.op("udiv", f.add(extent, i64(by - 1)), i64(by))
 
-    across = count(to.cols)
-    with k.strided(k.special("ctaid"), k.special("nctaid"), k.mul(count(to.rows), across)) as block:
-        row = k.add(k.mul(k.op("udiv", block.index, across), i64(TILE)), y)
-        col = k.add(k.mul(k.op("urem", block.index, across), i64(TILE)), x)
-        with k.loop(count(a.cols), [zero]) as step:
+    apart = [i64(TILE * n) for n in range(each)]
+    across = count(k, to.cols, side)
+    with k.strided(k.special("ctaid"), k.special("nctaid"), k.mul(count(k, to.rows, side), across)) as block:
+        top = k.mul(k.op("udiv", block.index, across), i64(side))
+        left = k.mul(k.op("urem", block.index, across), i64(side))
+        with k.loop(count(k, a.cols, TILE), [zero] * each**2) as step:
             first = k.mul(step.index, i64(TILE))
-            into(tiles[0], a, row, k.add(first, x))
-            into(tiles[1], b, k.add(first, y), col)
+            into(0, a, (top, first))
+            into(1, b, (first, left))
             k.barrier()
-            total = step.carried[0]
             # no further than the matrices go: infinities times the zeros beyond would be NaN
-            with k.loop(k.minimum(k.op("sub", a.cols, first), i64(TILE)), [total]) as inner:
-                left = offset(k, tiles[0], [y, inner.index], [i64(TILE * wide.itemsize), size])
-                right = offset(k, tiles[1], [inner.index, x], [i64(TILE * wide.itemsize), size])
-                terms = load_element(k, wide, left), load_element(k, wide, right)
-                inner.next = [multiply_add(k, wide, inner.carried[0], *terms, "contract")]
+            length = k.minimum(k.op("sub", a.cols, first), i64(TILE))
+            with k.loop(length, step.carried, unrolled_loop(k, AT_ONCE)) as inner:
+                of_a = [offset(k, tiles[0], [k.add(y, n), inner.index], steps[0]) for n in apart]
+                of_b = [offset(k, tiles[1], [inner.index, k.add(x, n)], steps[1]) for n in apart]
+                of_a, of_b = ([load_element(k, wide, at) for at in places] for places in (of_a, of_b))
+                inner.next = [
+                    multiply_add(k, wide, inner.carried[n], of_a[n // each], of_b[n % each], "contract")
+                    for n in range(each**2)
+                ]
             k.barrier()
-            step.next = [inner.results[0]]
-        with k.when(k.both(k.icmp("slt", row, to.rows), k.icmp("slt", col, to.cols))):
-            place = offset(k, to.data, [row, col], [to.row_step, to.col_step])
-            _put(k, dtype, cast(k, step.results[0], wide, dtype), place, add)
-    rows, cols = (h.op("udiv", h.add(n, i64(TILE - 1)), i64(TILE)) for n in dest.extents)
-    h.launch(k, within(h, h.mul(rows, cols)))
+            step.next = inner.results
+        for n, total in enumerate(step.results):
+            row, col = k.add(k.add(top, y), apart[n // each]), k.add(k.add(left, x), apart[n % each])
+            with k.when(k.both(k.icmp("slt", row, to.rows), k.icmp("slt", col, to.cols))):
+                place = offset(k, to.data, [row, col], [to.row_step, to.col_step])
+                _put(k, dtype, cast(k, total, wide, dtype), place, add)
+    h.launch(k, within(h, h.mul(*(count(h, n, side) for n in dest.extents))))

@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
+from numpy_driver import Call, compare, interpreted
 from test_programs import flat
 
 import dlvm_py as dlvm
@@ -122,3 +123,37 @@ def test_functions_of_all_shapes(shape):
                 if np.shape(g) != np.shape(w) or not np.allclose(g, w, rtol=1e-10, atol=1e-12, equal_nan=True):
                     wrong.append(f"{line}: {g!r} instead of {w!r}")
     assert not wrong, "\n".join(wrong)
+
+
+# -- numbers that become elements --------------------------------------------------------------------------
+
+NUMBERS = [
+    True, 2, -1, 300, 70000, 2**40, -1.5, 300.5, 1e30, np.nan, np.inf, 1j, np.int8(-1), np.int64(300),
+    np.uint64(2**63), np.float32(-1.5), np.float64(np.nan), np.float64(300.7), np.bool_(True), np.array(-1.5),
+    np.array(np.nan), np.array(70000),
+]  # fmt: skip
+STORED = [
+    "np.array(x0, dtype=x1.dtype)", "np.array([x0], dtype=x1.dtype)", "np.full_like(x1, x0)", "x1.fill(x0)",
+    "np.insert(x1, 1, x0)", "np.put(x1, [0], x0)", "np.fill_diagonal(x2, x0)", "np.copyto(x1, x0)",
+    "np.where(x1 > 0, x1, x0)", "np.select([x1 > 0], [x1], x0)", "np.pad(x1, 1, constant_values=x0)",
+    "np.append(x1, x0)", "np.searchsorted(x1, x0)", "np.isin(x1, x0)", "np.clip(x1, 0, x0)",
+    "np.add.at(x1, x3, x0)", "np.maximum.at(x1, x3, x0)", "np.hypot.at(x1, x3, x0)", "np.sum(x1, initial=x0)",
+    "np.max(x1, initial=x0)", "np.bitwise_or.reduce(x1, initial=x0)", "np.hypot.reduce(x1, initial=x0)",
+    "np.fmod.reduce(x1, initial=x0)", "np.inner(x1, x0)", "np.kron(x0, x1)", "np.subtract.outer(x1, x0)",
+    "np.vdot(x1, x0)", "np.union1d(x1, x0)", "np.intersect1d(x0, x1)", "np.polyval(x1, x0)", "np.emath.power(x1, x0)",
+    "np.emath.logn(x1, x0)",
+]  # fmt: skip
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", STORED)
+def test_numbers_as_elements(text):
+    """Numbers of Python, numbers of NumPy and arrays without axes, where they meet arrays of each dtype."""
+    for dtype in (bool, np.uint8, np.int16, np.int64, np.uint64, np.float16, np.float32, np.complex64):
+        for number in NUMBERS:
+
+            def make(number=number, dtype=dtype):
+                return Call(text, [number, np.ones(2, dtype), np.ones((2, 2), dtype), np.array([1, 1])])
+
+            outcome, what = compare(text.partition("(")[0], make, interpreted)
+            assert outcome != "wrong", what

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import inspect
 import re
+from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 
@@ -227,14 +228,17 @@ def _over_axes(e: Emitter, handler: Handler, bound: inspect.BoundArguments, rank
     return chosen(0)
 
 
+_signature = lru_cache(maxsize=4096)(inspect.signature)
+
+
 def _bind(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:
     """The arguments by the names of a rule's parameters, which are those of the function that it implements."""
     try:
-        return inspect.signature(handler).bind(e, *args, **kwargs)
+        return _signature(handler).bind(e, *args, **kwargs)
     except TypeError as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if unknown and name.startswith(("np.", ".")):
-            known = [p for p in list(inspect.signature(handler).parameters)[1:] if p not in ("args", "options")]
+            known = [p for p in list(_signature(handler).parameters)[1:] if p not in ("args", "options")]
             hint = f"supported are {', '.join(known)}" if known else "docs/numpy.md lists what is supported"
             e.error(UnsupportedSyntax, f"{name}: the argument `{unknown[1]}` is not supported", help=hint)
         e.error(TypeMismatch, f"{name}: {error}")

@@ -323,12 +323,19 @@ ON_COMPLEX: dict[Any, Callable[[Emitter, Value], Value]] = {
 }  # fmt: skip
 
 
+def strong(value: Operand) -> Operand:
+    """The operand as NumPy has it where it makes an array of it: a number of Python has the dtype of its class."""
+    return Scalar(value.value, weak=False) if isinstance(value, Scalar) else value
+
+
 def where(e: Emitter, flag: Any, a: Any, b: Any) -> Any:
     """np.where with three arguments."""
     flag, a, b = (operand(e, v, "np.where") for v in (flag, a, b))
     dtype = supported(e, promoted(a, b), "np.where")
     flags = truth(e, tensor_of(e, flag))
-    pairs = [convert(e, a, dtype), convert(e, b, dtype), (flags, () if isinstance(flag, Scalar) else flag.extents)]
+    # Python's ints are weak, and yet cast: what does not fit wraps
+    pairs = [convert(e, strong(v), dtype) for v in (a, b)]
+    pairs.append((flags, () if isinstance(flag, Scalar) else flag.extents))
     tensors, extents = combine(e, pairs)
     return temp(e, apply_op(e, "select", tensors), extents)
 

@@ -27,7 +27,7 @@ from dlvm_py.frontend.expressions import Expressions
 from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of
-from dlvm_py.frontend.liveness import Liveness, nonlocal_names, reads, writes
+from dlvm_py.frontend.liveness import body_facts
 from dlvm_py.frontend.mixed import mixed
 from dlvm_py.frontend.set_shape import pointers, set_shape
 from dlvm_py.frontend.source import Source
@@ -80,21 +80,9 @@ class Frame(Expressions):
         self.function = function  # the Python function whose globals and cells are read
         self.is_within_loop = e.frame is not None and e.frame.is_in_loop  # where it is called
         self.outer = outer  # the frame in which a nested function is defined
-        node = source.node
-        self.body = [gast.Return(value=node.body)] if isinstance(node, gast.Lambda) else node.body
-        if isinstance(node, gast.Lambda):
-            gast.copy_location(self.body[0], node.body)
-        nested = [n for s in self.body for n in gast.walk(s) if isinstance(n, (gast.FunctionDef, gast.Lambda))]
-        self.has_nested = bool(nested)
-        self.live = Liveness(self.body, frozenset().union(*map(reads, nested)))
-        parameters = frozenset(
-            a.id for a in gast.walk(node.args) if isinstance(a, gast.Name) and isinstance(a.ctx, gast.Param)
-        )
-        self.nonlocals = nonlocal_names(self.body)
-        self.locals = (writes(self.body) | parameters) - self.nonlocals
-        # names that nested functions rebind: they hold an object each, which flows through calls as lists do
-        inner = (n for f in nested if isinstance(f, gast.FunctionDef) for n in nonlocal_names(f.body))
-        self.cells = self.locals & frozenset(inner)
+        body = body_facts(source.node)
+        self.body, self.has_nested, self.live = body.statements, body.has_nested, body.live
+        self.locals, self.nonlocals, self.cells = body.locals, body.nonlocals, body.cells
         self.env: dict[str, Binding] = {}
         self.given: frozenset[Any] = frozenset()  # the pointers of the arguments
         self.loops: list[LoopContext] = []

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 import gast
@@ -176,3 +177,32 @@ class Liveness:
         if isinstance(node, gast.AnnAssign) and node.value is not None:
             return writes([node.target])
         return frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """What the tree of a function says of its names, the same for all calls of it."""
+
+    statements: list[Any]
+    has_nested: bool
+    live: Liveness
+    locals: Names
+    nonlocals: Names
+    cells: Names  # names that nested functions rebind: they hold an object each, which flows through calls as lists do
+
+
+@lru_cache(maxsize=1024)
+def body_facts(node: Any) -> Body:
+    """The body of a function (gast FunctionDef or Lambda); found once for a tree, which nobody changes."""
+    statements = node.body
+    if isinstance(node, gast.Lambda):
+        statements = [gast.copy_location(gast.Return(value=node.body), node.body)]
+    nested = [n for s in statements for n in gast.walk(s) if isinstance(n, _FUNCTIONS)]
+    parameters = frozenset(
+        a.id for a in gast.walk(node.args) if isinstance(a, gast.Name) and isinstance(a.ctx, gast.Param)
+    )
+    nonlocals = nonlocal_names(statements)
+    own = (writes(statements) | parameters) - nonlocals
+    inner = (n for f in nested if isinstance(f, gast.FunctionDef) for n in nonlocal_names(f.body))
+    live = Liveness(statements, frozenset().union(*map(reads, nested)))
+    return Body(statements, bool(nested), live, own, nonlocals, own & frozenset(inner))

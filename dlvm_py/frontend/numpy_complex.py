@@ -12,7 +12,7 @@ import numpy as np
 
 from dlvm_py.frontend.arrays import make_array, materialise, tensor_of
 from dlvm_py.frontend.elementwise import operand, parts, truth, ufunc_call
-from dlvm_py.frontend.emit import Emitter
+from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.linear import dot
 from dlvm_py.frontend.numpy_shape import ravel
@@ -82,11 +82,16 @@ def angle(e: Emitter, z: Any, deg: Any = None) -> Any:
 def vdot(e: Emitter, a: Any, b: Any) -> Any:
     """np.vdot: Σ conj(a) b of all elements in C order."""
     a, b = operand(e, a, "np.vdot"), operand(e, b, "np.vdot")
-    if isinstance(a, (Array, Temp)):
-        a = ravel(e, a)
-    if isinstance(b, (Array, Temp)):
-        b = ravel(e, b)
+    if isinstance(a, (Array, Temp)) or isinstance(b, (Array, Temp)):
+        a, b = (_flat(e, v) for v in (a, b))
     return dot(e, ufunc_call(e, np.conjugate, a) if a.dtype.is_complex else a, b)
+
+
+def _flat(e: Emitter, value: Any) -> Any:
+    """All elements as a vector, of a number too."""
+    if isinstance(value, Scalar):
+        return Temp(e.emit("broadcast", value.value, i64(1)), (i64(1),), e.block)
+    return ravel(e, value)
 
 
 def is_complex(e: Emitter, x: Any) -> Any:

@@ -232,7 +232,9 @@ def _without_axes(e: Emitter, value: Any, dtype: Any) -> Array:
         e.error(UnsupportedSyntax, f"np.array of {describe(value)} is not supported", help="give a list of numbers")
     target = as_dtype(e, dtype, number_.dtype)
     out = allocate(e, (), target)
-    e.emit("store", stored_scalar(e, number_, target), out.pointer)
+    # a number of Python goes by way of Python's int, one of NumPy and an array without axes are cast
+    converted = stored_scalar(e, number_, target) if number_.weak else cast_scalar(e, number_, target)
+    e.emit("store", converted, out.pointer)
     return out
 
 

@@ -9,11 +9,12 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend import advanced, subscripts
 from dlvm_py.frontend.arrays import require_array, require_writable, store, tensor_of
-from dlvm_py.frontend.elementwise import in_place, operand, promoted, truth, ufunc_call, where
+from dlvm_py.frontend.elementwise import in_place, loop_dtypes, operand, strong, truth, ufunc_call, where
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.library import ufunc_methods
 from dlvm_py.frontend.numpy_create import scalar_of
-from dlvm_py.frontend.values import NONE, Array, Sequence, Temp, describe
-from dlvm_py.ir import BOOL
+from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe
+from dlvm_py.ir import BOOL, F64, DType
 
 _COMBINED = {
     np.add: "add", np.subtract: "add", np.multiply: "multiply", np.maximum: "max", np.minimum: "min",
@@ -22,17 +23,15 @@ _ON_BOOL = {"add": "or", "multiply": "and", "max": "or", "min": "and"}
 
 
 def _at(ufunc: np.ufunc) -> Any:
+    """ufunc.at(a, indices, b) as a scatter, where its loop is that of `a`; else one application after the other."""
+
     def at(e: Emitter, a: Any, indices: Any, b: Any) -> Any:
         if not isinstance(a, Array):
             e.error(TypeMismatch, f"np.{ufunc.__name__}.at needs an array that has a name, not {describe(a)}")
         require_writable(e, a)
-        b = operand(e, b, f"np.{ufunc.__name__}.at")
-        if not np.can_cast(promoted(a, b), a.dtype.numpy, casting="same_kind"):
-            e.error(
-                TypeMismatch,
-                f"np.{ufunc.__name__}.at of {a.dtype.numpy_name} with {describe(b)} loses what does not fit",
-                help="convert with .astype",
-            )
+        b = strong(operand(e, b, f"np.{ufunc.__name__}.at"))  # NumPy makes an array of it
+        if not _in_own_loop(ufunc, a.dtype, b, loop_dtypes(e, ufunc, [a, b])[0]):
+            return e.session.library(e, ufunc_methods.binary_at, [Static(ufunc), a, indices, b], {})
         place = subscripts.place(e, a, indices)
         if isinstance(place, advanced.Selection):
             by = _COMBINED[ufunc]
@@ -44,6 +43,23 @@ def _at(ufunc: np.ufunc) -> Any:
         return NONE
 
     return at
+
+
+def _in_own_loop(ufunc: np.ufunc, own: DType, b: Any, loop: DType) -> bool:
+    """Whether computing in the dtype of the array gives what computing in NumPy's loop and casting back gives."""
+    if loop is own:
+        return True
+    n = b.number if isinstance(b, Scalar) else None
+    extreme = ufunc in (np.maximum, np.minimum)
+    if loop.is_integer and own.is_integer:  # rings: what is cut off does not come back
+        return not extreme or (isinstance(n, int) and int(np.int64(n).astype(own.numpy)) == n)
+    if extreme and loop.is_float and own.is_float:  # rounding keeps the order
+        return True
+    if n is None or isinstance(n, complex) or not (loop is F64 and own.is_float):
+        return False
+    # a sum or product of two narrow numbers is rounded twice to the same: F64 has more than twice their bits
+    with np.errstate(over="ignore"):
+        return bool(own.numpy.type(n) == n)
 
 
 def _flags(e: Emitter, a: Any, what: str) -> Temp:

@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import materialise, require_array, store, tensor_of
-from dlvm_py.frontend.elementwise import convert, operand, promoted, supported
+from dlvm_py.frontend.elementwise import convert, operand, promoted, strong, supported
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library.order import complex_argsort, complex_sort
 from dlvm_py.frontend.numpy_reduce import as_axis
@@ -75,6 +75,7 @@ def searchsorted(e: Emitter, a: Any, v: Any, side: Any = None, sorter: Any = Non
         e.error(TypeMismatch, "object too deep for desired array: np.searchsorted searches in one axis")
     if not _is_none(sorter):
         e.error(UnsupportedSyntax, "np.searchsorted with a sorter is not supported", help="search in a[sorter]")
+    v = strong(v)
     dtype = supported(e, promoted(a, v), "np.searchsorted")
     if dtype.is_complex:
         e.error(UnsupportedSyntax, "np.searchsorted of complex numbers is not supported", help="search the real parts")

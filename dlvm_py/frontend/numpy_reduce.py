@@ -13,7 +13,7 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import fit, temp, tensor_of
 from dlvm_py.frontend.deliver import deliver, flags_of
-from dlvm_py.frontend.elementwise import apply_op, cast_scalar, operand, supported, truth, ufunc_call
+from dlvm_py.frontend.elementwise import apply_op, cast_scalar, operand, stored_scalar, supported, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.indexing import as_flag
@@ -97,15 +97,17 @@ def _reduce(
             tensor = e.emit("padShape", tensor, at=k)
             kept.insert(k, i64(1))
     if not is_none(form.initial):
-        initial = operand(e, form.initial, f"`initial` of np.{name}")
-        if not isinstance(initial, Scalar):
-            e.error(TypeMismatch, f"`initial` of np.{name} must be a number")
-        if dtype.kind == "u" and not initial.dtype.is_integer:
-            e.error(
-                TypeMismatch, f"`initial` of np.{name} of {dtype.numpy_name} must be an integer", help="give an int"
-            )
-        tensor = apply_op(e, by, [tensor, cast_scalar(e, initial, dtype)])
+        tensor = apply_op(e, by, [tensor, _first_value(e, name, form.initial, dtype)])
     return deliver(e, name, temp(e, tensor, kept), form.out, None)
+
+
+def _first_value(e: Emitter, name: str, initial: Any, dtype: DType) -> Value:
+    """`initial` of a reduction in the dtype of its loop: converted as a number that is stored in an array."""
+    value = operand(e, initial, f"`initial` of np.{name}")
+    if not isinstance(value, Scalar):
+        e.error(TypeMismatch, f"`initial` of np.{name} must be a number")
+    # an array without axes is cast, a number goes by way of Python's int
+    return cast_scalar(e, value, dtype) if isinstance(initial, Array) else stored_scalar(e, value, dtype)
 
 
 def _everywhere(where: Any) -> bool:

@@ -18,7 +18,7 @@ from dlvm_py.frontend.arrays import (
     store,
     tensor_of,
 )
-from dlvm_py.frontend.elementwise import operand, stored_scalar
+from dlvm_py.frontend.elementwise import cast_scalar, operand, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.indexing import as_index
@@ -283,11 +283,12 @@ def fill(e: Emitter, a: Any, value: Any) -> Any:
     """x.fill(value), in place."""
     if not isinstance(a, Array):
         e.error(TypeMismatch, "fill needs an array that has a name")
-    value = operand(e, value, "fill")
+    given, value = value, operand(e, value, "fill")
     if not isinstance(value, Scalar):
         e.error(TypeMismatch, f"fill needs a number, not {describe(value)}", help="x[...] = value")
-    tensor = fit(e, Scalar(stored_scalar(e, value, a.dtype), weak=False), a.extents)
-    store(e, tensor, a)
+    # an array without axes is cast, a number goes by way of Python's int
+    number_ = cast_scalar(e, value, a.dtype) if isinstance(given, Array) else stored_scalar(e, value, a.dtype)
+    store(e, fit(e, Scalar(number_, weak=False), a.extents), a)
     return Static(None)
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import require_writable, tensor_of
 from dlvm_py.frontend.deliver import deliver
-from dlvm_py.frontend.elementwise import COMPARISONS, convert, loop_dtypes, operand, supported, ufunc_call
+from dlvm_py.frontend.elementwise import COMPARISONS, convert, loop_dtypes, operand, strong, supported, ufunc_call
 from dlvm_py.frontend.elementwise import where as where_of
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import ufunc_methods
@@ -231,7 +231,7 @@ def _outer(ufunc: np.ufunc, rule: Handler) -> Handler:
     """ufunc.outer(a, b): every element of a with every element of b."""
 
     def outer(e: Emitter, a: Any, b: Any, out: Any = None, where: Any = None, dtype: Any = None) -> Any:
-        a, b = (operand(e, v, f"np.{ufunc.__name__}.outer") for v in (a, b))
+        a, b = (strong(operand(e, v, f"np.{ufunc.__name__}.outer")) for v in (a, b))
         if isinstance(a, (Array, Temp)) and isinstance(b, (Array, Temp)):
             tensor, extents = tensor_of(e, a), a.extents
             for _ in range(b.rank):

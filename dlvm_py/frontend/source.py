@@ -12,7 +12,7 @@ import contextlib
 import linecache
 import warnings
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 from types import CodeType, FunctionType
 from typing import Any
 
@@ -60,6 +60,12 @@ def function_source(fn: FunctionType) -> Source:
         loc = Loc(code.co_filename, code.co_firstlineno)
         raise UnsupportedSyntax(f"{what} not supported", loc, help="write a plain `def`")
     return Source(node, code.co_filename, first - (2 if indented else 1))
+
+
+@cache
+def library_source(fn: FunctionType) -> Source:
+    """The source of a function of frontend/library, parsed once: its file does not change while it is used."""
+    return function_source(fn)
 
 
 def _parse_block(lines: list[str], first: int) -> ast.Module | None:

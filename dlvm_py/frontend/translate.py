@@ -56,7 +56,7 @@ from dlvm_py.frontend.signature import (
     result_value,
     same_result,
 )
-from dlvm_py.frontend.source import Source, function_source
+from dlvm_py.frontend.source import Source, function_source, library_source
 from dlvm_py.frontend.table import suggestion
 from dlvm_py.frontend.values import (
     NONE,
@@ -749,7 +749,7 @@ class Session:
     def library(self, e: Emitter, fn: FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call a function of frontend/library: its body is translated here, at the place of the call."""
         settled = {n: objects.settle(e, joined(v)) for n, v in bind_function(e, fn, args, kwargs).items()}
-        source = replace(self._source(fn), at=e.loc)
+        source = replace(library_source(fn), at=e.loc)
         return joined(self._in_place(e, source, fn.__name__, fn, None, settled))
 
     def inline(self, e: Emitter, closure: Closure, values: dict[str, Any]) -> Any:

@@ -113,7 +113,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     if len(condlist) == 0:
         refuse("select with an empty condition list is not possible")
     dtype = np.result_type(*choicelist, default)
-    found = dtype.type(default) if np.ndim(default) == 0 else default.astype(dtype)
+    found = np.asarray(default).astype(dtype)
     for flag, choice in zip(condlist[::-1], choicelist[::-1]):  # noqa: B905 - of one length
         found = np.where(flag, choice, found)
     return found
@@ -129,9 +129,17 @@ def check_cast(src: Any, dst: Any, casting: str) -> None:
         )
 
 
+def element_of(value: Any, a: Any) -> Any:
+    """A number in the dtype of `a`, as an array of it is made: `a[i] = value` takes NumPy's numbers for Python's."""
+    if isinstance(value, (tuple, list)) or np.ndim(value) > 0:
+        return value
+    return np.array(value, dtype=np.result_type(a))
+
+
 def copyto(dst: Any, src: Any, where: Any = True) -> Any:
     """np.copyto: stores in `dst` where `where` holds."""
     check_cast(src, dst, "same_kind")
+    src = element_of(src, dst)
     if where is True:
         dst[...] = src
     else:

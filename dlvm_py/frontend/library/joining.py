@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.arrange import along
-from dlvm_py.frontend.library.elementwise import check_cast
+from dlvm_py.frontend.library.elementwise import check_cast, element_of
 from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, unroll
 
 
@@ -158,6 +158,7 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     n = arr.shape[k]
     if isinstance(values, (tuple, list)):
         values = np.array(values)
+    values = element_of(values, arr)
     if isinstance(obj, slice):
         obj = np.arange(n)[obj]
     elif isinstance(obj, (tuple, list)):
@@ -386,8 +387,8 @@ def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, constants: Any,
     left, middle, right = slice(None, before), slice(before, before + n), slice(before + n, None)
     out[along(k, middle)] = x
     if mode == "constant":
-        out[along(k, left)] = constants[0]
-        out[along(k, right)] = constants[1]
+        out[along(k, left)] = np.asarray(constants[0])[()]  # a number of NumPy
+        out[along(k, right)] = np.asarray(constants[1])[()]
         return out
     if mode == "empty":
         return out

@@ -367,6 +367,8 @@ def complex_isin(element: Any, wanted: Any, invert: Any) -> Any:
 def digitize(x: Any, bins: Any, right: Any = False) -> Any:
     """np.digitize: which of the intervals between bins, in either order, the elements are in."""
     bins = np.asarray(bins)
+    if bins.ndim != 1:
+        refuse("np.digitize needs a vector of bins")
     n = bins.shape[0]
     up, down = np.all(bins[1:] >= bins[: max(n - 1, 0)]), np.all(bins[1:] <= bins[: max(n - 1, 0)])
     if not up and not down:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.arrange import along
-from dlvm_py.frontend.library.elementwise import check_cast
+from dlvm_py.frontend.library.elementwise import check_cast, element_of
 from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
 from dlvm_py.frontend.library.order import counter
 
@@ -50,7 +50,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     n = a.size
     if np.any(ind >= n) or np.any(ind < -n):
         raise IndexError("index is out of bounds for the size of the array")
-    a[unravel_index(np.where(ind < 0, ind + n, ind), a.shape)] = cycled(v, ind.shape[0])
+    a[unravel_index(np.where(ind < 0, ind + n, ind), a.shape)] = cycled(element_of(v, a), ind.shape[0])
 
 
 def cycled(values: Any, n: Any) -> Any:
@@ -233,14 +233,14 @@ def fill_diagonal(a: Any, val: Any, wrap: Any = False) -> None:
     if wrap and a.ndim == 2 and a.shape[0] > a.shape[1]:  # a tall matrix, on whose next row the diagonal goes on
         step = a.shape[1] + 1
         rows = np.arange((a.size + step - 1) // step) * step
-        a[rows // max(a.shape[1], 1), rows % max(a.shape[1], 1)] = cycled(val, rows.shape[0])
+        a[rows // max(a.shape[1], 1), rows % max(a.shape[1], 1)] = cycled(element_of(val, a), rows.shape[0])
         return
     n = a.shape[0]
     for k in unroll(1, a.ndim):
         if a.ndim > 2 and a.shape[k] != n:
             raise ValueError("All dimensions of input must be of equal length")
         n = min(n, a.shape[k])
-    a[(np.arange(n),) * a.ndim] = cycled(val, n)
+    a[(np.arange(n),) * a.ndim] = cycled(element_of(val, a), n)
 
 
 def mask_indices(n: Any, mask_func: Any, k: Any = 0) -> Any:

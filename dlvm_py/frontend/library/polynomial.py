@@ -76,6 +76,10 @@ def polyval(p: Any, x: Any) -> Any:
     """np.polyval by Horner's rule."""
     if isinstance(p, (tuple, list)):
         p = np.array(p)
+    if np.ndim(p) == 0:
+        refuse("np.polyval needs a vector of coefficients", "np.array([p])")
+    if not isinstance(x, (tuple, list)):
+        x = np.asarray(x)
     dtype = np.result_type(p, x)
     y = np.zeros(x.shape, dtype=dtype) if np.ndim(x) > 0 else dtype.type(0)
     for k in range(p.shape[0]):

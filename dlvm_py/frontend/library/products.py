@@ -69,7 +69,7 @@ def dot(a: Any, b: Any) -> Any:
 def inner(a: Any, b: Any) -> Any:
     """np.inner: products over the last axes of both."""
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return a * b
+        return np.multiply(np.asarray(a), np.asarray(b))  # Python's numbers are arrays to it
     if a.shape[-1] != b.shape[-1]:
         raise ValueError(f"shapes not aligned: {a.shape[-1]} (dim {a.ndim - 1}) != {b.shape[-1]} (dim {b.ndim - 1})")
     if a.ndim == 1 and b.ndim == 1:
@@ -129,7 +129,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
 def kron(a: Any, b: Any) -> Any:
     """np.kron: every element of a times b."""
     if np.ndim(a) == 0 or np.ndim(b) == 0:
-        return np.multiply(a, b)
+        return np.multiply(np.asarray(a), np.asarray(b))
     while_a = (1,) * max(b.ndim - a.ndim, 0) + a.shape
     while_b = (1,) * max(a.ndim - b.ndim, 0) + b.shape
     wide_a, wide_b, shape = (), (), ()

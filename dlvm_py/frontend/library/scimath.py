@@ -83,8 +83,8 @@ def arctanh(x: Any) -> Any:
 
 
 def power(x: Any, p: Any) -> Any:
-    """np.emath.power: complex where a base is negative, floats where an int exponent is."""
-    base = positive(x, "power")
+    """np.emath.power: complex where a base is negative, floats where an int exponent is. Numbers are arrays to it."""
+    base, p = positive(np.asarray(x), "power"), np.asarray(p)
     if np.result_type(p).kind not in "iu":
         return np.power(base, p)
     if assumed(

@@ -9,12 +9,13 @@ import numpy as np
 
 def union1d(ar1: Any, ar2: Any) -> Any:
     """np.union1d: what is in one of the two."""
-    return np.unique(np.concatenate((np.ravel(ar1), np.ravel(ar2))))
+    dtype = np.result_type(ar1, ar2)  # a number of Python is weak here
+    return np.unique(np.concatenate((np.ravel(ar1).astype(dtype), np.ravel(ar2).astype(dtype))))
 
 
 def intersect1d(ar1: Any, ar2: Any, assume_unique: Any = False) -> Any:
     """np.intersect1d: what is in both; NaN is in none."""
-    dtype = np.result_type(ar1, ar2)
+    dtype = np.result_type(np.asarray(ar1), np.asarray(ar2))
     if assume_unique:
         a = np.sort(np.ravel(ar1))
     else:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.elementwise import check_cast
-from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, is_constant, refuse, unroll
+from dlvm_py.frontend.library.intrinsics import assumed, axes_of, axis_of, is_constant, refuse, unroll
 
 # NumPy 2.4 gives its own integer where there is one count
 COUNT_IS_PYTHON = isinstance(np.count_nonzero(np.ones(1)), int)
@@ -124,9 +124,17 @@ def cov(
     if ddof is None:
         ddof = 0 if bias else 1
     x = rows_of(m, rowvar)
+    dtype = np.result_type(x, np.float64) if y is None else np.result_type(x, y, np.float64)
+    # without variables the second array does not count, and the result is real: both only where they can be told apart
+    if (y is not None or dtype.kind == "c") and not assumed(
+        x.shape[0] > 0,
+        "np.cov has variables",
+        "whether np.cov has any variables changes while this runs, and with it the dtype: test x.size before",
+    ):
+        return np.zeros((0, 0))
     if y is not None:
-        x = np.concatenate((x, rows_of(y, rowvar)))
-    x = x.astype(np.result_type(x, np.float64))
+        x = np.concatenate((x, more_rows_of(y, rowvar)))
+    x = x.astype(dtype)
     x = x - np.mean(x, axis=1, keepdims=True)
     n = x.shape[1] - ddof
     turned = np.conj(x.T) if np.result_type(x).kind == "c" else x.T
@@ -145,6 +153,17 @@ def rows_of(m: Any, rowvar: Any) -> Any:
     if m.ndim != 2:
         refuse("np.cov needs arrays of one or two axes")
     return m if rowvar else m.T
+
+
+def more_rows_of(y: Any, rowvar: Any) -> Any:
+    """The variables of the second array of cov as rows: NumPy never turns one row."""
+    if rowvar or y.ndim != 2:
+        return rows_of(y, rowvar)
+    if is_constant(y.shape[0]):
+        return y if y.shape[0] == 1 else y.T
+    if y.shape[0] == 1:
+        raise ValueError("np.cov of columns, of which there is one row that is not known when this is compiled")
+    return y.T
 
 
 def corrcoef(x: Any, y: Any = None, rowvar: Any = True) -> Any:
@@ -210,16 +229,18 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: A
     """np.nanvar: the variance of what is not nan; nan where there are not more than ddof."""
     if not is_inexact(a):
         return var(a, axis, dtype, out, ddof, keepdims)
+    if out is not None and not is_inexact(out):
+        refuse("If a is inexact, then out must be inexact")
     mean = nanmean(a, axis, dtype, None, True)
     apart = np.where(np.isnan(a), np.result_type(a).type(0), a - mean)
-    total = np.sum(squared(apart), axis, dtype, keepdims=keepdims)
+    total = np.sum(squared(apart), axis, dtype, out, keepdims)  # its dtype counts
     n = numbers(a, axis, keepdims).astype(np.result_type(total)) - ddof
     return deliver(np.where(n > 0, total, np.nan) / np.where(n > 0, n, 1), out)
 
 
 def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
     """np.nanstd."""
-    return deliver(root_of_variance(nanvar(a, axis, dtype, None, ddof, keepdims)), out)
+    return deliver(root_of_variance(nanvar(a, axis, dtype, out, ddof, keepdims)), out)
 
 
 def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:

@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.arrange import along
-from dlvm_py.frontend.library.elementwise import check_cast
-from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, unroll
+from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, refuse, unroll
 
 
 def flattened(x: Any, axes: Any) -> Any:
@@ -34,7 +33,7 @@ def reduced(
         raise ValueError(f"reduction operation '{name}' is not reorderable, so at most one axis may be specified")
     x = flattened(array.astype(loop), axes)
     count, shape = x.shape[0], x.shape[1:]
-    first = identity if initial is None else initial
+    first = identity if initial is None else np.array([initial], dtype=loop)[0]  # converted as what is stored
     if where is not True:
         if first is None:
             raise ValueError(
@@ -49,7 +48,7 @@ def reduced(
         found = x[0] if len(shape) == 0 else np.copy(x[0])
     else:
         begin = 0
-        found = np.dtype(loop).type(first) if len(shape) == 0 else np.full(shape, first, dtype=loop)
+        found = first if len(shape) == 0 else np.full(shape, first, dtype=loop)
     if len(shape) == 0:
         for i in range(begin, count):
             if where is True or flags[i]:
@@ -102,9 +101,7 @@ def unary_at(ufunc: Any, a: Any, indices: Any) -> None:
     places = np.ravel(np.asarray(np.reshape(np.arange(a.size), a.shape)[indices]))
     for n in range(places.shape[0]):
         at = np.unravel_index(places[n], a.shape)
-        value = ufunc(a[at])
-        check_cast(value, a, "same_kind")
-        a[at] = value
+        a[at] = cast_back(ufunc(a[at]), a)
 
 
 def binary_at(ufunc: Any, a: Any, indices: Any, b: Any) -> None:
@@ -114,9 +111,15 @@ def binary_at(ufunc: Any, a: Any, indices: Any, b: Any) -> None:
     flat = np.ravel(places)
     for n in range(flat.shape[0]):
         at = np.unravel_index(flat[n], a.shape)
-        value = ufunc(a[at], values[n])
-        check_cast(value, a, "same_kind")
-        a[at] = value
+        a[at] = cast_back(ufunc(a[at], values[n]), a)
+
+
+def cast_back(value: Any, a: Any) -> Any:
+    """What ufunc.at stores: any number is cast to the dtype of the array, but no complex one to a real one."""
+    dtype = np.result_type(a)
+    if np.result_type(value).kind == "c" and dtype.kind not in ("b", "c"):
+        refuse(f"a complex number cannot become {dtype} by itself", "give real numbers, or a complex array")
+    return np.asarray(value).astype(dtype)
 
 
 FUNCTIONS: dict[Any, Any] = {}

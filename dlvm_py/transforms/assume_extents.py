@@ -332,7 +332,10 @@ def _solved(form: _Linear) -> Symbol | None:
 
 
 def _pair(condition: Value) -> tuple[Value, Value] | None:
-    """The two numbers that a condition asks to be equal, or one of them 1; None for other conditions."""
+    """The two numbers that a condition asks to be equal, or one of them 1; None for other conditions.
+
+    Or a number may be 0: that of the trips of a loop that the check stood in (raise_loops.py).
+    """
     pairs, ones = [], []
     work = [condition]
     while work:
@@ -347,7 +350,7 @@ def _pair(condition: Value) -> tuple[Value, Value] | None:
             return None
         if isinstance(b, Literal) and b.value == 1:
             ones.append(a)
-        else:
+        elif not (isinstance(b, Literal) and b.value == 0):
             pairs.append((a, b))
     if len(pairs) != 1 or not all(one in pairs[0] for one in ones):
         return None

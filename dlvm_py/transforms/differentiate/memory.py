@@ -48,6 +48,10 @@ def _of_base(b: Builder, view: Instruction, amount: Value) -> Value:
         zero = literal(0.0, scalar(amount.type.dtype))  # type: ignore[attr-defined]
         start = [*keys, *(literal(0) for _ in counts[len(keys) :])]
         return b.emit("embed", amount, zero, *counts, *start, *(literal(1) for _ in counts))
+    if view.op.name == "pointerCast":  # the same elements, of which another type says more
+        base = view.operands[0]
+        is_same = amount.type == base.type.pointee  # type: ignore[attr-defined]
+        return amount if is_same else b.emit("broadcast", amount, *extents(b, base))
     found = contributions(b, view, amount, [True] + [False] * (len(view.operands) - 1), False)[0]
     assert found is not None
     return found

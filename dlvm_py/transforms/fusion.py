@@ -15,8 +15,9 @@ three rounds are the rule):
    many and whose factors are few: that saves a pass that writes it. `reduce`, `unbroadcast` and `dot`
    with array results get a buffer, or go straight to the one store that takes them; a `dot` also to the one that
    adds it to what is there (tree_rules.accumulated). What is embedded somewhere is part of a store, to a buffer as
-   well: a sum of shifted parts of what it replaces is made beside it in one pass, and copied. What crosses a block
-   border, or is pushed, returned or passed to a call, gets a buffer, and so does what a `scatter`, which has no
+   well: a sum of shifted parts of what it replaces is made beside it in one pass, and copied. A factor of a
+   contraction, which needs each of its elements again and again, gets a buffer (ir/contractions.py). What crosses a
+   block border, or is pushed, returned or passed to a call, gets a buffer, and so does what a `scatter`, which has no
    vectors, would compute in many steps.
 2. forwards, legality (`_check`): a value is forced into memory at its definition if one of its loads would
    be overwritten before a consumer reads it, and if the store at its root may overwrite elements that the
@@ -35,6 +36,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory, written_pointer
+from dlvm_py.ir.contractions import contraction
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.tree_rules import OF_LOADS, UNDER_STORE, accumulated, is_in_place
@@ -93,6 +95,8 @@ class FusionPlan:
         self._write_numbers = [self.number[w] for w in self._writes]
         self._writes_to: dict[Value, list[Instruction]] = {}
         self._regions: dict[tuple[Block, Block], set[Block]] = {}
+        found = filter(None, map(contraction, self._arrays))
+        self._factors = {f.core for c in found for f in (c.first, c.second)}
         self._forced: set[Value] = set()
         settled = -1
         while settled != len(self._forced):
@@ -140,6 +144,8 @@ class FusionPlan:
             # other roots would ask for each element where it is
             buffer = buffer or (v.op.name == "embed" and not self._is_written(root))
             buffer = buffer or any(u.op.name == "scatter" and _is_long(v) for u in self._users[v])
+        if v in self._factors and v.op.name != "load" and v.op.name not in VIEWS:
+            buffer = True
         if buffer:
             self.buffers.add(v)
             self._find_home(v)

@@ -1,0 +1,108 @@
+"""Contractions: sums of products of two factors, each of which goes along some of the axes only.
+
+    %p = multiply (broadcast %a to (n, m, k)), (padShape %b at 0)        the axes of %p:   0  1  2
+    %s = reduce %p by add init 0.0 along 2                               of the factor %a  0  -  1
+                                                                         of the factor %b  -  0  1
+
+A matrix product is one, a convolution (%a is a view of windows), and what the derivatives of these are. Every element
+of a factor is needed again for each place along the axes that it does not have: it is worth memory (fusion.py), and a
+kernel that keeps it in a register (backend/cpu/contractions.py).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dlvm_py.ir.types import TensorType, is_array
+from dlvm_py.ir.value import Instruction, Literal, Value
+
+OUTER, REDUCED = 3, 4  # so many axes a kernel has, beside `block` and `vector`
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor: what the product has broadcast, and for each axis of the product that of the factor, if it has it."""
+
+    core: Value
+    axes: tuple[int | None, ...]
+    stretched: frozenset[int]  # axes of the product along which an extent may turn out to be 1 and be stretched
+
+
+@dataclass(frozen=True)
+class Contraction:
+    """The kept axes in the order of the result: `outer` ones, `block`, which the second factor has not, and `vector`.
+
+    Of the innermost one, `vector`, the first factor has nothing.
+    """
+
+    first: Factor
+    second: Factor
+    outer: tuple[int, ...]
+    block: int
+    vector: int
+    reduced: tuple[int, ...]
+
+
+def contraction(i: Instruction) -> Contraction | None:
+    """What a reduce is as a contraction of real floats, if it is one; its innermost kept axis is the vector's.
+
+    Axes that are known to be of extent 1 are none.
+    """
+    if i.op.name != "reduce" or i.attrs["by"] != "add" or not is_array(i.type):
+        return None
+    product, init = i.operands
+    if not isinstance(init, Literal) or init.value != 0 or i.type.dtype.name not in ("f32", "f64"):  # type: ignore[attr-defined]
+        return None
+    if not isinstance(product, Instruction) or product.op.name != "multiply":
+        return None
+    a, b = map(factor, product.operands)
+    if a.core is b.core and a.axes == b.axes:
+        return None
+    assert isinstance(product.type, TensorType)
+    axes = [k for k, n in enumerate(product.type.shape) if n != 1]
+    reduced = tuple(k for k in axes if k in i.attrs["axes"])
+    outer = [k for k in axes if k not in reduced]
+    if len(outer) not in range(2, OUTER + 3) or len(reduced) > REDUCED:
+        return None
+    vector = outer.pop()
+    if a.axes[vector] is not None:
+        a, b = b, a
+    if a.axes[vector] is not None or b.axes[vector] is None:
+        return None
+    blocks = [k for k in outer if b.axes[k] is None and a.axes[k] is not None]
+    if not blocks:
+        return None
+    outer.remove(blocks[-1])
+    return Contraction(a, b, tuple(outer), blocks[-1], vector, reduced)
+
+
+def factor(v: Value) -> Factor:
+    """What is stretched and rearranged to an operand of a product."""
+    assert isinstance(v.type, TensorType)
+    rank = v.type.rank
+    axes = _without_ones(v, tuple(range(rank)))
+    stretched: frozenset[int] = frozenset()
+    while isinstance(v, Instruction) and v.op.name in ("padShape", "squeezeShape", "transpose", "broadcast"):
+        source = v.operands[0]
+        if v.op.name == "padShape":
+            at: int = v.attrs["at"]
+            axes = tuple(None if k in (None, at) else k - (k > at) for k in axes)
+        elif v.op.name == "squeezeShape":
+            at = v.attrs["at"]
+            axes = tuple(None if k is None else k + (k >= at) for k in axes)
+        elif v.op.name == "transpose":
+            order = v.attrs.get("axes") or tuple(range(v.type.rank))[::-1]
+            axes = tuple(None if k is None else order[k] for k in axes)
+        elif is_array(source.type):
+            axes = _without_ones(source, axes)
+            stretched |= {n for n, k in enumerate(axes) if k is not None}
+        else:
+            axes = (None,) * rank
+        v = source
+        axes = _without_ones(v, axes)
+    return Factor(v, axes, stretched)
+
+
+def _without_ones(v: Value, axes: tuple[int | None, ...]) -> tuple[int | None, ...]:
+    shape = v.type.shape  # type: ignore[attr-defined]
+    return tuple(None if k is None or shape[k] == 1 else k for k in axes)

@@ -5,6 +5,7 @@ import pytest
 from indexing import check, check_gradient
 
 import dlvm_py as dlvm
+from dlvm_py.ir import interpreter
 
 rng = np.random.default_rng(2)
 X, CUBE = rng.standard_normal((4, 5)), rng.standard_normal((2, 3, 4))
@@ -234,3 +235,42 @@ def the_same_array(x, y):
 def test_views_and_copies_as_numpy_has_them(f):
     rank = 1 if f in (written_beside, made_again) else 2
     check(f, rng.random((4, 6)[:rank]), rng.random(3))
+
+
+def returned(x, w, n):
+    return np.lib.stride_tricks.sliding_window_view(x, 3)
+
+
+def chosen(x, w, n):
+    if n:
+        r = np.lib.stride_tricks.sliding_window_view(x, 3)
+    else:
+        r = x.reshape(5, 1)
+    return r
+
+
+def chosen_and_read(x, w, n):
+    r = np.lib.stride_tricks.sliding_window_view(x, 3)
+    for _ in range(n):
+        r = np.lib.stride_tricks.sliding_window_view(x, 3)[:, ::-1]
+    return np.sum(r * w)
+
+
+def handed_on(x, w, n):
+    def down(v, n):
+        return np.sum(v * w) if n == 0 else down(v, n - 1)
+
+    return down(np.lib.stride_tricks.sliding_window_view(x, 3), n)
+
+
+@pytest.mark.parametrize("fn", [returned, chosen, chosen_and_read, handed_on])
+def test_every_place_of_an_element_counts(fn):
+    """The gradient of a view that shows an element at several places, returned, chosen by a branch or handed on."""
+    x, w = np.arange(1.0, 6.0), np.arange(9.0).reshape(3, 3)
+    want = np.array([np.sum(fn(e, w, 1)) for e in np.eye(5)])  # it is linear in x
+    program = dlvm.grad(fn).program(x, w, 1, stage="optimizable")
+    scope = {}
+    exec(dlvm.grad(fn).source(x, w, 1), scope)
+    assert np.array_equal(dlvm.grad(fn)(x, w, 1), want)
+    assert np.array_equal(interpreter.run(program.module, program.name, [x, w, np.int64(1)]), want)
+    assert np.array_equal(scope[f"{fn.__name__}_grad"](x, w, 1), want)

@@ -85,7 +85,7 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
         _never_returns(function, primal_function, config)
         return module.add(function)
     splits = Splits(module, name)
-    primal = Primal(function, exit_, config, splits.written)
+    primal = Primal(function, exit_, config, splits.written, has_windows=splits.has_windows)
     checkpoints = Checkpoints(primal, mined)
     shadows = Shadows(primal, splits)
     control = Control(primal)
@@ -113,7 +113,9 @@ def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
     exit_ = normalize(function)
     assert exit_ is not None, f"@{name} never returns"
     splits = Splits(module, name)
-    primal = Primal(function, exit_, replace(config, keeping=()), splits.written, is_detached=True)
+    primal = Primal(
+        function, exit_, replace(config, keeping=()), splits.written, is_detached=True, has_windows=splits.has_windows
+    )
     shadows = PlacedShadows(primal, splits)
     control = Control(primal)
     seeds = add_seed_params(primal)
@@ -154,7 +156,7 @@ def _split(given: Given, splits: Splits, split: Split) -> None:
     if exit_ is None:
         never_returns(split)
         return
-    primal = Primal(function, exit_, None, splits.written)
+    primal = Primal(function, exit_, None, splits.written, has_windows=splits.has_windows)
     shadows = Shadows(primal, splits)
     control = Control(primal)
     floats = [leaf for leaf in exit_.leaves if carries_derivative(leaf)]

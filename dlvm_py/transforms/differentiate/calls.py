@@ -60,6 +60,7 @@ from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_buil
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.handed_down import Crossing
 from dlvm_py.transforms.differentiate.memory import adjoint_stack
+from dlvm_py.transforms.differentiate.points_to import is_view_of_windows
 from dlvm_py.transforms.differentiate.shadows import zeros_like
 
 if TYPE_CHECKING:
@@ -147,7 +148,9 @@ class Splits:
 
     def __init__(self, module: Module, name: str) -> None:
         self.module = module
-        self.written = {f.name: written_params(module, f.name) for f in reachable(module, name) if f.blocks}
+        functions = [f for f in reachable(module, name) if f.blocks]
+        self.written = {f.name: written_params(module, f.name) for f in functions}
+        self.has_windows = any(is_view_of_windows(i) for f in functions for i in f.instructions())
         self.calls: dict[Value, Split] = {}  # the values that stand for calls of the primal
         self._elements: dict[Value, list[list[Value]]] = {}  # of these: the scalar results, by result
         self._operands: dict[Value, list[Value]] = {}

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import OPS, Builder, Instruction, Kind, Literal, Value, is_array, literal, scalar
 from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
-from dlvm_py.transforms.differentiate.points_to import carries_pointers
+from dlvm_py.transforms.differentiate.points_to import carries_pointers, is_view_of_windows
 from dlvm_py.transforms.differentiate.rules import contributions
 from dlvm_py.transforms.differentiate.shadows import filled, zeros_like
 
@@ -30,16 +30,22 @@ def load(sweep: Sweep, i: Instruction) -> None:
     """p_shadow += v_adj; of windows, which share elements, each element takes what is for it."""
     seed = sweep.take(i)
     pointer = i.operands[0]
-    if seed is None or not sweep.primal.has_shadow(pointer):
-        return
+    if seed is not None and sweep.primal.has_shadow(pointer):
+        add(sweep, pointer, seed)
+
+
+def add(sweep: Sweep, pointer: Value, amount: Value) -> None:
+    """p_shadow += amount; what is added to a view of windows is added to what it is a view of."""
     while _has_windows(pointer):
         assert isinstance(pointer, Instruction)
-        seed, pointer = _of_base(sweep.b, pointer, seed), pointer.operands[0]
-    sweep.memory.add(pointer, seed)
+        amount, pointer = _of_base(sweep.b, pointer, amount), pointer.operands[0]
+    sweep.memory.add(pointer, amount)
 
 
 def _of_base(b: Builder, view: Instruction, amount: Value) -> Value:
     """What is added to a view, as what is added to the memory that it is a view of."""
+    if view.op.name == "pointerCast":
+        return amount
     if view.op.name == "elementPointer":
         base, *keys = view.operands
         for _ in keys:
@@ -60,7 +66,7 @@ def _of_base(b: Builder, view: Instruction, amount: Value) -> Value:
 def _has_windows(pointer: Value) -> bool:
     """Whether a pointer is a view of windows, or a view of one."""
     while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
-        if pointer.op.name == "windows":
+        if is_view_of_windows(pointer):
             return True
         pointer = pointer.operands[0]
     return False

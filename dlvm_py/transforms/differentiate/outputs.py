@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from dlvm_py.ir import VOID, Builder, Instruction, PointerType, TensorType, Type, Value, literal, scalar
+from dlvm_py.transforms.differentiate import memory
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.primal import Primal
@@ -52,6 +53,11 @@ def seed_outputs(sweep: Sweep) -> None:
         elif isinstance(t, PointerType) and primal.has_shadow(value):
             shadow = sweep.shadows.of(value)
             amount = b.emit("load", seed) if seed is not None else filled(b, literal(1.0, scalar(t.dtype)), value)
+            if primal.may_repeat(value):
+                memory.add(sweep, value, amount)
+                sweep.memory.settle(value)
+                touched |= primal.points_to.roots(value)
+                continue
             # shadows are still zero here, unless another output is a view of the same memory
             roots = primal.points_to.roots(value)
             if roots & touched:

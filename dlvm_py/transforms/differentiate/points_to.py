@@ -115,6 +115,11 @@ def _dtype(pointer: Value) -> object:
     return t.dtype
 
 
+def is_view_of_windows(i: Instruction) -> bool:
+    """Whether an instruction makes a view in which an element of memory stands at several places."""
+    return i.op.name == "windows" and isinstance(i.type, PointerType)
+
+
 def carries_pointers(value: Value) -> bool:
     """Whether `value` is a pointer or a stack of pointers."""
     t = value.type

@@ -13,7 +13,7 @@ from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.demote import demote
 from dlvm_py.transforms.differentiate.normal_form import Exit, leaving_edges, reaching
-from dlvm_py.transforms.differentiate.points_to import PointsTo, carries_pointers
+from dlvm_py.transforms.differentiate.points_to import PointsTo, carries_pointers, is_view_of_windows
 
 
 class Primal:
@@ -25,7 +25,8 @@ class Primal:
 
     config: None for a function whose two sweeps become functions of their own (calls.py): all floats are active,
     and parameters are no copies. written: which parameters each callee writes. is_detached: the reverse sweep becomes a
-    function that runs later (pullback.py): no pointer may go on a tape.
+    function that runs later (pullback.py): no pointer may go on a tape. has_windows: whether there are views in which
+    an element of memory stands at several places, here or in functions that this one calls.
     """
 
     def __init__(
@@ -35,10 +36,12 @@ class Primal:
         config: AdjointConfig | None,
         written: Mapping[str, set[int]] | None = None,
         is_detached: bool = False,
+        has_windows: bool = False,
     ) -> None:
         self.function = function
         self.exit = exit_
         self.is_detached = is_detached
+        self._has_windows = has_windows
         self.config = config or AdjointConfig((), ())
         self.is_split = config is None
         self.tapes: dict[Type, Value] = {}  # of a split function: the stacks that its callers hand over
@@ -98,6 +101,16 @@ class Primal:
     def has_shadow(self, pointer: Value) -> bool:
         """Whether there is an adjoint buffer for what `pointer` refers to."""
         return self.activity.has_shadow(pointer)
+
+    def may_repeat(self, pointer: Value) -> bool:
+        """Whether an element of memory may stand at several places of what `pointer` refers to."""
+        while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
+            if is_view_of_windows(pointer):
+                return True
+            pointer = pointer.operands[0]
+        own = isinstance(pointer, Instruction) and pointer.op.name == "allocateHeap"
+        given = pointer in self.formal or pointer in self.params
+        return self._has_windows and not own and (self.is_split or not given)
 
     def loop_of(self, block: Block) -> Loop | None:
         """The innermost loop around `block` that the reverse sweep walks."""

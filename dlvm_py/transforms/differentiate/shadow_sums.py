@@ -6,7 +6,8 @@
 Additions commute, so they may wait until somebody reads the memory. What waits for a place is either *added*
 to it or, after the place was cleared, *set*. Entries leave in the order in which they came: an addition
 to memory that overlaps a cleared place stands behind it. What is added at computed places (scatterAdd) goes there
-by a scatter: no array of zeros is made for it.
+by a scatter: no array of zeros is made for it. So goes what is added to a view in which an element may stand at several
+places, as a view of windows that a branch has chosen.
 
 In the block where the reverse sweep begins, which runs once, shadows hold zeros until something is written to them:
 the first sum for all of one is stored, not added. dead_store.py then takes the zeros away that nobody reads.
@@ -19,6 +20,7 @@ from typing import TYPE_CHECKING
 
 from dlvm_py.errors import Loc
 from dlvm_py.ir import OPS, Builder, Instruction, PointerType, Value
+from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.shadows import Shadows, zeros_like
 
@@ -121,7 +123,10 @@ class ShadowSums:
         b, shadow = self._b, self._shadows.of(entry.pointer)
         loc, b.loc = b.loc, entry.loc
         amount = entry.amount
-        if entry.sets:
+        if not entry.sets and amount is not None and self._primal.may_repeat(entry.pointer):
+            b.emit("scatter", amount, shadow, *_places(b, shadow), by="add")
+            amount = None
+        elif entry.sets:
             amount = amount if amount is not None else zeros_like(b, shadow)
         elif amount is not None and not self._is_first(entry.pointer, amount):
             amount = b.emit("add", b.emit("load", shadow), amount)
@@ -138,3 +143,16 @@ class ShadowSums:
         """Whether the amount is all that there is, for all of a shadow."""
         t = self._shadows.of(pointer).type
         return pointer in self._zero and isinstance(t, PointerType) and amount.type == t.pointee
+
+
+def _places(b: Builder, pointer: Value) -> list[Value]:
+    """The indices of all elements, for each axis an array of the pointer's shape."""
+    counts = extents(b, pointer)
+    found = []
+    for axis, n in enumerate(counts):
+        numbers: Value = b.emit("iota", n)
+        for k in range(len(counts)):
+            if k != axis:
+                numbers = b.emit("padShape", numbers, at=k)
+        found.append(b.emit("broadcast", numbers, *counts))
+    return found

@@ -1,5 +1,7 @@
 """Programs that once gave wrong numbers, invalid IR or crashes, as small as they still failed; the IR is verified."""
 
+import math
+
 import numpy as np
 import pytest
 from irbuild import new_function
@@ -192,3 +194,9 @@ def test_coordinates_of_a_series_are_arrays():
     x, y, c = np.float16(0.5), -0.5, np.ones((2, 3), np.float32)
     result, wanted = dlvm.jit(f)(x, y, c), f(x, y, c)
     assert result == wanted and result.dtype == wanted.dtype
+
+
+def test_the_number_beside_a_number_is_of_the_first_argument():
+    """nextafter of two equal numbers, too: its value there is the second one's, its derivative the first one's."""
+    found = dlvm.grad(lambda x, y: math.nextafter(x, y[0]) + np.sum(np.nextafter(x, y)), wrt=(0, 1))
+    assert [np.sum(g) for g in found(0.75, np.array([0.75, 0.5]))] == [3.0, 0.0]

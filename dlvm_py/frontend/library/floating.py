@@ -54,7 +54,7 @@ def nextafter(x1: Any, x2: Any) -> Any:
     near = np.abs(x1) < np.finfo(np.result_type(x1)).max
     step = held(np.where(near, beside - np.where(near, x1, 0), 0).astype(np.result_type(x1)))  # exact
     moved = np.where(near & (x1 != 0), x1 + step, beside)  # with the derivative of x1
-    return np.where(np.isnan(x1) | np.isnan(x2), x1 + x2, np.where(x1 == x2, x2, moved))
+    return np.where(np.isnan(x1) | np.isnan(x2), x1 + x2, np.where(x1 == x2, np.copysign(x1, x2), moved))
 
 
 def spacing(x: Any) -> Any:

@@ -249,7 +249,7 @@ def nextafter(x: Any, y: Any) -> float:
     if math.isnan(x) or math.isnan(y):
         return x + y
     if x == y:
-        return y
+        return math.copysign(x, y)
     if x == 0.0:
         return math.copysign(5e-324, y)
     if math.isinf(x):

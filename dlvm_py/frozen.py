@@ -110,6 +110,8 @@ class Frozen(metaclass=_Records):
             put(self, value)
 
     def __eq__(self, other: object) -> bool:
+        if other is self:
+            return True
         if other.__class__ is not self.__class__:
             return NotImplemented
         key = type(self)._key

@@ -9,6 +9,7 @@ import re
 from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import numpy as np
 
@@ -242,6 +243,18 @@ def _bind(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict
             hint = f"supported are {', '.join(known)}" if known else "docs/numpy.md lists what is supported"
             e.error(UnsupportedSyntax, f"{name}: the argument `{unknown[1]}` is not supported", help=hint)
         e.error(TypeMismatch, f"{name}: {error}")
+
+
+def _signature(handler: Handler) -> inspect.Signature:
+    """The parameters of a rule, found once."""
+    known = _signatures.get(handler)
+    if known is None:
+        known = _signatures[handler] = inspect.signature(handler)
+    return known
+
+
+# rules that are made for one call go with it
+_signatures: WeakKeyDictionary[Handler, inspect.Signature] = WeakKeyDictionary()
 
 
 def _bound_call(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> Any:

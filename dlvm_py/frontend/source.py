@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import io
 import linecache
 import warnings
 from dataclasses import dataclass
@@ -49,17 +50,29 @@ def function_source(fn: FunctionType) -> Source:
     if code.co_name == "<lambda>":
         return Source(gast.ast_to_gast(_find_lambda(code)), code.co_filename, 0)
     first = code.co_firstlineno
-    lines = linecache.getlines(code.co_filename, fn.__globals__)[first - 1 :]
-    indented = bool(lines) and _indent(lines[0]) > 0
-    tree = _parse_block(["if 1:\n", *lines] if indented else lines, 2 if indented else 1)
-    if tree is None:
+    node, shift = _definition("".join(linecache.getlines(code.co_filename, fn.__globals__)), first)
+    if node is None:
         raise _no_source(code)
-    node = gast.ast_to_gast(tree.body[0].body[0] if indented else tree.body[0])
     if not isinstance(node, gast.FunctionDef) or node.name != code.co_name:
         what = "async functions are" if isinstance(node, gast.AsyncFunctionDef) else "this kind of function is"
         loc = Loc(code.co_filename, code.co_firstlineno)
         raise UnsupportedSyntax(f"{what} not supported", loc, help="write a plain `def`")
-    return Source(node, code.co_filename, first - (2 if indented else 1))
+    return Source(node, code.co_filename, shift)
+
+
+@lru_cache(maxsize=512)
+def _definition(text: str, first: int) -> tuple[Any, int]:
+    """The tree of the statement that begins at a line of a file, None if there is none, and the shift of its lines.
+
+    Trees are read, never changed: who translates the function again, or another one that calls it, has the same one.
+    """
+    lines = list(io.StringIO(text))[first - 1 :]  # lines as the file has them: no form feed ends one
+    indented = bool(lines) and _indent(lines[0]) > 0
+    tree = _parse_block(["if 1:\n", *lines] if indented else lines, 2 if indented else 1)
+    if tree is None:
+        return None, 0
+    node = gast.ast_to_gast(tree.body[0].body[0] if indented else tree.body[0])
+    return node, first - (2 if indented else 1)
 
 
 @cache
@@ -154,12 +167,11 @@ def _nested(code: CodeType) -> list[CodeType]:
 
 
 def _find_lambda(code: CodeType) -> ast.Lambda:
-    text = "".join(linecache.getlines(code.co_filename))
     try:
-        tree = ast.parse(text)
+        lambdas = _lambdas("".join(linecache.getlines(code.co_filename)))
     except SyntaxError as error:
         raise _no_source(code) from error
-    found = [n for n in ast.walk(tree) if isinstance(n, ast.Lambda) and n.lineno == code.co_firstlineno]
+    found = [n for n in lambdas if n.lineno == code.co_firstlineno]
     if not found:
         raise _no_source(code)
     if len(found) > 1:
@@ -173,6 +185,12 @@ def _find_lambda(code: CodeType) -> ast.Lambda:
             help="put them on lines of their own, or use def",
         )
     return found[0]
+
+
+@lru_cache(maxsize=16)
+def _lambdas(text: str) -> list[ast.Lambda]:
+    """All lambdas of a file. SyntaxError where it has none that Python could read."""
+    return [n for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Lambda)]
 
 
 def _span(node: Any) -> tuple[int, int, int, int]:

@@ -64,8 +64,8 @@ class Block:
     @property
     def targets(self) -> list[Target]:
         """The edges that leave this block."""
-        t = self.terminator
-        return t.targets if t is not None else []
+        # only terminators have targets
+        return self.instructions[-1].targets if self.instructions else []
 
     def successors(self) -> list[Block]:
         """Successor blocks in order, one entry an edge (a block can occur twice)."""

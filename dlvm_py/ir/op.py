@@ -64,8 +64,10 @@ class Op:
     numpy_name: str | None = None  # its NumPy spelling, for tables and messages
     doc: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
+    is_terminator: bool = field(init=False)  # ends a block
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "is_terminator", self.kind is Kind.CONTROL)
         forms = [f for f in (self.partials, self.adjoint, self.no_derivative) if f is not None]
         if len(forms) != 1:
             raise TypeError(f"op {self.name}: give exactly one derivative form, not {len(forms)}")
@@ -90,11 +92,6 @@ class Op:
 
     def __eq__(self, other: object) -> bool:
         return self is other
-
-    @property
-    def is_terminator(self) -> bool:
-        """Ends a block."""
-        return self.kind is Kind.CONTROL
 
     @property
     def is_pure(self) -> bool:

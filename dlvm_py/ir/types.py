@@ -154,7 +154,13 @@ class TensorType(Type):
 
 def scalar(dtype: DType) -> TensorType:
     """The scalar (rank 0 tensor) type of `dtype`."""
-    return TensorType((), dtype)
+    known = _SCALARS.get(dtype.name)  # asked for at every index of every instruction that is made or verified
+    if known is None or known.dtype is not dtype:
+        known = _SCALARS[dtype.name] = TensorType((), dtype)
+    return known
+
+
+_SCALARS: dict[str, TensorType] = {}
 
 
 LAYOUTS = ("C", "F", "S")

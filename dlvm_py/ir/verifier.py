@@ -7,6 +7,7 @@ instruction that is guilty. Use it after every pass while developing, and in tes
 
 from __future__ import annotations
 
+import functools
 import inspect
 import re
 from typing import Any
@@ -332,6 +333,7 @@ def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
         report.add(i, "only i64 arithmetic can be checked")
 
 
+@functools.cache
 def _operand_count(op: Op) -> int | None:
     """How many operands a row takes; None where it varies."""
     if op.name in _OPERAND_COUNT:

@@ -99,25 +99,25 @@ class AliasAnalysis:
         return frozenset((i,))
 
     def _solve_roots(self) -> None:
+        # in the order of the blocks: where a pointer comes from, of what is passed to arguments and of instructions
+        rules: list[tuple[Value, list[Value] | None]] = []
         for block in self._function.blocks:
-            for arg in block.args:
+            for k, arg in enumerate(block.args):
                 if _carries_pointers(arg.type):
                     itself = arg in self._params or block in self._bound
                     self._roots[arg] = frozenset((arg,)) if itself else _NOTHING
+                    if not itself:
+                        rules.append((arg, [p.targets[t].args[k] for p, t in self._incoming[block]]))
             for i in block.instructions:
                 if _carries_pointers(i.type):
                     self._roots[i] = _NOTHING
+                    rules.append((i, None))
         changed = True
         while changed:
             changed = False
-            for block in self._function.blocks:
-                for k, arg in enumerate(block.args):
-                    if arg in self._roots and arg not in self._params and block not in self._bound:
-                        flows = [self.roots(p.targets[t].args[k]) for p, t in self._incoming[block]]
-                        changed |= self._update(arg, _NOTHING.union(*flows))
-                for i in block.instructions:
-                    if _carries_pointers(i.type):
-                        changed |= self._update(i, self._transfer(i))
+            for value, passed in rules:
+                roots = self._transfer(value) if passed is None else _NOTHING.union(*map(self.roots, passed))  # type: ignore[arg-type]
+                changed |= self._update(value, roots)
 
     def _update(self, value: Value, roots: frozenset[Value]) -> bool:
         if self._roots.get(value) == roots:

@@ -212,7 +212,8 @@ class Dispatcher:
                     request, values, lambda r: self._make_for(r, values), lambda: driver.schedules(), self._disk()
                 )
             if beyond:
-                request = request._replace(options=replace(request.options, checkpoint=tape_limit()))
+                limit = tape_limit(request.device.memory if request.device is not None else None)
+                request = request._replace(options=replace(request.options, checkpoint=limit))
             version = self._make_for(request, values)
             captured = [c.value for c in request.captures.arrays] if version.call.captured else []
             shared = python_entry.overlapping(version.call, values, captured)

@@ -427,6 +427,7 @@ class Library:
             "cuMemPoolSetAttribute": lambda pool, what, value: int((pool.value, what) != (2, 4)),
             "cuCtxSetCurrent": lambda context: int(context.value != 1),
             "cuDeviceGetName": lambda name, size, number: self.give(name, b"Imagined 1"),
+            "cuDeviceTotalMem_v2": lambda out, number: self.give(out, 2**33),
             "cuDriverGetVersion": lambda out: self.give(out, self.version),
             "cuModuleLoadData": self.load,
             "cuLinkCreate_v2": self.begin,
@@ -470,6 +471,7 @@ def test_the_launcher_for_the_hardware_asks_the_driver_as_it_should(monkeypatch)
     monkeypatch.setenv("DLVM_CACHE", "0")
     library = Library(120)
     on = Hardware(cuda.Driver(library))
+    assert on.memory == 2**33
     assert on.name == "sm_90" and on.description == "Imagined 1 (sm_90), driver for CUDA 13.0" and on.enter() == 0
     assert on.kernels(text("chain", gradient=False).encode(), 1)[0] == [7]
     assert library.loaded[0].startswith(b"\x7fELF") and not library.states

@@ -44,16 +44,19 @@ def kept_bytes() -> int:
     return state().kept
 
 
-def tape_limit() -> int:
-    """The bytes that a call of a gradient with checkpoint="auto" may hold at a time, as things are with DLVM_TAPE."""
+def tape_limit(memory: int | None = None) -> int:
+    """The bytes that a call of a gradient with checkpoint="auto" may hold at a time, as things are with DLVM_TAPE.
+
+    memory: the bytes that there are, where they are not this machine's.
+    """
     if environment("DLVM_TAPE"):
         return max(_mebibytes("DLVM_TAPE"), 1)
-    return _memory() // 4
+    return (_memory() if memory is None else memory) // 4
 
 
-def taken_before() -> int:
+def taken_before(memory: int | None = None) -> int:
     """At what the count of bytes of a limited call begins: it overflows where more than `tape_limit` are taken."""
-    return (1 << 63) - 1 - tape_limit()
+    return (1 << 63) - 1 - tape_limit(memory)
 
 
 @functools.cache

@@ -315,7 +315,8 @@ def _run_kernel(
     data = [_data(v, there) for v in found]
     slots = bytearray(b"".join(map(_parameters, call.leaves, found, data, headers)) or 1)
     results = bytearray(_result_size(call.result) or 1)
-    context = _Context(fuel=FIRST_FUEL, taken=taken_before() if call.limited else 0)
+    memory = None if version.device is None else version.device.memory
+    context = _Context(fuel=FIRST_FUEL, taken=taken_before(memory) if call.limited else 0)
     context.stream = None if there is None else there.stream
     # with the lock held, and an exception that is set when it returns raised: invoke releases the lock itself
     invoke, finish = _INVOKE(version.code[INVOKE]), _FINISH(version.code[FINISH])

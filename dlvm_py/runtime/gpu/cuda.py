@@ -65,6 +65,13 @@ class Driver:
         self._do("cuMemPoolSetAttribute", pool, _RELEASE_THRESHOLD, ctypes.byref(limit))
 
     @property
+    def memory(self) -> int:
+        """The bytes of memory of the device."""
+        found = ctypes.c_size_t()
+        self._do("cuDeviceTotalMem_v2", ctypes.byref(found), self._number)
+        return found.value
+
+    @property
     def description(self) -> str:
         """The device and the version of CUDA that the driver has, for people."""
         name = ctypes.create_string_buffer(100)

@@ -40,10 +40,14 @@ FUNCTIONS = (*_SIGNATURES, "cuLaunchKernel", *(f"cuGraph{name}" for name in _OF_
 
 
 class Device:
-    """A device by the addresses of the functions of its driver. `name` is its architecture: "sm_90", "emulator"."""
+    """A device by the addresses of the functions of its driver. `name` is its architecture: "sm_90", "emulator".
+
+    memory: the bytes that it has; None where they are this machine's.
+    """
 
     name = EMULATOR
     description = "the emulator"
+    memory: int | None = None
 
     def __init__(self, addresses: Mapping[str, int]) -> None:
         self.imports = {f"cuda:{name}": address for name, address in addresses.items()}
@@ -106,7 +110,7 @@ class Hardware(Device):
     def __init__(self, driver: cuda.Driver) -> None:
         super().__init__({name: driver.address(name) for name in FUNCTIONS})
         self._driver = driver
-        self.name, self.description = driver.architecture, driver.description
+        self.name, self.description, self.memory = driver.architecture, driver.description, driver.memory
 
     def enter(self) -> int:
         """Make the primary context current; CuPy's current stream, or the default one."""

@@ -118,6 +118,33 @@ def test_tapes_are_on_the_device_and_keep_to_the_budget(asked, monkeypatch):
     assert most["store"] > n and most["auto"] < n and most[100_000] < 30, most
 
 
+def left_early(x, n):
+    s = x
+    t = 0.5
+    for i in range(n):
+        s = np.sin(s) * x if s[0] > 0.5 else s + x
+        t = np.sin(t) * x[i]
+        if t > 0.8:
+            break
+    return np.sum(s * x) * t
+
+
+def test_pullbacks_keep_what_stacks_held_on_the_device(asked):
+    """A recorded call of a loop without a count: tapes that grew are drained into arrays of the device."""
+    host, before = np.linspace(0.1, 1.0, 5), live()
+    x, compiled = to_device(host), dlvm.jit(left_early, target="gpu")
+    for n in (0, 5):
+        asked.clear()
+        value, pullback = dlvm.vjp(compiled, x, n)
+        expected, plain = dlvm.vjp(left_early, host, n)
+        assert value == pytest.approx(expected, rel=1e-14)
+        for seed in (2.0, -1.0):
+            np.testing.assert_allclose(pullback(seed)[0].numpy(), plain(seed)[0], 1e-12)
+    del x, pullback
+    gc.collect()
+    assert live() == before
+
+
 class Far:
     """An array of somebody else's on the device."""
 

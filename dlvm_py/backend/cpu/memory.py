@@ -9,8 +9,9 @@ does not escape, so that LLVM keeps the fields in registers. Its buffer is an al
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.contract import BORROWED, DATA, NBYTES, PYOBJECT, REFCOUNT, flat_types
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered
@@ -198,9 +199,9 @@ def drain(e: FunctionEmitter, i: Instruction) -> Pointer:
     stack, type = _stack(e, i.operands[0])
     assert isinstance(i.type, PointerType)
     dtype, itemsize = i.type.dtype, i64(i.type.dtype.itemsize)
-    used = e.load("i64", _field(e, stack, USED_FIELD))
     if isinstance(type, PointerType):
-        return _packed(e, i, stack, type, used)
+        return drain_arrays(e, i, functools.partial(_allocated, e), functools.partial(_copy, e))
+    used = e.load("i64", _field(e, stack, USED_FIELD))
     header, empty, full = e.alloca("ptr", 8), e.label("empty"), e.label("full")
     e.store(e.load("ptr", _field(e, stack, HEADER_FIELD)), header)
     e.likely(e.icmp("ne", e.load("ptr", header), NULL), full, empty)
@@ -214,8 +215,29 @@ def drain(e: FunctionEmitter, i: Instruction) -> Pointer:
     return Pointer(dtype, "C", data, found, (e.op("udiv exact", used, itemsize),), None, e.notes(i))
 
 
-def _packed(e: FunctionEmitter, i: Instruction, stack: V, type: PointerType, used: V) -> Pointer:
-    """The elements of arrays one behind the other; the arrays are released."""
+def drain_numbers(
+    e: FunctionEmitter, i: Instruction, allocate: Callable[[V], V], copy: Callable[[V, V, V], None]
+) -> Pointer:
+    """The entries of a stack of scalars in memory of `allocate`, by copy(to, from, nbytes); the stack is empty then."""
+    stack, _ = _stack(e, i.operands[0])
+    assert isinstance(i.type, PointerType)
+    used = e.load("i64", _field(e, stack, USED_FIELD))
+    header = allocate(used)
+    data = e.load("ptr", e.gep("i8", header, i64(DATA)))
+    with e.when(e.icmp("ne", used, ZERO)):
+        copy(data, e.load("ptr", _field(e, stack, DATA_FIELD)), used)
+    _free(e, i.operands[0], stack)
+    count = e.op("udiv exact", used, i64(i.type.dtype.itemsize))
+    return Pointer(i.type.dtype, "C", data, header, (count,), None, e.notes(i))
+
+
+def drain_arrays(
+    e: FunctionEmitter, i: Instruction, allocate: Callable[[V], V], copy: Callable[[V, V, V], None]
+) -> Pointer:
+    """The elements of the arrays of a stack one behind the other, as `drain_numbers`; the arrays are released."""
+    stack, type = _stack(e, i.operands[0])
+    assert isinstance(type, PointerType)
+    used = e.load("i64", _field(e, stack, USED_FIELD))
     itemsize = i64(type.dtype.itemsize)
     size = i64(entry_size(type))
     count = e.op("udiv", used, size)
@@ -236,17 +258,21 @@ def _packed(e: FunctionEmitter, i: Instruction, stack: V, type: PointerType, use
         _, _, nbytes = entry_at(loop.index)
         e.store(e.add(e.load("i64", total), nbytes), total)
     whole = e.load("i64", total)
-    header = _allocated(e, whole)
+    header = allocate(whole)
     data = e.load("ptr", e.gep("i8", header, i64(DATA)))
     e.store(ZERO, total)
     with e.loop(count) as loop:
         owner, source, nbytes = entry_at(loop.index)
         at = e.load("i64", total)
-        e.intrinsic("llvm.memcpy.p0.p0.i64", "void", e.gep("i8", data, at), source, nbytes, FALSE)
+        copy(e.gep("i8", data, at), source, nbytes)
         release(e, owner)
         e.store(e.add(at, nbytes), total)
     _free(e, i.operands[0], stack)
     return Pointer(type.dtype, "C", data, header, (e.op("udiv exact", whole, itemsize),), None, e.notes(i))
+
+
+def _copy(e: FunctionEmitter, to: V, source: V, nbytes: V) -> None:
+    e.intrinsic("llvm.memcpy.p0.p0.i64", "void", to, source, nbytes, FALSE)
 
 
 def _allocated(e: FunctionEmitter, nbytes: V) -> V:

@@ -12,7 +12,7 @@ from typing import Any
 from dlvm_py.backend.cpu import calls
 from dlvm_py.backend.cpu.emit import EmitResult, write_instruction
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.memory import release, size_of
+from dlvm_py.backend.cpu.memory import drain_arrays, drain_numbers, release, size_of
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.values import V
@@ -27,7 +27,7 @@ from dlvm_py.backend.gpu.lines import store_dot, store_overlap
 from dlvm_py.backend.gpu.reductions import reduce_scalar, scalar_dot
 from dlvm_py.backend.gpu.scans import store_scan
 from dlvm_py.backend.imports import Imports
-from dlvm_py.ir import Function, Instruction, Kind, Module, PointerType, is_array
+from dlvm_py.ir import Function, Instruction, Kind, Module, PointerType, StackType, is_array
 from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.ir.tree_rules import JOINED, accumulated
 from dlvm_py.ir.types import ELEMENTS
@@ -100,7 +100,6 @@ _HOST_ONLY = {
     "print": "a text that shows arrays",
     "check": "a message that shows arrays",
     "draw": "random numbers of a generator",
-    "drain": "tapes that are arrays (dlvm.vjp)",
     "allocateStack": "arrays in the frame",
 }
 
@@ -114,6 +113,14 @@ def _scalar_of_tree(e: HostEmitter, i: Instruction) -> V:
     x = e.fetch(dtype, to.data)
     release(e, header)
     return x
+
+
+def _drain(e: HostEmitter, i: Instruction) -> Pointer:
+    """The entries of a stack, which is memory of the host, as an array of the device."""
+    type = i.operands[0].type
+    if isinstance(type, StackType) and isinstance(type.element, PointerType):
+        return drain_arrays(e, i, e.allocate, e.copy)
+    return drain_numbers(e, i, e.allocate, e.send)
 
 
 def _load(e: HostEmitter, i: Instruction) -> V:
@@ -177,4 +184,5 @@ _ROWS: dict[str, Callable[[HostEmitter, Instruction], Any]] = {
     "reduce": reduce_scalar,
     "dot": scalar_dot,
     "allocateHeap": _allocate,
+    "drain": _drain,
 }

@@ -88,6 +88,18 @@ class HostEmitter(FunctionEmitter):
         self.go_on_if_done(self.call("@dlvm.gpu.fetch", "i32", args))
         return load_element(self, dtype, slot)
 
+    def copy(self, to: V, source: V, nbytes: V) -> None:
+        """Copy memory of the device, behind what the stream does."""
+        self._move("copy", to, source, nbytes)
+
+    def send(self, to: V, source: V, nbytes: V) -> None:
+        """Copy memory of the host, some bytes or more, to the device; the host's may change afterwards."""
+        self._move("send", to, source, nbytes)
+
+    def _move(self, how: str, to: V, source: V, nbytes: V) -> None:
+        self.module.declare(f"dlvm.gpu.{how}", "i32", ["ptr", "ptr", "ptr", "i64"])
+        self.go_on_if_done(self.call(f"@dlvm.gpu.{how}", "i32", [self.ctx, to, source, nbytes]))
+
     def stop_recording(self) -> None:
         """No graph can have what comes now."""
         self.module.declare("dlvm.gpu.forget", "void", ["ptr"])

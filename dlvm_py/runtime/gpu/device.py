@@ -33,6 +33,7 @@ _SIGNATURES: dict[str, tuple[Any, ...]] = {
     "cuMemFreeAsync": (_VOID, _VOID),
     "cuMemcpyHtoDAsync_v2": (_VOID, _VOID, _SIZE, _VOID),
     "cuMemcpyDtoHAsync_v2": (_VOID, _VOID, _SIZE, _VOID),
+    "cuMemcpyDtoDAsync_v2": (_VOID, _VOID, _SIZE, _VOID),
     "cuStreamSynchronize": (_VOID,),
 }
 _OF_GRAPHS = ("Create", "AddKernelNode", "InstantiateWithFlags", "Launch", "ExecDestroy", "Destroy")

@@ -49,6 +49,13 @@ define i32 @dlvm.emulator.cuMemcpyDtoHAsync_v2(ptr %to, ptr %from, i64 %nbytes, 
   ret i32 0
 }
 
+define i32 @dlvm.emulator.cuMemcpyDtoDAsync_v2(ptr %to, ptr %from, i64 %nbytes, ptr %stream) nounwind {
+  %there = call ptr @dlvm.emulator.host(ptr %to)
+  %data = call ptr @dlvm.emulator.host(ptr %from)
+  call void @llvm.memcpy.p0.p0.i64(ptr %there, ptr %data, i64 %nbytes, i1 false)
+  ret i32 0
+}
+
 define i32 @dlvm.emulator.cuStreamSynchronize(ptr %stream) nounwind {
   ret i32 0
 }

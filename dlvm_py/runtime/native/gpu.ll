@@ -274,6 +274,44 @@ failed:
   ret i32 %result
 }
 
+; Copy memory of the device, behind what the stream does; nothing for no bytes. 1: the error record is filled.
+define i32 @dlvm.gpu.copy(ptr %ctx, ptr %to, ptr %from, i64 %nbytes) noinline nounwind {
+  call void @dlvm.gpu.forget(ptr %ctx)
+  %nothing = icmp eq i64 %nbytes, 0
+  br i1 %nothing, label %done, label %copy
+copy:
+  %stream_at = getelementptr i8, ptr %ctx, i64 72
+  %stream = load ptr, ptr %stream_at
+  %copy_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuMemcpyDtoDAsync_v2}
+  %move = load ptr, ptr %copy_at
+  %status = call i32 %move(ptr %to, ptr %from, i64 %nbytes, ptr %stream)
+  %result = call i32 @dlvm.gpu.status(ptr %ctx, i32 %status)
+  ret i32 %result
+done:
+  ret i32 0
+}
+
+; Copy memory of the host to the device, and wait until it may change. 1: the error record is filled.
+define i32 @dlvm.gpu.send(ptr %ctx, ptr %to, ptr %from, i64 %nbytes) noinline nounwind {
+  call void @dlvm.gpu.forget(ptr %ctx)
+  %stream_at = getelementptr i8, ptr %ctx, i64 72
+  %stream = load ptr, ptr %stream_at
+  %copy_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuMemcpyHtoDAsync_v2}
+  %copy = load ptr, ptr %copy_at
+  %status = call i32 %copy(ptr %to, ptr %from, i64 %nbytes, ptr %stream)
+  %is_good = icmp eq i32 %status, 0
+  br i1 %is_good, label %wait, label %failed
+wait:
+  %wait_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuStreamSynchronize}
+  %synchronize = load ptr, ptr %wait_at
+  %waited = call i32 %synchronize(ptr %stream)
+  br label %failed
+failed:
+  %last = phi i32 [ %status, %0 ], [ %waited, %wait ]
+  %result = call i32 @dlvm.gpu.status(ptr %ctx, i32 %last)
+  ret i32 %result
+}
+
 ; 0 for success, else 1 with the error record filled.
 define i32 @dlvm.gpu.status(ptr %ctx, i32 %status) alwaysinline nounwind {
   %is_good = icmp eq i32 %status, 0

@@ -1,24 +1,35 @@
 """Kernels of one element a thread: stores of trees and scalars, fills, reshapes.
 
 A grid-stride loop runs over the elements of the destination in its memory order, so that threads side by side touch
-elements side by side. Where destination and leaves are equally contiguous an element's place is its number; else the
-number is taken apart into the indices of the axes.
+elements side by side. Where destination and leaves are equally contiguous an element's place is its number; else
+blocks of threads lie on rows and columns of the destination.
+
+Shifted loads of a stencil come from the first cache, not from tiles in shared memory. Both are one memory, with one
+bandwidth, which is six to thirteen times that of the device's memory (H200: 128 bytes a cycle of each of 132
+multiprocessors, 30 TB/s beside 4.8). A tile could gain only where loads, of the cache, take longer than what must move
+at least, m bytes an element: from 6 m on, that is 12 loads of an array that is read and one that is written.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 from dlvm_py.backend.cpu.kernels import loop_order, memory_order
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
+from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import FALSE, ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.host import HostEmitter
-from dlvm_py.backend.gpu.kernel import Kernel, blocks_for, within
+from dlvm_py.backend.gpu.kernel import THREADS, Kernel, blocks_for, within
 from dlvm_py.backend.gpu.tiles import TILE, TiledTree, leaves_across, tiles_along, unit_axis, write_tiles
 from dlvm_py.ir import Value
 from dlvm_py.ir.analysis.cost import element_cost
 
 # bytes of the widest access, and the cost of an element (ir/analysis/cost.py) up to which it is worth its registers
 WIDEST, CHEAP = 16, 40
+# rows that a thread has in a column
+ROWS = 4
 
 
 def general(k: Kernel, value: Value) -> Tree:
@@ -46,17 +57,70 @@ def store_tree(h: HostEmitter, value: Value, dest: Pointer, shape: tuple[int | N
 
 
 def _by_elements(h: HostEmitter, value: Value, dest: Pointer) -> None:
-    """A thread an element, in the memory order of `dest`."""
+    """An element a thread at a time, in the memory order of `dest`."""
     k = Kernel(h, "elementwise")
     to, tree = k.pointer_of(dest), general(k, value)
     strides = strides_of(k, to)
     order = loop_order(to.extents, memory_order(to))
     tree.inner = order[-1] if order else 0
-    with k.grid(k.product(to.extents)) as loop:
-        tree.index.update(k.unravel(loop.index, order, to.extents))
+
+    def write() -> None:
         x = tree.element()
         store_element(k, to.dtype, x, offset(k, to.data, [tree.index[n] for n in range(to.rank)], strides))
-    h.launch(k, blocks_for(h, h.product(dest.extents)))
+
+    if sum(constant(n) != 1 for n in to.extents) < 2:
+        with k.grid(k.product(to.extents)) as loop:
+            tree.index.update(k.unravel(loop.index, order, to.extents))
+            write()
+        h.launch(k, blocks_for(h, h.product(dest.extents)))
+        return
+    shape = _Sheet(h, dest.extents[order[-1]], h.product([dest.extents[n] for n in order[:-1]]))
+    with shape.threads(k) as (row, column):
+        tree.index.update(k.unravel(row, order[:-1], to.extents))
+        tree.index[order[-1]] = column
+        write()
+    h.launch(k, shape.blocks)
+
+
+class _Sheet:
+    """Elements as rows of `columns`, by blocks of 2^digits columns, the fewest that a row fits into, and rows below.
+
+    A thread has ROWS rows in one column: it takes a number apart once for all of them, and moves on by additions.
+    """
+
+    def __init__(self, h: HostEmitter, columns: V, rows: V) -> None:
+        self.extents = columns, rows
+        n, most = constant(columns), THREADS.bit_length() - 1
+        if n is not None:
+            self.digits = i64(min(max(n - 1, 0).bit_length(), most))
+        else:
+            some = h.select(h.icmp("sgt", columns, ONE), h.op("sub", columns, ONE), ZERO)
+            zeros = h.intrinsic("llvm.ctlz.i64", "i64", some, FALSE)
+            self.digits = h.minimum(h.op("sub", i64(64), zeros), i64(most))
+        chunks, groups = self._counts(h, self.digits, columns, rows)
+        self.blocks = within(h, h.mul(chunks, groups))
+
+    def _counts(self, f: FunctionText, digits: V, columns: V, rows: V) -> tuple[V, V]:
+        """How many blocks there are side by side, and one below the other."""
+        wide, high = f.op("shl", ONE, digits), f.op("lshr", i64(THREADS * ROWS), digits)
+        return tuple(f.op("udiv", f.add(n, f.op("sub", m, ONE)), m) for n, m in ((columns, wide), (rows, high)))  # type: ignore[return-value]
+
+    @contextmanager
+    def threads(self, k: Kernel) -> Iterator[tuple[V, V]]:
+        """The row and the column of each element, those of a launch of `blocks` blocks."""
+        digits, (columns, rows) = k.parameter(self.digits), map(k.parameter, self.extents)
+        wide, high = k.op("shl", ONE, digits), k.op("lshr", i64(THREADS), digits)
+        thread = k.special("tid")
+        chunks, groups = self._counts(k, digits, columns, rows)
+        with k.strided(k.special("ctaid"), k.special("nctaid"), k.mul(chunks, groups)) as block:
+            group = k.op("udiv", block.index, chunks)
+            chunk = k.op("sub", block.index, k.mul(group, chunks))
+            column = k.add(k.op("shl", chunk, digits), k.op("and", thread, k.op("sub", wide, ONE)))
+            first = k.add(k.mul(group, k.mul(high, i64(ROWS))), k.op("lshr", thread, digits))
+            below = k.op("udiv", k.op("sub", k.add(rows, k.op("sub", high, ONE)), first), high)
+            inside = k.both(k.icmp("slt", column, columns), k.icmp("slt", first, rows))
+            with k.loop(k.select(inside, k.minimum(below, i64(ROWS)), ZERO)) as loop:
+                yield k.add(first, k.mul(loop.index, high)), column
 
 
 def _by_tiles(h: HostEmitter, value: Value, dest: Pointer) -> bool:

@@ -36,6 +36,7 @@ from dlvm_py.ir.interface import (
     Effects,
     GeneratorSpec,
     GrowingSpec,
+    ListSpec,
     RecordSpec,
     ScalarSpec,
     Spec,
@@ -532,6 +533,8 @@ def _gradient_structure(spec: Spec) -> Spec:
             return TupleSpec(tuple(_gradient_structure(i) for i in items))
         case RecordSpec(kind, names, items):
             return RecordSpec(kind, names, tuple(_gradient_structure(i) for i in items))
+        case ListSpec(item) if dtype_of_leaf(item).is_inexact:
+            return GrowingSpec((spec.leaf,), "weak")
         case ArraySpec(dtype, ones, _) if dtype_of_leaf(spec).is_inexact:
             return ArraySpec(dtype, ones, "C")
         case ScalarSpec() if dtype_of_leaf(spec).is_inexact:
@@ -592,6 +595,8 @@ def _described(spec: Spec) -> str:
             return f"a {kind.__name__} ({', '.join(map(_described, items))})"
         case GrowingSpec():
             return "a list of computed length"
+        case ListSpec(item):
+            return f"a list with items that are each {_described(item)}"
     return repr(spec.value)
 
 

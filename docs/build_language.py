@@ -61,7 +61,8 @@ Two objects that meet in one name (`d = {...}` on both sides of an `if`) become 
 Arguments may be numbers, arrays, strings, None, functions, and tuples, lists, dicts with string keys, named tuples and
 dataclass instances of these. A version of the compiled function is for one structure (classes, lengths, keys in
 order, fields); the entry takes it apart in native code. Gradients come back in the structure of the argument, with
-None for what carries no derivative.
+None for what carries no derivative. A list of more than 256 of Python's numbers of one type is made an array at the
+call, and a list again at its end: one version is for all lengths.
 
 A list, dict or instance of the caller that the function changes is changed when the call ends, also where it ends with
 an exception: the very object then holds what Python would have put there; what the function left alone in it stays the

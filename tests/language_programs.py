@@ -1447,6 +1447,33 @@ def exact_math(x, y):
 
 
 @language(
+    "list arguments",
+    lambda: ([k % 7 + 0.5 for k in range(300)], 3),
+    lambda: ([k % 7 for k in range(400)], -1),
+    lambda: ([k % 2 == 0 for k in range(257)], 300),
+)
+def reads_a_long_list(xs, k):
+    return xs[k], sum(xs), max(xs), xs[1:4], np.array(xs).mean(), len(xs)
+
+
+@language(
+    "lists of the caller that change",
+    lambda: ({"x": [k % 7 + 0.5 for k in range(300)]}, 3),
+    lambda: ({"x": [k % 7 + 0.5 for k in range(301)]}, 299),
+)
+def changes_a_long_list(state, k):
+    xs = state["x"]
+    for i in range(len(xs) - k):
+        xs[i] = xs[i + k] * 2.0
+    xs.sort()
+    xs.insert(k, xs.pop())
+    xs += [xs[-1], 0.5]
+    xs.reverse()
+    xs[2 * k] = -1.0
+    return xs is state["x"], xs[k]
+
+
+@language(
     "lists of lists of the caller that change",
     lambda: ([[4.0, 3.0], [2.0, 4.0]], 1),
     lambda: ([[4.0, 3.0], [2.0]], 0),

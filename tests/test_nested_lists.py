@@ -38,6 +38,34 @@ def test_lists_of_the_caller_stay_the_very_objects(k):
     assert found[0] == found[1]
 
 
+def test_long_rows_of_the_caller():
+    """Lists that come as arrays move into lists of lists, and are written back, as short ones."""
+
+    def f(rows, k):
+        rows[k][0] += 1.0
+        rows[1 - k].append(rows[k].pop(k))
+        return rows[k]
+
+    rows, own = ([[0.5 + i % 5 for i in range(n)] for n in (257, 300)] for _ in range(2))
+    first = dlvm.jit(f)(rows, 1)
+    assert first is rows[1] and f(own, 1) is own[1]
+    assert rows == own
+
+
+def test_long_lists_have_gradients():
+    def f(xs, a):
+        for i in range(len(xs)):
+            xs[i] = xs[i] * a
+        return sum(xs)
+
+    for n in (257, 300):
+        xs = [float(k) for k in range(n)]
+        g, a = dlvm.grad(f, wrt=(0, 1))(xs, 3.0)
+        assert g == [3.0] * n and a == sum(xs) and xs[1] == 1.0
+    assert dlvm.jvp(f, (xs, 2.0), ([1.0] * n, 0.0)) == (2.0 * sum(xs), 2.0 * n)
+    assert dlvm.jit(lambda xs: sum(xs) * 2.0).source(xs).count("np.array(xs, np.float64)") == 1
+
+
 def test_numbers_of_lists_of_the_caller_keep_their_type():
     def f(rows, k):
         rows[k][0] = 0.5

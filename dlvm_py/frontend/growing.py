@@ -17,6 +17,7 @@ from dlvm_py.frontend.joins import (
     RefType,
     ScalarType,
     SequenceType,
+    allocate_buffer,
     leaf_types,
 )
 from dlvm_py.frontend.values import Array, Growing, Iteration, Object, Record, Ref, Scalar, Sequence, Temp
@@ -91,6 +92,16 @@ def section_of(e: Emitter, buffer: Array, start: Value, count: Value, step: Valu
 def rows_of(e: Emitter, buffer: Array, start: Value, count: Value, step: Value) -> Value:
     """The rows start, start + step, ... of a buffer, as a value."""
     return e.emit("load", section_of(e, buffer, start, count, step))
+
+
+def copied(e: Emitter, held: Growing) -> Growing:
+    """A list in memory of its own, with the same items."""
+    buffers = []
+    for buffer, leaf in zip(held.buffers, leaf_types(held.item), strict=True):
+        fresh = allocate_buffer(e, held.length, buffer.extents[1:], leaf)
+        e.emit("store", rows_of(e, buffer, i64(0), held.length, i64(1)), fresh.pointer)
+        buffers.append(fresh)
+    return Growing(held.item, tuple(buffers), held.length)
 
 
 def as_array(e: Emitter, held: Growing) -> Any:

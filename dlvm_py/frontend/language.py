@@ -116,7 +116,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     Construct("lists: run-time index", "values[i]", "of lists and tuples; a choice between the items"),
     Construct("lists of arrays", "for w, b in zip(weights, biases): ...", "of any shapes where the length is constant"),
-    Construct("list arguments", "f([w1, w2], [1.0, 2.0])", "a version a length; long ones are refused"),
+    Construct(
+        "list arguments",
+        "f([w1, w2], [1.0, 2.0])",
+        "a version a length; of more than 256 numbers of one Python type, one for all lengths",
+    ),
     Construct(
         "lists of the caller that change",
         "def f(xs): xs.append(1.0)",

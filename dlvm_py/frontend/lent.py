@@ -26,6 +26,7 @@ from dlvm_py.frontend import objects
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.exceptions import Clause, Raised, Try
 from dlvm_py.frontend.facts import number
+from dlvm_py.frontend.growing import copied, item_at
 from dlvm_py.frontend.joins import ArrayType, RefType, ScalarType, identical_values, leaf_types
 from dlvm_py.frontend.values import (
     Binding,
@@ -73,7 +74,9 @@ class Loan:
     def begin(self, frame: Any) -> None:
         """Give the frame of the entry function what is lent."""
         for key, one in self.lent.items():
-            frame.env[key] = Binding(one.held, frame.e.loc)
+            # what is in memory is changed there: a copy tells what has been changed from what the caller has given
+            held = copied(frame.e, one.held) if isinstance(one.held, Growing) else one.held
+            frame.env[key] = Binding(held, frame.e.loc)
         frame.inherited = frozenset(self.lent)
         self._frame = frame
         if self._keeps:
@@ -179,6 +182,8 @@ def _kept(now: Any, before: Any, place: tuple[int, ...]) -> Any:
 def _refuse_other_items(e: Emitter, one: Lent, before: Any, now: Growing) -> None:
     """A list of computed length has items of one type: the caller's own may not be made others, nor copies."""
     have = leaf_types(now.item)
+    if isinstance(before, Growing) and have != leaf_types(before.item):
+        before = Sequence((item_at(e, before, i64(0)),), is_list=True)
     if isinstance(now.item, RefType) and all(_is_place(i) for i in getattr(before, "items", ())):
         return
     for item in before.items if isinstance(before, Sequence) else ():

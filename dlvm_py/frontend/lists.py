@@ -429,6 +429,8 @@ def _reverse(e: Emitter, owner: Any) -> Any:
         e.emit(
             "store", rows_of(e, buffer, last, held.length, i64(-1)), section_of(e, buffer, i64(0), held.length, i64(1))
         )
+    if held.home is None:
+        change(e, owner, held)
     return NONE
 
 

@@ -83,6 +83,7 @@ from dlvm_py.ir.interface import (
     EitherSpec,
     GeneratorSpec,
     GrowingSpec,
+    ListSpec,
     PlaceSpec,
     RecordShape,
     RecordSpec,
@@ -366,6 +367,11 @@ class Session:
                 return Sequence(tuple(parts))
             case RecordSpec():
                 return self._record_argument(e, name, spec, params, place)
+            case ListSpec(item, leaf=leaf):
+                params.append(ParamInfo(name, leaf))
+                array = self._array_parameter(e, name, leaf)
+                held = Growing(ScalarType(DTYPES[item.dtype], item.weak), (array,), array.extents[0])
+                return self._object_argument(name, held, place)
         return self.lift(e, spec.value, name)
 
     def _record_argument(
@@ -381,8 +387,10 @@ class Session:
             held: Any = Sequence(tuple(parts), is_list=True)
         else:
             held = Record(spec.kind, spec.names, tuple(parts))
-        if not objects.is_mutable(held):
-            return held
+        return self._object_argument(name, held, place) if objects.is_mutable(held) else held
+
+    def _object_argument(self, name: str, held: Any, place: tuple[int, ...]) -> Object:
+        """A list, dict or instance of the caller, which can be changed where the function changes such."""
         if self.lends:
             lent = Object(f"{objects.LENT}{name}")
             self._lent.append(Lent(place, name, lent, held))

@@ -80,6 +80,22 @@ class RecordSpec(Frozen):
     items: tuple[Spec, ...]
 
 
+class ListSpec(Frozen):
+    """As an argument, a list of numbers of one type that is too long for a version of its own length: an array."""
+
+    item: ScalarSpec
+
+    @property
+    def kind(self) -> type:
+        """Its class."""
+        return list
+
+    @property
+    def leaf(self) -> ArraySpec:
+        """The array."""
+        return ArraySpec(self.item.dtype, (False,))
+
+
 class RecordShape(Frozen):
     """How a tuple, named tuple or list in a growing list is made: see GrowingSpec.
 
@@ -145,7 +161,7 @@ class EitherSpec(Frozen):
         return (ScalarSpec("i64", True), *self.items)
 
 
-Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec | EitherSpec
+Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec | EitherSpec | ListSpec
 
 
 class Raise(Frozen):
@@ -201,6 +217,8 @@ def leaves(spec: Spec) -> list[ScalarSpec | ArraySpec]:
         return list(spec.columns)
     if isinstance(spec, EitherSpec):
         return list(spec.leaves)
+    if isinstance(spec, ListSpec):
+        return [spec.leaf]
     return [] if isinstance(spec, ConstantSpec | PlaceSpec) else [spec]
 
 
@@ -222,6 +240,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
             return ["record", _class_number(kind, classes), list(names), [to_json(i, classes) for i in items]]
         case GrowingSpec(columns, item, is_item):
             return ["growing", [to_json(c) for c in columns], _shape_to_json(item, classes), is_item]
+        case ListSpec(item):
+            return ["list", to_json(item)]
         case EitherSpec(items):
             return ["either", [to_json(i) for i in items]]
         case PlaceSpec(place):

@@ -24,6 +24,7 @@ from dlvm_py.ir.interface import (
     EitherSpec,
     GeneratorSpec,
     GrowingSpec,
+    ListSpec,
     PlaceSpec,
     RecordSpec,
     ScalarSpec,
@@ -38,7 +39,7 @@ from dlvm_py.runtime.gpu.arrays import DEFAULT_STREAM, DeviceArray, Owned, expor
 from dlvm_py.runtime.gpu.memory import Moved, moved
 from dlvm_py.runtime.lent import Places, carry_out, lent
 from dlvm_py.runtime.native import offsets
-from dlvm_py.runtime.signature import spec_of
+from dlvm_py.runtime.signature import numbers_of, spec_of
 from dlvm_py.runtime.trees import Contents, Known, maker, parts_of
 from dlvm_py.runtime.undo import Undone, undoing
 from dlvm_py.runtime.version import (
@@ -178,6 +179,11 @@ def _take(spec: Spec, value: Any, found: list[Any]) -> bool:
     if isinstance(spec, TupleSpec | RecordSpec):
         parts = parts_of(spec, value)
         return parts is not None and all(_take(s, v, found) for s, v in zip(spec.items, parts, strict=True))
+    if isinstance(spec, ListSpec):
+        if type(value) is not list or numbers_of(value) != spec:
+            return False
+        found.append(np.array(value, dtype_of_leaf(spec.item).numpy))
+        return True
     found.append(value)
     known = isinstance(value, int | float | complex | np.generic | np.ndarray | DeviceArray)
     if not known and not is_generator(value):

@@ -22,6 +22,7 @@ from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
     GeneratorSpec,
+    ListSpec,
     RecordSpec,
     ScalarSpec,
     Spec,
@@ -106,15 +107,30 @@ def spec_of(value: Any, what: str = "the argument") -> Spec:
     raise _refusal(value, what)
 
 
-def _record_spec(kind: type, value: Any, what: str) -> RecordSpec:
+def numbers_of(value: list[Any]) -> ListSpec | None:
+    """The spec of a list that is passed as an array: a long one, of numbers of one type. None for any other."""
+    if len(value) <= _MAX_ITEMS or type(value[0]) not in (bool, int, float, complex):
+        return None
+    kind = type(value[0])
+    if not all(type(item) is kind for item in value):
+        return None
+    found = spec_of(max(value, key=abs) if kind is int else value[0], "an item of a list")
+    assert isinstance(found, ScalarSpec)
+    return ListSpec(found)
+
+
+def _record_spec(kind: type, value: Any, what: str) -> RecordSpec | ListSpec:
     names = field_names(value)
     if kind is dict and not all(isinstance(name, str) for name in names):
         raise ArgumentError(f"{what} is a dict with keys that are no strings", help="use a list or an array")
     if kind is list:
         if any(isinstance(item, str) for item in value):
             raise ArgumentError(f"{what} is a list of strings", help="text is not numeric data")
+        numbers = numbers_of(value)
+        if numbers is not None:
+            return numbers
         if len(value) > _MAX_ITEMS:
-            advice = "pass np.array(...): each length of a list is compiled anew"
+            advice = "pass np.array(...), or Python's numbers of one type: others are compiled for each length"
             raise ArgumentError(f"{what} is a list of {len(value)} items", help=advice)
     shown = {list: "item {} of {}", dict: "the value of {!r} in {}"}.get(kind, "the field `{}` of {}")
     try:

@@ -20,7 +20,17 @@ from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
 from dlvm_py.frozen import Frozen, field
 from dlvm_py.ir.exceptions import exception_class
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, Effects, GeneratorSpec, RecordSpec, ScalarSpec, Spec, leaves
+from dlvm_py.ir.interface import (
+    ArraySpec,
+    ConstantSpec,
+    Effects,
+    GeneratorSpec,
+    ListSpec,
+    RecordSpec,
+    ScalarSpec,
+    Spec,
+    leaves,
+)
 from dlvm_py.ir.relation import Relation
 from dlvm_py.ir.text import print_text, warn_text, warning_class
 from dlvm_py.ir.types import DTYPES
@@ -167,9 +177,16 @@ class CallSpec(Frozen):
     def by_python(self) -> bool:
         """Whether only the Python entry takes its calls.
 
-        They are variadic, have several locks, shared memory, effects or a device, or leave traces that must be undone.
+        They are variadic, have several locks, shared memory, effects or a device, take lists as arrays, or leave traces
+        that must be undone.
         """
-        by_calls = self.variadic or self.generators > 1 or bool(self.shadows) or self.effects is not None
+        by_calls = (
+            any(isinstance(s, ListSpec) for s in trees.walk(self.args))
+            or self.variadic
+            or self.generators > 1
+            or bool(self.shadows)
+            or self.effects is not None
+        )
         return by_calls or self.on_device or self.leaves_traces
 
     @property

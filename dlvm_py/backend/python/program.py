@@ -45,6 +45,7 @@ from dlvm_py.ir.interface import (
     ConstantSpec,
     EitherSpec,
     GrowingSpec,
+    ListSpec,
     RecordShape,
     RecordSpec,
     ScalarSpec,
@@ -193,6 +194,11 @@ class _Main(FunctionWriter):
             if not isinstance(node, gast.Name):
                 text = _free(plain_name(text) or "x", taken)
                 self._opening.append((name(text), node))
+            flat.append(text)
+            return
+        if isinstance(spec, ListSpec):
+            text = _free(plain_name(text) or "x", taken)
+            self._opening.append((name(text), build(f"np.array(_0, np.{dtype_of_leaf(spec.item).numpy_name})", node)))
             flat.append(text)
             return
         if isinstance(spec, ConstantSpec | GrowingSpec):

@@ -1,4 +1,4 @@
-"""Product hoisting: the scalar products that the trips of a loop make are one matrix-vector product before it.
+"""Product hoisting: the products that the trips of a loop make are one product before it.
 
     'loop(%j: i64):  lessThan %j, %n                   'gate():  (no trip fails the check, and there is enough work)
     'body():                                               conditional ... then 'product() else 'loop(0)
@@ -19,40 +19,56 @@ other, which is what vector units want. NumPy gives no order to the sum of a pro
 
 Of the two vectors one is the same in all trips, the other one a view that moves by one element along an axis in each.
 One of them does not lie side by side in memory (products of rows are fast as they are), and the matrix has rows or
-columns that do. The loop counts up, is left at its head alone, and comes by the product in each trip; no trip writes
-what a product behind it reads (`Independence.reads_what_was`). The checks before the product must hold in all trips,
-as the ends of the loop say (loop_bounds.py): else, and where trips or terms are few, the loop runs as it was.
-Stage compute, before `limit_counts`; once in a pipeline, since the slow loop is one that could be hoisted from.
+columns that do.
+
+Products of a vector and a matrix are a product of matrices, which reads memory a few times instead of once a trip. The
+vector moves; the matrix is the same in all trips, or begins later from trip to trip and ends at the same place, as in
+`data[:, i] @ data[:, i:]`: then a trip takes its part of the row that is made for it (trip_views.py). So that little is
+made for nothing, and needs memory, this goes on for STRIP trips at a time:
+
+    'strips(%j: i64):  lessThan %j, %n, else 'joined       'product():  %count = min (%n - %j), 64
+        branch 'product                                        %p = allocateHeap f64 count (%count, ...), ...
+                                                               branch 'fast_loop(%j), which ends in 'strips
+
+The loop counts up, is left at its head alone, and comes by the product in each trip; no trip writes what a product
+behind it reads (`Independence.reads_what_was`). The checks before the product must hold in all trips, as the ends of
+the loop say (loop_bounds.py): else, and where trips or terms are few, the loop runs as it was. Stage compute, before
+`limit_counts`; once in a pipeline, since the slow loop is one that could be hoisted from.
 """
 
 from __future__ import annotations
 
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, PointerType, Value, literal
-from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
+from dataclasses import dataclass
+
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, PointerType, Target, Value, literal
+from dlvm_py.ir.analysis.counted_loops import CountedLoop
 from dlvm_py.ir.analysis.effects import may_trap
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import LoopForest
-from dlvm_py.ir.analysis.places import linear, place_of
+from dlvm_py.ir.analysis.places import place_of
 from dlvm_py.transforms.literals import integer
 from dlvm_py.transforms.loop_bounds import LoopBounds
 from dlvm_py.transforms.loop_versions import remove_copies, second_version
 from dlvm_py.transforms.substitution import substitute
+from dlvm_py.transforms.trip_views import TripViews, Unfit, Window
 
 LARGE = 150
 # trips and terms from which on one product costs less than its parts
 ENOUGH = 8
+# trips whose products of vectors and matrices are made at a time
+STRIP = 64
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
     """Hoist the products of the loops of `function`; whether there were any to hoist."""
     changed = False
     for header in [loop.header for loop in LoopForest(function).loops]:
-        if not any(_is_scalar_product(i) for i in function.instructions()):
+        if not any(map(_is_product, function.instructions())):
             return changed
         # what is before the loops has changed, if anything: they are looked at anew
         loop = next(found for found in LoopForest(function).loops if found.header is header)
         inner = {b for child in loop.children for b in child.blocks}
-        found = [i for b in loop.ordered if b not in inner for i in b.instructions if _is_scalar_product(i)]
+        found = [i for b in loop.ordered if b not in inner for i in b.instructions if _is_product(i)]
         size = sum(len(b.instructions) for b in loop.ordered)
         if found and size <= LARGE and [b for b, _ in loop.exit_edges()] == [header]:
             of = Independence(function, noalias_params)
@@ -62,13 +78,18 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     return changed
 
 
-def _is_scalar_product(i: Instruction) -> bool:
-    is_scalar = i.op is OPS["dot"] and not i.type.shape  # type: ignore[attr-defined]
-    return is_scalar and i.type.dtype.name in ("f32", "f64", "c64", "c128")  # type: ignore[attr-defined]
+def _is_product(i: Instruction) -> bool:
+    """Whether it is one of two vectors, or of a vector and a matrix, of a dtype that BLAS has."""
+    is_small = i.op is OPS["dot"] and len(i.type.shape) < 2  # type: ignore[attr-defined]
+    return is_small and i.type.dtype.name in ("f32", "f64", "c64", "c128")  # type: ignore[attr-defined]
 
 
-class _Unfit(Exception):
-    """A product cannot be hoisted."""
+@dataclass(frozen=True)
+class _Made:
+    """The factors of the product of all trips; of which part of its rows a trip takes its product (of a matrix)."""
+
+    factors: tuple[Value, Value]
+    window: Window | None = None
 
 
 class _Hoist:
@@ -83,15 +104,33 @@ class _Hoist:
 
     def run(self, products: list[Instruction]) -> bool:
         """Hoist what can be; whether anything can."""
-        hoisted: dict[Instruction, list[Value]] = {}
+        trips = self.counted.last
+        if integer(self.counted.first) != 0:
+            trips = self.bounds.emit("subtract", trips, self.counted.first)
+        b, start, count = self.bounds.b, self.counted.first, trips
+        vectors = [i for i in products if i.type.rank]  # type: ignore[attr-defined]
+        in_strips = bool(vectors) and self._ends_in_header()
+        if in_strips:
+            strips = Block("strips")
+            heads: dict[Value, Value] = {a: strips.add_arg(a.type, a.name) for a in self.loop.header.args}
+            b = Builder(self.function, Block(""))
+            b.loc = self.bounds.b.loc
+            start = heads[self.counted.counter]
+            count = b.emit("min", b.emit("subtract", self.counted.last, start), literal(STRIP))
+        views = TripViews(b, self.bounds, self.counted, start, count)
+        made: dict[Instruction, _Made] = {}
         for i in products:
-            try:
-                hoisted[i] = self._of_all_trips(i)
-            except _Unfit:
+            if i in vectors and not in_strips:
                 continue
-        if not hoisted:
-            return False
-        enough = self.bounds.emit("lessThanOrEqual", literal(ENOUGH), self._trips())
+            try:
+                made[i] = self._of_all_trips(i, views)
+            except Unfit:
+                continue
+        if not made or (in_strips and not any(i in made for i in vectors)):
+            scalars = [i for i in products if i not in vectors]
+            # without the strips that are of no use
+            return in_strips and bool(scalars) and _Hoist(self.of, self.counted).run(scalars)
+        enough = self.bounds.emit("lessThanOrEqual", literal(ENOUGH), trips)
         condition = self.bounds.emit("and", self.bounds.condition(), enough)
         mapping: dict[Value, Value] = {}
         gate, fast = second_version(self.function, self.loop, mapping)
@@ -100,65 +139,137 @@ class _Hoist:
             gate.append(each)
         product = self.function.new_block("product", after=gate)
         passed: list[Value] = list(gate.args)
-        Builder(self.function, gate).conditional(condition, product, [], self.loop.header, list(passed))
+        after: list[Value] = passed
+        if in_strips:
+            for each in b.block.instructions:  # type: ignore[union-attr]
+                product.append(each)
+            self.function.blocks.insert(self.function.blocks.index(product), strips)
+            after = list(strips.args)
+            self._cut(fast[0], strips, product, heads, mapping, Builder(self.function, product), count)
+        Builder(self.function, gate).conditional(
+            condition, strips if in_strips else product, passed if in_strips else [], self.loop.header, list(passed)
+        )
         b = Builder(self.function, product)
         sums: dict[Value, Value] = {}
-        for i, pointers in hoisted.items():
+        for i, of in made.items():
             b.loc = i.loc
             copy = mapping[i]
             assert isinstance(copy, Instruction)
-            sums[copy] = self._taken(copy, self._multiplied(b, i, pointers), mapping[self.counted.counter])
-        b.branch(fast[0], list(passed))
+            sums[copy] = self._taken(copy, of, self._multiplied(b, i, of, count), start, mapping)
+        b.branch(fast[0], list(after))
         substitute(self.function.blocks, sums)
         return True
 
-    def _trips(self) -> Value:
-        first, last = self.counted.first, self.counted.last
-        return last if integer(first) == 0 else self.bounds.emit("subtract", last, first)
+    def _ends_in_header(self) -> bool:
+        """Whether nothing of the loop is used behind it but what its header is entered with."""
+        for block in self.function.blocks:
+            if block not in self.loop.blocks:
+                for v in (v for i in block.instructions for v in i.all_operands()):
+                    if getattr(v, "block", None) in self.loop.blocks and v not in self.loop.header.args:
+                        return False
+        ((_, k),) = self.loop.exit_edges()
+        passed = self.loop.header.targets[k].args
+        return all(getattr(v, "block", None) not in self.loop.blocks or v in self.loop.header.args for v in passed)
 
-    def _multiplied(self, b: Builder, i: Instruction, pointers: list[Value]) -> Value:
+    def _cut(
+        self, head: Block, strips: Block, product: Block, heads: dict[Value, Value], mapping: dict[Value, Value],
+        b: Builder, count: Value,
+    ) -> None:  # fmt: skip
+        """Let the loop from `head` on end with its strip, and go on with the next one."""
+        counter = mapping[self.counted.counter]
+        test = head.instructions[-1]
+        ((k, out),) = [(k, t) for k, t in enumerate(test.targets) if t.block.name == "joined"]
+        old = {mapping[a]: v for a, v in heads.items()}
+        more = Builder(self.function, strips)
+        more.loc = test.loc
+        start = heads[self.counted.counter]
+        inside = more.emit("lessThan", start, self.counted.last)
+        more.conditional(inside, product, [], out.block, [old.get(v, v) for v in out.args])
+        end = b.emit("add", start, count)
+        test.operands = [Builder(self.function).before(test).emit("lessThan", counter, end)]
+        test.targets[k] = Target(strips, list(head.args))
+
+    def _multiplied(self, b: Builder, i: Instruction, of: _Made, count: Value) -> Value:
         """Memory with the products of all trips."""
-        memory = b.emit("allocateHeap", self._trips(), dtype=i.type.dtype.name, name=i.name)  # type: ignore[attr-defined]
-        b.emit("store", b.emit("dot", *(b.emit("load", p) for p in pointers)), memory)
+        counts = [count]
+        if of.window is not None:
+            counts.append(b.emit("extent", of.factors[1], at=1))
+        memory = b.emit("allocateHeap", *counts, dtype=i.type.dtype.name, name=i.name)  # type: ignore[attr-defined]
+        b.emit("store", b.emit("dot", *(b.emit("load", p) for p in of.factors)), memory)
         return memory
 
-    def _taken(self, copy: Instruction, memory: Value, counter: Value) -> Value:
-        """The element of a trip in the place of its product."""
+    def _taken(self, copy: Instruction, of: _Made, memory: Value, start: Value, mapping: dict[Value, Value]) -> Value:
+        """What a trip takes in the place of its product."""
         block = copy.block
         assert block is not None
         b = Builder(self.function).before(copy)
         b.loc = copy.loc
-        at = counter if integer(self.counted.first) == 0 else b.emit("subtract", counter, self.counted.first)
-        found = b.emit("load", b.emit("elementPointer", memory, at))
+        counter = mapping[self.counted.counter]
+        at = counter if integer(start) == 0 else b.emit("subtract", counter, start)
+        place = b.emit("elementPointer", memory, at)
+        if of.window is not None and of.window.part is not None:
+            begin, count = (mapping.get(v, v) for v in of.window.part)
+            assert of.window.begin is not None
+            place = b.emit("section", place, b.emit("subtract", begin, of.window.begin), count, literal(1))
+        if place.type.pointee != copy.type:  # type: ignore[attr-defined]
+            place = b.emit("pointerCast", place, to=PointerType(copy.type, place.type.layout))  # type: ignore[attr-defined, arg-type]
+        found = b.emit("load", place)
         block.instructions.remove(copy)
         return found
 
     # -- one product -------------------------------------------------------------------------------------
 
-    def _of_all_trips(self, i: Instruction) -> list[Value]:
-        """The vector and the matrix of all trips, as pointers before the loop; what must hold is noted."""
+    def _of_all_trips(self, i: Instruction, views: TripViews) -> _Made:
+        """The factors of the product of all trips; what must hold is noted."""
         assert i.block is not None
         if not all(self.of.dominators.dominates(i.block, latch) for latch in self.loop.latches):
-            raise _Unfit
+            raise Unfit
         loads = [v for v in i.operands if isinstance(v, Instruction)]
         pointers = [v.operands[0] for v in loads]
-        if not self._gains(pointers) or not all(self.of.reads_what_was(self.loop, v) for v in loads):
-            raise _Unfit
-        wide = [self._wide(p) for p in pointers]
-        if [axis is None for _, axis in wide].count(True) != 1:
-            raise _Unfit
+        scalar = not i.type.rank  # type: ignore[attr-defined]
+        if (scalar and not self._gains(pointers)) or not all(self.of.reads_what_was(self.loop, v) for v in loads):
+            raise Unfit
         traps = [
             c for b in self.loop.ordered for c in b.instructions
             if may_trap(c) and self.of.dominators.instruction_dominates(c, i)
         ]  # fmt: skip
+        kept = len(self.bounds.conditions)
         if not all(map(self.bounds.never_fails, traps)):
-            raise _Unfit
+            del self.bounds.conditions[kept:]
+            raise Unfit
+        made = self._of_vectors(pointers, views) if scalar else self._of_matrix(pointers, views)
         self.checks.update(dict.fromkeys(c for c in traps if c.op.kind is Kind.CHECK))
+        return made
+
+    def _of_vectors(self, pointers: list[Value], views: TripViews) -> _Made:
+        """A vector times the columns of a matrix."""
+        wide = [views.wide(p) for p in pointers]
+        if [axis is None for _, axis in wide].count(True) != 1:
+            raise Unfit
         ((vector, _), (matrix, axis)) = sorted(wide, key=lambda found: found[1] is not None)
-        terms = self.bounds.emit("extent", vector, at=0)
+        self._enough(vector, 0)
+        return _Made((vector, matrix if axis == 1 else views.b.emit("transpose", matrix)))
+
+    def _of_matrix(self, pointers: list[Value], views: TripViews) -> _Made:
+        """The vectors of all trips, rows, times a matrix."""
+        is_left = pointers[0].type.rank == 2  # type: ignore[attr-defined]
+        matrix, vector = pointers if is_left else pointers[::-1]
+        rows, axis = views.wide(vector)
+        if axis is None:
+            raise Unfit
+        window = views.window(matrix, 0 if is_left else 1)
+        b = views.b
+        return _Made(
+            (
+                rows if axis == 0 else b.emit("transpose", rows),
+                b.emit("transpose", window.pointer) if is_left else window.pointer,
+            ),
+            window,
+        )
+
+    def _enough(self, p: Value, axis: int) -> None:
+        terms = self.bounds.emit("extent", p, at=axis)
         self.bounds.conditions.append(self.bounds.emit("lessThanOrEqual", literal(ENOUGH), terms))
-        # a vector times columns
-        return [vector, matrix if axis == 1 else self.bounds.emit("transpose", matrix)]
 
     def _gains(self, pointers: list[Value]) -> bool:
         """Whether an operand strides through memory, and rows or columns of the matrix of all trips do not."""
@@ -181,89 +292,3 @@ class _Hoist:
 
     def _moves(self, p: Value) -> bool:
         return any(a.start is not None and self.counted.counter in a.start.terms for a in place_of(p).axes)
-
-    # -- views -------------------------------------------------------------------------------------------
-
-    def _wide(self, p: Value) -> tuple[Value, int | None]:
-        """A view of the vectors of all trips, and the axis of the trips; of the same one in all of them None."""
-        if is_outside(p, self.loop):
-            return p, None
-        if not isinstance(p, Instruction) or p.op.kind is not Kind.INDEX:
-            raise _Unfit
-        base, axis = self._wide(p.operands[0])
-        match p.op.name:
-            case "section":
-                return self._section(p, base, axis)
-            case "elementPointer" if not p.attrs.get("path"):
-                return self._element(p, base, axis)
-            case "squeezeShape":
-                at = p.attrs["at"]
-                if axis is None or at >= axis:
-                    return self.bounds.emit("squeezeShape", base, at=at if axis is None else at + 1), axis
-                return self.bounds.emit("squeezeShape", base, at=at), axis - 1
-        raise _Unfit
-
-    def _section(self, p: Instruction, base: Value, axis: int | None) -> tuple[Value, int | None]:
-        rank = (len(p.operands) - 1) // 3
-        starts, counts, steps = (list(p.operands[1 + k * rank : 1 + (k + 1) * rank]) for k in range(3))
-        moving = [k for k, v in enumerate(starts) if self._steps_by_one(v)]
-        if not moving:
-            rows = [[*map(self._same, row)] for row in (starts, counts, steps)]
-            if axis is not None:
-                for row, v in zip(rows, (literal(0), self._trips(), literal(1)), strict=True):
-                    row.insert(axis, v)
-            return self.bounds.emit("section", base, *rows[0], *rows[1], *rows[2]), axis
-        (at, *more) = moving
-        if more or axis is not None or integer(counts[at]) != 1:
-            raise _Unfit
-        starts[at], counts[at], steps[at] = self._at_first(starts[at]), self._trips(), literal(1)
-        wide = self.bounds.emit("section", base, *map(self._same, (*starts, *counts, *steps)))
-        return self.bounds.emit("padShape", wide, at=at + 1), at
-
-    def _element(self, p: Instruction, base: Value, axis: int | None) -> tuple[Value, int | None]:
-        indices = list(p.operands[1:])
-        if axis is not None and axis < len(indices):
-            indices.insert(axis, literal(0))
-        moving = [k for k, v in enumerate(p.operands[1:]) if self._steps_by_one(v)]
-        if axis is None and not moving:
-            return self.bounds.emit("elementPointer", base, *map(self._same, indices)), None
-        if axis is None:
-            (axis, *more) = moving
-            if more:
-                raise _Unfit
-            indices[axis] = self._at_first(indices[axis])
-        elif moving:
-            raise _Unfit
-        assert isinstance(base.type, PointerType)
-        rest = range(len(indices), base.type.rank)
-        starts = [*map(self._same, indices), *(literal(0) for _ in rest)]
-        counts = [literal(1) for _ in indices] + [self.bounds.emit("extent", base, at=k) for k in rest]
-        if axis < len(indices):
-            counts[axis] = self._trips()
-        wide = self.bounds.emit("section", base, *starts, *counts, *(literal(1) for _ in starts))
-        for at in reversed([k for k in range(len(indices)) if k != axis]):
-            wide = self.bounds.emit("squeezeShape", wide, at=at)
-        return wide, axis - sum(k < axis for k in range(len(indices)))
-
-    def _steps_by_one(self, v: Value) -> bool:
-        """Whether an index goes up by 1 from trip to trip; `_Unfit` for others that change."""
-        form = linear(v)
-        by = form.terms.get(self.counted.counter, 0)
-        if by not in (0, 1):
-            raise _Unfit
-        return by == 1
-
-    def _at_first(self, v: Value) -> Value:
-        """What an index that goes up by 1 is in the first trip."""
-        bounds = self.bounds.of(v)
-        form = linear(v)
-        if bounds is None or any(self.bounds.again(x) is None for x in form.terms if x is not self.counted.counter):
-            raise _Unfit
-        return bounds[0]
-
-    def _same(self, v: Value) -> Value:
-        """A scalar that is the same in all trips, before the loop."""
-        found = self.bounds.again(v)
-        if found is None:
-            raise _Unfit
-        return found

@@ -47,7 +47,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outs
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
-from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of
+from dlvm_py.ir.analysis.places import Axis, Linear, Place, at_most, linear, place_of
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.types import PointerType, StackType, is_scalar
@@ -437,18 +437,7 @@ def _tops(axis: Axis) -> list[Linear]:
         return [axis.start.plus(Linear(max(axis.step, 0) * max(axis.count - 1, 0)))]
     if axis.length is None or axis.step != 1:
         return []
-    return [axis.start.plus(most).plus(Linear(-1)) for most in _at_most(axis.length)]
-
-
-def _at_most(length: Value, depth: int = 4) -> list[Linear]:
-    """Numbers that a length does not exceed, or there is nothing so long: of a maximum with 0 what the other one is."""
-    found = [linear(length)]
-    if isinstance(length, Instruction) and depth and length.op.name in ("min", "max"):
-        zero = Linear(0)
-        for v in length.operands:
-            if length.op.name == "min" or any(linear(o) == zero for o in length.operands if o is not v):
-                found += _at_most(v, depth - 1)
-    return found
+    return [axis.start.plus(most).plus(Linear(-1)) for most in at_most(axis.length)]
 
 
 def _loc_of(header: Block) -> Loc | None:

@@ -59,6 +59,17 @@ def linear(value: Value, depth: int = _DEPTH) -> Linear:
     return Linear(0, {value: 1})
 
 
+def at_most(length: Value, depth: int = 4) -> list[Linear]:
+    """Numbers that a length does not exceed, or there is nothing so long: of a maximum with 0 what the other one is."""
+    found = [linear(length)]
+    if isinstance(length, Instruction) and depth and length.op.name in ("min", "max"):
+        zero = Linear(0)
+        for v in length.operands:
+            if length.op.name == "min" or any(linear(o) == zero for o in length.operands if o is not v):
+                found += at_most(v, depth - 1)
+    return found
+
+
 @dataclass(frozen=True)
 class Axis:
     """Indices of one axis: start, start + step, ..., `count` of them (None: unknown). start None: any.

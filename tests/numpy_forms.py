@@ -627,7 +627,18 @@ form(
     cov=lambda d: Text("False"),
     w=lambda d: d.values("float64", (6,), low=0.5),
 )
-form(_np("polymul polydiv"), lambda d: [d.filled(NUMBERS, 1, special=False), d.filled(NUMBERS, 1, special=False)])
+form(_np("polymul"), lambda d: [d.filled(NUMBERS, 1, special=False), d.filled(NUMBERS, 1, special=False)])
+
+
+def _divided(d: Draw, leading: int) -> list[Any]:
+    """Series that are divided without rounding: what rounding leaves in the place of no remainder, nobody promises."""
+    a, b = (np.array(d.filled(NUMBERS, 1, special=False)) for _ in range(2))
+    a, b = (np.round(x * 2) / 2 if x.dtype.kind in "fc" else x for x in (a, b))
+    b[leading] = 2
+    return [d.laid_out(a), d.laid_out(b)]
+
+
+form(_np("polydiv"), lambda d: _divided(d, 0))
 
 
 def _series(d: Draw) -> Any:
@@ -645,7 +656,8 @@ form(
     _prefixed("np.polynomial", _VALUES.replace("val", "vander")),
     lambda d: [d.array(NUMBERS, special=False), d.number(0, 1, 2, 4, -1)],
 )
-form(_prefixed(_POWER, "polyadd polysub polymul polydiv"), lambda d: [_series(d), _series(d)])
+form(_prefixed(_POWER, "polyadd polysub polymul"), lambda d: [_series(d), _series(d)])
+form(_prefixed(_POWER, "polydiv"), lambda d: _divided(d, -1))
 form("np.polynomial.chebyshev.chebadd np.polynomial.chebyshev.chebsub", lambda d: [_series(d), _series(d)])
 form("np.polynomial.legendre.legadd np.polynomial.legendre.legsub", lambda d: [_series(d), _series(d)])
 form(_prefixed(_POWER, "polymulx polycompanion"), lambda d: [_series(d)])

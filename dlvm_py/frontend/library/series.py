@@ -234,6 +234,8 @@ def polycompanion(c: Any) -> Any:
 def polyroots(c: Any) -> Any:
     """The roots of a series in order, real where all of them are and the coefficients are real."""
     c = trimmed(coefficients(c))
+    if np.result_type(c) == np.float16:
+        refuse("np.polynomial.polynomial.polyroots of float16 is not supported", "c.astype(np.float32)")
     if c.shape[0] < 2:
         companion = np.zeros((0, 0), dtype=np.result_type(c))
     else:

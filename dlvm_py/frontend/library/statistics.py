@@ -70,7 +70,7 @@ def root_of_variance(variance: Any) -> Any:
 
 def ptp(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
     """np.ptp: the largest minus the smallest."""
-    return np.subtract(np.max(a, axis, keepdims=keepdims), np.min(a, axis, keepdims=keepdims), out=out)
+    return np.subtract(np.max(a, axis, out, keepdims), np.min(a, axis, keepdims=keepdims), out=out)
 
 
 def count_nonzero(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
@@ -232,7 +232,8 @@ def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: A
     if out is not None and not is_inexact(out):
         refuse("If a is inexact, then out must be inexact")
     mean = nanmean(a, axis, dtype, None, True)
-    apart = np.where(np.isnan(a), np.result_type(a).type(0), a - mean)
+    own = np.result_type(a)  # in which NumPy keeps the differences, whatever the dtype of the sums
+    apart = np.where(np.isnan(a), own.type(0), (a - mean).astype(own))
     total = np.sum(squared(apart), axis, dtype, out, keepdims)  # its dtype counts
     n = numbers(a, axis, keepdims).astype(np.result_type(total)) - ddof
     return deliver(np.where(n > 0, total, np.nan) / np.where(n > 0, n, 1), out)

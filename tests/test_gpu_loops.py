@@ -158,7 +158,11 @@ CASES = {
 }
 
 
-@pytest.mark.parametrize("name", CASES)
+# siblings of others
+LONGER = {"normed_none", "normed_f32", "normed_raises", "doubled_less"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LONGER else n for n in CASES])
 def test_a_nest_is_one_launch(name, launches):
     function, make, expected = CASES[name]
     given, plain, before = make(), make(), live()

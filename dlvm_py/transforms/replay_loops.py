@@ -21,7 +21,7 @@ A loop is one of these if
   host would have to fetch. Loops in it that are grids (ir/analysis/grids.py) are launches;
 * what goes from trip to trip, beside the counter, are values from before the loop that change places: from some trip on
   they are where they were %p trips before;
-* it allocates and frees no memory, and calls, prints and draws nothing.
+* memory that it allocates is freed in the same trip, and it calls, prints and draws nothing.
 
 Loops in such a loop are marked as well: they are replayed where the outer one has too many launches to be recorded.
 What was found for each loop is in `Function.meta` under REPLAYS, for reports. Stage scheduled.
@@ -48,7 +48,9 @@ REPLAYS = "replays"
 # trips before the first that repeats another one, and between two that are the same, at most
 MOST_TRIPS = 4
 # what a trip may do beside computing scalars and looking at views
-_ALLOWED = frozenset(("load", "store", "scatter", "check", "branch", "conditional"))
+_ALLOWED = frozenset(
+    ("load", "store", "scatter", "allocateHeap", "retain", "release", "check", "branch", "conditional")
+)
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
@@ -184,7 +186,7 @@ class _Trips:
 
     def _look(self, i: Instruction) -> None:
         is_grid = i.block in self.grids
-        if i.op.name in _OTHERWISE and not (i.op.name == "load" and (is_grid or is_array(i.type))):
+        if i.op.name in _OTHERWISE and not (i.op.name == "load" and (is_grid or is_array(i.type)) or self._is_own(i)):
             raise _Varies(_OTHERWISE[i.op.name], i.loc)
         if i.op.name not in _ALLOWED and not is_pure(i) and i.op.kind is not Kind.ELEMENTWISE:
             raise _Varies(f"{i.op.name} has an effect of its own", i.loc)
@@ -195,10 +197,16 @@ class _Trips:
         if any(v in self.varying for v in i.operands):
             raise _Varies("what it depends on changes from trip to trip", i.loc)
 
+    def _is_own(self, i: Instruction) -> bool:
+        """Whether an instruction counts references to memory of the trip, which is gone when it is over."""
+        return i.op.name in ("retain", "release") and all(
+            isinstance(root, Instruction) and root.op.name == "allocateHeap" and self.loop.contains(root.block)
+            for root in self.of.alias.roots(i.operands[0])
+        )
+
 
 _OTHERWISE = {
     "load": "a number that is on the device is fetched",
-    "allocateHeap": "each trip allocates memory",
     "retain": "each trip counts references to arrays",
     "release": "each trip counts references to arrays",
     "apply": "it calls a function",

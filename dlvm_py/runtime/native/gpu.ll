@@ -5,8 +5,9 @@
 ; site -3, the status as operand. Sizes are counted and rounded as those of support.ll are.
 ;
 ; While trips of a loop are recorded (backend/gpu/replays.py) the context has, at 80, the graph, and behind it { its last
-; node, how many there are, the header that owns it }: launches are done, and added to it. What a graph cannot have, copies
-; to the host, memory that comes and goes, and any refusal of the driver end the recording; the loop goes on without.
+; node, how many there are, the header that owns it }: launches are done, and added to it. Memory that is given back
+; meanwhile is kept until the call is over, as the graph works on it. What a graph cannot have, copies, and any refusal of
+; the driver end the recording; the loop goes on without.
 
 @dlvm.imports = external global [0 x ptr]
 
@@ -24,7 +25,6 @@ sized:
   %some = select i1 %is_empty, i64 1, i64 %wanted
   %up = add nuw i64 %some, 63
   %nbytes = and i64 %up, -64
-  call void @dlvm.gpu.forget(ptr %ctx)
   %is_free = call i1 @dlvm.count(ptr %ctx, i64 %nbytes)
   br i1 %is_free, label %counted, label %failed
 counted:
@@ -58,7 +58,26 @@ define void @dlvm.gpu.give(ptr %ctx, ptr %data, i64 %nbytes) noinline nounwind {
   %nothing = icmp eq ptr %data, null
   br i1 %nothing, label %done, label %free
 free:
+  ; a recording may have it: it is kept until the call is over
+  %graph_at = getelementptr i8, ptr %ctx, i64 80
+  %graph = load ptr, ptr %graph_at
+  %is_recording = icmp ne ptr %graph, null
+  br i1 %is_recording, label %keep, label %now
+keep:
+  %is_free = call i1 @dlvm.count(ptr %ctx, i64 %nbytes)
+  br i1 %is_free, label %counted, label %stop
+counted:
+  %header = call ptr @dlvm.adopt(ptr %ctx, ptr %data, i64 %nbytes, ptr @dlvm.gpu.give)
+  %is_kept = icmp ne ptr %header, null
+  br i1 %is_kept, label %done, label %uncount
+uncount:
+  %less = sub i64 0, %nbytes
+  %uncounted = call i1 @dlvm.count(ptr %ctx, i64 %less)
+  br label %stop
+stop:
   call void @dlvm.gpu.forget(ptr %ctx)
+  br label %now
+now:
   %stream_at = getelementptr i8, ptr %ctx, i64 72
   %stream = load ptr, ptr %stream_at
   %free_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuMemFreeAsync}

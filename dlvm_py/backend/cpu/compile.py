@@ -65,12 +65,14 @@ def compile_module(
     exports: Sequence[str] | None = None,
     schedule: Schedule = USUAL,
     table: str = IMPORTS_SYMBOL,
+    plain: bool = False,
 ) -> Compiled:
     """Link, optimise and assemble `texts`.
 
     exports: the symbols that stay visible beside the imports table; None: what the texts define as external and is no
     kernel (kernels are `dl.NAME`), or the kernels where there is nothing else. table: the symbol of the imports table,
-    for an object that is linked with another one that has a table.
+    for an object that is linked with another one that has a table. plain: LLVM does not optimise the texts, it only
+    generates good code for them as they are, which for straight code without loops takes half the time.
     InternalError if a text is no valid LLVM IR.
     """
     runtime = [support_text(imports, "inline.ll")]
@@ -81,6 +83,8 @@ def compile_module(
     memory = f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
     linked = link([parse(memory), *modules, *map(parse, runtime)], exports)
     linked.get_global_variable(IMPORTS_SYMBOL).name = table
+    if plain:
+        return Compiled(assemble_plainly(linked, opt=1), str(linked), shared=_shared(linked))
     return assemble(linked, schedule=schedule)
 
 
@@ -107,13 +111,20 @@ def assemble(module: llvm.ModuleRef, cpu: str = NATIVE, schedule: Schedule = USU
     machine = target_machine(cpu, schedule.vector_bits)
     optimise(module, machine, schedule)
     text = str(module)  # before code generation, which rewrites the module for itself
-    shared = tuple(f.name for f in module.functions if f.is_declaration and f.name.startswith(SHARED))
+    shared = _shared(module)
     return Compiled(_emit_object(module, machine), text, cpu, shared)
 
 
-def assemble_plainly(module: llvm.ModuleRef) -> bytes:
-    """The object of a module as it is, for this machine: an eighth of the time, for code whose speed is nothing."""
-    machine = target_machine(opt=0)
+def _shared(module: llvm.ModuleRef) -> tuple[str, ...]:
+    return tuple(f.name for f in module.functions if f.is_declaration and f.name.startswith(SHARED))
+
+
+def assemble_plainly(module: llvm.ModuleRef, opt: int = 0) -> bytes:
+    """The object of a module as it is, for this machine.
+
+    opt: the level of code generation; 0 takes an eighth of the time of all, for code whose speed is nothing.
+    """
+    machine = target_machine(opt=opt)
     _verify(module)
     options = llvm.create_pipeline_tuning_options(speed_level=0)
     builder = llvm.create_pass_builder(machine, options)

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 
 from dlvm_py.backend.cpu.contract import DATA, FUEL, NBYTES, SITE, SITE_MEMORY
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.outline import NAME, Region, outline, region_of
+from dlvm_py.backend.cpu.outline import NAME, Region, mentioned, outline, region_of
 from dlvm_py.backend.cpu.share import CHEAP, CHUNK, GRAIN, MOST_CHUNKS, split
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, float_constant, i64
@@ -81,7 +81,7 @@ def take_out(e: FunctionEmitter, loops: Sequence[SharedLoop]) -> None:
     spans = [(e.labels[first], last - first) for first, last in e.regions]
     e.labels[:] = [label for label in e.labels if id(label) not in inside]
     definitions = {line.partition(" = ")[0]: line for label in e.labels for line in label.lines if " = " in line}
-    outer = _mentioned(e)
+    outer = mentioned(e.labels)
     users = [set(r.used) for r in regions]
     bodies = []
     for k, (loop, region) in enumerate(zip(loops, regions, strict=True)):
@@ -97,12 +97,6 @@ def take_out(e: FunctionEmitter, loops: Sequence[SharedLoop]) -> None:
 def _moved(share, begin: int, count: int):  # type: ignore[no-untyped-def]
     share.begin, share.end = begin, begin + count
     return share
-
-
-def _mentioned(e: FunctionEmitter) -> set[str]:
-    """The names that the function around the loops uses."""
-    lines = (str(line) for label in e.labels for line in (*label.phis, *label.lines))
-    return {name for line in lines for name in NAME.findall(line)}
 
 
 class _Trips(FunctionText):

@@ -21,7 +21,7 @@ it is somebody's inner loop, and everything is optimised.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
@@ -35,7 +35,7 @@ AS_IT_STANDS = "optnone noinline"
 
 NAME = re.compile(r"%[A-Za-z]\w*")
 _METADATA = re.compile(r"!\d+")
-_DEFINITION = re.compile(r"(%v\d+) = ")
+_DEFINITION = re.compile(r"^(%v\d+) = ", re.MULTILINE)
 _LABEL = re.compile(r"label %(\w+)")
 _ALIAS = re.compile(r", !(?:alias\.scope|noalias) !\d+")
 _GROUP = "!llvm.access.group"
@@ -98,8 +98,9 @@ def region_of(labels: list[Label]) -> Region:
     """The region that these blocks are."""
     lines = [str(line) for label in labels for line in (*label.phis, *label.lines)]
     blocks = {f"%{label.name}" for label in labels}
-    used = dict.fromkeys(name for line in lines for name in NAME.findall(line) if name not in blocks)
-    defined = {found[1] for line in lines if (found := _DEFINITION.match(line))}
+    text = "\n".join(lines)
+    used = dict.fromkeys(name for name in NAME.findall(text) if name not in blocks)
+    defined = set(_DEFINITION.findall(text))
     return Region(labels, lines, list(used), defined)
 
 
@@ -109,18 +110,20 @@ def leaves(f: FunctionText, region: Region) -> bool:
 
 
 def users_of(f: FunctionText, spans: Sequence[tuple[int, int]], regions: list[Region]) -> dict[str, set[int]]:
-    """The regions, at the positions `spans`, that mention a name; -1 is the rest of the function."""
+    """The regions, at the positions `spans`, that mention a name of theirs; -1 is the rest of the function."""
     found: dict[str, set[int]] = {}
     inside = {at for first, last in spans for at in range(first, last)}
     for k, region in enumerate(regions):
         for name in region.used:
             found.setdefault(name, set()).add(k)
-    for at, label in enumerate(f.labels):
-        if at not in inside:
-            for line in map(str, (*label.phis, *label.lines)):
-                for name in NAME.findall(line):
-                    found.setdefault(name, set()).add(-1)
+    for name in found.keys() & mentioned(label for at, label in enumerate(f.labels) if at not in inside):
+        found[name].add(-1)
     return found
+
+
+def mentioned(labels: Iterable[Label]) -> set[str]:
+    """The names in the text of these blocks, found in one go: it is read again for each cut of a long function."""
+    return set(NAME.findall("\n".join(str(line) for label in labels for line in (*label.phis, *label.lines))))
 
 
 def _call(f: FunctionText, region: Region, own: set[str], exits: list[Label], is_huge: bool) -> list[Label]:
@@ -207,15 +210,18 @@ def kernel_of(
     """The name of the kernel with this body: one that is there, if it differs only in names."""
     names = {name: f"%a{k}" for k, name in enumerate(params)}
     labels = {line[:-1]: f"b{k}" for k, line in enumerate(line for line in body if line.endswith(":"))}
+    renamed = names | {f"%{old}": f"%{new}" for old, new in labels.items()}
+    first = len(names) - len(renamed)
 
     def rename(found: re.Match) -> str:
         name = found[0]
-        if name[1:] in labels:
-            return "%" + labels[name[1:]]
-        return names.setdefault(name, f"%x{len(names)}")
+        new = renamed.get(name)
+        if new is None:
+            new = renamed[name] = f"%x{len(renamed) + first}"
+        return new
 
-    lines = [f"{labels[line[:-1]]}:" if line.endswith(":") else "  " + NAME.sub(rename, line) for line in body]
-    text = "\n".join(lines) + "\n"
+    lines = [f"{labels[line[:-1]]}:" if line.endswith(":") else "  " + line for line in body]
+    text = NAME.sub(rename, "\n".join(lines)) + "\n"
     numbers: dict[str, str] = {}
     key = how, result, tuple(types), _METADATA.sub(lambda m: _content(module, m[0], numbers), text)
     if key not in module.kernels:

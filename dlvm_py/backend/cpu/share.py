@@ -105,10 +105,11 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
     lines = [f.reserved[name] for name in memory]
     last = region.labels[-1].lines[-1]  # the branch to the block behind
     inner = {share.first.ref, share.last.ref}
+    known = region.defined | inner
     captured = [
         name
         for name in region.used
-        if name not in region.defined | inner and name not in memory and f"label {name}" != last.removeprefix("br ")
+        if name not in known and name not in memory and f"label {name}" != last.removeprefix("br ")
     ]
     captured, again = _computed_again(f, share, captured)
     types = [f.types[name] for name in captured]

@@ -127,7 +127,7 @@ class Independence:
 
     def reads_what_was(self, loop: Loop, load: Instruction) -> bool:
         """Whether a load in a loop that counts finds in each trip what was in memory before the first trip."""
-        return _Judge(self, loop).reads_what_was(load)
+        return _Judge(self, loop, frozenset()).reads_what_was(load)
 
 
 class _Dependent(Exception):

@@ -48,6 +48,20 @@ def temporaries(u, c, n):
     return np.sum(u * u)
 
 
+def relaxed(u, n, m):
+    """Copies that a trip has for itself; of each array several parts, and one that the inner loop does not write."""
+    w = np.zeros_like(u)
+    for _ in range(n):
+        before = u.copy()
+        w[1:-1] = before[2:] * before[:-2]
+        for _ in range(m):
+            last = u.copy()
+            u[1:-1] = 0.4 * last[2:] * last[:-2] + 0.3 * last[1:-1] * w[1:-1]
+            u[0] = last[1] * last[0]
+        u[1:-1] += before[2:] * before[:-2] * u[1:-1] * u[2:]
+    return np.sum(u * u)
+
+
 def until(x, n):
     while x > n:
         x = np.sin(x)
@@ -66,7 +80,8 @@ PROGRAMS = [
     (read_only_arrays, (U, 8), 0, (0, 0, 0, 0, 0)),
     (logistic_map, (0.3, 3.3, 9), (0, 1), (1, 0, 0, 0, 0)),  # x, not 1 - x and r * x
     (pendulum, (0.3, 0.1, 0.01, 9), (0, 1), (1, 0, 0, 0, 0)),  # th: of sin(th)
-    (stencil, (U, 0.1, 4), (0, 1), (0, 2, 0, 0, 0)),
+    (stencil, (U, 0.1, 4), (0, 1), (0, 1, 0, 0, 0)),  # u, not two of its parts
+    (relaxed, (U, 4, 3), 0, (0, 5, 0, 0, 0)),  # two numbers, whole arrays, no adjoint memory
     (temporaries, (U, 0.1, 4), 0, (0, 0, 0, 0, 2)),  # adjoint memory of u, before and after; none of the rolled copies
     (until, (0.5, 0.1), 0, (0, 0, 1, 0, 0)),
     (sometimes, (U, 4), 0, (1, 0, 0, 1, 0)),  # u[0] of every step, which tells the branch; the rest where it is needed
@@ -163,7 +178,38 @@ def found_or_raised(u, n, least):
     raise ValueError("never that large")
 
 
+def parts(u, n, least):
+    """Temporaries of trips that end early, that not every trip has, or that outlive theirs; parts of what changes."""
+    v, x = u * 0.5, 1.0
+    for i in range(n):
+        old = u.copy()
+        u[1:] = old[:-1] * old[1:] + 0.1 * v[1:] * x
+        if i % 2 == 1:
+            also = u.copy()
+            u[:-1] += also[1:] * also[:-1] * old[1:]
+        if u[0] > least:
+            break
+        for k in range(2):
+            v[1:-1] += 0.1 * old[2:] * u[:-2]
+            x = x * v[k] * u[2] + v[k + 1]
+        u, v = v, old
+    return np.sum(u * v) * x
+
+
+def few_of_many(u, n, m):
+    """A part that is not nearly all of its array is kept by itself."""
+    x = u[0]
+    for _ in range(n):
+        u[1:] *= 0.9 + 0.1 * u[0]
+        for k in range(m):
+            x = np.sum(np.sin(u[k : k + 2] * x) * u[k + 1 : k + 3]) + x
+    return x
+
+
 SHAPES = [
+    (relaxed, [(3, 2), (2, 0), (0, 3)]),
+    (parts, [(5, 9.0), (3, 0.06), (0, 1.0)]),
+    (few_of_many, [(3, 4), (2, 0)]),
     (found_or_raised, [(9, 2.5), (1, 0.1), (2, 1.2), (50, 12.3)]),
     (counted, [(7, 3), (0, 2), (1, -1), (4, 0)]),
     (triangles, [(6,), (1,), (0,)]),

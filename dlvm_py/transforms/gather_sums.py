@@ -16,7 +16,8 @@ which they came; 0 is added where a term has no element (-0 becomes 0).
 
 Gathered are writes in one block to sections in steps of one of memory that this function allocates (a raise in between
 leaves nothing of it to be seen), that nobody reads in between, and that lie as one: along every axis the places begin
-and end within NEAR of each other, as far as the program says, so that the pass is no longer than the longest of them.
+and end near each other (ir/analysis/nearness.py), as far as the program says, so that the pass is hardly longer than
+the longest of them.
 What is written is the array itself if that is as near, else the box around the places.
 
 A clear (a store of one number) goes down to where the memory is looked at: until then others may still read what
@@ -32,6 +33,7 @@ from dataclasses import dataclass, field
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.analysis.extents import extents_of
+from dlvm_py.ir.analysis.nearness import Number, about, are_near, extent_about, is_near_all, is_section
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
@@ -41,7 +43,6 @@ from dlvm_py.ir.tree_rules import UNDER_STORE
 from dlvm_py.ir.types import PointerType, TensorType, is_array, scalar
 from dlvm_py.ir.value import Instruction, Literal, Value
 
-NEAR = 16  # elements: what one pass over an array goes further than the longest of its parts
 MANY = 12  # writes that one pass takes together: a kernel is not to run out of registers
 FAR = 40  # instructions between a load and the store of what was added to it
 
@@ -237,7 +238,7 @@ class _Box:
         self.counts: list[Value] = []
         for axis, n in enumerate(extents):
             starts, counts = [p[axis][0] for p in places], [p[axis][1] for p in places]
-            if all(map(_is_near_all, starts, counts, [n] * len(starts))):
+            if all(map(is_near_all, starts, counts, [n] * len(starts))):
                 start, count = literal(0), n
             elif all(map(_same, starts, starts[1:])) and all(map(_same, counts, counts[1:])):
                 start, count = starts[0], counts[0]
@@ -288,20 +289,12 @@ _Interval = tuple[Value, Value]  # start and count
 
 
 def _base(pointer: Value) -> Value:
-    return pointer.operands[0] if _is_section(pointer) else pointer  # type: ignore[attr-defined]
-
-
-def _is_section(pointer: Value) -> bool:
-    """Whether a pointer is a section in steps of one."""
-    if not isinstance(pointer, Instruction) or pointer.op is not OPS["section"]:
-        return False
-    rank = len(pointer.operands) // 3
-    return all(isinstance(v, Literal) and v.value == 1 for v in pointer.operands[1 + 2 * rank :])
+    return pointer.operands[0] if is_section(pointer) else pointer  # type: ignore[attr-defined]
 
 
 def _place(write: _Write, extents: Sequence[Value]) -> list[_Interval]:
     pointer = write.store.operands[1]
-    if not _is_section(pointer):
+    if not is_section(pointer):
         return [(literal(0), n) for n in extents]
     assert isinstance(pointer, Instruction)
     rank = len(extents)
@@ -314,57 +307,16 @@ def _lies_with(write: _Write, group: _Group) -> bool:
     pointer = write.store.operands[1]
     rank = group.base.type.rank  # type: ignore[attr-defined]
     return all(
-        _are_near(a, b)
+        are_near(a, b)
         for a, b in zip(_numbers(pointer, group.base, rank), _numbers(other, group.base, rank), strict=True)
     )
 
 
-_Number = tuple[object, int]  # something, and what is added to it
-
-
-def _numbers(pointer: Value, base: Value, rank: int) -> list[_Number]:
+def _numbers(pointer: Value, base: Value, rank: int) -> list[Number]:
     """Starts and counts of a place, about."""
-    if _is_section(pointer):
-        return [_about(v) for v in pointer.operands[1 : 1 + 2 * rank]]  # type: ignore[attr-defined]
-    return [(None, 0)] * rank + [_extent_about(base, k) for k in range(rank)]
-
-
-def _are_near(a: _Number, b: _Number) -> bool:
-    return a[0] == b[0] and abs(a[1] - b[1]) <= NEAR
-
-
-def _is_near_all(start: Value, count: Value, extent: Value) -> bool:
-    return _are_near(_about(start), (None, 0)) and _are_near(_about(count), _about(extent))
-
-
-def _about(v: Value) -> _Number:
-    """A number as a symbol and a distance from it: what it is but for the shortest arrays, where places are cut off."""
-    if isinstance(v, Literal):
-        return None, int(v.value)
-    if not isinstance(v, Instruction):
-        return v, 0
-    if v.op.name == "extent":
-        return _extent_about(v.operands[0], v.attrs["at"])
-    if v.op.name in ("add", "subtract") and isinstance(v.operands[1], Literal):
-        symbol, n = _about(v.operands[0])
-        return symbol, n + int(v.operands[1].value) * (1 if v.op.name == "add" else -1)
-    if v.op.name in ("min", "max"):
-        small = [n for n in map(_about, v.operands) if n[0] is None and abs(n[1]) <= NEAR]
-        large = [n for n in map(_about, v.operands) if n[0] is not None]
-        if len(small) == len(large) == 1:
-            return small[0] if v.op.name == "min" else large[0]
-    return v, 0
-
-
-def _extent_about(pointer: Value, axis: int) -> _Number:
-    known = pointer.type.shape[axis]  # type: ignore[attr-defined]
-    if known is not None:
-        return None, known
-    if isinstance(pointer, Instruction) and pointer.op.name == "allocateHeap":
-        return _about(pointer.operands[axis])
-    if isinstance(pointer, Instruction) and pointer.op.name == "section":
-        return _about(pointer.operands[1 + len(pointer.operands) // 3 + axis])
-    return (pointer, axis), 0
+    if is_section(pointer):
+        return [about(v) for v in pointer.operands[1 : 1 + 2 * rank]]  # type: ignore[attr-defined]
+    return [(None, 0)] * rank + [extent_about(base, k) for k in range(rank)]
 
 
 def _same(a: Value, b: Value) -> bool:

@@ -33,11 +33,13 @@ analysis after Hascoët, Naumann, Pascual (2005); the IR side follows DLVM (Wei,
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from dataclasses import replace
 
 from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis.calls import seen_outside
-from dlvm_py.transforms import ssa_repair
+from dlvm_py.ir.relation import Relation
+from dlvm_py.transforms import assume_extents, ssa_repair
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
@@ -85,7 +87,8 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
         _never_returns(function, primal_function, config)
         return module.add(function)
     splits = Splits(module, name)
-    primal = Primal(function, exit_, config, splits.written, has_windows=splits.has_windows)
+    relations = _relations(primal_function)
+    primal = Primal(function, exit_, config, splits.written, has_windows=splits.has_windows, relations=relations)
     checkpoints = Checkpoints(primal, mined)
     shadows = Shadows(primal, splits)
     control = Control(primal)
@@ -114,7 +117,13 @@ def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
     assert exit_ is not None, f"@{name} never returns"
     splits = Splits(module, name)
     primal = Primal(
-        function, exit_, replace(config, keeping=()), splits.written, is_detached=True, has_windows=splits.has_windows
+        function,
+        exit_,
+        replace(config, keeping=()),
+        splits.written,
+        is_detached=True,
+        has_windows=splits.has_windows,
+        relations=_relations(module.functions[name]),
     )
     shadows = PlacedShadows(primal, splits)
     control = Control(primal)
@@ -128,6 +137,11 @@ def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
     module.add(halves.recorded)
     module.add(halves.pullback)
     return halves
+
+
+def _relations(function: Function) -> Collection[Relation]:
+    """What is assumed of the extents of the parameters of a function."""
+    return function.meta.get(assume_extents.RELATIONS, ())  # type: ignore[return-value]
 
 
 def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Checkpoints) -> None:

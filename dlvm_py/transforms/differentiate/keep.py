@@ -4,7 +4,8 @@ The generated reverse code refers to values of the forward sweep. For each such 
 block B) in the reverse of block C:
 
 * v is a parameter, or runs once and always: it is used as it is (but an array is read again if it can be);
-* v is the adjoint memory of a temporary of B = C: it is made in the reverse;
+* v is the adjoint memory of a temporary of B = C, or of one that each trip of a loop has: it is made in the reverse,
+  there or where the reverse of a trip begins;
 * v is cheap (remat.py, recompute.py): it is computed again, from values that are made available in the same way;
 * B is in no loop, or C is in none: the last v is the right one; SSA repair brings it along;
 * all loops around C contain B: v goes to a row of a dense tape where the loops around C have counts (dense.py), and is
@@ -23,7 +24,6 @@ of a value that run once a trip.
 from __future__ import annotations
 
 from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Literal, TensorType, Value, is_array
-from dlvm_py.ir.analysis import uses
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.types import I8, I64, scalar
@@ -37,6 +37,7 @@ from dlvm_py.transforms.differentiate.record import REFERENCE
 from dlvm_py.transforms.differentiate.remat import Rematerialisation
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import view_again, zeros_like
+from dlvm_py.transforms.differentiate.temporaries import temporaries
 from dlvm_py.transforms.ssa_repair import Variable, assignment
 
 
@@ -60,7 +61,7 @@ class Keeper:
         self._slots: dict[Value, Value] = {}
         self._scratch = Builder(self._function, Block("scratch"))
         self._recorded: list[Rows] = []
-        self._temporary = _temporaries(primal, sweep)
+        self._temporary, self._of_trip = temporaries(primal, sweep, self._blocks_of_reverse())
 
     @staticmethod
     def _reverse_blocks(sweep: Sweep) -> set[Block]:
@@ -73,25 +74,34 @@ class Keeper:
                 work.extend(block.successors())
         return found
 
-    def run(self) -> None:
-        """Do it."""
-        heads = set(self._blocks.values())
-        needed = {block: self._needed(reverse) for block, reverse in self._blocks.items()}
-        kept = {block: self._remat.choose(block, values) for block, values in needed.items()}
-        for block, reverse in self._blocks.items():
-            shared = self._nests.shared(block, kept)
-            if shared:
-                kept[block] = self._remat.choose(block, needed[block], shared)
-            self._rewrite(block, reverse)
+    def _blocks_of_reverse(self) -> dict[Block, Block]:
+        """Of each block of the reverse sweep the block that it reverses."""
+        found = {reverse: block for block, reverse in self._blocks.items()}
+        for reverse, block in list(found.items()):
             # the blocks of a many-way branch belong to the same place
             work = [reverse]
             while work:
                 for following in work.pop().successors():
-                    if following not in heads:
-                        self._rewrite(block, following)
+                    if following not in found:
+                        found[following] = block
                         work.append(following)
+        return found
+
+    def run(self) -> None:
+        """Do it."""
+        behind: dict[Block, list[Block]] = {}
+        for reverse, block in self._blocks_of_reverse().items():
+            behind.setdefault(block, []).append(reverse)
+        needed = {block: self._needed(reverse) for block, reverse in self._blocks.items()}
+        kept = {block: self._remat.choose(block, values) for block, values in needed.items()}
+        for block in self._blocks:
+            shared = self._nests.shared(block, kept)
+            if shared:
+                kept[block] = self._remat.choose(block, needed[block], shared)
+            for each in behind[block]:
+                self._rewrite(block, each)
         self._nests.fill()
-        for made in self._temporary.values():
+        for made in (*self._temporary.values(), *(trip.fill for trip in self._of_trip.values())):
             made.block.instructions.remove(made)  # type: ignore[union-attr]
 
     def _needed(self, reverse: Block) -> list[Value]:
@@ -125,6 +135,9 @@ class Keeper:
             if is_array(value.type) and self._is_result(value):
                 self._record.kept(value)
             return value
+        if value in self._of_trip:
+            self._made_in_trip(value)
+            return self._variable(value)
         found = self._made_here(value) if value in self._temporary else self._repeat(value)
         if found is None:
             found = self._from_rows(value)
@@ -155,6 +168,21 @@ class Keeper:
         self._b.emit("store", zeros_like(self._b, made), made)
         return made
 
+    def _made_in_trip(self, buffer: Value) -> None:
+        """Adjoint memory of a temporary of a trip, full of zeros, made where the reverse of the trip begins."""
+        if buffer in self._assigned:
+            return
+        self._assigned.add(buffer)
+        assert isinstance(buffer, Instruction)
+        trip = self._of_trip[buffer]
+        b = Builder(self._function).before(trip.before.instructions[-1])
+        b.loc = buffer.loc
+        counts = [count(b) for count in trip.counts]
+        b.block, b.position = self._blocks[trip.last], 0
+        made = b.emit("allocateHeap", *counts, name=buffer.name, **buffer.attrs)
+        b.emit("store", zeros_like(b, made), made)
+        b.insert(assignment(self._variable(buffer), made))
+
     def _is_used_directly(self, value: Value) -> bool:
         if not self._remat.is_direct(value, self._here) or (self._primal.is_split and is_array(value.type)):
             return False
@@ -172,6 +200,12 @@ class Keeper:
         if not self._remat.is_repeatable(value, self._here):
             return None
         assert isinstance(value, Instruction)
+        part = self._remat.part(value, self._here)
+        if part is not None:
+            found = self._obtain(part.whole)
+            for view in part.views:
+                found = view_again(self._b, view, found, [self._obtain(o) for o in view.operands[1:]])
+            return found
         operands = [self._obtain(o) for o in value.operands]
         if value.op is OPS["section"]:
             return view_again(self._b, value, operands[0], operands[1:])
@@ -310,37 +344,3 @@ class Keeper:
     def stacks(self) -> list[Value]:
         """The stacks of the tape."""
         return list(self._stacks.values())
-
-
-def _temporaries(primal: Primal, sweep: Sweep) -> dict[Value, Instruction]:
-    """The adjoint memory that only the reverse of its own block uses, where it would be taped; what fills it."""
-    users = uses(primal.function)
-    found: dict[Value, Instruction] = {}
-    for buffer in sweep.shadows.buffers.values():
-        if not isinstance(buffer, Instruction) or buffer.block not in sweep.blocks:
-            continue
-        if primal.loop_of(buffer.block) is None:
-            continue  # it is made once
-        first = _filled_for(buffer, sweep.blocks[buffer.block], users)
-        if first is not None:
-            found[buffer] = first
-    return found
-
-
-def _filled_for(buffer: Instruction, reverse: Block, users: dict[Value, list[Instruction]]) -> Instruction | None:
-    """The store that fills `buffer`, if nothing else in the forward sweep uses it than views for `reverse`."""
-    stores: list[Instruction] = []
-    views: list[Value] = [buffer]
-    for v in views:
-        for user in users[v]:
-            if user.block is reverse:
-                continue
-            if user.block is not buffer.block:
-                return None
-            if user.op.kind is Kind.INDEX:
-                views.append(user)
-            elif user.op.name == "store" and user.operands[0] is not v:
-                stores.append(user)
-            elif user.op.name != "extent":
-                return None
-    return stores[0] if len(stores) == 1 else None

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import Block, Function, Instruction, Kind, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder, uses
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.relation import Relation
+from dlvm_py.transforms import assume_extents
 from dlvm_py.transforms.differentiate.activity import Activity, carries_floats
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
@@ -37,7 +39,9 @@ class Primal:
         written: Mapping[str, set[int]] | None = None,
         is_detached: bool = False,
         has_windows: bool = False,
+        relations: Collection[Relation] = (),
     ) -> None:
+        """relations: what is assumed of the extents of the parameters."""
         self.function = function
         self.exit = exit_
         self.is_detached = is_detached
@@ -61,6 +65,8 @@ class Primal:
         else:
             self.shared = frozenset(self.formal[k] for k in config.shared)
             self.params, prologue = copy_written(function, PointsTo(function, written), exit_, self.shared)
+            # the copies have the extents of parameters, which are assumed to be related
+            assume_extents.apply(function, relations)
             self.points_to = PointsTo(function, written, shared=self.shared)
             outputs = [self.output(o) for o in config.outputs]
             self.activity = Activity(function, self.points_to, [self.params[k] for k in config.wrt], outputs)

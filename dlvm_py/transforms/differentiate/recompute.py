@@ -36,12 +36,14 @@ def again(
     needed: Iterable[Value],
     leaves: Callable[[Value], list[Value]],
     is_move: Callable[[Value], bool],
+    read_from: Callable[[Value], list[Value] | None],
     kept_elsewhere: Collection[Value] = (),
 ) -> tuple[set[Value], set[Value]]:
     """The values to compute again in the reverse of `block`, which needs `needed` of the forward sweep; those to keep.
 
     leaves(v): the values that must be there, so that v is: none where it is at hand, v itself where it is to be kept or
-    computed again. is_move(v): whether v only moves elements. kept_elsewhere: what another block keeps, so that this
+    computed again. is_move(v): whether v only moves elements. read_from(v): of a load what holds the elements, and the
+    numbers that say where, if they can be read from there again. kept_elsewhere: what another block keeps, so that this
     one can use it.
     """
     wanted = list(dict.fromkeys(leaf for v in needed for leaf in leaves(v)))
@@ -54,7 +56,7 @@ def again(
         if v in weights:
             continue
         weights[v] = 1 if v in kept_elsewhere else _weight(primal, v, block)
-        before = _before(v, leaves, is_move)
+        before = _before(v, leaves, is_move, read_from)
         if before is not None:
             edges += ((leaf, v) for leaf in before)
             work += before
@@ -78,9 +80,15 @@ def again(
 
 
 def _before(
-    value: Value, leaves: Callable[[Value], list[Value]], is_move: Callable[[Value], bool]
+    value: Value,
+    leaves: Callable[[Value], list[Value]],
+    is_move: Callable[[Value], bool],
+    read_from: Callable[[Value], list[Value] | None],
 ) -> list[Value] | None:
     """What a value is computed from again, None where it is not."""
+    read = read_from(value)
+    if read is not None:
+        return list(dict.fromkeys(leaf for v in read for leaf in leaves(v)))
     if not isinstance(value, Instruction) or not value.op.is_pure:
         return None
     compares = value.op.name in COMPARISONS and is_scalar(value.type)

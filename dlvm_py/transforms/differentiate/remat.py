@@ -6,7 +6,8 @@
   the reversed loop (control.py).
 * Whatever needs nothing kept: loads of memory that nothing writes any more, rearrangements,
   comparisons of such values.
-* In loops what is cheap to compute from less than itself, chosen by a minimum cut (recompute.py).
+* In loops what is cheap to compute from less than itself, chosen by a minimum cut (recompute.py); parts of an array may
+  be read from what is kept of all of it (contents.py).
 
 Everything else is kept. The same instruction on the same operands gives the same result, so a comparison or
 a rounding that is repeated here cannot come out differently.
@@ -20,6 +21,7 @@ from collections.abc import Callable, Collection, Iterable
 from dlvm_py.ir import Block, Instruction, Kind, Literal, PointerType, TensorType, Value, is_scalar
 from dlvm_py.ir.analysis import written_pointer
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.transforms.differentiate.contents import Contents, Part
 from dlvm_py.transforms.differentiate.counted import passed_on
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.recompute import again
@@ -40,6 +42,7 @@ class Rematerialisation:
         self._inductions = {arg: found for loop in primal.loops() for arg, found in self._steps(loop)}
         self._free: dict[tuple[Value, Loop | None], bool] = {}
         self._settled = Settled(primal)
+        self._contents = Contents(primal)
         self._again: dict[Block, set[Value]] = {}
 
     # -- stepping loop arguments ---------------------------------------------------------------------
@@ -141,7 +144,9 @@ class Rematerialisation:
 
         # what an earlier choice settled is no reason for this one
         self._again.pop(block, None)
-        self._again[block], kept = again(self._primal, block, needed, leaves, self._is_move, kept_elsewhere)
+        self._again[block], kept = again(
+            self._primal, block, needed, leaves, self._is_move, self._read_from, kept_elsewhere
+        )
         return kept
 
     def _leaves(self, value: Value, block: Block, leaves: Callable[[Value], list[Value]]) -> list[Value]:
@@ -156,6 +161,16 @@ class Rematerialisation:
             if self.is_repeatable(value, block):
                 return list(dict.fromkeys(leaf for o in value.operands for leaf in leaves(o)))
         return [value]
+
+    def part(self, value: Value, block: Block) -> Part | None:
+        """What a load reads that the reverse of `block` is to read again from what is kept of all of its array."""
+        return self._contents.part(value) if value in self._again.get(block, ()) else None
+
+    def _read_from(self, value: Value) -> list[Value] | None:
+        part = self._contents.part(value)
+        if part is None:
+            return None
+        return [part.whole, *(o for view in part.views for o in view.operands[1:])]
 
     @staticmethod
     def _is_move(value: Value) -> bool:

@@ -1449,7 +1449,6 @@ def exact_math(x, y):
 @language(
     "list arguments",
     lambda: ([k % 7 + 0.5 for k in range(300)], 3),
-    lambda: ([k % 7 for k in range(400)], -1),
     lambda: ([k % 2 == 0 for k in range(257)], 300),
 )
 def reads_a_long_list(xs, k):

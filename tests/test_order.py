@@ -138,6 +138,8 @@ def test_even_bins_are_numpys_to_the_edge():
         a = np.concatenate([np.round(rng.normal(size=200), digits), [np.nan, np.inf, -np.inf, -1.0, 2.0]])
         for found, expected in zip(compiled(a, bins), np.histogram(a, bins, range=(-1.0, 2.0)), strict=True):
             np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ValueError, match="Too many bins for data range. Cannot create 3 finite-sized bins"):
+        dlvm.jit(lambda a: np.histogram(a, 3))(np.array([5e-324, 0.0]))
 
 
 def test_other_orders():

@@ -405,10 +405,20 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
 
 def bin_edges(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
     """The edges of the bins of one variable, floating-point numbers of its dtype."""
-    edges = edges_between(a, bins, range)
-    if np.ndim(bins) == 1 or np.result_type(a).kind != "f":
-        return edges
-    return edges.astype(np.result_type(a))
+    if isinstance(bins, (tuple, list)) or np.ndim(bins) == 1:
+        return edges_between(a, bins, range)
+    low, high = _limits(a, bins, range)
+    return _even_edges(a, bins, low, high)
+
+
+def _even_edges(a: Any, bins: Any, low: Any, high: Any) -> Any:
+    """Edges at even distances, of the dtype of floats."""
+    edges = np.linspace(low, high, bins + 1)
+    if np.result_type(a).kind == "f":
+        edges = edges.astype(np.result_type(a))
+    if np.any(edges[:-1] >= edges[1:]):
+        raise ValueError(f"Too many bins for data range. Cannot create {bins} finite-sized bins.")
+    return edges
 
 
 def edges_between(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
@@ -418,6 +428,12 @@ def edges_between(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's
         if np.any(edges[:-1] > edges[1:]):
             raise ValueError("`bins` must increase monotonically, when an array")
         return edges
+    low, high = _limits(a, bins, range)
+    return np.linspace(low, high, bins + 1)
+
+
+def _limits(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
+    """Where the first of so many bins of one width begins, and where the last one ends."""
     low, high = 0.0, 1.0
     if range is not None:
         low, high = range[0] + 0.0, range[1] + 0.0
@@ -431,20 +447,24 @@ def edges_between(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's
         low, high = low - 0.5, high + 0.5
     if bins < 1:
         raise ValueError("`bins` must be positive, when an integer")
-    return np.linspace(low, high, bins + 1)
+    return low, high
 
 
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:  # noqa: A002
     """np.histogram: counts or sums of weights in intervals, the last of which has both of its ends; and the edges."""
     a = np.ravel(a)
-    edges = bin_edges(a, bins, range)
-    n = edges.shape[0] - 1
-    inside = (a >= edges[0]) & (a <= edges[n])
-    if np.ndim(bins) == 1:
+    if isinstance(bins, (tuple, list)) or np.ndim(bins) == 1:
+        edges = bin_edges(a, bins, range)
+        n = edges.shape[0] - 1
+        inside = (a >= edges[0]) & (a <= edges[n])
         place = np.searchsorted(edges, a, "right") - 1
         place = np.where(a == edges[n], n - 1, place)
     else:
-        place = _even_place(a, inside, edges)
+        low, high = _limits(a, bins, range)
+        edges = _even_edges(a, bins, low, high)
+        n = edges.shape[0] - 1
+        inside = (a >= edges[0]) & (a <= edges[n])
+        place = _even_place(a, inside, edges, low, high)
     # one bin more, for what lies in none; clipping, which changes nothing, says that all are in range
     place = np.where(inside, place, n)
     if weights is None:
@@ -463,16 +483,19 @@ def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, we
     return sums, edges
 
 
-def _even_place(a: Any, inside: Any, edges: Any) -> Any:
-    """The bins of the elements between edges at even distances: computed, and set right by the edges around."""
+def _even_place(a: Any, inside: Any, edges: Any, low: Any, high: Any) -> Any:
+    """The bins of the elements between edges at even distances: computed, and set right by the edges around.
+
+    Those are computed as np.linspace does it, and bins are whole floats until the end: so all of it is one pass in
+    vectors, which a table of edges or integers of 64 bits would keep it from being.
+    """
     n = edges.shape[0] - 1
-    low, high = edges[0], edges[n]
-    place = (np.where(inside, (a - low) / (high - low), 0.0) * n).astype(np.int64)
+    first, last, step = edges[0], edges[n], (high - low) / n
+    place = np.trunc(np.where(inside, (a - first) / (last - first), 0.0) * n).astype(np.float64)
     place = np.minimum(place, n - 1)
-    # places are in range; clipping says so without a pass that looks
-    below = inside & (a < np.take(edges, place, mode="clip"))
-    above = inside & (place < n - 1) & (a >= np.take(edges, place + 1, mode="clip"))
-    return place - below + above
+    below = inside & (a < (place * step + low).astype(edges.dtype))
+    above = inside & (place < n - 1) & (a >= ((place + 1.0) * step + low).astype(edges.dtype))
+    return (place - below + above).astype(np.int64)
 
 
 FUNCTIONS: dict[Any, Any] = {

@@ -75,7 +75,7 @@ def test_values_and_effects_are_those_of_numpy(name):
     assert live() == before
 
 
-SIBLINGS = {"chain_strided", "chain_f32", "broadcasts", "recurrence"}
+SIBLINGS = {"chain_strided", "chain_f32", "broadcasts", "recurrence", "softmax", "transposed"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SIBLINGS else n for n in GRADIENTS])

@@ -113,6 +113,11 @@ FOUND = [
     ("np.searchsorted(x0, 300)", np.int8([1, 2])),
     ("np.union1d(x0, 2)", np.int8([1, 2])),
     ("np.nanvar(x0, out=x1)", SINGLE, np.zeros(())),
+    ("np.ravel_multi_index((x0, x0), (100, 9))", np.int8([2, 3])),
+    ("np.take(x0, x1, mode='wrap')", np.arange(300), np.int8([-1, 3])),
+    ("np.take(x0, x1)", np.arange(3), np.array([True, False, True])),
+    ("np.diag(x0, x1)", np.arange(3), np.uint8(1)),
+    ("np.arange(x0)", np.uint64(3)),
 ]
 
 

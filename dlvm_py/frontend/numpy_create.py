@@ -14,7 +14,7 @@ from dlvm_py.frontend.facts import EXTENT_MAX, number
 from dlvm_py.frontend.indexing import as_flag, as_index, count_between, dynamic_count
 from dlvm_py.frontend.library import joining, reshaping
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
-from dlvm_py.ir import BOOL, F64, I64, DType, Value, literal, scalar
+from dlvm_py.ir import BOOL, F64, I64, U64, DType, Value, literal, scalar
 
 
 def as_dtype(e: Emitter, value: Any, default: DType = F64) -> DType:
@@ -115,7 +115,9 @@ def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dt
         e.error(TypeMismatch, "np.arange needs numbers, not arrays")
     if any(v.dtype.is_complex for v in values):
         e.error(UnsupportedSyntax, "np.arange of complex numbers is not supported", help="np.arange(n) * step + start")
-    if any(v.dtype.is_float for v in values):
+    if any(
+        v.dtype.is_float or v.dtype is U64 for v in values
+    ):  # uint64 and int64, which NumPy begins with, meet in f64
         return _float_range(e, values, as_dtype(e, dtype))
     start, stop, *rest = (e.cast(v.value, I64) for v in values)
     step = rest[0] if rest else i64(1)

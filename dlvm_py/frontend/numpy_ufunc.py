@@ -20,7 +20,7 @@ from dlvm_py.frontend.linear import dot, matmul
 from dlvm_py.frontend.numpy_create import as_dtype, scalar_of
 from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to, reduction_loop
 from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe, is_none
-from dlvm_py.ir import F32, DType, dtype_of, literal, scalar
+from dlvm_py.ir import F32, U64, DType, dtype_of, literal, scalar
 
 Handler = Callable[..., Any]
 
@@ -217,8 +217,10 @@ def _reduceat(ufunc: np.ufunc) -> Handler:
     def reduceat(e: Emitter, array: Any, indices: Any, axis: Any = _AXIS_0, dtype: Any = None, out: Any = None) -> Any:
         array = _array(e, ufunc, "reduceat", array)
         indices = _array(e, ufunc, "reduceat", indices)
-        if indices.rank != 1 or not indices.dtype.is_integer:
-            e.error(TypeMismatch, f"np.{ufunc.__name__}.reduceat needs a vector of ints as indices")
+        if indices.rank != 1 or not indices.dtype.is_integer or indices.dtype is U64:
+            e.error(
+                TypeMismatch, f"np.{ufunc.__name__}.reduceat needs a vector of ints as indices, which fit into int64"
+            )
         loop = _loop(e, ufunc, array, dtype, out)
         name = Static(ufunc.__name__)
         args = [Static(ufunc), name, loop, array, indices, axis]

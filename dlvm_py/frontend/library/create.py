@@ -18,6 +18,8 @@ def linspace(
     start: Any, stop: Any, num: Any = 50, endpoint: Any = True, retstep: Any = False, dtype: Any = None, axis: Any = 0
 ) -> Any:
     """np.linspace: start + k step, the end point exactly `stop`."""
+    if np.result_type(num).kind not in ("i", "u"):
+        refuse("the number of samples of np.linspace must be an int")
     if num < 0:
         raise ValueError(f"Number of samples, {num}, must be non-negative.")
     inner = np.result_type(start, stop, 1.0)

@@ -324,6 +324,8 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     n = x.shape[k]
     if isinstance(repeats, (tuple, list)):
         repeats = np.array(repeats)
+    if np.result_type(repeats) == np.uint64:
+        refuse("np.repeat: counts of dtype uint64 are not cast to int64", "convert with .astype(np.int64)")
     if np.ndim(repeats) == 0:
         if repeats < 0:
             raise ValueError("repeats may not contain negative values.")

@@ -14,6 +14,21 @@ from dlvm_py.frontend.library.order import counter
 # -- taking and putting ------------------------------------------------------------------------------
 
 
+def as_places(indices: Any, casting: Any = "safe") -> Any:
+    """Indices as int64, in which they are counted on; refused where NumPy does not cast them so."""
+    if isinstance(indices, (tuple, list)):
+        indices = np.array(indices) if len(indices) > 0 else np.zeros(0, dtype=np.int64)
+    dtype = np.result_type(indices)
+    if dtype == np.int64:
+        return indices
+    if not np.can_cast(dtype, np.int64, casting):
+        refuse(
+            f"Cannot cast array data from dtype('{dtype}') to dtype('int64') according to the rule '{casting}'",
+            "convert the indices with .astype(np.int64)",
+        )
+    return np.int64(indices) if np.ndim(indices) == 0 else indices.astype(np.int64)
+
+
 def in_mode(indices: Any, n: Any, mode: Any) -> Any:
     """Indices of an axis of n elements by a mode: raise, wrap around, or clip."""
     if mode == "raise":
@@ -29,8 +44,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
     """np.take: elements of the flat array, or along an axis."""
     if out is not None:
         refuse("np.take with out is not supported", "out[...] = np.take(...)")
-    if isinstance(indices, (tuple, list)):
-        indices = np.array(indices)
+    indices = as_places(indices)
     if axis is None:
         a = np.ravel(a)
         if mode == "clip":
@@ -42,8 +56,7 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
 
 def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     """np.put: a.flat[ind] = v, with the values again from the first where they are fewer."""
-    if isinstance(ind, (tuple, list)):
-        ind = np.array(ind)
+    ind = as_places(ind)
     if np.ndim(ind) == 0:
         ind = np.full(1, ind)
     ind = np.ravel(in_mode(ind, a.size, mode))
@@ -80,6 +93,8 @@ def put_along_axis(arr: Any, indices: Any, values: Any, axis: Any) -> None:
 
 def grid(a: Any, indices: Any, axis: int) -> Any:
     """The index of `a` that is `indices` along one axis and every place along the others."""
+    if np.result_type(indices).kind not in ("i", "u"):
+        refuse("`indices` must be an integer array", "convert with .astype(np.int64)")
     if indices.ndim != a.ndim:
         refuse("`indices` and the array must have the same number of dimensions")
     found = ()
@@ -92,10 +107,8 @@ def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     """np.choose: of several arrays, each element from the one that `a` says."""
     if out is not None:
         refuse("np.choose with out is not supported")
-    if np.result_type(a) == np.uint64:
-        refuse("np.choose: indices of dtype uint64 are not cast to int64", "convert with .astype(np.int64)")
     n = len(choices)
-    which = in_mode(a, n, mode)
+    which = in_mode(as_places(a), n, mode)
     if mode == "raise" and (np.any(which < 0) or np.any(which >= n)):
         raise ValueError("invalid entry in choice array")
     found = choices[0]
@@ -200,6 +213,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any) -> Any:
 
 def diag(v: Any, k: Any = 0) -> Any:
     """np.diag: a matrix with a diagonal, or the diagonal of a matrix, a view."""
+    k = as_places(k, "same_kind")
     if v.ndim == 1:
         n = v.shape[0]
         found = np.zeros((n + abs(k), n + abs(k)), v.dtype)
@@ -297,6 +311,8 @@ def below(n: Any, m: Any, k: Any) -> Any:
 def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Any:  # noqa: N803 - NumPy's names
     """np.tri: ones on and below a diagonal."""
     m = N if M is None else M
+    if np.ndim(k) != 0 or np.result_type(k).kind == "b":
+        refuse("the diagonal of np.tri must be one int")
     return below(N, m, k).astype(dtype)
 
 
@@ -347,9 +363,9 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
     size = 1
     for n in shape:
         size = size * n
+    indices = as_places(indices, "same_kind")
     if np.any(indices < 0) or np.any(indices >= size):
         raise ValueError(f"index is out of bounds for array with size {size}")
-    indices = np.int64(indices) if np.ndim(indices) == 0 else indices.astype(np.int64)
     found = ()
     for k in unroll(len(shape)):
         n = shape[k if order == "F" else len(shape) - 1 - k]
@@ -366,7 +382,7 @@ def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: A
         refuse("np.ravel_multi_index needs an index for each axis")
     found = 0
     for k in unroll(len(dims)):
-        part = in_mode(multi_index[k], dims[k], mode)
+        part = in_mode(as_places(multi_index[k], "same_kind"), dims[k], mode)
         if mode == "raise" and (np.any(part < 0) or np.any(part >= dims[k])):
             raise ValueError("invalid entry in coordinates array")
         found = found * dims[k] + part

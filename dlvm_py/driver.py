@@ -57,10 +57,12 @@ FAST_MATH = (
     "linear_algebra_fusion", "constant_fold", "cse", "dce",
 )  # fmt: skip
 # the checks of a loop stay in it on a device: those of all trips are asked before the launch (backend/gpu/grids.py)
-TO_COMPUTE_FOR_GPU = (
-    "gather_sums", "redundant_load", "value_promotion", "dead_store", "dce", "bufferize", "cse", "dce",
+_GATHERED = ("gather_sums", "redundant_load", "value_promotion", "dead_store", "dce")
+TO_COMPUTE_FOR_GPU = (*_GATHERED, "bufferize", "cse", "dce")
+TO_COMPUTE = (
+    *_GATHERED, "gather_windows", "dce", "bufferize", "cse", "dce", "hoist_products", "loop_versions", "limit_counts",
+    "dce",
 )  # fmt: skip
-TO_COMPUTE = (*TO_COMPUTE_FOR_GPU, "hoist_products", "loop_versions", "limit_counts", "dce")
 TO_SCHEDULED = (
     "sibling_fusion", "share_loops", "hoist_buffers", "element_promotion", "stack_promotion", "ownership",
 )  # fmt: skip

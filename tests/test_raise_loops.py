@@ -75,7 +75,11 @@ SHAPES = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("f", COMPILED, ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f",
+    [convolve, pool, *(pytest.param(f, marks=pytest.mark.slow) for f in (strided, channels_first, depthwise))],
+    ids=lambda f: f.__name__,
+)
 def test_what_loops_over_windows_give(f):
     for shapes in SHAPES[f]:
         args = [normal(*s) for s in shapes]
@@ -109,6 +113,20 @@ def test_what_every_trip_raises_the_whole_raises_unless_there_are_no_trips():
                 COMPILED[convolve](x, w)
         else:
             np.testing.assert_allclose(COMPILED[convolve](x, w), expected, rtol=1e-12)
+
+
+def test_what_is_not_finite_stays_where_it_is():
+    """An infinite weight meets a seed of 0, or what lies outside of the seeds, and gives nothing there."""
+    x, w, seed = normal(2, 5, 6, 3), normal(2, 2, 3, 4), normal(2, 4, 5, 4)
+    w[0, 1, 2, 1], x[1, 0, 2, 1] = np.inf, np.nan
+    expected = np.zeros_like(x), np.zeros_like(w)
+    with np.errstate(all="ignore"):
+        for i, j, a, b in np.ndindex(4, 5, 2, 2):
+            expected[0][:, i + a, j + b] += np.einsum("no,co->nc", seed[:, i, j], w[a, b])
+            expected[1][a, b] += np.einsum("nc,no->co", x[:, i + a, j + b], seed[:, i, j])
+    found = GRADIENTS[convolve](seed, x, w)
+    for ours, theirs in zip(found, expected, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-11, atol=1e-11)
 
 
 def running(x, w):
@@ -160,7 +178,8 @@ def two_stores(x, w):
 @pytest.mark.parametrize("f", [running, cut_off, triangle, over_and_over, by_a_number, two_stores])
 def test_what_stays_a_loop(f):
     x, w = normal(11), normal(3)
-    args = (4,) if f is by_a_number else ()
     compiled = dlvm.jit(f)
-    np.testing.assert_allclose(compiled(x.copy(), w, *args), f(x.copy(), w, *args), rtol=1e-12)
-    assert "conditional" in compiled.ir(stage="optimizable")
+    if f is running:  # what the others compute, the interpreter shows in tests/dl
+        np.testing.assert_allclose(compiled(x.copy(), w), f(x.copy(), w), rtol=1e-12)
+    args = (4,) if f is by_a_number else ()
+    assert "conditional" in compiled.ir(x, w, *args, stage="optimizable")

@@ -32,7 +32,8 @@ class Factor:
 class Contraction:
     """The kept axes in the order of the result: `outer` ones, `block`, which the second factor has not, and `vector`.
 
-    Of the innermost one, `vector`, the first factor has nothing.
+    Of the innermost one, `vector`, the first factor has nothing. partial: of a sum of `scaleSeed` the factor that must
+    be finite for that to be a product.
     """
 
     first: Factor
@@ -41,6 +42,7 @@ class Contraction:
     block: int
     vector: int
     reduced: tuple[int, ...]
+    partial: Value | None
 
 
 def contraction(i: Instruction) -> Contraction | None:
@@ -53,9 +55,10 @@ def contraction(i: Instruction) -> Contraction | None:
     product, init = i.operands
     if not isinstance(init, Literal) or init.value != 0 or i.type.dtype.name not in ("f32", "f64"):  # type: ignore[attr-defined]
         return None
-    if not isinstance(product, Instruction) or product.op.name != "multiply":
+    if not isinstance(product, Instruction) or product.op.name not in ("multiply", "scaleSeed"):
         return None
     a, b = map(factor, product.operands)
+    partial = b.core if product.op.name == "scaleSeed" else None
     if a.core is b.core and a.axes == b.axes:
         return None
     assert isinstance(product.type, TensorType)
@@ -73,7 +76,7 @@ def contraction(i: Instruction) -> Contraction | None:
     if not blocks:
         return None
     outer.remove(blocks[-1])
-    return Contraction(a, b, tuple(outer), blocks[-1], vector, reduced)
+    return Contraction(a, b, tuple(outer), blocks[-1], vector, reduced, partial)
 
 
 def factor(v: Value) -> Factor:

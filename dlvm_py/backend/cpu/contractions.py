@@ -23,11 +23,11 @@ from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import multiply_add
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.kernels import shared_nest
+from dlvm_py.backend.cpu.kernels import nest, shared_nest
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.trees import tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
-from dlvm_py.ir import DType, Instruction, is_array
+from dlvm_py.ir import DType, Instruction, Value, is_array
 from dlvm_py.ir.contractions import OUTER, REDUCED, Contraction, Factor, contraction
 
 ROWS, VECTORS, BYTES = 4, 2, 32  # of what registers hold
@@ -74,6 +74,36 @@ def store_contraction(e: FunctionEmitter, i: Instruction, c: Contraction, dest: 
             e.store(n, e.gep("i64", table, i64(k)))
         e.call(f"@{name}", "void", [*data, table])
     return e.op("ashr", work, i64(3))
+
+
+def is_finite(e: FunctionEmitter, partial: Value) -> V:
+    """Whether all numbers of a factor are finite; of windows, of all that they look at."""
+    if not is_array(partial.type):
+        return _finite(e, e.scalar(partial))
+    assert isinstance(partial, Instruction)
+    at = partial.operands[0]
+    while isinstance(at, Instruction) and at.op.name in ("windows", "squeezeShape", "padShape", "transpose"):
+        at = at.operands[0]
+    p = e.pointer(at)
+    index: dict[int, V] = {}
+    found = e.alloca("i1", 1)
+    e.store(V("i1", "true"), found)
+    order, extents, strides = list(range(p.rank)), p.extents, strides_of(e, p)
+    if p.layout == "C":
+        order, extents, strides = [0], (e.product(p.extents),), (i64(p.itemsize),)
+    with nest(e, index, order[:-1], extents):
+        last = order[-1]
+        with e.loop(extents[last], [e.load("i1", found)]) as loop:
+            index[last] = loop.index
+            x = load_element(e, p.dtype, offset(e, p.data, [index[k] for k in order], strides), p.notes)
+            loop.next = [e.op("and", loop.carried[0], _finite(e, x))]
+        e.store(loop.results[0], found)
+    return e.load("i1", found)
+
+
+def _finite(e: FunctionEmitter, x: V) -> V:
+    nothing = e.fop("fsub", x, x)  # not a number for those that are not finite
+    return e.fcmp("ord", nothing, nothing)
 
 
 def _operand(e: FunctionEmitter, f: Factor, extents: Sequence[V], dtype: DType) -> tuple[V, list[V]]:

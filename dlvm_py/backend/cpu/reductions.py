@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
-from dlvm_py.backend.cpu.contractions import fits, store_contraction
+from dlvm_py.backend.cpu.contractions import fits, is_finite, store_contraction
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import MOST_BITS, Span, cut, rows_of
 from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, shared_axis, shared_nest, store_tree, versions
@@ -165,8 +165,19 @@ def folded(e: FunctionEmitter, tree: Tree) -> str:
 def store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     """Write a reduction along some axes to `dest`; the work."""
     products = fits(i)
-    if products is not None:
+    if products is None:
+        return _store_reduce(e, i, dest)
+    if products.partial is None:
         return store_contraction(e, i, products, dest)
+    with e.either(is_finite(e, products.partial)) as arms:
+        next(arms)
+        store_contraction(e, i, products, dest)
+        next(arms)
+        _store_reduce(e, i, dest)
+    return e.op("ashr", e.product(tree_extents(e, i.operands[0])), i64(3))
+
+
+def _store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     value, init = i.operands[0], e.scalar(i.operands[1])
     by, reduced = i.attrs["by"], set(i.attrs["axes"])
     tree = Tree(e, value)

@@ -115,9 +115,8 @@ def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dt
         e.error(TypeMismatch, "np.arange needs numbers, not arrays")
     if any(v.dtype.is_complex for v in values):
         e.error(UnsupportedSyntax, "np.arange of complex numbers is not supported", help="np.arange(n) * step + start")
-    if any(
-        v.dtype.is_float or v.dtype is U64 for v in values
-    ):  # uint64 and int64, which NumPy begins with, meet in f64
+    # NumPy begins with int64, which meets uint64 in f64
+    if any(v.dtype.is_float or v.dtype is U64 for v in values):
         return _float_range(e, values, as_dtype(e, dtype))
     start, stop, *rest = (e.cast(v.value, I64) for v in values)
     step = rest[0] if rest else i64(1)

@@ -61,9 +61,7 @@ def sort_in_place(e: Emitter, a: Any, axis: Any = None, kind: Any = None, order:
     if not isinstance(a, Array):
         e.error(TypeMismatch, "x.sort() needs an array that has a name")
     if axis is not None and _is_none(axis):
-        e.error(
-            TypeMismatch, "x.sort() needs an int as axis, not None", help="np.sort(x, axis=None) is a vector"
-        )
+        e.error(TypeMismatch, "x.sort() needs an int as axis, not None", help="np.sort(x, axis=None) is a vector")
     _, k = _ordered(e, a, axis, kind, order, "x.sort()")
     store(e, tensor_of(e, _by(e, "sort", complex_sort, a, k)), a)
     return NONE

@@ -16,10 +16,10 @@ prints: by `str.format` of the very objects.
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from string import Formatter
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 PYTHON, NUMPY, ARRAY, NUMBERS, ROWS = "p", "n", "a", "l", "m"
 STREAMS = ("stdout", "stderr")
-_PACKAGE = str(Path(__file__).parents[1])
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _PYTHON = ("bool", "i64", "f64", "c128")
 
 

@@ -18,7 +18,7 @@ from dlvm_py.frontend.source import function_source
 from dlvm_py.frontend.translate import translate
 from dlvm_py.ir import dtype_of, print_module
 from dlvm_py.ir.exceptions import NotAssumed
-from dlvm_py.ir.interface import ArraySpec, ConstantSpec, EitherSpec, RecordSpec, ScalarSpec, TupleSpec
+from dlvm_py.ir.interface import ArraySpec, ConstantSpec, EitherSpec, GrowingSpec, RecordSpec, ScalarSpec, TupleSpec
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.verifier import verify
 from dlvm_py.options import Options
@@ -65,6 +65,9 @@ def rebuilt(spec, leaves):
     if isinstance(spec, EitherSpec):
         place = int(leaves.pop(0))
         return [rebuilt(s, leaves) for s in spec.items][place]
+    if isinstance(spec, GrowingSpec) and spec.item in ("weak", "scalar"):
+        (column,) = (leaves.pop(0) for _ in spec.columns)
+        return column.tolist() if spec.item == "weak" else list(column)
     leaf = leaves.pop(0)
     if isinstance(spec, ArraySpec):
         return leaf

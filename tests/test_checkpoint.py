@@ -251,7 +251,6 @@ def test_what_checkpoint_takes(wrong):
 
 
 MEMORY = """
-import resource
 import numpy as np
 import dlvm_py as dlvm
 from dlvm_py.ir import interpreter
@@ -261,16 +260,21 @@ def loop(u, dt, n):
         u[1:-1] += dt * (u[2:] - 2 * u[1:-1] + u[:-2]) * u[1:-1]
     return np.sum(u ** 2)
 
-def used():
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+def peak():
+    status = open("/proc/self/status").read()
+    return int(status.split("VmHWM:")[1].split()[0]) / 1024
+
+def forget():  # the peak of compiling
+    open("/proc/self/clear_refs", "w").write("5")
 
 u = np.linspace(0, 1, 20_000)
 for checkpoint in ("recompute", 20_000_000, "auto"):
     g = dlvm.grad(dlvm.jit(checkpoint=checkpoint)(loop))
     g(u, 1e-7, 2)
-    before = used()
+    forget()
+    before = peak()
     g(u, 1e-7, 4_000)
-    print(used() - before)
+    print(peak() - before)
 """
 
 
@@ -284,7 +288,7 @@ def test_memory_stays_within_the_budget(tmp_path):
     )
     assert done.returncode == 0, done.stderr
     few, budget, auto = map(float, done.stdout.split())
-    assert few < 15
+    assert few < 30  # some 130 arrays: twice the root of the steps
     assert budget < 60
     assert auto < 60
 

@@ -200,3 +200,13 @@ def test_the_number_beside_a_number_is_of_the_first_argument():
     """nextafter of two equal numbers, too: its value there is the second one's, its derivative the first one's."""
     found = dlvm.grad(lambda x, y: math.nextafter(x, y[0]) + np.sum(np.nextafter(x, y)), wrt=(0, 1))
     assert [np.sum(g) for g in found(0.75, np.array([0.75, 0.5]))] == [3.0, 0.0]
+
+
+def test_products_are_made_in_order():
+    """Parts of a product overflow where the whole does not; what `initial` is comes first."""
+
+    def f(x, y):
+        return np.prod(x), x.prod(initial=1e-300), y.prod(initial=0)
+
+    x, y = np.tile([1e100, 1e-100], 64), np.full(50, 3.0, np.float16)
+    assert_same(dlvm.jit(f)(x, y), f(x, y))

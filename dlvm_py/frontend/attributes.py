@@ -75,12 +75,15 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         found = ARRAY_ATTRIBUTES.get(name)
         if found is not None:
             return found(e, owner)
-        if name in METHODS:
+        is_there = not isinstance(owner, Scalar) or hasattr(np.float64, name)  # NumPy's scalars lack some of them
+        if name in METHODS and is_there:
             return Method(owner, name)
         e.error(
             UnknownFunction,
-            f"arrays have no supported attribute or method `{name}`",
-            help=suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]) or "call it outside of compiled code",
+            f"{'arrays' if is_there else 'NumPy scalars'} have no supported attribute or method `{name}`",
+            help=(suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]) or "call it outside of compiled code")
+            if is_there
+            else "call the function of NumPy",
         )
     if isinstance(owner, SliceKey) and name in ("start", "stop", "step"):
         found = getattr(owner, name)

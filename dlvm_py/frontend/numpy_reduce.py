@@ -89,6 +89,9 @@ def _reduce(
     if not _everywhere(form.where):
         tensor = _masked(e, name, tensor, extents, form.where, first)
     axes = as_axes(e, form.axis, len(extents))
+    begins = by == "multiply" and extents and not is_none(form.initial)  # products overflow: the order is NumPy's
+    if begins:
+        first = _first_value(e, name, form.initial, dtype)
     if extents:
         tensor = e.emit("reduce", tensor, first, by=by, axes=axes)
     kept = [n for k, n in enumerate(extents) if k not in axes]
@@ -96,7 +99,7 @@ def _reduce(
         for k in axes:
             tensor = e.emit("padShape", tensor, at=k)
             kept.insert(k, i64(1))
-    if not is_none(form.initial):
+    if not begins and not is_none(form.initial):
         tensor = apply_op(e, by, [tensor, _first_value(e, name, form.initial, dtype)])
     return deliver(e, name, temp(e, tensor, kept), form.out, None)
 

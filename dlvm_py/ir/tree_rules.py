@@ -152,7 +152,7 @@ def _is_free(by: str, type: TensorType) -> bool:
     The largest of unsigned numbers is what checks of indices ask for: nothing that goes with other things.
     """
     if by in ("add", "multiply"):
-        return not type.dtype.is_complex or by == "add"
+        return by == "add" or not type.dtype.is_inexact
     return type.dtype.kind in "bi" or type.dtype.is_float
 
 

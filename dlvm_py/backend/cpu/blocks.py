@@ -1,4 +1,4 @@
-"""The fixed order of floating sums and products: blocks of 1024 in vector lanes, then a pairwise tree.
+"""The fixed order of floating sums: blocks of 1024 in vector lanes, then a pairwise tree.
 
     buffer ← the next elements of the tree, at most 1024          (a plain parallel loop)
     x ← lanes(buffer)                                              4 vectors of 64 bytes, one accumulator a lane
@@ -29,14 +29,13 @@ BLOCK = 1024
 LANE_BYTES, VECTORS = 64, 4
 APART = 80  # elements between the buffers: what is written at once has addresses that differ in their last 12 bits
 LEVELS = 64  # of the counter: more blocks than 2^64 do not exist
-INSTRUCTION = {"add": "fadd", "multiply": "fmul"}
-NEUTRAL = {"add": -0.0, "multiply": 1.0}  # -0.0 + x is x for every x, also for -0.0
+NEUTRAL = -0.0  # -0.0 + x is x for every x, also for -0.0
 
 
-def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str) -> V:
-    """The sum or product of the elements over the loop axes `order`; of complex numbers the sum, part by part."""
+def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V]) -> V:
+    """The sum of the elements over the loop axes `order`; of complex numbers part by part."""
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
-    blocks = Blocks(e, dtype, by)
+    blocks = Blocks(e, dtype)
     blocks.begin()
     *outer, inner = order
     with nest(e, tree.index, outer, extents):
@@ -57,10 +56,10 @@ def result(e: FunctionEmitter, dtype: DType, totals: Sequence[V]) -> V:
 
 
 def reduce_group(
-    e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, span: Span, to: Sequence[V]
+    e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], span: Span, to: Sequence[V]
 ) -> None:
     """The sums of a group of blocks, the elements of `span`, written to the addresses `to`."""
-    blocks = Blocks(e, tree.root.type.dtype, by)  # type: ignore[attr-defined]
+    blocks = Blocks(e, tree.root.type.dtype)  # type: ignore[attr-defined]
     blocks.begin()
     for first, last in rows_of(e, tree.index, order, extents, span):
         blocks.take(tree, order, extents, first, last)
@@ -68,19 +67,19 @@ def reduce_group(
         e.store(total, place)
 
 
-def reduce_groups(e: FunctionEmitter, dtype: DType, by: str, groups: Groups, partials: Sequence[V]) -> V:
-    """The sum or product of everything, of the results of groups: the bits are those of `reduce`.
+def reduce_groups(e: FunctionEmitter, dtype: DType, groups: Groups, partials: Sequence[V]) -> V:
+    """The sum of everything, of the results of groups: the bits are those of `reduce`.
 
     A group of 2^k blocks leaves behind what the counter holds at level k after these blocks, and the last one, if it
     has fewer, what the levels below hold in the end.
     """
-    blocks = Blocks(e, dtype, by)
+    blocks = Blocks(e, dtype)
     blocks.begin()
     with e.loop(groups.complete) as loop:
         blocks.push_results([_partial(e, p, loop.index, blocks) for p in partials])
     some = e.icmp("ne", groups.count, groups.complete)
     rest = e.select(some, groups.complete, ZERO)
-    start = neutral(blocks.type, by)
+    start = neutral(blocks.type)
     below = [e.select(some, _partial(e, p, rest, blocks), start) for p in partials]
     return result(e, dtype, blocks.combined(below))
 
@@ -95,10 +94,10 @@ class Blocks:
     place: which of how many it is, where several run at the same time.
     """
 
-    def __init__(self, e: FunctionEmitter, dtype: DType, by: str, place: tuple[int, int] = (0, 1)) -> None:
+    def __init__(self, e: FunctionEmitter, dtype: DType, place: tuple[int, int] = (0, 1)) -> None:
         type, parts = lanes(dtype)
         at, several = place
-        self.e, self.type, self.by = e, type, by
+        self.e, self.type = e, type
         self.size = 8 if type == "double" else 4
         # no kernel runs inside another: all of a function share one buffer a type
         self.buffers, self.levels = (
@@ -113,8 +112,8 @@ class Blocks:
             for n in (BLOCK, LEVELS)
         )
         self.filled, self.count = e.alloca("i64"), e.alloca("i64")
-        self.lanes = _lanes_function(e, type, by)
-        self.push = _push_function(e, type, by)
+        self.lanes = _lanes_function(e, type)
+        self.push = _push_function(e, type)
 
     def begin(self) -> None:
         """No elements yet."""
@@ -182,12 +181,12 @@ class Blocks:
         """The end: what is in the buffer is one more block, and all of them are combined."""
         with self.e.when(self.e.icmp("sgt", self.e.load("i64", self.filled), ZERO)):
             self.flush(self.e.load("i64", self.filled))
-        return self.combined([neutral(self.type, self.by)] * len(self.levels))
+        return self.combined([neutral(self.type)] * len(self.levels))
 
     def combined(self, below: Sequence[V]) -> list[V]:
         """What the counter comes to, from its lowest level upwards, beginning with `below`."""
         e = self.e
-        name, count = _finish_function(e, self.type, self.by), e.load("i64", self.count)
+        name, count = _finish_function(e, self.type), e.load("i64", self.count)
         return [e.call(f"@{name}", self.type, [levels, count, x]) for levels, x in zip(self.levels, below, strict=True)]
 
 
@@ -219,14 +218,14 @@ def pieces(e: FunctionEmitter, states: Sequence[Blocks], first: V, last: V) -> I
     e.place(done)
 
 
-def neutral(type: str, by: str) -> V:
+def neutral(type: str) -> V:
     """The value that changes nothing."""
-    return float_constant(type, NEUTRAL[by])
+    return float_constant(type, NEUTRAL)
 
 
-def _push_function(e: FunctionEmitter, type: str, by: str) -> str:
+def _push_function(e: FunctionEmitter, type: str) -> str:
     """define void push(ptr levels, i64 count, T x): add one block result to a counter that holds `count`."""
-    name = f"dlvm.push.{by}.{type}"
+    name = f"dlvm.push.{type}"
     if name in e.module.functions:
         return name
     c = Code(e.module, e.imports, name, "void", ["ptr", "i64", type], "internal |noinline nounwind")
@@ -242,7 +241,7 @@ def _push_function(e: FunctionEmitter, type: str, by: str) -> str:
     place = offset(c, levels, [level.value], [size])
     c.cond_br(c.cast("trunc", rest.value, "i1"), body, done)
     c.place(body)
-    carry.add(c.fop(INSTRUCTION[by], c.load(type, place), carry.value), c.here)
+    carry.add(c.fop("fadd", c.load(type, place), carry.value), c.here)
     level.add(c.op("add nuw nsw", level.value, ONE), c.here)
     rest.add(c.op("lshr", rest.value, ONE), c.here)
     c.br(head, rolled_loop(c))
@@ -252,9 +251,9 @@ def _push_function(e: FunctionEmitter, type: str, by: str) -> str:
     return name
 
 
-def _finish_function(e: FunctionEmitter, type: str, by: str) -> str:
+def _finish_function(e: FunctionEmitter, type: str) -> str:
     """define T finish(ptr levels, i64 count, T below): what a counter that holds `count` comes to."""
-    name = f"dlvm.finish.{by}.{type}"
+    name = f"dlvm.finish.{type}"
     if name in e.module.functions:
         return name
     c = Code(e.module, e.imports, name, type, ["ptr", "i64", type], "internal |noinline nounwind")
@@ -269,7 +268,7 @@ def _finish_function(e: FunctionEmitter, type: str, by: str) -> str:
     c.cond_br(c.icmp("ne", rest.value, ZERO), body, done)
     c.place(body)
     x = c.load(type, offset(c, levels, [level.value], [i64(8 if type == "double" else 4)]))
-    taken = c.fop(INSTRUCTION[by], x, total.value)
+    taken = c.fop("fadd", x, total.value)
     total.add(c.select(c.cast("trunc", rest.value, "i1"), taken, total.value), c.here)
     level.add(c.op("add nuw nsw", level.value, ONE), c.here)
     rest.add(c.op("lshr", rest.value, ONE), c.here)
@@ -279,17 +278,17 @@ def _finish_function(e: FunctionEmitter, type: str, by: str) -> str:
     return name
 
 
-def _lanes_function(e: FunctionEmitter, type: str, by: str) -> str:
-    """define T lanes(ptr buffer, i64 n): combine n contiguous elements, at most a block."""
-    name = f"dlvm.lanes.{by}.{type}"
+def _lanes_function(e: FunctionEmitter, type: str) -> str:
+    """define T lanes(ptr buffer, i64 n): add n contiguous elements, at most a block."""
+    name = f"dlvm.lanes.{type}"
     if name in e.module.functions:
         return name
     c = Code(e.module, e.imports, name, type, ["ptr", "i64"], "internal |nounwind")
     buffer, n = c.params
     size = 8 if type == "double" else 4
     width = LANE_BYTES // size
-    vector, op = f"<{width} x {type}>", INSTRUCTION[by]
-    start = neutral(type, by)
+    vector, op = f"<{width} x {type}>", "fadd"
+    start = neutral(type)
     first = V(vector, "<" + ", ".join([f"{type} {start.ref}"] * width) + ">")
     step = width * VECTORS
     with c.loop(c.op("udiv", n, i64(step)), [first] * VECTORS) as loop:

@@ -2,7 +2,7 @@
 
     piece ← the next elements, at most 1024          (one parallel loop for all roots)
         stores                                       are done there
-        floating sums and products                   fill a buffer each, which blocks.py takes
+        floating sums                                fill a buffer each, which blocks.py takes
         other reductions                             are folded there
 
 Elements that are numbered, of trees of rank 1 or linear ones, are taken in such pieces; others row by row, in C order,
@@ -133,7 +133,7 @@ class _Joined:
         results = []
         for r, places in zip(self.reductions, partials, strict=True):
             if r.number is not None:
-                total = blocks.reduce_groups(e, r.dtype, r.by, groups, places)
+                total = blocks.reduce_groups(e, r.dtype, groups, places)
                 results.append(combine(e, r.by, r.dtype, total, r.init))
                 continue
             with e.loop(groups.count, [r.init], plain_loop(e)) as loop:
@@ -148,9 +148,7 @@ class _Joined:
         Its memory is made here: where threads share the code, each has its own.
         """
         e, count = self.e, len(self.sums)
-        states = [
-            None if r.number is None else blocks.Blocks(e, r.dtype, r.by, (r.number, count)) for r in self.reductions
-        ]
+        states = [None if r.number is None else blocks.Blocks(e, r.dtype, (r.number, count)) for r in self.reductions]
         totals = [e.alloca(scalar_type(r.dtype)) for r in self.reductions]
         for r, state, total in zip(self.reductions, states, totals, strict=True):
             if state is not None:

@@ -1,9 +1,10 @@
 """Reductions: to a scalar, along axes into an array, and unbroadcast.
 
-Floating sums and products have an order of their own: the elements, in C order of the index space (in that in which
+Floating sums have an order of their own: the elements, in C order of the index space (in that in which
 most leaves lie in memory, where that is another one), are cut into blocks of 1024; a block is combined in vector lanes
 (blocks.py), and block results combine pairwise by a binary counter. The bits of the result depend on the extents,
-not on strides or on how the tree was computed. Everything else is folded in one accumulator, which is exact.
+not on strides or on how the tree was computed. Everything else is folded in one accumulator: that is exact, or, of
+floating products, what NumPy does. Products of parts may overflow where those in order do not.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import replace
 from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.contractions import fits, is_finite, store_contraction
+from dlvm_py.backend.cpu.floating import rounded, widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import MOST_BITS, Span, cut, rows_of
 from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, shared_axis, shared_nest, store_tree, versions
@@ -23,7 +25,7 @@ from dlvm_py.backend.cpu.share import may_share, shared
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
-from dlvm_py.ir import DType, Instruction, Literal, PointerType, TensorType, Value, is_array
+from dlvm_py.ir import F32, DType, Instruction, Literal, PointerType, TensorType, Value, is_array
 from dlvm_py.ir.analysis.cost import element_cost
 from dlvm_py.ir.ops.combiners import identity_of
 
@@ -104,13 +106,13 @@ def _accumulate_shared(
                 k = e.add(first, loop.index, "nuw nsw")
                 to = [e.gep(type, p, k) for p in partials]
                 if by_blocks:
-                    blocks.reduce_group(e, tree, order, extents, by, groups.span(e, k), to)
+                    blocks.reduce_group(e, tree, order, extents, groups.span(e, k), to)
                 else:
                     _fold_group(e, tree, order, extents, by, groups.span(e, k), to[0])
 
         versions(e, tree, write)
     if by_blocks:
-        return combine(e, by, dtype, blocks.reduce_groups(e, dtype, by, groups, partials), init)
+        return combine(e, by, dtype, blocks.reduce_groups(e, dtype, groups, partials), init)
     with e.loop(groups.count, [init], plain_loop(e)) as loop:
         x = e.load(type, e.gep(type, partials[0], loop.index))
         loop.next = [combine(e, by, dtype, loop.carried[0], x)]
@@ -135,25 +137,30 @@ def _fold_group(
 
 def is_by_blocks(by: str, dtype: DType) -> bool:
     """Whether the order of a reduction matters, and is that of blocks.py."""
-    return (by in ("add", "multiply") and dtype.is_float) or (by == "add" and dtype.is_complex)
+    return by == "add" and dtype.is_inexact
 
 
 def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V) -> V:
     """The reduction of the tree over the loop axes `order`, other indices fixed, combined with init."""
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
     if is_by_blocks(by, dtype):
-        return combine(e, by, dtype, blocks.reduce(e, tree, order, extents, by), init)
+        return combine(e, by, dtype, blocks.reduce(e, tree, order, extents), init)
     tree.group = ""
     note = folded(e, tree)
+    is_wide = by == "multiply" and dtype.is_narrow  # in float32 until the end, as in NumPy
+    held = F32 if is_wide else dtype
 
     def fold(depth: int, total: V) -> V:
         if depth == len(order):
-            return combine(e, by, dtype, total, tree.element(), inside=True)
+            x = tree.element()
+            return combine(e, by, held, total, widened(e, x) if is_wide else x, inside=True)
         with e.loop(extents[order[depth]], [total], note) as loop:
             tree.index[order[depth]] = loop.index
             loop.next = [fold(depth + 1, loop.carried[0])]
         return loop.results[0]
 
+    if is_wide:
+        return rounded(e, fold(0, widened(e, init)), scalar_type(dtype))
     return fold(0, init)
 
 

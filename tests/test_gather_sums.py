@@ -5,6 +5,7 @@ import pytest
 from irbuild import new_function, pointer
 from native import Native
 
+import dlvm_py as dlvm
 from dlvm_py.ir import F32, F64, literal, scalar
 from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.ir.interpreter import run
@@ -110,3 +111,19 @@ def test_sums_that_cross(seed):
     program.gathered()
     for g, h, expected in cases:
         np.testing.assert_array_equal(run(program.module, "f", [g, h], trees_at_root=True), expected)
+
+
+@pytest.mark.parametrize("n", [0, 1, 2])
+def test_places_without_elements_may_lie_behind_the_end(n):
+    """Of an array that is shorter than the stencil nothing is read: the interpreter checks each section."""
+
+    def f(x, y, k):
+        np.absolute(y + x, out=x)
+        for _ in range(k):
+            x[1:-1] = np.tanh(y[2:] - 2 * y[:-2])
+        return np.sum(x) + np.sum(y)
+
+    x, y = np.zeros(n), np.ones(n)
+    program = dlvm.grad(f, wrt=(0, 1)).program(x, y, 2, stage="scheduled")
+    got = run(program.module, program.name, [x, y, np.int64(2)], trees_at_root=True)
+    assert np.array_equal(got, (np.ones(n), np.full(n, 2.0)))

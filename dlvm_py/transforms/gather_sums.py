@@ -245,7 +245,8 @@ class _Box:
             else:
                 start = self._fold("min", starts)
                 end = self._fold("max", [self._plus(s, c) for s, c in zip(starts, counts, strict=True)])
-                count = b.emit("subtract", end, start)
+                # places without elements may lie behind the end
+                count = b.emit("max", b.emit("subtract", b.emit("min", end, n), start), literal(0))
             self.starts.append(start)
             self.counts.append(count)
         whole = all(_is_zero(s) and _same(c, n) for s, c, n in zip(self.starts, self.counts, extents, strict=True))

@@ -490,7 +490,10 @@ def test_gradients(f, args, k):
     _stages(gradient, args, got)
 
 
-SCALAR = [(power, (1.3, 5)), (damped, (0.7, 5)), (ping, (0.6, 4)), (looping, (0.3, 2)), (of_pair, (0.3, 4))]
+SCALAR = [
+    (power, (1.3, 5)), (damped, (0.7, 5)), (ping, (0.6, 4)),
+    pytest.param(looping, (0.3, 2), marks=pytest.mark.slow), (of_pair, (0.3, 4)),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("f, args", SCALAR, ids=_name)
@@ -505,8 +508,8 @@ def test_higher_derivatives_of_scalar_recursions(f, args):
 
 
 @pytest.mark.parametrize("f, args", [
-    (horner, (WEIGHTS, 2.0, 0)), (tree_sum, (V[:4].copy(), 0, 4)), (det, (M[:3, :3].copy(),)),
-    (accumulated, (V[:4].copy(),)),
+    (horner, (WEIGHTS, 2.0, 0)), (tree_sum, (V[:4].copy(), 0, 4)),
+    pytest.param(det, (M[:3, :3].copy(),), marks=pytest.mark.slow), (accumulated, (V[:4].copy(),)),
     pytest.param(quick_sorted, (V[:4].copy(), V[3::-1].copy()), marks=pytest.mark.slow),
     pytest.param(of_views, (V[:4].copy(), 0.7, 2), marks=pytest.mark.slow),
     (overlapping, (V[:4].copy(), 3)),

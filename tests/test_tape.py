@@ -208,8 +208,8 @@ def few_of_many(u, n, m):
 
 SHAPES = [
     (relaxed, [(3, 2), (2, 0), (0, 3)]),
-    (parts, [(5, 9.0), (3, 0.06), (0, 1.0)]),
-    (few_of_many, [(3, 4), (2, 0)]),
+    pytest.param(parts, [(5, 9.0), (3, 0.06), (0, 1.0)], marks=pytest.mark.slow),
+    pytest.param(few_of_many, [(3, 4), (2, 0)], marks=pytest.mark.slow),
     (found_or_raised, [(9, 2.5), (1, 0.1), (2, 1.2), (50, 12.3)]),
     (counted, [(7, 3), (0, 2), (1, -1), (4, 0)]),
     (triangles, [(6,), (1,), (0,)]),

@@ -6,7 +6,6 @@ import dataclasses
 import functools
 import inspect
 import re
-from functools import lru_cache
 from types import BuiltinFunctionType, FunctionType
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -70,13 +69,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         args = [opened(e, function, v) for v in args]
         kwargs = {n: opened(e, function, v) for n, v in kwargs.items()}
     if any(isinstance(v, Mixed) for v in (*args, *kwargs.values())) and not _is_translated(function):
-        names = list(kwargs)
-
-        def called(*values: Any) -> Any:
-            given = dict(zip(names, values[len(args) :], strict=True))
-            return invoke(e, function, list(values[: len(args)]), given)
-
-        return apart(e, called, *args, *kwargs.values())
+        return _of_each_type(e, function, args, kwargs)
     if isinstance(function, Method) and isinstance(function.rule, FunctionType) and is_users(function.rule):
         return invoke(e, Static(function.rule), [function.owner, *args], kwargs)
     if isinstance(function, Method) and function.rule is not None:
@@ -150,6 +143,16 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         if target in (set, frozenset)
         else "call it outside, or write it as a plain Python function of numbers and arrays",
     )
+
+
+def _of_each_type(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """A call with numbers that have one of several types, of which the function is to see one."""
+    names, count = list(kwargs), len(args)
+
+    def called(*values: Any) -> Any:
+        return invoke(e, function, list(values[:count]), dict(zip(names, values[count:], strict=True)))
+
+    return apart(e, called, *args, *kwargs.values())
 
 
 def _is_translated(function: Any) -> bool:
@@ -227,9 +230,6 @@ def _over_axes(e: Emitter, handler: Handler, bound: inspect.BoundArguments, rank
         return e.frame.choose_value(here, lambda: along(axis), lambda: chosen(axis + 1))
 
     return chosen(0)
-
-
-_signature = lru_cache(maxsize=4096)(inspect.signature)
 
 
 def _bind(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any]) -> inspect.BoundArguments:

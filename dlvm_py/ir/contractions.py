@@ -50,12 +50,8 @@ def contraction(i: Instruction) -> Contraction | None:
 
     Axes that are known to be of extent 1 are none.
     """
-    if i.op.name != "reduce" or i.attrs["by"] != "add" or not is_array(i.type):
-        return None
-    product, init = i.operands
-    if not isinstance(init, Literal) or init.value != 0 or i.type.dtype.name not in ("f32", "f64"):  # type: ignore[attr-defined]
-        return None
-    if not isinstance(product, Instruction) or product.op.name not in ("multiply", "scaleSeed"):
+    product = summed_product(i)
+    if product is None or not is_array(i.type):
         return None
     a, b = map(factor, product.operands)
     partial = b.core if product.op.name == "scaleSeed" else None
@@ -77,6 +73,16 @@ def contraction(i: Instruction) -> Contraction | None:
         return None
     outer.remove(blocks[-1])
     return Contraction(a, b, tuple(outer), blocks[-1], vector, reduced, partial)
+
+
+def summed_product(v: Value) -> Instruction | None:
+    """The product of real floats, or `scaleSeed`, that a value is the sum of along some axes, and nothing else."""
+    if not isinstance(v, Instruction) or v.op.name != "reduce" or v.attrs["by"] != "add":
+        return None
+    product, init = v.operands
+    if not isinstance(init, Literal) or init.value != 0 or v.type.dtype.name not in ("f32", "f64"):  # type: ignore[attr-defined]
+        return None
+    return product if isinstance(product, Instruction) and product.op.name in ("multiply", "scaleSeed") else None
 
 
 def factor(v: Value) -> Factor:

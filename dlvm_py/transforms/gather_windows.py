@@ -28,7 +28,7 @@ from dataclasses import dataclass
 from dlvm_py.ir.analysis.extents import extent_at, known_extent
 from dlvm_py.ir.analysis.places import linear
 from dlvm_py.ir.builder import Builder, literal
-from dlvm_py.ir.contractions import Factor, contraction, factor
+from dlvm_py.ir.contractions import Factor, contraction, factor, summed_product
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.types import TensorType, is_array, scalar
 from dlvm_py.ir.value import Instruction, Literal, Value
@@ -152,15 +152,11 @@ def _gathered(b: Builder, i: Instruction) -> Value | None:
     to, steps, spreads = (i.operands[1 + k * rank : 1 + (k + 1) * rank] for k in range(3))
     view = factor(y)
     total = view.core
-    if not isinstance(total, Instruction) or total.op.name != "reduce" or total.attrs["by"] != "add":
+    product = summed_product(total)
+    if product is None or not all(_is_as_long(view, k, y) for k in view.stretched):
         return None
-    if not all(_is_as_long(view, k, y) for k in view.stretched):
-        return None
-    product, init = total.operands
-    if not isinstance(init, Literal) or init.value != 0 or total.type.dtype.name not in ("f32", "f64"):  # type: ignore[attr-defined]
-        return None
-    if not isinstance(product, Instruction) or product.op.name not in ("multiply", "scaleSeed"):
-        return None
+    assert isinstance(total, Instruction)
+    init = total.operands[1]
     kept = [k for k in range(product.type.rank) if k not in total.attrs["axes"]]  # type: ignore[attr-defined]
     of = [None if k is None else kept[k] for k in view.axes]
     windows = [_Window(of[k], of[rank + k]) for k in range(rank)]

@@ -20,8 +20,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from dlvm_py.ir import Block, Builder, Instruction, Kind, PointerType, Value, is_array
-from dlvm_py.ir.analysis import written_pointer
+from dlvm_py.ir import Block, Builder, Instruction, PointerType, Value, is_array
 from dlvm_py.ir.analysis.nearness import lies_near_all
 from dlvm_py.transforms.differentiate.primal import Primal
 
@@ -43,18 +42,6 @@ class Contents:
         self._primal = primal
         self._known: dict[Instruction, Part | None] = {}
         self._loads: dict[tuple[Value, _Place], Instruction] = {}
-        self._number: dict[Instruction, int] = {}
-        self._writes: dict[Value, list[tuple[Block, int, Instruction]]] = {}
-        self._handed: set[Value] = set()
-        for block, body in primal.bodies.items():
-            for at, i in enumerate(body):
-                self._number[i] = at
-                pointer = written_pointer(i)
-                if pointer is not None:
-                    for root in primal.points_to.roots(pointer):
-                        self._writes.setdefault(root, []).append((block, at, i))
-                if i.op.kind is Kind.CALL:
-                    self._handed.update(r for o in i.operands for r in primal.points_to.roots(o))
 
     def part(self, value: Value) -> Part | None:
         """What a load reads, if that is nearly all of an array that can be kept; None where it is not."""
@@ -66,7 +53,7 @@ class Contents:
 
     def _decide(self, load: Instruction) -> Part | None:
         primal = self._primal
-        if primal.is_split or primal.is_detached or load not in self._number:
+        if primal.is_split or primal.is_detached or load not in primal.number:
             return None
         views: list[Instruction] = []
         base: Value = load.operands[0]
@@ -75,7 +62,7 @@ class Contents:
                 return None
             views.insert(0, base)
             base = base.operands[0]
-        if not isinstance(base, Instruction) or base.op.name != "allocateHeap" or base in self._handed:
+        if not isinstance(base, Instruction) or base.op.name != "allocateHeap" or base in primal.handed:
             return None
         whole = self._whole(base, load)
         if whole is None or (whole is load and not views):
@@ -84,12 +71,14 @@ class Contents:
 
     def _whole(self, base: Instruction, load: Instruction) -> Value | None:
         """The contents of `base` as `load` finds them."""
-        writes = self._writes.get(base, [])
+        writes, number = self._writes(base), self._primal.number
         if len(writes) == 1:
-            block, at, store = writes[0]
+            block, store = writes[0]
             if block is base.block and store.op.name == "store" and store.operands[1] is base:
                 assert load.block is not None
-                comes_before = at < self._number[load] if block is load.block else self._dominates(block, load.block)
+                comes_before = (
+                    number[store] < number[load] if block is load.block else self._dominates(block, load.block)
+                )
                 return self._stored(store.operands[0]) if comes_before else None
         place = self._written_last(base, load)
         if place is None:
@@ -110,9 +99,9 @@ class Contents:
         """Where the contents of `base` that `load` finds are all there."""
         primal, block = self._primal, load.block
         assert block is not None
-        here = self._number[load]
+        here = primal.number[load]
         while True:
-            before = [at for b, at, _ in self._writes.get(base, ()) if b is block and at < here]
+            before = [at for at in self._in(block, base) if at < here]
             if before:
                 return block, max(before)
             if base.block is block:
@@ -123,8 +112,15 @@ class Contents:
             block = primal.preheader(loop)
             here = len(primal.bodies[block])
 
+    def _writes(self, base: Value) -> list[tuple[Block, Instruction]]:
+        return self._primal.writes.get(base, [])
+
     def _blocks(self, base: Value) -> set[Block]:
-        return {block for block, _, _ in self._writes.get(base, ())}
+        return {block for block, _ in self._writes(base)}
+
+    def _in(self, block: Block, base: Value) -> list[int]:
+        """Where in a block `base` is written."""
+        return [self._primal.number[i] for b, i in self._writes(base) if b is block]
 
     def _dominates(self, a: Block, b: Block) -> bool:
         return self._primal.dominators.dominates(a, b)
@@ -132,7 +128,7 @@ class Contents:
     def _loaded(self, base: Instruction, block: Block, at: int) -> Instruction:
         """A load of all of an array at a place, the program's own if there is one."""
         body = self._primal.bodies[block]
-        end = min((k for b, k, _ in self._writes.get(base, ()) if b is block and k > at), default=len(body))
+        end = min((k for k in self._in(block, base) if k > at), default=len(body))
         for i in body[at + 1 : end]:
             if i.op.name == "load" and i.operands[0] is base:
                 return i

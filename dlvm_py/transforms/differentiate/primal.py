@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 
 from dlvm_py.errors import NotDifferentiable
 from dlvm_py.ir import Block, Function, Instruction, Kind, PointerType, StackType, TensorType, TupleType, Type, Value
-from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder, uses
+from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder, uses, written_pointer
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.relation import Relation
 from dlvm_py.transforms import assume_extents
@@ -95,6 +96,28 @@ class Primal:
                 raise NotDifferentiable(
                     "this recursion shares arrays with another one that a derivative flows through", i.loc, code="DL610"
                 )
+
+    @cached_property
+    def number(self) -> dict[Instruction, int]:
+        """Where in its body each instruction stands."""
+        return {i: at for body in self.bodies.values() for at, i in enumerate(body)}
+
+    @cached_property
+    def writes(self) -> dict[Value, list[tuple[Block, Instruction]]]:
+        """What writes each root, in the order of the blocks and their bodies."""
+        found: dict[Value, list[tuple[Block, Instruction]]] = {}
+        for block, body in self.bodies.items():
+            for i in body:
+                pointer = written_pointer(i)
+                for root in () if pointer is None else self.points_to.roots(pointer):
+                    found.setdefault(root, []).append((block, i))
+        return found
+
+    @cached_property
+    def handed(self) -> frozenset[Value]:
+        """The roots of what calls are given."""
+        calls = (i for i in self.function.instructions() if i.op.kind is Kind.CALL)
+        return frozenset(r for i in calls for o in i.operands for r in self.points_to.roots(o))
 
     def output(self, output: Output) -> Value:
         """The value of an output at the exit."""

@@ -15,11 +15,9 @@ a rounding that is repeated here cannot come out differently.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Collection, Iterable
 
 from dlvm_py.ir import Block, Instruction, Kind, Literal, PointerType, TensorType, Value, is_scalar
-from dlvm_py.ir.analysis import written_pointer
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.transforms.differentiate.contents import Contents, Part
 from dlvm_py.transforms.differentiate.counted import passed_on
@@ -183,17 +181,8 @@ class Settled:
     def __init__(self, primal: Primal) -> None:
         self._primal = primal
         self._formal = frozenset(primal.formal)
-        self._writes: dict[Value, list[tuple[Block, int]]] = {}
         self._known: dict[Instruction, bool] = {}
         self._reach: dict[Block, frozenset[Block]] = {}
-        self._place: dict[Instruction, int] = {}
-        for block, body in primal.bodies.items():
-            for at, i in enumerate(body):
-                self._place[i] = at
-                pointer = written_pointer(i)
-                if pointer is not None:
-                    for root in primal.points_to.roots(pointer):
-                        self._writes.setdefault(root, []).append((block, at))
 
     def is_settled(self, load: Instruction) -> bool:
         """Whether no write to what `load` reads can come after it."""
@@ -216,20 +205,15 @@ class Settled:
         """Whether it is memory that the function has made, and no callee can write: or a parameter as it came."""
         if root in self._formal:
             return root not in self._primal.points_to.written
-        return isinstance(root, Instruction) and root.op.name == "allocateHeap" and root not in self._handed
-
-    @functools.cached_property
-    def _handed(self) -> frozenset[Value]:
-        """The roots of what calls are given."""
-        calls = (i for i in self._primal.function.instructions() if i.op.kind is Kind.CALL)
-        return frozenset(r for i in calls for o in i.operands for r in self._primal.points_to.roots(o))
+        return isinstance(root, Instruction) and root.op.name == "allocateHeap" and root not in self._primal.handed
 
     def _is_written_after(self, root: Value, load: Instruction) -> bool:
         assert load.block is not None
         reached = self._reached(load.block)
+        number = self._primal.number
         return any(
-            block in reached or (block is load.block and at > self._place.get(load, -1))
-            for block, at in self._writes.get(root, ())
+            block in reached or (block is load.block and number[i] > number.get(load, -1))
+            for block, i in self._primal.writes.get(root, ())
         )
 
     def _reached(self, block: Block) -> frozenset[Block]:

@@ -49,6 +49,7 @@ from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import BOOL, I64, PointerType, TensorType
 from dlvm_py.ir.value import Instruction, Literal, Target, Value
+from dlvm_py.transforms.literals import integer
 
 _INTEGER = TensorType((), I64)
 _PLAIN = frozenset({"load", "store", "check", "branch", "conditional"})
@@ -167,13 +168,9 @@ class _Nest:
         trips = self.known.form(last).plus(self.known.form(c.first), -1)
         before = Inequalities((), self._passed())
         if not before.is_natural(trips):
-            number = last if self._number(c.first) == 0 else self.b.emit("subtract", last, c.first)
+            number = last if integer(c.first) == 0 else self.b.emit("subtract", last, c.first)
             return self.b.emit("max", number, literal(0))
-        return last if self._number(c.first) == 0 else self.value(trips)
-
-    @staticmethod
-    def _number(v: Value) -> int | None:
-        return int(v.value) if isinstance(v, Literal) and isinstance(v.value, int) else None
+        return last if integer(c.first) == 0 else self.value(trips)
 
     # -- the whole -------------------------------------------------------------------------------------
 
@@ -268,7 +265,7 @@ class _Nest:
     ) -> Value:
         """A part of `base`, without the axes that are `single` places; `base` itself if that is all of it."""
         wholes = [
-            self._number(s) == 0 and self._number(t) == 1 and self.known.form(c) == self.known.extent(base, k)
+            integer(s) == 0 and integer(t) == 1 and self.known.form(c) == self.known.extent(base, k)
             for k, (s, c, t) in enumerate(zip(starts, counts, steps, strict=True))
         ]
         found = base
@@ -540,7 +537,7 @@ class _View:
                 self._move(axis, starts[k])
                 if axis is not None:
                     step = nest.known.form(steps[k])
-                    if step.terms or step.constant < 1 or nest._number(axis.step) is None:
+                    if step.terms or step.constant < 1 or integer(axis.step) is None:
                         raise _No
                     total = literal(step.constant * int(axis.step.value))  # type: ignore[attr-defined]
                     self.axes[k] = _Axis(axis.base, total, nest.same(counts[k]))
@@ -555,7 +552,7 @@ class _View:
             if form.terms or form.constant:
                 raise _No
             return
-        step = self.nest._number(axis.step)
+        step = integer(axis.step)
         if step is None:
             raise _No
         self.starts[axis.base] = self.starts[axis.base].plus(form, step)
@@ -595,7 +592,7 @@ class _View:
 
     def _from(self, starts: Sequence[Value]) -> Value:
         """The base from where the first windows start."""
-        if all(self.nest._number(s) == 0 for s in starts):
+        if all(integer(s) == 0 for s in starts):
             return self.base
         b = self.nest.b
         counts = []

@@ -59,12 +59,13 @@ def test_every_kernel_can_be_loaded():
 @pytest.mark.parametrize("mode", ["function", "gradient"])
 def test_a_race(mode, tmp_path):
     case = problems.Case("own", "recurrence", "20", json.dumps({"steps": 20}))
-    setting = race.Setting(threads=1, seconds=0.02, turns=2)
+    setting = race.Setting(threads=1, seconds=0.02, turns=2, together=mode == "gradient")
     found = race.race(
         case, mode, ["dlvm-py", "NumPy", "tangent"], setting, "NumPy" if mode == "function" else "dlvm-py"
     )
     ours = found["dlvm-py"]
-    assert "error" not in ours and ours["time_s"] > 0 and ours["compile_s"] > 0 and ours["calls"] >= 2
+    assert "error" not in ours and ours["time_s"] > 0 and ours["calls"] >= 2
+    assert "compile_s" not in ours if setting.together else ours["compile_s"] > 0
     assert ("time_s" in found["NumPy"]) == (mode == "function")
     assert "time_s" not in found["tangent"] or mode == "gradient"
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
@@ -35,6 +36,7 @@ class Setting:
     limit: float = 60.0  # seconds for a first call
     pythons: dict = field(default_factory=dict)  # package → interpreter, where it is not this one
     warm: bool = False  # also start a second time, on a full disk cache
+    together: bool = False  # first calls side by side, one a core: sooner done, but no compile times
 
 
 class Entrant:
@@ -118,8 +120,14 @@ def race(case, mode, peers, setting, reference):
     with tempfile.TemporaryDirectory() as folder:
         entrants = [Entrant(p, case, mode, folder, setting) for p in peers]
         try:
-            for entrant in entrants:
-                _begin(entrant, setting, "load compiler")
+            if setting.together:
+                with ThreadPoolExecutor(setting.threads) as pool:
+                    list(pool.map(lambda e: _begin(e, setting, "load compiler"), entrants))
+                for entrant in entrants:
+                    entrant.record.pop("first_s", None)
+            else:
+                for entrant in entrants:
+                    _begin(entrant, setting, "load compiler")
             _compare(entrants, reference, folder)
             _take_turns(entrants, setting)
         finally:
@@ -196,4 +204,5 @@ def _take_turns(entrants, setting):
         if entrant.times:
             entrant.record["time_s"] = median(median(t) for t in entrant.times)
             entrant.record["calls"] = sum(map(len, entrant.times))
-            entrant.record["compile_s"] = max(0.0, entrant.record["first_s"] - entrant.record["time_s"])
+            if "first_s" in entrant.record:
+                entrant.record["compile_s"] = max(0.0, entrant.record["first_s"] - entrant.record["time_s"])

@@ -118,6 +118,17 @@ FOUND = [
     ("np.take(x0, x1)", np.arange(3), np.array([True, False, True])),
     ("np.diag(x0, x1)", np.arange(3), np.uint8(1)),
     ("np.arange(x0)", np.uint64(3)),
+    ("np.delete(x0, x1)", np.arange(3), np.True_),
+    ("np.insert(x0, x1, 5)", np.arange(3), np.array([True, False, True])),
+    ("np.insert(x0, x1, 5)", np.arange(3), np.array([1, 2], np.uint64)),
+    ("np.triu_indices(x0)", np.uint8(3)),
+    ("np.tri(3, k=True)",),
+    ("np.diag(x0, x1)", np.arange(3), np.True_),
+    ("np.percentile(x0, True)", np.float16([1, 2, 3])),
+    ("np.quantile(x0, x1)", SINGLE, np.float64(0.3)),
+    ("np.quantile(x0, x1)", np.float32([1, np.nan, 3]), np.array([0, 1])),
+    ("np.quantile(x0, np.nan)", SINGLE),
+    ("np.put(x0, x1, x2)", np.arange(3), np.array([5]), np.zeros(0)),
 ]
 
 

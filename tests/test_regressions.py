@@ -210,3 +210,9 @@ def test_products_are_made_in_order():
 
     x, y = np.tile([1e100, 1e-100], 64), np.full(50, 3.0, np.float16)
     assert_same(dlvm.jit(f)(x, y), f(x, y))
+
+
+def test_derivative_of_a_product_that_begins_with_zero():
+    """It is zero, also where the product of the other elements is above the largest number."""
+    gradient = dlvm.grad(lambda x: x.prod(initial=0))
+    assert np.array_equal(gradient(np.float32([1e30, 1e30, 2, 3])), np.zeros(4, np.float32))

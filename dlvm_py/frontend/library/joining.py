@@ -163,12 +163,17 @@ def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
         obj = np.arange(n)[obj]
     elif isinstance(obj, (tuple, list)):
         obj = np.array(obj) if len(obj) > 0 else np.zeros(0, dtype=np.int64)
-    if np.ndim(obj) == 0:
+    kind = np.result_type(obj).kind
+    if np.ndim(obj) == 0 and kind != "b":
         return insert_one(arr, obj, inserted(values, arr.ndim, k), k)
     if np.ndim(obj) != 1:
-        refuse("np.insert needs an int, or a vector of ints, as index")
-    if np.result_type(obj).kind not in ("i", "u"):
-        refuse("np.insert needs ints as indices", "np.flatnonzero(mask)")
+        refuse("np.insert needs an int, a vector of ints, or a mask of one axis, as index")
+    if kind == "b":
+        obj = np.flatnonzero(obj)
+    elif kind == "u" and not (is_constant(obj.shape[0]) and obj.shape[0] == 1):
+        refuse(f"NumPy cannot count on from indices that are {obj.dtype}", "x.astype(np.int64)")
+    elif kind not in ("i", "u"):
+        refuse("np.insert needs ints as indices", "x.astype(np.int64)")
     if np.ndim(values) < arr.ndim:
         values = np.reshape(values, (1,) * (arr.ndim - np.ndim(values)) + np.shape(values))
     if obj.shape[0] == 1:
@@ -224,7 +229,7 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     else:
         k = axis_of(axis, arr.ndim)
     n = arr.shape[k]
-    if not isinstance(obj, (slice, tuple, list)) and np.ndim(obj) == 0:
+    if not isinstance(obj, (slice, tuple, list)) and np.ndim(obj) == 0 and np.result_type(obj).kind != "b":
         if obj < -n or obj >= n:
             raise IndexError(f"index {obj} is out of bounds for axis {k} with size {n}")
         low = obj + n if obj < 0 else obj
@@ -236,11 +241,11 @@ def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
         if isinstance(obj, (tuple, list)):
             obj = np.array(obj) if len(obj) > 0 else np.zeros(0, dtype=np.int64)
         if np.result_type(obj).kind == "b":
-            if obj.ndim != 1 or obj.shape[0] != n:
+            if np.ndim(obj) != 1 or np.size(obj) != n:
                 raise ValueError(
                     f"boolean array argument obj to delete must be one dimensional and match the axis length of {n}"
                 )
-            kept = ~obj
+            kept = ~np.asarray(obj)
         else:
             kept[obj] = False
     return arr[along(k, np.flatnonzero(kept))]

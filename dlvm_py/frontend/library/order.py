@@ -227,13 +227,18 @@ def nanquantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear") -> 
     return quantile(kept, q, method=method)
 
 
+def hundredths(q: Any) -> Any:
+    """Percentages as fractions; a bool is one of NumPy's."""
+    q = np.array(q) if isinstance(q, (tuple, list)) else np.bool_(q) if isinstance(q, bool) else q
+    q = q / 100
+    if not np.all((q >= 0) & (q <= 1)):
+        raise ValueError("Percentiles must be in the range [0, 100]")
+    return q
+
+
 def nanpercentile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear") -> Any:
     """np.nanpercentile: np.nanquantile of q / 100."""
-    if isinstance(q, (tuple, list)):
-        q = np.array(q)
-    if np.any(q < 0) or np.any(q > 100):
-        raise ValueError("Percentiles must be in the range [0, 100]")
-    return nanquantile(a, q / 100, axis, method=method)
+    return nanquantile(a, hundredths(q), axis, method=method)
 
 
 def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdims: Any = False) -> Any:
@@ -255,30 +260,29 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdi
     if keepdims:
         return np.expand_dims(quantile(a, q, axis), axis + np.ndim(q))
     s = np.moveaxis(np.sort(a, axis), axis, 0)
-    chosen = np.result_type(q).kind in ("b", "i", "u") and not is_nan(s)  # the smallest or the largest, as it is
-    if not chosen:
-        if s.dtype.kind == "b":
-            refuse("np.quantile of bools is not defined", "convert with .astype(np.int64)")
-        if not is_nan(s):
-            s = s.astype(np.float64)
-    if np.ndim(q) > 1:
-        refuse("np.quantile needs one number or a vector of them")
-    if np.any(q < 0) or np.any(q > 1):
+    chosen = np.result_type(q).kind in ("b", "i", "u")  # the smallest or the largest, as it is
+    if not chosen and s.dtype.kind == "b":
+        refuse("np.quantile of bools is not defined", "convert with .astype(np.int64)")
+    if np.ndim(q) > 2:
+        raise ValueError("q must be a scalar or 1d")
+    if not np.all((q >= 0) & (q <= 1)):  # NaN is outside, too
         raise ValueError("Quantiles must be in the range [0, 1]")
     n = s.shape[0]
     if n == 0:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
     if chosen:
-        return s[q * (n - 1)]
-    place = np.float64(1) * q * (n - 1)
+        found = s[q * (n - 1)]
+        return np.where(np.isnan(s[n - 1]), s[n - 1], found) if is_nan(s) else found
+    is_weak = type(q) is float  # Python's float takes the array's dtype, q of NumPy counts by its own
+    place = (np.float64(q) if is_weak else q) * (n - 1)
     below = np.floor(place)
-    # a vector of q counts by its dtype, a number does not
-    weight = (place - below).astype(np.result_type(q, np.float16) if np.ndim(q) > 0 else s.dtype)
+    weight = (place - below).astype(s.dtype if is_weak and is_nan(s) else place.dtype)
     first = below.astype(np.int64)
     second = np.minimum(first + 1, n - 1)
     for _ in unroll(s.ndim - 1):
         if np.ndim(q) > 0:
             weight = np.expand_dims(weight, -1)
+    s = s.astype(np.result_type(s, weight))
     low, high = s[first], s[second]
     # as NumPy does it: from the nearer one
     step = high - low
@@ -288,11 +292,7 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdi
 
 def percentile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdims: Any = False) -> Any:
     """np.percentile: np.quantile of q / 100."""
-    if isinstance(q, (tuple, list)):
-        q = np.array(q)
-    if np.any(q < 0) or np.any(q > 100):
-        raise ValueError("Percentiles must be in the range [0, 100]")
-    return quantile(a, q / 100, axis, method=method, keepdims=keepdims)
+    return quantile(a, hundredths(q), axis, method=method, keepdims=keepdims)
 
 
 # -- sets --------------------------------------------------------------------------------------------

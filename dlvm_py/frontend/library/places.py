@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm_py.frontend.library.arrange import along
 from dlvm_py.frontend.library.elementwise import check_cast, element_of
-from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
+from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, unroll
 from dlvm_py.frontend.library.order import counter
 
 # -- taking and putting ------------------------------------------------------------------------------
@@ -61,6 +61,10 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
         ind = np.full(1, ind)
     ind = np.ravel(in_mode(ind, a.size, mode))
     n = a.size
+    if isinstance(v, (tuple, list)):
+        v = np.array(v)
+    if np.size(v) == 0:  # then NumPy does not look at the indices
+        return
     if np.any(ind >= n) or np.any(ind < -n):
         raise IndexError("index is out of bounds for the size of the array")
     a[unravel_index(np.where(ind < 0, ind + n, ind), a.shape)] = cycled(element_of(v, a), ind.shape[0])
@@ -213,6 +217,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any) -> Any:
 
 def diag(v: Any, k: Any = 0) -> Any:
     """np.diag: a matrix with a diagonal, or the diagonal of a matrix, a view."""
+    if np.result_type(k).kind == "b" and not isinstance(k, bool):
+        refuse("the diagonal is a NumPy bool", "write int(k)")
     k = as_places(k, "same_kind")
     if v.ndim == 1:
         n = v.shape[0]
@@ -305,14 +311,19 @@ def unpackbits(a: Any, axis: Any = None, count: Any = None, bitorder: Any = "big
 
 def below(n: Any, m: Any, k: Any) -> Any:
     """Flags of the elements on and below the k-th diagonal."""
+    if np.ndim(k) != 0 or np.result_type(k).kind not in ("i", "u") and not isinstance(k, bool):
+        refuse("the diagonal must be one int", "write int(k)")
+    # NumPy counts in the dtype of these, where -k wraps around: what it then gives or raises depends on the value
+    if np.result_type(k).kind == "u":
+        refuse(f"the diagonal is unsigned (a NumPy {np.result_type(k)})", "write int(k)")
+    if np.result_type(m).kind == "u" and not (is_constant(k) and k == 0):
+        refuse(f"the number of columns is unsigned (a NumPy {np.result_type(m)})", "write int(m)")
     return np.expand_dims(np.arange(n), 1) + k >= np.arange(m)
 
 
 def tri(N: Any, M: Any = None, k: Any = 0, dtype: Any = float) -> Any:  # noqa: N803 - NumPy's names
     """np.tri: ones on and below a diagonal."""
     m = N if M is None else M
-    if np.ndim(k) != 0 or np.result_type(k).kind == "b":
-        refuse("the diagonal of np.tri must be one int")
     return below(N, m, k).astype(dtype)
 
 

@@ -106,6 +106,8 @@ def _others(x: Any, init: Any, axes: tuple[int, ...]) -> Any:
     """
     if not axes:  # of a single element: init alone
         return broadcast(init, *extents_of(x))
+    if is_constant(init) and init.value.value == 0:  # the product of all is that of the others, which may overflow
+        return restore_axes(reduce(x, init, by="multiply", axes=axes), x, axes)
     axis, *rest = sorted(axes)
     along = products_of_others(x, axis)
     if not rest:

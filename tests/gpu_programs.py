@@ -28,6 +28,12 @@ def mlp(x, w1, b1, w2, b2, target):
     return np.mean((out - target) ** 2)
 
 
+def batched(a, b, c):
+    """Products of many matrices: axes that broadcast, that are missing, and more than one of them."""
+    d = np.matmul(a, b)
+    return np.matmul(c[:1], np.swapaxes(b, 1, 2)), d[:, None] @ np.swapaxes(c, 1, 2)
+
+
 def bodies(p, m):
     d = p[:, None, :] - p[None, :, :]
     r2 = np.sum(d * d, axis=2) + 0.01
@@ -172,6 +178,7 @@ PROGRAMS = {
         lambda: (_of((6, 4)), _of((4, 8), seed=1), _of(8, seed=2), _of((8, 3), seed=3), _of(3, seed=4), _of((6, 3))),
         (1, 2, 3, 4),
     ),
+    "batched": (batched, lambda: (_of((3, 5, 18)), _of((3, 18, 4), seed=1), _of((3, 2, 4), seed=2)), (0, 1, 2)),
     "bodies": (bodies, lambda: (_of((15, 3)), np.abs(_of(15, seed=1))), (0, 1)),
     "sums": (sums, lambda: (_of((9, 40)),), ()),
     "sums_large": (sums, lambda: (_of((3, 5000)) / 100 + 1,), ()),

@@ -65,7 +65,13 @@ COMPILED = {name: dlvm.jit(function, target="gpu") for name, (function, _, _) in
 GRADIENTS = {name: dlvm.grad(COMPILED[name], wrt=wrt) for name, (_, _, wrt) in PROGRAMS.items() if wrt}
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
+# of "products", whose kernels they launch
+OTHER_NUMBERS = {"products_infinite", "products_integers"}
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in OTHER_NUMBERS else n for n in PROGRAMS]
+)
 def test_values_and_effects_are_those_of_numpy(name):
     function, make, _ = PROGRAMS[name]
     given, expected = make(), make()
@@ -75,7 +81,8 @@ def test_values_and_effects_are_those_of_numpy(name):
     assert live() == before
 
 
-SIBLINGS = {"chain_strided", "chain_f32", "broadcasts", "recurrence", "softmax", "transposed"}
+# of others, or of the functions of the examples
+SIBLINGS = {"chain_strided", "chain_f32", "broadcasts", "recurrence", "softmax", "transposed", "mlp", "attention"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SIBLINGS else n for n in GRADIENTS])

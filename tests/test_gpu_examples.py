@@ -1,16 +1,45 @@
-"""target="gpu": the examples, all of whose functions run on the emulated device, keep the promises that they check."""
+"""target="gpu": the functions of the examples, and the examples as a whole, on the emulated device."""
 
 import functools
 import importlib.util
 from pathlib import Path
 from types import FunctionType
 
+import numpy as np
 import pytest
+from test_parser_examples import CASES, cases
 
 import dlvm_py as dlvm
+from dlvm_py.ir import interpreter
 from dlvm_py.runtime.gpu.device import Device, live
 
 FOLDER = Path(__file__).parent.parent / "examples"
+ON_GPU = cases(functools.partial(dlvm.jit, target="gpu"))
+
+
+def flat(value):
+    return [x for v in value for x in flat(v)] if isinstance(value, tuple) else [value]
+
+
+# what the derivatives compute as well
+LONGER = {0, 6}
+
+
+@pytest.mark.parametrize(
+    "k", [pytest.param(k, marks=pytest.mark.slow) if k in LONGER else k for k in range(len(CASES))]
+)
+def test_functions_of_the_examples_and_their_derivatives(k, monkeypatch):
+    """Results and written arguments are those of the CPU's program, done by the interpreter."""
+    monkeypatch.setenv("DLVM_GPU", "emulator")
+    (on_gpu, _), (on_cpu, given) = ON_GPU[k], CASES[k]
+    calls = [[a.copy() if isinstance(a, np.ndarray) else a for a in given] for _ in range(2)]
+    before, program = live(), on_cpu.program(*given, stage="optimizable")
+    got, expected = on_gpu(*calls[0]), interpreter.run(program.module, program.name, calls[1])
+    for a, b in zip(flat((got, *calls[0])), flat((expected, *calls[1])), strict=True):
+        assert (a is None) == (b is None)
+        if a is not None:
+            np.testing.assert_allclose(a, b, 1e-12, 1e-14)
+    assert live() == before
 
 
 @pytest.mark.slow

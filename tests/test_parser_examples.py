@@ -27,31 +27,36 @@ def reals(*shape):
     return RNG.standard_normal(shape)
 
 
-def digits():
+def digits(jit):
     m = example("digits")
     x, onehot = reals(5, 4), np.eye(3)[[0, 2, 1, 1, 0]]
     softmax = x, onehot, reals(4, 3), reals(3)
     network = x, onehot, reals(4, 6), reals(6), reals(6, 3), reals(3)
-    yield dlvm.jit(m.softmax_loss), softmax
-    yield dlvm.value_and_grad(m.softmax_loss, wrt=(2, 3)), softmax
-    yield dlvm.value_and_grad(m.network_loss, wrt=(2, 3, 4, 5)), network
-    yield dlvm.jit(m.momentum_step), (reals(4), reals(4), reals(4), 0.1, 0.9)
+    yield jit(m.softmax_loss), softmax
+    yield dlvm.value_and_grad(jit(m.softmax_loss), wrt=(2, 3)), softmax
+    yield dlvm.value_and_grad(jit(m.network_loss), wrt=(2, 3, 4, 5)), network
+    yield jit(m.momentum_step), (reals(4), reals(4), reals(4), 0.1, 0.9)
 
 
-def heat():
+def heat(jit):
     m = example("heat")
     rod = np.zeros(6), np.full(5, 0.3), 0.02, 1e-3, 40
-    yield dlvm.jit(m.settle), rod
-    yield dlvm.value_and_grad(m.misfit), (reals(5), np.zeros(6), reals(6), 0.02, 1e-3, 40)
+    yield jit(m.settle), rod
+    yield dlvm.value_and_grad(jit(m.misfit)), (reals(5), np.zeros(6), reals(6), 0.02, 1e-3, 40)
 
 
-def poster():
-    m = example("poster")
-    for derivative in (m.dg, m.d2g):
+def poster(jit):
+    first = dlvm.grad(jit(example("poster").g.__wrapped__), wrt=(1, 2), keeping=0)
+    for derivative in (first, dlvm.grad(first, from_=0, wrt=1)):
         yield derivative, (reals(4, 3), reals(3, 2), reals(2))
 
 
-CASES = [(f, args) for make in (digits, heat, poster) for f, args in make()]
+def cases(jit):
+    """The functions of the examples, compiled by `jit`, and their derivatives, each with arguments."""
+    return [case for make in (digits, heat, poster) for case in make(jit)]
+
+
+CASES = cases(dlvm.jit)
 
 
 @pytest.mark.parametrize("stage", STAGES)

@@ -16,6 +16,7 @@ from dlvm_py.frontend.elementwise import apply_op, astype, operand
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.library import intrinsics
+from dlvm_py.frontend.linear import products_of
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.undecided import undecided
@@ -68,6 +69,10 @@ def _refuse(e: Emitter, message: Any, help: Any = None) -> Any:  # noqa: A002 - 
 def _is_constant(e: Emitter, value: Any) -> Scalar:
     known = isinstance(value, Static) or (isinstance(value, Scalar) and value.number is not None)
     return Scalar(literal(known), weak=True)
+
+
+def _is_for_device(e: Emitter) -> Scalar:
+    return Scalar(literal(e.options.target == "gpu"), weak=True)
 
 
 def _assumed(e: Emitter, condition: Any, what: Any, message: Any) -> Scalar:
@@ -166,6 +171,8 @@ INTRINSICS: dict[Any, Callable[..., Any]] = {
     intrinsics.unroll: _unroll,
     intrinsics.refuse: _refuse,
     intrinsics.is_constant: _is_constant,
+    intrinsics.is_for_device: _is_for_device,
+    intrinsics.products_of: products_of,
     intrinsics.assumed: _assumed,
     intrinsics.settled: _settled,
     intrinsics.undecided: undecided,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence as Items
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.library import products
 from dlvm_py.frontend.values import Array, Scalar, Temp
-from dlvm_py.ir import BOOL, I64, literal
+from dlvm_py.ir import BOOL, I64, DType, Value, literal
 
 _MATMUL = "matmul: Input operand 1 has a mismatch in its core dimension 0,"
 
@@ -49,9 +50,18 @@ def _product(e: Emitter, a: Array | Temp, b: Array | Temp, what: str) -> Any:
             e.error(ShapeMismatch, f"{what}: the inner extents differ, {number(inner)} and {number(other)}")
         _check_inner(e, a, b, what)
         e.facts.unify(inner, other)
+    return _dot(e, a, b, dtype, (*a.extents[:-1], *b.extents[1:]))
+
+
+def products_of(e: Emitter, a: Any, b: Any) -> Any:
+    """The products of many matrices, whose extents are known to fit (library/intrinsics.py)."""
+    return _dot(e, a, b, supported(e, promoted(a, b), "`@`"), (*a.extents[:-1], b.extents[-1]))
+
+
+def _dot(e: Emitter, a: Array | Temp, b: Array | Temp, dtype: DType, extents: Items[Value]) -> Any:
     loop = I64 if dtype is BOOL else dtype
     (x, _), (y, _) = convert(e, a, loop), convert(e, b, loop)
-    found = temp(e, e.emit("dot", x, y), (*a.extents[:-1], *b.extents[1:]))
+    found = temp(e, e.emit("dot", x, y), tuple(extents))
     # of bools: whether there is a pair of which both hold
     return ufunc_call(e, np.not_equal, found, Scalar(literal(0), weak=True)) if dtype is BOOL else found
 

@@ -3,10 +3,13 @@
 A product goes tile by tile: a block of threads has 16 × 16 elements of the result, or 64 × 64 of a large one, and the
 rows and columns that they need come through shared memory, so that each is read once for all of them. Of a large one
 a thread has 4 × 4 elements in registers: each number that it reads from shared memory it uses four times. The terms of
-an element are in order, whichever it is. A product with a vector is a reduction along an axis of the matrix (along.py).
+an element are in order, whichever it is. Many matrices are one launch, which has the tiles of all of them. A product
+with a vector is a reduction along an axis of the matrix (along.py).
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -75,9 +78,9 @@ def store_overlap(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
 
 
 def store_dot(h: HostEmitter, i: Instruction, dest: Pointer, add: str = "") -> None:
-    """Write a matrix-matrix, matrix-vector or vector-matrix product. add: "add" it to, or "subtract" it from, dest."""
+    """Write a product of matrices, or with a vector. add: "add" it to, or "subtract" it from, dest."""
     p, q = (h.pointer(v.operands[0]) for v in i.operands)  # type: ignore[attr-defined]
-    if p.rank == q.rank == 2:
+    if p.rank == q.rank >= 2:
         _product(h, i, p, q, dest, add)
     elif dest.dtype.is_narrow or dest.dtype.kind == "b":
         _by_elements(h, p, q, dest, add)
@@ -112,9 +115,9 @@ def _put(k: Kernel, dtype: DType, x: V, place: V, add: str) -> None:
 
 
 def _product(h: HostEmitter, i: Instruction, p: Pointer, q: Pointer, dest: Pointer, add: str) -> None:
-    """A product of matrices: a large one of floats by a library if there is one, else by tiles."""
-    terms, elements = h.product([*dest.extents, p.extents[1]]), h.product(dest.extents)
-    n, of_result = constant(terms), constant(elements)
+    """A product of matrices, or of many: a large one of floats by a library if there is one, else by tiles."""
+    terms, elements = h.product([*dest.extents, p.extents[-1]]), h.product(dest.extents)
+    n = constant(terms)
     after = None
     if dest.dtype.is_inexact and (n is None or n >= LARGE):
         ask, tiles, after = h.label("ask"), h.label("tiles"), h.label("after")
@@ -123,10 +126,14 @@ def _product(h: HostEmitter, i: Instruction, p: Pointer, q: Pointer, dest: Point
         h.cond_br(product_by_library(h, i, dest, add), after, tiles)
         h.place(tiles)
     each = 1 if dest.dtype.is_complex else EACH
-    if of_result is not None or each == 1:
-        _tiles(h, p, q, dest, add, 1 if of_result is not None and of_result < WIDE else each)
+    # where large tiles fill a device, and are not mostly empty
+    least = [(elements, WIDE), *((n, TILE * EACH // 2) for n in dest.extents[-2:])]
+    known = [(m, constant(n)) for n, m in least]
+    if each == 1 or all(n is not None for _, n in known) or any(n is not None and n < m for m, n in known):
+        fits = all(n is not None and n >= m for m, n in known)
+        _tiles(h, p, q, dest, add, each if fits else 1)
     else:
-        with h.either(h.icmp("sge", elements, i64(WIDE))) as arms:
+        with h.either(h.both(*(h.icmp("sge", n, i64(m)) for n, m in least))) as arms:
             for width in (each, 1):
                 next(arms)
                 _tiles(h, p, q, dest, add, width)
@@ -138,10 +145,14 @@ def _product(h: HostEmitter, i: Instruction, p: Pointer, q: Pointer, dest: Point
 def _tiles(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str, each: int) -> None:
     """A block has TILE × `each` rows and columns of the result, and a thread `each` × `each` of them, TILE apart."""
     k = Kernel(h, "product of matrices")
-    a, b, to = (as_matrix(k, k.pointer_of(x), column=False) for x in (p, q, dest))
+    inside = [k.pointer_of(x) for x in (p, q, dest)]
+    steps_of = [strides_of(k, x) for x in inside]
+    firsts = [Matrix(x.data, *x.extents[-2:], *s[-2:]) for x, s in zip(inside, steps_of, strict=True)]
+    a, b, to = firsts
+    many = inside[2].extents[:-2]
     dtype, side = dest.dtype, TILE * each
     wide = F32 if dtype.is_narrow else dtype
-    size, zero = i64(wide.itemsize), V(scalar_type(wide), "zeroinitializer")
+    itemsize, size, zero = i64(dtype.itemsize), i64(wide.itemsize), V(scalar_type(wide), "zeroinitializer")
     thread = k.special("tid")
     y, x = k.op("udiv", thread, i64(TILE)), k.op("urem", thread, i64(TILE))
     # a row of a tile has one element more than it holds: columns do not meet in a bank
@@ -154,13 +165,18 @@ def _tiles(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str, each
 
     def into(n: int, m: Matrix, first: tuple[V, V]) -> None:
         """A tile of the matrix that begins at `first`, zero beyond its borders, by threads side by side."""
-        rows, cols = shapes[n]
-        down = m.row_step == i64(dtype.itemsize)  # columns lie side by side
-        across = rows if down else cols
         for part in range(each):
             place = k.add(thread, i64(part * THREADS))
-            one, other = k.op("urem", place, i64(across)), k.op("udiv", place, i64(across))
-            local = (one, other) if down else (other, one)
+            # (row, column) where those of a column, or of a row, lie side by side
+            taken = [(k.op("urem", place, i64(across)), k.op("udiv", place, i64(across))) for across in shapes[n]]
+            down, along = taken[0], taken[1][::-1]
+            if m.row_step == itemsize:
+                local = down
+            elif m.col_step == itemsize:
+                local = along
+            else:
+                is_down = k.icmp("eq", m.row_step, itemsize)
+                local = tuple(k.select(is_down, a, b) for a, b in zip(down, along, strict=True))
             row, col = (k.add(f, at) for f, at in zip(first, local, strict=True))
             slot = offset(k, tiles[n], local, steps[n])
             store_element(k, wide, zero, slot)
@@ -172,10 +188,14 @@ def _tiles(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str, each
         return f.op("udiv", f.add(extent, i64(by - 1)), i64(by))
 
     apart = [i64(TILE * n) for n in range(each)]
-    across = count(k, to.cols, side)
-    with k.strided(k.special("ctaid"), k.special("nctaid"), k.mul(count(k, to.rows, side), across)) as block:
-        top = k.mul(k.op("udiv", block.index, across), i64(side))
-        left = k.mul(k.op("urem", block.index, across), i64(side))
+    counts = [*many, count(k, to.rows, side), count(k, to.cols, side)]
+    with k.strided(k.special("ctaid"), k.special("nctaid"), k.product(counts)) as block:
+        at = k.unravel(block.index, range(len(counts)), counts)
+        top, left = (k.mul(at[len(many) + n], i64(side)) for n in range(2))
+        a, b, to = (
+            replace(m, data=offset(k, m.data, [at[n] for n in range(len(many))], s[:-2]))
+            for m, s in zip(firsts, steps_of, strict=True)
+        )
         with k.loop(count(k, a.cols, TILE), [zero] * each**2) as step:
             first = k.mul(step.index, i64(TILE))
             into(0, a, (top, first))
@@ -198,4 +218,5 @@ def _tiles(h: HostEmitter, p: Pointer, q: Pointer, dest: Pointer, add: str, each
             with k.when(k.both(k.icmp("slt", row, to.rows), k.icmp("slt", col, to.cols))):
                 place = offset(k, to.data, [row, col], [to.row_step, to.col_step])
                 _put(k, dtype, cast(k, total, wide, dtype), place, add)
-    h.launch(k, within(h, h.mul(*(count(h, n, side) for n in dest.extents))))
+    tiles_of_each = (count(h, n, side) for n in dest.extents[-2:])
+    h.launch(k, within(h, h.product([*dest.extents[:-2], *tiles_of_each])))

@@ -135,6 +135,8 @@ class Extents:
                 return self._of_scatter(value, axis)
             case "gather":
                 return self._of_gather(value, axis)
+            case "dot" if rank > 2:
+                return self.extent(value.operands[1 if axis == rank - 1 else 0], axis)  # type: ignore[arg-type]
             case "dot" if rank == 2 or axis == 0:
                 side = 0 if axis == 0 and value.operands[0].type.rank == 2 else 1  # type: ignore[attr-defined]
                 return self.extent(value.operands[side], axis if side == 0 else value.operands[1].type.rank - 1)  # type: ignore[attr-defined]

@@ -28,6 +28,16 @@ def is_constant(value: Any) -> bool:
     return not isinstance(value, np.ndarray)
 
 
+def is_for_device() -> bool:
+    """Whether the call is compiled for a GPU, where each array op is a launch. Plain Python is not."""
+    return False
+
+
+def products_of(a: Any, b: Any) -> Any:
+    """The products of the matrices of the last two axes; the axes before are equally many, of equal extents."""
+    return np.matmul(a, b)
+
+
 def solve_one(a: Any, b: Any) -> Any:
     """The solution of a x = b for one matrix a and a matrix b of right sides, both of one float or complex dtype."""
     return np.linalg.solve(a, b)

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
+from dlvm_py.frontend.library.intrinsics import axis_of, is_for_device, products_of, refuse, unroll
 
 
 def size(shape: Any) -> Any:
@@ -34,6 +34,9 @@ def matmul(a: Any, b: Any) -> Any:
             f"(n?,k),(k,m?)->(n?,m?) (size {b.shape[-2]} is different from {a.shape[-1]})"
         )
     leading = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if is_for_device():
+        a = np.broadcast_to(a, leading + a.shape[-2:])
+        return products_of(a, np.broadcast_to(b, leading + b.shape[-2:]))
     out = np.empty(leading + (a.shape[-2], b.shape[-1]), dtype=np.result_type(a, b))
     multiply_into(out, a, b)
     return out

@@ -133,6 +133,8 @@ def _fits_row(i: Instruction) -> bool:
     if name == "store":
         value = i.operands[0]
         return isinstance(value, Instruction) and (_is_tree(value) or value.op.name in _ROOTS)
+    if name == "dot" and i.type.rank > 2:  # type: ignore[attr-defined]
+        return False
     if is_array(i.type):
         # products and reductions stand under a store alone
         return _is_tree(i) or i.op.name in _ROOTS

@@ -5,6 +5,8 @@ import pytest
 
 import dlvm_py as dlvm
 from dlvm_py.ir import OPS
+from dlvm_py.ir.parser import parse_module
+from dlvm_py.tools.native import callable_of
 
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((4, 4)) + 3 * np.eye(4)
@@ -89,6 +91,20 @@ def test_errors_are_numpys(f, argument, words):
         dlvm.jit(f)(argument)
 
 
+def test_what_raises_leaves_its_destination_alone():
+    @dlvm.jit
+    def f(a, b, c):
+        if c:
+            b[:] = np.linalg.cholesky(a)
+        b[:] = np.linalg.solve(a, b)
+
+    for c in (True, False):
+        b = B.copy() if not c else W.copy()
+        with pytest.raises(np.linalg.LinAlgError):
+            f(np.zeros((4, 4)), b, c)
+        np.testing.assert_array_equal(b, W if c else B)
+
+
 def test_a_matrix_that_is_not_needed_still_raises():
     """A solution has an effect: it is not moved in front of a loop that may not run, nor dropped."""
 
@@ -153,6 +169,34 @@ def test_the_rows_evaluate_as_numpy():
     for a, by, want in ((A, "lu", 1), (singular, "lu", 0), (A @ A.T, "cholesky", 1), (-A @ A.T, "cholesky", 0)):
         np.testing.assert_array_equal(OPS["factorizes"](a, by=by), [want])
     np.testing.assert_array_equal(OPS["determinant"](A), [np.linalg.det(A), *np.linalg.slogdet(A)])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+def test_adjoint_of_a_factor_by_blocks(dtype):
+    """Rows one by one, and halves of odd sizes; any layout; what is above the diagonals is not read."""
+    kind = {"f": f"f{np.dtype(dtype).itemsize * 8}", "c": "c128"}[np.dtype(dtype).kind]
+    matrix = f"<_ x _ x {kind}>"
+    turned = f"%t = transpose %l: {matrix}\n    %u = transpose %s: {matrix}\n"
+    body = f"%y = choleskyAdjoint %t: {matrix}, %u: {matrix}\n    return %y: {matrix}"
+    text = f'module "m"\nstage raw\n\nfunc @f: ({matrix}, {matrix}) -> {matrix} {{\n'
+    text += f"'entry(%l: {matrix}, %s: {matrix}):"
+    by_columns = callable_of(parse_module(f"{text}\n    {turned}    {body}\n}}\n"), "f")
+    body = body.replace("%t", "%l").replace("%u", "%s")
+    compiled = callable_of(parse_module(f"{text}\n    {body}\n}}\n"), "f")
+    rng = np.random.default_rng(7)
+    for n in (0, 1, 5, 32, 71):
+        s, low = (rng.standard_normal((n, n)).astype(dtype) for _ in range(2))
+        if kind == "c128":
+            s, low = s + 1j * s[::-1], low + 1j * low[::-1]
+        low = low / max(n, 1) ** 0.5
+        low[np.diag_indices(n)] = rng.uniform(1, 2, n)
+        want = OPS["choleskyAdjoint"].evaluate(low, s)
+        limit = {"rtol": 1e-3, "atol": 1e-4} if kind == "f32" else {"rtol": 1e-8, "atol": 1e-10}
+        for ours in (compiled(low, s), by_columns(low.T.copy(), s.T.copy())):
+            assert ours.dtype == want.dtype
+            np.testing.assert_allclose(ours, want, **limit)
+        spoiled = [np.where(np.triu(np.ones((n, n), bool), 1), np.nan, x).astype(dtype) for x in (low, s)]
+        np.testing.assert_allclose(compiled(*spoiled), want, **limit)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])

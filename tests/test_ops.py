@@ -220,6 +220,7 @@ ADJOINT_CASES = [
     ("recurrence", {"axis": 2}, [CUBE, CUBE - 1], []),
     ("solve", {}, [SQUARE, B], []),
     ("cholesky", {}, [SQUARE @ SQUARE.T], []),
+    ("choleskyAdjoint", {}, [np.tril(SQUARE) + 4 * np.eye(4), SQUARE.T.copy()], []),
     ("determinant", {}, [SQUARE], []),
     ("eigh", {}, [SQUARE], [5, 4]),
     ("eigh", {"upper": True}, [SQUARE], [5, 4]),
@@ -276,7 +277,7 @@ COMPLEX_CASES = COMPLEX_ONLY + [
     as_complex(case)
     for case in ADJOINT_CASES
     if case[1].get("by") not in ("max", "min")
-    and case[0] not in ("makeComplex", "polygamma", "sort", "cholesky", "pinv", "lstsq")
+    and case[0] not in ("makeComplex", "polygamma", "sort", "cholesky", "choleskyAdjoint", "pinv", "lstsq")
 ]
 
 

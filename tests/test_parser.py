@@ -191,6 +191,7 @@ def test_every_op():
     b.emit("argsort", matrix, axis=1)
     square = b.emit("dot", matrix, b.emit("transpose", matrix))
     b.emit("solve", b.emit("cholesky", square), matrix)
+    b.emit("choleskyAdjoint", square, square)
     b.emit("determinant", square)
     b.emit("factorizes", square, by="cholesky")
     b.emit("eigvalsh", square, b.emit("add", n, zero), upper=True)

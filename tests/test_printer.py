@@ -162,6 +162,7 @@ GOLDEN = [
     ("argsort", ["t"], {"axis": 0}, f"%0.0 = argsort {P['t']} along 0"),
     ("solve", ["t", "t"], {}, f"%0.0 = solve {P['t']}, {P['t']}"),
     ("cholesky", ["t"], {}, f"%0.0 = cholesky {P['t']}"),
+    ("choleskyAdjoint", ["t", "t"], {}, f"%0.0 = choleskyAdjoint {P['t']}, {P['t']}"),
     ("determinant", ["t"], {}, f"%0.0 = determinant {P['t']}"),
     ("factorizes", ["t"], {"by": "lu"}, f"%0.0 = factorizes {P['t']} by lu"),
     ("eigh", ["t", "n", ONE], {"upper": True}, f"%0.0 = eigh {P['t']} to (%n: i64, 1: i64) upper"),

@@ -36,6 +36,7 @@ UNDER_STORE |= {"scatterAdd", "nonzero", "sort", "argsort", "searchSorted", "fou
 _FACTORED = {
     "solve",
     "cholesky",
+    "choleskyAdjoint",
     "determinant",
     "factorizes",
     *(name for name, op in OPS.items() if "extents" in op.properties),

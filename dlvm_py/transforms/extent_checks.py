@@ -62,6 +62,9 @@ class _Checks:
                 self._axes((o[0], 0), (o[1], 0))
             case "lstsq":
                 self._axes((o[0], 0), (o[1], 0))
+            case "choleskyAdjoint":
+                self._together(o)
+                self._axes((o[0], 0), (o[0], 1))
             case "cholesky" | "determinant" | "factorizes" | "eigh" | "eigvalsh" | "eig" | "eigvals":
                 self._axes((o[0], 0), (o[0], 1))
             case "concatenate":

@@ -491,7 +491,7 @@ def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: Po
             return store_unbroadcast(e, value, dest, type)
         case "dot":
             return store_dot(e, value, dest)
-        case "solve" | "cholesky" | "determinant" | "factorizes":
+        case "solve" | "cholesky" | "choleskyAdjoint" | "determinant" | "factorizes":
             return store_factored(e, value, dest)
         case "eigh" | "eigvalsh" | "eig" | "eigvals" | "svd" | "svdvals" | "qr" | "lstsq":
             return store_decomposition(e, value, dest)

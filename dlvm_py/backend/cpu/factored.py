@@ -1,4 +1,6 @@
-"""@dlvm.solve.T, cholesky, determinant, factorizes_lu, factorizes_cholesky: by LAPACK, one a module and dtype.
+"""@dlvm.solve.T, cholesky, choleskyAdjoint, determinant, factorizes_lu, factorizes_cholesky: one a module and dtype.
+
+All but the adjoint (cholesky.py) are LAPACK's. What raises writes nothing to its destination, which the caller may see.
 
 solve looks whether there is nothing below the diagonal, as in the derivatives of cholesky: a third of the work then.
 LU with pivoting does just that substitution, and finds the same zero on the diagonal; of a lower triangle it exchanges
@@ -7,11 +9,13 @@ rows.
 
 from __future__ import annotations
 
+from dlvm_py.backend.cpu.cholesky import reverse_function
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, OK, Routine
+from dlvm_py.backend.cpu.matmul import INT_MAX
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.values import FALSE, NULL, ONE, TRUE, ZERO, V, float_constant, i64
@@ -25,7 +29,7 @@ def store_factored(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     operands = [e.pointer(v.operands[0]) for v in i.operands]  # type: ignore[attr-defined]
     matrices = [as_matrix(e, p, column=True) for p in (*operands, dest)]
     n, m = operands[0].extents[0], operands[-1].extents[1]
-    name = _function(e, "_".join((i.op.name, *i.attrs.values())), dest.dtype)
+    name = _function(e, "_".join((i.op.name, *i.attrs.values())), dest.dtype, len(matrices))
     status = e.call(f"@{name}", "i32", [e.ctx, n, m, *(v for x in matrices for v in x.flat())])
     e.require_memory(e.select(e.icmp("ne", status, NO_MEMORY), e.ctx, NULL))
     if i.op.name in COMPLAINTS:
@@ -33,10 +37,10 @@ def store_factored(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     return e.mul(e.mul(n, n), m)
 
 
-def _function(e: FunctionEmitter, op: str, dtype: DType) -> str:
-    """define i32 op(ctx, n, m, a..., [b...], to...): m is the number of columns of the last operand."""
+def _function(e: FunctionEmitter, op: str, dtype: DType, count: int) -> str:
+    """define i32 op(ctx, n, m, a..., [b...], to...), `count` matrices: m is the number of columns of the last."""
     name = f"dlvm.{op}.{dtype}"
-    types = ["ptr", "i64", "i64", *["ptr", "i64", "i64"] * (3 if op == "solve" else 2)]
+    types = ["ptr", "i64", "i64", *["ptr", "i64", "i64"] * count]
     return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype), op)())
 
 
@@ -66,7 +70,8 @@ class _Factored(Routine):
             next(arms)
             letters = [self.letter(x) for x in "UNN"]
             c.store(self.call("trtrs", [*letters, size, columns, mine.data, lead, right.data, lead]), info)
-        self.copy(right, to)
+        with c.when(c.icmp("eq", c.load("i32", info), OK)):
+            self.copy(right, to)
         self.end(c.load("i32", info))
 
     def _has_lower(self, x: Matrix) -> V:
@@ -85,17 +90,50 @@ class _Factored(Routine):
         return c.load("i1", found)
 
     def cholesky(self) -> None:
-        """potrf of the lower triangle; zeros above."""
+        """potrf of the lower triangle, by rows: LAPACK, which counts by columns, calls it the upper; zeros above."""
         c, (a, to) = self.c, self.matrices
         (block,) = self.block(self.elements(self.n, self.n))
-        mine = self.columns(block, self.n, self.n)
-        self.copy(a, mine)
-        info = self.call("potrf", [self.letter("L"), self.int(self.n), mine.data, self.lead(self.n)])
-        self.fill(to, self.number(0.0))
-        with c.loop(self.n) as j, c.loop(c.op("sub", self.n, j.index)) as i:
-            row = c.add(i.index, j.index)
-            self.store(to, row, j.index, self.load(mine, row, j.index))
+        mine = self.columns(block, self.n, self.n).transposed
+        with c.loop(self.n) as i, c.loop(c.add(i.index, ONE)) as j:
+            self.store(mine, i.index, j.index, self.load(a, i.index, j.index))
+        info = self.call("potrf", [self.letter("U"), self.int(self.n), mine.data, self.lead(self.n)])
+        with c.when(c.icmp("eq", info, OK)):
+            self._triangle(mine, to, one_half=None)
         self.end(info)
+
+    def choleskyAdjoint(self) -> None:  # noqa: N802  the op's name
+        """The triangle of `reverse_function`, half of its diagonal; zeros above."""
+        c, (low, seed, to) = self.c, self.matrices
+        low, mine = self._in_rows(low, low), self._in_rows(to, seed)
+        reverse = reverse_function(c, self.dtype)
+        c.call(f"@{reverse}", "void", [self.n, low.data, low.row_step, mine.data, mine.row_step])
+        self._triangle(mine, to, one_half=self.number(0.5))
+        self.end()
+
+    def _in_rows(self, x: Matrix, of: Matrix) -> Matrix:
+        """A matrix like x whose rows BLAS can read, with the elements `of`: the memory of x where its rows are such."""
+        c, size = self.c, self.size
+        plain, steps = c.mul(x.cols, size), c.op("sdiv", x.row_step, size)
+        whole = c.icmp("eq", c.mul(steps, size), x.row_step)
+        fits = c.both(c.icmp("sge", x.row_step, plain), c.icmp("sle", steps, i64(INT_MAX)))
+        fine = c.both(c.icmp("eq", x.col_step, size), whole, fits)
+        own = self.memory(c.select(fine, ZERO, c.mul(x.rows, plain)))
+        found = Matrix(c.select(fine, x.data, own), x.rows, x.cols, c.select(fine, x.row_step, plain), size)
+        with c.when(c.any(c.op("xor", fine, TRUE), c.icmp("ne", of.data, x.data))):
+            self.copy(of.transposed, found.transposed)
+        return found
+
+    def _triangle(self, source: Matrix, to: Matrix, one_half: V | None) -> None:
+        """Write a lower triangle, its diagonal times `one_half`, and zeros above, row by row."""
+        c = self.c
+        with c.loop(to.rows) as i:
+            with c.loop(i.index) as j:
+                self.store(to, i.index, j.index, self.load(source, i.index, j.index))
+            x = self.load(source, i.index, i.index)
+            self.store(to, i.index, i.index, x if one_half is None else self.op("multiply", x, one_half))
+            behind = c.add(i.index, ONE)
+            with c.loop(c.op("sub", to.cols, behind)) as j:
+                self.store(to, i.index, c.add(behind, j.index), self.number(0.0))
 
     def determinant(self) -> None:
         """getrf: the product of the diagonal, with a sign for each exchange of rows."""

@@ -129,16 +129,23 @@ class Routine:
 
     def call(self, name: str, values: Sequence[V]) -> V:
         """Call LAPACK, all arguments by reference; `info`, where 0 is success."""
-        c = self.c
+        slots = self._by_reference([*values, V("i32", "0")])
+        self.c.call_import(f"lapack:{LETTERS[self.dtype.name]}{name}", "void", slots, "nounwind")
+        return self.c.load("i32", slots[-1])
+
+    def blas(self, name: str, values: Sequence[V]) -> None:
+        """Call BLAS, all arguments by reference, integers in 64 bits."""
+        self.c.call_import(f"blas:{LETTERS[self.dtype.name]}{name}", "void", self._by_reference(values), "nounwind")
+
+    def _by_reference(self, values: Sequence[V]) -> list[V]:
         slots = []
-        for v in (*values, V("i32", "0")):
+        for v in values:
             if v.type != "ptr":
-                slot = c.alloca(v.type, 16)
-                c.store(v, slot)
+                slot = self.c.alloca(v.type, 16)
+                self.c.store(v, slot)
                 v = slot
             slots.append(v)
-        c.call_import(f"lapack:{LETTERS[self.dtype.name]}{name}", "void", slots, "nounwind")
-        return c.load("i32", slots[-1])
+        return slots
 
     def call_with_work(self, name: str, values: Callable[[Workspace], Sequence[V]], **fixed: V) -> V:
         """Ask LAPACK how much working memory it wants, and call it with that; `fixed`: counts that it does not say."""

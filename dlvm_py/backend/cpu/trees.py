@@ -86,7 +86,7 @@ def tree_extent(e: FunctionEmitter, value: Value, axis: int) -> V:
             return tree_extent(e, o[0], axis)
         case "solve":
             return tree_extent(e, o[1], axis)
-        case "cholesky":
+        case "cholesky" | "choleskyAdjoint":
             return tree_extent(e, o[0], axis)
         case "iota":
             return e.scalar(o[0])

@@ -24,7 +24,7 @@ from dlvm_py.ir import I64, DType, Instruction, Value, is_array
 from dlvm_py.ir.text import ARRAY, PYTHON
 
 # ops that are computed so, beside those whose results are packed in one array (property `extents`)
-LIBRARY = frozenset(("sort", "argsort", "fourier", "solve", "cholesky", "determinant", "factorizes"))
+LIBRARY = frozenset(("sort", "argsort", "fourier", "solve", "cholesky", "choleskyAdjoint", "determinant", "factorizes"))
 
 
 def is_of_library(i: Instruction) -> bool:

@@ -121,7 +121,7 @@ class Extents:
                 return self.extent(x, axis + (axis >= value.attrs["at"]))  # type: ignore[arg-type]
             case "iota":
                 return self.sum_of(value.operands[0])
-            case "scan" | "recurrence" | "fourier" | "sort" | "argsort" | "reverse" | "cholesky":
+            case "scan" | "recurrence" | "fourier" | "sort" | "argsort" | "reverse" | "cholesky" | "choleskyAdjoint":
                 return self.extent(x, axis)  # type: ignore[arg-type]
             case "overlapAdd":
                 return self.sum_of(value.operands[1 + axis])

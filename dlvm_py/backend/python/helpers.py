@@ -68,6 +68,13 @@ def overlap_add(y, shape, step, spread):
     return found
 
 
+def cholesky_adjoint(low, seed):
+    """The adjoint of the lower triangle that was factored, from that of the factor."""
+    back, half = np.tril(low).conj().T, np.tri(len(low)) - np.eye(len(low), dtype=low.real.dtype) / 2
+    s = np.linalg.solve(back, np.linalg.solve(back, half * (back @ seed)).conj().T)
+    return (half * (s + s.conj().T)).astype(low.dtype)
+
+
 def determinant(a):
     """The determinant, its sign or phase, and the logarithm of its size."""
     sign, size = np.linalg.slogdet(a)
@@ -182,8 +189,8 @@ def reduce_windows(x, init, combine, dims, strides, pads):
 HELPERS: dict[str, Callable[..., Any]] = {
     f.__name__: f
     for f in (
-        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, determinant, factorizes,
-        eigh, eig, eigvals, svd, qr, lstsq, make_complex, truncated_quotient, cast, integer_power, bits,
+        scaled, unbroadcast, embed, scatter_add, recurrence, windows, overlap_add, cholesky_adjoint, determinant,
+        factorizes, eigh, eig, eigvals, svd, qr, lstsq, make_complex, truncated_quotient, cast, integer_power, bits,
         round_half_away, reduce_windows,
     )
 }  # fmt: skip

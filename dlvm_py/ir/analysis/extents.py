@@ -100,7 +100,7 @@ def _source(i: Instruction, axis: int) -> Value | tuple[Value, int] | None:
             return o[0], [k for k in range(len(_shape(o[0]))) if k not in i.attrs["axes"]][axis]
         case "solve":
             return o[1], axis
-        case "cholesky":
+        case "cholesky" | "choleskyAdjoint":
             return o[0], axis
         case "pinv":
             return o[0], 1 - axis

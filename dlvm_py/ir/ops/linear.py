@@ -2,8 +2,10 @@
 
 With x = solve(a, b): w = solve(aᴴ, x̄), b̄ = w, ā = -w xᴴ. With l = cholesky(a), the derivative with respect to the lower
 triangle, which is all that is read: s = l⁻ᴴ Φ(lᴴ l̄) l⁻¹, where Φ takes the lower triangle and half of the diagonal, and
-ā is the lower triangle of s + sᴴ with its diagonal halved. With t = tr(a⁻¹ da) the determinant moves by det(a) t, its
-phase by phase · i Im t, the logarithm of its size by Re t.
+ā = Φ(σ) for σ = s + sᴴ. That is an op, choleskyAdjoint, which by blocks takes a fifth of the formula's work, and is
+linear in l̄: where z̄ is the seed of ā and h = Φ(z̄) + Φ(z̄)ᴴ, l̄ gets l Φ(q) for q = l⁻¹ h l⁻ᴴ, the tangent of a factor,
+and l gets l̄ Φ(q)ᴴ - σ l q. As l moves, σ moves by r + rᴴ, where r is l⁻ᴴ Φ(dlᴴ l̄) l⁻¹ - σ dl l⁻¹.
+With t = tr(a⁻¹ da) the determinant moves by det(a) t, its phase by phase · i Im t, the logarithm of its size by Re t.
 Sources: Giles, "An extended collection of matrix derivative results" (2008); Murray, "Differentiation of the Cholesky
 decomposition" (2016).
 """
@@ -18,7 +20,7 @@ import numpy as np
 from dlvm_py.ir.op import TRAP, Kind, Op
 from dlvm_py.ir.ops.arrange import indices
 from dlvm_py.ir.ops.elementwise import conjugate_of, imaginaryPart
-from dlvm_py.ir.ops.matrices import adjoint_of, identity_like, in_dtype, real_of, square, turned, weighted
+from dlvm_py.ir.ops.matrices import adjoint_of, identity_like, in_dtype, product, real_of, square, turned, weighted
 from dlvm_py.ir.ops.reduce import dot, reduce
 from dlvm_py.ir.ops.rules import tensor
 from dlvm_py.ir.ops.shape import embed, padShape, section, transpose
@@ -67,17 +69,22 @@ def _cholesky_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 
 def _cholesky_adjoint(seed: Any, low: Any, a: Any) -> Any:
-    back = adjoint_of(low)
-    middle = solve(back, weighted(dot(back, seed), 1.0, 0.5))
-    s = adjoint_of(solve(back, adjoint_of(middle)))
-    return (weighted(s + adjoint_of(s), 1.0, 0.5),)
+    return (choleskyAdjoint(low, seed),)
+
+
+def _whole(triangle: Any) -> Any:
+    """The Hermitian matrix with this lower triangle."""
+    half = weighted(triangle, 1.0, 0.5)
+    return half + adjoint_of(half)
+
+
+def _between(low: Any, x: Any) -> Any:
+    """l⁻¹ x l⁻ᴴ for a Hermitian x."""
+    return solve(low, adjoint_of(solve(low, x)))
 
 
 def _cholesky_tangent(t: Any, low: Any, a: Any) -> Any:
-    moved = weighted(t[0], 1.0, 0.5)
-    whole = moved + adjoint_of(moved)
-    middle = solve(low, adjoint_of(solve(low, adjoint_of(whole))))
-    return dot(low, weighted(middle, 1.0, 0.5))
+    return dot(low, weighted(_between(low, _whole(t[0])), 1.0, 0.5))
 
 
 # cholesky a: the lower triangular l with l lᴴ = a; reads the lower triangle; LinAlgError where it is not definite
@@ -90,6 +97,62 @@ cholesky: Op = Op(
     adjoint=_cholesky_adjoint,
     tangent=_cholesky_tangent,
     numpy_name="linalg.cholesky",
+)
+
+
+def _cholesky_adjoint_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    low, seed = (square(v, "choleskyAdjoint") for v in operands)
+    if seed.dtype is not low.dtype:
+        raise TypeError(f"choleskyAdjoint of {low} and {seed}: both have one dtype")
+    if None not in (low.shape[0], seed.shape[0]) and low.shape[0] != seed.shape[0]:
+        raise TypeError(f"choleskyAdjoint of {low} and {seed}: the numbers of rows differ")
+    return low
+
+
+def _lower(x: Any) -> Any:
+    """Φ: the lower triangle with half of its diagonal."""
+    return np.tril(x) - np.diag(np.diag(x)) / 2
+
+
+def _evaluate_cholesky_adjoint(low: Any, seed: Any) -> Any:
+    back = np.tril(low).conj().T
+    s = np.linalg.solve(back, np.linalg.solve(back, _lower(back @ seed)).conj().T)
+    return _lower(s + s.conj().T)
+
+
+def _over_factor(x: Any, low: Any) -> Any:
+    """x l⁻¹."""
+    return adjoint_of(solve(adjoint_of(low), adjoint_of(x)))
+
+
+def _cholesky_adjoint_adjoint(seed: Any, found: Any, low: Any, of_low: Any) -> Any:
+    between = _between(low, _whole(seed))
+    half = weighted(between, 1.0, 0.5)
+    sigma = found + adjoint_of(found)
+    return weighted(dot(of_low, adjoint_of(half)) - product(sigma, low, between), 1.0, 1.0), dot(low, half)
+
+
+def _cholesky_adjoint_tangent(t: Any, found: Any, low: Any, of_low: Any) -> Any:
+    moved, of_seed = t
+    along = None if of_seed is None else choleskyAdjoint(low, of_seed)
+    if moved is None:
+        return along
+    moved = weighted(moved, 1.0, 1.0)
+    through = choleskyAdjoint(low, solve(adjoint_of(low), weighted(dot(adjoint_of(moved), of_low), 1.0, 1.0)))
+    r = _over_factor(product(found + adjoint_of(found), moved), low)
+    by_low = through - weighted(r + adjoint_of(r), 1.0, 0.5)
+    return by_low if along is None else along + by_low
+
+
+# choleskyAdjoint l, l̄: the adjoint of the lower triangle of a, where l = cholesky(a), from that of l; zeros above. Of
+# both it reads the lower triangle
+choleskyAdjoint: Op = Op(
+    "choleskyAdjoint",
+    Kind.CONTRACTION,
+    _cholesky_adjoint_type,
+    _evaluate_cholesky_adjoint,
+    adjoint=_cholesky_adjoint_adjoint,
+    tangent=_cholesky_adjoint_tangent,
 )
 
 
@@ -165,4 +228,4 @@ factorizes: Op = Op(
     no_derivative="it is 0 or 1",
 )
 
-LINEAR_ALGEBRA = (solve, cholesky, determinant, factorizes)
+LINEAR_ALGEBRA = (solve, cholesky, choleskyAdjoint, determinant, factorizes)

@@ -32,11 +32,12 @@ from dlvm_py.frontend.arrays import (
 )
 from dlvm_py.frontend.elementwise import convert, refuse_real, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.numpy_create import array as array_of
 from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe
 from dlvm_py.ir import BOOL, I64, U64, Block, Instruction, Kind, Value, literal, scalar
 from dlvm_py.ir.analysis import written_pointer
+from dlvm_py.ir.value import integer
 
 _WHOLE = SliceKey(None, None, None)
 
@@ -245,7 +246,7 @@ def _check_mask(e: Emitter, mask: Array | Temp, extents: Extents, axis: int) -> 
             f"boolean index did not match indexed array along axis {axis + k}; size of axis is {message.hole(want)} "
             f"but size of corresponding boolean axis is {message.hole(have)}"
         )
-        if number(have) is not None and number(want) is not None:
+        if integer(have) is not None and integer(want) is not None:
             e.error(TypeMismatch, text)
         e.check(e.compare("equal", have, want), "IndexError", text, *message.operands)
         e.facts.unify(have, want)

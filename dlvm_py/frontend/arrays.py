@@ -12,9 +12,10 @@ from typing import Any
 
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.values import Array, Scalar, Temp, describe
 from dlvm_py.ir import DType, Instruction, PointerType, TensorType, Value, literal
+from dlvm_py.ir.value import integer
 
 Extents = tuple[Value, ...]
 
@@ -96,7 +97,7 @@ class Message:
 
     def hole(self, value: Value) -> str:
         """The place of an i64 in the text."""
-        n = number(value)
+        n = integer(value)
         if n is not None:
             return str(n)
         self.operands.append(value)
@@ -177,12 +178,12 @@ def _common_extent(e: Emitter, a: Value, b: Value, shape_a: Extents, shape_b: Ex
     """The broadcast extent of two axes, checked at run time where it is not known to exist."""
     facts = e.facts
     a, b = facts.find(a), facts.find(b)
-    if facts.same(a, b) or number(b) == 1:
+    if facts.same(a, b) or integer(b) == 1:
         return a
-    if number(a) == 1:
+    if integer(a) == 1:
         return b
     exception, wrong = clash
-    if number(a) is not None and number(b) is not None:
+    if integer(a) is not None and integer(b) is not None:
         shapes = f"{_shown(shape_a)} and {_shown(shape_b)}"
         e.error(ShapeMismatch, f"{wrong} with shapes {shapes}")
     known = facts.lookup(("fits", a, b))
@@ -214,7 +215,7 @@ def _common_extent(e: Emitter, a: Value, b: Value, shape_a: Extents, shape_b: Ex
 
 
 def _shown(extents: Items[Value]) -> str:
-    numbers = [str(number(n)) if number(n) is not None else "?" for n in extents]
+    numbers = [str(integer(n)) if integer(n) is not None else "?" for n in extents]
     return "(" + ",".join(numbers) + ("," if len(numbers) == 1 else "") + ")"
 
 
@@ -227,7 +228,7 @@ def fit(e: Emitter, value: Any, extents: Items[Value], in_place: bool = False) -
     if not have:
         return broadcast_to(e, tensor, extents) if extents else tensor
     shape = have
-    while len(have) > len(extents) and number(have[0]) == 1:
+    while len(have) > len(extents) and integer(have[0]) == 1:
         assert isinstance(tensor.type, TensorType)
         if tensor.type.shape[0] != 1:
             tensor = e.emit("shapeCast", tensor, *have[1:])
@@ -246,7 +247,7 @@ def fit(e: Emitter, value: Any, extents: Items[Value], in_place: bool = False) -
     for n, want in zip(have, extents, strict=True):
         if e.facts.same(n, want):
             continue
-        if number(n) == 1:
+        if integer(n) == 1:
             stretch = True
             continue
         stretch |= _check_fits(e, n, want, shape, extents, in_place)
@@ -255,7 +256,7 @@ def fit(e: Emitter, value: Any, extents: Items[Value], in_place: bool = False) -
 
 def _check_fits(e: Emitter, n: Value, want: Value, shape: Extents, to: Items[Value], in_place: bool) -> bool:
     """Check that extent n goes into `want`; returns whether it may have to be stretched."""
-    if number(n) is not None and number(want) is not None:
+    if integer(n) is not None and integer(want) is not None:
         e.error(ShapeMismatch, f"could not broadcast input array from shape {_shown(shape)} into shape {_shown(to)}")
     if in_place:
         start = "operands could not be broadcast together with shapes "

@@ -10,12 +10,12 @@ from typing import Any
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend import lists, objects, operators, records
 from dlvm_py.frontend.emit import i64
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import Each, writes
 from dlvm_py.frontend.values import Binding, Conflict, Generator, Growing, Iteration, Record, Sequence
 from dlvm_py.ir import Literal, Value
+from dlvm_py.ir.value import integer
 
 _SUM = "$acc"
 _MAX_UNROLLED = 16  # of a constant number of items; what they make may then be of any types
@@ -163,7 +163,7 @@ class Comprehensions(Flow):
                 items = objects.settle(self.e, items)
             with self.at(generator.iter):  # type: ignore[attr-defined]
                 iteration = iteration_of(self.e, items)
-            known = number(iteration.count)
+            known = integer(iteration.count)
             if known is not None and known <= _MAX_UNROLLED:
                 for k in range(known):
                     guarded(lambda k=k: iteration.item(i64(k)))

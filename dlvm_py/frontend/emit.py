@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy as np
 
 from dlvm_py.errors import CompileError, Loc, TypeMismatch
-from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, Facts, key, number
+from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, Facts, key
 from dlvm_py.ir import (
     BOOL,
     I64,
@@ -30,6 +30,7 @@ from dlvm_py.ir import (
     scalar,
 )
 from dlvm_py.ir.op import TRAP
+from dlvm_py.ir.value import integer
 from dlvm_py.options import Options
 
 
@@ -265,7 +266,7 @@ class Emitter:
         value = self.pure("min", a, b)
         (alow, ahigh), (blow, bhigh) = self.facts.range_of(a), self.facts.range_of(b)
         self.facts.interval.setdefault(value, (min(alow, blow), min(ahigh, bhigh)))
-        self.facts.below.setdefault(value, []).extend((v, 1) for v in (a, b) if number(v) is None)
+        self.facts.below.setdefault(value, []).extend((v, 1) for v in (a, b) if integer(v) is None)
         return value
 
     def maximum(self, a: Value, b: Value) -> Value:
@@ -301,10 +302,10 @@ class Emitter:
 
     def multiply(self, a: Value, b: Value, checked: bool = False) -> Value:
         """a * b of i64."""
-        if number(a) is not None and number(b) is not None and not checked:
-            return i64(number(a) * number(b))  # type: ignore[operator]
+        if integer(a) is not None and integer(b) is not None and not checked:
+            return i64(integer(a) * integer(b))  # type: ignore[operator]
         for x, y in ((a, b), (b, a)):
-            if number(x) == 1:
+            if integer(x) == 1:
                 return y
         return self._arithmetic("multiply", a, b, checked)
 
@@ -329,7 +330,7 @@ class Emitter:
         total: Value = i64(1)
         for n in factors:
             total = self.multiply(total, n)
-            if number(total) is None:
+            if integer(total) is None:
                 low, high = self.facts.range_of(total)
                 self.facts.interval[total] = (max(low, 0), min(high, EXTENT_MAX))
         return total

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.ir import I64, Instruction, Literal, TensorType, Value
+from dlvm_py.ir.value import integer
 
 I64_MIN, I64_MAX = -(2**63), 2**63 - 1
 EXTENT_MAX = 2**47  # no array is longer: addresses have 47 bits
@@ -24,11 +25,6 @@ _ORDER = {
     "greaterThanOrEqual": ((1, 0, 0), (0, 1, 1)),
 }
 _DEPTH = 4  # how far `proves_below` follows bounds of bounds
-
-
-def number(value: Value) -> int | None:
-    """The int of an i64 literal, None for a computed value."""
-    return value.value if isinstance(value, Literal) and isinstance(value.value, int) else None
 
 
 def key(value: Value) -> object:
@@ -103,7 +99,7 @@ class Facts:
     def is_never_one(self, value: Value) -> bool:
         """Whether an extent is known not to be 1."""
         value = self.find(value)
-        n = number(value)
+        n = integer(value)
         if n is not None:
             return n != 1
         low, high = self.range_of(value)
@@ -113,7 +109,7 @@ class Facts:
 
     def range_of(self, value: Value) -> tuple[int, int]:
         """Smallest and largest value that it can have, as far as known."""
-        n = number(value)
+        n = integer(value)
         return (n, n) if n is not None else self.interval.get(value, (I64_MIN, I64_MAX))
 
     def is_nonnegative(self, value: Value) -> bool:
@@ -147,7 +143,7 @@ class Facts:
 
     def split(self, value: Value) -> tuple[Value | None, int]:
         """value = base + offset; base None for a literal."""
-        n = number(value)
+        n = integer(value)
         if n is not None:
             return None, n
         return self.linear.get(value, (value, 0))

@@ -16,7 +16,6 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import lists, objects, operators, records
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.joins import ScalarType, join, type_of
 from dlvm_py.frontend.library import mathematics
@@ -35,6 +34,7 @@ from dlvm_py.frontend.values import (
     is_none,
 )
 from dlvm_py.ir import I64, Literal, Value, literal
+from dlvm_py.ir.value import integer
 
 Action = Callable[[Any], None]
 _MAX_TUPLE = 64  # items of a tuple that is made of a range
@@ -206,7 +206,7 @@ def tuple_(e: Emitter, items: Any = None) -> Any:
     """tuple(...) of what has a constant length."""
     held = None if items is None else records.iterated(objects.contents(e, items))
     if isinstance(held, Iteration):
-        count = number(held.count)
+        count = integer(held.count)
         if count is not None and count <= _MAX_TUPLE:
             return Sequence(tuple(held.item(i64(k)) for k in range(count)))
     made = Sequence((), is_list=True) if items is None else list_(e, items)

@@ -13,9 +13,10 @@ from typing import Any
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import make_array, tensor_of
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe, is_none
 from dlvm_py.ir import BOOL, I64, Value, literal
+from dlvm_py.ir.value import integer
 
 _OUT_OF_BOUNDS = "index {{}} is out of bounds for axis {axis} with size {{}}"
 
@@ -81,7 +82,7 @@ def normalised(e: Emitter, index: Scalar, extent: Value, axis: int) -> Value:
     known = e.facts.lookup(("position", i, extent))
     if known is not None:
         return known
-    k = number(i)
+    k = integer(i)
     low, high = e.facts.range_of(i)
     if k is not None:
         position = e.offset(extent, k) if k < 0 else i
@@ -107,7 +108,7 @@ def clipped(e: Emitter, value: Scalar | None, extent: Value, default: Value, low
     if value is None:
         return default
     v = e.whole(value.value)
-    n = number(v)
+    n = integer(v)
     if n is not None:
         v = e.offset(extent, n) if n < 0 else v
     elif e.facts.range_of(v)[0] < 0 and not e.facts.is_nonnegative(v):
@@ -119,7 +120,7 @@ def slice_range(e: Emitter, part: SliceKey, extent: Value) -> tuple[Value, Value
     """(start, count, step) of a slice over an axis; start is any number where count is 0."""
     extent = e.facts.find(extent)
     step = i64(1) if part.step is None else e.whole(part.step.value)
-    s = number(step)
+    s = integer(step)
     if s == 0:
         e.error(TypeMismatch, "slice step cannot be zero")
     zero = i64(0)
@@ -165,7 +166,7 @@ def _literal_range(e: Emitter, part: SliceKey, extent: Value) -> tuple[Value, Va
         return None
     if part.stop is None or b < 0:
         return i64(a), e.clamp(extent, b - a)
-    n = number(extent)
+    n = integer(extent)
     if n is not None:
         return i64(min(a, n)), i64(max(min(b, n) - min(a, n), 0))
     if a == 0:
@@ -177,9 +178,9 @@ def count_between(e: Emitter, low: Value, high: Value, step: int, checked: bool 
     """max(ceil((high - low) / step), 0); `checked` for bounds that may be far apart."""
     base, total = e.facts.split(low)
     gap = e.clamp(high, -total) if base is None and total >= 0 else e.maximum(e.subtract(high, low, checked), i64(0))
-    if step == 1 or number(gap) == 0:
+    if step == 1 or integer(gap) == 0:
         return gap
-    n = number(gap)
+    n = integer(gap)
     if n is not None:
         return i64(-(-n // step))
     if e.facts.range_of(gap)[1] + step - 1 < 2**63:
@@ -242,7 +243,7 @@ def _partial(part: tuple[Value, Value, Value]) -> tuple[Value, Value, Value] | N
 
 def _axis_range(e: Emitter, part: SliceKey, pointer: Value, extent: Value, axis: int) -> tuple[Value, Value, Value]:
     start, count, step = slice_range(e, part, extent)
-    if number(start) == 0 and number(step) == 1 and e.facts.same(count, extent):
+    if integer(start) == 0 and integer(step) == 1 and e.facts.same(count, extent):
         static = pointer.type.shape[axis]  # type: ignore[attr-defined]
         # said with the base's own extent, from which the type rule sees that the axis is whole
         return _Whole((start, i64(static) if static is not None else e.pure("extent", pointer, at=axis), step))

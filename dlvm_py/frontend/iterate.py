@@ -8,11 +8,12 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import indexing, subscripts, undecided
 from dlvm_py.frontend.arrays import materialise, require_array
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
-from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.growing import held_by, item_at
 from dlvm_py.frontend.joins import identical_values
 from dlvm_py.frontend.values import Array, Growing, Iteration, Ref, Scalar, Sequence, Undecided, describe
 from dlvm_py.ir import Value
+from dlvm_py.ir.value import integer
 
 
 def iteration_of(e: Emitter, value: Any) -> Iteration:
@@ -75,7 +76,7 @@ def range_(e: Emitter, *bounds: Any) -> Iteration:
         e.error(TypeMismatch, f"range expected 1 to 3 arguments, got {len(values)}")
     start, stop = (i64(0), values[0]) if len(values) == 1 else values[:2]
     step = values[2] if len(values) == 3 else i64(1)
-    s = number(step)
+    s = integer(step)
     if s is None or s == 0:
         e.check(e.compare("notEqual", step, i64(0)), "ValueError", "range() arg 3 must not be zero")
         forward = e.compare("lessThan", i64(0), step)
@@ -95,8 +96,8 @@ def _range_item(e: Emitter, start: Value, stop: Value, step: int, k: Value) -> V
     moved = k if abs(step) == 1 else e.pure("multiply", k, i64(abs(step)))
     if step < 0:
         item = e.pure("subtract", start, moved)
-    elif number(start) is not None:
-        item = e.offset(moved, number(start) or 0)
+    elif integer(start) is not None:
+        item = e.offset(moved, integer(start) or 0)
     else:
         item = e.pure("add", start, moved)
     (start_low, start_high), (stop_low, stop_high) = facts.range_of(start), facts.range_of(stop)
@@ -104,9 +105,9 @@ def _range_item(e: Emitter, start: Value, stop: Value, step: int, k: Value) -> V
         interval, limit = (start_low, stop_high - 1), (stop, 0)
     else:
         interval, limit = (stop_low + 1, start_high), (start, 1)
-    if number(item) is None:
+    if integer(item) is None:
         facts.interval[item] = interval
-        if number(limit[0]) is None:
+        if integer(limit[0]) is None:
             base, offset = facts.split(limit[0])
             facts.below.setdefault(item, []).append((base, offset + limit[1]))  # type: ignore[arg-type]
     return item
@@ -149,7 +150,7 @@ def reversed_(e: Emitter, items: Any) -> Any:
 
     def item(k: Value) -> Any:
         mirrored = e.subtract(e.offset(inner.count, -1), k)
-        if number(mirrored) is None:
+        if integer(mirrored) is None:
             e.facts.interval[mirrored] = (0, EXTENT_MAX)
             e.facts.below.setdefault(mirrored, []).append((inner.count, 0))
             if inner.count in e.facts.clamped:

@@ -25,7 +25,6 @@ from dlvm_py.errors import Loc, UnsupportedSyntax
 from dlvm_py.frontend import objects
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.exceptions import Clause, Raised, Try
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.growing import copied, item_at
 from dlvm_py.frontend.joins import ArrayType, RefType, ScalarType, identical_values, leaf_types
 from dlvm_py.frontend.values import (
@@ -43,6 +42,7 @@ from dlvm_py.frontend.values import (
 )
 from dlvm_py.ir import NULL, Block, Literal, PointerType, TensorType, Type, Value, literal
 from dlvm_py.ir.interface import ArraySpec, Effects, Raise, ScalarSpec, Spec, TupleSpec
+from dlvm_py.ir.value import integer
 
 _MAX_LEAVES = 4096  # of all variants
 
@@ -92,7 +92,7 @@ class Loan:
         for key, one in self.lent.items():
             held = env[key].value
             if isinstance(held, Ref):
-                count = number(held.number)
+                count = integer(held.number)
                 assert count is not None, "the lists of the caller are the first ones of a region"
                 self._known.setdefault(held.region.key, []).append((count, one.place))
 

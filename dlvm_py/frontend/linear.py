@@ -11,10 +11,10 @@ from dlvm_py.errors import ShapeMismatch, TypeMismatch
 from dlvm_py.frontend.arrays import Message, check_shapes, temp
 from dlvm_py.frontend.elementwise import astype, convert, loop_dtypes, operand, promoted, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.library import products
 from dlvm_py.frontend.values import Array, Scalar, Temp
 from dlvm_py.ir import BOOL, I64, DType, Value, literal
+from dlvm_py.ir.value import integer
 
 _MATMUL = "matmul: Input operand 1 has a mismatch in its core dimension 0,"
 
@@ -46,8 +46,8 @@ def _product(e: Emitter, a: Array | Temp, b: Array | Temp, what: str) -> Any:
     dtype = supported(e, promoted(a, b), what)
     inner, other = a.extents[-1], b.extents[0]
     if not e.facts.same(inner, other):
-        if number(inner) is not None and number(other) is not None:
-            e.error(ShapeMismatch, f"{what}: the inner extents differ, {number(inner)} and {number(other)}")
+        if integer(inner) is not None and integer(other) is not None:
+            e.error(ShapeMismatch, f"{what}: the inner extents differ, {integer(inner)} and {integer(other)}")
         _check_inner(e, a, b, what)
         e.facts.unify(inner, other)
     return _dot(e, a, b, dtype, (*a.extents[:-1], *b.extents[1:]))

@@ -22,7 +22,6 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import indexing, operators, records, regions, subscripts, undecided
 from dlvm_py.frontend.arrays import filled, make_array, materialise, tensor_of
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.growing import item_at, rows_of, section_of
 from dlvm_py.frontend.iterate import chosen, iteration_of
 from dlvm_py.frontend.joins import (
@@ -68,6 +67,7 @@ from dlvm_py.frontend.values import (
     describe,
 )
 from dlvm_py.ir import I64, Value
+from dlvm_py.ir.value import integer
 
 _FIRST_CAPACITY = 4
 _MAX_REPEATED = 1000  # of a list times a constant; a longer one gets a computed length
@@ -500,7 +500,7 @@ def _remove(e: Emitter, owner: Any, value: Any) -> Any:
     held, value = holds(e, owner), resolved(e, value)
     place = _place_of(e, held, value)
     if isinstance(held, Sequence):
-        known = number(place)
+        known = integer(place)
         if known is not None and known < len(held.items):
             change(e, owner, Sequence((*held.items[:known], *held.items[known + 1 :]), is_list=True))
             return NONE
@@ -542,7 +542,7 @@ def repeated(e: Emitter, held: Sequence | Growing, times: Scalar) -> Growing:
             part = section_of(e, new, start, held.length, i64(1))
             e.emit("store", rows_of(e, old, i64(0), held.length, i64(1)), part)
 
-    if number(held.length) == 1:  # [x] * n
+    if integer(held.length) == 1:  # [x] * n
         for old, new in zip(held.buffers, fresh, strict=True):
             value = Scalar(e.emit("load", e.emit("elementPointer", old.pointer, i64(0))), weak=False)
             e.emit("store", tensor_of(e, filled(e, (length,), value.value, value.dtype)), new.pointer)

@@ -13,11 +13,11 @@ import numpy as np
 from dlvm_py.frontend.arrays import make_array, materialise, tensor_of
 from dlvm_py.frontend.elementwise import operand, parts, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.linear import dot
 from dlvm_py.frontend.numpy_shape import ravel
 from dlvm_py.frontend.values import Array, Scalar, Temp
 from dlvm_py.ir import BOOL, I64, literal, scalar
+from dlvm_py.ir.value import integer
 
 _READ_ONLY = "the imaginary part of a real array is not part of it: NumPy refuses to write to it"
 
@@ -76,7 +76,7 @@ def angle(e: Emitter, z: Any, deg: Any = None) -> Any:
         return found
     in_degrees = truth(e, deg.value) if isinstance(deg, Scalar) else literal(bool(getattr(deg, "value", deg)))
     factor = e.choose(in_degrees, literal(180 / math.pi), literal(1.0))
-    return found if number(factor) == 1.0 else ufunc_call(e, np.multiply, found, Scalar(factor, weak=True))
+    return found if integer(factor) == 1.0 else ufunc_call(e, np.multiply, found, Scalar(factor, weak=True))
 
 
 def vdot(e: Emitter, a: Any, b: Any) -> Any:

@@ -10,11 +10,12 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import Extents, allocate, filled, tensor_of
 from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, stored_scalar, supported, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.indexing import as_flag, as_index, count_between, dynamic_count
 from dlvm_py.frontend.library import joining, reshaping
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import BOOL, F64, I64, U64, DType, Value, literal, scalar
+from dlvm_py.ir.value import integer
 
 
 def as_dtype(e: Emitter, value: Any, default: DType = F64) -> DType:
@@ -120,7 +121,7 @@ def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dt
         return _float_range(e, values, as_dtype(e, dtype))
     start, stop, *rest = (e.cast(v.value, I64) for v in values)
     step = rest[0] if rest else i64(1)
-    known = number(step)
+    known = integer(step)
     if not known:
         e.check(e.compare("notEqual", step, i64(0)), "ZeroDivisionError", "division by zero")
         count = dynamic_count(e, start, stop, step, e.compare("lessThan", i64(0), step), checked=True)
@@ -133,7 +134,7 @@ def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dt
     tensor = e.emit("iota", count)
     if known != 1:
         tensor = e.emit("multiply", tensor, step)
-    if number(start) != 0:
+    if integer(start) != 0:
         tensor = e.emit("add", tensor, start)
     return Temp(e.cast(tensor, wanted), (count,), e.block)
 

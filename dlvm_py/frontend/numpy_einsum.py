@@ -22,13 +22,13 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.deliver import deliver
 from dlvm_py.frontend.elementwise import astype, operand, promoted, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.library import products
 from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.numpy_reduce import SUM
 from dlvm_py.frontend.numpy_shape import expand_dims, reshape, squeeze, transpose
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, is_none
 from dlvm_py.ir import Value
+from dlvm_py.ir.value import integer
 
 _TYPICAL, _EXHAUSTIVE = 32.0, 5
 
@@ -125,12 +125,12 @@ def _check_extents(e: Emitter, terms: list[_Term]) -> dict[str, Value]:
     for term in terms:
         for label, n in zip(term.labels, getattr(term.value, "extents", ()), strict=True):
             known = found.get(label)
-            if known is None or number(known) == 1:
+            if known is None or integer(known) == 1:
                 found[label] = n
-            elif number(n) != 1 and not e.facts.same(n, known):
+            elif integer(n) != 1 and not e.facts.same(n, known):
                 equal = e.compare("equal", n, known)
                 if getattr(equal, "value", None) is False:
-                    e.error(TypeMismatch, f"einsum: the extents {number(known)} and {number(n)} of one label differ")
+                    e.error(TypeMismatch, f"einsum: the extents {integer(known)} and {integer(n)} of one label differ")
                 e.check(equal, "ValueError", "operands could not be broadcast together: einsum has extents {} and {} "
                         "for one label", known, n)  # fmt: skip
                 e.facts.unify(n, known)
@@ -158,7 +158,7 @@ def _without_ones(e: Emitter, terms: list[_Term], extents: dict[str, Value]) -> 
     for value, labels in terms:
         for label in labels:
             k = labels.index(label)
-            if number(value.extents[k]) == 1 and number(extents[label]) != 1:
+            if integer(value.extents[k]) == 1 and integer(extents[label]) != 1:
                 value, labels = _drop_axis(e, value, k), labels[:k] + labels[k + 1 :]
         found.append(_Term(value, labels))
     return found
@@ -196,7 +196,7 @@ def _int(k: int) -> Scalar:
 
 def _order(terms: list[_Term], output: str, extents: dict[str, Value]) -> list[tuple[int, int]]:
     """Pairs of positions; the result of each goes to the end of the list without the two."""
-    size = {label: float(number(n) or _TYPICAL) for label, n in extents.items()}
+    size = {label: float(integer(n) or _TYPICAL) for label, n in extents.items()}
     labels = [frozenset(t.labels) for t in terms]
     if len(labels) > _EXHAUSTIVE:
         return _greedy(labels, frozenset(output), size)

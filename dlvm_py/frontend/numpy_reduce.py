@@ -15,11 +15,11 @@ from dlvm_py.frontend.arrays import fit, temp, tensor_of
 from dlvm_py.frontend.deliver import deliver, flags_of
 from dlvm_py.frontend.elementwise import apply_op, cast_scalar, operand, stored_scalar, supported, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, is_none
 from dlvm_py.ir import BOOL, F64, DType, Value, literal, scalar
+from dlvm_py.ir.value import integer
 
 
 def as_axes(e: Emitter, axis: Any, rank: int) -> tuple[int, ...]:
@@ -223,7 +223,7 @@ def _check_not_empty(e: Emitter, extents: tuple[Value, ...], axes: tuple[int, ..
     for k in axes:
         fine = e.both(fine, e.compare("lessThan", i64(0), extents[k]))
     for k, n in enumerate(extents):
-        if k not in axes and number(n) is None:
+        if k not in axes and integer(n) is None:
             fine = e.either(fine, e.compare("equal", n, i64(0)))
     message = f"zero-size array to reduction operation {word} which has no identity"
     e.check(fine, "ValueError", message)

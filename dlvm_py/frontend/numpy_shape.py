@@ -20,13 +20,14 @@ from dlvm_py.frontend.arrays import (
 )
 from dlvm_py.frontend.elementwise import cast_scalar, operand, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import EXTENT_MAX, number
+from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.library import reshaping
 from dlvm_py.frontend.numpy_create import as_dtype, as_shape
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import Value
+from dlvm_py.ir.value import integer
 
 _COPIED = "this array may be a copy where NumPy makes a view: writing to it is not supported"
 
@@ -108,18 +109,18 @@ def reshape(e: Emitter, a: Any, shape: Any, *more: Any, order: Any = None) -> An
         return _reshaped(e, a, rest)
     zero = i64(0)
     divisor = e.choose(e.compare("equal", known, zero), i64(1), known)
-    count = size if number(divisor) == 1 else e.pure("floorDivide", size, divisor)
+    count = size if integer(divisor) == 1 else e.pure("floorDivide", size, divisor)
     fine = e.both(e.compare("equal", e.multiply(count, known), size), e.pure("notEqual", known, zero))
     extents = (*rest[: inferred[0]], count, *rest[inferred[0] :])
-    _check_size(e, fine if number(divisor) != 1 else e.compare("equal", zero, zero), size, extents)
+    _check_size(e, fine if integer(divisor) != 1 else e.compare("equal", zero, zero), size, extents)
     e.facts.interval.setdefault(count, e.facts.range_of(size))
     return _reshaped(e, a, extents)
 
 
 def _check_size(e: Emitter, fine: Value, size: Value, extents: Extents) -> None:
     if getattr(fine, "value", None) is False:
-        shown = ",".join(str(number(n)) if number(n) is not None else "?" for n in extents)
-        e.error(ShapeMismatch, f"cannot reshape array of size {number(size)} into shape ({shown})")
+        shown = ",".join(str(integer(n)) if integer(n) is not None else "?" for n in extents)
+        e.error(ShapeMismatch, f"cannot reshape array of size {integer(size)} into shape ({shown})")
     check_shapes(
         e,
         fine,
@@ -185,12 +186,12 @@ def squeeze(e: Emitter, a: Any, axis: Any = None) -> Any:
     """np.squeeze of axes that are known to have extent 1."""
     a = require_array(e, a, "squeeze")
     if axis is None:
-        axes = [k for k, n in enumerate(a.extents) if number(n) == 1]
-        if any(number(n) is None and not e.facts.is_never_one(n) for n in a.extents):
+        axes = [k for k, n in enumerate(a.extents) if integer(n) == 1]
+        if any(integer(n) is None and not e.facts.is_never_one(n) for n in a.extents):
             e.error(UnsupportedSyntax, "np.squeeze needs axis=...: an extent is not known before the call")
     else:
         axes = sorted(as_axis(e, x, a.rank) for x in (axis.items if isinstance(axis, Sequence) else (axis,)))
-        if any(number(a.extents[k]) != 1 for k in axes):
+        if any(integer(a.extents[k]) != 1 for k in axes):
             e.error(ShapeMismatch, "cannot select an axis to squeeze out which has size not equal to one")
     if len(axes) == a.rank:
         e.error(UnsupportedSyntax, "squeezing away all axes is not supported", help="index the element: x[0, 0]")

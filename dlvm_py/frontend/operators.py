@@ -19,7 +19,7 @@ from dlvm_py.frontend import python_complex
 from dlvm_py.frontend.arrays import tensor_of
 from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import I64_MIN, number
+from dlvm_py.frontend.facts import I64_MIN
 from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.mixed import apart
 from dlvm_py.frontend.numpy_create import array
@@ -39,6 +39,7 @@ from dlvm_py.frontend.values import (
     describe,
 )
 from dlvm_py.ir import BOOL, C128, F64, I64, Literal, Value, literal
+from dlvm_py.ir.value import integer
 
 
 def _message_of(action: Callable[[], object]) -> str:
@@ -265,7 +266,7 @@ def _int_division(e: Emitter, python: Any, x: Value, y: Value) -> Value:
 
 
 def _int_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Scalar:
-    n = number(y)
+    n = integer(y)
     if n is None or n > _MAX_UNROLLED_POWER:
         message = "a negative power of an int is a float: write the base as a float"
         e.check(e.compare("lessThanOrEqual", i64(0), y), "ValueError", message)
@@ -466,7 +467,7 @@ def _truth_of_array(e: Emitter, value: Array | Temp) -> Value:
     """The truth of the only element; NumPy's ValueError for an array of another size."""
     if value.rank == 0:
         return condition(e, operand(e, value, "a condition"))
-    sizes = [number(n) for n in value.extents]
+    sizes = [integer(n) for n in value.extents]
     if any(n is not None and n != 1 for n in sizes):
         e.error(
             TypeMismatch,

@@ -10,10 +10,10 @@ from typing import Any
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import objects, records
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.folds import tuple_
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.values import Iteration, Scalar, Sequence, is_none
+from dlvm_py.ir.value import integer
 
 _MOST = 4096  # tuples that are written out
 
@@ -37,7 +37,7 @@ def product(e: Emitter, *iterables: Any, repeat: Any = None) -> Any:
     """itertools.product: the last one changes fastest."""
     times = 1 if repeat is None else _constant(e, repeat, "`repeat`")
     held = [records.iterated(objects.contents(e, x)) for x in iterables] * times
-    counts = [len(x.items) if isinstance(x, Sequence) else number(iteration_of(e, x).count) for x in held]
+    counts = [len(x.items) if isinstance(x, Sequence) else integer(iteration_of(e, x).count) for x in held]
     if all(n is not None for n in counts) and math.prod(n or 0 for n in counts) <= _MOST:
         items = [tuple_(e, x).items for x in held]
         return _listed(e, "product", math.prod(map(len, items)), itertools.product(*items))

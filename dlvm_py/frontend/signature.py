@@ -12,10 +12,11 @@ from typing import Any
 
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import key, number
+from dlvm_py.frontend.facts import key
 from dlvm_py.frontend.objects import is_mutable
 from dlvm_py.frontend.values import Array, Mixed, Object, Other, RandomGenerator, Record, Scalar, Sequence, Static
 from dlvm_py.ir import BOOL, U64, Block, Value, literal, scalar
+from dlvm_py.ir.value import integer
 
 
 class NotFirstClass(Exception):  # noqa: N818 - caught by the call, which is then inlined
@@ -32,7 +33,7 @@ class Extents:
     def describe(self, e: Emitter, extent: Value) -> tuple[Any, ...]:
         """A hashable description: ("is", n) or ("class", id, never 1)."""
         extent = e.facts.find(extent)
-        n = number(extent)
+        n = integer(extent)
         if n is not None:
             return ("is", n)
         k = self._ids.setdefault(key(extent), len(self.values))

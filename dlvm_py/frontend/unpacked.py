@@ -13,13 +13,13 @@ from dlvm_py.frontend import objects
 from dlvm_py.frontend.calls import closure_signature, invoke, is_users
 from dlvm_py.frontend.capture import plain_function
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.facts import number
 from dlvm_py.frontend.folds import list_
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.library_calls import is_library
 from dlvm_py.frontend.table import is_numpy, lookup
 from dlvm_py.frontend.values import Array, Closure, Growing, Iteration, Method, Static, describe
 from dlvm_py.ir import Value
+from dlvm_py.ir.value import integer
 
 _MAX_KNOWN = 64  # items of an array of constant length that become arguments
 
@@ -44,7 +44,7 @@ def spread(e: Emitter, items: Any, is_last: bool) -> list[Any]:
             help="pass the value itself, or list(...) of it",
         )
     taken = iteration_of(e, items)
-    count = number(taken.count)
+    count = integer(taken.count)
     if count is not None and count <= _MAX_KNOWN:
         return [taken.item(i64(k)) for k in range(count)]
     if not is_last and (isinstance(items, Growing) or items.rank == 1):

@@ -73,6 +73,13 @@ class Literal(Value):
         return f"{self.value!r}: {self.type}"
 
 
+def integer(value: Value) -> int | None:
+    """The payload of an integer literal, None for any other value."""
+    if isinstance(value, Literal) and isinstance(value.value, int) and not isinstance(value.value, bool):
+        return value.value
+    return None
+
+
 class Variable(Value):
     """A variable of the module: a pointer to memory that outlives the calls."""
 

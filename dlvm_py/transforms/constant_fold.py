@@ -41,8 +41,9 @@ import numpy as np
 from dlvm_py.ir import Function, Instruction, Kind, Literal, TensorType, Value, literal
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.uses import uses
+from dlvm_py.ir.value import integer
 from dlvm_py.transforms.identities import ARITHMETIC
-from dlvm_py.transforms.literals import boolean, from_numpy, integer, is_number, to_numpy
+from dlvm_py.transforms.literals import boolean, from_numpy, is_number, to_numpy
 from dlvm_py.transforms.ranges import dtype_range, fits
 from dlvm_py.transforms.substitution import is_pinned, rewrite_operands, substitute, takes_whole
 from dlvm_py.transforms.view_identities import VIEWS

@@ -31,8 +31,7 @@ from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.contractions import Factor, contraction, factor, summed_product
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.types import TensorType, is_array, scalar
-from dlvm_py.ir.value import Instruction, Literal, Value
-from dlvm_py.transforms.literals import integer
+from dlvm_py.ir.value import Instruction, Literal, Value, integer
 
 
 def run(function: Function) -> bool:

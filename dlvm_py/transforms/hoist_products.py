@@ -46,7 +46,7 @@ from dlvm_py.ir.analysis.effects import may_trap
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.analysis.places import place_of
-from dlvm_py.transforms.literals import integer
+from dlvm_py.ir.value import integer
 from dlvm_py.transforms.loop_bounds import LoopBounds
 from dlvm_py.transforms.loop_versions import remove_copies, second_version
 from dlvm_py.transforms.substitution import substitute

@@ -19,7 +19,8 @@ from typing import Any
 
 from dlvm_py.ir import BOOL, OPS, DType, Instruction, Literal, Op, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.ops.aggregates import keys_of
-from dlvm_py.transforms.literals import boolean, from_numpy, integer, same_value, to_numpy
+from dlvm_py.ir.value import integer
+from dlvm_py.transforms.literals import boolean, from_numpy, same_value, to_numpy
 from dlvm_py.transforms.ranges import dtype_range, integer_range
 
 Rule = Callable[[Instruction], Value | None]

@@ -28,7 +28,6 @@ from dlvm_py.ir import (
     Builder,
     Function,
     Instruction,
-    Literal,
     Target,
     Value,
     literal,
@@ -38,6 +37,7 @@ from dlvm_py.ir.analysis.counted_loops import CountingHead, counting_head, is_ou
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.ir.value import integer
 
 _NEAR = 1 << 31
 
@@ -89,9 +89,8 @@ def _beyond(value: Value, counter: Value) -> int | None:
     if not isinstance(value, Instruction) or value.op.name != "add":
         return None
     a, by = value.operands
-    if a is not counter or not isinstance(by, Literal) or not isinstance(by.value, int) or abs(by.value) > _NEAR:
-        return None
-    return by.value
+    number = integer(by)
+    return number if a is counter and number is not None and abs(number) <= _NEAR else None
 
 
 def _first_checks(
@@ -126,7 +125,8 @@ def _bound(check: Instruction, loop: Loop, count: CountingHead) -> tuple[Value, 
     if beyond is None or not is_outside(size, loop):
         return None
     # only of an extent, or a small number, can another one be subtracted
-    small = isinstance(size, Literal) and isinstance(size.value, int) and abs(size.value) < _NEAR
+    number = integer(size)
+    small = number is not None and abs(number) < _NEAR
     if beyond and not small and not (isinstance(size, Instruction) and size.op.name == "extent"):
         return None
     return size, beyond

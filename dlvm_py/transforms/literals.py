@@ -49,13 +49,6 @@ def same_value(a: Value, b: Value) -> bool:
     return isinstance(a, Literal) and isinstance(b, Literal) and literal_key(a) == literal_key(b)
 
 
-def integer(value: Value) -> int | None:
-    """The payload of an integer literal, None for any other value."""
-    if isinstance(value, Literal) and isinstance(value.value, int) and not isinstance(value.value, bool):
-        return value.value
-    return None
-
-
 def boolean(value: Value) -> bool | None:
     """The payload of a bool literal, None for any other value."""
     return value.value if isinstance(value, Literal) and isinstance(value.value, bool) else None

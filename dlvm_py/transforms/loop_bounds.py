@@ -19,8 +19,7 @@ from dlvm_py.ir.analysis.places import Linear, linear
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block
 from dlvm_py.ir.types import BOOL, I64, PointerType, TensorType, is_scalar, scalar
-from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
-from dlvm_py.transforms.literals import integer
+from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, integer
 
 Bounds = tuple[Value, Value]
 

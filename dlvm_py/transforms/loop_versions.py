@@ -30,8 +30,8 @@ from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.uses import uses
+from dlvm_py.ir.value import integer
 from dlvm_py.transforms.inline import clone_region
-from dlvm_py.transforms.literals import integer
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 150

@@ -48,8 +48,7 @@ from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import BOOL, I64, PointerType, TensorType
-from dlvm_py.ir.value import Instruction, Literal, Target, Value
-from dlvm_py.transforms.literals import integer
+from dlvm_py.ir.value import Instruction, Literal, Target, Value, integer
 
 _INTEGER = TensorType((), I64)
 _PLAIN = frozenset({"load", "store", "check", "branch", "conditional"})

@@ -10,7 +10,7 @@ small depth, so a query costs a bounded number of steps.
 from __future__ import annotations
 
 from dlvm_py.ir import BOOL, DType, Instruction, TensorType, Value, is_scalar
-from dlvm_py.transforms.literals import integer
+from dlvm_py.ir.value import integer
 
 Range = tuple[int, int]
 

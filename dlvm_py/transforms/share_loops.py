@@ -39,9 +39,8 @@ from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.types import F64, VOID, StackType, TensorType, is_array, scalar
-from dlvm_py.ir.value import Instruction, Literal, Value
+from dlvm_py.ir.value import Instruction, Literal, Value, integer
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
-from dlvm_py.transforms.literals import integer
 from dlvm_py.transforms.loop_bounds import LoopBounds
 
 # in `meta`: a LoopNote for each loop

@@ -17,7 +17,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.places import Linear, at_most, linear
 from dlvm_py.ir.types import is_scalar
-from dlvm_py.transforms.literals import integer
+from dlvm_py.ir.value import integer
 from dlvm_py.transforms.loop_bounds import LoopBounds
 
 

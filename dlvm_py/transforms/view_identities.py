@@ -23,8 +23,8 @@ from dlvm_py.ir import (
     literal,
 )
 from dlvm_py.ir.analysis.extents import extent_at
+from dlvm_py.ir.value import integer
 from dlvm_py.transforms.identities import Rule, become
-from dlvm_py.transforms.literals import integer
 from dlvm_py.transforms.substitution import is_extent
 
 

@@ -27,6 +27,7 @@ from dlvm_py.ir import BlockArg, Instruction, Literal, Target, Value
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.value import integer
 
 # work that is not worth fuel, as for array kernels
 SMALL = 64
@@ -71,10 +72,8 @@ def strip_of(loop: Loop, entering: list[Target], burns: Callable[[Instruction], 
 
 def _is_small(entering: list[Value], last: Value) -> bool:
     """Whether the loop goes from a literal to another one that is at most `SMALL` away."""
-    ends = [*entering, last]
-    if not all(isinstance(v, Literal) and isinstance(v.value, int) for v in ends):
-        return False
-    return all(abs(v.value - last.value) <= SMALL for v in entering)  # type: ignore[attr-defined]
+    end, *starts = (integer(v) for v in (last, *entering))
+    return end is not None and all(n is not None and abs(n - end) <= SMALL for n in starts)
 
 
 class Cut:

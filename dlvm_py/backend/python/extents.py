@@ -10,6 +10,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from dlvm_py.ir import Instruction, Literal, PointerType, TensorType, Value
+from dlvm_py.ir.value import integer
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +67,8 @@ class Extents:
     def sum_of(self, value: Value) -> Sum:
         """An i64 value as a sum."""
         if isinstance(value, Literal):
-            return Sum(int(value.value)) if isinstance(value.value, int) else Sum(0, ((value, 1),))
+            number = integer(value)
+            return Sum(0, ((value, 1),)) if number is None else Sum(number)
         if value not in self._sums:
             self._sums[value] = self._found(value)
         return self._sums[value]

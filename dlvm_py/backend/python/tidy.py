@@ -12,6 +12,7 @@ from dlvm_py.backend.python.extents import Extents, Sum
 from dlvm_py.backend.python.writer import literal_of
 from dlvm_py.ir import Block, BlockArg, Function, Instruction, Literal, Target, Value
 from dlvm_py.ir.analysis import DominatorTree, Loop, LoopForest, predecessors, uses
+from dlvm_py.ir.value import integer
 
 
 def run(function: Function) -> None:
@@ -64,8 +65,7 @@ def latches(loop: Loop) -> list[Target]:
 def _stepped(value: Value, arg: BlockArg) -> int | None:
     """The n of `arg + n`."""
     if isinstance(value, Instruction) and value.op.name == "add" and value.operands[0] is arg:
-        step = value.operands[1]
-        return step.value if isinstance(step, Literal) and isinstance(step.value, int) else None
+        return integer(value.operands[1])
     return None
 
 

@@ -28,7 +28,7 @@ from dlvm_py.ir.function import Function
 from dlvm_py.ir.layout import is_plain
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import CELL, DType, PointerType, StackType, TensorType, TupleType, Type
-from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, Variable
+from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, Variable, integer
 
 # in `meta`: calls of this function may touch variables of the module that are no operands of theirs
 SHARED = "shared"
@@ -463,7 +463,7 @@ def _is_place(p: Value) -> bool:
 def _ranges(p: Instruction) -> list[_Range]:
     """The indices that a section or an elementPointer takes on each leading axis of its base."""
     # not static_extent: a step may be negative
-    numbers = [int(v.value) if isinstance(v, Literal) and isinstance(v.value, int) else None for v in p.operands[1:]]
+    numbers = [integer(v) for v in p.operands[1:]]
     if p.op.name == "elementPointer":
         return [(n, 1, 1) for n in numbers]
     rank = len(numbers) // 3
@@ -521,7 +521,8 @@ def _relative(v: Value) -> tuple[Value | None, int]:
             break
         distance += int(by.value) if v.op.name == "add" else -int(by.value)
         v = v.operands[0]
-    return (None, distance + int(v.value)) if isinstance(v, Literal) and isinstance(v.value, int) else (v, distance)
+    number = integer(v)
+    return (v, distance) if number is None else (None, distance + number)
 
 
 def _symbols_apart(a: tuple[Value | None, _Range], b: tuple[Value | None, _Range]) -> bool:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.function import Block
 from dlvm_py.ir.types import I64, TensorType
-from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
+from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, integer
 
 Edges = Mapping[Block, list[tuple[Block, int]]]
 
@@ -71,7 +71,7 @@ def counted_loop(loop: Loop, edges: Edges) -> CountedLoop | None:
     firsts = list(dict.fromkeys(p.targets[k].args[at] for p, k in outer))
     if len(firsts) != 1 or steps(loop, counter) != {step}:
         return None
-    if step == -1 and not (_is(last, 0) and _is_natural(firsts[0])):
+    if step == -1 and not (_is(last, 0) and is_natural(firsts[0])):
         return None  # it might pass the number where it is to stop
     return CountedLoop(loop, counter, firsts[0], last, step, head.body, head.exit)
 
@@ -114,19 +114,21 @@ def step_of(following: Value, counter: BlockArg) -> int | None:
     a, by = following.operands
     if by is counter and following.op.name == "add":
         a, by = by, a
-    if a is not counter or not isinstance(by, Literal) or not isinstance(by.value, int):
+    number = integer(by)
+    if a is not counter or number is None:
         return None
-    return by.value if following.op.name == "add" else -by.value
+    return number if following.op.name == "add" else -number
 
 
 def _is(value: Value, number: int) -> bool:
     return isinstance(value, Literal) and value.value == number
 
 
-def _is_natural(value: Value) -> bool:
+def is_natural(value: Value) -> bool:
     """Whether a number is known to be 0 or more: a literal, an extent, a maximum with such a number."""
     if isinstance(value, Literal):
-        return isinstance(value.value, int) and value.value >= 0
+        number = integer(value)
+        return number is not None and number >= 0
     if not isinstance(value, Instruction):
         return False
-    return value.op.name == "extent" or (value.op.name == "max" and any(map(_is_natural, value.operands)))
+    return value.op.name == "extent" or (value.op.name == "max" and any(map(is_natural, value.operands)))

@@ -15,7 +15,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop
 from dlvm_py.ir.analysis.extents import known_extent
 from dlvm_py.ir.analysis.places import Linear
 from dlvm_py.ir.types import I64, TensorType
-from dlvm_py.ir.value import Instruction, Literal, Value
+from dlvm_py.ir.value import Instruction, Literal, Value, integer
 
 _INTEGER = TensorType((), I64)
 _DEPTH = 8
@@ -41,8 +41,8 @@ class Inequalities:
 
     def form(self, v: Value) -> Linear:
         """An i64 scalar as a linear form, in which minima and maxima are decided where they are always the same one."""
-        if isinstance(v, Literal) and isinstance(v.value, int):
-            return Linear(int(v.value))
+        if (number := integer(v)) is not None:
+            return Linear(number)
         if v not in self._forms:
             self._forms[v] = Linear(0, {v: 1})
             self._forms[v] = self._form(v)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from dlvm_py.ir.builder import literal
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import I64, PointerType, TensorType
-from dlvm_py.ir.value import Instruction, Literal, Value
+from dlvm_py.ir.value import Instruction, Value, integer
 
 _DEPTH = 12
 _INTEGER = TensorType((), I64)
@@ -41,8 +41,8 @@ class Linear:
 
 def linear(value: Value, depth: int = _DEPTH) -> Linear:
     """The linear form of an i64 scalar."""
-    if isinstance(value, Literal) and isinstance(value.value, int):
-        return Linear(int(value.value))
+    if (number := integer(value)) is not None:
+        return Linear(number)
     if isinstance(value, Instruction) and value.type == _INTEGER and depth:
         match value.op.name:
             case "add" | "subtract":
@@ -128,7 +128,7 @@ def _seen(p: Value) -> tuple[Place, _Live]:
         case "section":
             starts, counts, steps = (p.operands[1 + k * rank : 1 + (k + 1) * rank] for k in range(3))
             for at, start, count, step in zip(live, starts, counts, steps, strict=True):
-                _narrow(axes, at, start, count, _number(step))
+                _narrow(axes, at, start, count, integer(step))
         case _:
             for at in live:
                 if at is not None:
@@ -141,12 +141,8 @@ def _narrow(axes: list[Axis], at: int | None, start: Value, length: Value, step:
     """Take a part of the indices of an axis."""
     if at is None:
         return
-    old, count = axes[at], _number(length)
+    old, count = axes[at], integer(length)
     if old.start is None or (step is None and count != 1):
         axes[at] = ANY
         return
     axes[at] = Axis(old.start.plus(linear(start), old.step), count, old.step * (step or 1), length)
-
-
-def _number(v: Value) -> int | None:
-    return int(v.value) if isinstance(v, Literal) and isinstance(v.value, int) else None

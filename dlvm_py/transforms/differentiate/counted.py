@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from dlvm_py.ir import UNDEFINED, Block, Builder, Instruction, Literal, Value, literal
-from dlvm_py.ir.analysis.counted_loops import counting_head, step_of
+from dlvm_py.ir.analysis.counted_loops import counting_head, is_natural, step_of
 from dlvm_py.ir.analysis.loops import Loop
-from dlvm_py.ir.value import BlockArg
+from dlvm_py.ir.value import BlockArg, integer
 
 if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.primal import Primal
@@ -46,8 +46,9 @@ class Counted:
     def trips(self, b: Builder, last: Value) -> Value:
         """How many trips the loop makes, at most; last: the value of `last` at that place."""
         if isinstance(last, Literal):
-            assert isinstance(last.value, int)
-            return literal(max(last.value - self.start, 0))
+            number = integer(last)
+            assert number is not None
+            return literal(max(number - self.start, 0))
         if not (self.is_down or is_natural(last) and self.start == 0):
             last = b.emit("max", last, literal(self.start))
         return last if self.start == 0 else b.emit("subtract", last, literal(self.start))
@@ -62,16 +63,14 @@ def counted(primal: Primal, loop: Loop) -> Counted | None:
     at = loop.header.args.index(argument)
     first = primal.preheader(loop).targets[0].args[at]
     following = passed_on(primal, primal.latch(loop).targets[0].args[at], loop)
-    if step_of(following, argument) != (-1 if is_down else 1) or not _is_number(bound if is_down else first):
+    start = integer(bound if is_down else first)
+    if step_of(following, argument) != (-1 if is_down else 1) or start is None or start < 0:
         return None
+    last = bound
     if is_down:
-        if bound.value != 0 or not (is_natural(first) or _counts_up(primal, first)):  # type: ignore[attr-defined]
+        if start != 0 or not (is_natural(first) or _counts_up(primal, first)):
             return None
-        start, last = 0, first
-    else:
-        start, last = first.value, bound  # type: ignore[attr-defined]
-        if start < 0:
-            return None
+        last = first
     if not primal.dominators.dominates(stay, repeating(primal, loop)):
         return None
     return Counted(argument, start, last, is_down, stay, head.exit is primal.exits[loop])
@@ -105,19 +104,6 @@ def passed_on(primal: Primal, value: Value, loop: Loop) -> Value:
     return value
 
 
-def is_natural(value: Value) -> bool:
-    """Whether a number is known to be 0 or more: an extent, or a maximum with such a number."""
-    if isinstance(value, Literal):
-        return isinstance(value.value, int) and value.value >= 0
-    if isinstance(value, Instruction):
-        return (
-            value.op.name == "extent"
-            or value.op.name == "max"
-            and any(isinstance(o, Literal) and isinstance(o.value, int) and o.value >= 0 for o in value.operands)
-        )
-    return False
-
-
 def _counts_up(primal: Primal, value: Value) -> bool:
     """Whether a loop counts with `value`, from 0 or more upwards."""
     if not isinstance(value, BlockArg):
@@ -138,12 +124,8 @@ def _asks_for_zero(test: Instruction) -> bool:
     if not isinstance(c, Instruction) or c.op.name != "equal":
         return False
     by = c.operands[1]
-    return _is_number(by) and by.value == 0  # type: ignore[attr-defined]
+    return integer(by) == 0
 
 
 def _may_be_zero(value: Value) -> bool:
     return not isinstance(value, Literal) or value.value == 0
-
-
-def _is_number(value: Value) -> bool:
-    return isinstance(value, Literal) and isinstance(value.value, int) and not isinstance(value.value, bool)

@@ -25,6 +25,7 @@ from dlvm_py.ir import Block, Builder, Function, Literal, Target, Value, literal
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.types import I64, scalar
+from dlvm_py.ir.value import integer
 from dlvm_py.transforms import ssa_repair
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block, result_leaves, returns
 
@@ -220,7 +221,7 @@ def _dispatch(function: Function, b: Builder, way: Value, at: Block, outs: list[
 def passed_literals(edges: list[tuple[Block, int]], position: int) -> list[Literal] | None:
     """The literals that the edges pass for one argument, where all do and they are distinct."""
     values = [p.targets[t].args[position] for p, t in edges]
-    if all(isinstance(v, Literal) and isinstance(v.value, int) for v in values):
-        if len({v.value for v in values}) == len(values):  # type: ignore[attr-defined]
-            return values  # type: ignore[return-value]
-    return None
+    numbers = {integer(v) for v in values}
+    if None in numbers or len(numbers) != len(values):
+        return None
+    return [v for v in values if isinstance(v, Literal)]

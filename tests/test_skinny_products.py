@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.runtime import threads
 
 RNG = np.random.default_rng(7)
 
@@ -47,6 +48,40 @@ def test_few_rows_columns_or_terms(dtype, layouts):
         assert found.dtype == dtype
         for x, expected in ((found, exact), (c, more), (d, less)):
             assert np.all(np.abs(x - expected) <= bound), (m, k, n)
+
+
+# (rows, terms, columns, layouts of both) that are long enough for threads: sums that are cut, columns, rows, and the
+# products of contiguous terms by columns and by rows; with remainders of all steps
+LONG = [(7, 1301, 351, "CC"), (3, 111, 8300, "CC"), (651, 7, 701, "CC"), (6, 701, 707, "CF"), (707, 701, 5, "CF")]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_same_bits_for_any_number_of_threads(dtype):
+    """Where a product is cut depends on its extents alone; without threads it is cut there as well."""
+    before = dlvm.get_num_threads()
+    threads.set_penalty(0)
+    alone = dlvm.jit(lambda a, b: a @ b, parallel=False)
+    try:
+        for m, k, n, (left, right) in LONG:
+            given = [laid_out(s, dtype, x) for s, x in (((m, k), left), ((k, n), right), ((m, n), "C"), ((m, n), "S"))]
+            a, b, c, d = given
+            results = []
+            for count in (1, 2, 3):
+                dlvm.set_num_threads(count)
+                more, less = c.copy(), laid_out((m, n), dtype, "S")
+                less[:] = d
+                results.append((products(a, b, more, a, b, less, a, b), more, less))
+            if dtype is np.float32:
+                results.append((alone(a, b), *results[0][1:]))
+            exact = a.astype(np.float64) @ b.astype(np.float64)
+            bound = 4 * np.finfo(dtype).eps * np.sqrt(k) * (np.abs(a).astype(np.float64) @ np.abs(b) + 10)
+            for x, expected in zip(results[0], (exact, c + exact, d - exact), strict=True):
+                assert np.all(np.abs(x - expected) <= bound), (m, k, n)
+            for other in results[1:]:
+                assert [x.tobytes() for x in other] == [x.tobytes() for x in results[0]], (m, k, n)
+    finally:
+        threads.set_penalty(threads.PENALTY)
+        dlvm.set_num_threads(before)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])

@@ -45,23 +45,30 @@ class Code(FunctionText):
         raise NotImplementedError(f"{self.name} cannot raise {exception}: {message}")
 
 
-def helper(e: Code, name: str, result: str, types: Sequence[str], write: Callable[[Code], None]) -> str:
+def helper(
+    e: Code, name: str, result: str, types: Sequence[str], write: Callable[[Code], None], shares: bool = False
+) -> str:
     """The name of a function that is the same wherever it is called: its name says all about it.
 
     Where modules share (those of the just-in-time compiler), it is compiled once and for all: matrix products were
-    half of what LLVM had to do for the code around them. `write` writes its body.
+    half of what LLVM had to do for the code around them. `write` writes its body. shares: it has ranges that threads
+    share, and another name than without them.
     """
     module = e.module
     if module.shares:
         module.declare(name, result, types, "nounwind")
-        module.helpers[name] = functools.partial(_helper_text, name, result, types, write)
+        module.helpers[name] = functools.partial(_helper_text, name, result, types, write, shares)
     elif name not in module.functions:
         write(Code(module, e.imports, name, result, types, "internal |noinline nounwind"))
     return name
 
 
-def _helper_text(name: str, result: str, types: Sequence[str], write: Callable[[Code], None], imports: Imports) -> str:
+def _helper_text(
+    name: str, result: str, types: Sequence[str], write: Callable[[Code], None], shares: bool, imports: Imports
+) -> str:
     """The LLVM IR of a module with nothing but one such function."""
     module = ModuleText()
-    write(Code(module, imports, name, result, types, "|noinline nounwind"))
+    c = Code(module, imports, name, result, types, "|noinline nounwind")
+    c.shares_kernels = shares
+    write(c)
     return str(module)

@@ -25,6 +25,7 @@ from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, V, float_constant, i64
 from dlvm_py.ir import DType, Instruction
@@ -76,9 +77,10 @@ def matmul_function(e: Code, dtype: DType, add: str = "") -> str:
 
     add: "add" or "subtract", the product is added to `to` or subtracted from it.
     """
-    name = f"dlvm.matmul.{dtype}" + (f".{add}" if add else "")
+    shares = e.shares_kernels and dtype.is_float  # loops of ours; what is left to BLAS has threads of its own
+    name = ".".join(["dlvm.matmul", str(dtype), *([add] if add else []), *(["shared"] if shares else [])])
     types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
-    return helper(e, name, "i32", types, lambda c: _Matmul(c, dtype, add).write())
+    return helper(e, name, "i32", types, lambda c: _Matmul(c, dtype, add).write(), shares)
 
 
 class _Matmul:
@@ -134,6 +136,7 @@ class _Matmul:
                 self._unless(self._is_by_itself(), lambda: self._syrk(a_plain, a_lead, lead))
         self._gemm((a_plain, a_lead), (b_plain, b_lead), lead)
         c.line("ret i32 0")
+        split(c)
 
     # -- layouts ---------------------------------------------------------------------------------------
 
@@ -182,7 +185,7 @@ class _Matmul:
         if self.dtype.is_float:
             terms = c.both(c.icmp("eq", self.a.col_step, size), c.icmp("eq", self.b.row_step, size))
             rows = c.both(c.icmp("eq", self.b.col_step, size), c.icmp("eq", self.to.col_step, size))
-            self._unless(c.both(terms, self._not(rows)), self._by_products)
+            self._unless(c.both(terms, self._not(rows)), lambda: self._by_products(skinny.small_by_products))
         loops(self.c, self.dtype, self.a, self.b, self.to, self.add)
 
     def _again(self, a: Matrix, b: Matrix, to: Matrix, name: str = "") -> V:
@@ -244,6 +247,8 @@ class _Matmul:
         b_rows, b_columns = (c.icmp("eq", step, size) for step in (self.b.col_step, self.b.row_step))
         by_rows = c.both(several, b_rows, c.icmp("eq", self.to.col_step, size), c.icmp("sge", self.n, i64(MANY)))
         some = c.icmp("sge", self.k, i64(skinny.TERMS))
+        in_parts, parts, length = skinny.parts_of(c, self.dtype, self.m, self.n, self.k)
+        self._unless(c.both(by_rows, rows, in_parts), lambda: self._by_parts(parts, length))
         self._unless(c.both(by_rows, c.any(c.both(terms, some), rows)), self._by_rows)
         a_rows, long = c.icmp("eq", self.a.col_step, size), c.icmp("sge", self.k, i64(MANY))
         by_products = c.both(several, a_rows, long, c.any(rows, columns))
@@ -253,12 +258,18 @@ class _Matmul:
     def _by_rows(self) -> None:
         c = self.c
         b, to = replace(self.b, col_step=self.size), replace(self.to, col_step=self.size)
-        together = c.select(c.icmp("sle", self.m, i64(FEW)), i64(FEW), i64(skinny.ROWS))
-        skinny.by_rows(c, self.dtype, self.a, b, to, self.add, together)
+        skinny.by_rows(c, self.dtype, self.a, b, to, self.add, c.icmp("sle", self.m, i64(FEW)))
 
-    def _by_products(self) -> None:
+    def _by_parts(self, parts: V, length: V) -> None:
+        to = replace(self.to, col_step=self.size)
+        header, found = self._fresh(replace(to, rows=self.c.mul(parts, self.m)))
+        b = replace(self.b, col_step=self.size)
+        skinny.by_parts(self.c, self.dtype, self.a, b, to, self.add, found, parts, length)
+        self._release(header)
+
+    def _by_products(self, write: Callable[..., None] = skinny.by_products) -> None:
         a, b = replace(self.a, col_step=self.size), replace(self.b, row_step=self.size)
-        skinny.by_products(self.c, self.dtype, a, b, self.to, self.add)
+        write(self.c, self.dtype, a, b, self.to, self.add)
 
     # -- BLAS ------------------------------------------------------------------------------------------
 

@@ -13,6 +13,7 @@ real control flow: it can be printed, verified, run, optimised, and differentiat
 The phases, each a file:
 
     clone, normal_form    a private copy with one exit, loops of one entry and one exit edge
+    replacements          what a loop chooses is computed again from the trip that it was
     demote, arguments     arrays across blocks in memory; copies of the arguments that are written
     points_to, activity   which values and allocations carry derivatives
     shadows, control      the forward sweep: adjoint memory, the record of the path taken
@@ -40,6 +41,7 @@ from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType,
 from dlvm_py.ir.analysis.calls import seen_outside
 from dlvm_py.ir.relation import Relation
 from dlvm_py.transforms import assume_extents, ssa_repair
+from dlvm_py.transforms.differentiate import replacements
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
@@ -75,6 +77,7 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
         t = primal_function.params[k].type
         assert isinstance(t, TensorType | PointerType) and t.dtype.is_inexact, f"parameter {k} is {t}"
     function = clone(primal_function, f"{name}_grad")
+    replacements.run(function)
     mined = [] if config.checkpoint in ("auto", "store") else strip_mine(function)
     # what everybody sees happen, or moves a stream of random numbers, cannot be undone
     is_undone = config.checkpoint == "auto" and seen_outside(module, name) is None
@@ -111,6 +114,7 @@ def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
     seeds and returns the derivatives. The function must be able to return. Raises: as `adjoint`.
     """
     function = clone(body_of(module, name), f"{name}_grad")
+    replacements.run(function)
     given = Given(module, adjoint)
     given.raise_calls(function)
     exit_ = normalize(function)
@@ -165,6 +169,7 @@ def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Check
 def _split(given: Given, splits: Splits, split: Split) -> None:
     """Make the bodies of the halves of a function (calls.py)."""
     function = clone(split.primal, split.primal.name)
+    replacements.run(function)
     given.raise_calls(function)
     exit_ = normalize(function)
     if exit_ is None:

@@ -42,9 +42,9 @@ def again(
     """The values to compute again in the reverse of `block`, which needs `needed` of the forward sweep; those to keep.
 
     leaves(v): the values that must be there, so that v is: none where it is at hand, v itself where it is to be kept or
-    computed again. is_move(v): whether v only moves elements. read_from(v): of a load what holds the elements, and the
-    numbers that say where, if they can be read from there again. kept_elsewhere: what another block keeps, so that this
-    one can use it.
+    computed again. is_move(v): whether v only moves elements, or loads what is in memory still. read_from(v): of a load
+    what holds the elements, and the numbers that say where, if they can be read from there again. kept_elsewhere: what
+    another block keeps, so that this one can use it.
     """
     wanted = list(dict.fromkeys(leaf for v in needed for leaf in leaves(v)))
     weights: dict[Value, int] = {}
@@ -89,7 +89,7 @@ def _before(
     read = read_from(value)
     if read is not None:
         return list(dict.fromkeys(leaf for v in read for leaf in leaves(v)))
-    if not isinstance(value, Instruction) or not value.op.is_pure:
+    if not isinstance(value, Instruction) or not (value.op.is_pure or is_move(value)):
         return None
     compares = value.op.name in COMPARISONS and is_scalar(value.type)
     if not (compares or value.op.name in CHEAP or is_move(value)):

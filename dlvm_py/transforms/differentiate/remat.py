@@ -6,8 +6,9 @@
   the reversed loop (control.py).
 * Whatever needs nothing kept: loads of memory that nothing writes any more, rearrangements,
   comparisons of such values.
-* In loops what is cheap to compute from less than itself, chosen by a minimum cut (recompute.py); parts of an array may
-  be read from what is kept of all of it (contents.py).
+* In loops what is cheap to compute from less than itself, chosen by a minimum cut (recompute.py), such as a load by an
+  index that is kept, of memory that nothing writes any more; parts of an array may be read from what is kept of all of
+  it (contents.py).
 
 Everything else is kept. The same instruction on the same operands gives the same result, so a comparison or
 a rounding that is repeated here cannot come out differently.
@@ -143,7 +144,7 @@ class Rematerialisation:
         # what an earlier choice settled is no reason for this one
         self._again.pop(block, None)
         self._again[block], kept = again(
-            self._primal, block, needed, leaves, self._is_move, self._read_from, kept_elsewhere
+            self._primal, block, needed, leaves, self._is_moved, self._read_from, kept_elsewhere
         )
         return kept
 
@@ -170,9 +171,11 @@ class Rematerialisation:
             return None
         return [part.whole, *(o for view in part.views for o in view.operands[1:])]
 
-    @staticmethod
-    def _is_move(value: Value) -> bool:
-        return isinstance(value, Instruction) and value.op.name in _MOVES
+    def _is_moved(self, value: Value) -> bool:
+        """Whether a value is elements of others as they are; of memory, where nothing writes it any more."""
+        if not isinstance(value, Instruction):
+            return False
+        return value.op.name in _MOVES or value.op.name == "load" and self._settled.is_settled(value)
 
 
 class Settled:

@@ -42,6 +42,7 @@ from dlvm_py.ir import (
 )
 from dlvm_py.ir.analysis import DominatorTree, uses
 from dlvm_py.ir.analysis.calls import reachable, written_params
+from dlvm_py.transforms.differentiate import replacements
 from dlvm_py.transforms.differentiate.activity import Activity, carries_derivative, carries_floats
 from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.arguments import copy_written, entry_builder
@@ -79,6 +80,7 @@ def tangent(module: Module, name: str, config: TangentConfig) -> Function:
     """
     primal = body_of(module, name)
     function = clone(primal, f"{name}_tangent")
+    replacements.run(function)
     drop_unreachable(function)
     callees = _Callees(module, name)
     callees.given.raise_calls(function)
@@ -382,6 +384,7 @@ class _Callees:
             primal = self._pending.pop()
             function = self._made[primal.name]
             body = clone(primal, primal.name)
+            replacements.run(body)
             drop_unreachable(body)
             self.given.raise_calls(body)
             prepared = _Prepared(body, self, list(body.params), None)

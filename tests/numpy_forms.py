@@ -859,6 +859,13 @@ form("ndarray.item", lambda d: [d.array(shape=d.pick(((), (1,), (1, 1), (2,))))]
 form("ndarray.item", lambda d: [d.filled(ndim=2), d.number(0, -1, 3, 30)])
 form("ndarray.item", lambda d: [d.filled(ndim=2), d.number(0, -1), d.number(0, 1)])
 form("ndarray.conj", one())
+form("ndarray.view", lambda d: [d.array(), _dtype_option(d)], type=NEVER)
+form(
+    "np.frombuffer",
+    lambda d: [np.array(d.array(ndim=d.int(1, 2)))],
+    count=lambda d: d.number(-1, 2),
+    offset=lambda d: d.number(0, 8, 3),
+)
 form(  # along two elements: of more the order is not promised
     "ndarray.partition",
     lambda d: [np.array(d.array(REAL, shape=(*d.shape(1), 2))), d.of(0, 1)],

@@ -514,6 +514,9 @@ ERRORS = [
     (_recursive, (3,), UnsupportedSyntax, "recursion"),
     (lambda x, y: x @ y, (A, 2.0), TypeMismatch, "use * to scale"),
     (lambda x: x.T.reshape(-1).fill(0.0), (M,), UnsupportedSyntax, "may be a copy"),
+    (lambda x: x.view(np.int64).fill(0), (M,), UnsupportedSyntax, "under another dtype"),
+    (lambda x: x[::2].flags.c_contiguous, (M,), UnsupportedSyntax, "is not known"),
+    (lambda x: x.strides, (M,), UnknownFunction, "the strides"),
 ]
 
 

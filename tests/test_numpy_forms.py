@@ -127,8 +127,17 @@ FOUND = [
     ("np.percentile(x0, True)", np.float16([1, 2, 3])),
     ("np.quantile(x0, x1)", SINGLE, np.float64(0.3)),
     ("np.quantile(x0, x1)", np.float32([1, np.nan, 3]), np.array([0, 1])),
+    ("np.quantile(x0, x1)", np.int8([1, 2, 4]), np.float16([0.3])),
+    ("np.quantile(x0, x1)", np.float32([0.1, 0.7]), np.array([0.1, 0.75])),
     ("np.quantile(x0, np.nan)", SINGLE),
     ("np.put(x0, x1, x2)", np.arange(3), np.array([5]), np.zeros(0)),
+    ("x0.view(np.float32)", np.array([1.5, np.nan])),
+    ("x0.view(np.int16)", np.array([1 + 2j, -0.0])),
+    ("x0.view(complex)", np.arange(12, dtype=np.float32).reshape(3, 4)),
+    ("x0.view(np.float64)", np.arange(3, dtype=np.int16)),
+    ("np.frombuffer(x0, np.int32, x1, x2)", HALVES.reshape(2, 3), 2, 6),
+    ("np.array([x0.flags.c_contiguous, x0.flags.fnc])", HALVES.reshape(2, 3).T),
+    ("np.array([x0.flags.c_contiguous, x0.flags.forc])", HALVES.reshape(6, 1).T),
 ]
 
 

@@ -274,3 +274,16 @@ def test_every_place_of_an_element_counts(fn):
     assert np.array_equal(dlvm.grad(fn)(x, w, 1), want)
     assert np.array_equal(interpreter.run(program.module, program.name, [x, w, np.int64(1)]), want)
     assert np.array_equal(scope[f"{fn.__name__}_grad"](x, w, 1), want)
+
+
+def test_derivatives_flow_between_complex_numbers_and_their_parts():
+    """x.view(complex) has the numbers of x by twos, z.view(float) those of z: here Σ 5 |z|⁴."""
+
+    def f(x):
+        z = x.view(complex)
+        return np.sum((z * z * (1 + 2j)).view(float) ** 2)
+
+    x = np.array([1.0, -2.0, 0.5, 3.0])
+    program = dlvm.grad(f).program(x, stage="optimizable")
+    want = 20 * np.repeat(np.abs(x.view(complex)) ** 2, 2) * x
+    assert interpreter.run(program.module, program.name, [x]) == pytest.approx(want, rel=1e-14)

@@ -15,11 +15,13 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.mixed import joined
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
+from dlvm_py.frontend.numpy_view import flag
 from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, suggestion, ufunc_method_help
 from dlvm_py.frontend.texts import formatted, join
 from dlvm_py.frontend.values import (
     NONE,
     Array,
+    Flags,
     Growing,
     Method,
     Mixed,
@@ -57,6 +59,7 @@ ARRAY_ATTRIBUTES: dict[str, Callable[[Emitter, Any], Any]] = {
     "real": real,
     "imag": imag,
     "flat": lambda e, x: ravel(e, x),
+    "flags": lambda e, x: Flags(x),
     "mT": lambda e, x: swapaxes(e, x, _int(i64(-1)), _int(i64(-2))),
 }
 _OF_NUMBERS = {"real": real, "imag": imag}
@@ -75,6 +78,12 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         found = ARRAY_ATTRIBUTES.get(name)
         if found is not None:
             return found(e, owner)
+        if name == "strides":
+            e.error(
+                UnknownFunction,
+                "the strides of arrays are not known when this is compiled",
+                help="x.itemsize and x.shape say those of a contiguous array",
+            )
         is_there = not isinstance(owner, Scalar) or hasattr(np.float64, name)  # NumPy's scalars lack some of them
         if name in METHODS and is_there:
             return Method(owner, name)
@@ -85,6 +94,8 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
             if is_there
             else "call the function of NumPy",
         )
+    if isinstance(owner, Flags):
+        return flag(e, owner, name)
     if isinstance(owner, SliceKey) and name in ("start", "stop", "step"):
         found = getattr(owner, name)
         return NONE if found is None else found

@@ -53,6 +53,7 @@ from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.numpy_types import TYPES
 from dlvm_py.frontend.numpy_ufunc import dot_into, forms, matmul_into, methods, written
+from dlvm_py.frontend.numpy_view import VIEW, VIEW_METHODS
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.frontend.texts import TEXTS
@@ -83,7 +84,7 @@ FUNCTIONS: dict[Any, Handler] = {
     **methods(_OF_UFUNCS), **_OF_UFUNCS,
     **{d.numpy.type: _scalar(d) for d in OWN_DTYPES},
     **CREATE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
-    **TYPES, **TEXTS, **EINSUM, np.dot: dot_into, np.matmul: matmul_into,
+    **TYPES, **TEXTS, **EINSUM, **VIEW, np.dot: dot_into, np.matmul: matmul_into,
     **INTRINSICS, np.random.default_rng: default_rng,
     np.ndindex: ndindex, np.ndenumerate: ndenumerate,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
@@ -91,7 +92,7 @@ FUNCTIONS: dict[Any, Handler] = {
 _BFLOAT16 = _scalar(BF16)  # by its name, so that ml_dtypes need not be there
 METHODS: dict[str, Handler] = {
     **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot_into,
-    **ORDER_METHODS, **INDEX_METHODS,
+    **ORDER_METHODS, **INDEX_METHODS, **VIEW_METHODS,
     **{name: rule for module in _LIBRARY for name, rule in library_table(module.METHODS).items()},
 }  # fmt: skip
 RANDOM_METHODS: dict[str, Handler] = library_table({**random_numbers.RANDOM, **random_vectors.RANDOM})

@@ -109,6 +109,13 @@ class Temp:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Flags:
+    """x.flags: how an array lies in memory."""
+
+    array: Array | Temp | Scalar
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Undecided:
     """Complex numbers that NumPy gives as real ones at other times of the same call (undecided.py)."""
 
@@ -322,6 +329,8 @@ def describe(value: Any) -> str:
             return "an exception"
         case Array() | Temp():
             return f"an array ({value.rank}-d, {value.dtype.numpy_name})"
+        case Flags():
+            return "the flags of an array"
         case Undecided():
             return "numbers that are real at one time of a call and complex at another"
         case Sequence():

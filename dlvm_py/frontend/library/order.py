@@ -282,7 +282,6 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdi
     for _ in unroll(s.ndim - 1):
         if np.ndim(q) > 0:
             weight = np.expand_dims(weight, -1)
-    s = s.astype(np.result_type(s, weight))
     low, high = s[first], s[second]
     # as NumPy does it: from the nearer one
     step = high - low

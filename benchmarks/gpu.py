@@ -69,20 +69,32 @@ def alike(got, expected):
 
 
 def disagreements():
-    """The programs, and gradients, whose results or effects on the device are not the CPU's."""
+    """The programs, and gradients, whose results or effects on the device are not the CPU's, or that raise there."""
     found = []
     for name, (function, make, wrt) in PROGRAMS.items():
         given, expected = make(), make()
-        result = dlvm.jit(function, target="gpu")(*given), given
-        if not alike(result, (dlvm.jit(function)(*expected), expected)):
-            found.append(name)
-        if wrt:
-            gradient = dlvm.grad(dlvm.jit(function, target="gpu"), wrt=wrt)(*make())
-            if not alike(gradient, dlvm.grad(function, wrt=wrt)(*make())):
-                found.append(f"gradient of {name}")
+
+        def value(function=function, given=given):
+            return dlvm.jit(function, target="gpu")(*given), given
+
+        def gradient(function=function, make=make, wrt=wrt):
+            return dlvm.grad(dlvm.jit(function, target="gpu"), wrt=wrt)(*make())
+
+        if why := difference(value, (dlvm.jit(function)(*expected), expected)):
+            found.append(name + why)
+        if wrt and (why := difference(gradient, dlvm.grad(function, wrt=wrt)(*make()))):
+            found.append(f"gradient of {name}{why}")
         print(".", end="", flush=True)
     print()
     return found
+
+
+def difference(compute, expected):
+    """What is wrong with a result, as text behind its name; None if nothing is. The first run of all may raise."""
+    try:
+        return None if alike(compute(), expected) else " (other numbers)"
+    except Exception as error:
+        return f" ({type(error).__name__}: {error})"
 
 
 def best(run, wait):
@@ -127,6 +139,19 @@ def peers():
     return found
 
 
+def timed(row, rate):
+    """Of a row: seconds of the first call, milliseconds, GB/s, and that as a share of `rate`, as text."""
+    given = [to_device(a) if isinstance(a, np.ndarray) else a for a in row.arguments]
+    f = compiled(row)
+    start = time.perf_counter()
+    f(*given)
+    first = time.perf_counter() - start
+    seconds = best(lambda: f(*given), wait_for_device)
+    speed = row.nbytes / seconds
+    reached = [f"{1e-9 * speed:.0f}", f"{100 * speed / rate:.0f} %"] if row.nbytes else ["", ""]
+    return [f"{first:.2f}", f"{1e3 * seconds:.3f}", *reached]
+
+
 def table(quick, until=float("inf")):
     """The lines of the table. until: the time (perf_counter) when peers stop."""
     size = np.zeros(1 << (10 if quick else 27))
@@ -136,15 +161,11 @@ def table(quick, until=float("inf")):
     rate = 2 * size.nbytes / best(lambda: copy(there), wait_for_device)
     cells = []
     for row in rows(quick):
-        given = [to_device(a) if isinstance(a, np.ndarray) else a for a in row.arguments]
-        f = compiled(row)
-        start = time.perf_counter()
-        f(*given)
-        first = time.perf_counter() - start
-        seconds = best(lambda f=f, given=given: f(*given), wait_for_device)
-        speed = row.nbytes / seconds
-        reached = [f"{1e-9 * speed:.0f}", f"{100 * speed / rate:.0f} %"] if row.nbytes else ["", ""]
-        cells.append([row.name, f"{first:.2f}", f"{1e3 * seconds:.3f}", *reached])
+        try:
+            cells.append([row.name, *timed(row, rate)])
+        except Exception as error:  # no reason to lose the other rows
+            print(f"{row.name}: {type(error).__name__}: {error}", file=sys.stderr)
+            cells.append([row.name, "fails", "", "", ""])
         print("|", " | ".join(cells[-1]), flush=True)
     others = peers()
     for peer in others:

@@ -18,11 +18,13 @@ from dlvm_py.options import environment
 from dlvm_py.runtime.cache import Cache, cache_key
 
 _LIBRARY = "libcuda.so.1"
-_MAJOR, _MINOR = 75, 76  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*
+_MAJOR, _MINOR, _POOLS = 75, 76, 115  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*, _MEMORY_POOLS_SUPPORTED
 _RELEASE_THRESHOLD = 4  # CU_MEMPOOL_ATTR_*
 _PTX = 1  # CU_JIT_INPUT_PTX
-# compute capabilities that PTX is written for; later devices run that of the last one before them
-CAPABILITIES = (75, 80, 86, 89, 90)
+_ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, ..._SIZE_BYTES
+# compute capabilities that PTX is written for, and the first driver (by its version of CUDA) that reads the version of
+# PTX that LLVM writes for it; later devices, and older drivers, run that of the last one before them
+CAPABILITIES = {75: 10000, 80: 11000, 86: 11010, 89: 11080, 90: 11080}
 _HELP = "target='gpu' needs an NVIDIA device with its driver; CuPy arrays need `pip install dlvm-py[cuda]`. "
 _HELP += "DLVM_GPU=emulator runs the same kernels on the CPU, slowly, for tests"
 
@@ -42,17 +44,19 @@ class Driver:
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library = library
         if status := library.cuInit(0):
-            raise DeviceError(f"the NVIDIA driver finds no device (cuInit gives {status}). {_HELP}")
+            raise DeviceError(f"the NVIDIA driver finds no device: {self.reason(status)}. {_HELP}")
         self._number = ctypes.c_int()
         self._do("cuDeviceGet", ctypes.byref(self._number), 0)
         major, minor = (self._attribute(a) for a in (_MAJOR, _MINOR))
-        fitting = [c for c in CAPABILITIES if c <= 10 * major + minor]
-        if not fitting:
+        if 10 * major + minor < min(CAPABILITIES):
             raise DeviceError(f"the device is of compute capability {major}.{minor}: kernels need 7.5 or later")
-        self.architecture = f"sm_{fitting[-1]}"
+        if not self._attribute(_POOLS):
+            raise DeviceError("the device has no memory pools (cuMemAllocAsync): some virtual ones have not")
         version = ctypes.c_int()
         self._do("cuDriverGetVersion", ctypes.byref(version))
         self._version = version.value
+        read = [c for c, since in CAPABILITIES.items() if c <= 10 * major + minor and since <= self._version]
+        self.architecture = f"sm_{read[-1]}"
         self._code = major, minor, self._version  # what a cubin is for
         self._context = ctypes.c_void_p()
         self._do("cuDevicePrimaryCtxRetain", ctypes.byref(self._context), self._number)
@@ -84,18 +88,20 @@ class Driver:
         return found.value
 
     def _do(self, name: str, *args: Any) -> None:
-        if status := getattr(self._library, name)(*args):
+        if status := self._function(name)(*args):
             raise DeviceError(f"{name} failed: {self.reason(status)}")
 
     def address(self, name: str) -> int:
         """The address of a function."""
-        try:
-            function = getattr(self._library, name)
-        except AttributeError:
-            raise DeviceError(f"the NVIDIA driver is older than CUDA 11.4: it has no {name}") from None
-        found = ctypes.cast(function, ctypes.c_void_p).value
+        found = ctypes.cast(self._function(name), ctypes.c_void_p).value
         assert found is not None
         return found
+
+    def _function(self, name: str) -> Any:
+        try:
+            return getattr(self._library, name)
+        except AttributeError:
+            raise DeviceError(f"the NVIDIA driver is older than CUDA 11.4: it has no {name}") from None
 
     def enter(self) -> int:
         """Make the primary context current for this thread; the stream to use."""
@@ -130,9 +136,12 @@ class Driver:
         return module
 
     def _linked(self, ptx: bytes) -> bytes:
-        """The code of this device for a PTX text."""
+        """The code of this device for a PTX text. DeviceError with what the linker says of the text."""
         state, code, size = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_size_t()
-        self._do("cuLinkCreate_v2", 0, None, None, ctypes.byref(state))
+        log = ctypes.create_string_buffer(4096)
+        options = (ctypes.c_int * 2)(_ERROR_LOG, _ERROR_LOG_BYTES)
+        values = (ctypes.c_void_p * 2)(ctypes.addressof(log), len(log))  # the size itself, as a pointer
+        self._do("cuLinkCreate_v2", 2, options, values, ctypes.byref(state))
         try:
             text = ctypes.create_string_buffer(ptx)  # with the zero at the end that PTX needs
             given = _PTX, text, ctypes.c_size_t(len(text)), b"kernels", 0, None, None
@@ -140,6 +149,9 @@ class Driver:
             self._do("cuLinkComplete", state, ctypes.byref(code), ctypes.byref(size))
             assert code.value is not None
             return ctypes.string_at(code.value, size.value)  # a copy: the state has the memory
+        except DeviceError as error:
+            said = log.value.decode(errors="replace").strip()
+            raise DeviceError(f"{error}\n{said}" if said else str(error)) from None
         finally:
             self._do("cuLinkDestroy", state)
 

@@ -1,0 +1,236 @@
+"""The launcher for the hardware (runtime/gpu/cuda.py), as far as can be seen without any: what the driver is asked."""
+
+import ctypes
+import re
+from pathlib import Path
+
+import pytest
+from test_gpu import PTXAS
+
+import dlvm_py as dlvm
+from dlvm_py.backend.gpu.ptx import ptx
+from dlvm_py.runtime import native
+from dlvm_py.runtime.gpu import cuda
+from dlvm_py.runtime.gpu.device import _SIGNATURES, FUNCTIONS, Hardware
+from dlvm_py.runtime.native import standing
+
+
+class Library:
+    """libcuda as far as runtime/gpu/cuda.py calls it: a device of some capability, memory that is emulated."""
+
+    def __init__(self, capability, count=1):
+        self.capability, self.count, self.loaded, self.linked = capability, count, [], []
+        self.version, self.code, self.states, self.pools, self.lacks = 13000, None, 0, 1, ()
+        for name, address in standing.emulator(FUNCTIONS).items():
+            setattr(self, name, ctypes.CFUNCTYPE(ctypes.c_int)(address))
+
+    def __getattr__(self, name):
+        if name in self.lacks:
+            raise AttributeError(name)
+        return {
+            "cuInit": lambda flags: 0 if self.count else 100,
+            "cuDeviceGet": lambda out, number: self.give(out, 0),
+            "cuDeviceGetAttribute": self.attribute,
+            "cuDevicePrimaryCtxRetain": lambda out, number: self.give(out, 1),
+            "cuDeviceGetDefaultMemPool": lambda out, number: self.give(out, 2),
+            "cuMemPoolSetAttribute": lambda pool, what, value: int((pool.value, what) != (2, 4)),
+            "cuCtxSetCurrent": lambda context: int(context.value != 1),
+            "cuDeviceGetName": lambda name, size, number: self.give(name, b"Imagined 1"),
+            "cuDeviceTotalMem_v2": lambda out, number: self.give(out, 2**33),
+            "cuDriverGetVersion": lambda out: self.give(out, self.version),
+            "cuModuleLoadData": self.load,
+            "cuLinkCreate_v2": self.begin,
+            "cuLinkAddData_v2": self.add,
+            "cuLinkComplete": self.complete,
+            "cuLinkDestroy": self.end,
+            "cuModuleGetFunction": lambda out, module, name: self.give(out, 7 if name == b"kernel_0" else 0),
+            "cuGetErrorString": lambda status, out: self.give(out, b"no luck"),
+        }[name]
+
+    @staticmethod
+    def give(out, value):
+        getattr(out, "_obj", out).value = value
+        return 0
+
+    def attribute(self, out, what, number):
+        return self.give(out, {75: self.capability // 10, 76: self.capability % 10, 115: self.pools}[what])
+
+    def load(self, out, code):
+        self.loaded.append(code)
+        return self.give(out, 3) or (0 if code.startswith(b"\x7fELF") else 200)
+
+    def begin(self, count, options, values, state):
+        self.states += 1
+        assert (count, list(options), values[1]) == (2, [5, 6], 4096)
+        self.log_at = values[0]
+        return self.give(state, 5)
+
+    def add(self, state, kind, text, size, name, *options):
+        self.linked.append(text.raw)
+        assert (state.value, kind, size.value, options) == (5, 1, len(text.raw), (0, None, None)) and text.raw[-1] == 0
+        if text.raw.startswith(b"//"):
+            return 0
+        ctypes.memmove(self.log_at, b"line 1: no PTX\0", 15)
+        return 218  # CUDA_ERROR_INVALID_PTX
+
+    def complete(self, state, code, size):
+        self.code = ctypes.create_string_buffer(b"\x7fELF" + self.linked[-1][-9:-1])
+        return self.give(code, ctypes.addressof(self.code)) or self.give(size, 12)
+
+    def end(self, state):
+        self.states -= 1
+        ctypes.memset(self.code, 0, 13)  # its memory is gone
+        return 0
+
+
+def test_the_launcher_for_the_hardware_asks_the_driver_as_it_should(monkeypatch):
+    """As far as can be seen without a driver: what is asked for, in what order, and what is done with the answers."""
+    monkeypatch.setenv("DLVM_CACHE", "0")
+    library = Library(120)
+    on = Hardware(cuda.Driver(library))
+    assert on.memory == 2**33
+    assert on.name == "sm_90" and on.description == "Imagined 1 (sm_90), driver for CUDA 13.0" and on.enter() == 0
+    assert on.kernels(b"// kernels", 1)[0] == [7]
+    assert library.loaded[0].startswith(b"\x7fELF") and not library.states
+    there = on.allocate(8, 0)
+    value, back = ctypes.c_double(1.5), ctypes.c_double()
+    on.write(there, ctypes.addressof(value), 8, 0)
+    on.read(ctypes.addressof(back), there, 8, 0)
+    on.free(there, 0)
+    assert back.value == 1.5
+    library.code = ctypes.create_string_buffer(13)
+    with pytest.raises(dlvm.DeviceError, match=r"cuLinkAddData_v2 failed: no luck \(CUDA error 218\)\nline 1: no PTX"):
+        on.kernels(b"no kernels", 0)
+    assert not library.states
+
+
+# capability of the device, the driver's version of CUDA: what PTX is written for
+CHOSEN = {
+    (75, 11040): 75,
+    (80, 11040): 80,
+    (86, 11040): 86,
+    (87, 11040): 86,
+    (89, 11070): 86,  # such a driver does not read PTX 7.8
+    (89, 11080): 89,
+    (90, 12000): 90,
+    (90, 11070): 86,
+    **{(later, 13000): 90 for later in (100, 101, 103, 110, 120, 121)},
+}
+
+
+@pytest.mark.parametrize(("capability", "version"), CHOSEN)
+def test_ptx_is_what_the_device_runs_and_the_driver_reads(capability, version):
+    library = Library(capability)
+    library.version = version
+    assert cuda.Driver(library).architecture == f"sm_{CHOSEN[capability, version]}"
+
+
+def test_drivers_read_what_llvm_writes():
+    """The version of PTX for each capability came with that CUDA: 6.3 with 10.0, 7.y with 11.y."""
+    for capability, since in cuda.CAPABILITIES.items():
+        major, minor = map(
+            int, re.search(r"^\.version (\d+)\.(\d+)$", ptx([], f"sm_{capability}"), re.MULTILINE).groups()
+        )
+        assert major in (6, 7) and (10000 if (major, minor) == (6, 3) else 11000 + 10 * minor) == since
+
+
+def test_what_is_wrong_with_the_driver_or_the_device_is_said():
+    def library(capability=86, **more):
+        found = Library(capability, more.pop("count", 1))
+        for name, value in more.items():
+            setattr(found, name, value)
+        return found
+
+    for wrong, words in [
+        (library(70), "compute capability 7.0: kernels need 7.5"),
+        (library(count=0), r"finds no device: no luck \(CUDA error 100\)"),
+        (library(pools=0), "no memory pools"),
+        # what came with CUDA 11.2, and with 11.4
+        (library(lacks=("cuDeviceGetDefaultMemPool",)), "older than CUDA 11.4: it has no cuDeviceGetDefaultMemPool"),
+    ]:
+        with pytest.raises(dlvm.DeviceError, match=words):
+            cuda.Driver(wrong)
+    older = library()
+    del older.cuGraphInstantiateWithFlags
+    older.lacks = ("cuGraphInstantiateWithFlags",)
+    with pytest.raises(dlvm.DeviceError, match="older than CUDA 11.4: it has no cuGraphInstantiateWithFlags"):
+        Hardware(cuda.Driver(older))
+
+
+def test_code_of_a_device_is_kept_for_the_next_process(monkeypatch, tmp_path):
+    monkeypatch.setenv("DLVM_CACHE", "1")
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
+    first, second, other, newer = Library(90), Library(90), Library(86), Library(90)
+    newer.version = 13010
+    for library in (first, second, other, newer):
+        cuda.Driver(library).kernels(b"// kernels", ["kernel_0"])
+    # by the text, the device and the driver
+    assert [len(library.linked) for library in (first, second, other, newer)] == [1, 0, 1, 1]
+    assert second.loaded == first.loaded
+    # what the driver does not load is made again
+    third, files = Library(90), list(tmp_path.glob("*"))
+    third.load = lambda out, code: Library.load(third, out, code) or int(len(third.loaded) == 1)
+    cuda.Driver(third).kernels(b"// kernels", ["kernel_0"])
+    assert len(third.linked) == 1 and len(third.loaded) == 2 and len(files) == 3
+
+
+# -- the prototypes --------------------------------------------------------------------------------------
+
+HEADERS = [Path("/usr/local/cuda/include/cuda.h")]
+if PTXAS is not None:
+    HEADERS.insert(0, Path(PTXAS).resolve().parents[1] / "include" / "cuda.h")
+HEADER = next((h for h in HEADERS if h.is_file()), None)
+# by size and kind, which is what a call needs
+_BY_CTYPE = {ctypes.c_void_p: "ptr", ctypes.c_size_t: "i64", int: "i32", ctypes.c_int: "i32"}
+
+
+def prototypes():
+    """The functions of cuda.h by the names that the library has, each with the LLVM types of its parameters."""
+    text = re.sub(r"/\*.*?\*/|//[^\n]*", "", HEADER.read_text(encoding="utf-8"), flags=re.DOTALL)
+    renamed = dict(re.findall(r"^#define (cu\w+)\s+(cu\w+)$", text, re.MULTILINE))
+    handles = {"CUdeviceptr", *re.findall(r"typedef struct \w+ ?\*(\w+);", text)}
+    found = {}
+    # behind these are the functions of old programs, by their own names
+    is_old = min(m.start() for m in re.finditer(r"#undef cu", text))
+    for m in re.finditer(r"CUresult\s+CUDAAPI\s+(\w+)\s*\(([^()]*)\);", text):
+        types = []
+        for parameter in m[2].split(","):
+            is_pointer = "*" in parameter or any(word in handles for word in re.findall(r"\w+", parameter))
+            is_long = re.search(r"size_t|long long|uint64_t", parameter)
+            types.append("ptr" if is_pointer else "i64" if is_long else "i32")
+        name = m[1] if m.start() > is_old else renamed.get(m[1], m[1])
+        found.setdefault(name, types)
+    return found
+
+
+def kind_of(value):
+    """The LLVM type that ctypes passes a value as."""
+    return _BY_CTYPE.get(type(value), "ptr")
+
+
+@pytest.mark.skipif(HEADER is None, reason="there is no cuda.h")
+def test_functions_are_called_as_the_header_declares_them(monkeypatch, tmp_path):
+    declared = prototypes()
+    for name, types in _SIGNATURES.items():
+        assert [_BY_CTYPE[t] for t in types] == declared[name], name
+    folder = Path(native.__file__).parent
+    host, emulator = ((folder / name).read_text(encoding="utf-8") for name in ("gpu.ll", "emulator.ll"))
+    called = dict(re.findall(r"\{import:cuda:(\w+)\}\n(?:.*\n)*?.*?call i32 %\w+\(([^()]*)\)", host))
+    defined = dict(re.findall(r"define i32 @dlvm\.emulator\.(cu\w+)\(([^()]*)\)", emulator))
+    assert set(called) | set(_SIGNATURES) == set(defined) == set(FUNCTIONS)
+    for name, parameters in (*called.items(), *defined.items()):
+        assert [p.split()[0] for p in parameters.split(",")] == declared[name], name
+    # what Python calls, by what it is called with
+    monkeypatch.setenv("DLVM_CACHE", "1")
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
+    seen, do = {}, cuda.Driver._do
+
+    def noting(driver, name, *args):
+        seen.setdefault(name, [kind_of(a) for a in args])
+        do(driver, name, *args)
+
+    monkeypatch.setattr(cuda.Driver, "_do", noting)
+    on = Hardware(cuda.Driver(Library(90)))
+    on.kernels(b"// kernels", 1)
+    assert {"cuDevicePrimaryCtxRetain", "cuLinkAddData_v2", "cuModuleGetFunction", "cuDeviceTotalMem_v2"} <= set(seen)
+    assert {name: declared[name] for name in seen} == seen

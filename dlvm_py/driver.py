@@ -381,7 +381,8 @@ def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
     call = call_spec(request, facts)
     entry = compiled_entry(call)
     text = exported(kernel.module_text, kernel.symbol)
-    done = compile_module([text], imports, (kernel.symbol,), request.options.schedule)
+    schedule = request.options.schedule
+    done = compile_module([text], imports, (kernel.symbol,), replace(schedule, level=schedule.level or kernel.level))
     facts["shared"] = list(done.shared)
     facts["entry"] = [entry.imports, entry.shared, len(entry.image)]
     image = entry.image + done.object

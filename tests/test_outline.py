@@ -101,6 +101,21 @@ def test_extents_of_one_that_nobody_knows_are_stretched_by_plain_loops():
     assert "llvm.loop.vectorize.enable" in f.llvm()
 
 
+def test_kernels_over_other_arrays_are_the_same_kernel():
+    def turns(steps, a, b):
+        for _ in range(steps):
+            b[1:-1, 1:-1] = 0.25 * (a[1:-1, :-2] + a[1:-1, 2:] + a[:-2, 1:-1] + a[2:, 1:-1])
+            a[1:-1, 1:-1] = 0.25 * (b[1:-1, :-2] + b[1:-1, 2:] + b[:-2, 1:-1] + b[2:, 1:-1])
+
+    f = dlvm.jit(turns, cache=False)
+    found, wanted = np.random.default_rng(0).standard_normal((2, 2, 7, 6))
+    wanted[:] = found
+    f(3, *found)
+    turns(3, *wanted)
+    np.testing.assert_allclose(found, wanted, rtol=1e-13)
+    assert calls_and_kernels(f.llvm())[1] == 1
+
+
 def test_short_functions_stay_whole():
     def short(a, b):
         return a + b, np.sum(a * b)

@@ -78,13 +78,14 @@ _CHEAP = frozenset(
 class EmitResult:
     """The LLVM IR of one function, its symbol, and the places that can raise.
 
-    helpers: of the functions that it only declares, because modules share them, those that `code.helper` writes; by
-    their names the LLVM IR of each, for a table of imports.
+    level: of LLVM's pipeline; 0: as its length says. helpers: of the functions that it only declares, because modules
+    share them, those that `code.helper` writes; by their names the LLVM IR of each, for a table of imports.
     """
 
     module_text: str
     symbol: str
     sites: list[Site]
+    level: int
     helpers: dict[str, Callable[[Imports], str]] = field(default_factory=dict)
 
 
@@ -110,13 +111,24 @@ def emit(
     if not called:
         e = FunctionEmitter(module, imports, function, options, noalias_params, bound=bound)
         Control(e).write()
-        return EmitResult(str(module), e.name, e.sites, module.helpers)
+        return EmitResult(str(module), e.name, e.sites, _level([e]), module.helpers)
     sites: list[Site] = []
+    emitters = []
     for f in functions:
         apart = noalias_params and f is function and f.name not in called
         its = bound if f is function else ()
-        Control(FunctionEmitter(module, imports, f, options, apart, sites, its)).write()
-    return EmitResult(str(module), f"dl.{function.name}", sites, module.helpers)
+        emitters.append(FunctionEmitter(module, imports, f, options, apart, sites, its))
+        Control(emitters[-1]).write()
+    return EmitResult(str(module), f"dl.{function.name}", sites, _level(emitters), module.helpers)
+
+
+def _level(emitters: Sequence[FunctionEmitter]) -> int:
+    """The level of LLVM's pipeline that these functions are worth.
+
+    O3 unswitches loops, and takes up to twice as long. Kernels have no tests in their loops; what is left to gain is
+    the choice between versions of kernels that stand in loops of loops, where they are short and the choice counts.
+    """
+    return 0 if any(e.chooses_in_loops for e in emitters) else 2
 
 
 def _parts(type: Type) -> list[str]:

@@ -70,6 +70,7 @@ class FunctionEmitter(Code):
         self._scratch: dict[str, V] = {}
         self._kept: dict[str, V] = {}
         self.depth = 0  # how many loops of the program are around what is written
+        self.chooses_in_loops = False  # whether a kernel with several versions stands in a loop in a loop
         self._varying: Callable[[V], bool] = lambda v: False
         self._exits: dict[int | None, Label] = {}
         self._alias = AliasAnalysis(function, noalias_params)

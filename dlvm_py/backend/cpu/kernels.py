@@ -47,18 +47,25 @@ def nest(
 ) -> Iterator[None]:
     """Nested loops over `order`, the loop indices in `index`; `note` goes to the innermost.
 
+    Whether there is anything to do is asked once, before them all, so that no loop has a test in the body of another:
+
+        if n > 0 and m > 0:  do  { do { ... } while (++j < m) }  while (++i < n)
+
     part: the first and the last index of the outermost loop of more than one iteration, where it is not all of it.
     """
+    index.update((k, ZERO) for k in order if constant(extents[k]) == 1)
+    axes = [k for k in order if constant(extents[k]) != 1]
+    counts = [extents[k] for k in axes]
+    if part is not None and axes:
+        counts[0] = e.op("sub nuw nsw", part[1], part[0])
+    open_counts = [n for n in counts if (constant(n) or 0) <= 0]
     with ExitStack() as stack:
-        for k in order:
-            if constant(extents[k]) == 1:
-                index[k] = ZERO
-                continue
-            count = extents[k] if part is None else e.op("sub nuw nsw", part[1], part[0])
-            index[k] = stack.enter_context(e.loop(count, note=note if k == order[-1] else "")).index
-            if part is not None:
+        if open_counts:
+            stack.enter_context(e.when(e.both(*(e.icmp("sgt", n, ZERO) for n in open_counts))))
+        for k, count in zip(axes, counts, strict=True):
+            index[k] = stack.enter_context(e.loop(count, note=note if k == order[-1] else "", runs=True)).index
+            if part is not None and k == axes[0]:
                 index[k] = e.add(index[k], part[0], "nuw nsw")
-                part = None
         yield
 
 
@@ -102,6 +109,7 @@ def versions(e: FunctionEmitter, tree: Tree, write: Callable[[bool], None], unit
     if not conditions:
         write(True)
         return
+    e.chooses_in_loops |= e.depth > 1
     with e.either(e.both(*conditions)) as arms:
         next(arms)
         write(True)

@@ -38,6 +38,7 @@ _METADATA = re.compile(r"!\d+")
 _DEFINITION = re.compile(r"^(%v\d+) = ", re.MULTILINE)
 _LABEL = re.compile(r"label %(\w+)")
 _ALIAS = re.compile(r", !(?:alias\.scope|noalias) !\d+")
+_SCOPES = re.compile(r", !(alias\.scope|noalias) !(\d+)")
 _GROUP = "!llvm.access.group"
 CALL = '@"dl.kernel'
 
@@ -208,6 +209,7 @@ def kernel_of(
     module: ModuleText, params: list[str], types: list[str], result: str, body: list[str], how: str = "noinline"
 ) -> str:
     """The name of the kernel with this body: one that is there, if it differs only in names."""
+    body = _with_scopes_of_its_own(module, body)
     names = {name: f"%a{k}" for k, name in enumerate(params)}
     labels = {line[:-1]: f"b{k}" for k, line in enumerate(line for line in body if line.endswith(":"))}
     renamed = names | {f"%{old}": f"%{new}" for old, new in labels.items()}
@@ -229,6 +231,32 @@ def kernel_of(
         head = ", ".join(f"{type} %a{k}" for k, type in enumerate(types))
         module.functions[name] = _Kernel(f'define internal {result} @"{name}"({head}) nounwind {how}', text)
     return module.kernels[key]
+
+
+def _with_scopes_of_its_own(module: ModuleText, body: list[str]) -> list[str]:
+    """A body whose alias scopes are numbered as they come up in it, and say nothing of memory that it does not touch.
+
+    A scope is one of the function that the kernel comes from: with its name the same loop would be another one wherever
+    it runs over other arrays. Kernels are never inlined, so that scopes of two of them never meet.
+    """
+    node, nodes = module.metadata.node, module.metadata.nodes
+    text = "\n".join(body)
+    touched = dict.fromkeys(s for what, n in _SCOPES.findall(text) if what != "noalias" for s in _listed(nodes[int(n)]))
+    if not touched:
+        return body
+    domain = node('!"kernel"')
+    own = {scope: node(f'!"kernel.{k}", {domain}') for k, scope in enumerate(touched)}
+
+    def renamed(found: re.Match) -> str:
+        scopes = ", ".join(sorted(own[s] for s in _listed(nodes[int(found[2])]) if s in own))
+        return f", !{found[1]} {node(scopes)}" if scopes else ""
+
+    return _SCOPES.sub(renamed, text).split("\n")
+
+
+def _listed(node: str) -> list[str]:
+    """The nodes that a node lists."""
+    return _METADATA.findall(node)
 
 
 def _content(module: ModuleText, number: str, numbers: dict[str, str]) -> str:

@@ -341,13 +341,16 @@ class FunctionText:
     # -- loops ---------------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(self, count: V, carried: Sequence[V] = (), note: str = "") -> Iterator[CountedLoop]:
+    def loop(
+        self, count: V, carried: Sequence[V] = (), note: str = "", runs: bool = False
+    ) -> Iterator[CountedLoop]:
         """`for index in range(count)` with values carried from one iteration to the next.
 
         Inside, set `loop.next` to the carried values after the iteration; afterwards `loop.results` has the last ones.
+        runs: the count is known to be positive.
         """
         before, body, after = self.here, self.label("body"), self.label("end")
-        if constant(count) is None or constant(count) <= 0:  # type: ignore[operator]
+        if not runs and (constant(count) is None or constant(count) <= 0):  # type: ignore[operator]
             self.cond_br(self.icmp("sgt", count, ZERO), body, after)
             skips = True
         else:

@@ -341,9 +341,7 @@ class FunctionText:
     # -- loops ---------------------------------------------------------------------------------------
 
     @contextmanager
-    def loop(
-        self, count: V, carried: Sequence[V] = (), note: str = "", runs: bool = False
-    ) -> Iterator[CountedLoop]:
+    def loop(self, count: V, carried: Sequence[V] = (), note: str = "", runs: bool = False) -> Iterator[CountedLoop]:
         """`for index in range(count)` with values carried from one iteration to the next.
 
         Inside, set `loop.next` to the carried values after the iteration; afterwards `loop.results` has the last ones.

@@ -54,12 +54,21 @@ def depthwise(x, w):
     return out
 
 
+def image(x, w):
+    k, m = w.shape
+    out = np.empty((x.shape[0] - k + 1, x.shape[1] - m + 1), dtype=x.dtype)
+    for i in range(out.shape[0]):
+        for j in range(out.shape[1]):
+            out[i, j] = np.sum(x[i : i + k, j : j + m] * w)
+    return out
+
+
 def normal(*shape):
     return RNG.standard_normal(shape)
 
 
 # one function for both precisions and all extents: compiled once a dtype, for what of them is 1
-COMPILED = {f: dlvm.jit(f) for f in (convolve, strided, channels_first, pool, depthwise)}
+COMPILED = {f: dlvm.jit(f) for f in (convolve, strided, channels_first, pool, depthwise, image)}
 GRADIENTS = {f: dlvm.grad(lambda s, x, w, f=f: np.sum(f(x, w) * s), wrt=("x", "w")) for f in COMPILED if f is not pool}
 GRADIENTS[pool] = dlvm.grad(lambda s, x: np.sum(pool(x) * s), wrt=("x",))
 
@@ -72,12 +81,13 @@ SHAPES = {
     channels_first: [((2, 3, 7, 6), (4, 3, 3, 2))],
     pool: [((2, 6, 7, 3),), ((2, 2, 3, 9),)],
     depthwise: [((2, 9, 5), (3, 5))],
+    image: [((9, 30), (3, 5)), ((40, 37), (2, 2)), ((3, 3), (3, 3)), ((2, 5), (3, 3))],
 }  # fmt: skip
 
 
 @pytest.mark.parametrize(
     "f",
-    [convolve, pool, *(pytest.param(f, marks=pytest.mark.slow) for f in (strided, channels_first, depthwise))],
+    [convolve, pool, image, *(pytest.param(f, marks=pytest.mark.slow) for f in (strided, channels_first, depthwise))],
     ids=lambda f: f.__name__,
 )
 def test_what_loops_over_windows_give(f):

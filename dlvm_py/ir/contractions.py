@@ -7,6 +7,9 @@
 A matrix product is one, a convolution (%a is a view of windows), and what the derivatives of these are. Every element
 of a factor is needed again for each place along the axes that it does not have: it is worth memory (fusion.py), and a
 kernel that keeps it in a register (backend/cpu/contractions.py).
+
+A sum over windows of an array, times an array that all windows have (an image of one channel, filtered), is one too:
+neither factor lacks what the other one has alone, but an element of the first array is in many windows.
 """
 
 from __future__ import annotations
@@ -30,10 +33,11 @@ class Factor:
 
 @dataclass(frozen=True)
 class Contraction:
-    """The kept axes in the order of the result: `outer` ones, `block`, which the second factor has not, and `vector`.
+    """The kept axes in the order of the result: `outer` ones, `block` and `vector`.
 
-    Of the innermost one, `vector`, the first factor has nothing. partial: of a sum of `scaleSeed` the factor that must
-    be finite for that to be a product.
+    Of the innermost one, `vector`, the first factor has nothing. Of `block` one factor has nothing: the second one,
+    or the first one, which then has none of the kept axes (`in_all_windows`). partial: of a sum of `scaleSeed` the
+    factor that must be finite for that to be a product.
     """
 
     first: Factor
@@ -43,6 +47,11 @@ class Contraction:
     vector: int
     reduced: tuple[int, ...]
     partial: Value | None
+
+    @property
+    def in_all_windows(self) -> bool:
+        """Whether the second factor is windows, and the first one the same in all of them."""
+        return self.first.axes[self.block] is None
 
 
 def contraction(i: Instruction) -> Contraction | None:
@@ -69,10 +78,20 @@ def contraction(i: Instruction) -> Contraction | None:
     if a.axes[vector] is not None or b.axes[vector] is None:
         return None
     blocks = [k for k in outer if b.axes[k] is None and a.axes[k] is not None]
+    if not blocks and is_array(a.core.type) and not any(a.axes[k] is not None for k in outer) and _is_windows(b.core):
+        blocks = outer[-1:]
     if not blocks:
         return None
     outer.remove(blocks[-1])
     return Contraction(a, b, tuple(outer), blocks[-1], vector, reduced, partial)
+
+
+def _is_windows(v: Value) -> bool:
+    """Whether a value is a view of windows, as it lies in memory."""
+    names = ("load", "transpose", "padShape", "squeezeShape")
+    while isinstance(v, Instruction) and v.op.name in names:
+        v = v.operands[0]
+    return isinstance(v, Instruction) and v.op.name == "windows"
 
 
 def summed_product(v: Value) -> Instruction | None:

@@ -10,7 +10,7 @@ That is the derivative of a convolution in what is convolved. Every element is s
 written once (a contraction, ir/contractions.py), where `overlapAdd` writes zeros and adds all of %y to them, which is
 k times as much as %d. Gathered are windows in steps of one, of products in which one factor goes along the places, and
 the other along what is in a window. The second factor is copied in an order in which the last axis of the result is
-the last one; the first one is copied between zeros.
+the last one; the first one is copied between zeros, with the places along the last axis of the result side by side.
 
 Two more things make contractions of what differentiation leaves:
 
@@ -230,6 +230,15 @@ class _Gathering:
             core = b.emit("broadcast", core, *map(self.extent, counts))
             axes = [counts.index(k) if k in counts else None for k in range(len(axes))]
         assert isinstance(core.type, TensorType)
+        last = self._last_moving()
+        if last is not None:
+            # what vectors go along lies side by side
+            a = axes[last]
+            assert a is not None
+            order = [k for k in range(core.type.rank) if k != a] + [a]
+            core = b.emit("transpose", core, axes=tuple(order))
+            axes = [None if k is None else order.index(k) for k in axes]
+        assert isinstance(core.type, TensorType)
         own = [extent_at(b, core, a) for a in range(core.type.rank)]
         starts: list[Value] = [zero] * len(own)
         whole, sizes, places_of = list(own), list(own), list[Value]([one] * len(own))
@@ -259,6 +268,11 @@ class _Gathering:
         have += [axes[k] for k in self.summed]
         have += [number[k] for k in self.moving]
         return _arranged(b, b.emit("load", found), have)
+
+    def _last_moving(self) -> int | None:
+        """The axis of the product along the windows of the innermost axis of the result, if that has any."""
+        kept = [w for w, n in zip(self.windows, self.to, strict=True) if integer(n) != 1]
+        return kept[-1].count if kept and kept[-1].moves else None
 
     def _fixed(self, f: Factor) -> Value:
         """The other factor backwards, in memory in which the axes of the result are the last ones."""

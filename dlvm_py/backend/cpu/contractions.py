@@ -9,6 +9,11 @@ sums in registers: each element of b is read once for four rows, each element of
 left of j is masked, rows that are not there repeat the last one. Where j has other strides than that of an element,
 one column is computed after the other.
 
+    to[o..., i, j] = sum over r... of a[r...] * b[o..., i, r..., j]               `@dlvm.contract_windows.T`
+
+is the same with rows of b in the place of those of a: each element of a is read once for four rows and two vectors,
+and what is read of b is what other rows and vectors, of windows that overlap, have just read.
+
 An element is the sum in the order of r, in pieces of at most PIECE terms each of which begins at 0: the bits depend on
 the extents (and on which axes lie one behind the other), not on threads. Products are fused into the sums, as in `dot`.
 """
@@ -56,7 +61,7 @@ def store_contraction(e: FunctionEmitter, i: Instruction, c: Contraction, dest: 
     b, b_steps = _operand(e, c.second, extents, dest.dtype)
     work = e.product(extents)
     order = [*c.outer, c.block]
-    name = contract_function(e, dest.dtype)
+    name = contract_function(e, dest.dtype, c.in_all_windows)
     with shared_nest(e, order, extents, len(order) + 1, COST, work) as part:
         counts, data = list(extents), [a, b, dest.data]
         if part is not None:
@@ -126,10 +131,10 @@ def _operand(e: FunctionEmitter, f: Factor, extents: Sequence[V], dtype: DType) 
     return p.data, steps
 
 
-def contract_function(e: Code, dtype: DType) -> str:
+def contract_function(e: Code, dtype: DType, in_all_windows: bool) -> str:
     """define void contract(a, b, to, table): the table has (extent, stride of a, of b, of to) for each axis."""
-    name = f"dlvm.contract.{dtype}"
-    return helper(e, name, "void", ["ptr"] * 4, lambda c: _Contract(c, dtype).write())
+    name = f"dlvm.contract_windows.{dtype}" if in_all_windows else f"dlvm.contract.{dtype}"
+    return helper(e, name, "void", ["ptr"] * 4, lambda c: _Contract(c, dtype, in_all_windows).write())
 
 
 @dataclass
@@ -143,10 +148,10 @@ class _Axis:
 
 
 class _Contract:
-    """Writes the function; `self.c` is its code."""
+    """Writes the function; `self.c` is its code. in_all_windows: whether the rows are b's, and a has none."""
 
-    def __init__(self, c: Code, dtype: DType) -> None:
-        self.c, self.dtype = c, dtype
+    def __init__(self, c: Code, dtype: DType, in_all_windows: bool) -> None:
+        self.c, self.dtype, self.in_all_windows = c, dtype, in_all_windows
         self.a, self.b, self.to, table = c.params
         self.size = i64(dtype.itemsize)
         self.lanes = BYTES // dtype.itemsize
@@ -160,7 +165,10 @@ class _Contract:
     def write(self) -> None:
         """The loops around the tiles."""
         c, vector = self.c, self.vector
-        self._merge(self.kept, lambda x, y: [self._follows(x, y, "a"), self._follows(x, y, "to"), *self._no_b(x, y)])
+        rows_of = "b" if self.in_all_windows else "a"
+        self._merge(
+            self.kept, lambda x, y: [self._follows(x, y, rows_of), self._follows(x, y, "to"), *self._no_b(x, y)]
+        )
         self._merge(self.reduced, lambda x, y: [self._follows(x, y, "a"), self._follows(x, y, "b")])
         unit = c.both(c.icmp("eq", vector.b, self.size), c.icmp("eq", vector.to, self.size))
         with self._pieces() as (a, b, is_first), c.either(unit) as arms:
@@ -178,7 +186,8 @@ class _Contract:
         return self.c.icmp("eq", getattr(outer, which), end)
 
     def _no_b(self, outer: _Axis, inner: _Axis) -> list[V]:
-        return [self.c.icmp("eq", x.b, ZERO) for x in (outer, inner)]
+        """Where the rows are a's, that b does not go along axes that become one."""
+        return [] if self.in_all_windows else [self.c.icmp("eq", x.b, ZERO) for x in (outer, inner)]
 
     def _merge(self, axes: list[_Axis], conditions: Callable[[_Axis, _Axis], list[V]]) -> None:
         """Let the last of `axes` be as long as can be: outer axes become one with those in them where they follow."""
@@ -272,10 +281,14 @@ class _Contract:
         return offset(self.c, p, [start], [self.size])
 
     def _mask(self, left: V) -> V:
-        """Which lanes there are."""
+        """Which lanes there are: a comparison of integers as wide as an element is such a mask for masked loads."""
         c, n = self.c, self.lanes
-        numbers = V(f"<{n} x i64>", "<" + ", ".join(f"i64 {k}" for k in range(n)) + ">")
-        return c.value(f"<{n} x i1>", f"icmp slt {numbers.type} {numbers.ref}, {self._splat(left).ref}")
+        type = f"i{self.dtype.bits}"
+        count = c.minimum(left, i64(n))
+        if type != "i64":
+            count = c.cast("trunc", count, type)
+        numbers = V(f"<{n} x {type}>", "<" + ", ".join(f"{type} {k}" for k in range(n)) + ">")
+        return c.value(f"<{n} x i1>", f"icmp slt {numbers.type} {numbers.ref}, {self._splat(count).ref}")
 
     def _splat(self, x: V) -> V:
         type = f"<{self.lanes} x {x.type}>"
@@ -290,8 +303,12 @@ class _Contract:
         with c.loop(c.op("udiv", c.add(axis.count, i64(ROWS - 1)), i64(ROWS))) as some:
             first = c.mul(some.index, i64(ROWS), "nuw nsw")
             rows = [c.minimum(c.add(first, i64(r)), last) for r in range(ROWS)]
-            sources = [offset(c, a, [r], [axis.a]) for r in rows]
-            sums = self._sums(sources, b, max(vectors, 1), vectors > 0, mask)
+            xs, ys = (
+                ([a], [offset(c, b, [r], [axis.b]) for r in rows])
+                if self.in_all_windows
+                else ([offset(c, a, [r], [axis.a]) for r in rows], [b])
+            )
+            sums = self._sums(xs, ys, max(vectors, 1), vectors > 0, mask)
             places = [offset(c, to, [r], [axis.to]) for r in rows]
             self._write(places, sums, max(vectors, 1), is_first, mask)
 
@@ -299,31 +316,37 @@ class _Contract:
         scalar = scalar_type(self.dtype)
         return f"<{self.lanes} x {scalar}>" if is_vector else scalar
 
-    def _sums(self, sources: list[V], b: V, vectors: int, is_vector: bool, mask: V | None) -> list[V]:
+    def _sums(self, xs: list[V], ys: list[V], vectors: int, is_vector: bool, mask: V | None) -> list[V]:
+        """The sums of four rows; xs, ys: where a and b of each begin, or one place for all of them."""
         c, type = self.c, self._type(is_vector)
         zero = V(type, "zeroinitializer" if is_vector else "0.0")
 
-        def along(axes: list[_Axis], rows: list[V], b: V, sums: list[V]) -> list[V]:
+        def along(axes: list[_Axis], xs: list[V], ys: list[V], sums: list[V]) -> list[V]:
             axis, rest = axes[0], axes[1:]
             with c.loop(axis.count, sums) as r:
-                here = [offset(c, p, [r.index], [axis.a]) for p in rows]
-                there = offset(c, b, [r.index], [axis.b])
+                here = [offset(c, p, [r.index], [axis.a]) for p in xs]
+                there = [offset(c, p, [r.index], [axis.b]) for p in ys]
                 if rest:
                     r.next = along(rest, here, there, r.carried)
                 else:
                     r.next = self._step(here, there, r.carried, vectors, is_vector, mask)
             return r.results
 
-        return along(self.piece, sources, b, [zero] * (len(sources) * vectors))
+        return along(self.piece, xs, ys, [zero] * (ROWS * vectors))
 
-    def _step(self, rows: list[V], b: V, sums: list[V], vectors: int, is_vector: bool, mask: V | None) -> list[V]:
+    def _step(self, xs: list[V], ys: list[V], sums: list[V], vectors: int, is_vector: bool, mask: V | None) -> list[V]:
         c = self.c
-        ys = [self._load(self._lane(b, k), is_vector, mask) for k in range(vectors)]
-        found = []
-        for r, row in enumerate(rows):
-            x = load_element(c, self.dtype, row)
-            x = self._splat(x) if is_vector else x
-            found += [multiply_add(c, self.dtype, sums[r * vectors + k], x, ys[k], "contract") for k in range(vectors)]
+        found: list[V] = []
+        left: list[V] = []
+        right: list[V] = []
+        for r in range(ROWS):
+            if r < len(ys):
+                right = [self._load(self._lane(ys[r], k), is_vector, mask) for k in range(vectors)]
+            if r < len(xs):
+                x = load_element(c, self.dtype, xs[r])
+                left = [self._splat(x) if is_vector else x]
+            old = sums[r * vectors : (r + 1) * vectors]
+            found += [multiply_add(c, self.dtype, s, left[0], y, "contract") for s, y in zip(old, right, strict=True)]
         return found
 
     def _lane(self, p: V, k: int) -> V:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass
+from typing import NoReturn
 
 import numpy as np
 
@@ -34,6 +35,7 @@ from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
     Effects,
+    EitherSpec,
     GeneratorSpec,
     GrowingSpec,
     ListSpec,
@@ -95,7 +97,8 @@ def derive(
     indices = [i for position, spec in wrt for i in _float_leaves(of, position, spec, offsets[position])]
     if not _returns(of):
         return _always_raises(of, recipe, seeds)
-    sources = [leaf for source in _sources(of, recipe) for leaf in _resolve(of, source, offsets)[1]]
+    found = [_resolve(of, source, offsets) for source in _sources(of, recipe)]
+    sources = [leaf for _, some in found for leaf in some]
     active = [(output, spec) for output, spec in sources if dtype_of_leaf(spec).is_inexact]
     if not active:
         raise NotDifferentiable(
@@ -124,6 +127,8 @@ def derive(
     copied = set(written_params(of.module, of.name))
     function = adjoint(of.module, of.name, config)
     if recipe.seedable:
+        if any(map(_has_either, (spec for spec, _ in found))):
+            _refuse_either("seed")
         rule = "the seed must look like what is differentiated"
         _fit_seeds(function, _behind(of, shared), [spec for _, spec in active], seeds, rule)
 
@@ -303,6 +308,8 @@ def _check_seed(value: Spec, seed: Spec, rule: str) -> None:
     elif isinstance(value, ScalarSpec | ArraySpec) and dtype_of_leaf(value).is_inexact:
         if isinstance(seed, ScalarSpec | ArraySpec) and _seeds(seed, value):
             return
+    elif isinstance(value, EitherSpec):
+        _refuse_either("seed")
     elif isinstance(value, GrowingSpec):
         raise NotDifferentiable("a list of computed length has no seed", code="DL611", help="return np.array(list)")
     elif isinstance(seed, ConstantSpec) and seed.value is None:
@@ -360,6 +367,8 @@ def _jacobian_structure(spec: Spec, of: Program, recipe: Jacobian) -> Spec:
         return TupleSpec(tuple(_jacobian_structure(i, of, recipe) for i in spec.items))
     if isinstance(spec, RecordSpec):
         return replace(spec, items=tuple(_jacobian_structure(i, of, recipe) for i in spec.items))
+    if isinstance(spec, EitherSpec):
+        _refuse_either("Jacobian")
     if isinstance(spec, GrowingSpec):
         raise NotDifferentiable(
             "a list of computed length has no Jacobian", code="DL703", help="return np.array of the list"
@@ -393,9 +402,25 @@ def _tangent_structure(spec: Spec) -> Spec:
                 help="return lists of their own, or arrays",
             )
         return spec if kinds == {True} else ConstantSpec(None)
+    if isinstance(spec, EitherSpec):
+        _refuse_either("tangent")
     if isinstance(spec, ScalarSpec | ArraySpec) and dtype_of_leaf(spec).is_inexact:
         return spec
     return ConstantSpec(None)
+
+
+def _has_either(spec: Spec) -> bool:
+    return isinstance(spec, EitherSpec) or (
+        isinstance(spec, TupleSpec | RecordSpec) and any(map(_has_either, spec.items))
+    )
+
+
+def _refuse_either(what: str) -> NoReturn:
+    raise NotDifferentiable(
+        f"a result of different kinds on different paths, a number here and an array there, has no {what}",
+        code="DL703",
+        help="give both paths values of one type; dlvm.grad and dlvm.value_and_grad take such functions",
+    )
 
 
 def _sharing(of: Program, copied: set[int], new: tuple[Spec, ...]) -> dict[str, tuple[int, ...]]:
@@ -595,6 +620,8 @@ def _described(spec: Spec) -> str:
             return f"a {kind.__name__} ({', '.join(map(_described, items))})"
         case GrowingSpec():
             return "a list of computed length"
+        case EitherSpec(items):
+            return " or ".join(map(_described, items))
         case ListSpec(item):
             return f"a list with items that are each {_described(item)}"
     return repr(spec.value)

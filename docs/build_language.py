@@ -18,8 +18,11 @@ RULES = """
 ## Where types meet
 
 Names may change their type along straight-line code. Where branches or iterations meet, numbers join by promotion,
-arrays of one dtype and rank forget what differs, tuples and records join item by item. What has no common type is an
-error where it is read, with both places.
+arrays of one dtype and rank forget what differs, tuples and records join item by item. What has no common type (None
+and a number, an int and an array, two lists) stays what it is on each path, and what reads it is translated for each
+kind; a gradient is that of the path taken, and a TypeError where None is returned. With more than four kinds, or where
+they cannot be kept apart (texts that are made when it runs, iterators), it is an error where it is read, with both
+places.
 
 A number whose type depends on the path (`s = 0`, then `s += x[i]` in a loop that may not run) is computed as one of
 the joined type, a float here, and is what Python has where that shows: in what is returned, printed and raised, and

@@ -769,6 +769,50 @@ def bound_on_some_paths(v):
     return n
 
 
+@language("None or a value", lambda: (vec(4), 1.0), lambda: (vec(4), 9.0), lambda: (vec(0), 0.0))
+def finds_or_not(x, limit):
+    def first_above(y):
+        for i in range(len(y)):
+            if y[i] > limit:
+                return i
+
+    k, best, place = first_above(x), None, None
+    for i, v in enumerate(x):
+        if best is None or v > best:
+            best, place = v, i
+    if place is not None:
+        place += 10
+    after = 0.0 if k is None else x[k] * 2.0
+    assert k is None or isinstance(k, int), "an index"
+    return k, best, place, after, first_above(x) is None, (first_above(x), None if place is None else [place, best])
+
+
+@language("values of several kinds", lambda: (mat(2, 3), 2), lambda: (mat(0, 3), 0), lambda: (mat(2, 3), 1), grad=True)
+def changes_its_kind(a, n):
+    total, scale = 0.0, 1.0
+    for row in a:
+        total = total + row * scale
+        scale = 0.5 * total if n > 1 else scale
+    if n > 2:
+        total[0] = 1.0
+    return total
+
+
+@language("values of several kinds", lambda: (vec(3), 2), lambda: (vec(3), 1), lambda: (vec(3), 0))
+def several_kinds(x, n):
+    f = math.sin if n > 1 else math.cos
+    v = np.array([1, 2, 2])
+    for k in range(n):
+        v = v / np.sqrt(v.dot(v)) + k
+    a, b = [float(x[0])], [float(x[1]), 3.0]
+    one = a if n > 1 else b
+    one.append(f(x[2]))
+    while len(one) < 4:
+        one += [0.5]
+    found = {"sum": sum(one)} if n else {"none": "at all"}
+    return v, a, b, found, n > 1 and x > 1.0, x if n == 1 else None if n else "empty"
+
+
 # -- lists -------------------------------------------------------------------------------------------------
 
 

@@ -247,13 +247,6 @@ def uses_arguments_of_an_exception(n):
         return len(e.args)
 
 
-def shared_objects(c, x):
-    a, b = [x], [x + 1.0]
-    y = a if c > 0 else b
-    y.append(2.0)
-    return sum(a)
-
-
 def grows_while_looped(n):
     items = [1.0]
     for _ in range(n):
@@ -276,7 +269,6 @@ def grows_while_looped(n):
         (writes_an_item, (3,), "keeps copies"),
         (catches_memory, (1,), "passes by all handlers"),
         (uses_arguments_of_an_exception, (1,), "an exception"),
-        (shared_objects, (1, 1.0), "one list, dict or instance on one path"),
         (grows_while_looped, (2,), "loop over a copy"),
     ],
 )

@@ -174,3 +174,114 @@ def test_as_source():
     exec(dlvm.jit(total).source(VECTORS[1]), namespace)
     for x in VECTORS:
         assert repr(namespace["total"](x)) == repr(total(x))
+
+
+def operated(x, n):
+    y = None
+    if n > 0:
+        y = x * n
+    return y + 1.0
+
+
+def square_or_none(x, n):
+    if n > 0:
+        return (x * x).sum()
+    return None
+
+
+def number_or_array(x, n):
+    if n > 1:
+        return x * x
+    return (x**3).sum()
+
+
+def second_is_none(x, n):
+    y = None
+    if n > 0:
+        y = x * x
+    return y, x.sum()
+
+
+def nested_kinds(x, n):
+    a = b = c = None
+    if n > 0:
+        a, b = 1, x
+    if n > 1:
+        c = x.sum()
+    return a + b if b is not None else c
+
+
+def test_none_where_a_value_is_needed_raises_as_python_does():
+    compiled, x = dlvm.jit(operated), np.ones(2)
+    assert np.array_equal(compiled(x, 2), operated(x, 2))
+    with pytest.raises(TypeError, match="this is None here"):
+        compiled(x, 0)
+
+
+def test_names_that_are_set_together_are_told_apart_together():
+    """`a + b` is never translated for a None: `b is not None` says what a is, too."""
+    compiled, x = dlvm.jit(nested_kinds), np.ones(2)
+    for n in range(3):
+        assert repr(compiled(x, n)) == repr(nested_kinds(x, n))
+    assert "this is None here" not in compiled.ir(x, 1)
+
+
+def test_a_result_of_one_of_two_kinds_is_the_very_argument():
+    def f(x, n):
+        y = x if n > 0 else None
+        return x if y is None else y
+
+    def g(x, n):
+        for _ in range(n):
+            x = x / 2
+        return x
+
+    x, compiled = np.arange(3), dlvm.jit(g)
+    assert dlvm.jit(f)(x, 0) is x and dlvm.jit(f)(x, 1) is x
+    assert compiled(x, 0) is x and repr(compiled(x, 1)) == repr(g(x, 1))
+
+
+def test_gradients_of_results_of_several_kinds():
+    x = np.array([1.0, 2.0, 3.0])
+    assert np.array_equal(dlvm.grad(square_or_none)(x, 1), 2 * x)
+    with pytest.raises(TypeError, match="the result is None here, which has no derivative"):
+        dlvm.grad(square_or_none)(x, 0)
+    value, pullback = dlvm.vjp(square_or_none, x, 1)
+    assert value == 14.0 and np.array_equal(pullback(1.0)[0], 2 * x)
+    assert np.array_equal(dlvm.jacobian(square_or_none)(x, 1), 2 * x)
+    both = dlvm.value_and_grad(number_or_array)
+    for n, expected in ((0, 3 * x**2), (2, 2 * x)):
+        value, gradient = both(x, n)
+        assert repr(value) == repr(number_or_array(x, n))
+        np.testing.assert_allclose(gradient, expected)
+    for n in range(2):
+        (y, total), gradient = dlvm.value_and_grad(second_is_none)(x, n)
+        assert (y is None) == (n == 0) and total == 6.0 and np.array_equal(gradient, 2 * x * n)
+    with pytest.raises(dlvm.NotDifferentiable, match="a number here and an array there, has no Jacobian"):
+        dlvm.jacobian(number_or_array)(x, 1)
+    with pytest.raises(dlvm.NotDifferentiable, match="has no seed"):
+        dlvm.grad(number_or_array, seedable=True)(x, 1, 1.0)
+
+
+def test_kinds_as_source():
+    namespace = {}
+    exec(dlvm.jit(number_or_array).source(VECTORS[1], 1), namespace)
+    for n in (1, 2):
+        assert repr(namespace["number_or_array"](VECTORS[1], n)) == repr(number_or_array(VECTORS[1], n))
+
+
+def test_too_many_kinds_are_an_error():
+    def f(n):
+        y = None
+        if n == 1:
+            y = 2
+        elif n == 2:
+            y = "two"
+        elif n == 3:
+            y = (1, 2)
+        elif n == 4:
+            y = (1, 2, 3)
+        return y
+
+    with pytest.raises(dlvm.TypeMismatch, match="there is no common type"):
+        dlvm.jit(f)(1)

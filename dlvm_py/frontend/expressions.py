@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import folds, lists, objects, operators, records, unpacked
+from dlvm_py.frontend import either, folds, lists, objects, operators, records, unpacked
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.comprehensions import Comprehensions
@@ -21,6 +21,7 @@ from dlvm_py.frontend.texts import Writer, escaped, snapshot
 from dlvm_py.frontend.values import (
     Binding,
     Conflict,
+    Either,
     Generator,
     Growing,
     Iteration,
@@ -42,12 +43,19 @@ _REFUSED = {
     gast.YieldFrom: ("`yield from`", "fill and return an array"),
     gast.Await: ("`await`", "await it outside, and pass the value in"),
 }
+# what does something with its operands, of which each has one kind
+_WITH_OPERANDS = (
+    gast.BinOp, gast.UnaryOp, gast.Compare, gast.BoolOp, gast.IfExp, gast.Call, gast.Subscript, gast.Attribute,
+    gast.JoinedStr,
+)  # fmt: skip
 
 
 class Expressions(Comprehensions):
     """The expression part of a Frame."""
 
     source: Source
+    decided: dict[Any, Any]  # operands that have been evaluated, and are not again
+    operands: list[tuple[int, dict[Any, Any]]]  # of the expressions around this one, each with how deep it stands
 
     @contextmanager
     def at(self, node: Any) -> Iterator[None]:
@@ -59,12 +67,45 @@ class Expressions(Comprehensions):
 
     def expression(self, node: Any) -> Any:
         """The value of an expression."""
+        if node in self.decided:
+            return self.decided[node]
         handler = getattr(self, f"_{type(node).__name__.lower()}", None)
         with self.at(node):
             if handler is None or type(node) in _REFUSED:
                 what, hint = _REFUSED.get(type(node), (f"`{type(node).__name__}`", None))
                 self.e.error(UnsupportedSyntax, f"{what} is not supported", help=hint)
+            if not self.e.session.known.knows_several:
+                return handler(node)
+            value = self._with_operands(node, handler) if type(node) in _WITH_OPERANDS else handler(node)
+        if self.operands and self.operands[-1][0] == self.branching:
+            held = self.operands[-1][1]
+            if isinstance(value, Either):
+                raise either.Met(node, value, held)
+            held[node] = value
+        return value
+
+    def _with_operands(self, node: Any, handler: Callable[[Any], Any]) -> Any:
+        """The value of an expression; of each kind where an operand has several."""
+        held: dict[Any, Any] = {}
+        self.operands.append((self.branching, held))
+        try:
             return handler(node)
+        except either.Met as met:
+            if met.held is not held:
+                raise
+            found = met
+        finally:
+            self.operands.pop()
+        before = self.decided
+
+        def of(k: int) -> Any:
+            self.decided = {**before, **held, found.node: found.value.values[k]}
+            try:
+                return self.expression(node)
+            finally:
+                self.decided = before
+
+        return either.chosen(self, found.value, of)
 
     def value(self, node: Any) -> Any:
         """The value of an expression for rules that only read: lists and dicts as what they hold."""
@@ -209,6 +250,7 @@ class Expressions(Comprehensions):
             raise Unreachable
         value = self.env.pop(_VALUE).value
         if isinstance(value, Conflict):
+            self.require_several(_VALUE)
             self.e.error(TypeMismatch, f"this is {value.reason}: there is no common type")
         return value
 

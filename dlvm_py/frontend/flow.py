@@ -20,15 +20,19 @@ from dlvm_py.errors import Loc
 from dlvm_py.frontend import objects, regions
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import I64_MAX
+from dlvm_py.frontend.facts import key as name_of
 from dlvm_py.frontend.joins import (
+    EitherType,
     ScalarType,
     arguments,
     definite,
     fresh,
+    fresh_place,
     identical_values,
     is_list_of_lists,
     join,
     join_for_caller,
+    join_kinds,
     lesson,
     lists_met,
     located,
@@ -46,6 +50,7 @@ from dlvm_py.frontend.values import (
     Array,
     Binding,
     Conflict,
+    Either,
     Growing,
     Iteration,
     Mixed,
@@ -82,6 +87,7 @@ class LoopContext:
     entry: dict[str, Value] = field(default_factory=dict)  # their values before the loop, where they are scalars
     first: dict[str, Scalar] = field(default_factory=dict)  # those whose type is not that in the header
     is_first: Value | None = None  # of a loop without a counter that has such: whether no iteration has ended
+    beside: dict[str, str] = field(default_factory=dict)  # names whose kind is said by the place of another name
     held: Env = field(default_factory=dict)  # what objects hold in the header
     single: frozenset[str] = frozenset()  # objects that one name alone refers to when the loop is entered
     breaks: list[Edge] = field(default_factory=list)
@@ -100,9 +106,11 @@ class Flow:
     learned: dict[tuple[Any, str], Any]
     counters: dict[tuple[Any, str], tuple[int, int]]
     made: dict[str, int]  # how many objects were made at each place
+    apart: set[tuple[Any, str]]  # names of several kinds that a loop tells apart from others
     unset: set[tuple[Any, str]]  # names that an iteration may leave without a value
     inherited: frozenset[str]  # objects of the caller, by their keys
     has_nested: bool
+    branching: int  # how many branches and loops of this frame what is translated stands in
     keeps_all: int  # how many comprehensions are being translated: what an expression holds is in no name
 
     # -- edges and merges ------------------------------------------------------------------------
@@ -174,6 +182,8 @@ class Flow:
             padded = [*likes, *[None] * len(value.buffers)]
             buffers = [self._settled_value(v, x) for v, x in zip(value.buffers, padded, strict=False)]
             return replace(value, buffers=tuple(buffers))
+        if isinstance(value, Either):
+            return Either(value.place, tuple(self._settled_value(v, None) for v in value.values))
         return value
 
     def merge(self, edges: list[Edge], label: str = "join") -> None:
@@ -195,7 +205,8 @@ class Flow:
         passed: list[list[Value]] = [[] for _ in edges]
         loc = self.e.loc
         self.start(block)
-        env = {name: self._merged(name, edges, block, passed) for name in names}
+        places: dict[Any, Value] = {}
+        env = {name: self._merged(name, edges, block, passed, places) for name in names}
         for edge, args in zip(edges, passed, strict=True):
             self.start(edge.block)
             self.e.builder.branch(block, args)
@@ -214,15 +225,12 @@ class Flow:
             for group in objects.differing(values, [edges[k].env for k in present]):
                 if counts is None:
                     counts = [objects.references(edge.env, names) for edge in edges]
-                alone = all(
-                    counts[k][o.key] == 1 and not o.origin and o.key not in self.inherited
-                    for k, o in zip(present, group, strict=True)
-                )
+                held = [(k, o) for k, o in zip(present, group, strict=True) if o is not None]
+                alone = all(counts[k][o.key] == 1 and not o.origin and o.key not in self.inherited for k, o in held)
                 if alone:
                     joined = Object(self._joined_key([edge.env for edge in edges]))
-                    for o in group:
+                    for k, o in held:
                         self.e.session.known.unite(joined.key, o.key)
-                    for k, o in zip(present, group, strict=True):
                         changed[k][o.key] = joined
         if counts is None:
             return edges
@@ -240,7 +248,10 @@ class Flow:
         self.made[place] = count + 1
         return f"{place}.{count}"
 
-    def _merged(self, name: str, edges: list[Edge], block: Block, passed: list[list[Value]]) -> Binding:
+    def _merged(
+        self, name: str, edges: list[Edge], block: Block, passed: list[list[Value]], places: dict[Any, Value]
+    ) -> Binding:
+        """What a name is bound to where edges meet. places: arguments of the block, by what the edges pass for them."""
         found = [edge.env.get(name) for edge in edges]
         bindings = [b for b in found if b is not None]
         values = [b.value for b in bindings]
@@ -254,10 +265,23 @@ class Flow:
             joined = self._joined(name, joined, type_of(self.e, value))
         if isinstance(joined, Conflict):
             return Binding(located(joined, name, bindings), bindings[0].loc, is_set)
-        merged = fresh(self.e, joined, block, name.strip("$"))
-        for edge, binding, args in zip(edges, found, passed, strict=True):
-            args.extend(self._converted(edge.block, binding.value if binding else None, joined))
+        given = [
+            self._converted(edge.block, binding.value if binding else None, joined)
+            for edge, binding in zip(edges, found, strict=True)
+        ]
         self.start(block)
+        place = None
+        if isinstance(joined, EitherType):  # names of which the same is said share what says it
+            said = [args.pop(0) for args in given]
+            group = (len(joined.items), *map(name_of, said))
+            place = places.get(group)
+            if place is None:
+                place = places[group] = fresh_place(self.e, joined, block, name.strip("$"))
+                for args, one in zip(passed, said, strict=True):
+                    args.append(one)
+        merged = fresh(self.e, joined, block, name.strip("$"), place)
+        for args, more in zip(passed, given, strict=True):
+            args.extend(more)
         note_range(self.e, merged, [b.value if b else None for b in found])
         return Binding(merged, bindings[0].loc, is_set)
 
@@ -275,6 +299,8 @@ class Flow:
         Raises: Again where a list has to hold references to the lists in it, or to lie in a list, from its beginning.
         """
         joined = _rule_of(name)(a, b)
+        if isinstance(joined, Conflict) and self.e.session.known.has_several(self._place_of(name)):
+            joined = join_kinds(a, b)
         if self.source.at is not None:  # what NumPy gives has one type
             joined = one_type(joined)
         if isinstance(joined, Conflict):
@@ -284,6 +310,19 @@ class Flow:
             if name.startswith(objects.PREFIX) and is_list_of_lists(a, b):
                 known.require_references(name)
         return joined
+
+    def _place_of(self, name: str) -> tuple[Any, ...]:
+        """What tells a name from that of other functions."""
+        node = self.source.node
+        return self.source.file, getattr(node, "lineno", 0), getattr(node, "col_offset", 0), name
+
+    def require_several(self, name: str) -> None:
+        """A name is read whose values on two paths have no common type: it has values of several kinds from now on.
+
+        Raises: Again, where that is new. NumPy's results have one type.
+        """
+        if self.source.at is None:
+            self.e.session.known.require_several(self._place_of(name))
 
     def _merged_flag(self, name: str, found: list[Binding | None], block: Block, passed: list[list[Value]]) -> Any:
         if name.startswith(objects.PREFIX):  # what an object holds is read through names alone
@@ -317,10 +356,13 @@ class Flow:
             if block is then_block:
                 self.e.facts.remember(("checked", condition), True)
             self.e.facts.assume(condition, block is then_block)
+            self.branching += 1
             try:
                 action()
             except Unreachable:
                 self.stop()
+            finally:
+                self.branching -= 1
             self.e.builder.loc = loc
             if self.alive:
                 edges.append(self.jump(names))
@@ -340,14 +382,19 @@ class Flow:
     ) -> None:
         """A `while` (test) or counted `for` (iteration); translated until its types are stable."""
         depth = self.e.facts.push()
-        while True:
-            undo = self._checkpoint()
-            if self._attempt(node, test, iteration, bind, body, orelse):
-                break
-            undo()
+        self.branching += 1
+        try:
+            while True:
+                undo = self.checkpoint()
+                if self._attempt(node, test, iteration, bind, body, orelse):
+                    break
+                undo()
+        finally:
+            self.branching -= 1
         self.e.facts.pop(depth)
 
-    def _checkpoint(self) -> Callable[[], None]:
+    def checkpoint(self) -> Callable[[], None]:
+        """What takes back all that is translated from here on; called where a scope of facts has just been opened."""
         e, block, env, loc = self.e, self.e.block, dict(self.env), self.e.loc
         count, last = len(e.function.blocks), block.instructions[-1] if block.instructions else None
         lists: list[list[Any]] = [self.returns, *(x for c in self.loops for x in (c.breaks, c.continues))]
@@ -432,6 +479,7 @@ class Flow:
         self._stand_in(sorted(context.assigned & context.header & rebound))
         types: dict[str, Any] = {}
         env, args, flags = dict(self.env), [i64(0)] if counter is not None else [], {}
+        places: dict[Any, str] = {}
         depth = e.facts.push()
         held = sorted(n for n in self.env if n.startswith(objects.PREFIX))
         references = objects.references(self.env, sorted(self._reached(context.header) - set(held)))
@@ -455,7 +503,13 @@ class Flow:
                 if isinstance(t, ScalarType) and self.source.at is None and type_of(e, binding.value) != t:
                     context.first[name] = binding.value
             if not isinstance(t, Conflict):
-                args.extend(arguments(e, binding.value if binding else None, t))
+                passed = arguments(e, binding.value if binding else None, t)
+                if isinstance(t, EitherType) and (node, name) not in self.apart:
+                    first = places.setdefault((len(t.items), name_of(passed[0])), name)
+                    if first != name:
+                        context.beside[name] = first
+                        passed.pop(0)
+                args.extend(passed)
             if binding is None or binding.is_set is not None or (node, name) in self.unset:
                 flags[name] = literal(False) if binding is None else _flag(binding)
                 args.append(flags[name])
@@ -468,9 +522,11 @@ class Flow:
             if t is None:
                 continue
             binding = self.env.get(name)
-            value = (
-                located(t, name, [binding] if binding else []) if isinstance(t, Conflict) else fresh(e, t, header, name)
-            )
+            if isinstance(t, Conflict):
+                value = located(t, name, [binding] if binding else [])
+            else:
+                beside = context.beside.get(name)
+                value = fresh(e, t, header, name, None if beside is None else env[beside].value.place)
             is_set = header.add_arg(scalar(BOOL), f"{name}_is_set") if name in flags else None
             env[name] = Binding(value, binding.loc if binding else None, is_set)
             context.expected[name] = env[name]
@@ -552,16 +608,26 @@ class Flow:
         if not stable or self._found_counter(node, context):
             return False
         args = [] if counter is None else [e.offset(counter, 1)]
+        places: dict[str, Value] = {}
         for name, t in types.items():
             if t is None:
                 continue
             binding = self.env.get(name)
             if not isinstance(t, Conflict):
-                args.extend(arguments(e, binding.value if binding else None, t))
+                passed = arguments(e, binding.value if binding else None, t)
+                if isinstance(t, EitherType):
+                    places[name] = passed[0]
+                    if name in context.beside:
+                        passed.pop(0)
+                args.extend(passed)
             if context.expected[name].is_set is not None:
                 args.append(literal(False) if binding is None else _flag(binding))
         if context.is_first is not None:
             args.append(literal(False))
+        apart = {(node, n) for n, first in context.beside.items() if name_of(places[n]) != name_of(places[first])}
+        if apart:
+            self.apart |= apart
+            return False
         e.builder.branch(header, args)
         return True
 
@@ -572,7 +638,8 @@ class Flow:
             if name in self.env and name in context.expected and name not in context.held:
                 values = [context.expected[name].value, self.env[name].value]
                 for old, new in objects.differing(values, [context.held, self.env]):
-                    wanted.setdefault(new.key, old)
+                    if old is not None and new is not None:
+                        wanted.setdefault(new.key, old)
         if not wanted:
             return
         counts = objects.references(self.env, [n for n in self.env if not n.startswith(objects.PREFIX)])

@@ -15,7 +15,18 @@ import gast
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import exceptions, lists, numpy_complex, objects, operators, records, regions, subscripts, texts
+from dlvm_py.frontend import (
+    either,
+    exceptions,
+    lists,
+    numpy_complex,
+    objects,
+    operators,
+    records,
+    regions,
+    subscripts,
+    texts,
+)
 from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
 from dlvm_py.frontend.arrays import fit, store
@@ -38,6 +49,7 @@ from dlvm_py.frontend.values import (
     Caught,
     Closure,
     Conflict,
+    Either,
     Growing,
     Iteration,
     Mixed,
@@ -89,9 +101,13 @@ class Frame(Expressions):
         self.returns: list[Edge] = []
         self.learned: dict[tuple[Any, str], Any] = {}
         self.unset: set[tuple[Any, str]] = set()
+        self.apart: set[tuple[Any, str]] = set()
         self.made: dict[str, int] = {}
         self.inherited: frozenset[str] = frozenset()
         self.keeps_all = 0
+        self.branching, self.ways = 0, 1
+        self.decided: dict[Any, Any] = {}
+        self.operands: list[tuple[int, dict[Any, Any]]] = []
         self.caught: list[Caught] = []  # what the handlers that are being translated have
         self.finals: list[Any] = []  # the `finally` that a way out has to pass (exceptions.py)
         self.shadowed: frozenset[str] = frozenset()  # targets of the comprehensions that are being translated
@@ -147,6 +163,7 @@ class Frame(Expressions):
         result = self.env[RESULT].value
         self.e.builder.loc = self.env[RESULT].loc
         if isinstance(result, Conflict):
+            self.require_several(RESULT)
             self._conflict(result, "the result")
         return result
 
@@ -158,10 +175,20 @@ class Frame(Expressions):
             depth = len(self.e.facts.scopes)
             self.e.builder.loc = self.source.loc(node)
             try:
-                self.statement(node)
+                self._of_each_kind(node)
             except Unreachable:
                 self.stop()
             self.e.facts.pop(depth)
+
+    def _of_each_kind(self, node: Any) -> None:
+        """Translate one statement: once for each kind of value that a name which it reads may have (either.py)."""
+        if self.e.session.known.knows_several:
+            several = [n for n, b in self.env.items() if isinstance(b.value, Either)]
+            name = next(iter(either.reads(node, several)), None) if several else None
+            if name is not None:
+                either.of_each(self, self.env[name].value, lambda _: self._of_each_kind(node))
+                return
+        self.statement(node)
 
     def statement(self, node: Any) -> None:
         """Translate one statement."""
@@ -334,11 +361,13 @@ class Frame(Expressions):
                 raise Unreachable
             self.e.error(UnknownName, unbound_message(name), help="assign it on every path before it is read")
         if isinstance(binding.value, Conflict):
+            self.require_several(name)
             self._conflict(binding.value, f"`{name}`")
         self.raise_if_unset(name, binding, self.e.loc)
         if name in self.cells:
             held = self.e.frame.env[binding.value.key].value
             if isinstance(held, Conflict):
+                self.require_several(binding.value.key)
                 self._conflict(held, f"`{name}`")
             return held
         return binding.value
@@ -720,9 +749,14 @@ class Frame(Expressions):
         condition = operators.condition(self.e, self.value(node.test))
         if isinstance(condition, Literal) and condition.value:
             return
-        if node.msg is None or (self._is_simple(node.msg) and not self._shows_types(node.msg)):
+        is_plain = node.msg is None or (self._is_simple(node.msg) and not self._shows_types(node.msg))
+        if is_plain:
             text = Text("", ()) if node.msg is None else self.message(node.msg)
-            texts.check(self.e, condition, "AssertionError", text)
+            if isinstance(condition, Literal):
+                texts.fail(self.e, "AssertionError", text)
+                self.stop()
+            else:
+                texts.check(self.e, condition, "AssertionError", text)
             return
 
         def fail() -> None:

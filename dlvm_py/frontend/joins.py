@@ -23,6 +23,7 @@ from dlvm_py.frontend.values import (
     Array,
     Binding,
     Conflict,
+    Either,
     Growing,
     Mixed,
     Object,
@@ -31,6 +32,7 @@ from dlvm_py.frontend.values import (
     Ref,
     Scalar,
     Sequence,
+    Static,
     describe,
 )
 from dlvm_py.ir import (
@@ -50,6 +52,7 @@ from dlvm_py.ir import (
     scalar,
 )
 
+MAX_KINDS = 4  # of values that a name may have on different paths
 MAX_OTHERS = 3  # types that a number may have beside the joined one; with more it is of that on all paths
 ONE_SHAPE = "a compiled list whose length is not constant holds arrays of one shape, but an axis has {} and {}"
 
@@ -124,6 +127,13 @@ class GrowingType:
 
 
 @dataclass(frozen=True, slots=True)
+class EitherType:
+    """One of several types that have no common one (values.Either); nothing is known of extents."""
+
+    items: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class OtherType:
     """Everything that has no run-time value: only equal to itself."""
 
@@ -138,6 +148,8 @@ def type_of(e: Emitter, value: Any) -> Any:
             return MixedType(value.dtype, value.weak, others)
         case Scalar():
             return ScalarType(value.dtype, value.weak)
+        case Either():
+            return EitherType(tuple(_alternative(type_of(e, v)) for v in value.values))
         case Ref():
             return RefType(value.region)
         case Array():
@@ -226,9 +238,59 @@ def join(a: Any, b: Any) -> Any:
             return clash or RecordType(a.kind, a.names, items)
         case OtherType(), OtherType() if _same_object(a.value, b.value):
             return a
+        case EitherType(), EitherType() if len(a.items) == len(b.items):
+            items = tuple(map(join, a.items, b.items))
+            if not any(isinstance(i, Conflict) for i in items):
+                return EitherType(items)
     if all(isinstance(t, OtherType) and isinstance(t.value, Object) for t in (a, b)):
         return Conflict("one list, dict or instance on one path and another one, with other names too, on another")
     return Conflict(f"{_words(a)} on one path and {_words(b)} on another")
+
+
+def join_kinds(a: Any, b: Any) -> Any:
+    """As `join`; where there is no common type one that says which of them it is, if the values can be kept apart."""
+    both = isinstance(a, SequenceType) and isinstance(b, SequenceType)
+    if both and len(a.items) == len(b.items) and a.is_list == b.is_list:
+        items = tuple(map(join_kinds, a.items, b.items))
+        if not any(isinstance(i, Conflict) for i in items):
+            return SequenceType(items, a.is_list)
+    joined = join(a, b)
+    if not isinstance(joined, Conflict) or isinstance(a, Conflict) or isinstance(b, Conflict):
+        return joined
+    found: list[Any] = []
+    for t in (*_kinds(a), *_kinds(b)):
+        place = place_of(found, t)
+        if place is None:
+            found.append(_alternative(t))
+        else:
+            found[place] = _alternative(join(found[place], t))
+    return EitherType(tuple(found)) if len(found) <= MAX_KINDS and all(map(_is_kept, found)) else joined
+
+
+def _kinds(t: Any) -> tuple[Any, ...]:
+    return t.items if isinstance(t, EitherType) else (t,)
+
+
+def place_of(kinds: Items[Any], t: Any) -> int | None:
+    """The place of the type that takes values of type `t`; None if none does."""
+    return next((k for k, kind in enumerate(kinds) if not isinstance(join(kind, t), Conflict)), None)
+
+
+def _alternative(t: Any) -> Any:
+    """A type without what need not be there on the other paths: values of extents."""
+    return _with_extents(t, lambda x: None)
+
+
+def _is_kept(t: Any) -> bool:
+    """Whether a value of this type can be kept where there may be another one in its place."""
+    match t:
+        case ScalarType() | ArrayType():
+            return True
+        case SequenceType() | RecordType() | EitherType():
+            return all(map(_is_kept, t.items))
+        case OtherType():
+            return isinstance(t.value, Static | Object)
+    return False
 
 
 def _join_lists(a: Any, b: Any) -> Any:
@@ -335,6 +397,8 @@ def one_type(t: Any) -> Any:
             return SequenceType(tuple(map(one_type, t.items)), t.is_list)
         case RecordType():
             return RecordType(t.kind, t.names, tuple(map(one_type, t.items)))
+        case EitherType():
+            return EitherType(tuple(map(one_type, t.items)))
     return t
 
 
@@ -412,6 +476,8 @@ def _words(t: Any) -> str:
             return shown if t.kind is dict else f"a {t.kind.__name__}"
         case GrowingType() | RefType():
             return "a list that grows"
+        case EitherType():
+            return " or ".join(map(_words, t.items))
     return describe(t.value)
 
 
@@ -455,6 +521,8 @@ def same_type(a: Any, b: Any) -> bool:
             return same and all(map(same_type, a.items, b.items))
         case GrowingType(), GrowingType():
             return same_type(a.item, b.item)
+        case EitherType(), EitherType():
+            return len(a.items) == len(b.items) and all(map(same_type, a.items, b.items))
         case OtherType(), OtherType():
             return _same_object(a.value, b.value)
         case Conflict(), Conflict():
@@ -482,11 +550,13 @@ def _with_extents(t: Any, change: Callable[[Any], Any]) -> Any:
             return RecordType(t.kind, t.names, tuple(_with_extents(i, change) for i in t.items))
         case GrowingType():
             return GrowingType(_with_extents(t.item, change))
+        case EitherType():
+            return EitherType(tuple(_with_extents(i, change) for i in t.items))
     return t
 
 
-def fresh(e: Emitter, t: Any, block: Block, name: str) -> Any:
-    """A value of type `t` made of new arguments of `block`, which is being built."""
+def fresh(e: Emitter, t: Any, block: Block, name: str, place: Value | None = None) -> Any:
+    """A value of type `t` made of new arguments of `block`, which is being built; of several kinds: with this place."""
     match t:
         case MixedType():
             value, others = block.add_arg(scalar(t.dtype), name), []
@@ -512,9 +582,20 @@ def fresh(e: Emitter, t: Any, block: Block, name: str) -> Any:
             length = block.add_arg(scalar(I64), f"{name}.length")
             e.facts.interval[length] = (0, EXTENT_MAX)
             return Growing(t.item, buffers, length)
+        case EitherType():
+            if place is None:
+                place = fresh_place(e, t, block, name)
+            return Either(place, tuple(fresh(e, i, block, name) for i in t.items))
         case OtherType():
             return t.value
     return t
+
+
+def fresh_place(e: Emitter, t: EitherType, block: Block, name: str) -> Value:
+    """A new argument of a block: which of several types a value has."""
+    place = block.add_arg(scalar(I64), f"{name}.place")
+    e.facts.interval[place] = (0, len(t.items) - 1)
+    return place
 
 
 def _fresh_buffer(e: Emitter, leaf: Any, block: Block, name: str) -> Array:
@@ -562,7 +643,35 @@ def arguments(e: Emitter, value: Any, t: Any) -> list[Value]:
             casts = zip(grown.buffers, map(buffer_type, leaf_types(t.item)), strict=True)
             cast = [b.pointer if b.type == to else e.emit("pointerCast", b.pointer, to=to) for b, to in casts]
             return [*cast, grown.length]
+        case EitherType():
+            place, values = placed(e, value, t)
+            return [place, *(v for part, i in zip(values, t.items, strict=True) for v in arguments(e, part, i))]
     return []
+
+
+def placed(e: Emitter, value: Any, t: EitherType) -> tuple[Value, list[Any]]:
+    """Which of several types a value has, and the value as one of each, None where it never is."""
+    values: list[Any] = [None] * len(t.items)
+    if value is None:
+        return i64(0), values
+    if not isinstance(value, Either):
+        place = place_of(t.items, type_of(e, value))
+        assert place is not None, "the type was joined with that of the value"
+        values[place] = value
+        return i64(place), values
+    places = []
+    for part in value.values:
+        place = place_of(t.items, type_of(e, part))
+        assert place is not None
+        assert values[place] is None or identical_values([values[place], part]), "types that differ do not become one"
+        values[place] = part
+        places.append(place)
+    found = value.place
+    if places != list(range(len(places))):
+        found = i64(places[-1])
+        for k in reversed(range(len(places) - 1)):
+            found = e.choose(e.compare("equal", value.place, i64(k)), i64(places[k]), found)
+    return found, values
 
 
 def _as_other(e: Emitter, value: Scalar | None, t: ScalarType) -> tuple[Value, Value | None]:
@@ -672,6 +781,10 @@ def identical_values(values: list[Any]) -> bool:
     if isinstance(first, Ref):
         same = all(isinstance(v, Ref) and v.region == first.region for v in values)
         return same and all(key(v.number) == key(first.number) for v in values)
+    if isinstance(first, Either):
+        if not all(isinstance(v, Either) and key(v.place) == key(first.place) for v in values):
+            return False
+        return all(identical_values(list(column)) for column in zip(*(v.values for v in values), strict=True))
     if isinstance(first, Record):
         if not all(isinstance(v, Record) and (v.kind, v.names) == (first.kind, first.names) for v in values):
             return False

@@ -40,6 +40,12 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("conditional expressions", "a if c else b", ""),
     Construct("chained comparisons", "0 <= i < n", ""),
     Construct("and, or, not", "i < n and x[i] > 0", "with short circuit"),
+    Construct("None or a value", "k = None\nif x > 0: k = 1\nif k is None: return x", "as results too, of helpers too"),
+    Construct(
+        "values of several kinds",
+        "total = 0\nfor row in a: total = total + row",
+        "a number or an array, arrays of two dtypes, one of two lists or functions: decided when it runs",
+    ),
     Construct("match on constants", 'match mode:\n    case "a" | "b": ...', "constants, `|`, names, `_`, guards"),
     Construct("walrus", "while (y := step(y)) > tol: ...", ""),
     Construct("pass, docstrings, annotations", "y: float = x * 2", "annotations are ignored"),

@@ -26,6 +26,7 @@ from dlvm_py.frontend.values import (
     Closure,
     Conflict,
     Derivative,
+    Either,
     Generator,
     Growing,
     Method,
@@ -203,6 +204,8 @@ def references(env: Env, names: Iterable[str]) -> dict[str, int]:
                     pending.append(env[value.key].value)
             case Sequence() | Record():
                 pending.extend(value.items)
+            case Either():
+                pending.extend(value.values)
             case Ref():
                 pending.append(value.region)
             case Growing():
@@ -229,6 +232,8 @@ def renamed(value: Any, keys: Mapping[str, Object]) -> Any:
             return Sequence(tuple(renamed(i, keys) for i in value.items), value.is_list)
         case Record():
             return Record(value.kind, value.names, tuple(renamed(i, keys) for i in value.items))
+        case Either():
+            return Either(value.place, tuple(renamed(i, keys) for i in value.values))
     return value
 
 
@@ -240,16 +245,31 @@ def rename(env: dict[str, Binding], keys: Mapping[str, Object]) -> dict[str, Bin
     return {n: Binding(renamed(b.value, keys), b.loc, b.is_set) for n, b in {**kept, **moved}.items()}
 
 
-def differing(values: list[Any], envs: list[Env]) -> list[tuple[Object, ...]]:
-    """The groups of different objects that stand in one place of several values, with what they hold."""
-    groups: list[tuple[Object, ...]] = []
+def _object_in(value: Any) -> Object | None:
+    """The object that a value is, or the only one that it is on some paths."""
+    found = [v for v in (value.values if isinstance(value, Either) else (value,)) if isinstance(v, Object)]
+    return found[0] if len(found) == 1 else None
+
+
+def differing(values: list[Any], envs: list[Env]) -> list[tuple[Object | None, ...]]:
+    """The groups of different objects that stand in one place of several values, with what they hold.
+
+    None: there is something else in the place. Dicts and instances with other names stay apart.
+    """
+    groups: list[tuple[Object | None, ...]] = []
     pending = [tuple(values)]
     while pending:
         row = pending.pop()
-        if all(isinstance(v, Object) for v in row):
-            if any(v != row[0] for v in row) and row not in groups:
-                groups.append(row)
-                inner = [env[v.key].value if v.key in env else v.contents for v, env in zip(row, envs, strict=True)]
+        group = tuple(map(_object_in, row))
+        found = [v for v in group if v is not None]
+        if len(found) > 1:
+            inner = [
+                None if v is None else env[v.key].value if v.key in env else v.contents
+                for v, env in zip(group, envs, strict=True)
+            ]
+            names = {(v.kind, v.names) if isinstance(v, Record) else None for v in inner if v is not None}
+            if any(v != found[0] for v in found) and group not in groups and len(names) == 1:
+                groups.append(group)
                 pending.append(tuple(inner))
         elif all(isinstance(v, Ref) for v in row):
             pending.append(tuple(v.region for v in row))

@@ -58,6 +58,7 @@ class Known:
         self._referring: set[str] = set()
         self._moved: dict[str, str] = {}
         self._constants: dict[str, list[str]] = {}
+        self._several: set[tuple[Any, ...]] = set()
         self.outside: dict[str, Any] = {}  # what objects from outside are, in Python
 
     def find(self, key: str) -> str:
@@ -78,6 +79,21 @@ class Known:
         if last in self._moved:
             self._moved.setdefault(first, self._moved[last])
         return True
+
+    @property
+    def knows_several(self) -> bool:
+        """Whether there are names with values of several kinds."""
+        return bool(self._several)
+
+    def has_several(self, name: tuple[Any, ...]) -> bool:
+        """Whether a name of a function may have values of several kinds at once (either.py)."""
+        return name in self._several
+
+    def require_several(self, name: tuple[Any, ...]) -> None:
+        """A name is read that has such values: begins anew if that is new."""
+        if name not in self._several:
+            self._several.add(name)
+            raise Again
 
     def refers(self, key: str) -> bool:
         """Whether the list is made as one that holds numbers of lists."""

@@ -14,7 +14,18 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import key
 from dlvm_py.frontend.objects import is_mutable
-from dlvm_py.frontend.values import Array, Mixed, Object, Other, RandomGenerator, Record, Scalar, Sequence, Static
+from dlvm_py.frontend.values import (
+    Array,
+    Either,
+    Mixed,
+    Object,
+    Other,
+    RandomGenerator,
+    Record,
+    Scalar,
+    Sequence,
+    Static,
+)
 from dlvm_py.ir import BOOL, U64, Block, Value, literal, scalar
 from dlvm_py.ir.value import integer
 
@@ -158,6 +169,10 @@ def result_tree(
             return ("record", items, (value.kind, value.names))
         case Static():
             return ("constant", value)
+        case Either():
+            leaves.append(value.place)
+            kinds = tuple(result_tree(e, v, classes, arguments, leaves, constants) for v in value.values)
+            return ("either", kinds, None)
     raise NotFirstClass
 
 
@@ -178,7 +193,7 @@ def same_result(a: Any, b: Any) -> bool:
     """Whether two trees of results say the same."""
     if a[0] == b[0] == "constant":
         return isinstance(a[1], Static) and isinstance(b[1], Static) and a[1].value is b[1].value
-    if a[0] == b[0] and a[0] in ("sequence", "record"):
+    if a[0] == b[0] and a[0] in ("sequence", "record", "either"):
         return a[2] == b[2] and len(a[1]) == len(b[1]) and all(map(same_result, a[1], b[1]))
     return bool(a == b)
 
@@ -199,6 +214,10 @@ def result_value(e: Emitter, tree: Any, values: list[Value], extents: Extents, a
         case ("array", exported, copied):
             known = [None if x is None else _imported(e, x, extents) for x in exported]
             return make_array(e, values.pop(0), known, copied)
+        case ("either", trees, _):
+            place = values.pop(0)
+            e.facts.interval[place] = (0, len(trees) - 1)
+            return Either(place, tuple(result_value(e, t, values, extents, arguments) for t in trees))
     items = tuple(result_value(e, t, values, extents, arguments) for t in tree[1])
     return Record(*tree[2], items) if tree[0] == "record" else Sequence(items, tree[2])
 

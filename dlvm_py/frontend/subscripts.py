@@ -85,7 +85,7 @@ def _target(e: Emitter, base: Any) -> Array:
     if isinstance(base, Array):
         return base
     hint = "build a new tuple, or use an array" if isinstance(base, Sequence) else None
-    e.error(UnsupportedSyntax, f"{describe(base)} cannot be assigned to by index", help=hint)
+    e.error(TypeMismatch, f"{describe(base)} cannot be assigned to by index", help=hint)
 
 
 def assign(e: Emitter, target: Array, value: Any) -> None:

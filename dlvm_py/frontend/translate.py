@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import objects, own_rules
+from dlvm_py.frontend import either, objects, own_rules
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.assumptions import Assumptions
 from dlvm_py.frontend.calls import bind_function, invoke
@@ -62,6 +62,7 @@ from dlvm_py.frontend.values import (
     NONE,
     Array,
     Closure,
+    Either,
     Growing,
     Mixed,
     Object,
@@ -200,7 +201,8 @@ class Session:
         self.captures = captures
         self.options = options
         self.specs = specs
-        self.is_joined = False  # whether what is returned has one type on all paths
+        self.is_joined = False  # whether a number that is returned has one type on all paths
+        self.is_library = False  # whether it is the result of a library, which has one type
         self.lends = lends  # whether the function changes lists, dicts or instances of its caller
         self.assumptions = Assumptions(answers or {})
         self.known = known or Known()
@@ -251,6 +253,9 @@ class Session:
             result = self.run(e, source, fn, values)
         else:
             result = self._own_entry(e, source, fn, rules_of, values)
+        if derives and isinstance(result, Either):
+            result = either.differentiable(e, result)
+        self.is_library = self.is_joined and not derives
         leaves: list[Value] = []
         spec = self._result(e, NONE if result is None else result, leaves)
         effects, finals = None, ()
@@ -434,11 +439,38 @@ class Session:
                 return PlaceSpec(place)
             case Static() if value.value is None or isinstance(value.value, str):
                 return ConstantSpec(value.value)
+            case Either():
+                return self._either_result(e, value, leaves)
         e.error(
             UnsupportedSyntax,
             f"the caller would get {describe(value)}: what can be returned are numbers, arrays, strings, None, and "
             "tuples, lists, dicts, named tuples and dataclasses of these",
         )
+
+    def _either_result(self, e: Emitter, value: Either, leaves: list[Value]) -> Spec:
+        """A value of several kinds as a result: which one it is, and the value as one of each."""
+        if self.is_library:
+            e.error(
+                TypeMismatch,
+                f"the result is {describe(value)}, on different paths: a library gives values of one type",
+                help="give both paths values of one type",
+            )
+        place, base, found = value.place, 0, []
+        specs: list[Spec] = []
+        for k, part in enumerate(value.values):
+            inner: list[Value] = []
+            spec = self._result(e, part, inner)
+            here = e.compare("equal", value.place, i64(k))
+            if isinstance(spec, EitherSpec):  # a number of several types: its place counts from the first of them on
+                place = e.choose(here, e.offset(inner.pop(0), base), place)
+                specs += spec.items
+            else:
+                place = e.choose(here, i64(base), place)
+                specs.append(spec)
+            found += inner
+            base = len(specs)
+        leaves += [place, *found]
+        return EitherSpec(tuple(specs))
 
     def _growing_result(self, e: Emitter, value: Growing, leaves: list[Value]) -> GrowingSpec:
         """A list of computed length is returned as arrays, which the call takes apart."""
@@ -791,11 +823,13 @@ class Session:
             )
         self._inlined.append(source.node)
         loc = e.loc
-        with self.assumptions.inside(loc):
-            frame = Frame(e, source, name, fn, outer)
-            frame.bind_parameters(values)
-            result = frame.run()
-        self._inlined.pop()
+        try:
+            with self.assumptions.inside(loc):
+                frame = Frame(e, source, name, fn, outer)
+                frame.bind_parameters(values)
+                result = frame.run()
+        finally:
+            self._inlined.pop()
         e.builder.loc = loc
         if result is None:
             raise Unreachable

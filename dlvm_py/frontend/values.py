@@ -57,6 +57,14 @@ class Mixed(Scalar):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Either:
+    """A value of another kind on some of the paths to here: `place` says which of `values` it is (either.py)."""
+
+    place: Value
+    values: tuple[Any, ...]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Array:
     """A reference to memory: pointer and one i64 value an axis.
 
@@ -327,6 +335,8 @@ def describe(value: Any) -> str:
             return f"a NumPy {value.dtype.numpy_name}"
         case Caught():
             return "an exception"
+        case Either():
+            return " or ".join(map(describe, value.values))
         case Array() | Temp():
             return f"an array ({value.rank}-d, {value.dtype.numpy_name})"
         case Flags():

@@ -151,14 +151,19 @@ class PlaceSpec(Frozen):
 
 
 class EitherSpec(Frozen):
-    """As a part of what a call gives, a number that has one of several types: behind its place among `items`, all."""
+    """As a part of what a call gives, a value that has one of several types: behind its place among `items`, all."""
 
-    items: tuple[ScalarSpec, ...]
+    items: tuple[Spec, ...]
 
     @property
-    def leaves(self) -> tuple[ScalarSpec, ...]:
-        """The place, and the number as one of each type, of which the others say nothing."""
-        return (ScalarSpec("i64", True), *self.items)
+    def leaves(self) -> list[ScalarSpec | ArraySpec]:
+        """The place, and the value as one of each type, of which the others say nothing."""
+        return [ScalarSpec("i64", True), *(leaf for item in self.items for leaf in leaves(item))]
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether each of them is one object without parts."""
+        return all(isinstance(item, ScalarSpec | ArraySpec | ConstantSpec) for item in self.items)
 
 
 Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec | EitherSpec | ListSpec
@@ -216,7 +221,7 @@ def leaves(spec: Spec) -> list[ScalarSpec | ArraySpec]:
     if isinstance(spec, GrowingSpec):
         return list(spec.columns)
     if isinstance(spec, EitherSpec):
-        return list(spec.leaves)
+        return spec.leaves
     if isinstance(spec, ListSpec):
         return [spec.leaf]
     return [] if isinstance(spec, ConstantSpec | PlaceSpec) else [spec]
@@ -243,7 +248,7 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
         case ListSpec(item):
             return ["list", to_json(item)]
         case EitherSpec(items):
-            return ["either", [to_json(i) for i in items]]
+            return ["either", [to_json(i, classes) for i in items]]
         case PlaceSpec(place):
             return ["place", list(place)]
         case ConstantSpec(str() as text):
@@ -303,7 +308,7 @@ def from_json(data: Any, classes: Sequence[type] = ()) -> Spec:
             arrays = tuple(c for c in map(from_json, columns) if isinstance(c, ArraySpec))
             return GrowingSpec(arrays, _shape_from_json(item, classes), is_item)
         case ["either", items]:
-            return EitherSpec(tuple(s for s in map(from_json, items) if isinstance(s, ScalarSpec)))
+            return EitherSpec(tuple(from_json(i, classes) for i in items))
         case ["place", place]:
             return PlaceSpec(tuple(place))
         case ["text", text]:

@@ -459,8 +459,9 @@ class _Boxing:
             found = maker(spec, self._known)(tuple(self.box(column) for column in spec.columns))
             return found[0] if spec.is_item else found
         if isinstance(spec, EitherSpec):
-            kind, *numbers = (next(self._leaves) for _ in spec.leaves)
-            return numbers[kind]
+            place = next(self._leaves)
+            found = [self.take(item, k == place) for k, item in enumerate(spec.items)]
+            return found[place]
         if isinstance(spec, ConstantSpec):
             return spec.value
         if isinstance(spec, PlaceSpec):

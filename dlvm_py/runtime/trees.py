@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlvm_py.ir.interface import ConstantSpec, GrowingSpec, RecordShape, RecordSpec, Spec, TupleSpec
+from dlvm_py.ir.interface import ConstantSpec, EitherSpec, GrowingSpec, RecordShape, RecordSpec, Spec, TupleSpec
 
 
 def is_named_tuple(kind: type) -> bool:
@@ -34,7 +34,7 @@ def parts_of(spec: TupleSpec | RecordSpec, value: Any) -> list[Any] | None:
 
 def items_of(spec: Spec) -> tuple[Spec, ...]:
     """The specs under a spec."""
-    return spec.items if isinstance(spec, TupleSpec | RecordSpec) else ()
+    return spec.items if isinstance(spec, TupleSpec | RecordSpec | EitherSpec) else ()
 
 
 def walk(specs: Iterable[Spec]) -> Iterator[Spec]:

@@ -24,6 +24,7 @@ from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
     Effects,
+    EitherSpec,
     GeneratorSpec,
     ListSpec,
     RecordSpec,
@@ -177,8 +178,8 @@ class CallSpec(Frozen):
     def by_python(self) -> bool:
         """Whether only the Python entry takes its calls.
 
-        They are variadic, have several locks, shared memory, effects or a device, take lists as arrays, or leave traces
-        that must be undone.
+        They are variadic, have several locks, shared memory, effects or a device, take lists as arrays, give structures
+        on some paths and others on others, or leave traces that must be undone.
         """
         by_calls = (
             any(isinstance(s, ListSpec) for s in trees.walk(self.args))
@@ -186,6 +187,7 @@ class CallSpec(Frozen):
             or self.generators > 1
             or bool(self.shadows)
             or self.effects is not None
+            or any(isinstance(s, EitherSpec) and not s.is_flat for s in trees.walk((self.result,)))
         )
         return by_calls or self.on_device or self.leaves_traces
 

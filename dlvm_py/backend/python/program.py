@@ -253,7 +253,7 @@ class _Main(FunctionWriter):
                 return self._record(kind, keys, [self._result(i, values) for i in items])
             case EitherSpec(items):
                 kind = next(values)[0]
-                *nodes, found = (_scalar(i, *next(values)) for i in items)
+                *nodes, found = (self._result(i, values) for i in items)
                 for k, node in reversed(list(enumerate(nodes))):
                     found = gast.IfExp(build("_0 == _1", kind, constant(k)), node, found)
                 return found

@@ -7,6 +7,7 @@ allocation over. All leaves are boxed first, into `boxed`, so that a failure let
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 
 from dlvm_py.backend.cpu.contract import flat_types
 from dlvm_py.ir.interface import (
@@ -39,19 +40,17 @@ def result_struct(result: Spec) -> str:
 
 def box_results(text: Body, result: Spec, results: str, on_failure: str) -> str:
     """The object of the result in memory at `results`, null or a branch to `on_failure` with an exception set."""
-    parts = _parts(result)
+    parts = list(_parts(result, _Numbers()))
     count = len(parts)
     boxed = text.slot("boxed", f"[{max(count, 1)} x ptr]")
     text.store(f"[{max(count, 1)} x ptr]", "zeroinitializer", boxed)
     struct, index = result_struct(result), 0
     failed = text.name("unboxed")
-    for k, part in enumerate(parts):
+    for k, (part, constant) in enumerate(parts):
         if isinstance(part, EitherSpec):
-            value = _box_either(text, part, [text.member(struct, results, index + n) for n in range(len(part.leaves))])
-        elif isinstance(part, ScalarSpec):
-            value = _box_scalar(text, part, text.member(struct, results, index))
+            value = _box_either(text, part, struct, results, index, constant)
         else:
-            value = _box_array(text, part, struct, results, index)
+            value = _box_leaf(text, part, struct, results, index)
         index += sum(len(flat_types(leaf.ir_type())) for leaf in leaves(part))
         text.branch(text.let("made", f"icmp ne ptr {value}, null"), otherwise=failed)
         text.store("ptr", value, text.element("ptr", boxed, k))
@@ -67,24 +66,44 @@ def box_results(text: Body, result: Spec, results: str, on_failure: str) -> str:
     return value
 
 
-def _parts(spec: Spec) -> list[ScalarSpec | ArraySpec | EitherSpec]:
-    """What one object each is made of, left to right."""
-    if isinstance(spec, TupleSpec | RecordSpec):
-        return [part for item in spec.items for part in _parts(item)]
-    return [spec] if isinstance(spec, EitherSpec) else list(leaves(spec))
+def _parts(spec: Spec, numbers: _Numbers) -> Iterator[tuple[ScalarSpec | ArraySpec | EitherSpec, int]]:
+    """What one object each is made of, left to right, and the number of the first constant of one of several kinds."""
+    if isinstance(spec, ConstantSpec):
+        next(numbers.constant)
+    elif isinstance(spec, TupleSpec | RecordSpec):
+        for item in spec.items:
+            yield from _parts(item, numbers)
+    elif isinstance(spec, EitherSpec):
+        yield spec, numbers.skip(spec)
+    else:
+        yield from ((leaf, 0) for leaf in leaves(spec))
 
 
-def _box_either(text: Body, spec: EitherSpec, members: list[str]) -> str:
-    """The number of the type that the place in the first member says."""
-    place = text.load("place", "i64", members[0])
+def _box_leaf(text: Body, spec: ScalarSpec | ArraySpec, struct: str, results: str, index: int) -> str:
+    if isinstance(spec, ScalarSpec):
+        return _box_scalar(text, spec, text.member(struct, results, index))
+    return _box_array(text, spec, struct, results, index)
+
+
+def _box_either(text: Body, spec: EitherSpec, struct: str, results: str, index: int, constant: int) -> str:
+    """The value of the kind that the place, which comes first, says. constant: the number of the first one in it."""
+    place = text.load("place", "i64", text.member(struct, results, index))
     slot, end = text.slot("either", "ptr"), text.name("made")
-    for k, (item, member) in enumerate(zip(spec.items, members[1:], strict=True)):
+    index += 1
+    for k, item in enumerate(spec.items):
         following = text.name("other")
         if k < len(spec.items) - 1:
             this = text.name("this")
             text.line(f"br i1 {text.let('is', f'icmp eq i64 {place}, {k}')}, label %{this}, label %{following}")
             text.block(this)
-        text.store("ptr", _box_scalar(text, item, member), slot)
+        if isinstance(item, ConstantSpec):
+            value = _constant(text, constant)
+            constant += 1
+        else:
+            assert isinstance(item, ScalarSpec | ArraySpec), "others are boxed in Python"
+            value = _box_leaf(text, item, struct, results, index)
+            index += len(flat_types(item.ir_type()))
+        text.store("ptr", value, slot)
         text.line(f"br label %{end}")
         if k < len(spec.items) - 1:
             text.block(following)
@@ -131,13 +150,25 @@ class _Numbers:
     def __init__(self) -> None:
         self.leaf, self.constant, self.maker = itertools.count(), itertools.count(), itertools.count()
 
+    def skip(self, spec: EitherSpec) -> int:
+        """Go beyond the constants in a spec; the number of the first one."""
+        first = next(self.constant)
+        self.constant = itertools.count(first + sum(isinstance(i, ConstantSpec) for i in spec.items))
+        return first
+
+
+def _constant(text: Body, number: int) -> str:
+    value = text.object(f"result.{number}")
+    text.line(f"call void @py.Py_IncRef(ptr {value})")
+    return value
+
 
 def _assemble(text: Body, spec: Spec, numbers: _Numbers, boxed: str) -> str:
     """The leaves put together; their references pass into it. Null, with an exception, where a maker fails."""
     if isinstance(spec, ConstantSpec):
-        value = text.object(f"result.{next(numbers.constant)}")
-        text.line(f"call void @py.Py_IncRef(ptr {value})")
-        return value
+        return _constant(text, next(numbers.constant))
+    if isinstance(spec, EitherSpec):
+        numbers.skip(spec)
     if isinstance(spec, ScalarSpec | ArraySpec | EitherSpec):
         return text.load("leaf", "ptr", text.element("ptr", boxed, next(numbers.leaf)))
     maker = None if isinstance(spec, TupleSpec) else text.object(f"make.{next(numbers.maker)}")

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.ir.analysis.turns import Carried
 from dlvm_py.runtime.gpu.device import device, live
 
 _POINTER, _NUMBER, _SIZE = ctypes.c_void_p, ctypes.c_uint, ctypes.c_size_t
@@ -162,6 +163,38 @@ def made(u, n):
     return u
 
 
+def damped(u, n):
+    for _ in range(n):
+        new = u.copy()
+        new[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        u = new
+    return np.sum(u)
+
+
+def wave(p, u, n):
+    for _ in range(n):
+        new = 2.0 * u - p
+        new[1:-1] += 0.1 * (u[2:] - 2 * u[1:-1] + u[:-2])
+        p, u = u, new
+    return p, u
+
+
+def pair(x, n):
+    a, b = np.zeros(x.shape), x * 2.0
+    for _ in range(n):
+        a, b = a + 0.1 * b, b - 0.1 * a
+    return a, b
+
+
+def grown(u, n):
+    v = np.zeros(3)
+    for k in range(n):
+        v = u[:3] * 1.5
+        if k == 2:
+            u[0] = 2.0
+    return v
+
+
 def carried(u, n):
     t = 0.25
     for _ in range(n):
@@ -182,10 +215,17 @@ STATIC = {
     "elements": (elements, lambda: (_of(9), _of(9)), 2),
     "rows": (rows, lambda: (_of(3, 4),), 1),  # with a workspace
 }
+# the same of arrays that each trip makes anew, with the first trip that others repeat and the trips of a graph
+MADE = {
+    "made": (made, lambda: (_of(5),), 2, (2, 2)),
+    "damped": (damped, lambda: (_of(9),), 2, (2, 2)),
+    "wave": (wave, lambda: (_of(9), _of(9)), 3, (3, 3)),
+    "pair": (pair, lambda: (_of(5),), 4, (2, 2)),
+}
 DIRECT = {
     "counting": (counting, "changes from trip to trip"),
     "settling": (settling, "a number that is on the device is fetched"),
-    "made": (made, "each trip makes `u` anew"),
+    "grown": (grown, "changes from trip to trip"),
     "carried": (carried, "each trip makes `t` anew"),
 }
 
@@ -233,6 +273,32 @@ def test_a_graph_launches_what_the_trips_would(name, driver, monkeypatch):
     (line,) = [line for line in compiled.report(*make(), n).replayed if "_ in range(n)" in line.text]
     assert line.file == __file__
     assert "replay" not in direct.ir(*make(), n, stage="optimizable")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow) if n in ("damped", "pair") else n for n in MADE]
+)
+def test_arrays_that_each_trip_makes_anew_take_turns(name, driver):
+    function, make, size, (after, period) = MADE[name]
+    compiled = dlvm.jit(function, target="gpu")
+    for n in (0, 1, 3, after + 9 * period - 1, after + 9 * period, after + 9 * period + 1, 40):
+        driver.graphs.clear()
+        given, plain, before = make(), make(), live()
+        got, expected = compiled(*given, n), function(*plain, n)
+        for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (got, expected)), strict=True):
+            np.testing.assert_allclose(a, b, 1e-12)
+        assert got is given[0] or n or name != "made"
+        for a, b in zip(given, plain, strict=True):
+            np.testing.assert_array_equal(a, b)
+        times = (n - after - period) // period
+        assert driver.graphs == ([size] * times if n >= after + 9 * period else []) and live() == before
+
+
+def test_what_is_recorded_is_replayed_if_the_memory_is_where_it_was(driver, monkeypatch):
+    monkeypatch.setenv("DLVM_CACHE", "0")
+    monkeypatch.setattr(Carried, "turns", lambda self: (2, 1))  # there are two arrays
+    _check(made, lambda: (_of(5),), 30, dlvm.jit(made, target="gpu"))
+    assert not driver.graphs and len(driver.launched) == 30
 
 
 @pytest.mark.parametrize("name", DIRECT)

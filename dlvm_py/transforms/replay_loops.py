@@ -19,9 +19,10 @@ A loop is one of these if
 * it counts, and nothing but the test at its head leaves it, exceptions aside;
 * nothing that it launches, checks or decides depends on the counter, or on numbers that are on the device, which the
   host would have to fetch. Loops in it that are grids (ir/analysis/grids.py) are launches;
-* what goes from trip to trip, beside the counter, are values from before the loop that change places: from some trip on
-  they are where they were %p trips before;
-* memory that it allocates is freed in the same trip, and it calls, prints and draws nothing.
+* what goes from trip to trip, beside the counter, are values from before the loop that change places, or arrays that
+  each trip makes anew, whose memory takes turns (ir/analysis/turns.py): from some trip on they are where they were %p
+  trips before;
+* other memory that it allocates is freed in the same trip, and it calls, prints and draws nothing.
 
 Loops in such a loop are marked as well: they are replayed where the outer one has too many launches to be recorded.
 What was found for each loop is in `Function.meta` under REPLAYS, for reports. Stage scheduled.
@@ -30,11 +31,12 @@ What was found for each loop is in `Function.meta` under REPLAYS, for reports. S
 from __future__ import annotations
 
 from dlvm_py.errors import Loc
-from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
+from dlvm_py.ir.analysis.counted_loops import CountedLoop
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.grids import nests
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.analysis.turns import carried
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
@@ -45,8 +47,6 @@ from dlvm_py.transforms.share_loops import LoopNote
 
 # in `meta`: a LoopNote for each loop that launches something
 REPLAYS = "replays"
-# trips before the first that repeats another one, and between two that are the same, at most
-MOST_TRIPS = 4
 # what a trip may do beside computing scalars and looking at views
 _ALLOWED = frozenset(
     ("load", "store", "scatter", "allocateHeap", "retain", "release", "check", "branch", "conditional")
@@ -134,9 +134,10 @@ class _Trips:
         for block, k in loop.exit_edges():
             if block is not loop.header and block.targets[k].block.instructions[-1].op.name != "raise":
                 raise _Varies("break or return leaves it", block.instructions[-1].loc)
-        self.passed = self._passed()
+        self.carried = carried(of.function, counted)
+        self.same = {*self.carried.passed, *self.carried.made}  # in the same way in trips that repeat each other
         for a in loop.header.args:
-            if a is not counted.counter and a not in self.passed:
+            if a is not counted.counter and a not in self.same:
                 what = f"`{a.name}`" if a.name else "a value"
                 raise _Varies(f"each trip makes {what} anew", _loc(loop.header))
         self.varying = self._spread()
@@ -144,34 +145,16 @@ class _Trips:
             for i in block.instructions:
                 self._look(i)
 
-    def _passed(self) -> dict[Value, Value]:
-        """What a trip gives the next one for an argument of the head: another argument, or a value from before."""
-        header = self.loop.header
-        (latch,) = self.loop.latches
-        (target,) = (t for t in latch.targets if t.block is header)
-        counter = self.counted.counter
-        given = zip(header.args, target.args, strict=True)
-        return {a: v for a, v in given if is_outside(v, self.loop) or v in header.args and v is not counter}
-
     def turns(self) -> tuple[int, int]:
         """The first trip that others repeat, and how many there are between two that are the same."""
-        state: dict[Value, Value] = {a: a for a in self.passed}
-        seen = [state]
-        while len(seen) <= 2 * MOST_TRIPS:
-            # what an argument is, in terms of what the arguments were at first
-            state = {a: state.get(v, v) for a, v in self.passed.items()}
-            if state in seen:
-                after = seen.index(state)
-                period = len(seen) - after
-                if max(after, period) <= MOST_TRIPS:
-                    return after, period
-                break
-            seen.append(state)
-        raise _Varies("what it works on changes places in too many ways", _loc(self.loop.header))
+        found = self.carried.turns()
+        if found is None:
+            raise _Varies("what it works on changes places in too many ways", _loc(self.loop.header))
+        return found
 
     def _spread(self) -> set[Value]:
         """The values that change from trip to trip."""
-        found: set[Value] = {a for a in self.loop.header.args if a not in self.passed}
+        found: set[Value] = {a for a in self.loop.header.args if a not in self.same}
         size = -1
         while size != len(found):
             size = len(found)
@@ -198,8 +181,13 @@ class _Trips:
             raise _Varies("what it depends on changes from trip to trip", i.loc)
 
     def _is_own(self, i: Instruction) -> bool:
-        """Whether an instruction counts references to memory of the trip, which is gone when it is over."""
-        return i.op.name in ("retain", "release") and all(
+        """Whether an instruction counts references to memory of the trip, or to what one trip hands to the next.
+
+        What is gone when the trip is over is nobody's; what goes on has as many references in trips that are the same.
+        """
+        if i.op.name not in ("retain", "release"):
+            return False
+        return i in self.carried.events or all(
             isinstance(root, Instruction) and root.op.name == "allocateHeap" and self.loop.contains(root.block)
             for root in self.of.alias.roots(i.operands[0])
         )

@@ -131,8 +131,17 @@ def _load(e: HostEmitter, i: Instruction) -> V:
 def _allocate(e: HostEmitter, i: Instruction) -> Pointer:
     extents = tuple(e.scalar(v) for v in i.operands)
     dtype = ELEMENTS[i.attrs["dtype"]]
-    header = e.allocate(size_of(e, dtype.itemsize, extents))
+    nbytes, slot = size_of(e, dtype.itemsize, extents), e.slots.get(i)
+    header = e.allocate(nbytes) if slot is None else e.next_of(slot, nbytes)
     return Pointer(dtype, "C", e.data_of(header), header, extents, None, e.notes(i))
+
+
+def _release(e: HostEmitter, i: Instruction) -> None:
+    header, slot = e.pointer(i.operands[0]).header, e.slots.get(i)
+    if slot is None:
+        release(e, header)
+    else:
+        e.keep(header, slot)
 
 
 def _store(e: HostEmitter, i: Instruction) -> None:
@@ -184,5 +193,6 @@ _ROWS: dict[str, Callable[[HostEmitter, Instruction], Any]] = {
     "reduce": reduce_scalar,
     "dot": scalar_dot,
     "allocateHeap": _allocate,
+    "release": _release,
     "drain": _drain,
 }

@@ -196,6 +196,12 @@ class GridControl(Control):
         if loop is not None and counted is not None and header not in self.strips:
             self.replays[header] = Replay(self.h, mark, counted)
 
+    def _leave(self, source: Block, target: Target) -> None:
+        replay = self.replays.get(source)
+        if replay is not None and target.block is replay.counted.exit:
+            replay.leave()
+        super()._leave(source, target)
+
     def _begin(self, block: Block) -> None:
         super()._begin(block)
         replay = self.replays.get(block)

@@ -18,7 +18,7 @@ from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.values import V, i64
 from dlvm_py.backend.gpu.kernel import THREADS, Kernel
 from dlvm_py.backend.imports import Imports
-from dlvm_py.ir import DType, Function
+from dlvm_py.ir import DType, Function, Instruction
 from dlvm_py.options import Options
 
 # what a launch takes of the fuel: some microseconds
@@ -41,6 +41,9 @@ class HostEmitter(FunctionEmitter):
         super().__init__(module, imports, function, options, noalias_params, sites)
         self.chunked = {}  # chunks are memory of the host
         self.texts = texts
+        self.slots: dict[
+            Instruction, V
+        ] = {}  # of allocations and releases of arrays whose memory takes turns (replays.py)
         self.fastmath = options.fastmath
 
     def allocate(self, nbytes: V) -> V:
@@ -49,6 +52,18 @@ class HostEmitter(FunctionEmitter):
         header = self.call("@dlvm.gpu.allocate", "ptr", [self.ctx, nbytes])
         self.require_memory(header)
         return header
+
+    def next_of(self, slot: V, nbytes: V) -> V:
+        """As allocate, of memory that takes turns."""
+        self.module.declare("dlvm.gpu.next", "ptr", ["ptr", "ptr", "i64"])
+        header = self.call("@dlvm.gpu.next", "ptr", [self.ctx, slot, nbytes])
+        self.require_memory(header)
+        return header
+
+    def keep(self, header: V, slot: V) -> None:
+        """One reference less, to memory that takes turns."""
+        self.module.declare("dlvm.gpu.keep", "void", ["ptr", "ptr", "ptr"])
+        self.call("@dlvm.gpu.keep", "void", [self.ctx, header, slot])
 
     def data_of(self, header: V) -> V:
         """The address that a header names."""

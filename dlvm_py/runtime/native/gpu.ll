@@ -89,6 +89,56 @@ done:
   ret void
 }
 
+; As allocate, for an array whose memory takes turns: what was kept in the slot, { ptr header, i64 its bytes }, if anything.
+define ptr @dlvm.gpu.next(ptr %ctx, ptr %slot, i64 %wanted) noinline nounwind {
+  %is_empty = icmp eq i64 %wanted, 0
+  %some = select i1 %is_empty, i64 1, i64 %wanted
+  %up = add i64 %some, 63
+  %nbytes = and i64 %up, -64
+  %nbytes_at = getelementptr i8, ptr %slot, i64 8
+  store i64 %nbytes, ptr %nbytes_at
+  %kept = load ptr, ptr %slot
+  %nothing = icmp eq ptr %kept, null
+  br i1 %nothing, label %fresh, label %again
+again:
+  store ptr null, ptr %slot
+  ret ptr %kept
+fresh:
+  %header = call ptr @dlvm.gpu.allocate(ptr %ctx, i64 %wanted)
+  ret ptr %header
+}
+
+; As release: the last reference to memory of the device of the slot's size stays with the slot, if that has none.
+define void @dlvm.gpu.keep(ptr %ctx, ptr %header, ptr %slot) noinline nounwind {
+  %nothing = icmp eq ptr %header, null
+  br i1 %nothing, label %done, label %look
+look:
+  %references = load i64, ptr %header
+  %is_last = icmp eq i64 %references, 1
+  %nbytes_at = getelementptr i8, ptr %header, i64 16
+  %nbytes = load i64, ptr %nbytes_at
+  %wanted_at = getelementptr i8, ptr %slot, i64 8
+  %wanted = load i64, ptr %wanted_at
+  %fits = icmp eq i64 %nbytes, %wanted
+  %give_at = getelementptr i8, ptr %header, i64 48
+  %give = load ptr, ptr %give_at
+  %is_ours = icmp eq ptr %give, @dlvm.gpu.give
+  %kept = load ptr, ptr %slot
+  %is_free = icmp eq ptr %kept, null
+  %suits = and i1 %fits, %is_ours
+  %can = and i1 %suits, %is_free
+  %stays = and i1 %can, %is_last
+  br i1 %stays, label %keep, label %drop
+keep:
+  store ptr %header, ptr %slot
+  br label %done
+drop:
+  call void @dlvm.drop(ptr %ctx, ptr %header)
+  br label %done
+done:
+  ret void
+}
+
 ; Launch a kernel: blocks of threads along x, the addresses of its parameters. 1: the error record is filled.
 define i32 @dlvm.gpu.launch(ptr %ctx, ptr %kernel, i64 %grid, i32 %block, ptr %parameters) noinline nounwind {
   %stream_at = getelementptr i8, ptr %ctx, i64 72

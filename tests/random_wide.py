@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from random_python import HEADER, SLICES, RandomProgram, Scope, Writer, load
+from random_loops import LoopWriter
+from random_python import HEADER, SLICES, RandomProgram, Scope, load
 
 TYPES = """\
 from dataclasses import dataclass, replace
@@ -122,7 +123,7 @@ TO_REAL = (
 )
 
 
-class WideWriter(Writer):
+class WideWriter(LoopWriter):
     """Writes one function of the whole language."""
 
     trying = False  # linear algebra and recursion are refused where a clause would take what they raise
@@ -149,6 +150,7 @@ class WideWriter(Writer):
                 (2, self.zipped),
                 (2, self.forever),
                 (2, self.stencil),
+                (3, self.written_out),
                 (1, self.rows),
                 (2, self.guarded),
             ]

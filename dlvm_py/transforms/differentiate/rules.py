@@ -5,6 +5,14 @@ partials are holomorphic, and the adjoint of z is ∂/∂(re z) + i ∂/∂(im z
 an op whose partials can be infinite multiplies by `scaleSeed`, in which a zero seed wins. Other rows give the
 adjoints themselves. Here contributions are brought to the shape of their operand: what the op has stretched is
 summed. The rules refer to primal values freely; what of it is really used is kept later.
+
+What a stretched divisor gets is divided after it is summed, once for all elements:
+
+    %p = divide %y: <n x f64>, %b: f64              %t = scaleSeed %s: <n x f64>, %y: <n x f64>
+    %m = negate %p: <n x f64>                  =>   %u = reduce %t: <n x f64> by add init 0.0: f64 along 0
+    %t = scaleSeed %s: <n x f64>, %m: <n x f64>     %r = divide 1.0: f64, %b: f64
+    %u = reduce %t: <n x f64> by add ...            %m = negate %r: f64
+                                                    %v = scaleSeed %u: f64, %m: f64
 """
 
 from __future__ import annotations
@@ -12,7 +20,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.errors import NotDifferentiable
-from dlvm_py.ir import OPS, Builder, Expr, Instruction, Literal, PointerType, TensorType, Value, literal, scalar
+from dlvm_py.ir import OPS, Builder, Expr, Instruction, Literal, PointerType, TensorType, Type, Value, literal, scalar
 from dlvm_py.ir.ops.elementwise import conjugate_of
 from dlvm_py.transforms.differentiate.arguments import extents
 
@@ -42,13 +50,41 @@ def _apply(
     row = i.op
     if row.partials is not None:
         partials = row.partials(y, *operands)
-        return [
-            scaled(s, conjugate_of(p) if isinstance(p, Expr) else p, row.singular or guarded) if w else None
-            for p, w in zip(partials, wanted, strict=True)
-        ]
+        guarded = row.singular or guarded
+        return [_times(s, p, o, guarded) if w else None for p, o, w in zip(partials, operands, wanted, strict=True)]
     if row.adjoint is None:
         raise NotImplementedError(f"the derivative of {row.name} here")
     return [_value(r) for r in row.adjoint(s, y, *operands, **i.attrs)]
+
+
+def _times(seed: Expr, partial: Any, operand: Expr, guarded: bool) -> Value | None:
+    """seed · conj(partial); summed to the shape of the operand already where this divides by it."""
+    if not isinstance(partial, Expr):
+        return scaled(seed, partial, guarded)
+    number = _divided_by(partial.value, operand.value)
+    if number is None or not _is_stretched(operand.value.type, number.type):
+        return scaled(seed, conjugate_of(partial), guarded)
+    b = seed.builder
+    total = scaled(seed, conjugate_of(b.expr(number)), guarded)
+    assert total is not None
+    return scaled(b.expr(_fit(b, total, operand.value)), conjugate_of(-(1.0 / operand)), guarded)
+
+
+def _divided_by(partial: Value, operand: Value) -> Value | None:
+    """The x of a partial that is -(x / operand)."""
+    for name in ("negate", "divide"):
+        if not isinstance(partial, Instruction) or partial.op.name != name:
+            return None
+        quotient, partial = partial, partial.operands[0]
+    return partial if quotient.operands[1] is operand else None
+
+
+def _is_stretched(type: Type, to: Type) -> bool:
+    """Whether a number, or an array with an extent that is stated to be 1, has fewer elements than an array."""
+    assert isinstance(type, TensorType) and isinstance(to, TensorType)
+    if type.rank != to.rank:
+        return True
+    return any(n == 1 != m for n, m in zip(type.shape, to.shape, strict=True))
 
 
 def _value(x: Any) -> Value | None:

@@ -225,7 +225,7 @@ form(_np("fliplr flipud matrix_transpose"), one())
 form(
     _np("rot90"),
     lambda d: [d.filled()],
-    k=lambda d: d.of(-1, 0, 1, 2, 3, 5),
+    k=lambda d: d.of(-1, 0, 1, 2, 3, 5) if d.chance(0.5) else d.number(-1, 0, 1, 2),
     axes=lambda d: d.of((0, 1), (1, 0), (-1, 0)),
 )
 form(_np("roll"), lambda d: [d.array(), ints(d, -6, 6)], **NONE_OR_AXIS)

@@ -74,7 +74,8 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
             undecided.refuse(e, owner)
         found = attribute(e, owner.value, name)
         return found if how == "same" else undecided.wrapped(e, found)
-    if isinstance(owner, (Array, Temp)) or (isinstance(owner, Scalar) and not owner.weak):
+    in_library = e.frame is not None and e.frame.source.at is not None  # what takes arrays takes Python's numbers
+    if isinstance(owner, (Array, Temp)) or (isinstance(owner, Scalar) and (in_library or not owner.weak)):
         found = ARRAY_ATTRIBUTES.get(name)
         if found is not None:
             return found(e, owner)

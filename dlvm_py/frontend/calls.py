@@ -263,10 +263,15 @@ def _bound_call(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs
 
 
 def _static_call(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    if target is not np.dtype:  # of a number that of its type
+        args = [Static(a.dtype.numpy) if isinstance(a, Scalar) else a for a in args]
     values = [a.value if isinstance(a, Static) else None for a in args]
     if kwargs or len(values) != 1 or values[0] is None:
-        e.error(UnsupportedSyntax, f"{target.__name__} needs one constant")
-    return Static(target(values[0]))
+        e.error(UnsupportedSyntax, f"{target.__name__} needs one constant", help=f"np.{target.__name__}(x.dtype)")
+    try:
+        return Static(target(values[0]))
+    except (TypeError, ValueError) as error:
+        e.error(TypeMismatch, f"np.{target.__name__}: {error}")
 
 
 def bind_function(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import either, folds, lists, objects, operators, records, unpacked
-from dlvm_py.frontend.arrays import materialise
+from dlvm_py.frontend.arrays import materialise, tensor_of
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.comprehensions import Comprehensions
 from dlvm_py.frontend.emit import Unreachable
@@ -19,6 +19,7 @@ from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.table import subscripted
 from dlvm_py.frontend.texts import Writer, escaped, snapshot
 from dlvm_py.frontend.values import (
+    Array,
     Binding,
     Conflict,
     Either,
@@ -287,6 +288,8 @@ class Expressions(Comprehensions):
         value = self.expression(node)
         if isinstance(value, Static) and value.value is None:
             return None
+        if isinstance(value, Array) and not value.rank:
+            value = Scalar(tensor_of(self.e, value), weak=False)
         is_int = isinstance(value, Scalar) and (value.dtype.is_integer or value.dtype is BOOL)
         if not is_int and not (of_grid and isinstance(value, Scalar)):
             with self.at(node):

@@ -58,7 +58,9 @@ def _entry(e: Emitter, item: Any) -> Any:
 
 
 def as_index(e: Emitter, value: Any, what: str) -> Value:
-    """An int as an i64 value, for lengths, axes and bounds."""
+    """An int, or an array of one without axes, as an i64 value, for lengths, axes and bounds."""
+    if isinstance(value, Array) and not value.rank:
+        value = Scalar(tensor_of(e, value), weak=False)
     if isinstance(value, Scalar) and value.dtype.is_integer:
         return e.whole(value.value)
     if isinstance(value, Scalar) and value.dtype is BOOL and value.weak:

@@ -14,6 +14,7 @@ in both, a batched product; where one side of that would be a vector, a multipli
 from __future__ import annotations
 
 import itertools
+import string
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -24,6 +25,7 @@ from dlvm_py.frontend.elementwise import astype, operand, promoted, supported, u
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import products
 from dlvm_py.frontend.linear import matmul
+from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.numpy_reduce import SUM
 from dlvm_py.frontend.numpy_shape import expand_dims, reshape, squeeze, transpose
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, is_none
@@ -43,14 +45,14 @@ class _Term(NamedTuple):
 def einsum(
     e: Emitter, subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, optimize: Any = None
 ) -> Any:
-    """np.einsum with its subscripts as a constant string; `optimize` changes nothing: the order is always chosen."""
+    """np.einsum with constant subscripts; `optimize` changes nothing: the order is always chosen."""
+    if not isinstance(subscripts, Static):
+        subscripts, operands = _from_lists(e, (subscripts, *operands))
     if not isinstance(subscripts, Static) or not isinstance(subscripts.value, str):
-        e.error(
-            UnsupportedSyntax, "np.einsum needs its subscripts as a constant string", help='np.einsum("ij,jk", a, b)'
-        )
+        e.error(UnsupportedSyntax, "np.einsum needs its subscripts as a constant string", help=_SUBSCRIPTS)
     if not is_none(dtype):
         e.error(UnsupportedSyntax, "np.einsum with dtype= is not supported", help="convert the operands with .astype")
-    values = [operand(e, v, "np.einsum") for v in operands]
+    values = [operand(e, array(e, v) if isinstance(v, Sequence) else v, "np.einsum") for v in operands]
     inputs, output = _parse(e, subscripts.value, [_rank(v) for v in values])
     common = supported(e, promoted(*values), "np.einsum")
     if not common.is_own:
@@ -84,6 +86,31 @@ def _rank(value: Any) -> int:
 
 
 # -- subscripts --------------------------------------------------------------------------------------
+
+
+_SUBSCRIPTS = 'np.einsum("ij,jk", a, b), or lists of constant ints: np.einsum(a, [0, 1], b, [1, 2])'
+
+
+def _from_lists(e: Emitter, given: tuple[Any, ...]) -> tuple[Static, tuple[Any, ...]]:
+    """The subscripts of np.einsum(a, [0, 1], b, [1, 2], [0, 2]) as a string, and the operands."""
+
+    def text(labels: Any) -> str:
+        found = [_letter(v) for v in labels.items] if isinstance(labels, Sequence) else [None]
+        if None in found:
+            e.error(UnsupportedSyntax, "np.einsum needs its subscripts as constants", help=_SUBSCRIPTS)
+        return "".join(map(str, found))
+
+    operands, lists = given[: len(given) // 2 * 2 : 2], given[1::2]
+    right = f"->{text(given[-1])}" if len(given) % 2 else ""
+    return Static(",".join(map(text, lists)) + right), operands
+
+
+def _letter(label: Any) -> str | None:
+    """The letter of an int, in the order of the ints; None if it has none."""
+    if isinstance(label, Static) and label.value is ...:
+        return "..."
+    n = label.number if isinstance(label, Scalar) else None
+    return string.ascii_letters.swapcase()[n] if isinstance(n, int) and 0 <= n < 52 else None
 
 
 def _parse(e: Emitter, text: str, ranks: list[int]) -> tuple[list[str], str]:

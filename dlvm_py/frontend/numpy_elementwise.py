@@ -35,6 +35,8 @@ def clip(
 def _in_loop_of_clip(e: Emitter, *values: Any) -> tuple[Any, ...]:
     """An array and two bounds in the one dtype of NumPy's loop: a bound counts that the array's does not hold."""
     given = [None if is_none(v) else operand(e, v, "np.clip") for v in values]
+    if isinstance(given[0], Scalar) and given[0].weak:  # NumPy makes an array of it, bounds stay as they are
+        given[0] = Scalar(given[0].value, weak=False)
     if given[0].dtype.is_integer and not (isinstance(given[0], Scalar) and given[0].weak):
         given[1:] = [_within(e, bound, given[0].dtype, upper) for bound, upper in ((given[1], False), (given[2], True))]
     known = [v for v in given if v is not None]

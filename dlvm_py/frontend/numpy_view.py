@@ -14,6 +14,7 @@ from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.frontend.arrays import materialise, require_array
 from dlvm_py.frontend.elementwise import operand
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.library import memory
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_shape import ravel
@@ -74,9 +75,10 @@ def frombuffer(e: Emitter, buffer: Any, dtype: Any = None, count: Any = None, of
     if wanted is BOOL and a.dtype is not BOOL:
         e.error(UnsupportedSyntax, "np.frombuffer of bools is not supported", help="x.view(np.uint8) != 0")
     flat = ravel(e, a)
-    count = Scalar(i64(-1), weak=True) if count is None else count
-    offset = Scalar(i64(0), weak=True) if offset is None else offset
-    found = e.session.library(e, memory.from_buffer, [flat, Static(wanted.numpy), count, offset], {})
+    many = i64(-1) if count is None else as_index(e, count, "`count` of np.frombuffer")
+    first = i64(0) if offset is None else as_index(e, offset, "`offset` of np.frombuffer")
+    given = [flat, Static(wanted.numpy), Scalar(many, weak=True), Scalar(first, weak=True)]
+    found = e.session.library(e, memory.from_buffer, given, {})
     return found if wanted is a.dtype and isinstance(found, Array) else _marked(e, flat, found)
 
 

@@ -116,7 +116,7 @@ ARRAY_LIKE = frozenset(
 # functions that write into what they are given, ask what it is, or make arrays themselves
 _AS_GIVEN = frozenset((
     np.put, np.put_along_axis, np.place, np.putmask, np.fill_diagonal, np.isscalar, np.result_type, np.asarray,
-    np.asanyarray, np.insert, np.delete, np.histogram2d, np.histogramdd,
+    np.asanyarray, np.insert, np.delete, np.histogram2d, np.histogramdd, np.einsum,
 ))  # fmt: skip
 STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on constants
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, is_constant, refuse, unroll
+from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, refuse, unroll
 
 
 def along(axis: int, part: Any) -> Any:
@@ -16,6 +16,7 @@ def along(axis: int, part: Any) -> Any:
 
 def flip(m: Any, axis: Any = None) -> Any:
     """np.flip: a view with axes reversed, all of them for None."""
+    m = np.asarray(m)
     for k in axes_of(axis, m.ndim):
         m = m[along(k, slice(None, None, -1))]
     return m
@@ -71,9 +72,7 @@ def moveaxis(a: Any, source: Any, destination: Any) -> Any:
 
 
 def rot90(m: Any, k: Any = 1, axes: Any = (0, 1)) -> Any:
-    """np.rot90: a view; k is a constant."""
-    if not is_constant(k):
-        refuse("np.rot90 needs a constant number of turns")
+    """np.rot90: a view."""
     first, second = axis_of(axes[0], m.ndim), axis_of(axes[1], m.ndim)
     if first == second:
         refuse("np.rot90: the axes must be different")

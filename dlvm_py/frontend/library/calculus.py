@@ -13,10 +13,8 @@ from dlvm_py.frontend.library.joining import as_array, concatenate
 
 def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = None) -> Any:
     """np.diff: the n-th difference along an axis; of bools, where they change."""
-    if not is_constant(n):
-        refuse("np.diff needs a constant order n")
     if n < 0:
-        refuse("order must be non-negative")
+        raise ValueError(f"order must be non-negative but got {n}")
     k = axis_of(axis, a.ndim)
     if n == 0:
         return a
@@ -24,7 +22,7 @@ def diff(a: Any, n: Any = 1, axis: Any = -1, prepend: Any = None, append: Any = 
         a = concatenate((edge(prepend, a, k), a), k)
     if append is not None:
         a = concatenate((a, edge(append, a, k)), k)
-    for _ in unroll(n):
+    for _ in unroll(n) if is_constant(n) else range(n):
         upper, lower = a[along(k, slice(1, None))], a[along(k, slice(None, -1))]
         a = upper != lower if np.result_type(a).kind == "b" else upper - lower
     return a
@@ -136,8 +134,6 @@ def trapezoid(y: Any, x: Any = None, dx: Any = 1.0, axis: Any = -1) -> Any:
 
 def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period: Any = None) -> Any:
     """np.interp: piecewise linear interpolation through the points (xp, fp), xp ascending."""
-    if period is not None:
-        refuse("np.interp with a period is not supported")
     if isinstance(xp, (tuple, list)):
         xp = np.array(xp)
     if isinstance(fp, (tuple, list)):
@@ -150,6 +146,9 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
         raise ValueError("array of sample points is empty")
     if np.result_type(x, xp).kind == "c":
         refuse("np.interp at complex places is not defined")
+    if period is not None:
+        x, xp, fp = wrapped(x, xp, fp, abs(period))
+        left, right = None, None
     fp = fp.astype(np.result_type(fp, np.float64))
     low = fp[0] if left is None else left
     high = fp[-1] if right is None else right
@@ -160,6 +159,17 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     for i in range(flat.shape[0]):
         out[i] = interpolated(flat[i], xp, fp, low, high)
     return np.reshape(out, x.shape)
+
+
+def wrapped(x: Any, xp: Any, fp: Any, period: Any) -> Any:
+    """The places and points of np.interp within one period, the points in order with one more on either side."""
+    if period == 0:
+        raise ValueError("period must be a non-zero value")
+    xp = xp.astype(np.float64) % period
+    order = np.argsort(xp)
+    xp, fp = xp[order], fp[order]
+    xp = np.concatenate((xp[-1:] - period, xp, xp[:1] + period))
+    return np.float64(1) * x % period, xp, np.concatenate((fp[-1:], fp, fp[:1]))
 
 
 def interpolated(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
@@ -183,7 +193,9 @@ def interpolated(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
             above = half
     slope = (fp[below + 1] - fp[below]) / (xp[below + 1] - xp[below])
     found = slope * (x - xp[below]) + fp[below]
-    if np.isnan(found):  # next to an infinite value: from the other side, as NumPy does it
+    if np.isnan(found) and x == xp[below]:
+        found = fp[below] * 1.0
+    elif np.isnan(found):  # next to an infinite value: from the other side, as NumPy does it
         found = slope * (x - xp[below + 1]) + fp[below + 1]
         if np.isnan(found) and fp[below] == fp[below + 1]:
             found = fp[below] * 1.0

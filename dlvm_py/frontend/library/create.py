@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -54,18 +55,22 @@ def logspace(
 
 
 def geomspace(start: Any, stop: Any, num: Any = 50, endpoint: Any = True, dtype: Any = None, axis: Any = 0) -> Any:
-    """np.geomspace: a geometric progression between numbers of one sign."""
-    if np.ndim(start) > 0 or np.ndim(stop) > 0:
-        refuse("np.geomspace needs numbers as start and stop")
-    first, last = floats(start), floats(stop)
-    if first == 0 or last == 0:
+    """np.geomspace: a geometric progression, from the direction of the start."""
+    start, stop = np.asarray(start), np.asarray(stop)
+    if np.any(start == 0) or np.any(stop == 0):
         raise ValueError("Geometric sequence cannot include zero")
-    sign = -1.0 if first < 0 and last < 0 else 1.0
-    y = sign * logspace(np.log10(sign * first), np.log10(sign * last), num, endpoint)
-    index = np.arange(num)
+    inner = np.result_type(start, stop, 1.0, np.dtype(np.float64 if dtype is None else dtype))
+    first, last = start.astype(inner), stop.astype(inner)
+    sign = np.sign(first)
+    first, last = first / sign, last / sign
+    y = logspace(np.log10(first), np.log10(last), num, endpoint).astype(inner)
+    index = np.reshape(np.arange(num), (num,) + (1,) * (np.ndim(y) - 1))
     y = np.where(index == 0, first, y)
     if endpoint:
         y = np.where(index == max(num - 1, 1), last, y)
+    y = y * sign
+    if axis_of(axis, np.ndim(y)) != 0:
+        y = np.moveaxis(y, 0, axis)
     return y if dtype is None else y.astype(dtype)
 
 
@@ -141,21 +146,43 @@ def fromfunction(function: Any, shape: Any, dtype: Any = float) -> Any:
 
 
 def span(part: Any) -> Any:
-    """The numbers of one slice of np.mgrid: start, start + step, ..., before stop."""
+    """(start, stop, step, how many) of one slice of np.mgrid; an imaginary step says how many, the end among them."""
     if not isinstance(part, slice):
         refuse("np.mgrid and np.ogrid need slices", "np.mgrid[0:n, 0:m]")
     start = 0 if part.start is None else part.start
     step = 1 if part.step is None else part.step
-    return np.arange(start, part.stop, step)
+    if isinstance(step, complex):
+        n = int(abs(step))
+        return start, part.stop, (part.stop - start) / max(n - 1, 1), n
+    return start, part.stop, step, math.ceil((part.stop - start) / step)
+
+
+def spanned(part: Any) -> Any:
+    """The numbers of one slice alone."""
+    start, stop, step, n = span(part)
+    if isinstance(part.step, complex):
+        return np.arange(n, dtype=np.result_type(start, stop, 1.0)) * step + start
+    return np.arange(start, stop, step)
+
+
+def grid_type(key: Any) -> Any:
+    """The dtype that all axes of a grid have."""
+    numbers = (0,)
+    for part in key:
+        start, stop, step, n = span(part)
+        numbers = numbers + (start, stop, step)
+    return np.result_type(*numbers)
 
 
 def ogrid(key: Any) -> Any:
     """np.ogrid[...]: one array an axis, of extent 1 on the others."""
     if not isinstance(key, tuple):
-        return span(key)
+        return spanned(key)
+    dtype = grid_type(key)
     found = ()
     for k, part in enumerate(key):
-        numbers = span(part)
+        start, stop, step, n = span(part)
+        numbers = np.arange(n, dtype=dtype) * step + start
         found = found + (np.reshape(numbers, (1,) * k + (numbers.shape[0],) + (1,) * (len(key) - 1 - k)),)
     return found
 
@@ -163,15 +190,25 @@ def ogrid(key: Any) -> Any:
 def mgrid(key: Any) -> Any:
     """np.mgrid[...]: the arrays of ogrid, stretched and stacked."""
     if not isinstance(key, tuple):
-        return span(key)
+        return spanned(key)
+    for part in key:
+        start, stop, step, n = span(part)
+        if n < 0:
+            raise ValueError("negative dimensions are not allowed")
     rows = ogrid(key)
     shape = ()
     for k, row in enumerate(rows):
         shape = shape + (row.shape[k],)
-    out = np.empty((len(rows),) + shape, dtype=np.result_type(*rows))
+    out = np.empty((len(rows),) + shape, dtype=grid_type(key))
     for k, row in enumerate(rows):
         out[k] = row
     return out
+
+
+def joined_span(part: Any) -> Any:
+    """The numbers of one slice in np.r_ and np.c_."""
+    start, stop, step, n = span(part)
+    return linspace(start, stop, n) if isinstance(part.step, complex) else np.arange(start, stop, step)
 
 
 def r_(key: Any) -> Any:
@@ -183,7 +220,7 @@ def r_(key: Any) -> Any:
         if isinstance(part, str):
             refuse("np.r_ with a string is not supported", "np.concatenate(..., axis=k)")
         if isinstance(part, slice):
-            part = span(part)
+            part = joined_span(part)
         elif np.ndim(part) == 0:
             part = np.full((1,), part)
         parts = parts + (part,)
@@ -197,7 +234,7 @@ def c_(key: Any) -> Any:
     parts = ()
     for part in key:
         if isinstance(part, slice):
-            part = span(part)
+            part = joined_span(part)
         parts = parts + (part[:, np.newaxis] if part.ndim == 1 else part,)
     return np.concatenate(parts, axis=-1)
 

@@ -136,6 +136,7 @@ def _length(s: Any, k: Any) -> Any:
 
 def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """np.fft.fftn."""
+    a = np.asarray(a)
     chosen = _axes(a, s, axes)
     for k in unroll(len(chosen) - 1, -1, -1):
         a = fft(a, _length(s, k), chosen[k], norm)
@@ -144,6 +145,7 @@ def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
 
 def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
     """np.fft.ifftn."""
+    a = np.asarray(a)
     chosen = _axes(a, s, axes)
     for k in unroll(len(chosen) - 1, -1, -1):
         a = ifft(a, _length(s, k), chosen[k], norm)

@@ -358,6 +358,7 @@ def pad(
     end_values: Any = 0, reflect_type: Any = "even",
 ) -> Any:  # fmt: skip
     """np.pad, one axis after the other; the widths may be computed."""
+    array = np.asarray(array)
     if not isinstance(mode, str):
         refuse("np.pad needs the name of a mode")
     if mode not in (

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.intrinsics import bits_of, is_constant, refuse, unroll
+from dlvm_py.frontend.library.intrinsics import bits_of, is_constant, unroll
 
 
 def whole_of(size: int) -> Any:
@@ -60,8 +60,6 @@ _TOO_SHORT = (
 
 def from_buffer(a: Any, dtype: Any, count: Any, offset: Any) -> Any:
     """np.frombuffer of the memory of a row."""
-    if np.result_type(count).kind not in ("i", "u") or np.result_type(offset).kind not in ("i", "u"):
-        refuse("`count` and `offset` of np.frombuffer must be ints", "convert with int(...)")
     total, size = a.size * np.result_type(a).itemsize, np.dtype(dtype).itemsize
     if offset < 0 or offset > total:
         raise ValueError(f"offset must be non-negative and no greater than buffer length ({total})")

@@ -341,9 +341,8 @@ def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: A
             return np.ones(element.shape, np.bool_)
         return np.zeros(element.shape, np.bool_)
     place = np.minimum(np.searchsorted(wanted, element), n - 1)
-    if invert:
-        return wanted[place] != element
-    return wanted[place] == element
+    found = wanted[place] != element if invert else wanted[place] == element
+    return np.asarray(found)
 
 
 def complex_isin(element: Any, wanted: Any, invert: Any) -> Any:

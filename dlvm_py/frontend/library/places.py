@@ -375,6 +375,8 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
     for n in shape:
         size = size * n
     indices = as_places(indices, "same_kind")
+    if np.ndim(indices) == 0:
+        indices = np.int64(indices)
     if np.any(indices < 0) or np.any(indices >= size):
         raise ValueError(f"index is out of bounds for array with size {size}")
     found = ()

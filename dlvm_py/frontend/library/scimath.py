@@ -100,7 +100,7 @@ def real_if_close(a: Any, tol: Any = 100) -> Any:
     """np.real_if_close: `tol` is a number that is known when it is compiled."""
     dtype = np.result_type(a)
     if dtype.kind != "c":
-        return a
+        return np.asarray(a)
     if np.ndim(a) == 0:
         refuse("np.real_if_close of a number is not supported", "take z.real")
     limit = tol * np.finfo(dtype).eps if tol > 1 else tol

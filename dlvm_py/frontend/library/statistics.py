@@ -148,6 +148,9 @@ def cov(
 
 def rows_of(m: Any, rowvar: Any) -> Any:
     """The variables of cov as rows."""
+    m = np.asarray(m)
+    if m.ndim == 0:
+        return np.full((1, 1), m)
     if m.ndim == 1:
         return m[np.newaxis, :]
     if m.ndim != 2:

@@ -55,18 +55,16 @@ def run(function: Function) -> bool:
         passed, checks = _first_checks(loop, count, edges)
         if checks:
             sizes = [v for c in checks for v in c.operands[0].operands]  # type: ignore[attr-defined]
-            above = _before_loops(forest, dominators, loop, above, [count.last, *sizes])
+            above = _before_loops(forest, dominators, above, [count.last, *sizes])
             _limit(function, loop, count, above, passed, checks)
             found = True
     return found
 
 
-def _before_loops(
-    forest: LoopForest, dominators: DominatorTree, loop: Loop, above: Block, needed: list[Value]
-) -> Block:
-    """A block before `loop` that is in no loop which ends there, if what is needed is known in it."""
-    homes = [v.block for v in needed if isinstance(v, BlockArg | Instruction) and v.block not in loop.blocks]
-    while (other := forest.loop_of(above)) is not None and not other.contains(loop.header):
+def _before_loops(forest: LoopForest, dominators: DominatorTree, above: Block, needed: list[Value]) -> Block:
+    """The block before `above`, outside of as many loops as can be, where what is needed is known."""
+    homes = [v.block for v in needed if isinstance(v, BlockArg | Instruction) and dominators.dominates(v.block, above)]
+    while (other := forest.loop_of(above)) is not None:
         before = dominators.idom[other.header]
         if before is None or not all(dominators.dominates(home, before) for home in homes):  # type: ignore[arg-type]
             break

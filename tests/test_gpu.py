@@ -175,6 +175,26 @@ def test_reductions_read_side_by_side_whichever_axis_is_kept():
     assert f.ptx(_of((3, 4))).count("// reduction along axes\n") == 6
 
 
+def test_products_of_floats_are_made_in_order():
+    """Each thread's share of these would be 0 or infinite; the product of them all is 1."""
+
+    def all_products(x, out):
+        for i in range(out.shape[0]):
+            out[i] = np.prod(x[i] * 1.0)
+        return np.prod(x), np.prod(x, axis=1), np.prod(x.T * 2.0, axis=0, initial=0.5)
+
+    x = np.tile([1e-3, 1e3], (3, 4096))
+    f, before = dlvm.jit(all_products, target="gpu"), live()
+    given, plain = (x, np.zeros(3)), (x, np.zeros(3))
+    x[0, ::2] = 0.5
+    x[0, 1::2] = 2.0
+    with np.errstate(all="ignore"):
+        same((f(*given), given), (all_products(*plain), plain))
+    assert live() == before
+    assert "shfl.sync" not in f.ptx(*given)
+    assert "shfl.sync" in dlvm.jit(lambda x: np.prod(x), target="gpu", fastmath=True).ptx(x)
+
+
 def test_scans_of_long_lines_go_by_blocks():
     """Chunks of a line, tiles of a chunk; products of floats, which may overflow in another order, stay in order."""
 

@@ -4,6 +4,7 @@
     the inner axis is reduced (rows)            a warp a result, the block where rows are long or few
     the inner axis is kept (columns)            a lane of each of the block's warps a result, 32 of them side by side
     too few results to fill a device            their terms in parts, a block each; a second launch combines the parts
+    products of floats (reductions.py)          a thread a result, its terms in order
 
 The inner axis is that along which most leaves lie in memory. How terms are shared, and so their order, depends on the
 extents alone. Unknown extents choose at run time.
@@ -25,7 +26,7 @@ from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.elementwise import general, store_tree
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, WARP, WARPS, Kernel, blocks_for, within
-from dlvm_py.backend.gpu.reductions import Fold, block_memory, in_block, overlapped
+from dlvm_py.backend.gpu.reductions import Fold, block_memory, in_block, keeps_order, overlapped
 from dlvm_py.ir import Instruction, PointerType, Value
 
 FAMILY = "reduction along axes"
@@ -112,6 +113,9 @@ class _Reduction:
 
     def write(self) -> None:
         """Choose between a thread a result and several by the extents, now where they are known."""
+        if keeps_order(self.h, self.fold):
+            self._by_threads()
+            return
         h, tree = self.h, general(Kernel(self.h, FAMILY), self.value)
         # whether elements side by side in memory are of one result, or of results side by side
         inner = loop_order([*tree_extents(tree.e, self.value)], tree.order())[-1]

@@ -12,7 +12,8 @@ at least, m bytes an element: from 6 m on, that is 12 loads of an array that is 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 from dlvm_py.backend.cpu.kernels import loop_order, memory_order
@@ -30,6 +31,7 @@ from dlvm_py.ir.analysis.cost import element_cost
 WIDEST, CHEAP = 16, 40
 # rows that a thread has in a column
 ROWS = 4
+_REFERENCE = re.compile(r"%[\w.]+")
 
 
 def general(k: Kernel, value: Value) -> Tree:
@@ -64,28 +66,64 @@ def _by_elements(h: HostEmitter, value: Value, dest: Pointer) -> None:
     order = loop_order(to.extents, memory_order(to))
     tree.inner = order[-1] if order else 0
 
-    def write() -> None:
+    def computed() -> tuple[V, V]:
+        """The element at the index of the tree, and where it goes."""
         x = tree.element()
-        store_element(k, to.dtype, x, offset(k, to.data, [tree.index[n] for n in range(to.rank)], strides))
+        return x, offset(k, to.data, [tree.index[n] for n in range(to.rank)], strides)
 
     if sum(constant(n) != 1 for n in to.extents) < 2:
         with k.grid(k.product(to.extents)) as loop:
             tree.index.update(k.unravel(loop.index, order, to.extents))
-            write()
+            store_element(k, to.dtype, *computed())
         h.launch(k, blocks_for(h, h.product(dest.extents)))
         return
+
+    def write(rows: Sequence[V], column: V) -> None:
+        found = []
+        with loads_first(k):
+            for row in rows:
+                tree.index.update(k.unravel(row, order[:-1], to.extents))
+                tree.index[order[-1]] = column
+                found.append(computed())
+        for x, place in found:
+            store_element(k, to.dtype, x, place)
+
     shape = _Sheet(h, dest.extents[order[-1]], h.product([dest.extents[n] for n in order[:-1]]))
-    with shape.threads(k) as (row, column):
-        tree.index.update(k.unravel(row, order[:-1], to.extents))
-        tree.index[order[-1]] = column
-        write()
+    shape.write(k, write, element_cost(value) <= CHEAP)
     h.launch(k, shape.blocks)
+
+
+@contextmanager
+def loads_first(k: Kernel) -> Iterator[None]:
+    """Let the loads of what is written here, which stores nothing, begin before the arithmetic on any of them.
+
+    The assembler makes branches of a division, say, and moves no load over them.
+    """
+    block, begin = k.here, len(k.here.lines)
+    yield
+    if k.here is not block:
+        return
+    lines = block.lines[begin:]
+    needed: set[str] = set()
+    ahead = []
+    for line in reversed(lines):
+        name, _, text = line.partition(" = ")
+        is_ahead = name in needed or text.startswith("load ")
+        if is_ahead:
+            needed.update(_REFERENCE.findall(text))
+        ahead.append(is_ahead)
+    ahead.reverse()
+    block.lines[begin:] = [
+        line for wanted in (True, False) for line, is_it in zip(lines, ahead, strict=True) if is_it is wanted
+    ]
 
 
 class _Sheet:
     """Elements as rows of `columns`, by blocks of 2^digits columns, the fewest that a row fits into, and rows below.
 
-    A thread has ROWS rows in one column: it takes a number apart once for all of them, and moves on by additions.
+    A thread has ROWS rows in one column: it takes a number apart once for all of them, and moves on by additions. Where
+    all of them are there and arithmetic is little it loads for all of them before it stores any: a thread that has one
+    element on its way does not fill the bandwidth of the newest devices (docs/gpu.md has the sums).
     """
 
     def __init__(self, h: HostEmitter, columns: V, rows: V) -> None:
@@ -105,9 +143,8 @@ class _Sheet:
         wide, high = f.op("shl", ONE, digits), f.op("lshr", i64(THREADS * ROWS), digits)
         return tuple(f.op("udiv", f.add(n, f.op("sub", m, ONE)), m) for n, m in ((columns, wide), (rows, high)))  # type: ignore[return-value]
 
-    @contextmanager
-    def threads(self, k: Kernel) -> Iterator[tuple[V, V]]:
-        """The row and the column of each element, those of a launch of `blocks` blocks."""
+    def write(self, k: Kernel, write: Callable[[Sequence[V], V], None], at_once: bool) -> None:
+        """Write the elements of some rows in a column, in turn all of those of a launch of `blocks` blocks."""
         digits, (columns, rows) = k.parameter(self.digits), map(k.parameter, self.extents)
         wide, high = k.op("shl", ONE, digits), k.op("lshr", i64(THREADS), digits)
         thread = k.special("tid")
@@ -119,8 +156,20 @@ class _Sheet:
             first = k.add(k.mul(group, k.mul(high, i64(ROWS))), k.op("lshr", thread, digits))
             below = k.op("udiv", k.op("sub", k.add(rows, k.op("sub", high, ONE)), first), high)
             inside = k.both(k.icmp("slt", column, columns), k.icmp("slt", first, rows))
-            with k.loop(k.select(inside, k.minimum(below, i64(ROWS)), ZERO)) as loop:
-                yield k.add(first, k.mul(loop.index, high)), column
+            count = k.select(inside, k.minimum(below, i64(ROWS)), ZERO)
+
+            def one_by_one() -> None:
+                with k.loop(count) as loop:
+                    write([k.add(first, k.mul(loop.index, high))], column)
+
+            if at_once:
+                with k.either(k.icmp("eq", count, i64(ROWS))) as arms:
+                    next(arms)
+                    write([k.add(first, k.mul(high, i64(n))) if n else first for n in range(ROWS)], column)
+                    next(arms)
+                    one_by_one()
+            else:
+                one_by_one()
 
 
 def _by_tiles(h: HostEmitter, value: Value, dest: Pointer) -> bool:
@@ -185,8 +234,9 @@ def _contiguous(k: Kernel, tree: Tree, to: Pointer, count: V, width: int) -> Non
             first = k.op("mul nuw nsw", loop.index, i64(width))
             places = [k.op("add nuw nsw", first, i64(n)) if n else first for n in range(width)]
             elements = []
-            for tree.index[0] in places:
-                elements.append(tree.element())
+            with loads_first(k):
+                for tree.index[0] in places:
+                    elements.append(tree.element())
             for at, x in zip(places, elements, strict=True):
                 store_element(k, to.dtype, x, place(at))
         done = k.op("mul nuw nsw", groups, i64(width))

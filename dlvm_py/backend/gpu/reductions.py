@@ -3,6 +3,8 @@
     to a scalar      two launches: each block folds its share of the elements and combines its threads into a partial
                      result; one block folds the partial results
     in a block       shuffles within the warps, shared memory between them
+    in order         by one thread, products of floats: a part of one may overflow, or vanish, where the whole does
+                     not. Unless `fastmath` allows it
 
 Sums of f16 and bf16 are kept in f32, as on the CPU. Threads without elements hold what the combiner leaves out.
 """
@@ -70,6 +72,11 @@ class Fold:
         return cast(k, total, self.wide, self.dtype)
 
 
+def keeps_order(h: HostEmitter, fold: Fold) -> bool:
+    """Whether elements must be combined one by one."""
+    return fold.by == "multiply" and fold.dtype.is_inexact and not h.fastmath
+
+
 def block_memory(k: Kernel, fold: Fold) -> V:
     """The shared memory that `in_block` needs."""
     return k.shared_memory("i64", WARPS * max(fold.wide.itemsize // 8, 1))
@@ -130,7 +137,10 @@ def reduce_scalar(h: HostEmitter, i: Instruction) -> V:
         tree.index.update(k.unravel(place, order, extents))
         return tree.element()
 
-    x = _in_two_stages(h, k, Fold(dtype, by), count, h.product(tree_extents(h, value)), element, overlapped(k, value))
+    fold = Fold(dtype, by)
+    if keeps_order(h, fold):
+        return _in_order(h, k, fold, count, init, element, overlapped(k, value))
+    x = _in_two_stages(h, k, fold, count, h.product(tree_extents(h, value)), element, overlapped(k, value))
     return TABLE[by][dtype.kind](h, dtype, {}, x, init)
 
 
@@ -148,6 +158,19 @@ def scalar_dot(h: HostEmitter, i: Instruction) -> V:
 
     note = unrolled_loop(k, AT_ONCE)
     return _in_two_stages(h, k, fold, inside[0].extents[0], a.extents[0], element, note, is_wide=True)
+
+
+def _in_order(h: HostEmitter, k: Kernel, fold: Fold, count: V, init: V, element: Callable[[V], V], note: str) -> V:
+    """The elements at places below `count` combined one by one, from `init` on, fetched."""
+    header, cell = h.cell(fold.dtype)
+    to, first = k.pointer_of(cell), fold.widened(k, k.parameter(init))
+    with k.loop(count, [first], note) as loop:
+        loop.next = [fold.step(k, loop.carried[0], fold.widened(k, element(loop.index)))]
+    store_element(k, fold.dtype, fold.result(k, loop.results[0]), to.data)
+    h.launch(k, ONE, threads=1)
+    y = h.fetch(fold.dtype, cell.data)
+    release(h, header)
+    return y
 
 
 def _in_two_stages(

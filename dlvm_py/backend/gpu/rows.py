@@ -25,7 +25,7 @@ from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, i64
 from dlvm_py.backend.gpu.elementwise import general
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, WARP, WARPS, Kernel
-from dlvm_py.backend.gpu.reductions import Fold, in_warp
+from dlvm_py.backend.gpu.reductions import Fold, in_warp, keeps_order
 from dlvm_py.backend.gpu.trips import TripKernel
 from dlvm_py.ir import Instruction, Value, is_array
 from dlvm_py.ir.types import ELEMENTS
@@ -147,6 +147,10 @@ class RowKernel(TripKernel):
 
     def _together(self, fold: Fold, count: V, element: Callable[[V], V]) -> V:
         """The elements at places below `count` combined, the same value in all threads."""
+        if keeps_order(self.host, fold):  # type: ignore[arg-type]
+            with self.loop(count, [fold.neutral()]) as loop:
+                loop.next = [fold.step(self, loop.carried[0], element(loop.index))]
+            return loop.results[0]
         with self.block(count, [fold.neutral()]) as loop:
             loop.next = [fold.step(self, loop.carried[0], element(loop.index))]
         mine = in_warp(self, fold, loop.results[0], WARP)

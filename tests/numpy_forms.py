@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy_draw import ANY, LAPACK, NUMBERS, REAL, Draw, Text
 
+from dlvm_py.frontend.library.order import BETWEEN, DISCRETE
 from dlvm_py.frontend.table import FUNCTIONS
 
 # -- options -----------------------------------------------------------------------------------------------
@@ -51,7 +52,7 @@ OPTIONS: dict[str, Callable[[Draw], Any]] = {
     "equal_nan": _boolean,
     "norm": lambda d: d.of(None, "ortho", "forward", "backward"),
     "endpoint": _boolean,
-    "method": lambda d: d.of("linear"),
+    "method": lambda d: d.of("linear", *BETWEEN, *DISCRETE),
     "mode": lambda d: d.of("raise", "clip", "wrap"),
     "assume_unique": lambda d: Text("False"),
     "upper": _boolean,

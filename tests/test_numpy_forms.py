@@ -131,6 +131,12 @@ FOUND = [
     ("np.quantile(x0, x1)", np.float32([0.1, 0.7]), np.array([0.1, 0.75])),
     ("np.quantile(x0, np.nan)", SINGLE),
     ("np.put(x0, x1, x2)", np.arange(3), np.array([5]), np.zeros(0)),
+    *(
+        (f"np.quantile(x0, x1, method='{m}')", np.array([3.0, 1, 7, 2, 5, 9]), np.linspace(0, 1, 13))
+        for m in ("averaged_inverted_cdf", "closest_observation", "hazen", "midpoint", "nearest")
+    ),
+    ("np.quantile(x0, 0.3, axis=(0, 2), keepdims=True)", np.arange(24).reshape(2, 3, 4) ** 2 % 7),
+    ("np.median(x0, axis=(-1, 0))", np.arange(24).reshape(2, 3, 4) ** 2 % 7),
     ("np.interp(x0, x0, x1)", HALVES[:3], np.array([1.0, 5.0, np.inf])),
     ("x0[x1:x2]", HALVES, 1, 3),
     ("np.interp(x0, x1, x2, period=x3)", HALVES, np.array([0.2, 2.0, 1.0]), SINGLE, -1.5),

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.arrange import along
-from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
+from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, refuse, unroll
 
 
 def counter(a: Any, axis: int) -> Any:
@@ -183,6 +183,12 @@ def median(a: Any, axis: Any = None, keepdims: Any = False) -> Any:
         if keepdims:
             return np.full((1,) * a.ndim, found)
         return found
+    if isinstance(axis, (tuple, list)):
+        axes = axes_of(axis, a.ndim)
+        found = median(merged(a, axes), -1)
+        for k in unroll(len(axes) if keepdims else 0):
+            found = np.expand_dims(found, axes[k])
+        return found
     axis = axis_of(axis, a.ndim)
     n = a.shape[axis]
     s = np.sort(a, axis)
@@ -242,26 +248,28 @@ def nanpercentile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear") -
 
 
 def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdims: Any = False) -> Any:
-    """np.quantile: between two neighbours in order, linearly; NaN where there is one."""
-    if method != "linear":
-        refuse("only the method 'linear' of np.quantile and np.percentile is supported")
+    """np.quantile: an element in order, or between two neighbours, linearly; NaN where there is one."""
+    if method not in BETWEEN and method not in DISCRETE:
+        refuse(f"'{method}' is not a method of np.quantile and np.percentile", ", ".join((*BETWEEN, *DISCRETE)))
     a = np.asarray(a)
     if np.iscomplexobj(a):
         raise TypeError("a must be an array of real numbers")
     if isinstance(q, (tuple, list)):
         q = np.array(q)
     if axis is None:
-        found = quantile(np.ravel(a), q, 0)
-        if keepdims:
-            for _ in unroll(a.ndim):
-                found = np.expand_dims(found, -1)
+        axis = tuple(range(a.ndim))
+    if isinstance(axis, (tuple, list)):
+        axes = axes_of(axis, a.ndim)
+        found = quantile(merged(a, axes), q, -1, method=method)
+        for k in unroll(len(axes) if keepdims else 0):
+            found = np.expand_dims(found, axes[k] + np.ndim(q))
         return found
     axis = axis_of(axis, a.ndim)
     if keepdims:
-        return np.expand_dims(quantile(a, q, axis), axis + np.ndim(q))
+        return np.expand_dims(quantile(a, q, axis, method=method), axis + np.ndim(q))
     s = np.moveaxis(np.sort(a, axis), axis, 0)
-    chosen = np.result_type(q).kind in ("b", "i", "u")  # the smallest or the largest, as it is
-    if not chosen and s.dtype.kind == "b":
+    is_whole = method == "linear" and np.result_type(q).kind in ("b", "i", "u")  # the smallest or the largest
+    if not is_whole and method in BETWEEN and s.dtype.kind == "b":
         refuse("np.quantile of bools is not defined", "convert with .astype(np.int64)")
     if np.ndim(q) > 2:
         raise ValueError("q must be a scalar or 1d")
@@ -270,15 +278,21 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdi
     n = s.shape[0]
     if n == 0:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
-    if chosen:
-        found = s[q * (n - 1)]
+    is_weak = type(q) is float or type(q) is int  # Python's takes the array's dtype, q of NumPy counts by its own
+    q = np.float64(q) if type(q) is float else q
+    if is_whole or method in DISCRETE:
+        found = s[q * (n - 1) if is_whole else discrete_place(n, q, method)]
         return np.where(np.isnan(s[n - 1]), s[n - 1], found) if is_nan(s) else found
-    is_weak = type(q) is float  # Python's float takes the array's dtype, q of NumPy counts by its own
-    place = (np.float64(q) if is_weak else q) * (n - 1)
+    found = place_between(n, q, method)
+    place = np.clip(found, 0, n - 1)
     below = np.floor(place)
-    weight = (place - below).astype(s.dtype if is_weak and is_nan(s) else place.dtype)
+    weight = place - below
+    if method == "midpoint" or method == "averaged_inverted_cdf":
+        least = 0.5 if method == "averaged_inverted_cdf" else 0.0
+        weight = np.where(weight == 0, least, least + 0.5)
+    weight = weight.astype(s.dtype if is_weak and is_nan(s) else place.dtype)
     first = below.astype(np.int64)
-    second = np.minimum(first + 1, n - 1)
+    second = np.where(found < 0, 0, np.minimum(first + 1, n - 1))
     for _ in unroll(s.ndim - 1):
         if np.ndim(q) > 0:
             weight = np.expand_dims(weight, -1)
@@ -287,6 +301,55 @@ def quantile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdi
     step = high - low
     value = np.where(weight >= 0.5, high - step * (1 - weight), low + step * weight)
     return np.where(np.isnan(s[n - 1]), s[n - 1], value)
+
+
+# the parameters alpha and beta of Hyndman and Fan's family; of the rest of what lies between neighbours None
+BETWEEN = {
+    "linear": (1.0, 1.0), "interpolated_inverted_cdf": (0.0, 1.0), "hazen": (0.5, 0.5), "weibull": (0.0, 0.0),
+    "median_unbiased": (1 / 3.0, 1 / 3.0), "normal_unbiased": (3 / 8.0, 3 / 8.0),
+    "midpoint": None, "averaged_inverted_cdf": None,
+}  # fmt: skip
+DISCRETE = ("lower", "higher", "nearest", "inverted_cdf", "closest_observation")
+
+
+def place_between(n: Any, q: Any, method: Any) -> Any:
+    """Where a quantile of n elements lies between two of them."""
+    if method == "linear":
+        return (n - 1) * q
+    if method == "midpoint":
+        return 0.5 * (np.floor((n - 1) * q) + np.ceil((n - 1) * q))
+    if method == "averaged_inverted_cdf":
+        return n * q - 1
+    alpha, beta = BETWEEN[method]
+    return n * q + (alpha + q * (1 - alpha - beta)) - 1
+
+
+def discrete_place(n: Any, q: Any, method: Any) -> Any:
+    """Which of n elements in order a quantile is."""
+    if method == "lower":
+        return np.floor((n - 1) * q).astype(np.int64)
+    if method == "higher":
+        return np.ceil((n - 1) * q).astype(np.int64)
+    if method == "nearest":
+        return np.around((n - 1) * q).astype(np.int64)
+    place = n * q - 1 if method == "inverted_cdf" else n * q - 1 - 0.5
+    below = np.floor(place)
+    stays = place == below
+    if method == "closest_observation":  # of two that are as near the one with an even number, from 1
+        stays = stays & (below % 2 == 1)
+    return np.maximum(np.where(stays, below, below + 1).astype(np.int64), 0)
+
+
+def merged(a: Any, axes: Any) -> Any:
+    """Some axes as one at the end, in C order."""
+    if len(axes) == 0 and a.size == 0:  # NumPy asks for an unknown extent
+        raise ValueError("cannot reshape array of size 0 into this shape")
+    for k in unroll(len(axes)):
+        a = np.moveaxis(a, axes[k] - k, -1)
+    kept, n = a.ndim - len(axes), 1
+    for m in a.shape[kept:]:
+        n = n * m
+    return np.reshape(a, a.shape[:kept] + (n,))
 
 
 def percentile(a: Any, q: Any, axis: Any = None, *, method: Any = "linear", keepdims: Any = False) -> Any:

@@ -1,6 +1,7 @@
 """Numbers that have one type on some paths and another one on others: each call gives the one that Python gives."""
 
 import contextlib
+import dataclasses
 import io
 
 import numpy as np
@@ -87,6 +88,29 @@ def in_loops(x, n):
     return y
 
 
+@dataclasses.dataclass
+class Counter:
+    count: float
+
+    def add(self, w):
+        self.count = self.count + w
+        return self.count * 2
+
+
+def changed_once(x, n):
+    """A number of one of two types goes to what changes an object: that happens once."""
+    counter, items, table, grown = Counter(1), [1.0], {"a": 1.0}, []
+    doubled = counter.add(max(x[0], n)) + counter.add(min(x[1], n))
+    items.append(max(x[0], n))
+    items.insert(0, min(x[1], n))
+    table.update(a=max(x[2], n))
+    table.setdefault("b", min(x[2], n))
+    for v in x:
+        grown.append(v)
+    grown.append(max(x[0], n))
+    return counter.count, doubled, len(items), sum(items), table["a"] + table["b"], len(grown), sum(grown)
+
+
 VECTORS = (np.zeros(0), np.array([0.5, 1.5, 1.25, 2.0]), np.array([-1.0]))
 PROGRAMS = [
     (total, [(x,) for x in VECTORS]),
@@ -96,6 +120,7 @@ PROGRAMS = [
     (helped, [(x,) for x in VECTORS]),
     (recursive, [(0,), (2,)]),
     (on_branches, [(x, n) for x in VECTORS for n in (0, 1, 2)]),
+    (changed_once, [(VECTORS[1], n) for n in (0, 1, 4)]),
     (in_loops, [(VECTORS[1], n) for n in (0, 1, 3, 4)]),
 ]
 

@@ -159,6 +159,8 @@ def _is_translated(function: Any) -> bool:
     """Whether a function is the user's, so that its body says what is done with the arguments."""
     if isinstance(function, Closure):
         return True
+    if isinstance(function, Method):
+        return isinstance(function.rule, FunctionType) and is_users(function.rule)
     target = function.value if isinstance(function, Static) else None
     return isinstance(target, FunctionType) and not is_numpy(target) and lookup(target) is None
 

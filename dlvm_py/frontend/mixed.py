@@ -68,12 +68,13 @@ def apart(e: Emitter, rule: Callable[..., Any], *operands: Any) -> Any:
 
 
 def _both(e: Emitter, one: Callable[[], Any], two: Callable[[], Any]) -> tuple[Any, ...] | None:
-    """The values of two thunks that do nothing but compute numbers; () if they may do more.
+    """The values of two thunks that do nothing but compute numbers; () if they may do more, to memory or to an object.
 
     None: for one of them there is no such operation, or the results are no numbers.
     """
     block, count, blocks = e.block, len(e.block.instructions), len(e.function.blocks)
-    depth, loc = e.facts.push(), e.loc
+    depth = e.facts.push()
+    undo, env = e.frame.checkpoint(), dict(e.frame.env)
     found: Any = None
     try:
         found = () if e.tries else (one(), two())
@@ -81,17 +82,15 @@ def _both(e: Emitter, one: Callable[[], Any], two: Callable[[], Any]) -> tuple[A
         found = ()
     except CompileError:
         found = None
-    e.facts.pop(depth)  # what is known of it may be taken back
     moved = e.builder.block is not block or len(e.function.blocks) > blocks
-    if found and not _are_numbers(*found):
-        found = None
-    elif found and (moved or any(effects(i) for i in block.instructions[count:])):
+    held = env.keys() != e.frame.env.keys() or any(e.frame.env[n] is not b for n, b in env.items())
+    if found and (moved or held or any(effects(i) for i in block.instructions[count:])):
         found = ()
+    elif found and not _are_numbers(*found):
+        found = None
     if not found:
-        del e.function.blocks[blocks:]
-        del block.instructions[count:]
-        e.builder.at_end(block)
-        e.builder.loc = loc
+        undo()
+    e.facts.pop(depth)  # what is known of it may be taken back
     return found  # type: ignore[no-any-return]
 
 

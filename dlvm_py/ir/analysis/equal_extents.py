@@ -5,8 +5,9 @@
     %same = equal %n: i64, %m: i64
     check %same: bool else ValueError "..."            behind this, axis 0 of %a is as long as axis 0 of %b
 
-An extent has a *name*: a number, a value that states it, or a pointer and an axis. Names are equal where they are the
-same, or where checks that have been passed hold them equal, one after the other. Valid while the checks stay in place.
+An extent has a *name*: a number, a value that states it, or a pointer that comes from elsewhere and an axis. Names are
+equal where they are the same, or where checks that have been passed hold them equal, one after the other. Valid while
+the checks stay in place.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from collections.abc import Sequence
 
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.dominance import DominatorTree
-from dlvm_py.ir.analysis.extents import extents_of
+from dlvm_py.ir.analysis.extents import extents_of, known_extent
 from dlvm_py.ir.builder import Builder
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops import OPS
@@ -60,6 +61,9 @@ class EqualExtents:
 
 
 def _name(n: Value) -> Extent:
-    if isinstance(n, Instruction) and n.op is OPS["extent"]:
-        return n.operands[0], n.attrs["at"]
+    while isinstance(n, Instruction) and n.op is OPS["extent"]:
+        found = known_extent(n.operands[0], n.attrs["at"])  # of memory that is made here: what it is made with
+        if isinstance(found, tuple):
+            return found
+        n = found
     return ("literal", n.value) if isinstance(n, Literal) else n

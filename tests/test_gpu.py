@@ -567,6 +567,10 @@ def test_what_arrays_of_the_device_say_is_checked():
         f(There(np.ones(3), data=(whole.address + 4, False)))
     with pytest.raises(TypeError, match=">f8"):
         f(There(np.ones(3).astype(">f8")))
+    second = Tensor(np.ones(3))
+    second.__class__ = type("Second", (Tensor,), {"__dlpack_device__": lambda self: (2, 1)})
+    with pytest.raises(TypeError, match=r"argument 'x' of chain_in_place\(\) is on device 1"):
+        f(second)
 
 
 def chain_in_place(x):

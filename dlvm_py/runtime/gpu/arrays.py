@@ -245,6 +245,12 @@ def _of_interface(value: Any, found: dict[str, Any], what: str) -> DeviceArray:
 
 
 def _of_dlpack(value: Any, what: str, stream: int) -> DeviceArray:
+    number = int(value.__dlpack_device__()[1])
+    if number:
+        raise ArgumentError(
+            f"{what} is on device {number}, and compiled code runs on the first one, device 0",
+            help="move it there, or name its device alone in the environment variable CUDA_VISIBLE_DEVICES",
+        )
     capsule = value.__dlpack__(stream=stream or DEFAULT_STREAM)  # which the producer makes wait
     # the capsule keeps the tensor, and gives it back when it is freed, as long as its name is not changed
     tensor = _Tensor.from_address(offsets.capsule_pointer(capsule))

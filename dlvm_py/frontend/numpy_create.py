@@ -50,8 +50,12 @@ def full(e: Emitter, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
     """np.full."""
     value = operand(e, fill_value, "np.full")
     if not isinstance(value, Scalar):
-        e.error(UnsupportedSyntax, "np.full with an array as value is not supported", help="use np.empty and assign")
+        return _full_of(e, shape, value, as_dtype(e, dtype, value.dtype))
     return _filled(e, as_shape(e, shape), value, as_dtype(e, dtype, value.dtype))
+
+
+def _full_of(e: Emitter, shape: Any, values: Any, dtype: DType) -> Any:
+    return e.session.library(e, reshaping.full_of, [shape, values, Static(dtype.numpy)], {})
 
 
 def _filled(e: Emitter, extents: Extents, value: Scalar, dtype: DType) -> Any:
@@ -100,7 +104,8 @@ def full_like(e: Emitter, a: Any, fill_value: Any, dtype: Any = None) -> Any:
     """np.full_like."""
     a, value = _like(e, a), operand(e, fill_value, "np.full_like")
     if not isinstance(value, Scalar):
-        e.error(UnsupportedSyntax, "np.full_like with an array as value is not supported")
+        shape = Sequence(tuple(Scalar(n, weak=True) for n in _extents(a)))
+        return _full_of(e, shape, value, as_dtype(e, dtype, a.dtype))
     return _filled(e, _extents(a), value, as_dtype(e, dtype, a.dtype))
 
 
@@ -254,18 +259,37 @@ def asarray(e: Emitter, a: Any, dtype: Any = None) -> Any:
     return _array(e, a, dtype)
 
 
-def copy(e: Emitter, a: Any) -> Any:
+def _in_order(e: Emitter, value: Any, order: Any) -> Any:
+    """A fresh array in the order of a word; what keeps the order of another one is in C order here."""
+    word = "K" if is_none(order) else getattr(order, "value", None)
+    if word not in ("C", "F", "A", "K"):
+        e.error(UnsupportedSyntax, "`order` must be the constant 'C', 'F', 'A' or 'K'")
+    if word != "F" or isinstance(value, Scalar):
+        return value
+    return e.session.library(e, reshaping.laid_out, [value, order, Scalar(i64(0), weak=True)], {})
+
+
+def copy(e: Emitter, a: Any, order: Any = None) -> Any:
     """np.copy, x.copy(): fresh."""
+    return _in_order(e, _fresh(e, a), order)
+
+
+def _fresh(e: Emitter, a: Any) -> Any:
     a = operand(e, a, "copy")
     return Scalar(a.value, weak=False) if isinstance(a, Scalar) else Temp(tensor_of(e, a), a.extents, e.block)
 
 
-def cast_to(e: Emitter, x: Any, dtype: Any, copy: Any = None) -> Any:
+def cast_to(e: Emitter, x: Any, dtype: Any, order: Any = None, *, copy: Any = None) -> Any:
     """x.astype(dtype): the array itself for copy=False where the dtype agrees."""
     if copy is not None and not as_flag(e, copy, "`copy` of astype") and isinstance(x, Array):
         if as_dtype(e, dtype) is x.dtype:
             return x
-    return astype(e, x, as_dtype(e, dtype))
+    return _in_order(e, astype(e, x, as_dtype(e, dtype)), order)
+
+
+def cast_function(e: Emitter, x: Any, dtype: Any, *, copy: Any = None) -> Any:
+    """np.astype(x, dtype): the array itself for copy=False where the dtype agrees."""
+    return cast_to(e, x, dtype, copy=copy)
 
 
 def scalar_of(e: Emitter, dtype: DType, x: Any = None) -> Any:
@@ -287,6 +311,6 @@ CREATE: dict[Any, Any] = {
     np.zeros_like: _constant_like(0), np.ones_like: _constant_like(1), np.full_like: full_like,
     np.empty_like: empty_like, np.arange: arange, np.eye: eye, np.ndarray: empty,
     np.array: array, np.asarray: asarray, np.asanyarray: asarray, np.copy: copy,
-    **({np.astype: cast_to} if hasattr(np, "astype") else {}),
+    **({np.astype: cast_function} if hasattr(np, "astype") else {}),
 }  # fmt: skip
 CREATE_METHODS: dict[str, Any] = {"copy": copy, "astype": cast_to}

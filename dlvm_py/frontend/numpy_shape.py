@@ -193,8 +193,7 @@ def squeeze(e: Emitter, a: Any, axis: Any = None) -> Any:
         axes = sorted(as_axis(e, x, a.rank) for x in (axis.items if isinstance(axis, Sequence) else (axis,)))
         if any(integer(a.extents[k]) != 1 for k in axes):
             e.error(ShapeMismatch, "cannot select an axis to squeeze out which has size not equal to one")
-    if len(axes) == a.rank:
-        e.error(UnsupportedSyntax, "squeezing away all axes is not supported", help="index the element: x[0, 0]")
+    a = materialise(e, a) if len(axes) == a.rank else a  # an array without axes, not a number
     for k in reversed(axes):
         a = _same_elements(e, "squeezeShape", a, (*a.extents[:k], *a.extents[k + 1 :]), at=k)
     return a

@@ -25,6 +25,11 @@ or an array without axes, not always the one of the two that NumPy gives.
 `derivative`: "yes" where derivatives flow from the result to the operands, "no" where the result is integers, bools or
 does not change with them.
 """
+_FLAGS = """`x.flags` says whether the memory is contiguous in C or in Fortran order, as compiled code has it: what
+it makes itself is in C order, also where NumPy keeps the order of an operand. `x.view(dtype)` is a copy: writing
+where NumPy would show the other one is refused.
+"""
+
 _RANDOM = """## Random numbers
 
 A `np.random.Generator` is passed as an argument, captured, or made of an int inside: `np.random.default_rng(seed)`.
@@ -42,7 +47,7 @@ def numpy_page() -> str:
     """The text of docs/numpy.md."""
     parts = [_INTRODUCTION, "## Ufuncs\n", *_ufunc_table(), "", "Their methods:\n", *_methods_of_ufuncs(), ""]
     parts += ["## Functions\n", *_function_table(), ""]
-    parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS)]
+    parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS), _FLAGS]
     parts.append(_RANDOM)
     parts += [*_method_table(), ""]
     parts.append(_paragraph("Written with brackets", {function_name(k): None for k in SUBSCRIPTED}))

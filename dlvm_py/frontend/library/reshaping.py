@@ -105,6 +105,13 @@ def resize(a: Any, new_shape: Any) -> Any:
     return np.reshape(out, tuple(new_shape))
 
 
+def full_of(shape: Any, values: Any, dtype: Any) -> Any:
+    """np.full with an array for a value, which is stretched."""
+    out = np.empty(shape, dtype=dtype)
+    out[...] = values.astype(dtype)
+    return out
+
+
 def laid_out(a: Any, order: Any, ndmin: Any) -> Any:
     """An array with so many axes at least, the missing ones in front, in the order of a word of np.array."""
     for _ in unroll(max(ndmin - np.ndim(a), 0)):

@@ -119,8 +119,6 @@ def cov(
     aweights: Any = None,
 ) -> Any:  # fmt: skip
     """np.cov of the rows of a matrix (of the columns for rowvar=False)."""
-    if fweights is not None or aweights is not None:
-        refuse("np.cov with weights is not supported", "np.average(..., weights=w) gives weighted means")
     if ddof is None:
         ddof = 0 if bias else 1
     x = rows_of(m, rowvar)
@@ -135,15 +133,42 @@ def cov(
     if y is not None:
         x = np.concatenate((x, more_rows_of(y, rowvar)))
     x = x.astype(dtype)
-    x = x - np.mean(x, axis=1, keepdims=True)
-    n = x.shape[1] - ddof
-    turned = np.conj(x.T) if np.result_type(x).kind == "c" else x.T
+    if fweights is None and aweights is None:
+        x = x - np.mean(x, axis=1, keepdims=True)
+        n, heavy = x.shape[1] - ddof, x
+    else:
+        w = weights_of_cov(fweights, aweights, x.shape[1])
+        total = np.sum(w)
+        if total == 0:
+            raise ZeroDivisionError("Weights sum to zero, can't be normalized")
+        x = x - np.sum(x * w, axis=1, keepdims=True) / total
+        n = total - (ddof if aweights is None else ddof * np.sum(w * aweights) / total)
+        heavy = x * w
+    turned = np.conj(heavy.T) if np.result_type(x).kind == "c" else heavy.T
     c = np.dot(x, turned) * np.true_divide(1, max(n, 0))
     if is_constant(c.shape[0]):
         return c[0, 0] if c.shape[0] == 1 else c
     if c.shape[0] == 1:  # NumPy gives a number
         raise ValueError("np.cov of one variable, which is not known to be one when this is compiled: use np.var")
     return c
+
+
+def weights_of_cov(fweights: Any, aweights: Any, n: Any) -> Any:
+    """How much each of n observations counts in np.cov: how often it was made, times its importance."""
+    w = np.float64(1)
+    for given, name in ((fweights, "fweights"), (aweights, "aweights")):
+        if given is not None:
+            given = np.asarray(given, dtype=np.float64)
+            if name == "fweights" and not np.all(given == np.round(given)):
+                raise TypeError("fweights must be integer")
+            if given.ndim != 1:
+                refuse(f"`{name}` of np.cov must be a vector")
+            if given.shape[0] != n:
+                raise RuntimeError(f"incompatible numbers of samples and {name}")
+            if np.any(given < 0):
+                raise ValueError(f"{name} cannot be negative")
+            w = w * given
+    return w
 
 
 def rows_of(m: Any, rowvar: Any) -> Any:

@@ -1,0 +1,488 @@
+"""Row strips: kernels over the same rows, with reductions along them, run on a strip of rows after the other.
+
+    store (reduce %x by max along 1) to %m            conditional %is_large then 'strips() else 'whole()
+    store (exp (%x - padShape %m)) to %e              'strips():
+    store (reduce %e by add along 1) to %s                parallel %trips cost %c if true private (%m1, %e1)
+    store (%e / padShape %s) to %y                        branch 'strip(0: i64)
+                                                      'strip(%k: i64):
+                                               =>         conditional (%k < %trips) then 'rows() else 'behind()
+                                                      'rows():
+                                                          %x1 = section %x at (%start, 0) count (%length, %n) ...
+                                                          store (reduce %x1 by max along 1) to %m1
+                                                          store (exp (%x1 - padShape %m1)) to %e1
+                                                          ...                (the others, too)
+                                                          branch 'strip(%k + 1)
+                                                      'whole():
+                                                          the kernels as they were
+                                                          branch 'behind()
+
+What one kernel writes of a strip is in the nearest caches when the next one reads it: softmax, normalisation by mean
+and deviation, and their adjoints pass over memory once, and what only these kernels use has memory for a strip. Threads
+share the strips, not each kernel.
+
+A *group* is a run of kernels of one block, of elementwise trees and of reductions of such along their last axes. Their
+first axes, those that the reductions leave, have the same extents (ir/analysis/equal_extents.py); of several the last
+is cut into strips, of the others a strip has one index. It may be cut if
+
+* what a kernel writes another one reads or writes at the same row only: what may share memory is the same elements;
+* what stands between the kernels is of scalars, views and fresh memory, and can run before them; checks too, if until
+  then only memory has been written that is gone when they fail.
+
+It pays if two kernels read or write the same large array and at least one reduces; at run time, if all of it is more
+than LARGE bytes, and a row not more than STRIP, of which a strip has as many as fit. Else the kernels run as they were.
+Keeps every bit: a row is reduced as before (backend/cpu/reductions.py), whatever rows are beside it.
+
+Cost: linear in the kernels of a block with such a reduction, times those of a group (at most MANY).
+Stage compute, behind share_loops, for whose `parallel` this loop is known to be fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import reduce as fold
+
+from dlvm_py.ir.analysis import AliasAnalysis, LoopForest, uses
+from dlvm_py.ir.analysis.cost import element_cost
+from dlvm_py.ir.analysis.effects import is_pure, may_trap
+from dlvm_py.ir.analysis.equal_extents import EqualExtents, Extent
+from dlvm_py.ir.analysis.extents import extent_at
+from dlvm_py.ir.builder import Builder, literal
+from dlvm_py.ir.function import Block, Function
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.tree_rules import is_root, kernels
+from dlvm_py.ir.types import PointerType, TensorType, is_array
+from dlvm_py.ir.value import Instruction, Value, integer
+from dlvm_py.transforms.share_loops import mark_of
+
+# bytes: of all rows, from which on strips pay (several times the cache that a core has for itself), and of a strip: a
+# quarter of that cache
+LARGE, STRIP = 1 << 22, 1 << 17
+LEAST = 1 << 13  # bytes of a strip that are worth a round of the loop
+MANY = 24  # kernels of a group
+
+
+def run(function: Function, noalias_params: bool = True) -> bool:
+    """Cut the groups of `function` into strips; whether there were any."""
+    changed = False
+    blocks = list(function.blocks)
+    while blocks:
+        block = blocks.pop()
+        if sum(i.op is OPS["store"] for i in block.instructions) > 1 and any(map(_reduced, block.instructions)):
+            finder = _Finder(function, block, noalias_params)
+            if (group := finder.group()) is not None:
+                blocks.append(_Writer(function, block, group).write())
+                changed = True
+    return changed
+
+
+def _reduced(i: Instruction) -> Instruction | None:
+    """The reduction along its last axes that a store writes, or None."""
+    value = i.operands[0] if i.op is OPS["store"] else None
+    if not isinstance(value, Instruction) or value.op is not OPS["reduce"] or not is_array(value.type):
+        return None
+    left, rank = value.type.rank, value.operands[0].type.rank  # type: ignore[attr-defined]
+    return value if sorted(value.attrs["axes"]) == list(range(left, rank)) else None
+
+
+@dataclass
+class _Kernel:
+    """Roots of one kernel: stores. extents: of what they write, kept: which has at least so many axes."""
+
+    roots: list[Instruction]
+    loads: list[Instruction]
+    extents: list[Extent]
+    kept: int
+
+    @property
+    def pointers(self) -> Iterator[Value]:
+        """What it reads, then what it writes."""
+        yield from (v.operands[0] for v in self.loads)
+        yield from self.written
+
+    @property
+    def written(self) -> list[Value]:
+        return [r.operands[1] for r in self.roots]
+
+
+@dataclass
+class _Group:
+    """Kernels that strips run. lead: how many first axes they share. private: memory that nothing else knows."""
+
+    kernels: list[_Kernel]
+    lead: int
+    private: set[Value]
+
+
+class _Finder:
+    """The first group of a block."""
+
+    def __init__(self, function: Function, block: Block, noalias_params: bool) -> None:
+        self.block = block
+        self.facts, self.aliases = EqualExtents(function), AliasAnalysis(function, noalias_params)
+        self.users = uses(function)
+
+    def group(self) -> _Group | None:
+        """Kernels that may be cut and are worth it."""
+        found: list[_Kernel] = []
+        lead = 0  # 0: no reduction yet
+        for instructions in kernels(self.block.instructions):
+            first = instructions[0]
+            if not is_root(first):
+                if is_array(first.type) or not found or self._passes(found, first):
+                    continue
+            elif (kernel := self._kernel(instructions)) is not None and len(found) < MANY:
+                left = min((_rank_left(r) for r in kernel.roots if _reduced(r)), default=0)
+                common = self._common(found, lead, kernel, left) if found else 0
+                if common and self._keeps_rows(found, kernel, common):
+                    found, lead = [*found, kernel], lead or left
+                    continue
+                if (group := self._worth(found, lead)) is not None:
+                    return group
+                found, lead = [kernel], left
+                continue
+            if (group := self._worth(found, lead)) is not None:
+                return group
+            found, lead = [], 0
+        return self._worth(found, lead)
+
+    def _kernel(self, roots: list[Instruction]) -> _Kernel | None:
+        """What is known of a kernel, if it goes over rows that are apart."""
+        loads: list[Instruction] = []
+        for r in roots:
+            if r.op is not OPS["store"] or not is_array(r.operands[0].type):
+                return None
+            top = reduced.operands[0] if (reduced := _reduced(r)) is not None else r.operands[0]
+            members = _elementwise(top)
+            if members is None:
+                return None
+            loads += [v for v in members if v.op is OPS["load"]]
+        kept = min(map(_rank_left, roots))
+        return _Kernel(roots, loads, self.facts.of(roots[0].operands[1]), kept) if kept else None
+
+    def _common(self, found: list[_Kernel], lead: int, kernel: _Kernel, left: int) -> int:
+        """How many first axes the kernel shares with those before it; 0: it is of no group with them."""
+        if lead and left and left < lead:
+            return 0
+        common = lead or left or 1
+        if any(k.kept < common for k in (*found, kernel)):
+            return 0
+        same = all(self.facts.are_equal(k.extents[:common], kernel.extents[:common], kernel.roots[0]) for k in found)
+        return common if same else 0
+
+    def _keeps_rows(self, found: list[_Kernel], kernel: _Kernel, lead: int) -> bool:
+        """Whether a kernel may run on some rows before those of the group run on the next ones."""
+        for other in found:
+            for mine, theirs in ((kernel.written, list(other.pointers)), (list(kernel.pointers), other.written)):
+                for p in mine:
+                    for q in theirs:
+                        if self.aliases.may_overlap(p, q) and not self._are_same_rows(p, q, lead):
+                            return False
+        return True
+
+    def _are_same_rows(self, p: Value, q: Value, lead: int) -> bool:
+        a, b = _base(p, lead), _base(q, lead)
+        return a is not None and b is not None and self.aliases.same_elements(a, b) and self.aliases.is_distinct(a)
+
+    def _passes(self, found: list[_Kernel], i: Instruction) -> bool:
+        """Whether an instruction may run before the kernels."""
+        if any(is_array(v.type) for v in i.operands):
+            return i.op is OPS["extent"]
+        if i.op is OPS["check"]:
+            written = {root for k in found for p in k.written for root in self.aliases.roots(p)}
+            return all(isinstance(root, Instruction) and root.op is OPS["allocateHeap"] for root in written)
+        return i.op is OPS["allocateHeap"] or (is_pure(i) and not may_trap(i))
+
+    def _worth(self, found: list[_Kernel], lead: int) -> _Group | None:
+        if not lead or len(found) < 2 or _size_of(found, lead) == 0:
+            return None
+        seen: dict[Value, int] = {}
+        for kernel in found:
+            for base in {_base(p, lead) or p for p in kernel.pointers if _varies(p, lead)}:
+                seen[base] = seen.get(base, 0) + 1
+        if max(seen.values(), default=0) < 2:
+            return None
+        members = {x for k in found for x in (*k.roots, *k.loads)}
+        made = {_base(p, lead) for k in found for p in k.written}
+        private = {v for v in made if isinstance(v, Instruction) and self._is_private(v, lead, members)}
+        return _Group(found, lead, private)
+
+    def _is_private(self, v: Instruction, lead: int, members: set[Instruction]) -> bool:
+        if v.op is not OPS["allocateHeap"] and not (v.op is OPS["padShape"] and v.attrs["at"] >= lead):
+            return False
+        return v.block is self.block and all(
+            u in members or (u.op is OPS["padShape"] and self._is_private(u, lead, members)) for u in self.users[v]
+        )
+
+
+def _rank_left(r: Instruction) -> int:
+    return r.operands[1].type.rank  # type: ignore[attr-defined,no-any-return]
+
+
+def _elementwise(top: Value) -> list[Instruction] | None:
+    """The array values of a tree of elementwise steps and loads, users first; None for another one."""
+    found: dict[Instruction, None] = {}
+    work = [top]
+    while work:
+        v = work.pop()
+        if not is_array(v.type) or v in found:
+            continue
+        if not isinstance(v, Instruction) or may_trap(v) or v.type.rank != top.type.rank:  # type: ignore[attr-defined]
+            return None
+        found[v] = None
+        if v.op.kind is Kind.ELEMENTWISE:
+            work += v.operands
+        elif v.op is not OPS["load"] and not _is_filled(v):
+            return None
+    return list(found)
+
+
+def _is_filled(v: Instruction) -> bool:
+    return v.op is OPS["broadcast"] and not is_array(v.operands[0].type)
+
+
+def _base(p: Value, lead: int) -> Value | None:
+    """What axes behind the first ones have been added to."""
+    while isinstance(p, Instruction) and p.op is OPS["padShape"]:
+        if p.attrs["at"] < lead:
+            return None
+        p = p.operands[0]
+    return p
+
+
+def _varies(p: Value, lead: int) -> bool:
+    """Whether a pointer has rows of its own, of more than one element."""
+    shape = p.type.shape  # type: ignore[attr-defined]
+    return len(shape) > lead and 1 not in shape[:lead] and any(n != 1 for n in shape[lead:])
+
+
+def _size_of(found: list[_Kernel], lead: int) -> int | None:
+    """0 where the extents are known, and all of it is not large."""
+    total = 0
+    for p in {p for k in found for p in k.pointers if p.type.rank > lead}:  # type: ignore[attr-defined]
+        shape, dtype = p.type.shape, p.type.dtype  # type: ignore[attr-defined]
+        if None in shape:
+            return None
+        total += fold(lambda a, b: a * b, shape, dtype.itemsize)
+    return total if total >= LARGE else 0
+
+
+class _Writer:
+    """The two versions of a group, in new blocks behind its block."""
+
+    def __init__(self, function: Function, block: Block, group: _Group) -> None:
+        self.function, self.block, self.group = function, block, group
+        self.lead = group.lead
+        self.b = Builder(function).at_end(block)
+        self.strips: dict[Value, Value] = {}  # a pointer → that to the rows of a strip
+
+    def write(self) -> Block:
+        """Cut the block; the block that what stood behind the group is in."""
+        body, group = self.block.instructions, self.group
+        roots = [r for k in group.kernels for r in k.roots]
+        end = body.index(roots[-1]) + 1
+        apart, private = set(roots), set[Value](group.private)
+        for i in body[:end]:
+            if i in private or any(v in private for v in i.operands if not is_array(i.type)):
+                apart.add(i)
+                private.add(i)
+        moved, rest = [i for i in body[:end] if i in apart], body[end:]
+        self.block.instructions = [i for i in body[:end] if i not in apart]
+        blocks, after = [], self.block
+        for name in ("strips", "strip", "rows", "whole", ""):
+            after = self.function.new_block(name, after=after)
+            blocks.append(after)
+        strips, header, rows, whole, behind = blocks
+        _write_with_trees(whole, moved)
+        _write_with_trees(behind, rest)
+        _drop_dead(self.block)
+        Builder(self.function, whole).branch(behind)
+        self._write_choice(strips, whole)
+        self._write_loop(strips, header, rows, behind)
+        return behind
+
+    def _write_choice(self, strips: Block, whole: Block) -> None:
+        b, lead, some = self.b, self.lead, self.group.kernels[0].roots[0]
+        b.loc = some.loc
+        self.extents = [extent_at(b, some.operands[1], k) for k in range(lead)]
+        pointers = [p for k in self.group.kernels for p in k.pointers]
+        arrays = dict.fromkeys(_base(p, lead) or p for p in pointers if _varies(p, lead))
+        sizes = [self._product([*self._row(p), literal(p.type.dtype.itemsize)]) for p in arrays]  # type: ignore[attr-defined]
+        size = fold(lambda x, y: b.emit("add", x, y), sizes)
+        fit = b.emit("floorDivide", literal(STRIP), b.emit("max", size, literal(1)))
+        self.rows = b.emit("max", b.emit("min", fit, self.extents[-1]), literal(1))
+        total = b.emit("multiply", self._product(self.extents), size)
+        tests = [
+            b.emit("greaterThanOrEqual", total, literal(LARGE)),
+            b.emit("lessThanOrEqual", size, literal(STRIP)),
+            b.emit("greaterThanOrEqual", b.emit("multiply", self.rows, size), literal(LEAST)),
+        ]
+        b.conditional(fold(lambda x, y: b.emit("and", x, y), tests), strips, None, whole)
+
+    def _row(self, p: Value) -> list[Value]:
+        """The extents of a row of an array."""
+        return [extent_at(self.b, p, k) for k in range(self.lead, p.type.rank)]  # type: ignore[attr-defined]
+
+    def _product(self, factors: Sequence[Value]) -> Value:
+        return fold(lambda x, y: self.b.emit("multiply", x, y), factors)
+
+    def _write_loop(self, strips: Block, header: Block, rows: Block, behind: Block) -> None:
+        b = self.b.at_end(strips)
+        up = b.emit("subtract", b.emit("add", self.extents[-1], self.rows), literal(1))
+        cuts = b.emit("floorDivide", up, self.rows)
+        trips = self._product([*self.extents[:-1], cuts])
+        if not self._is_shared():
+            costs = [self._cost(r) for k in self.group.kernels for r in k.roots]
+            cost = b.emit("multiply", self._product(self.extents), fold(lambda x, y: b.emit("add", x, y), costs))
+            b.emit("parallel", trips, b.emit("dataTypeCast", cost, to="f64"), literal(True))
+        b.branch(header, [literal(0)])
+        k = header.add_arg(literal(0).type, "k")
+        b.at_end(header).conditional(b.emit("lessThan", k, trips), rows, None, behind)
+        b.at_end(rows)
+        *self.indices, strip = self._indices(k, cuts)
+        self.start = b.emit("multiply", strip, self.rows)
+        self.length = b.emit("min", self.rows, b.emit("subtract", self.extents[-1], self.start))
+        for kernel in self.group.kernels:
+            new: dict[Value, Value] = {}
+            b.loc = kernel.roots[0].loc
+            # stores of one kernel stand side by side
+            stored = [(self._copied(r.operands[0], new), self._strip(r.operands[1])) for r in kernel.roots]
+            for r, (value, to) in zip(kernel.roots, stored, strict=True):
+                b.loc = r.loc
+                b.emit("store", value, to, **r.attrs)
+        b.branch(header, [b.emit("add", k, literal(1))])
+
+    def _is_shared(self) -> bool:
+        """Whether threads share a loop around the group already."""
+        forest = LoopForest(self.function)
+        around = forest.loop_of(self.block)
+        while around is not None:
+            if any(mark_of(p) and p.targets[0].block is around.header for p in self.function.blocks):
+                return True
+            around = around.parent
+        return False
+
+    def _cost(self, r: Instruction) -> Value:
+        """Of one row."""
+        reduced = _reduced(r)
+        value = reduced.operands[0] if reduced is not None else r.operands[0]
+        assert isinstance(value.type, TensorType)
+        widest = next((v for v in _tree(r) if v.op is OPS["load"] and _is_whole(v, value)), None)
+        extents = self._row(widest.operands[0] if widest is not None and reduced is not None else r.operands[1])
+        return self._product([literal(max(1, element_cost(value))), *extents])
+
+    def _indices(self, k: Value, cuts: Value) -> list[Value]:
+        """The first indices of a strip, and its number along the axis that is cut."""
+        b, found = self.b, []
+        for n in (cuts, *self.extents[-2:0:-1])[: self.lead - 1]:
+            rest = b.emit("floorDivide", k, n)
+            found.append(b.emit("subtract", k, b.emit("multiply", rest, n)))
+            k = rest
+        return [k, *found[::-1]]
+
+    def _copied(self, v: Value, new: dict[Value, Value]) -> Value:
+        """A tree over a strip."""
+        if not isinstance(v, Instruction) or not is_array(v.type):
+            return v
+        for x in reversed(_tree_of(v)):  # operands first
+            if x in new:
+                continue
+            if x.op is OPS["load"]:
+                new[x] = self.b.emit("load", self._strip(x.operands[0]))
+                continue
+            operands = [new.get(o, o) for o in x.operands]
+            attrs = dict(x.attrs)
+            if _is_filled(x):
+                operands[1 : 1 + self.lead] = [self.length]
+            elif x.op is OPS["reduce"]:
+                attrs["axes"] = tuple(a - self.lead + 1 for a in attrs["axes"])
+            new[x] = self.b.emit(x.op, *operands, name=x.name, **attrs)
+        return new[v]
+
+    def _strip(self, p: Value) -> Value:
+        """A pointer to the rows of the strip."""
+        if p not in self.strips:
+            self.strips[p] = self._make_strip(p)
+        return self.strips[p]
+
+    def _make_strip(self, p: Value) -> Value:
+        b, lead = self.b, self.lead
+        if p in self.group.private and isinstance(p, Instruction):
+            whole = b.emit("allocateHeap", self.rows, *p.operands[lead:], name=p.name, **p.attrs)
+            return self._section(whole, literal(0))
+        if isinstance(p, Instruction) and p.op is OPS["padShape"] and _base(p, lead) in self.group.private:
+            return b.emit("padShape", self._strip(p.operands[0]), at=p.attrs["at"] - lead + 1)
+        shape = p.type.shape  # type: ignore[attr-defined]
+        assert isinstance(p.type, PointerType)
+        if lead > 1:
+            p = b.emit("elementPointer", p, *(self._index(shape[k], k) for k in range(lead - 1)))
+        is_stretched = shape[lead - 1] == 1 and integer(self.extents[-1]) != 1
+        return p if is_stretched else self._section(p, self.start)
+
+    def _index(self, extent: int | None, k: int) -> Value:
+        return literal(0) if extent == 1 else self.indices[k]
+
+    def _section(self, p: Value, start: Value) -> Value:
+        """Some rows, and all of each: what is contiguous stays so."""
+        b, shape = self.b, p.type.shape  # type: ignore[attr-defined]
+        rest = [literal(n) if n is not None else b.emit("extent", p, at=k) for k, n in enumerate(shape) if k]
+        zeros, ones = [literal(0)] * len(rest), [literal(1)] * len(shape)
+        return b.emit("section", p, start, *zeros, self.length, *rest, *ones)
+
+
+def _is_whole(load: Instruction, value: Value) -> bool:
+    """Whether a load has all extents of a tree: none is stretched."""
+    mine, all_ = load.type.shape, value.type.shape  # type: ignore[attr-defined]
+    return all(m != 1 or n == 1 for m, n in zip(mine, all_, strict=True))
+
+
+def _tree(root: Instruction) -> list[Instruction]:
+    """The array values under a root."""
+    return _tree_of(root.operands[0])
+
+
+def _tree_of(top: Value) -> list[Instruction]:
+    """The array values of a tree, users before operands."""
+    order: list[Instruction] = []
+    done: set[Value] = set()
+    work: list[tuple[Value, bool]] = [(top, False)]
+    while work:
+        v, is_left = work.pop()
+        if not isinstance(v, Instruction) or not is_array(v.type):
+            continue
+        if is_left:
+            order.append(v)
+        elif v not in done:
+            done.add(v)
+            work.append((v, True))
+            work += [(o, False) for o in v.operands]
+    return order[::-1]
+
+
+def _write_with_trees(block: Block, instructions: list[Instruction]) -> None:
+    """Instructions in a new block, with the trees that kernels share with those of another block made anew."""
+    there = set(instructions)
+    for kernel in kernels(instructions):
+        members = dict.fromkeys(x for i in kernel for o in i.operands for x in reversed(_tree_of(o)))
+        if not is_array(kernel[0].type) and not there.issuperset(members):
+            new: dict[Value, Value] = {}
+            for x in members:
+                operands = [new.get(o, o) for o in x.operands]
+                new[x] = block.append(Instruction(x.op, operands, dict(x.attrs), type=x.type, name=x.name, loc=x.loc))
+            for i in kernel:
+                i.operands = [new.get(o, o) for o in i.operands]
+        for i in kernel:
+            block.append(i)
+    _drop_dead(block)
+
+
+def _drop_dead(block: Block) -> None:
+    """Array values that no kernel of the block asks for go."""
+    used: set[Value] = set()
+    kept: list[Instruction] = []
+    for i in reversed(block.instructions):
+        if not is_array(i.type) or i in used:
+            kept.append(i)
+            used.update(i.all_operands())
+    block.instructions = kept[::-1]

@@ -231,7 +231,7 @@ class Expressions(Comprehensions):
         for n in gast.walk(node):
             if isinstance(n, gast.Name):
                 binding = self.env.get(n.id)
-                if binding is None or binding.is_set is not None or isinstance(binding.value, Conflict):
+                if binding is None or binding.is_set is not None or not isinstance(binding.value, Scalar | Static):
                     return False
             elif isinstance(n, gast.UnaryOp):
                 if not isinstance(n.op, gast.Not):

@@ -798,6 +798,27 @@ def changes_its_kind(a, n):
     return total
 
 
+@language("sets", lambda: (np.array([3, 1, 3, 7]), 1), lambda: (np.arange(90) % 37 * 2**32, 5))
+def sets_of_ints(a, n):
+    seen, out = set(), []
+    for v in a:
+        if v not in seen:
+            seen.add(v)
+            out.append(v)
+    u = seen - {7, n}
+    order = [v for v in {9, 3, 5}] + list(set(range(3)) - {1})
+    return sorted(u), len(seen), u <= seen, isinstance(u, set), out, order
+
+
+@language("sets", lambda: (np.array([0.5, -0.0, 0.0, 1e300, 0.5, np.inf]),))
+def sets_of_floats_and_tuples(x):
+    floats, pairs = set(x), {(1, 2)}
+    for i in range(len(x)):
+        pairs.add((i % 2, i % 3))
+    pairs.discard((1, 1))
+    return sorted(floats), len(pairs), (1, 1) in pairs, {2.0, 3.0} == {3.0, 2.0}
+
+
 @language("values of several kinds", lambda: (vec(3), 2), lambda: (vec(3), 1), lambda: (vec(3), 0))
 def several_kinds(x, n):
     f = math.sin if n > 1 else math.cos

@@ -500,7 +500,7 @@ ERRORS = [
     (lambda x: x.tobytes(), (A,), UnknownFunction, "tobytes"),
     (_two_types, (A,), TypeMismatch, "a float on one path and an array"),
     (_opens, (A,), UnsupportedSyntax, "`with`"),
-    (lambda x: {a for a in x}, (A,), UnsupportedSyntax, "a set comprehension"),
+    (lambda x: {a for a in x}, (A,), UnsupportedSyntax, "return sorted"),
     (lambda x: x[x], (A,), TypeMismatch, "arrays used as indices must be of integer (or boolean) type"),
     (lambda x: x[0.5], (A,), TypeMismatch, "int(...)"),
     (lambda x: float(x[0] * 1j), (A,), TypeMismatch, "needs a real number"),

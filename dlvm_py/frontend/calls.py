@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import derivatives, nested, own_rules, records
+from dlvm_py.frontend import derivatives, nested, own_rules, records, sets
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
 from dlvm_py.frontend.emit import Emitter, i64
@@ -57,7 +57,8 @@ from dlvm_py.frontend.values import (
 )
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
-    dict: records.dict_, dataclasses.replace: records.replace, functools.partial: partial, **FOLDS, **ITERTOOLS,
+    dict: records.dict_, dataclasses.replace: records.replace, functools.partial: partial, set: sets.collected,
+    **FOLDS, **ITERTOOLS,
 }  # fmt: skip
 # our own modules above the front end whose functions are compiled with the user's
 _IN_THE_LANGUAGE = ("dlvm_py.implicit", "dlvm_py.krylov")
@@ -70,6 +71,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         kwargs = {n: opened(e, function, v) for n, v in kwargs.items()}
     if any(isinstance(v, Mixed) for v in (*args, *kwargs.values())) and not _is_translated(function):
         return _of_each_type(e, function, args, kwargs)
+    if not _is_translated(function):
+        args = [sets.argument(e, function, v) for v in args]
     if isinstance(function, Method) and isinstance(function.rule, FunctionType) and is_users(function.rule):
         return invoke(e, Static(function.rule), [function.owner, *args], kwargs)
     if isinstance(function, Method) and function.rule is not None:
@@ -139,9 +142,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     e.error(
         UnknownFunction,
         f"{name_of(target)} is not supported in compiled code",
-        help="use a boolean array for what is in it, or a tuple; `x in {1, 2}` is supported"
-        if target in (set, frozenset)
-        else "call it outside, or write it as a plain Python function of numbers and arrays",
+        help="call it outside, or write it as a plain Python function of numbers and arrays",
     )
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch
-from dlvm_py.frontend import lists, objects, operators, records
+from dlvm_py.frontend import lists, objects, operators, records, sets
 from dlvm_py.frontend.emit import i64
 from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.iterate import iteration_of
@@ -132,7 +132,8 @@ class Comprehensions(Flow):
     def _level(self, c: _Comprehension, level: int, source: Any) -> None:
         """Loop over the iterable of one `for` of a comprehension."""
         generator = c.generators[level]
-        items = records.iterated(objects.contents(self.e, source))
+        with self.at(generator.iter):  # type: ignore[attr-defined]
+            items = records.iterated(objects.contents(self.e, sets.iterated(self.e, source)))
 
         def inner() -> None:
             if level + 1 == len(c.generators):

@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import either, folds, lists, objects, operators, records, unpacked
+from dlvm_py.frontend import either, folds, lists, objects, operators, records, sets, unpacked
 from dlvm_py.frontend.arrays import materialise, tensor_of
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.comprehensions import Comprehensions
@@ -38,8 +38,6 @@ from dlvm_py.ir import BOOL, Literal, Value
 
 _VALUE = "$value"
 _REFUSED = {
-    gast.SetComp: ("a set comprehension", "use a boolean array for what is in it, or a list"),
-    gast.Set: ("a set", "use a boolean array for what is in it, or a tuple; `x in {1, 2}` is supported"),
     gast.Yield: ("`yield`", "fill and return an array"),
     gast.YieldFrom: ("`yield from`", "fill and return an array"),
     gast.Await: ("`await`", "await it outside, and pass the value in"),
@@ -135,8 +133,20 @@ class Expressions(Comprehensions):
                 items.append(materialise(self.e, self.expression(node)))
         return items
 
+    def _set(self, node: Any) -> Any:
+        return sets.displayed(self.e, self._elements(node.elts))
+
+    def _setcomp(self, node: Any) -> Any:
+        def run(action: Callable[[Any], None]) -> None:
+            self.comprehend(node, lambda: action(self.expression(node.elt)))
+
+        return sets.comprehended(self.e, run)
+
     def _binop(self, node: Any) -> Any:
-        sides = [objects.contents(self.e, self.expression(n)) for n in (node.left, node.right)]
+        given = [self.expression(n) for n in (node.left, node.right)]
+        if any(sets.held_by(self.e, v) is not None for v in given):
+            return sets.binary(self.e, type(node.op), *given)
+        sides = [objects.contents(self.e, v) for v in given]
         shares = isinstance(node.op, gast.Add | gast.Mult) and any(map(lists.is_list, sides))
         left, right = map(self._shared if shares else lambda v: objects.resolved(self.e, v), sides)
         if isinstance(node.op, gast.Add) and (isinstance(left, Growing) or isinstance(right, Growing)):
@@ -188,7 +198,14 @@ class Expressions(Comprehensions):
     def _one_comparison(self, kind: type, left: Any, right: Any) -> Any:
         if kind in (gast.Is, gast.IsNot):
             return operators.compare(self.e, kind, left, right)
-        right = records.iterated(objects.resolved(self.e, right)) if kind in (gast.In, gast.NotIn) else right
+        if kind in (gast.In, gast.NotIn):
+            held = sets.held_by(self.e, right)
+            if isinstance(held, Record):
+                found = sets.contains(self.e, left, right)
+                return found if kind is gast.In else operators.unary(self.e, gast.Not, found)
+            right = records.iterated(objects.resolved(self.e, sets.iterated(self.e, right)))
+        elif any(sets.held_by(self.e, v) is not None for v in (left, right)):
+            return sets.compare(self.e, kind, left, right)
         if kind in (gast.In, gast.NotIn) and isinstance(right, Iteration | Growing):
             found = folds.contains(self.e, left, right)
             return found if kind is gast.In else operators.unary(self.e, gast.Not, found)

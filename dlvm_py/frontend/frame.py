@@ -24,6 +24,7 @@ from dlvm_py.frontend import (
     operators,
     records,
     regions,
+    sets,
     subscripts,
     texts,
 )
@@ -443,7 +444,7 @@ class Frame(Expressions):
 
     def _unpack(self, target: Any, value: Any) -> None:
         starred = [k for k, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
-        value = records.iterated(objects.contents(self.e, value))
+        value = records.iterated(objects.contents(self.e, sets.iterated(self.e, value)))
         if isinstance(value, Sequence):
             items = list(value.items)
         else:
@@ -543,6 +544,8 @@ class Frame(Expressions):
         if isinstance(old, Array):
             self._in_place(old, kind, objects.resolved(self.e, value))
             return old
+        if sets.augmented(self.e, old, kind, value):
+            return old
         if isinstance(old, Object | Ref) and lists.augmented(self.e, old, kind, value):
             return old
         left, right = objects.resolved(self.e, old), objects.resolved(self.e, value)
@@ -578,7 +581,8 @@ class Frame(Expressions):
         self.loop(node, test, None, lambda _: None, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
 
     def _for(self, node: Any) -> None:
-        source = self.expression(node.iter)
+        with self.at(node.iter):
+            source = sets.iterated(self.e, self.expression(node.iter))
         items = records.iterated(objects.contents(self.e, source))
         if isinstance(items, Sequence):
             self._unrolled(node, source, items)

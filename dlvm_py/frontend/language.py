@@ -54,6 +54,12 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "n in (1, 2, 3)",
         "in tuples, lists, ranges, arrays, keys of dicts, displayed sets, frozensets of outside",
     ),
+    Construct(
+        "sets",
+        "seen = set()\nif n not in seen: seen.add(n)",
+        "of real numbers and tuples of these; what shows Python's order (loops, list, pop) only where the items are "
+        "constants; they stay inside",
+    ),
     Construct("augmented assignment", "a[1:] += b", "to names, elements, slices, attributes, items"),
     Construct("tuples and lists stored in arrays", "a[i] = x, y", "cast one by one; rows of rows, into selections"),
     Construct("unpacking", "a, *rest = values", "of tuples, lists and arrays, nested, starred"),
@@ -173,8 +179,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     _no("assignment to globals", "global Q\nQ = 1", "return the value"),
     _no("yield", "y = (yield n)", "fill and return an array"),
     _no("async", "async def g(): pass", "await outside, and pass the values in"),
-    _no("sets", "y = {1, 2}", "a boolean array for what is in it, or a tuple"),
-    _no("set comprehensions", "y = {v for v in range(3)}", "a boolean array for what is in it, or a list"),
+    _no("the order of a set", "s = set()\ns.add(n)\nfor v in s: x = x + v", "loop over sorted(s)"),
     _no("dicts with other keys", "d = {1: 2.0}", "a list or an array for numbered things"),
     _no("decorators on nested functions", "@np.vectorize\ndef g(v): return v", "leave it out"),
     _no(

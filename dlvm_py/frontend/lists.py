@@ -136,8 +136,11 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
         if held.is_list and regions.holds_lists(e, held):
             owner = base if isinstance(base, Object) else settle(e, held)
             refer_to_lists(e, owner)
-        place = _position(e, index, i64(len(held.items)), "list" if held.is_list else "tuple")
-        return chosen(e, held.items, place)
+        what = "list" if held.is_list else "tuple"
+        if not held.items:
+            e.emit("raise", exception="IndexError", message=_EMPTY.format(what))
+            raise Unreachable
+        return chosen(e, held.items, _position(e, index, i64(len(held.items)), what))
     if isinstance(index, Scalar) and isinstance(index.number, int):
         k = int(index.number)
         if not -len(held.items) <= k < len(held.items):

@@ -20,6 +20,7 @@ from dlvm_py.frontend.arrays import tensor_of
 from dlvm_py.frontend.elementwise import operand, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import I64_MIN
+from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.mixed import apart
 from dlvm_py.frontend.numpy_create import array
@@ -29,6 +30,7 @@ from dlvm_py.frontend.values import (
     Array,
     Growing,
     Iteration,
+    KnownSet,
     Mixed,
     Record,
     Scalar,
@@ -451,6 +453,10 @@ def condition(e: Emitter, value: Any) -> Value:
             return e.compare("lessThan", i64(0), value.length)
         case Iteration():
             return e.compare("lessThan", i64(0), value.count)
+        case Record() if value.kind is hashing.Set:
+            return condition(e, value.get("items"))
+        case Static(value=KnownSet()):
+            return literal(bool(value.value.items))
         case Record():
             is_container = issubclass(value.kind, dict | tuple)
             if not is_container and {"__bool__", "__len__"} & set(dir(value.kind)):

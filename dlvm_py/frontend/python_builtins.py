@@ -18,7 +18,7 @@ from dlvm_py.frontend.elementwise import REAL_PART, UFUNCS, operand, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.iterate import enumerate_, range_, reversed_, zip_
-from dlvm_py.frontend.library import elementwise, mathematics
+from dlvm_py.frontend.library import elementwise, hashing, mathematics
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.values import (
     Array,
@@ -27,6 +27,7 @@ from dlvm_py.frontend.values import (
     Derivative,
     Growing,
     Iteration,
+    KnownSet,
     Method,
     RandomGenerator,
     Record,
@@ -194,9 +195,9 @@ def _class_of(x: Any) -> type:
         case Growing():
             return list
         case Record():
-            return x.kind
+            return set if x.kind is hashing.Set else x.kind
         case Static():
-            return type(x.value)
+            return set if isinstance(x.value, KnownSet) else type(x.value)
         case SliceKey():
             return slice
         case Closure():

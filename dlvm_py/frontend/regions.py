@@ -58,6 +58,7 @@ class Known:
         self._referring: set[str] = set()
         self._moved: dict[str, str] = {}
         self._constants: dict[str, list[str]] = {}
+        self._tables: set[str] = set()
         self._several: set[tuple[Any, ...]] = set()
         self.outside: dict[str, Any] = {}  # what objects from outside are, in Python
 
@@ -79,6 +80,15 @@ class Known:
         if last in self._moved:
             self._moved.setdefault(first, self._moved[last])
         return True
+
+    def is_table(self, site: str) -> bool:
+        """Whether the set that is displayed at a place of the source is changed later on (sets.py)."""
+        return site in self._tables
+
+    def require_table(self, site: str) -> None:
+        """It is changed: begins anew."""
+        self._tables.add(site)
+        raise Again
 
     @property
     def knows_several(self) -> bool:

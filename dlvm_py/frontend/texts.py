@@ -22,6 +22,7 @@ from dlvm_py.frontend.capture import class_name, is_named_tuple
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.growing import section_of
 from dlvm_py.frontend.joins import ArrayType, ScalarType
+from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.objects import resolved
 from dlvm_py.frontend.values import (
     NONE,
@@ -98,6 +99,8 @@ class Writer:
                     self.e.error(TypeMismatch, str(error))
             case Growing():
                 return self._growing(value, form)
+            case Record() if value.kind is hashing.Set:
+                self.e.error(UnsupportedSyntax, "a text would show the order of a set", help="show sorted(s)")
             case Sequence() | Record() if form in ("", "!r", "!s", "!a"):
                 return self._sequence(value) if isinstance(value, Sequence) else self._record(value)
         what = f"{describe(value)} cannot be shown" + (f" as {{{form}}}" if form else " in a text")

@@ -43,6 +43,7 @@ from dlvm_py.frontend.joins import (
     leaf_types,
 )
 from dlvm_py.frontend.lent import Lent, Loan, end
+from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.mixed import joined, passed
 from dlvm_py.frontend.nested import Nested
 from dlvm_py.frontend.partial import partial
@@ -424,6 +425,8 @@ class Session:
             case Sequence():
                 items = tuple(self._result(e, i, leaves) for i in value.items)
                 return RecordSpec(list, (), items) if value.is_list else TupleSpec(items)
+            case Record() if value.kind is hashing.Set:
+                e.error(UnsupportedSyntax, "a set cannot be returned to the caller", help="return sorted(s), or a list")
             case Record():
                 return RecordSpec(value.kind, value.names, tuple(self._result(e, i, leaves) for i in value.items))
             case Growing():

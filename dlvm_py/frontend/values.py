@@ -199,6 +199,14 @@ class Static:
     value: Any
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class KnownSet:
+    """A set whose items are known now: a set of Python's, which nothing changes. `site`: where it was made."""
+
+    items: set[Any]
+    site: str
+
+
 @dataclass(frozen=True, slots=True)
 class Place:
     """What stands at a place of the caller's arguments, untouched (lent.py); the value of a Static."""
@@ -351,6 +359,8 @@ def describe(value: Any) -> str:
             return "a list that grows"
         case Object():
             return "a list, dict or dataclass instance" if value.contents is None else describe(value.contents)
+        case Static(value=KnownSet()):
+            return "a set"
         case Static():
             return "None" if value.value is None else f"the {type(value.value).__name__} {_short(value.value)}"
         case Text():

@@ -1,0 +1,145 @@
+"""Sets of numbers, and of tuples of numbers: the items in the order in which they came, and a table of their places.
+
+The table has open addressing and is never fuller than a half, so that finding, adding and taking out cost the same
+whatever there is in the set; an item that is taken out leaves a mark behind, and the last item takes its place.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_FREE, _GONE = -1, -2
+
+
+@dataclass
+class Set:
+    """What a set holds: its items, the places of these by their hashes, and how many places are or were taken."""
+
+    items: list[Any]
+    slots: np.ndarray[Any, Any]
+    taken: int
+
+
+Set.__name__ = Set.__qualname__ = "set"  # as it is called in errors
+
+
+def empty() -> Any:
+    """set()."""
+    return Set([], np.full(16, _FREE), 0)
+
+
+def hash_of(x: Any) -> Any:
+    """An int that is the same for equal numbers of one type."""
+    if isinstance(x, tuple):
+        found = 7
+        for part in x:
+            found = (found * 31 + hash_of(part)) & 0xFFFFFFFFFF
+        return found
+    if isinstance(x, (float, np.floating)):
+        value = float(x)
+        if math.isnan(value):
+            raise ValueError("a NaN in a set is not supported in compiled code")
+        if math.isinf(value):
+            return 1
+        fraction, exponent = math.frexp(value)
+        number = int(fraction * 9007199254740992.0) ^ (exponent * 0x9E3779B1)
+    else:
+        number = int(x)
+    # two multiplications of 31 bits by 32, which an int of 64 bits takes, each followed by its own upper bits
+    mixed = (number & 0x7FFFFFFF) * 0x9E3779B1
+    mixed = ((mixed ^ (mixed >> 31) ^ (number >> 31)) & 0x7FFFFFFF) * 0x85EBCA6B
+    return (mixed ^ (mixed >> 29) ^ (number >> 62)) & 0xFFFFFFFFFF
+
+
+def find(s: Any, x: Any) -> Any:
+    """Where an item stands in the table, -1 if it is not there."""
+    if not s.items:
+        return -1
+    mask = len(s.slots) - 1
+    k = hash_of(x) & mask
+    found = -1
+    while s.slots[k] != _FREE:
+        place = int(s.slots[k])
+        if place >= 0 and s.items[place] == x:
+            found = k
+            break
+        k = (k + 1) & mask
+    return found
+
+
+def add(s: Any, x: Any) -> None:
+    """s.add(x)."""
+    if 2 * (s.taken + 1) > len(s.slots):
+        _grow(s)
+    mask = len(s.slots) - 1
+    k = hash_of(x) & mask
+    is_new = True
+    while is_new and s.slots[k] != _FREE:
+        place = int(s.slots[k])
+        if place >= 0 and s.items[place] == x:
+            is_new = False
+        k = (k + 1) & mask
+    if is_new:
+        s.slots[k] = len(s.items)
+        s.items.append(x)
+        s.taken += 1
+
+
+def _grow(s: Any) -> None:
+    """A table four times as long as there are items, without marks."""
+    size = 16
+    while size < 4 * (len(s.items) + 1):
+        size *= 2
+    s.slots = np.full(size, _FREE)
+    for place in range(len(s.items)):
+        k = hash_of(s.items[place]) & (size - 1)
+        while s.slots[k] != _FREE:
+            k = (k + 1) & (size - 1)
+        s.slots[k] = place
+    s.taken = len(s.items)
+
+
+def discard(s: Any, x: Any) -> Any:
+    """s.discard(x); whether it was there."""
+    k = find(s, x)
+    found = k >= 0
+    if found:
+        place, last = int(s.slots[k]), len(s.items) - 1
+        s.slots[find(s, s.items[last])] = place
+        s.slots[k] = _GONE
+        s.items[place] = s.items[last]
+        s.items.pop()
+    return found
+
+
+def update(s: Any, items: Any) -> None:
+    """Add all items of a list."""
+    for x in items:
+        add(s, x)
+
+
+def take(s: Any, other: Any) -> None:
+    """Add all items of another set."""
+    for x in other.items:
+        add(s, x)
+
+
+def keep(s: Any, a: Any, b: Any, wanted: Any) -> None:
+    """Add to s what is in the set a, and what is in the set b too, or is not."""
+    for x in a.items:
+        if (find(b, x) >= 0) == wanted:
+            add(s, x)
+
+
+def is_within(a: Any, b: Any) -> Any:
+    """Whether all items of the set a are in the set b."""
+    found = True
+    for x in a.items:
+        if find(b, x) < 0:
+            found = False
+            break
+    return found

@@ -63,13 +63,11 @@ COMPILED = {name: dlvm.jit(function, target="gpu") for name, (function, _, _) in
 GRADIENTS = {name: dlvm.grad(COMPILED[name], wrt=wrt) for name, (_, _, wrt) in PROGRAMS.items() if wrt}
 
 
-# of "products", whose kernels they launch
-OTHER_NUMBERS = {"products_infinite", "products_integers"}
+# of "products", whose kernels they launch, of "attention", and of the functions of the examples
+LIKE_OTHERS = {"products_infinite", "products_integers", "softmax", "mlp"}
 
 
-@pytest.mark.parametrize(
-    "name", [pytest.param(n, marks=pytest.mark.slow) if n in OTHER_NUMBERS else n for n in PROGRAMS]
-)
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LIKE_OTHERS else n for n in PROGRAMS])
 def test_values_and_effects_are_those_of_numpy(name):
     function, make, _ = PROGRAMS[name]
     given, expected = make(), make()
@@ -80,7 +78,10 @@ def test_values_and_effects_are_those_of_numpy(name):
 
 
 # of others, or of the functions of the examples
-SIBLINGS = {"chain_strided", "chain_f32", "broadcasts", "recurrence", "softmax", "transposed", "mlp", "attention"}
+SIBLINGS = {
+    "chain_strided", "chain_f32", "broadcasts", "recurrence", "softmax", "transposed", "mlp", "attention", "bodies",
+    "newton", "stencil",
+}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in SIBLINGS else n for n in GRADIENTS])

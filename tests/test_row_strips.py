@@ -47,6 +47,10 @@ def shares_of_another_row(x):
     return x / total[::-1][:, None], total
 
 
+def structured(results):
+    return results if isinstance(results, tuple) else (results,)
+
+
 def large(shape, dtype):
     """An array that strips are made of, with a few values that are none or far away."""
     x = RNG.standard_normal(shape).astype(dtype)
@@ -56,18 +60,20 @@ def large(shape, dtype):
 
 @pytest.mark.parametrize(
     ("shape", "dtype"), [((1201, 901), np.float32), ((1201, 701), np.float64), ((16001, 33), np.float64),
-                         ((30, 20_001), np.float64), ((3, 5, 401, 100), np.float32)],
+                         ((3, 5, 401, 100), np.float32)],
 )  # fmt: skip
 def test_rows_have_the_bits_that_they_have_by_themselves(shape, dtype):
     """Some rows by themselves are too few for strips: the kernels run one after the other."""
     x = large((max(shape[0], 8), *shape[1:]), dtype)
-    scale, shift = x[0].reshape(-1, shape[-1])[0] + 1, x[1].reshape(-1, shape[-1])[0]
     few = slice(2, 8)
-    some, parts = softmax(x[few].copy()), normalised(x[few].copy(), scale, shift)
-    for count in (1, 2):
-        dlvm.set_num_threads(count)
-        for found, expected in zip((softmax(x), *normalised(x, scale, shift)), (some, *parts), strict=True):
-            assert found.dtype == dtype and found[few].tobytes() == expected.tobytes()
+    # of several first axes one kernel says enough: each rank is compiled anew
+    functions = [(softmax, ())] if len(shape) > 2 else [(softmax, ()), (normalised, (x[0] + 1, x[1]))]
+    for function, others in functions:
+        expected = structured(function(x[few].copy(), *others))
+        for count in (1, 2):
+            dlvm.set_num_threads(count)
+            for found, part in zip(structured(function(x, *others)), expected, strict=True):
+                assert found.dtype == dtype and found[few].tobytes() == part.tobytes()
     with np.errstate(all="ignore"):
         np.testing.assert_allclose(softmax(x), softmax.__wrapped__(x), rtol=2e-5 if dtype is np.float32 else 1e-12)
 

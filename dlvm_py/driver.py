@@ -36,7 +36,7 @@ from dlvm_py.runtime.gpu.device import EMULATOR
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.entry import compiled_entry, exported
 from dlvm_py.runtime.version import sites_to_json
-from dlvm_py.transforms import assume_extents, drop_rules, raise_loops
+from dlvm_py.transforms import assume_extents, drop_rules, raise_loops, raise_products
 from dlvm_py.transforms.assume_extents import RELATIONS
 from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
 from dlvm_py.transforms.differentiate.record import RECORD
@@ -101,7 +101,7 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
         if raise_loops.may(program.function):
             _run(program, (*CLEAN_UP, "raise_loops"), request, "raw")
         if derives and not request.general:
-            program.relations = _related(program)
+            program.relations = _related(program, request)
             if program.relations and holds is not None and not holds(program.relations):
                 raise Unrelated(program.relations)
     else:
@@ -134,11 +134,13 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
     return program
 
 
-def _related(program: Program) -> tuple[Relation, ...]:
+def _related(program: Program, request: Request) -> tuple[Relation, ...]:
     """What is assumed of the arguments of a function that is called from outside alone."""
     if any(program.name in callees(f) for f in reachable(program.module, program.name)):
         return ()
     assume_extents.run(program.function)
+    if raise_products.may(program.function):
+        _run(program, (*CLEAN_UP, "raise_products"), request, "raw")
     return program.function.meta.get(RELATIONS, ())  # type: ignore[return-value]
 
 

@@ -224,3 +224,59 @@ def test_the_gradient():
         h[k] = 1e-6
         args = [tuple(v + s * h if v is x else v for v in (a, b)) for s in (1, -1)]
         np.testing.assert_allclose(g[k], (loss(*args[0]) - loss(*args[1])) / 2e-6, rtol=1e-5)
+
+
+RAISED = (
+    (correlations, ("a",), (0,), lambda n: (square(n), n)),
+    pytest.param(turned, ("a", "s"), (0, "out"), lambda n: (square(n), square(n), 0.5), marks=pytest.mark.slow),
+    (one_matrix, ("a", "x"), ("out",), lambda n: (square(n)[2:], square(n)[1:], square(n)[2:, 1:])),
+    (sums, ("a", "x", "s"), (0,), lambda n: (square(n), square(n)[0], 0.5)),
+)
+
+
+@pytest.mark.parametrize(("f", "wrt", "of", "make"), RAISED, ids=lambda v: getattr(v, "__name__", ""))
+def test_products_of_all_trips_are_one_before_differentiation(f, wrt, of, make, monkeypatch):
+    monkeypatch.setenv("DLVM_VERIFY", "1")
+    gradient = dlvm.grad(f, wrt=wrt, from_=of)
+    names = f.__code__.co_varnames
+
+    def total(args):
+        result, args, _ = outcome(f, args)
+        return sum(np.sum(result if n == 0 else args[names.index(n)]) for n in of)
+
+    for n in (70, 3, 2):
+        args = make(n)
+        found = dict(zip(wrt, gradient(*args), strict=True))
+        along = {n: rng.standard_normal(np.shape(g)) for n, g in found.items()}
+        moved = [
+            [v + h * along[n] if n in along else v for n, v in zip(names, args, strict=False)] for h in (1e-6, -1e-6)
+        ]
+        difference = (total(moved[0]) - total(moved[1])) / 2e-6
+        np.testing.assert_allclose(
+            sum(np.sum(g * along[n]) for n, g in found.items()), difference, rtol=1e-5, atol=1e-5
+        )
+    assert "'strips" in gradient.ir(*make(5), stage="optimizable")
+
+
+def test_what_no_trip_computes_leaves_no_trace():
+    """An infinity is not multiplied by the zeros of a triangle that nobody asked for."""
+
+    def upper(a, b):
+        out = np.zeros((a.shape[1], b.shape[1]))
+        for i in range(a.shape[1]):
+            out[i, i:] = a[:, i] @ b[:, i:]
+        return out
+
+    a, b = square(40), square(40)
+    a[3, 20] = np.inf
+    found = dlvm.grad(upper, wrt="b")(a, b)
+    assert np.isfinite(found[:, :20]).all() and np.isinf(found[3, 20:]).all()
+
+
+def test_what_is_not_so_is_not_assumed():
+    """Columns that are not there raise what they raise in NumPy, at that trip."""
+    gradient = dlvm.grad(sums)
+    assert gradient(square(9), square(9)[0], 0.5).shape == (9, 9)
+    for a, x in ((square(9), square(8)[0]), (square(9)[:, :0], square(9)[0])):
+        wanted, found = outcome(sums, (a, x, 0.5)), outcome(gradient, (a, x, 0.5))
+        assert found[2] == wanted[2]

@@ -32,7 +32,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dlvm_py.ir import BOOL, Builder, Function, Instruction, Literal, TensorType, Value, is_scalar, literal
+from dlvm_py.ir import BOOL, I64, Builder, Function, Instruction, Literal, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.analysis.extents import known_extent
 from dlvm_py.ir.relation import INTEGERS, Relation, Symbol
 from dlvm_py.transforms.substitution import substitute
@@ -79,6 +79,21 @@ def apply(function: Function, assumed: Iterable[Relation]) -> None:
     facts.rewrite()
 
 
+def assume(function: Function, conditions: Iterable[Value]) -> bool:
+    """Assume what makes conditions true, comparisons of integers that are there at the entry; whether that can be said.
+
+    Where it cannot nothing is assumed. What is assumed already is made use of.
+    """
+    before: tuple[Relation, ...] = function.meta.get(RELATIONS, ())  # type: ignore[assignment]
+    facts = _Facts(function, assuming=True)
+    for a in before:
+        facts.learn(a)
+    if not all(map(facts.assume_true, conditions)):
+        return False
+    function.meta[RELATIONS] = (*before, *facts.assumed)
+    return True
+
+
 class _Facts:
     """What is known of the integers of one function."""
 
@@ -121,6 +136,51 @@ class _Facts:
         # an axis whose extent is 1 has that in its type
         if _solved(apart) is not None and not any(f == _Linear(1) for f in (a, b)):
             self._assume(True, apart)
+
+    def assume_true(self, v: Value) -> bool:
+        """Assume that a condition holds, if it is not known; whether that can be said by relations."""
+        if isinstance(v, Literal):
+            return v.value is True
+        if not isinstance(v, Instruction) or v.op.name not in (
+            "and",
+            "lessThan",
+            "lessThanOrEqual",
+            "greaterThanOrEqual",
+        ):
+            return False
+        a, b = v.operands
+        match v.op.name:
+            case "and":
+                return self.assume_true(a) and self.assume_true(b)
+            case "greaterThanOrEqual":
+                return self._assume_below(b, a, 0)
+        return self._assume_below(a, b, int(v.op.name == "lessThan"))
+
+    def _assume_below(self, a: Value, b: Value, by: int) -> bool:
+        """Assume a + by <= b."""
+        for v, which, sign in ((a, "max", 1), (b, "min", -1)):
+            if not isinstance(v, Instruction) or v.type != TensorType((), I64):
+                continue
+            ways = [(x, b) if sign > 0 else (a, x) for x in v.operands]
+            if v.op.name == which:
+                return all(self._assume_below(x, y, by) for x, y in ways)
+            if v.op.name in ("max", "min"):
+                # of which one is enough: one that is known
+                assuming, forms, self.assuming = self.assuming, dict(self.forms), False
+                is_known = any(self._assume_below(x, y, by) for x, y in ways)
+                self.assuming, self.forms = assuming, forms
+                if is_known:
+                    return True
+            if v.op.name in ("add", "subtract") and isinstance(n := v.operands[1], Literal):
+                x, more = v.operands[0], int(n.value) * (1 if v.op.name == "add" else -1) * sign  # type: ignore[call-overload]
+                return self._assume_below(x, b, by + more) if sign > 0 else self._assume_below(a, x, by + more)
+        f, g = (_Linear(v.value) if type(getattr(v, "value", None)) is int else self.form(v) for v in (a, b))
+        if f is None or g is None:
+            return False
+        apart = g.plus(f, -1).plus(_Linear(-by))
+        if self.is_positive(apart):
+            return True
+        return self.assuming and bool(apart.terms) and self._assume(False, apart)
 
     def learn(self, a: Relation) -> None:
         """Take a relation for true."""

@@ -63,36 +63,36 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     """Hoist the products of the loops of `function`; whether there were any to hoist."""
     changed = False
     for header in [loop.header for loop in LoopForest(function).loops]:
-        if not any(map(_is_product, function.instructions())):
+        if not any(map(is_product, function.instructions())):
             return changed
         # what is before the loops has changed, if anything: they are looked at anew
         loop = next(found for found in LoopForest(function).loops if found.header is header)
         inner = {b for child in loop.children for b in child.blocks}
-        found = [i for b in loop.ordered if b not in inner for i in b.instructions if _is_product(i)]
+        found = [i for b in loop.ordered if b not in inner for i in b.instructions if is_product(i)]
         size = sum(len(b.instructions) for b in loop.ordered)
         if found and size <= LARGE and [b for b, _ in loop.exit_edges()] == [header]:
             of = Independence(function, noalias_params)
             counted = of.counted[header]
             if counted is not None and counted.step == 1:
-                changed |= _Hoist(of, counted).run(found)
+                changed |= Hoist(of, counted).run(found)
     return changed
 
 
-def _is_product(i: Instruction) -> bool:
+def is_product(i: Instruction) -> bool:
     """Whether it is one of two vectors, or of a vector and a matrix, of a dtype that BLAS has."""
     is_small = i.op is OPS["dot"] and len(i.type.shape) < 2  # type: ignore[attr-defined]
     return is_small and i.type.dtype.name in ("f32", "f64", "c64", "c128")  # type: ignore[attr-defined]
 
 
 @dataclass(frozen=True)
-class _Made:
+class Made:
     """The factors of the product of all trips; of which part of its rows a trip takes its product (of a matrix)."""
 
     factors: tuple[Value, Value]
     window: Window | None = None
 
 
-class _Hoist:
+class Hoist:
     """The products of one loop."""
 
     def __init__(self, of: Independence, counted: CountedLoop) -> None:
@@ -109,7 +109,7 @@ class _Hoist:
             trips = self.bounds.emit("subtract", trips, self.counted.first)
         b, start, count = self.bounds.b, self.counted.first, trips
         vectors = [i for i in products if i.type.rank]  # type: ignore[attr-defined]
-        in_strips = bool(vectors) and self._ends_in_header()
+        in_strips = bool(vectors) and self.ends_in_header()
         if in_strips:
             strips = Block("strips")
             heads: dict[Value, Value] = {a: strips.add_arg(a.type, a.name) for a in self.loop.header.args}
@@ -118,18 +118,18 @@ class _Hoist:
             start = heads[self.counted.counter]
             count = b.emit("min", b.emit("subtract", self.counted.last, start), literal(STRIP))
         views = TripViews(b, self.bounds, self.counted, start, count)
-        made: dict[Instruction, _Made] = {}
+        made: dict[Instruction, Made] = {}
         for i in products:
             if i in vectors and not in_strips:
                 continue
             try:
-                made[i] = self._of_all_trips(i, views)
+                made[i] = self.of_all_trips(i, views)
             except Unfit:
                 continue
         if not made or (in_strips and not any(i in made for i in vectors)):
             scalars = [i for i in products if i not in vectors]
             # without the strips that are of no use
-            return in_strips and bool(scalars) and _Hoist(self.of, self.counted).run(scalars)
+            return in_strips and bool(scalars) and Hoist(self.of, self.counted).run(scalars)
         enough = self.bounds.emit("lessThanOrEqual", literal(ENOUGH), trips)
         condition = self.bounds.emit("and", self.bounds.condition(), enough)
         mapping: dict[Value, Value] = {}
@@ -155,12 +155,16 @@ class _Hoist:
             b.loc = i.loc
             copy = mapping[i]
             assert isinstance(copy, Instruction)
-            sums[copy] = self._taken(copy, of, self._multiplied(b, i, of, count), start, mapping)
+            here = Builder(self.function).before(copy)
+            here.loc = i.loc
+            counter = mapping[self.counted.counter]
+            at = counter if integer(start) == 0 else here.emit("subtract", counter, start)
+            sums[copy] = self.taken(here, copy, of, self.multiplied(b, i, of, count), at, mapping)
         b.branch(fast[0], list(after))
         substitute(self.function.blocks, sums)
         return True
 
-    def _ends_in_header(self) -> bool:
+    def ends_in_header(self) -> bool:
         """Whether nothing of the loop is used behind it but what its header is entered with."""
         for block in self.function.blocks:
             if block not in self.loop.blocks:
@@ -189,23 +193,20 @@ class _Hoist:
         test.operands = [Builder(self.function).before(test).emit("lessThan", counter, end)]
         test.targets[k] = Target(strips, list(head.args))
 
-    def _multiplied(self, b: Builder, i: Instruction, of: _Made, count: Value) -> Value:
+    def multiplied(self, b: Builder, i: Instruction, of: Made, count: Value) -> Value:
         """Memory with the products of all trips."""
         counts = [count]
         if of.window is not None:
-            counts.append(b.emit("extent", of.factors[1], at=1))
+            known = of.factors[1].type.shape[1]  # type: ignore[attr-defined]
+            counts.append(b.emit("extent", of.factors[1], at=1) if known is None else literal(known))
         memory = b.emit("allocateHeap", *counts, dtype=i.type.dtype.name, name=i.name)  # type: ignore[attr-defined]
         b.emit("store", b.emit("dot", *(b.emit("load", p) for p in of.factors)), memory)
         return memory
 
-    def _taken(self, copy: Instruction, of: _Made, memory: Value, start: Value, mapping: dict[Value, Value]) -> Value:
-        """What a trip takes in the place of its product."""
-        block = copy.block
-        assert block is not None
-        b = Builder(self.function).before(copy)
-        b.loc = copy.loc
-        counter = mapping[self.counted.counter]
-        at = counter if integer(start) == 0 else b.emit("subtract", counter, start)
+    def taken(
+        self, b: Builder, copy: Instruction, of: Made, memory: Value, at: Value, mapping: dict[Value, Value]
+    ) -> Value:
+        """What a trip takes in the place of its product, that of number `at` in memory."""
         place = b.emit("elementPointer", memory, at)
         if of.window is not None and of.window.part is not None:
             begin, count = (mapping.get(v, v) for v in of.window.part)
@@ -214,12 +215,13 @@ class _Hoist:
         if place.type.pointee != copy.type:  # type: ignore[attr-defined]
             place = b.emit("pointerCast", place, to=PointerType(copy.type, place.type.layout))  # type: ignore[attr-defined, arg-type]
         found = b.emit("load", place)
-        block.instructions.remove(copy)
+        assert copy.block is not None
+        copy.block.instructions.remove(copy)
         return found
 
     # -- one product -------------------------------------------------------------------------------------
 
-    def _of_all_trips(self, i: Instruction, views: TripViews) -> _Made:
+    def of_all_trips(self, i: Instruction, views: TripViews) -> Made:
         """The factors of the product of all trips; what must hold is noted."""
         assert i.block is not None
         if not all(self.of.dominators.dominates(i.block, latch) for latch in self.loop.latches):
@@ -227,7 +229,7 @@ class _Hoist:
         loads = [v for v in i.operands if isinstance(v, Instruction)]
         pointers = [v.operands[0] for v in loads]
         scalar = not i.type.rank  # type: ignore[attr-defined]
-        if (scalar and not self._gains(pointers)) or not all(self.of.reads_what_was(self.loop, v) for v in loads):
+        if (scalar and not self.gains(pointers)) or not all(self.of.reads_what_was(self.loop, v) for v in loads):
             raise Unfit
         traps = [
             c for b in self.loop.ordered for c in b.instructions
@@ -237,20 +239,20 @@ class _Hoist:
         if not all(map(self.bounds.never_fails, traps)):
             del self.bounds.conditions[kept:]
             raise Unfit
-        made = self._of_vectors(pointers, views) if scalar else self._of_matrix(pointers, views)
+        made = self._of_vectors(pointers, views) if scalar else self.of_matrix(pointers, views)
         self.checks.update(dict.fromkeys(c for c in traps if c.op.kind is Kind.CHECK))
         return made
 
-    def _of_vectors(self, pointers: list[Value], views: TripViews) -> _Made:
+    def _of_vectors(self, pointers: list[Value], views: TripViews) -> Made:
         """A vector times the columns of a matrix."""
         wide = [views.wide(p) for p in pointers]
         if [axis is None for _, axis in wide].count(True) != 1:
             raise Unfit
         ((vector, _), (matrix, axis)) = sorted(wide, key=lambda found: found[1] is not None)
-        self._enough(vector, 0)
-        return _Made((vector, matrix if axis == 1 else views.b.emit("transpose", matrix)))
+        self.needs(vector, 0)
+        return Made((vector, matrix if axis == 1 else views.b.emit("transpose", matrix)))
 
-    def _of_matrix(self, pointers: list[Value], views: TripViews) -> _Made:
+    def of_matrix(self, pointers: list[Value], views: TripViews) -> Made:
         """The vectors of all trips, rows, times a matrix."""
         is_left = pointers[0].type.rank == 2  # type: ignore[attr-defined]
         matrix, vector = pointers if is_left else pointers[::-1]
@@ -259,7 +261,7 @@ class _Hoist:
             raise Unfit
         window = views.window(matrix, 0 if is_left else 1)
         b = views.b
-        return _Made(
+        return Made(
             (
                 rows if axis == 0 else b.emit("transpose", rows),
                 b.emit("transpose", window.pointer) if is_left else window.pointer,
@@ -267,11 +269,12 @@ class _Hoist:
             window,
         )
 
-    def _enough(self, p: Value, axis: int) -> None:
+    def needs(self, p: Value, axis: int) -> None:
+        """Note that enough terms are needed."""
         terms = self.bounds.emit("extent", p, at=axis)
         self.bounds.conditions.append(self.bounds.emit("lessThanOrEqual", literal(ENOUGH), terms))
 
-    def _gains(self, pointers: list[Value]) -> bool:
+    def gains(self, pointers: list[Value]) -> bool:
         """Whether an operand strides through memory, and rows or columns of the matrix of all trips do not."""
         found = {p: self._unit_axes(p) for p in pointers}
         if any(v is None or (not any(v) and self._moves(p)) for p, v in found.items()):

@@ -249,6 +249,7 @@ done:
 }
 
 declare { i64, i1 } @llvm.umul.with.overflow.i64(i64, i64)
+declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
 
 ; Unlink a header and free it with its data.
 define void @dlvm.free_one(ptr %ctx, ptr %header) noinline nounwind {
@@ -322,7 +323,21 @@ sized:
   %is_free = call i1 @dlvm.count(ptr %ctx, i64 %old)
   br i1 %is_free, label %move, label %failed
 move:
-  %moved = call ptr @dlvm.resize(ptr %data, i64 %new)
+  %is_huge = icmp ugt i64 %new, 268435456
+  br i1 %is_huge, label %remap, label %copy
+remap:
+  %remapped = call ptr @dlvm.resize(ptr %data, i64 %new)
+  br label %made
+copy:                                             ; what is taken is kept for the next tape, what is resized often not
+  %taken = call ptr @dlvm.take(i64 %new)
+  %none = icmp eq ptr %taken, null
+  br i1 %none, label %failed, label %fill
+fill:
+  call void @llvm.memcpy.p0.p0.i64(ptr %taken, ptr %data, i64 %old, i1 false)
+  call void @dlvm.give(ptr %data, i64 %old)
+  br label %made
+made:
+  %moved = phi ptr [ %remapped, %remap ], [ %taken, %fill ]
   %no_memory = icmp eq ptr %moved, null
   br i1 %no_memory, label %failed, label %moved_to
 moved_to:

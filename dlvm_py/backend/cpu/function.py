@@ -18,7 +18,7 @@ from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, constant, floa
 from dlvm_py.backend.imports import Imports
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import Loc, PassError
-from dlvm_py.ir import Function, Literal, PointerType, StackType, TensorType, TupleType, Type, Value
+from dlvm_py.ir import Function, Instruction, Literal, PointerType, StackType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.options import Options
 
@@ -75,6 +75,8 @@ class FunctionEmitter(Code):
         self._exits: dict[int | None, Label] = {}
         self._alias = AliasAnalysis(function, noalias_params)
         self.chunked = chunked(function, self._alias)
+        # where the entries of pushes and pops lie for which there is room already
+        self.entries: dict[Instruction, V] = {}
         self.chunks: dict[Value, V] = {}  # of stacks: where the fields of the chunk are
         self._scopes = self._make_scopes()
         self._notes: dict[frozenset[Value], str] = {}

@@ -110,6 +110,9 @@ def release(e: FunctionEmitter, header: V) -> None:
     e.call(f"@{name}", "void", [e.ctx, header])
 
 
+# bytes that are pushed or popped at a time: a stack that grows has more room than that
+_MOST = 2048
+
 # -- stacks ------------------------------------------------------------------------------------------
 
 
@@ -159,9 +162,27 @@ def push(e: FunctionEmitter, i: Instruction) -> None:
         e.require_memory(place)
         _store_entry(e, i, place)
         return
+    if i not in e.entries:
+        _reserve(e, stack, _run(i), entry_size(type))
+    _store_entry(e, i, e.entries.pop(i))
+
+
+def _run(i: Instruction) -> list[Instruction]:
+    """An instruction, and those right behind it that push to the same stack, or pop from it."""
+    assert i.block is not None
+    instructions, stack = i.block.instructions, i.operands[-1]
+    end = first = instructions.index(i)
+    most = max(_MOST // entry_size(stack.type.element), 1)  # type: ignore[attr-defined]
+    while end - first < most and instructions[end].op is i.op and instructions[end].operands[-1] is stack:
+        end += 1
+    return instructions[first:end]
+
+
+def _reserve(e: FunctionEmitter, stack: V, pushes: list[Instruction], size: int) -> None:
+    """Room for the entries of pushes, one test for all of them."""
     used = e.load("i64", _field(e, stack, USED_FIELD))
     capacity = e.load("i64", _field(e, stack, CAPACITY_FIELD))
-    after = e.op("add nuw nsw", used, i64(entry_size(type)))
+    after = e.op("add nuw nsw", used, i64(size * len(pushes)))
     fits, grow = e.label("fits"), e.label("grow")
     e.likely(e.icmp("sle", after, capacity), fits, grow)
     e.place(grow)
@@ -173,9 +194,9 @@ def push(e: FunctionEmitter, i: Instruction) -> None:
     e.store(e.load("i64", e.gep("i8", header, i64(NBYTES))), _field(e, stack, CAPACITY_FIELD))
     e.br(fits)
     e.place(fits)
-    place = e.gep("i8", e.load("ptr", _field(e, stack, DATA_FIELD)), used)
-    _store_entry(e, i, place)
     e.store(after, _field(e, stack, USED_FIELD))
+    place = e.gep("i8", e.load("ptr", _field(e, stack, DATA_FIELD)), used)
+    e.entries.update((each, e.gep("i8", place, i64(size * k))) for k, each in enumerate(pushes))
 
 
 def _store_entry(e: FunctionEmitter, i: Instruction, place: V) -> None:
@@ -186,9 +207,13 @@ def _store_entry(e: FunctionEmitter, i: Instruction, place: V) -> None:
 def pop(e: FunctionEmitter, i: Instruction) -> Lowered:
     """Take the last entry off; the program pops no more than it pushed."""
     stack, type = _stack(e, i.operands[0])
-    used = e.op("sub nuw nsw", e.load("i64", _field(e, stack, USED_FIELD)), i64(entry_size(type)))
-    e.store(used, _field(e, stack, USED_FIELD))
-    place = e.gep("i8", e.load("ptr", _field(e, stack, DATA_FIELD)), used)
+    if i not in e.entries:
+        pops, size = _run(i), entry_size(type)
+        used = e.op("sub nuw nsw", e.load("i64", _field(e, stack, USED_FIELD)), i64(size * len(pops)))
+        e.store(used, _field(e, stack, USED_FIELD))
+        least = e.gep("i8", e.load("ptr", _field(e, stack, DATA_FIELD)), used)
+        e.entries.update((each, e.gep("i8", least, i64(size * k))) for k, each in enumerate(reversed(pops)))
+    place = e.entries.pop(i)
     notes = e.notes(i.operands[0])
     values = [e.load(t, e.gep("i8", place, i64(8 * k)), notes) for k, t in enumerate(flat_types(type))]
     return e.from_memory_form(type, values, e.notes(i) if isinstance(type, PointerType) else "")

@@ -36,7 +36,7 @@ def few(request, monkeypatch):
 
 
 def calls_and_kernels(text):
-    calls = re.findall(r'call [^\n@]*@"?dl\.kernel\d+', text)
+    calls = re.findall(r'call [^\n]*@"?dl\.kernel\d+', text)
     kernels = re.findall(r'define internal [^\n@]*@"?dl\.kernel\d+', text)
     return len(calls), len(kernels)
 

@@ -83,7 +83,7 @@ def test_results_have_the_same_bits_for_any_number_of_threads(f):
     shared = dlvm.jit(f)
     dlvm.set_num_threads(1)
     expected = bits(shared(*args))
-    assert "@dlvm.parallel" in shared.llvm()
+    assert "@dlvm.share(" in shared.llvm()
     for count in (2, 3, 8):
         dlvm.set_num_threads(count)
         for _ in range(2):
@@ -127,7 +127,7 @@ def test_small_kernels_of_loops_are_not_cut():
 
     f = dlvm.jit(rows, cache=False)
     f(np.ones((5, 5)))
-    assert "@dlvm.parallel" not in f.llvm()
+    assert "@dlvm.share(" not in f.llvm()
 
 
 def test_the_number_of_threads_is_checked():

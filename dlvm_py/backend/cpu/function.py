@@ -93,6 +93,11 @@ class FunctionEmitter(Code):
                 self.param_notes.update(dict.fromkeys(mine[2 : 2 + p.type.rank], NOT_NEGATIVE))
             self.env[p] = mine[0] if is_stack else self.from_memory_form(p.type, mine, self.notes(p))
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether what stands between kernels is written as calls: in long functions, and outside of loops."""
+        return self.is_long or (self.module.shares and self.depth == 0)
+
     # -- values --------------------------------------------------------------------------------------
 
     def lookup(self, value: Value) -> Lowered:
@@ -270,10 +275,10 @@ class FunctionEmitter(Code):
     def spend(self, amount: V) -> None:
         """Burn `amount`, and poll if that used the fuel up.
 
-        In a long function this is fuel of the context, not of the loops: LLVM follows a chain of differences through
-        hundreds of blocks again and again.
+        Where the code is brief this is fuel of the context, not of the loops: LLVM follows a chain of differences
+        through hundreds of blocks again and again.
         """
-        if self.is_long:
+        if self.is_brief:
             self.module.declare("dlvm.spend", "i32", ["ptr", "i64"], "nounwind")
             status = self.call("@dlvm.spend", "i32", [self.ctx, amount])
             self.go_on_if(self.icmp("eq", status, V("i32", "0")))

@@ -34,7 +34,7 @@ def allocate_heap(e: FunctionEmitter, i: Instruction) -> Pointer:
     extents = tuple(e.scalar(v) for v in i.operands)
     unknown = [n for n in extents if constant(n) is None]
     dtype = ELEMENTS[i.attrs["dtype"]]
-    by_extents = unknown and e.is_long and len(extents) <= FACTORS
+    by_extents = unknown and e.is_brief and len(extents) <= FACTORS
     if i in e.chunked:
         chunk = e.chunks[e.chunked[i]]
         if by_extents:
@@ -98,14 +98,14 @@ def allocate_stack(e: FunctionEmitter, i: Instruction) -> Pointer:
 
 def retain(e: FunctionEmitter, header: V) -> None:
     """One more reference."""
-    name = "dlvm.keep" if e.is_long else "dlvm.retain"
+    name = "dlvm.keep" if e.is_brief else "dlvm.retain"
     e.module.declare(name, "void", ["ptr"], "nounwind")
     e.call(f"@{name}", "void", [header])
 
 
 def release(e: FunctionEmitter, header: V) -> None:
     """One reference less."""
-    name = "dlvm.drop" if e.is_long else "dlvm.release"
+    name = "dlvm.drop" if e.is_brief else "dlvm.release"
     e.module.declare(name, "void", ["ptr", "ptr"], "nounwind")
     e.call(f"@{name}", "void", [e.ctx, header])
 
@@ -319,7 +319,7 @@ def destroy_stack(e: FunctionEmitter, i: Instruction) -> None:
 
 
 def _release_entries(e: FunctionEmitter, stack: V, size: int) -> None:
-    if e.is_long:
+    if e.is_brief:
         e.module.declare("dlvm.release_entries", "void", ["ptr", "ptr", "i64"], "nounwind")
         e.call("@dlvm.release_entries", "void", [e.ctx, stack, i64(size)])
         return

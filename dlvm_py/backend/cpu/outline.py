@@ -147,7 +147,7 @@ def _call(f: FunctionText, region: Region, own: set[str], exits: list[Label], is
     values = [*outcome, *(V(f.types[name], name) for name in region.results)]
     result = "void" if not values else values[0].type if len(values) == 1 else struct_of(values)
     body = body_of(f, region, reserved, result, status)
-    chooses = is_huge and any("@dlvm.parallel(" in line for line in body) and not any(loops(region.labels))
+    chooses = is_huge and any("@dlvm.share(" in line for line in body) and not any(loops(region.labels))
     name = kernel_of(f.module, params, types, result, body, AS_IT_STANDS if chooses else "noinline")
     args = ", ".join(f"{type} {ref}" for type, ref in zip(types, params, strict=True))
     call = f'call {result} @"{name}"({args})'

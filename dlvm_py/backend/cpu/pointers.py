@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from dlvm_py.backend.cpu.contract import VARIABLE, memory_type
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
-from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import DType, PointerType
 
@@ -67,6 +67,19 @@ def strides_of(f: FunctionText, p: Pointer) -> tuple[V, ...]:
         found[k] = step
         step = f.mul(step, p.extents[k])
     return tuple(found)
+
+
+def _strides_at_entry(f: FunctionText, p: Pointer) -> tuple[V, ...]:
+    """The strides of every axis; those of memory of the caller's are computed where the function begins.
+
+    So all views of an array have the same strides wherever they are made, and like statements the same kernel.
+    """
+    if not all(n in f.params or constant(n) is not None for n in p.extents):
+        return strides_of(f, p)
+    here, f.here = f.here, f.prologue
+    found = strides_of(f, p)
+    f.here = here
+    return found
 
 
 def offset(f: FunctionText, data: V, indices: Sequence[V], strides: Sequence[V]) -> V:
@@ -127,7 +140,7 @@ def view(f: FunctionText, name: str, attrs: dict, p: Pointer, indices: Sequence[
         "diagonal": _diagonal,
     }[name]
     # strides that the new layout does not imply are made before the axes move
-    explicit = replace(p, strides=strides_of(f, p)) if type.layout == "S" or name in _BY_STRIDES else p
+    explicit = replace(p, strides=_strides_at_entry(f, p)) if type.layout == "S" or name in _BY_STRIDES else p
     found = build(f, attrs, explicit, indices)
     if len(found.extents) != type.rank:
         raise PassError(f"{name} of rank {p.rank} gives rank {len(found.extents)}, not {type.rank}")

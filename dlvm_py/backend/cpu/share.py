@@ -3,14 +3,16 @@
     with shared(e, count, ...):                share7:  store the values that it uses to %captures
       a loop nest whose outermost loop                  br i1 (work < GRAIN), label %alone, label %many
       goes from `first` to `last`        →     alone:   call void @"dl.kernel0"(ptr %captures, i64 0, i64 %count)
-                                               many:    call void @dlvm.parallel(ptr @"dl.kernel0", ptr %captures,
-                                                                                 i64 %count, i64 %size)
+                                               many:    call void @dlvm.share(ptr @"dl.kernel0", ptr %captures,
+                                                                              i64 %count, i64 %work, ...)
 
-The same function runs in both cases, so that the kernel is compiled once and small arrays pay one comparison and a
-call, with what it uses in memory. What it writes does not depend on where it is cut: elements are independent, and
-reductions are cut at borders of their own fixed tree (groups.py). The size of a chunk follows from the extents and the
-cost of an element alone. Memory that only the kernel uses, and scratch memory, lies in the frame of the function: each
-thread has its own. What may raise stays where it is, and runs alone.
+@dlvm.share (runtime/native/threads.ll) finds the size of the chunks. The same function runs in both cases, so that
+the kernel is compiled once and small arrays pay one comparison and a call, with what it uses in memory. Outside of
+the loops of the program @dlvm.share makes the choice as well: LLVM has three blocks less to look at. What it writes
+does not depend on where it is cut: elements are independent, and reductions are cut at borders of their own fixed
+tree (groups.py). The size of a chunk follows from the extents and the cost of an element alone. Memory that only the
+kernel uses, and scratch memory, lies in the frame of the function: each thread has its own. What may raise stays
+where it is, and runs alone.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.outline import NAME, body_of, kernel_of, leaves, region_of, reserved_memory, users_of
 from dlvm_py.backend.cpu.text import FunctionText
-from dlvm_py.backend.cpu.values import ZERO, Label, V, constant
+from dlvm_py.backend.cpu.values import ZERO, Label, V, constant, i64
 
 # costs are in tenths of nanoseconds: work from which on threads are worth their wake-up, and of one chunk
 GRAIN = 1_000_000
 CHUNK = 125_000
-MOST_CHUNKS = 256
+MOST_CHUNKS = 256  # as in threads.ll
 
 # instructions that a kernel rather repeats than reads their result
 CHEAP = frozenset(("add", "sub", "mul", "and", "or", "xor", "icmp", "select", "zext", "getelementptr"))
@@ -42,6 +44,7 @@ class Share:
     work: V  # elements
     cost: int  # of one of them
     multiple: int  # of which chunks are sizes
+    is_brief: bool  # whether the choice is left to the runtime
     begin: int = 0
     end: int = 0
 
@@ -64,7 +67,7 @@ def shared(
     if not may_share(f, work, cost, wanted) or constant(count) == 1:
         yield None
         return
-    share = Share(f.new("i64"), f.new("i64"), count, work, cost, multiple)
+    share = Share(f.new("i64"), f.new("i64"), count, work, cost, multiple, f.is_brief)
     begin, behind = f.label("share"), f.label("shared")
     f.br(begin)
     f.place(begin)
@@ -123,22 +126,26 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
     params = [captures, share.first, share.last]
     body = body_of(f, region, [*lines, *loads, *again], "void")
     kernel = kernel_of(f.module, [p.ref for p in params], [p.type for p in params], "void", body)
-    alone, many = f.label("alone"), f.label("many")
     f.here = choice = Label(region.labels[0].name)
     mine = f.alloca(struct, 16)
     for k, name in enumerate(captured):
         place = f.new("ptr")
         f.line(_field(place, struct, mine, k))
         f.store(V(f.types[name], name), place)
-    f.cond_br(f.icmp("ult", share.work, V("i64", str(-(-GRAIN // share.cost)))), alone, many)
-    f.here = alone
-    f.call(f'@"{kernel}"', "void", [mine, ZERO, share.count])
+    grain, chunk = i64(-(-GRAIN // share.cost)), i64(max(1, CHUNK // share.cost))
+    args = [V("ptr", f'@"{kernel}"'), mine, share.count, share.work, grain, chunk, i64(share.multiple)]
+    f.module.declare("dlvm.share", "void", [v.type for v in args], "nounwind")
+    new = []
+    if not share.is_brief:
+        alone, many = new = [f.label("alone"), f.label("many")]
+        f.cond_br(f.icmp("ult", share.work, grain), alone, many)
+        f.here = alone
+        f.call(f'@"{kernel}"', "void", [mine, ZERO, share.count])
+        f.line(last)
+        f.here = many
+    f.call("@dlvm.share", "void", args)
     f.line(last)
-    f.here = many
-    f.module.declare("dlvm.parallel", "void", ["ptr", "ptr", "i64", "i64"], "nounwind")
-    f.call("@dlvm.parallel", "void", [V("ptr", f'@"{kernel}"'), mine, share.count, _size(f, share)])
-    f.line(last)
-    return [choice, alone, many]
+    return [choice, *new]
 
 
 def _computed_again(f: FunctionText, share: Share, captured: list[str]) -> tuple[list[str], list[str]]:
@@ -160,15 +167,3 @@ def _computed_again(f: FunctionText, share: Share, captured: list[str]) -> tuple
 
 def _field(place: V, struct: str, base: V, k: int) -> str:
     return f"{place.ref} = getelementptr inbounds {struct}, ptr {base.ref}, i32 0, i32 {k}"
-
-
-def _size(f: FunctionText, share: Share) -> V:
-    """How many of the range a chunk has: enough for CHUNK, and so many that there are at most MOST_CHUNKS."""
-    pieces = f.minimum(f.op("udiv", share.work, V("i64", str(max(1, CHUNK // share.cost)))), V("i64", str(MOST_CHUNKS)))
-    # work is at least GRAIN, so that there is one piece
-    size = f.op("udiv", f.add(share.count, f.op("sub", pieces, V("i64", "1"))), pieces)
-    size = f.select(f.icmp("eq", size, ZERO), V("i64", "1"), size)
-    if share.multiple > 1:
-        up = f.add(size, V("i64", str(share.multiple - 1)))
-        size = f.op("and", up, V("i64", str(-share.multiple)))
-    return size

@@ -107,6 +107,11 @@ class FunctionText:
         """Memory of the frame in which nothing lasts."""
         return ()
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether what stands between kernels is written as calls."""
+        return False
+
     # -- blocks --------------------------------------------------------------------------------------
 
     def label(self, name: str) -> Label:
@@ -211,38 +216,48 @@ class FunctionText:
         self.line(f"{v.ref} = {text}")
         return v
 
+    def pure(self, type: str, text: str) -> V:
+        """Append `%new = text`, which follows from its operands alone, unless the block computes it already.
+
+        LLVM would find that too, but not in the memory by which a kernel gets it when it is a function of its own.
+        """
+        known = self.here.known
+        if text not in known:
+            known[text] = self.value(type, text)
+        return known[text]
+
     def op(self, name: str, a: V, b: V) -> V:
         """An integer binary instruction, flags in `name` ("add nsw")."""
         assert a.type == b.type, (name, a, b)
-        return self.value(a.type, f"{name} {a.type} {a.ref}, {b.ref}")
+        return self.pure(a.type, f"{name} {a.type} {a.ref}, {b.ref}")
 
     def fop(self, name: str, a: V, b: V, flags: str = "") -> V:
         """A floating binary instruction."""
         assert a.type == b.type, (name, a, b)
-        return self.value(a.type, f"{name} {self.flags}{flags} {a.type} {a.ref}, {b.ref}")
+        return self.pure(a.type, f"{name} {self.flags}{flags} {a.type} {a.ref}, {b.ref}")
 
     def fneg(self, a: V) -> V:
         """-a, also of NaN and zero."""
-        return self.value(a.type, f"fneg {self.flags} {a.type} {a.ref}")
+        return self.pure(a.type, f"fneg {self.flags} {a.type} {a.ref}")
 
     def icmp(self, how: str, a: V, b: V) -> V:
         """Integer or pointer comparison."""
         assert a.type == b.type, (how, a, b)
-        return self.value("i1", f"icmp {how} {a.type} {a.ref}, {b.ref}")
+        return self.pure("i1", f"icmp {how} {a.type} {a.ref}, {b.ref}")
 
     def fcmp(self, how: str, a: V, b: V) -> V:
         """Floating comparison; never with fast-math flags: they would let it ignore NaN."""
         assert a.type == b.type, (how, a, b)
-        return self.value("i1", f"fcmp {how} {a.type} {a.ref}, {b.ref}")
+        return self.pure("i1", f"fcmp {how} {a.type} {a.ref}, {b.ref}")
 
     def select(self, flag: V, a: V, b: V) -> V:
         """a where flag, else b."""
         assert a.type == b.type and flag.type == "i1", (flag, a, b)
-        return self.value(a.type, f"select i1 {flag.ref}, {a.type} {a.ref}, {b.type} {b.ref}")
+        return self.pure(a.type, f"select i1 {flag.ref}, {a.type} {a.ref}, {b.type} {b.ref}")
 
     def cast(self, how: str, a: V, type: str) -> V:
         """A cast instruction."""
-        return self.value(type, f"{how} {a.type} {a.ref} to {type}")
+        return self.pure(type, f"{how} {a.type} {a.ref} to {type}")
 
     def both(self, *flags: V) -> V:
         """The conjunction of i1 values."""
@@ -260,7 +275,7 @@ class FunctionText:
 
     def extract(self, aggregate: V, k: int, type: str) -> V:
         """Element k of a struct value."""
-        return self.value(type, f"extractvalue {aggregate.type} {aggregate.ref}, {k}")
+        return self.pure(type, f"extractvalue {aggregate.type} {aggregate.ref}, {k}")
 
     def pack(self, *parts: V) -> V:
         """A struct value of `parts`."""
@@ -302,7 +317,7 @@ class FunctionText:
     def gep(self, type: str, pointer: V, *indices: V) -> V:
         """An address inside the object that `pointer` points into."""
         keys = ", ".join(f"{k.type} {k.ref}" for k in indices)
-        return self.value("ptr", f"getelementptr inbounds {type}, ptr {pointer.ref}, {keys}")
+        return self.pure("ptr", f"getelementptr inbounds {type}, ptr {pointer.ref}, {keys}")
 
     # -- i64 arithmetic, folded where constant -----------------------------------------------------------
 

@@ -70,11 +70,12 @@ class Phi:
 
 @dataclass(eq=False)
 class Label:
-    """A basic block."""
+    """A basic block; `known` are its values by the text that computes them."""
 
     name: str
     phis: list[Phi] = field(default_factory=list)
     lines: list[str] = field(default_factory=list)
+    known: dict[str, V] = field(default_factory=dict)
 
     def __str__(self) -> str:
         return f"{self.name}:\n" + "".join(f"  {line}\n" for line in (*self.phis, *self.lines))

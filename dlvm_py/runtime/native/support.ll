@@ -120,7 +120,7 @@ define internal i64 @dlvm.size(i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d) al
   ret i64 %found
 }
 
-; An array of up to four extents, for long functions.
+; An array of up to four extents, for long functions and where it is made once.
 ; null: the context says what is wrong, `site` if an extent is negative.
 define ptr @dlvm.new(ptr %ctx, i32 %site, i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d) noinline nounwind {
 start:

@@ -24,6 +24,32 @@
 
 @dlvm.imports = external global [0 x ptr]
 
+; Run body(captures, 0, n), an array kernel with so much work: where that is at least `grain`, in at most 256 chunks
+; with at least `chunk` of it each, whose sizes are multiples of a power of 2.
+define void @dlvm.share(ptr %body, ptr %captures, i64 %n, i64 %work, i64 %grain, i64 %chunk, i64 %multiple)
+    noinline nounwind {
+  %is_small = icmp ult i64 %work, %grain
+  br i1 %is_small, label %alone, label %many
+alone:
+  tail call void %body(ptr %captures, i64 0, i64 %n)
+  ret void
+many:
+  %all = udiv i64 %work, %chunk
+  %are_few = icmp ult i64 %all, 256
+  %pieces = select i1 %are_few, i64 %all, i64 256
+  %more = sub i64 %pieces, 1
+  %over = add i64 %n, %more
+  %least = udiv i64 %over, %pieces
+  %is_none = icmp eq i64 %least, 0
+  %some = select i1 %is_none, i64 1, i64 %least
+  %border = sub i64 %multiple, 1
+  %up = add i64 %some, %border
+  %mask = sub i64 0, %multiple
+  %size = and i64 %up, %mask
+  tail call void @dlvm.parallel(ptr %body, ptr %captures, i64 %n, i64 %size)
+  ret void
+}
+
 ; Run body(captures, first, last) for chunks of `size` that cover 0 to n.
 define void @dlvm.parallel(ptr %body, ptr %captures, i64 %n, i64 %size) noinline nounwind {
 start:

@@ -440,7 +440,18 @@ def test_gradients(name):
     np.testing.assert_allclose(got, gradient_by_differences(lambda x: f(x.copy()), z), rtol=1e-7, atol=1e-7)
 
 
+def on_branch_cuts(x):
+    """Beyond 1 and -1 the sign of the imaginary zero says on which side of a cut a number is."""
+    total = 0.0
+    for z in (x + 0j, np.conj(x + 0j)):
+        total += np.sum(((0.7 - 1.3j) * (np.arcsin(z) + 0.3 * np.arccos(z) + 2.0 * np.arccosh(z))).real)
+    for z in (x * 1j, np.conj(x * 1j)):
+        total += np.sum(((0.4 - 0.9j) * np.arcsinh(z)).real)
+    return total
+
+
 REAL = {
+    "branch_cuts": on_branch_cuts,
     "euler": lambda x: np.sum(np.exp(1j * x) * np.exp(0.5 * x)).imag,
     "abs2": lambda x: np.sum(np.abs(x * W + 1j) ** 2),
     "complex_power": lambda x: np.sum((1 + 2j) ** x).real,

@@ -166,6 +166,20 @@ def rsqrt_of(x: Any) -> Any:
     return 1.0 / sqrt(x)
 
 
+def _plus_one(x: Any) -> Any:
+    """x + 1.
+
+    On a branch cut the sign of an imaginary zero says on which side of it a complex x is. Adding 1 + 0j makes it
+    positive, subtracting keeps it.
+    """
+    return -(-x - 1.0) if x.type.dtype.is_complex else x + 1.0
+
+
+def _arcsine_slope(x: Any) -> Any:
+    """1 / √(1 - x²), for complex x on their side of the branch cuts: 1 - x² does not know it."""
+    return rsqrt_of(-(x - 1.0)) * rsqrt_of(_plus_one(x)) if x.type.dtype.is_complex else rsqrt_of(1.0 - x * x)
+
+
 # -- transcendental and other unary ----------------------------------------------------------------
 
 exp = _op("exp", FLOATING, np.exp, partials=lambda y, x: (y,), numpy_name="exp")
@@ -186,22 +200,18 @@ square = _op("square", NUMERIC, np.square, partials=lambda y, x: (2.0 * x,), num
 sin = _op("sin", FLOATING, np.sin, partials=lambda y, x: (cos(x),), numpy_name="sin")
 cos: Op = _op("cos", FLOATING, np.cos, partials=lambda y, x: (-sin(x),), numpy_name="cos")
 tan = _op("tan", FLOATING, np.tan, partials=lambda y, x: (1.0 + y * y,), numpy_name="tan")
-asin = _op(
-    "asin", FLOATING, np.arcsin, partials=lambda y, x: (1.0 / sqrt(1.0 - x * x),), singular=True, numpy_name="arcsin"
-)
-acos = _op(
-    "acos", FLOATING, np.arccos, partials=lambda y, x: (-(1.0 / sqrt(1.0 - x * x)),), singular=True, numpy_name="arccos"
-)
+asin = _op("asin", FLOATING, np.arcsin, partials=lambda y, x: (_arcsine_slope(x),), singular=True, numpy_name="arcsin")
+acos = _op("acos", FLOATING, np.arccos, partials=lambda y, x: (-_arcsine_slope(x),), singular=True, numpy_name="arccos")
 atan = _op("atan", FLOATING, np.arctan, partials=lambda y, x: (1.0 / (1.0 + x * x),), numpy_name="arctan")
 sinh = _op("sinh", FLOATING, np.sinh, partials=lambda y, x: (cosh(x),), numpy_name="sinh")
 cosh: Op = _op("cosh", FLOATING, np.cosh, partials=lambda y, x: (sinh(x),), numpy_name="cosh")
 tanh = _op("tanh", FLOATING, np.tanh, partials=lambda y, x: (1.0 - y * y,), numpy_name="tanh")
-asinh = _op("asinh", FLOATING, np.arcsinh, partials=lambda y, x: (rsqrt_of(1.0 + x * x),), numpy_name="arcsinh")
+asinh = _op("asinh", FLOATING, np.arcsinh, partials=lambda y, x: (rsqrt_of(_plus_one(x * x)),), numpy_name="arcsinh")
 acosh = _op(
     "acosh",
     FLOATING,
     np.arccosh,
-    partials=lambda y, x: (rsqrt_of(x - 1.0) * rsqrt_of(x + 1.0),),
+    partials=lambda y, x: (rsqrt_of(x - 1.0) * rsqrt_of(_plus_one(x)),),
     singular=True,
     numpy_name="arccosh",
 )

@@ -8,20 +8,12 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
-from dlvm_py.runtime import threads
 
 RNG = np.random.default_rng(0)
 ROWS = 40_000  # of loops with little in a trip: enough work for threads
 
 
-@pytest.fixture(autouse=True)
-def eager():
-    """Threads are used again after a loop that lost by them; their number is as it was afterwards."""
-    before = dlvm.get_num_threads()
-    threads.set_penalty(0)
-    yield
-    threads.set_penalty(threads.PENALTY)
-    dlvm.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("eager_threads")
 
 
 def spmv(vals, cols, starts, x):

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
-from dlvm_py.runtime import threads
 
 RNG = np.random.default_rng(7)
 
@@ -56,32 +55,27 @@ LONG = [(7, 1301, 351, "CC"), (3, 111, 8300, "CC"), (651, 7, 701, "CC"), (6, 701
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.usefixtures("eager_threads")
 def test_the_same_bits_for_any_number_of_threads(dtype):
     """Where a product is cut depends on its extents alone; without threads it is cut there as well."""
-    before = dlvm.get_num_threads()
-    threads.set_penalty(0)
     alone = dlvm.jit(lambda a, b: a @ b, parallel=False)
-    try:
-        for m, k, n, (left, right) in LONG:
-            given = [laid_out(s, dtype, x) for s, x in (((m, k), left), ((k, n), right), ((m, n), "C"), ((m, n), "S"))]
-            a, b, c, d = given
-            results = []
-            for count in (1, 2, 3):
-                dlvm.set_num_threads(count)
-                more, less = c.copy(), laid_out((m, n), dtype, "S")
-                less[:] = d
-                results.append((products(a, b, more, a, b, less, a, b), more, less))
-            if dtype is np.float32:
-                results.append((alone(a, b), *results[0][1:]))
-            exact = a.astype(np.float64) @ b.astype(np.float64)
-            bound = 4 * np.finfo(dtype).eps * np.sqrt(k) * (np.abs(a).astype(np.float64) @ np.abs(b) + 10)
-            for x, expected in zip(results[0], (exact, c + exact, d - exact), strict=True):
-                assert np.all(np.abs(x - expected) <= bound), (m, k, n)
-            for other in results[1:]:
-                assert [x.tobytes() for x in other] == [x.tobytes() for x in results[0]], (m, k, n)
-    finally:
-        threads.set_penalty(threads.PENALTY)
-        dlvm.set_num_threads(before)
+    for m, k, n, (left, right) in LONG:
+        given = [laid_out(s, dtype, x) for s, x in (((m, k), left), ((k, n), right), ((m, n), "C"), ((m, n), "S"))]
+        a, b, c, d = given
+        results = []
+        for count in (1, 2, 3):
+            dlvm.set_num_threads(count)
+            more, less = c.copy(), laid_out((m, n), dtype, "S")
+            less[:] = d
+            results.append((products(a, b, more, a, b, less, a, b), more, less))
+        if dtype is np.float32:
+            results.append((alone(a, b), *results[0][1:]))
+        exact = a.astype(np.float64) @ b.astype(np.float64)
+        bound = 4 * np.finfo(dtype).eps * np.sqrt(k) * (np.abs(a).astype(np.float64) @ np.abs(b) + 10)
+        for x, expected in zip(results[0], (exact, c + exact, d - exact), strict=True):
+            assert np.all(np.abs(x - expected) <= bound), (m, k, n)
+        for other in results[1:]:
+            assert [x.tobytes() for x in other] == [x.tobytes() for x in results[0]], (m, k, n)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])

@@ -19,14 +19,7 @@ from dlvm_py.runtime.native import standing
 RNG = np.random.default_rng(0)
 
 
-@pytest.fixture(autouse=True)
-def eager():
-    """Threads are used again after a kernel that lost by them; their number is as it was afterwards."""
-    before = dlvm.get_num_threads()
-    threads.set_penalty(0)
-    yield
-    threads.set_penalty(threads.PENALTY)
-    dlvm.set_num_threads(before)
+pytestmark = pytest.mark.usefixtures("eager_threads")
 
 
 def elementwise(a, b, v, k):

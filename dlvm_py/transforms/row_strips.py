@@ -55,6 +55,7 @@ from dlvm_py.ir.tree_rules import is_root, kernels
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Value, integer
 from dlvm_py.transforms.share_loops import mark_of
+from dlvm_py.transforms.sibling_fusion import drop_dead_trees
 
 # bytes: of all rows, from which on strips pay (several times the cache that a core has for itself), and of a strip: a
 # quarter of that cache
@@ -296,7 +297,7 @@ class _Writer:
         strips, header, rows, whole, behind = blocks
         _write_with_trees(whole, moved)
         _write_with_trees(behind, rest)
-        _drop_dead(self.block)
+        drop_dead_trees(self.block)
         Builder(self.function, whole).branch(behind)
         self._write_choice(strips, whole)
         self._write_loop(strips, header, rows, behind)
@@ -474,15 +475,4 @@ def _write_with_trees(block: Block, instructions: list[Instruction]) -> None:
                 i.operands = [new.get(o, o) for o in i.operands]
         for i in kernel:
             block.append(i)
-    _drop_dead(block)
-
-
-def _drop_dead(block: Block) -> None:
-    """Array values that no kernel of the block asks for go."""
-    used: set[Value] = set()
-    kept: list[Instruction] = []
-    for i in reversed(block.instructions):
-        if not is_array(i.type) or i in used:
-            kept.append(i)
-            used.update(i.all_operands())
-    block.instructions = kept[::-1]
+    drop_dead_trees(block)

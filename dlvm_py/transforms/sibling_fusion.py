@@ -435,10 +435,10 @@ def _drop_unread(function: Function) -> None:
                 left[0].attrs = {n: v for n, v in left[0].attrs.items() if n != JOINED}
             rest += left
         block.instructions = rest
-        _drop_dead_trees(block)
+        drop_dead_trees(block)
 
 
-def _drop_dead_trees(block: Block) -> None:
+def drop_dead_trees(block: Block) -> None:
     """Array values that no root asks for go."""
     used: set[Value] = set()
     kept: list[Instruction] = []

@@ -74,7 +74,7 @@ CASES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("dtype", ["f8", "f4", "i8"])
+@pytest.mark.parametrize("dtype", ["f8", pytest.param("f4", marks=pytest.mark.slow), "i8"])
 @pytest.mark.parametrize(("function", "temporaries"), CASES, ids=lambda v: getattr(v, "__name__", ""))
 def test_against_numpy(function, temporaries, dtype):
     """Results and written arguments, below and above the size from which BLAS is called; and no temporaries."""

@@ -228,8 +228,11 @@ def matrix(shape, how, dtype):
 HOW = ["C", "F", "gaps", "reversed", "rows", "zero"]
 
 
-@pytest.mark.parametrize("dtype", [F64, F32, F16, I64], ids=str)
-@pytest.mark.parametrize("ranks", [(2, 2), (2, 1), (1, 2), (1, 1)])
+DOTS = [((2, 2), F64), ((2, 1), F32), ((1, 2), F64), ((1, 1), F32), ((2, 2), F16), ((1, 2), I64), ((2, 1), I64)]
+OTHER_DOTS = [((r, s), t) for r in (2, 1) for s in (2, 1) for t in (F64, F32, F16, I64) if ((r, s), t) not in DOTS]
+
+
+@pytest.mark.parametrize(("ranks", "dtype"), [*DOTS, *(pytest.param(*c, marks=pytest.mark.slow) for c in OTHER_DOTS)])
 def test_dot(ranks, dtype):
     def build(layouts):
         types = [pointer(dtype, *(None,) * r, layout=k) for r, k in zip(ranks, layouts, strict=False)]

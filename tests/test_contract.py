@@ -285,11 +285,11 @@ def test_double_star_parameters_are_dicts():
 SYNTAX = {
     "with open('f'): pass": "`with`",
     "try:\n  y = x\nexcept MemoryError: pass": "`except MemoryError`",
-    "y = {i for i in range(3)}": "set comprehension",
+    "y = [i for i in {int(v) for v in x}]": "the order in which a set is run over",
     "y = {i: i for i in range(3)}": "the key of a dict must be a constant string",
     "y = (v for v in x)": "a generator expression",
     "l = [1]; l.popitem()": "`popitem` of a list",
-    "y = {1, 2}": "a set",
+    "y = frozenset(x)": "frozenset",
     "class A: pass": "a class",
     "global Q; Q = 1": "`global`",
     "@np.vectorize\ndef g(v): return v": "decorators",

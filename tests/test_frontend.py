@@ -454,14 +454,6 @@ def test_captures_are_transitive_and_fingerprints_follow_them():
 # -- errors ------------------------------------------------------------------------------------------------
 
 
-def _two_types(x):
-    if x[0] > 0:
-        y = 1.0
-    else:
-        y = x
-    return y
-
-
 def _recursive(n):
     count = 0
 
@@ -498,7 +490,6 @@ ERRORS = [
     (lambda x: np.sim(x), (A,), UnknownFunction, "did you mean `sum` or `sin`"),
     (lambda x: np.array_str(x), (A,), UnknownFunction, "np.array_str is not supported"),
     (lambda x: x.tobytes(), (A,), UnknownFunction, "tobytes"),
-    (_two_types, (A,), TypeMismatch, "a float on one path and an array"),
     (_opens, (A,), UnsupportedSyntax, "`with`"),
     (lambda x: {a for a in x}, (A,), UnsupportedSyntax, "return sorted"),
     (lambda x: x[x], (A,), TypeMismatch, "arrays used as indices must be of integer (or boolean) type"),

@@ -139,4 +139,4 @@ def test_long_functions_allocate_and_poll_by_calls(monkeypatch):
         g(np.arange(4.0), -1)
     with pytest.raises(MemoryError):
         g(np.arange(4.0), 1 << 60)
-    assert {"@dlvm.new", "@dlvm.spend", "@dlvm.drop"} <= set(re.findall(r"@dlvm\.\w+", g.llvm()))
+    assert {"@dlvm.new", "@dlvm.burn", "@dlvm.drop"} <= set(re.findall(r"@dlvm\.\w+", g.llvm()))

@@ -45,7 +45,7 @@ def test_more_random_modules(start):
 def test_the_random_modules_have_all_kinds_of_ops():
     """Nearly all: the others need operands that chance does not make; test_parser.test_every_op has them."""
     seen = Counter(
-        i.op.name for seed in range(150) for f in random_module(seed).functions.values() for i in f.instructions()
+        i.op.name for seed in range(240) for f in random_module(seed).functions.values() for i in f.instructions()
     )
     assert len(seen) >= len(OPS) - 32
     assert all(seen[name] for name in ("store", "push", "aggregate", "select", "reduce"))

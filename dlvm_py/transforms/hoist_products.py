@@ -226,7 +226,9 @@ class Hoist:
         assert i.block is not None
         if not all(self.of.dominators.dominates(i.block, latch) for latch in self.loop.latches):
             raise Unfit
-        loads = [v for v in i.operands if isinstance(v, Instruction)]
+        loads = [v for v in i.operands if isinstance(v, Instruction) and v.op is OPS["load"]]
+        if len(loads) != 2:  # of what is computed there, before arrays are memory
+            raise Unfit
         pointers = [v.operands[0] for v in loads]
         scalar = not i.type.rank  # type: ignore[attr-defined]
         if (scalar and not self.gains(pointers)) or not all(self.of.reads_what_was(self.loop, v) for v in loads):

@@ -275,13 +275,14 @@ class FunctionEmitter(Code):
     def spend(self, amount: V) -> None:
         """Burn `amount`, and poll if that used the fuel up.
 
-        Where the code is brief this is fuel of the context, not of the loops: LLVM follows a chain of differences
-        through hundreds of blocks again and again.
+        Where the code is brief a call does it: LLVM follows a chain of differences through hundreds of blocks again and
+        again.
         """
         if self.is_brief:
-            self.module.declare("dlvm.spend", "i32", ["ptr", "i64"], "nounwind")
-            status = self.call("@dlvm.spend", "i32", [self.ctx, amount])
-            self.go_on_if(self.icmp("eq", status, V("i32", "0")))
+            self.module.declare("dlvm.burn", "i64", ["ptr", "i64", "i64"], "nounwind")
+            left = self.call("@dlvm.burn", "i64", [self.ctx, self.load("i64", self.fuel), amount])
+            self.go_on_if(self.icmp("sgt", left, ZERO))
+            self.store(left, self.fuel)
             return
         go_on, empty = self.label("go"), self.label("empty")
         self.likely(self.burn(amount), go_on, empty)

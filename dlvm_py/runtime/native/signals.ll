@@ -60,4 +60,22 @@ empty:
   ret i32 %status
 }
 
+; What work leaves of some fuel; where it leaves nothing, what there is after a poll. 0: a handler raised.
+define i64 @dlvm.burn(ptr %ctx, i64 %fuel, i64 %work) noinline nounwind {
+  %left = sub i64 %fuel, %work
+  %go_on = icmp sgt i64 %left, 0
+  br i1 %go_on, label %done, label %empty
+done:
+  ret i64 %left
+empty:
+  %status = call i32 @dlvm.poll(ptr %ctx)
+  %raised = icmp ne i32 %status, 0
+  %fuel_at = getelementptr i8, ptr %ctx, i64 16
+  %fresh = load i64, ptr %fuel_at
+  %some = icmp sgt i64 %fresh, 0
+  %least = select i1 %some, i64 %fresh, i64 1
+  %after = select i1 %raised, i64 0, i64 %least
+  ret i64 %after
+}
+
 !0 = !{}

@@ -66,12 +66,12 @@ _IN_THE_LANGUAGE = ("dlvm_py.implicit", "dlvm_py.krylov")
 
 def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """The value of function(*args, **kwargs)."""
-    if any(isinstance(v, Undecided) for v in (*args, *kwargs.values())) and not _is_translated(function):
-        args = [opened(e, function, v) for v in args]
-        kwargs = {n: opened(e, function, v) for n, v in kwargs.items()}
-    if any(isinstance(v, Mixed) for v in (*args, *kwargs.values())) and not _is_translated(function):
-        return _of_each_type(e, function, args, kwargs)
     if not _is_translated(function):
+        if any(isinstance(v, Undecided) for v in (*args, *kwargs.values())):
+            args = [opened(e, function, v) for v in args]
+            kwargs = {n: opened(e, function, v) for n, v in kwargs.items()}
+        if any(isinstance(v, Mixed) for v in (*args, *kwargs.values())):
+            return _of_each_type(e, function, args, kwargs)
         args = [sets.argument(e, function, v) for v in args]
     if isinstance(function, Method) and isinstance(function.rule, FunctionType) and is_users(function.rule):
         return invoke(e, Static(function.rule), [function.owner, *args], kwargs)

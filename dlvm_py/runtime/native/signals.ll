@@ -45,21 +45,6 @@ go_on:
   ret i32 0
 }
 
-; Take some work off the fuel of the context, and poll if that used it up. 1: a handler raised.
-define i32 @dlvm.spend(ptr %ctx, i64 %work) noinline nounwind {
-  %fuel_at = getelementptr i8, ptr %ctx, i64 16
-  %fuel = load i64, ptr %fuel_at
-  %left = sub i64 %fuel, %work
-  store i64 %left, ptr %fuel_at
-  %go_on = icmp sgt i64 %left, 0
-  br i1 %go_on, label %done, label %empty
-done:
-  ret i32 0
-empty:
-  %status = call i32 @dlvm.poll(ptr %ctx)
-  ret i32 %status
-}
-
 ; What work leaves of some fuel; where it leaves nothing, what there is after a poll. 0: a handler raised.
 define i64 @dlvm.burn(ptr %ctx, i64 %fuel, i64 %work) noinline nounwind {
   %left = sub i64 %fuel, %work
@@ -76,6 +61,17 @@ empty:
   %least = select i1 %some, i64 %fresh, i64 1
   %after = select i1 %raised, i64 0, i64 %least
   ret i64 %after
+}
+
+; Take some work off the fuel of the context, and poll if that used it up. 1: a handler raised.
+define i32 @dlvm.spend(ptr %ctx, i64 %work) noinline nounwind {
+  %fuel_at = getelementptr i8, ptr %ctx, i64 16
+  %fuel = load i64, ptr %fuel_at
+  %left = call i64 @dlvm.burn(ptr %ctx, i64 %fuel, i64 %work)
+  store i64 %left, ptr %fuel_at
+  %raised = icmp eq i64 %left, 0
+  %status = zext i1 %raised to i32
+  ret i32 %status
 }
 
 !0 = !{}

@@ -10,7 +10,7 @@
 #   make clean       remove .venv and all that was made
 #   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
 #   make npbench-grad NPBENCH=/path/to/clone      their gradients, checked and timed
-#   make gradbench GRADBENCH=/path/to/clone       the evals of GradBench; EVALS=gmm,ba OPTIONS="--min-seconds 0.2"
+#   make gradbench GRADBENCH=/path/to/clone       the evals of GradBench; EVALS=gmm,ba RACERS="--few --tool jax=..."
 #   make people PEOPLE=/path/to/clones            other people's functions, unmodified, beside plain Python
 #
 # Another interpreter: make test PYTHON=/path/to/python3.12
@@ -79,7 +79,7 @@ gradbench: $(RUN)
 	@test -n "$(GRADBENCH)" || { echo "say where a clone of https://github.com/gradbench/gradbench lies:" \
 	    "make gradbench GRADBENCH=/path/to/gradbench" >&2; exit 2; }
 	$(BIN)/python benchmarks/gradbench/run.py "$(GRADBENCH)" --evals "$(EVALS)" \
-	    --json benchmarks/gradbench/results.json -- $(OPTIONS)
+	    --json benchmarks/gradbench/results.json $(RACERS) -- $(OPTIONS)
 
 SUITES := numpy-benchmarks,numba-benchmark,numba-tests,poliastro,quantecon,scipy,scikit-image,algorithms
 

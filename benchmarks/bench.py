@@ -12,13 +12,12 @@ import argparse
 import dataclasses
 import json
 import os
-import platform
 import sys
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 
-from harness import figure, problems, table  # noqa: E402
+from harness import figure, machine, problems, table  # noqa: E402
 from harness.peers import PEERS  # noqa: E402
 from harness.race import Setting, race  # noqa: E402
 
@@ -103,23 +102,6 @@ def run(case, mode, options, setting):
     return {"case": dataclasses.asdict(case) | {"clone": ""}, "mode": mode, "tools": tools}
 
 
-def machine(results, setting):
-    """A sentence: what the figures belong to."""
-    versions = {}
-    for result in results:
-        versions |= {p.split()[0]: r["version"] for p, r in result["tools"].items() if "version" in r}
-    said = ", ".join(f"{name} {version}" for name, version in versions.items())
-    return f"{_cpu()}, {setting.threads} threads for all; Python {platform.python_version()}; {said}."
-
-
-def _cpu():
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return platform.processor() or platform.machine()
-    return next((line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.machine())
-
-
 def main(arguments=None):
     """Runs the races, prints what comes out, and writes the files that were asked for."""
     options = options_of(arguments)
@@ -129,7 +111,7 @@ def main(arguments=None):
 
     def keep():
         if options.json:
-            said = {"machine": machine(results, setting), "results": results, "growth": grown}
+            said = {"machine": machine.sentence(results, setting.threads), "results": results, "growth": grown}
             options.json.write_text(json.dumps(said, indent=1) + "\n")
 
     print("A ratio is a peer's time over ours.\n")
@@ -145,7 +127,7 @@ def main(arguments=None):
                 grown.append(run(case, mode, options, quick))
                 keep()
         figure.growth(grown, options.growth)
-    lines = table.report(results, machine(results, setting))
+    lines = table.report(results, machine.sentence(results, setting.threads))
     print("\n" + "\n".join(lines))
     if options.write:
         suite = "NPBench" if options.npbench else "kernels"

@@ -10,9 +10,11 @@ import numpy as np
 import pytest
 
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "gradbench"
-sys.path.insert(0, str(FOLDER))
+sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 
 from evals import ba, det, gmm, ht, kmeans, llsq, lse, lstm, ode, particle, saddle  # noqa: E402
+from harness.race import Setting  # noqa: E402
+from session import session  # noqa: E402
 
 rng = np.random.default_rng(5)
 
@@ -206,3 +208,52 @@ def test_protocol():
     assert not replies[4]["success"] and "Traceback" in replies[4]["error"]
     assert not replies[5]["success"]
     assert replies[6]["output"] == 6.0
+
+
+JUDGE = """
+import json, sys
+
+def ask(number, **message):
+    print(json.dumps({"id": number, **message}), flush=True)
+    return json.loads(sys.stdin.readline())
+
+ask(0, kind="start", eval="hello")
+assert ask(1, kind="define", module="hello")["success"]
+for number, (size, function, expected) in enumerate([("a", "square", 9), ("b", "double", 6), ("c", "double", 0)]):
+    message = {"module": "hello", "function": function, "input": 3.0, "description": size}
+    reply = ask(2 + 2 * number, kind="evaluate", **message)
+    if reply["success"]:
+        ask(3 + 2 * number, kind="analysis", of=2 + 2 * number, valid=reply["output"] == expected)
+"""
+
+PROGRAM = """#!{python}
+import json, sys
+of = json.load(open(sys.argv[1]))
+print({{"square": of * of, "double": {double} * of}}[sys.argv[2]])
+for time in (5000, 1000, 2000, 3000):
+    print(json.dumps({{"name": "evaluate", "nanoseconds": time}}))
+"""
+
+
+def test_tools_take_turns(tmp_path):
+    """A suite with one eval, a tool that is right, one whose derivative is wrong, and one without a program for it."""
+    judge = tmp_path / "python" / "gradbench" / "gradbench" / "evals" / "hello" / "run.py"
+    judge.parent.mkdir(parents=True)
+    judge.write_text(JUDGE)
+    for name, double in (("right", 2), ("wrong", 3)):
+        program = tmp_path / name / "hello"
+        program.parent.mkdir()
+        program.write_text(PROGRAM.format(python=sys.executable, double=double))
+        program.chmod(0o755)
+    (tmp_path / "empty").mkdir()
+    tools = {name: [str(tmp_path / name)] for name in ("right", "wrong", "empty")}
+    setting = Setting(threads=1, seconds=0.01, turns=2, limit=60)
+    square, double, unwanted = session(tmp_path, "hello", tools, [], setting)
+    assert square["valid"] and double["valid"] and not unwanted["valid"]
+    assert square["case"]["kernel"] == "hello a" and (square["mode"], double["mode"]) == ("function", "gradient")
+    assert square["tools"]["dlvm-py"]["time_s"] > 0
+    assert square["tools"]["right"]["time_s"] == square["tools"]["wrong"]["time_s"] == 2e-6
+    assert double["tools"]["wrong"] == {"error": "its outputs differ from ours"}
+    assert double["tools"]["empty"] == {}
+    (only,) = session(tmp_path, "hello", {}, [], setting, sizes=("b",))
+    assert only["case"]["kernel"] == "hello b" and only["valid"]

@@ -2,16 +2,16 @@
 
     python benchmarks/gradbench/tool.py        reads messages from standard input, a JSON object a line
 
-Protocol: https://github.com/gradbench/gradbench, CONTRIBUTING.md. Preparing an input and writing a result are not
+Preparing an input and writing a result are not
 timed; neither is compilation: the first call, at which it happens, is not among the runs.
 """
 
 import importlib
-import json
 import sys
 import time
-import traceback
 from pathlib import Path
+
+from protocol import serve
 
 EVALS = ("hello", "gmm", "ba", "ht", "lstm", "kmeans", "llsq", "lse", "ode", "det", "particle", "saddle")
 
@@ -43,28 +43,6 @@ def evaluate(module, name, given):
     return {"success": True, "output": entry.output(result), "timings": named}
 
 
-def answer(message):
-    """The response to a message."""
-    try:
-        match message["kind"]:
-            case "start":
-                return {"tool": "dlvm-py"}
-            case "define":
-                return define(message["module"])
-            case "evaluate":
-                return evaluate(message["module"], message["function"], message["input"])
-    except Exception:
-        return {"success": False, "error": traceback.format_exc()}
-    return {}
-
-
-def main():
-    """Answers every message until there are no more."""
-    for line in sys.stdin:
-        message = json.loads(line)
-        print(json.dumps({"id": message["id"], **answer(message)}), flush=True)
-
-
 if __name__ == "__main__":
     sys.path.insert(0, str(Path(__file__).resolve().parent))
-    main()
+    serve("dlvm-py", define, evaluate)

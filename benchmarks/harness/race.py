@@ -9,6 +9,7 @@ import contextlib
 import json
 import os
 import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -40,21 +41,20 @@ class Setting:
 
 
 class Entrant:
-    """One tool's process."""
+    """One tool's process, which answers lines of JSON. It has the first `threads` cores that there are."""
 
-    def __init__(self, peer, case, mode, folder, setting):
+    def __init__(self, peer, command, folder, threads, cwd, path=()):
         self.peer, self.record = peer, {}
         self.times = []
-        package = PEERS[peer][0]
-        command = [setting.pythons.get(package, sys.executable), str(WORKER), peer, case.text(), mode, folder]
-        cores = sorted(os.sched_getaffinity(0))[: setting.threads]
+        cores = sorted(os.sched_getaffinity(0))[:threads]
         self.process = subprocess.Popen(
             command,
-            env=environment(folder, len(cores)),
-            cwd=folder,
+            env=environment(folder, len(cores), path),
+            cwd=cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
+            start_new_session=True,
             preexec_fn=lambda: os.sched_setaffinity(0, cores),
         )
 
@@ -86,20 +86,33 @@ class Entrant:
         return answer
 
     def leave(self, why):
-        """End the process; `why` is None where there is nothing to measure."""
+        """End the process and those that it started; `why` is None where there is nothing to measure."""
         if why is not None:
             self.record["error"] = why
         with contextlib.suppress(OSError):
-            self.process.kill()
+            os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
         self.process.stdin.close(), self.process.stdout.close()
         self.process = None
         return {}
 
+    def time(self):
+        """The median over the turns of each turn's median, in seconds."""
+        return median(median(t) for t in self.times)
 
-def environment(folder, threads):
-    """The variables of a worker: caches that begin empty, the number of threads under all its names."""
-    path = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
+
+def _worker(peer, case, mode, folder, setting):
+    """The process of worker.py for a case."""
+    python = setting.pythons.get(PEERS[peer][0], sys.executable)
+    return Entrant(peer, [python, str(WORKER), peer, case.text(), mode, folder], folder, setting.threads, folder)
+
+
+def environment(folder, threads, path=()):
+    """The variables of a worker: caches that begin empty, the number of threads under all its names.
+
+    path: folders with more modules, before those of PYTHONPATH.
+    """
+    path = os.pathsep.join(filter(None, [str(ROOT), *path, os.environ.get("PYTHONPATH", "")]))
     names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "DLVM_NUM_THREADS")
     return {
         **os.environ,
@@ -118,7 +131,7 @@ def race(case, mode, peers, setting, reference):
     reference: the tool whose outputs are taken to be right; it is asked even where it is not timed.
     """
     with tempfile.TemporaryDirectory() as folder:
-        entrants = [Entrant(p, case, mode, folder, setting) for p in peers]
+        entrants = [_worker(p, case, mode, folder, setting) for p in peers]
         try:
             if setting.together:
                 with ThreadPoolExecutor(setting.threads) as pool:
@@ -149,7 +162,7 @@ def _begin(entrant, setting, load):
 def _second_start(peer, case, mode, folder, setting):
     """A new process on the disk cache that the first one filled: seconds of import and of the first call."""
     start = time.perf_counter()
-    entrant = Entrant(peer, case, mode, folder, setting)
+    entrant = _worker(peer, case, mode, folder, setting)
     _begin(entrant, setting, "load")
     whole = time.perf_counter() - start
     record = entrant.record
@@ -202,7 +215,7 @@ def _take_turns(entrants, setting):
     for entrant in [e for e in order if e.runs]:
         entrant.record |= entrant.ask("end", setting.limit)
         if entrant.times:
-            entrant.record["time_s"] = median(median(t) for t in entrant.times)
+            entrant.record["time_s"] = entrant.time()
             entrant.record["calls"] = sum(map(len, entrant.times))
             if "first_s" in entrant.record:
                 entrant.record["compile_s"] = max(0.0, entrant.record["first_s"] - entrant.record["time_s"])

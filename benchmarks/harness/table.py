@@ -7,7 +7,10 @@ from pathlib import Path
 from statistics import geometric_mean, median
 
 OURS = "dlvm-py"
-BEGIN, END = "<!-- {name}: begin, written by benchmarks/bench.py -->", "<!-- {name}: end -->"
+BEGIN, END = "<!-- {name}: begin, written by benchmarks/{by} -->", "<!-- {name}: end -->"
+TITLES = {"own": "Our own kernels", "npbench": "NPBench", "gradbench": "GradBench"}
+
+MORE = (("compile_s", "compiling, s", ".2f"), ("peak_mb", "peak, MB", ".0f"))  # of ours, where they were measured
 
 
 def merged(tools):
@@ -48,10 +51,9 @@ def table(rows):
     """Markdown: a row a kernel, the worst for us first; each peer's time as a multiple of ours."""
     peers = [p for p in dict.fromkeys(p for _, tools in rows for p in tools) if p != OURS]
     peers = [p for p in peers if any(ratio(tools, p) for _, tools in rows)]
-    lines = [
-        "| kernel | dlvm-py, ms | " + " | ".join(f"{p} / ours" for p in peers) + " | compiling, s | peak, MB |",
-        "|---|---|" + "---|" * (len(peers) + 2),
-    ]
+    more = [m for m in MORE if any(m[0] in tools.get(OURS, {}) for _, tools in rows)]
+    head = ["kernel", "dlvm-py, ms", *(f"{p} / ours" for p in peers), *(title for _, title, _ in more)]
+    lines = ["| " + " | ".join(head) + " |", "|" + "---|" * len(head)]
 
     def rank(row):
         best = best_peer(row[1])
@@ -61,8 +63,7 @@ def table(rows):
         ours = tools.get(OURS, {})
         cells = [f"{ours['time_s'] * 1e3:.3g}" if "time_s" in ours else ours.get("error", "–").splitlines()[0][:60]]
         cells += [_cell(tools, p) for p in peers]
-        cells += [f"{ours['compile_s']:.2f}" if "compile_s" in ours else "–"]
-        cells += [f"{ours['peak_mb']:.0f}" if ours.get("peak_mb") is not None else "–"]
+        cells += [f"{ours[key]:{digits}}" if ours.get(key) is not None else "–" for key, _, digits in more]
         lines.append(f"| {kernel} | " + " | ".join(cells) + " |")
     return lines
 
@@ -106,6 +107,10 @@ def summary(rows):
     return lines
 
 
+def _title(suite, size):
+    return f"{TITLES[suite]} at {size}" if size else TITLES[suite]
+
+
 def adjoint_ratios(results):
     """Sentences on the gradient's time over the function's, where both were raced."""
     times = {}
@@ -122,9 +127,8 @@ def adjoint_ratios(results):
         )
         if both:
             worst = ", ".join(f"{k} {r:.1f}" for r, k in both[::-1][:4])
-            lines.append(
-                f"Gradient over function, {suite} at {size}: median {median(r for r, _ in both):.2f}, largest: {worst}."
-            )
+            middle = median(r for r, _ in both)
+            lines.append(f"Gradient over function, {_title(suite, size)}: median {middle:.2f}, largest: {worst}.")
     return lines
 
 
@@ -132,16 +136,15 @@ def report(results, machine):
     """Markdown of everything."""
     lines = [machine, ""]
     for (suite, size, mode), rows in groups(results):
-        title = {"own": "Our own kernels", "npbench": "NPBench"}[suite]
-        lines += [f"### {title} at {size}: {'gradients' if mode == 'gradient' else 'functions'}", ""]
+        lines += [f"### {_title(suite, size)}: {'gradients' if mode == 'gradient' else 'functions'}", ""]
         lines += [f"* {sentence}" for sentence in summary(rows)] + ["", *table(rows), ""]
     ratios = adjoint_ratios(results)
     return lines + ([f"* {sentence}" for sentence in ratios] + [""] if ratios else [])
 
 
-def write_section(path, name, lines):
-    """Replace the marked section `name` of a page, or add it at the end."""
-    begin, end = BEGIN.format(name=name), END.format(name=name)
+def write_section(path, name, lines, by="bench.py"):
+    """Replace the marked section `name` of a page, which the script `by` writes, or add it at the end."""
+    begin, end = BEGIN.format(name=name, by=by), END.format(name=name)
     text = Path(path).read_text()
     section = "\n".join([begin, *lines, end])
     if begin in text:

@@ -103,6 +103,23 @@ def near(a, i, j):
     return a[i]
 
 
+def folded(a, m):
+    s = 1
+    for x in a:
+        s = s * 3 + x
+        if s > m:
+            s -= m
+    return s
+
+
+def positive(a):
+    s = 0
+    for x in a:
+        if x > 0:
+            s += x
+    return s
+
+
 _A = np.random.default_rng(0).random((7, 7))
 CASES = [
     (factor, (_A @ _A.T + 7 * np.eye(7),)),
@@ -119,6 +136,7 @@ CASES = [
     (never, (np.arange(3.0), 9, 2)),
     (two, (np.arange(1.0, 5.0), 6)),
     (unsigned, (np.arange(40, dtype=np.uint8), 0x8408)),
+    (folded, (np.arange(-20, 20, dtype=np.int64), 1000)),
     (shortest, (np.random.default_rng(1).integers(1, 50, (9, 9)).astype(np.int32),)),
     (rows, (np.array([0, 2, 2, 5]), np.array([1, 0, 3, 3, 2]), np.arange(5.0), np.arange(1.0, 5.0))),
     (span, (np.arange(6.0), 1, 6)),
@@ -162,3 +180,14 @@ def test_overlapping_arguments():
     dlvm.jit(beside)(a, a[1:], 2, 4)
     beside(b, b[1:], 2, 4)
     np.testing.assert_array_equal(a, b)
+
+
+@pytest.mark.parametrize(("f", "args", "waits"), [
+    (unsigned, (np.zeros(9, np.uint8), 0x8408), True),
+    (folded, (np.zeros(9, np.int64), 1000), True),
+    (positive, (np.zeros(9, np.int64),), False),
+])  # fmt: skip
+def test_choices_that_wait_for_the_last(f, args, waits):
+    """LLVM merges a step with the choice whether to do it, but not where the choice waits for the step before."""
+    text = dlvm.jit(f).llvm(*args)
+    assert ("llvm.strip.invariant.group" in text) is waits

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlvm_py.backend.cpu import calls, cells, draw, loops, memory, random, tell
+from dlvm_py.backend.cpu.choices import Choices
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.decompositions import store_decomposition
 from dlvm_py.backend.cpu.factored import store_factored
@@ -55,7 +56,6 @@ from dlvm_py.ir import (
     Type,
     Value,
     is_array,
-    is_scalar,
 )
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.calls import callees
@@ -65,13 +65,6 @@ from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.ir.tree_rules import accumulated, kernels, matrix_product
 from dlvm_py.options import Options
-
-CHOICE = 4  # steps of both ways of a branch that are done both
-_CHEAP = frozenset(
-    ("add", "subtract", "negate", "multiply", "abs", "min", "max", "bitAnd", "bitOr", "bitXor", "bitNot", "and", "or")
-    + ("not", "shiftLeft", "shiftRight", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual", "equal")
-    + ("notEqual", "select", "dataTypeCast")
-)
 
 
 @dataclass(frozen=True)
@@ -152,7 +145,7 @@ class Control:
         self.rank = {block: k for k, block in enumerate(self.order)}
         self.forest = of_graph(LoopForest, e.function)
         self.edges = of_graph(predecessors, e.function)
-        self.in_loops = {b for loop in self.forest.loops for b in loop.blocks}
+        self.choices = Choices(self.forest, self.edges)
         self.headers = {t.block for b in self.order for t in b.targets if self.rank[t.block] <= self.rank[b]}
         self.labels = {b: e.label("block") for b in self.order}
         self.outer = {b: e.label("strip") for b in self.order if b in self.headers}
@@ -324,7 +317,7 @@ class Control:
             case "conditional":
                 # a block of its own for each edge: both may lead to one block with different values
                 labels = [e.label("edge") for _ in i.targets]
-                note = f", !unpredictable {e.module.metadata.node('')}" if self._chooses(block) else ""
+                note = f", !unpredictable {e.module.metadata.node('')}" if self.choices.begin(block) else ""
                 e.cond_br(e.scalar(i.operands[0]), *labels, note)
                 for label, target in zip(labels, i.targets, strict=True):
                     e.place(label)
@@ -336,29 +329,9 @@ class Control:
             case _:
                 raise PassError(f"unknown terminator {i.op.name}")
 
-    def _chooses(self, block: Block) -> bool:
-        """Whether both ways come together again behind a few cheap steps: doing both beats guessing one.
-
-        Without being told so LLVM makes jumps of selects where data flow in a loop looks long to it.
-        """
-        ways = [self._way(block, t) for t in block.targets]
-        if block not in self.in_loops or len({to for to, _ in ways}) != 1:
-            return False
-        steps = [i for _, passed in ways if passed is not None for i in passed.instructions[:-1]]
-        return len(steps) <= CHOICE and all(
-            i.op.name in _CHEAP and is_scalar(i.type) and not i.attrs.get("checked") for i in steps
-        )
-
-    def _way(self, block: Block, target: Target) -> tuple[Block, Block | None]:
-        """Where a way of a branch leads to, and the block between that it alone passes."""
-        passed = target.block
-        if len(passed.targets) == 1 and len(self.edges[passed]) == 1 and passed.instructions[-1].op.name == "branch":
-            return passed.targets[0].block, passed
-        return passed, None
-
     def _jump(self, source: Block, target: Target) -> None:
         e, block = self.e, target.block
-        values = [v for a in target.args for v in self._flat(a)]
+        values = [v for k, a in enumerate(target.args) for v in self._passed(source, k, a)]
         if self.rank[block] > self.rank[source]:
             self._arrive(self._entrance(block), values, self.outer.get(block, self.labels[block]))
             return
@@ -372,6 +345,11 @@ class Control:
         e.place(empty)
         e.poll()
         self._arrive(self.outer_phis[block], values, self.outer[block])
+
+    def _passed(self, source: Block, k: int, value: Value) -> list[V]:
+        """The values of argument `k` of an edge."""
+        flat = self._flat(value)
+        return [self.e.opaque(v) for v in flat] if self.choices.is_apart(source, k) else flat
 
     def _place_of(self, block: Block, argument: BlockArg) -> int:
         """Which of the phis of a block a scalar argument of it is."""

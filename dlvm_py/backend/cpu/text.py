@@ -293,6 +293,12 @@ class FunctionText:
             return V("void", "")
         return self.value(result, text)
 
+    def opaque(self, v: V) -> V:
+        """An integer as it is, of which LLVM does not know how it is made; no instruction."""
+        p = self.value("ptr", f"inttoptr {v.type} {v.ref} to ptr")
+        p = self.intrinsic("llvm.strip.invariant.group.p0", "ptr", p)
+        return self.value(v.type, f"ptrtoint ptr {p.ref} to {v.type}")
+
     def intrinsic(self, name: str, result: str, *args: V) -> V:
         """Call an LLVM intrinsic by its full name."""
         self.module.declare(name, result, [a.type for a in args])

@@ -2,19 +2,24 @@
 
     python benchmarks/gpu.py [--quick] [--write docs/gpu.md] [--minutes M]
 
-Exit status: 0, all results agree; 1, some do not (they are named, and nothing is timed); 2, there is no device.
+Exit status: 0, all results agree and all rows are timed; 1, some results do not agree (they are named, and nothing is
+timed), or rows of our own failed (they are named below the table, which has the others, and is written all the same);
+2, there is no device.
 Arrays are on the device before and after what is timed, and the best of several runs counts. Bandwidth is what the
 program must read and write at least, also as a share of a copy of 1 GB measured in the same run. Beside it CuPy, JAX
-and torch.compile where they are installed with a device (gpu_peers.py), the same source by each; peers come last, and
-stop when the minutes are over. DLVM_GPU=emulator goes through the same motions on the CPU, with --quick, for the tests
-of this file: its times mean nothing, and it does not write.
+and torch.compile where they are installed with a device (gpu_peers.py), the same source by each; peers come last.
+When the minutes are over nothing more is begun, and what has begun is broken off: programs that were not compared and
+rows that were not timed count as failed, peers do not. DLVM_GPU=emulator goes through the same motions on the CPU, with
+--quick, for the tests of this file: its times mean nothing, and it does not write.
 """
 
 import argparse
 import datetime
 import os
+import signal
 import sys
 import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -32,6 +37,32 @@ from dlvm_py.runtime.gpu.device import EMULATOR, device
 
 BEGIN, END = "<!-- make gpu-check -->", "<!-- end -->"
 RUNS = 7
+
+
+class OutOfTime(Exception):
+    """The minutes are over."""
+
+
+@contextmanager
+def until(end):
+    """Break off what is done inside at a time (perf_counter), where the system has timers. Raises: OutOfTime."""
+
+    def stop(*_):
+        raise OutOfTime("the minutes are over")
+
+    left = end - time.perf_counter()
+    if left <= 0:
+        stop()
+    if left == float("inf") or not hasattr(signal, "setitimer"):
+        yield
+        return
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, left)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
 
 
 def copied(x):
@@ -68,8 +99,11 @@ def alike(got, expected):
     )
 
 
-def disagreements():
-    """The programs, and gradients, whose results or effects on the device are not the CPU's, or that raise there."""
+def disagreements(end=float("inf")):
+    """The programs, and gradients, whose results or effects on the device are not the CPU's, or that raise there.
+
+    end: the time (perf_counter) when those count that are not compared yet.
+    """
     found = []
     for name, (function, make, wrt) in PROGRAMS.items():
         given, expected = make(), make()
@@ -80,19 +114,26 @@ def disagreements():
         def gradient(function=function, make=make, wrt=wrt):
             return dlvm.grad(dlvm.jit(function, target="gpu"), wrt=wrt)(*make())
 
-        if why := difference(value, (dlvm.jit(function)(*expected), expected)):
+        def by_cpu(function=function, expected=expected):
+            return dlvm.jit(function)(*expected), expected
+
+        def gradient_by_cpu(function=function, make=make, wrt=wrt):
+            return dlvm.grad(function, wrt=wrt)(*make())
+
+        if why := difference(value, by_cpu, end):
             found.append(name + why)
-        if wrt and (why := difference(gradient, dlvm.grad(function, wrt=wrt)(*make()))):
+        if wrt and (why := difference(gradient, gradient_by_cpu, end)):
             found.append(f"gradient of {name}{why}")
         print(".", end="", flush=True)
     print()
     return found
 
 
-def difference(compute, expected):
-    """What is wrong with a result, as text behind its name; None if nothing is. The first run of all may raise."""
+def difference(compute, by_cpu, end):
+    """What is wrong with a result, as text behind its name; None if nothing is."""
     try:
-        return None if alike(compute(), expected) else " (other numbers)"
+        with until(end):
+            return None if alike(compute(), by_cpu()) else " (other numbers)"
     except Exception as error:
         return f" ({type(error).__name__}: {error})"
 
@@ -114,15 +155,18 @@ def wait_for_device(_):
     on.wait(on.enter())
 
 
-def by_peer(peer, row):
+def by_peer(peer, row, end):
     """Milliseconds of a row by a peer, as text; why there are none goes to stderr."""
     try:
-        function = peer.function(row)
-        if function is None:
-            return ""
-        arrays = [peer.array(a) if isinstance(a, np.ndarray) else a for a in row.arguments]
-        peer.wait(function(*arrays))
-        return f"{1e3 * best(lambda: function(*arrays), peer.wait):.3f}"
+        with until(end):
+            function = peer.function(row)
+            if function is None:
+                return ""
+            arrays = [peer.array(a) if isinstance(a, np.ndarray) else a for a in row.arguments]
+            peer.wait(function(*arrays))
+            return f"{1e3 * best(lambda: function(*arrays), peer.wait):.3f}"
+    except OutOfTime:
+        return "not tried"
     except Exception as error:  # whatever a peer raises is no reason to lose the table
         print(f"{row.name} by {peer.name}: {type(error).__name__}: {error}", file=sys.stderr)
         return "fails"
@@ -139,50 +183,66 @@ def peers():
     return found
 
 
-def timed(row, rate):
+def timed(row, rate, end):
     """Of a row: seconds of the first call, milliseconds, GB/s, and that as a share of `rate`, as text."""
-    given = [to_device(a) if isinstance(a, np.ndarray) else a for a in row.arguments]
-    f = compiled(row)
-    start = time.perf_counter()
-    f(*given)
-    first = time.perf_counter() - start
-    seconds = best(lambda: f(*given), wait_for_device)
+    with until(end):
+        given = [to_device(a) if isinstance(a, np.ndarray) else a for a in row.arguments]
+        f = compiled(row)
+        start = time.perf_counter()
+        f(*given)
+        first = time.perf_counter() - start
+        seconds = best(lambda: f(*given), wait_for_device)
     speed = row.nbytes / seconds
     reached = [f"{1e-9 * speed:.0f}", f"{100 * speed / rate:.0f} %"] if row.nbytes else ["", ""]
     return [f"{first:.2f}", f"{1e3 * seconds:.3f}", *reached]
 
 
-def table(quick, until=float("inf")):
-    """The lines of the table. until: the time (perf_counter) when peers stop."""
+def launch_times(there, quick, end):
+    """What a launch costs, from Python and from the host driver, as a sentence."""
+    call, many = dlvm.jit(nothing, target="gpu"), dlvm.jit(launches, target="gpu")
+    count = 10 if quick else 10000
+    with until(end):
+        call(there)
+        many(there, 1)
+        one = 1e6 * best(lambda: call(there), wait_for_device)
+        each = 1e6 * best(lambda: many(there, count), wait_for_device) / count
+    return (
+        f"A call from Python that launches one kernel, and its end: {one:.1f} µs. "
+        f"Each of {count} launches by the host driver: {each:.1f} µs."
+    )
+
+
+def table(quick, end=float("inf")):
+    """(the lines of the table, the rows that failed). end: the time (perf_counter) when nothing more is begun."""
     size = np.zeros(1 << (10 if quick else 27))
     there = to_device(size)
     copy = dlvm.jit(copied, target="gpu")
     copy(there)
     rate = 2 * size.nbytes / best(lambda: copy(there), wait_for_device)
-    cells = []
-    for row in rows(quick):
+    cells, failed = [], []
+
+    def attempt(name, compute):
+        """What is computed; None if that fails, which is no reason to lose the rest."""
         try:
-            cells.append([row.name, *timed(row, rate)])
-        except Exception as error:  # no reason to lose the other rows
-            print(f"{row.name}: {type(error).__name__}: {error}", file=sys.stderr)
-            cells.append([row.name, "fails", "", "", ""])
+            return compute()
+        except Exception as error:
+            failed.append(name)
+            print(f"{name}: {type(error).__name__}: {error}", file=sys.stderr)
+            return None
+
+    for row in rows(quick):
+        numbers = attempt(row.name, lambda row=row: timed(row, rate, end)) or ["fails", "", "", ""]
+        cells.append([row.name, *numbers])
         print("|", " | ".join(cells[-1]), flush=True)
+    said = attempt("launches", lambda: launch_times(there, quick, end)) or "Launches: failed."
     others = peers()
     for peer in others:
         for row, line in zip(rows(quick), cells, strict=True):
-            line.append(by_peer(peer, row) if time.perf_counter() < until else "not tried")
+            line.append(by_peer(peer, row, end))
     head = ["program", "first call, s", "ms", "GB/s", "share of a copy", *(f"{peer.name}, ms" for peer in others)]
     lines = [f"| {' | '.join(line)} |" for line in (head, ["---", *["--:"] * (len(head) - 1)], *cells)]
-    call, many = dlvm.jit(nothing, target="gpu"), dlvm.jit(launches, target="gpu")
-    call(there)
-    many(there, 1)
-    one, count = 1e6 * best(lambda: call(there), wait_for_device), 10 if quick else 10000
-    each = 1e6 * best(lambda: many(there, count), wait_for_device) / count
-    lines.append(
-        f"\nA copy: {1e-9 * rate:.0f} GB/s. A call from Python that launches one kernel, and its end: {one:.1f} µs. "
-        f"Each of {count} launches by the host driver: {each:.1f} µs."
-    )
-    return lines
+    lines.append(f"\nA copy: {1e-9 * rate:.0f} GB/s. {said}")
+    return lines, failed
 
 
 def write(path, lines):
@@ -196,10 +256,10 @@ def main(arguments=None):
     """The whole check; its exit status."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes")
-    parser.add_argument("--minutes", type=float, default=7.0, help="when peers stop, from the beginning")
+    parser.add_argument("--minutes", type=float, default=7.5, help="when all stops, from the beginning")
     parser.add_argument("--write", type=Path, help="the page that gets the table")
     options = parser.parse_args(arguments)
-    until = time.perf_counter() + 60 * options.minutes
+    end = time.perf_counter() + 60 * options.minutes
     os.environ["DLVM_CACHE"] = "0"  # what is compiled is timed
     try:
         on = device()
@@ -207,15 +267,18 @@ def main(arguments=None):
         print(f"make gpu-check needs a machine with an NVIDIA GPU. {error}", file=sys.stderr)
         return 2
     print(f"on {on.description}: {len(PROGRAMS)} programs and their gradients, against the CPU")
-    wrong = disagreements()
+    wrong = disagreements(end)
     if wrong:
         print("not what the CPU gives: " + ", ".join(wrong), file=sys.stderr)
         return 1
-    lines = [f"On {on.description}, {datetime.date.today()}:\n", *table(options.quick, until)]
+    found, failed = table(options.quick, end)
+    lines = [f"On {on.description}, {datetime.date.today()}:\n", *found]
     print("\n".join(lines))
     if options.write and on.name != EMULATOR:
         write(options.write, lines)
-    return 0
+    if failed:
+        print("without a time: " + ", ".join(failed), file=sys.stderr)
+    return int(bool(failed))
 
 
 if __name__ == "__main__":

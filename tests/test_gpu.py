@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import numpy as np
@@ -414,7 +415,7 @@ def test_the_check_of_the_hardware_goes_through_on_the_emulator(all_rows, capsys
     monkeypatch.setattr(gpu_check, "RUNS", 1)
     monkeypatch.setattr(gpu_check, "PROGRAMS", {"chain": PROGRAMS["chain"]})
     if not all_rows:
-        some = gpu_check.rows(quick=True)
+        some = gpu_check.rows(quick=True)[:4]
         monkeypatch.setattr(gpu_check, "rows", lambda quick: [some[0], some[3]])
     monkeypatch.setattr(gpu_check, "PEERS", (Peer, Missing))
     monkeypatch.setenv("DLVM_CACHE", environment("DLVM_CACHE"))
@@ -424,6 +425,21 @@ def test_the_check_of_the_hardware_goes_through_on_the_emulator(all_rows, capsys
     assert len(lines) == 2 + len(gpu_check.rows(True)) and {line.count("|") for line in lines} == {7}
     assert lines[2].startswith("| sum |") and lines[2].endswith("|  |") and lines[3].endswith("| fails |")
     assert "2 x + y by Imagined: " in said.err and "without Missing: not here" in said.err
+    # a row of our own that fails, and one when the minutes are over: all others are shown
+    row = gpu_check.rows(quick=True)[0]
+    bad = [row._replace(name="bad", function=lambda x: unknown(x)), row]  # noqa: F821 - that is what is bad
+    monkeypatch.setattr(gpu_check, "rows", lambda quick: bad)
+    assert gpu_check.main(["--quick"]) == 1
+    said = capsys.readouterr()
+    assert "\n| bad | fails |" in said.out and "\n| sum | 0." in said.out and "without a time: bad\n" in said.err
+    monkeypatch.setattr(gpu_check, "rows", lambda quick: bad[1:])
+    monkeypatch.setattr(gpu_check, "timed", lambda *args: gpu_check.until(0).__enter__())
+    assert gpu_check.main(["--quick"]) == 1
+    assert "without a time: sum\n" in capsys.readouterr().err
+    with pytest.raises(gpu_check.OutOfTime), gpu_check.until(time.perf_counter() + 0.01):
+        time.sleep(9)
+    assert gpu_check.main(["--quick", "--minutes", "0"]) == 1
+    assert "chain (OutOfTime: the minutes are over)" in capsys.readouterr().err
     monkeypatch.setattr(gpu_check, "alike", lambda got, expected: False)
     assert gpu_check.main(["--quick"]) == 1
     assert "chain (other numbers), gradient of chain (other numbers)" in capsys.readouterr().err

@@ -157,6 +157,17 @@ def mandelbrot(c, out, most):
     return out
 
 
+def priced(z, s0, sigma):
+    """Monte Carlo: the mean, over paths of given normal numbers, of what an option is worth at their ends."""
+    total = 0.0
+    for i in range(z.shape[0]):
+        s = s0
+        for t in range(z.shape[1]):
+            s = s * np.exp(sigma * z[i, t] - 0.5 * sigma * sigma)
+        total += max(s - 1.0, 0.0)
+    return total / z.shape[0]
+
+
 def _random(seed=0):
     return np.random.default_rng(seed)
 
@@ -220,5 +231,6 @@ PROGRAMS = {
         (0, 1, 2),
     ),
     "mandelbrot": (mandelbrot, lambda: (_of((3, 100, 2)), np.zeros((3, 100), np.int64), 9), ()),
+    "priced": (priced, lambda: (_of((600, 3)), 1.1, 0.3), (0, 1, 2)),
     "masks": (masks, lambda: (np.abs(_of((6, 4))),), ()),
 }

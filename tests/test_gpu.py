@@ -64,8 +64,8 @@ COMPILED = {name: dlvm.jit(function, target="gpu") for name, (function, _, _) in
 GRADIENTS = {name: dlvm.grad(COMPILED[name], wrt=wrt) for name, (_, _, wrt) in PROGRAMS.items() if wrt}
 
 
-# of "products", whose kernels they launch, of "attention", and of the functions of the examples
-LIKE_OTHERS = {"products_infinite", "products_integers", "softmax", "mlp"}
+# of "products", whose kernels they launch, of "attention", of the functions of the examples, and of test_gpu_loops.py
+LIKE_OTHERS = {"products_infinite", "products_integers", "softmax", "mlp", "priced"}
 
 
 @pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in LIKE_OTHERS else n for n in PROGRAMS])
@@ -78,10 +78,10 @@ def test_values_and_effects_are_those_of_numpy(name):
     assert live() == before
 
 
-# of others, or of the functions of the examples
+# of others, of the functions of the examples, or of test_gpu_loops.py
 SIBLINGS = {
     "chain_strided", "chain_f32", "broadcasts", "recurrence", "softmax", "transposed", "mlp", "attention", "bodies",
-    "newton", "stencil",
+    "newton", "stencil", "priced",
 }  # fmt: skip
 
 

@@ -4,7 +4,7 @@ import ctypes
 
 import numpy as np
 import pytest
-from gpu_programs import mandelbrot
+from gpu_programs import mandelbrot, priced
 
 import dlvm_py as dlvm
 from dlvm_py.runtime.gpu.device import device, live
@@ -200,6 +200,91 @@ def test_a_nest_is_one_launch(name, launches):
     assert expected in (launches, None) and live() == before
     for a, b in zip(given, plain, strict=True):
         np.testing.assert_allclose(a, b, 1e-5 if np.asarray(b).dtype == np.float32 else 1e-13)
+
+
+def inside(x, y, hits):
+    for i in range(x.shape[0]):
+        if x[i] * x[i] + y[i] * y[i] < 1.0:
+            hits += 1
+        elif x[i] < 0.0:
+            hits -= 2
+    return hits
+
+
+def pairs(p, e):
+    for i in range(p.shape[0]):
+        for j in range(i):
+            d = p[i] - p[j]
+            e += 1.0 / np.sqrt(d * d + 0.1)
+    return e
+
+
+def both(a, b, out):
+    total, less = np.float32(1.0), 0
+    for i in range(a.shape[0]):
+        for j in range(b.shape[0]):
+            out[i, j] = a[i] * b[j]
+            total -= a[i] + b[j]
+            if a[i] < b[j]:
+                less += 1
+    return total, less
+
+
+def squares(x, w):
+    loss = size = 0.0
+    for i in range(x.shape[0]):
+        r = np.dot(x[i], w) - 1.0
+        loss += r * r
+        size += np.sum(np.abs(x[i]))
+    return loss, size
+
+
+def kept(x, n):
+    total = best = 0.0
+    for i in range(n):
+        total += x[i]
+        best = max(best, total)
+    return total, best
+
+
+# name: (function, () -> arguments, the blocks of each launch, what the gradient is with respect to)
+SUMS = {
+    "priced": (priced, lambda: (_of(600, 3), 1.1, 0.3), [3, 1], (0, 1, 2)),
+    "inside": (inside, lambda: (_of(700), _of(700, seed=1), 5), [3, 1], ()),
+    "inside_no_float": (inside, lambda: (np.arange(700), np.zeros(700, int), 5), [3, 1], ()),
+    "pairs": (pairs, lambda: (_of(9), 2.0), [1, 1], (0, 1)),
+    "both": (both, lambda: (_of(20).astype("f4"), _of(30).astype("f4"), np.zeros((20, 30), "f4")), [3, 1, 1], ()),
+    "squares": (squares, lambda: (_of(5, 7), _of(7)), [5, 1, 1], ()),
+    # a sum that is looked at, and ints that may leave 64 bits: in order, by the host
+    "kept": (kept, lambda: (_of(3), 3), [], ()),
+    "inside_large": (inside, lambda: (_of(3), _of(3, seed=1), 2**62), [], ()),
+}
+
+
+# siblings of others
+MORE = {"inside_no_float", "pairs", "kept"}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if n in MORE else n for n in SUMS])
+def test_sums_of_trips_are_a_launch_and_a_reduction(name, launches):
+    function, make, expected, wrt = SUMS[name]
+    given, plain, before = make(), make(), live()
+    got, wanted = dlvm.jit(function, target="gpu")(*given), function(*plain)
+    assert launches == expected and live() == before
+    for a, b in zip(*(r if isinstance(r, tuple) else (r,) for r in (got, wanted)), strict=True):
+        assert type(a) is type(b)
+        np.testing.assert_allclose(a, b, 1e-5 if isinstance(a, np.float32) else 1e-13)
+    for a, b in zip(given, plain, strict=True):
+        np.testing.assert_array_equal(a, b)
+    if wrt:
+        # the derivative along a direction, by a central difference
+        ways = [_of(*np.shape(given[k]), seed=k + 1) for k in wrt]
+        gradient = dlvm.grad(dlvm.jit(function, target="gpu"), wrt=wrt)(*given)
+        moved = [[plain[k] + s * ways[wrt.index(k)] for k in wrt] for s in (1e-6, -1e-6)]
+        up, down = (function(*point) for point in moved)
+        along = sum(np.sum(g * w) for g, w in zip(gradient, ways, strict=True))
+        np.testing.assert_allclose(along, (up - down) / 2e-6, 1e-6)
+        assert live() == before
 
 
 def test_trips_that_depend_on_each_other_stay_in_order(launches):

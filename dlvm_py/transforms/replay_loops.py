@@ -56,7 +56,9 @@ _ALLOWED = frozenset(
 def run(function: Function, noalias_params: bool = True) -> bool:
     """Mark the loops of `function` that launch the same in every trip; whether there were any."""
     of = Independence(function, noalias_params)
-    grids = [of.forest.loop_of(header) for header in nests(of)]
+    found_nests = nests(of)
+    grids = [of.forest.loop_of(header) for header in found_nests]
+    fetched = {header for header, nest in found_nests.items() if nest.sums}
     notes: list[LoopNote] = []
     chosen: list[tuple[CountedLoop, int, int]] = []
     for loop in of.forest.loops:
@@ -67,6 +69,8 @@ def run(function: Function, noalias_params: bool = True) -> bool:
             continue
         reason, about = "", None
         try:
+            for header in fetched & loop.blocks:
+                raise _Varies("a number that is on the device is fetched", _loc(header))
             found = _Trips(of, inner, loop)
             chosen.append((found.counted, *found.turns()))
         except _Varies as varies:

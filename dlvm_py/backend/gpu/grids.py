@@ -13,8 +13,12 @@ Which loops, `ir/analysis/grids.py` says. That no check fails is made sure befor
     by inquiry      the rest by a kernel that does of each trip what its checks and branches need, and nothing else. No
                     trip may write what they read
 
+    sums             each thread, or block, adds up those of its trips, beginning with nothing; what they have is folded
+                     as a reduction is, and added to what the loop begins with
+
 Where a check fails the host runs the loop, so that effects and exceptions come in the program's order. The same where
-there is nothing to run, or more than a grid can count. Loops over rows are a block a trip (rows.py).
+there is nothing to run, more than a grid can count, or a sum of Python's ints that may leave 64 bits. Loops over rows
+are a block a trip (rows.py).
 """
 
 from __future__ import annotations
@@ -26,15 +30,17 @@ from dlvm_py.backend.cpu.emit import Control
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.memory import release
 from dlvm_py.backend.cpu.pointers import Pointer
-from dlvm_py.backend.cpu.values import ONE, TRUE, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.elementwise import store_scalar
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import blocks_for
+from dlvm_py.backend.gpu.reductions import PARTIALS, Fold, fold_partials
 from dlvm_py.backend.gpu.replays import Replay
 from dlvm_py.backend.gpu.rows import LONG, MANY, RowKernel, Space, launch_rows
 from dlvm_py.backend.gpu.trips import Trip, TripKernel
 from dlvm_py.errors import UnknownFunction
-from dlvm_py.ir import I64, Block, BlockArg, Instruction, PointerType, Target, Value
+from dlvm_py.ir import I64, Block, BlockArg, DType, Instruction, PointerType, Target, Value
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
 from dlvm_py.ir.analysis.grids import Nest, nests
 from dlvm_py.ir.analysis.independence import Independence
@@ -147,6 +153,25 @@ class _Ahead:
         return self.h.both(*(self.h.icmp(how, a, b) for a, b in self.corners(operands)))
 
 
+class Partials:
+    """The partial results of one sum, a place each block: memory that there is when `allocate` is written."""
+
+    def __init__(self, h: HostEmitter, dtype: DType) -> None:
+        self.h, self.fold, self.header = h, Fold(dtype, "add"), NULL
+        self.pointer = Pointer(dtype, "C", h.new("ptr"), NULL, (i64(PARTIALS),))
+
+    def allocate(self) -> None:
+        """Write the allocation."""
+        self.header = self.h.allocate(i64(PARTIALS * self.fold.dtype.itemsize))
+        self.h.line(f"{self.pointer.data.ref} = getelementptr i8, ptr {self.h.data_of(self.header).ref}, i64 0")
+
+    def folded(self, blocks: V) -> V:
+        """The sum of those of so many blocks, fetched; the memory is given back."""
+        found = fold_partials(self.h, self.fold, self.pointer, blocks)
+        release(self.h, self.header)
+        return found
+
+
 def needed(of: Independence, loop: Loop) -> set[Value] | None:
     """What checks and branches of a trip are computed of; None if a trip may write what they read."""
     passed: dict[Value, list[Value]] = {}
@@ -215,11 +240,11 @@ class GridControl(Control):
     def _jump(self, source: Block, target: Target) -> None:
         nest = self.nests.get(target.block)
         if nest is not None and self.rank[target.block] > self.rank[source]:
-            self._launch(source, nest)
+            self._launch(nest, target)
         super()._jump(source, target)
 
-    def _launch(self, source: Block, nest: Nest) -> None:
-        """Write the launch of a nest and the jump behind it, and go on where there is none."""
+    def _launch(self, nest: Nest, target: Target) -> None:
+        """Write the launch of a nest, and the jump to its head as after the last trip; go on where there is none."""
         h, outer, loc = self.h, nest.loops[0], self.h.loc
         ahead, asked = _Ahead(h, self.independence, nest), None
         try:
@@ -227,7 +252,13 @@ class GridControl(Control):
             total = counts[0]
             for n in counts[1:]:
                 total = ahead.arithmetic("smul", total, n)
+            header = outer.loop.header
+            entering = {a: v for a, v in zip(header.args, target.args, strict=True) if a is not outer.counter}
+            begins = [h.scalar(entering[a]) for a, _, _ in nest.sums]
             flags = [h.icmp("sgt", n, ZERO) for n in counts]
+            for begin, (_, _, s) in zip(begins, nest.sums, strict=True):
+                if s.most is not None:
+                    flags += self._stays_small(begin, s.most, total)
             try:
                 flags += [ahead.holds(check.operands[0]) for check in nest.checks]
             except _Unknown:
@@ -237,7 +268,8 @@ class GridControl(Control):
             if nest.rows and asked is not None:
                 return  # an inquiry is one thread's
             spaces = [Space(h, v) for v in nest.private]
-            kernel = self._kernel(nest, counts, total, spaces=spaces)
+            partials = [Partials(h, s.dtype) for _, _, s in nest.sums]
+            kernel = self._kernel(nest, counts, total, spaces=spaces, partials=partials)
         except UnknownFunction:  # of libm: the host's loop says so
             return
         finally:
@@ -251,26 +283,38 @@ class GridControl(Control):
 
         go_on_if(h.both(*flags, *(h.op("xor", lost, TRUE) for lost in ahead.lost)), "grid")
         if asked is not None:
-            header, found = h.cell(I64)
+            cell, found = h.cell(I64)
             store_scalar(h, ZERO, found)
             h.launch(self._kernel(nest, counts, total, (asked, found)), blocks_for(h, total))
             failed = h.fetch(I64, found.data)
-            release(h, header)
+            release(h, cell)
             go_on_if(h.icmp("eq", failed, ZERO), "checked")
         if nest.rows:
             width = self._width(nest)
             go_on_if(h.any(h.icmp("sle", width, i64(LONG)), h.icmp("sge", total, i64(MANY))), "rows")
-            launch_rows(h, kernel, total, width, spaces)
+        for p in partials:
+            p.allocate()
+        most = {"most": PARTIALS} if partials else {}
+        if nest.rows:
+            blocks = launch_rows(h, kernel, total, width, spaces, **most)
         else:
-            h.launch(kernel, blocks_for(h, total))
-        # behind a loop its counter is where it stopped
-        before = h.env.get(outer.counter)
-        h.env[outer.counter] = h.scalar(outer.last)
-        leave = next(t for t in outer.loop.header.instructions[-1].targets if t.block is outer.exit)
-        self._jump(source, leave)
-        if before is not None:
-            h.env[outer.counter] = before
+            blocks = blocks_for(h, total, **most)
+            h.launch(kernel, blocks)
+        # at its head a loop that has ended has the counter where it stopped
+        ends = {outer.counter: h.scalar(outer.last)}
+        for begin, p, (a, _, s) in zip(begins, partials, nest.sums, strict=True):
+            ends[a] = TABLE["add"][s.dtype.kind](h, s.dtype, {}, begin, p.folded(blocks))
+        self._arrive(self._entrance(header), [ends[a] for a in header.args], self.outer[header])
         h.place(host)
+
+    def _stays_small(self, begin: V, most: int, trips: V) -> list[V]:
+        """Flags that say, if all are set, that no sum that grows by `most` a trip leaves 64 bits."""
+        h, bound = self.h, i64(1 << 61)
+        return [
+            h.icmp("slt", begin, bound),
+            h.icmp("sgt", begin, i64(-(1 << 61))),
+            h.icmp("sle", trips, i64((1 << 61) // max(most, 1))),
+        ]
 
     def _width(self, nest: Nest) -> V:
         """How many elements the largest array has that a trip works on, as far as that is known before it."""
@@ -297,6 +341,7 @@ class GridControl(Control):
         total: V,
         inquiry: tuple[set[Value], Pointer] | None = None,
         spaces: Sequence[Space] = (),
+        partials: Sequence[Partials] = (),
     ) -> TripKernel:
         """The kernel of the trips of a nest, or their inquiry."""
         h = self.h
@@ -308,11 +353,16 @@ class GridControl(Control):
             inquiry = inquiry[0], k.pointer_of(inquiry[1])
         inside = [k.parameter(n) for n in counts]
         firsts = [k.parameter(h.scalar(c.first)) for c in nest.loops]
-        with k.trips(k.parameter(total)) as loop:
+        places = [k.pointer_of(p.pointer) for p in partials]
+        with k.trips(k.parameter(total), [p.fold.neutral() for p in partials]) as loop:
             index = k.unravel(loop.index, range(len(counts)), inside)
             numbers = [
                 k.op("sub" if c.step < 0 else "add", first, index[n])
                 for n, (c, first) in enumerate(zip(nest.loops, firsts, strict=True))
             ]
-            Trip(k, nest, numbers, inquiry).write()
+            trip = Trip(k, nest, numbers, inquiry, loop.carried)
+            trip.write()
+            loop.next = trip.totals
+        for p, sum, to in zip(partials, loop.results, places, strict=True):
+            k.leave_partial(p.fold, sum, to)
         return k

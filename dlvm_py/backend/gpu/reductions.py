@@ -194,9 +194,21 @@ def _in_two_stages(
         x = element(k.add(first, k.mul(loop.index, step)))
         loop.next = [fold.step(k, loop.carried[0], x if is_wide else fold.widened(k, x))]
     _, total = in_block(k, fold, loop.results[0], block_memory(k, fold))
+    store_partial(k, fold, total, to)
+    h.launch(k, blocks)
+    y = fold_partials(h, fold, partials, blocks)
+    release(h, header)
+    return y
+
+
+def store_partial(k: Kernel, fold: Fold, total: V, to: Pointer) -> None:
+    """Write a value, as thread 0 has it, to the place of its block."""
     with k.when(k.icmp("eq", k.special("tid"), ZERO)):
         store_element(k, fold.wide, total, offset(k, to.data, [k.special("ctaid")], [i64(to.itemsize)]))
-    h.launch(k, blocks)
+
+
+def fold_partials(h: HostEmitter, fold: Fold, partials: Pointer, blocks: V) -> V:
+    """The partial results of so many blocks combined, fetched."""
     k = Kernel(h, TO_NUMBER)
     to, found = k.pointer_of(partials), k.parameter(blocks)
     with k.block(found, [fold.neutral()]) as loop:
@@ -206,6 +218,4 @@ def _in_two_stages(
     with k.when(k.icmp("eq", k.special("tid"), ZERO)):
         store_element(k, fold.dtype, fold.result(k, total), to.data)
     h.launch(k, ONE)
-    y = h.fetch(fold.dtype, partials.data)
-    release(h, header)
-    return y
+    return h.fetch(fold.dtype, partials.data)

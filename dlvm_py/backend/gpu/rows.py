@@ -25,7 +25,7 @@ from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, i64
 from dlvm_py.backend.gpu.elementwise import general
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, WARP, WARPS, Kernel
-from dlvm_py.backend.gpu.reductions import Fold, in_warp, keeps_order
+from dlvm_py.backend.gpu.reductions import Fold, in_warp, keeps_order, store_partial
 from dlvm_py.backend.gpu.trips import TripKernel
 from dlvm_py.ir import Instruction, Value, is_array
 from dlvm_py.ir.types import ELEMENTS
@@ -48,13 +48,16 @@ class Space:
         )
 
 
-def launch_rows(h: HostEmitter, k: Kernel, trips: V, width: V, spaces: Sequence[Space]) -> None:
-    """Launch the kernel of so many trips, one or more, on arrays of at most `width` elements, as far as is known."""
-    blocks, total = h.minimum(trips, i64(BLOCKS)), ONE
+def launch_rows(h: HostEmitter, k: Kernel, trips: V, width: V, spaces: Sequence[Space], most: int = BLOCKS) -> V:
+    """Launch the kernel of so many trips, one or more, on arrays of at most `width` elements, as far as is known.
+
+    Returns how many blocks it has, at most `most`.
+    """
+    blocks, total = h.minimum(trips, i64(most)), ONE
     for space in spaces:
         total = h.add(total, space.nbytes)
-    most = h.op("udiv", i64(SPACE), total)
-    blocks = h.minimum(blocks, h.select(h.icmp("sgt", most, ZERO), most, ONE))
+    room = h.op("udiv", i64(SPACE), total)
+    blocks = h.minimum(blocks, h.select(h.icmp("sgt", room, ZERO), room, ONE))
     headers = [h.allocate(h.mul(space.nbytes, blocks)) for space in spaces]
     for space, header in zip(spaces, headers, strict=True):
         h.line(f"{space.base.ref} = getelementptr i8, ptr {h.data_of(header).ref}, i64 0")
@@ -62,6 +65,7 @@ def launch_rows(h: HostEmitter, k: Kernel, trips: V, width: V, spaces: Sequence[
     h.launch(k, blocks, h.cast("trunc", h.select(h.icmp("sgt", warps, ZERO), warps, i64(WARP)), "i32"))
     for header in headers:
         release(h, header)
+    return blocks
 
 
 class RowKernel(TripKernel):
@@ -77,11 +81,15 @@ class RowKernel(TripKernel):
             self.env[s.value] = Pointer(ELEMENTS[s.value.attrs["dtype"]], "C", data, NULL, extents)
 
     @contextmanager
-    def trips(self, count: V) -> Iterator[CountedLoop]:
+    def trips(self, count: V, carried: Sequence[V] = ()) -> Iterator[CountedLoop]:
         """`for index in range(count)`: the trips of this block."""
-        with self.strided(self.special("ctaid"), self.special("nctaid"), count) as loop:
+        with self.strided(self.special("ctaid"), self.special("nctaid"), count, carried) as loop:
             yield loop
             self.barrier()  # the next trip writes to the same memory
+
+    def leave_partial(self, fold: Fold, total: V, to: Pointer) -> None:
+        """Write what this block has added up, which all of its threads know, to its place of the partial results."""
+        store_partial(self, fold, total, to)
 
     def place(self, label: Label) -> Label:
         """Begin a block: where it comes from something may have been read."""

@@ -14,10 +14,12 @@ from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.emit import write_instruction
 from dlvm_py.backend.cpu.function import Lowered
 from dlvm_py.backend.cpu.pointers import Pointer
+from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import CountedLoop
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import Kernel
+from dlvm_py.backend.gpu.reductions import Fold, block_memory, in_block, store_partial
 from dlvm_py.ir import Block, Instruction, PointerType, Target, Value
 from dlvm_py.ir.analysis.grids import Nest
 
@@ -30,10 +32,15 @@ class TripKernel(Kernel):
         self.env: dict[Value, Lowered] = {}
 
     @contextmanager
-    def trips(self, count: V) -> Iterator[CountedLoop]:
+    def trips(self, count: V, carried: Sequence[V] = ()) -> Iterator[CountedLoop]:
         """`for index in range(count)`: the trips of this thread."""
-        with self.grid(count) as loop:
+        with self.grid(count, carried) as loop:
             yield loop
+
+    def leave_partial(self, fold: Fold, total: V, to: Pointer) -> None:
+        """Write what the threads of this block have added up to its place of the partial results."""
+        _, total = in_block(self, fold, total, block_memory(self, fold))
+        store_partial(self, fold, total, to)
 
     def lookup(self, value: Value) -> Lowered:
         """The lowered form of an IR value."""
@@ -61,19 +68,36 @@ class TripKernel(Kernel):
 class Trip:
     """The code of one trip. `numbers`: the counters of the grid.
 
-    inquiry: None, or what an inquiry computes and the place where it writes that a check fails.
+    inquiry: None, or what an inquiry computes and the place where it writes that a check fails. carried: the sums of
+    the nest when the trip begins; `totals`: when it ends.
     """
 
     def __init__(
-        self, k: TripKernel, nest: Nest, numbers: Sequence[V], inquiry: tuple[set[Value], Pointer] | None = None
+        self,
+        k: TripKernel,
+        nest: Nest,
+        numbers: Sequence[V],
+        inquiry: tuple[set[Value], Pointer] | None = None,
+        carried: Sequence[V] = (),
     ) -> None:
         self.k, self.nest, self.inquiry = k, nest, inquiry
         self.inner = nest.loops[-1].loop
         self.end = k.label("end")
         for c, x in zip(nest.loops, numbers, strict=True):
             k.env[c.counter] = x
+        self.adds = {i for _, _, s in nest.sums for i in s.adds}
+        self.ends: list[Phi] = []
+        self.places = [self.inner.header.args.index(a) for _, a, _ in nest.sums] if carried else []
+        for at, x in zip(self.places, carried, strict=True):
+            k.env[self.inner.header.args[at]] = x
+            self.ends.append(k.phi(x.type, self.end))
         self.labels: dict[Block, Label] = {b: k.label("block") for b in self.inner.ordered[1:]}
         self.phis: dict[Block, list[Phi]] = {}
+
+    @property
+    def totals(self) -> list[V]:
+        """The sums of the nest when the trip has ended."""
+        return [phi.value for phi in self.ends]
 
     def write(self) -> None:
         """All blocks, definitions before uses."""
@@ -121,6 +145,9 @@ class Trip:
             self.k.host.loc = i.loc or self.k.host.loc
             if i.op.name == "check":
                 self._check(i)
+            elif i in self.adds and self._is_needed(i):  # never checked: what could leave 64 bits has no launch
+                kind, dtype = i.type.dtype.kind, i.type.dtype  # type: ignore[attr-defined]
+                self.k.env[i] = TABLE[i.op.name][kind](self.k, dtype, {}, *map(self.k.scalar, i.operands))
             elif not i.op.is_terminator and self._is_needed(i):
                 self.k.write(i)
 
@@ -141,6 +168,8 @@ class Trip:
 
     def _jump(self, target: Target) -> None:
         if target.block is self.inner.header:
+            for at, phi in zip(self.places, self.ends, strict=True):
+                phi.add(self.k.scalar(target.args[at]), self.k.here)
             self.k.br(self.end)
             return
         values = [v for a, v in zip(target.block.args, target.args, strict=True) if self._is_needed(a)]

@@ -29,8 +29,9 @@ whoever runs them at the same time has two ways: where nothing that the loop wri
 `visible`: memory of this function), report the first; else make sure beforehand that none raises. Stage compute (before
 buffers are hoisted, which gives the trips of a loop one memory) or scheduled.
 
-Sums of floats that trips add up are carried values: their order is the program's. The adjoint of what all trips
-read is such a sum, in memory: it is written by every trip.
+Sums of floats that trips add up are carried values: their order is the program's. Who may choose another one says that
+they do not count (`sums`, see sums.py). The adjoint of what all trips read is such a sum, in memory: it is written by
+every trip.
 """
 
 from __future__ import annotations
@@ -121,13 +122,16 @@ class Independence:
         """The trips of all loops, outer loops before those in them."""
         return map(self.of, self.forest.loops)
 
-    def of(self, loop: Loop, private: Set[Value] = frozenset()) -> Trips:
-        """The trips of one loop. private: memory from before it of which each trip has its own."""
-        return _Judge(self, loop, private).judge()
+    def of(self, loop: Loop, private: Set[Value] = frozenset(), sums: Set[Value] = frozenset()) -> Trips:
+        """The trips of one loop. private: memory from before it of which each trip has its own.
+
+        sums: arguments of its head that may be added up in any order.
+        """
+        return _Judge(self, loop, private, sums).judge()
 
     def reads_what_was(self, loop: Loop, load: Instruction) -> bool:
         """Whether a load in a loop that counts finds in each trip what was in memory before the first trip."""
-        return _Judge(self, loop, frozenset()).reads_what_was(load)
+        return _Judge(self, loop).reads_what_was(load)
 
 
 class _Dependent(Exception):
@@ -146,8 +150,10 @@ class _Access:
 
 
 class _Judge:
-    def __init__(self, of: Independence, loop: Loop, private: Set[Value]) -> None:
-        self.of, self.loop, self.private = of, loop, private
+    def __init__(
+        self, of: Independence, loop: Loop, private: Set[Value] = frozenset(), sums: Set[Value] = frozenset()
+    ) -> None:
+        self.of, self.loop, self.private, self.sums = of, loop, private, sums
         self.counted = of.counted[loop.header]
         self.accesses: list[_Access] = []
         self.traps: list[Instruction] = []
@@ -205,11 +211,11 @@ class _Judge:
                 raise _Dependent("break or return leaves it", block.instructions[-1].loc)
 
     def _values(self) -> None:
-        """Nothing but the counter goes from trip to trip, or out."""
+        """Nothing but the counter, and sums, goes from trip to trip, or out."""
         header = self.loop.header
         assert self.counted is not None
         for at, arg in enumerate(header.args):
-            if arg is not self.counted.counter:
+            if arg is not self.counted.counter and arg not in self.sums:
                 (latch,) = self.loop.latches
                 passed = [t.args[at] for t in latch.targets if t.block is header]
                 loc = next((v.loc for v in passed if isinstance(v, Instruction)), None) or _loc_of(header)
@@ -226,7 +232,7 @@ class _Judge:
     def _behind(self, values: Sequence[Value], loc: Loc | None) -> None:
         assert self.counted is not None
         for v in values:
-            if not is_outside(v, self.loop) and v is not self.counted.counter:
+            if not is_outside(v, self.loop) and v is not self.counted.counter and v not in self.sums:
                 raise _Dependent(f"{_name(v)} of the last trip is used behind the loop", loc)
 
     # -- what it does ------------------------------------------------------------------------------------

@@ -819,6 +819,24 @@ def sets_of_floats_and_tuples(x):
     return sorted(floats), len(pairs), (1, 1) in pairs, {2.0, 3.0} == {3.0, 2.0}
 
 
+@language("sets", lambda: (vec(4), 9), lambda: (vec(4), 2), grad=True)
+def sets_in_tries(x, n):
+    a, b = set(), {0.5}
+    total = 0.0
+    for k in range(n):
+        a.add(k * 0.5)
+        if len(a) > len(b):
+            a, b = b, a
+    try:
+        a.remove(3.0)
+        total += len(a)
+    except KeyError:
+        total -= x[1]
+    for k in sorted(a | b):
+        total += k * x[0] * x[len(a & b)]
+    return total
+
+
 @language("values of several kinds", lambda: (vec(3), 2), lambda: (vec(3), 1), lambda: (vec(3), 0))
 def several_kinds(x, n):
     f = math.sin if n > 1 else math.cos
@@ -1377,6 +1395,15 @@ def weighted_order(items):
     low, middle, high = sorted(items)
     squares = sorted([v * v for v in items], key=lambda v: -v)
     return low + 2 * middle + 3 * high + squares[0] * squares[1]
+
+
+@language("sorted", lambda: (np.array([3, 1, 2, 3, 1]), 2.5), lambda: (np.zeros(0, int), 1.0))
+def sorted_tuples(x, a):
+    items = [(v % 2, v * a) for v in x]
+    places = sorted([(v, -k) for k, v in enumerate(x)], reverse=True)
+    few = sorted([(a, 2), (2.5, 3), (a, 1)], key=lambda t: (t[1] % 2, t[0]))
+    items.sort(key=lambda t: ((t[1], t[0]), 1))
+    return items, places, few, sorted(items)
 
 
 @language("sorted", lambda: ([5, 3, 8, 1, 9, 2, 7, 4, 6, 0, 11, 15, 13, 12, 14],))

@@ -319,6 +319,23 @@ def test_objects_that_are_given_twice():
 # -- the table ---------------------------------------------------------------------------------------------------
 
 
+def test_an_operation_on_sets_is_compiled_once():
+    @dlvm.jit
+    def f(n):
+        s, t = {n}, set()
+        for k in range(n):
+            s.add(2 * k)
+            t.add(k)
+        s.add(7)
+        t.discard(3)
+        s.add(n + 2)
+        return len(s - t)
+
+    names = [line.split()[1] for line in str(f.ir(5, stage="raw")).splitlines() if line.startswith("func @add")]
+    assert len(names) <= 2  # of an empty set, and of one of ints
+    assert f(5) == len({5, 0, 2, 4, 6, 8, 7} - {0, 1, 2, 4})
+
+
 def test_every_supported_construct_has_a_program():
     """docs/language.md promises nothing that is not tried here, and nothing tried here is missing there."""
     assert {p.construct for p in PROGRAMS} == {c.name for c in CONSTRUCTS if c.is_supported}

@@ -153,7 +153,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("dataclasses in loops", "s = replace(s, t=s.t + dt)", "bound anew or changed"),
     Construct("dataclasses in branches", "s = State(x) if c else s", "where no other name stands for one of the two"),
     Construct("math", "math.hypot(x, y)", "all of it and of cmath, with Python's errors"),
-    Construct("sorted", "sorted(items, key=lambda t: t[1], reverse=True)", "stable; also list.sort"),
+    Construct("sorted", "sorted(items, key=lambda t: t[1], reverse=True)", "of tuples too; also list.sort"),
     Construct("min, max", "max(items, key=abs, default=0.0)", "the first of equal ones, as in Python"),
     Construct("round", "round(x, 2)", "the nearest decimal, as Python's; of NumPy's numbers as NumPy's"),
     Construct("builtins", "divmod(n, 3)", "abs bool complex divmod enumerate float int isinstance len list map ..."),

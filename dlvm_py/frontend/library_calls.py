@@ -30,7 +30,7 @@ _PACKAGE = "dlvm_py.frontend.library."
 
 def is_library(function: Any) -> bool:
     """Whether a callable is a function of the library."""
-    return isinstance(function, FunctionType) and function.__module__.startswith(_PACKAGE)
+    return isinstance(function, FunctionType) and (function.__module__ or "").startswith(_PACKAGE)
 
 
 def library(function: Any) -> Callable[..., Any]:

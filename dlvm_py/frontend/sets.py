@@ -151,6 +151,10 @@ def _key(e: Emitter, item: Any) -> Any:
             f"a set of {describe(item)} is not supported: its items can be real numbers and tuples of these",
             help="keep a list, or a boolean array of what is in it",
         )
+    for part in parts:
+        if part.dtype.is_float and part.number is None:
+            is_number = e.compare("equal", part.value, part.value)
+            e.check(is_number, "ValueError", "a NaN in a set is not supported in compiled code")
     return item
 
 

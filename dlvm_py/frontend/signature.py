@@ -54,15 +54,21 @@ class Extents:
 
 
 def abstract(
-    e: Emitter, value: Any, extents: Extents, leaves: list[Value], running: Sequence_[tuple[Any, ...]] = ()
+    e: Emitter,
+    value: Any,
+    extents: Extents,
+    leaves: list[Value],
+    running: Sequence_[tuple[Any, ...]] = (),
+    constants: bool = True,
 ) -> tuple[Any, ...]:
     """A hashable tree of an argument; its run-time values are appended to `leaves`.
 
     running: what the argument is in the calls of the same function that are being translated. A number that
     is another one there (`f(n - 1)`) is no constant of the callee: recursion would go through all of them.
+    constants: whether any number is.
     """
     match value:
-        case Scalar() if isinstance(value.number, int) and all(t[:3] == _number(value) for t in running):
+        case Scalar() if constants and isinstance(value.number, int) and all(t[:3] == _number(value) for t in running):
             return ("number", type(value.number).__name__, value.number, value.value.type, value.weak)
         case Mixed():
             leaves += [value.value, *(v for o in value.others for v in (o.flag, o.scalar.value))]
@@ -80,12 +86,12 @@ def abstract(
         case Sequence():
             parts = enumerate(value.items)
             same = [t[1] for t in running if t[0] == "sequence" and len(t[1]) == len(value.items)]
-            items = (abstract(e, i, extents, leaves, [t[k] for t in same]) for k, i in parts)
+            items = (abstract(e, i, extents, leaves, [t[k] for t in same], constants) for k, i in parts)
             return ("sequence", tuple(items), value.is_list)
         case Record():
             same = [t[3] for t in running if t[0] == "record" and t[1:3] == (value.kind, value.names)]
             parts = enumerate(value.items)
-            items = (abstract(e, i, extents, leaves, [t[k] for t in same]) for k, i in parts)
+            items = (abstract(e, i, extents, leaves, [t[k] for t in same], constants) for k, i in parts)
             return ("record", value.kind, value.names, tuple(items))
         case Object() if value.origin and value.key not in e.frame.env:  # the caller's, which nothing here can change
             same = [t[2] for t in running if t[0] == "fixed"]

@@ -15,8 +15,9 @@ from dlvm_py.frontend.growing import as_array, item_at
 from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.iterate import Iteration
 from dlvm_py.frontend.joins import (
-    Conflict,
+    RecordType,
     ScalarType,
+    SequenceType,
     allocate_buffer,
     as_growing,
     join_items,
@@ -24,7 +25,7 @@ from dlvm_py.frontend.joins import (
     type_of,
 )
 from dlvm_py.frontend.library.order import stable_order
-from dlvm_py.frontend.values import Growing, Scalar, Sequence, Static, describe, is_none
+from dlvm_py.frontend.values import Growing, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import literal
 
 _MAX_NETWORK = 12  # items that are compared pair by pair
@@ -57,20 +58,20 @@ def ordered(e: Emitter, held: Sequence | Growing, key: Any = None, reverse: Any 
 
 
 def _grown(e: Emitter, held: Sequence) -> Growing | None:
-    """A list of many numbers as one of computed length; None if its items have no common type."""
+    """A list of many numbers or tuples as one of computed length; None if its items have no common type."""
     item = None
     for value in held.items:
         item = join_items(item, type_of(e, value))
-    return as_growing(e, held, item) if isinstance(item, ScalarType) and not isinstance(item, Conflict) else None
+    return as_growing(e, held, item) if isinstance(item, ScalarType | SequenceType) else None
 
 
 def _network(e: Emitter, held: Sequence, key: Any, backwards: bool) -> Sequence:
     items = [objects.resolved(e, i) for i in held.items]
     if is_none(key):
-        items = [real_number(e, "sorted", i) for i in items]
+        items = [_comparable(e, i) for i in items]
         keys = list(items)
     else:
-        keys = [real_number(e, "sorted", e.session.invoke(e, key, [i], {})) for i in items]
+        keys = [_comparable(e, objects.resolved(e, e.session.invoke(e, key, [i], {}))) for i in items]
     first = gast.Gt if backwards else gast.Lt
     for last in range(len(items) - 1, 0, -1):
         for k in range(last):
@@ -82,21 +83,40 @@ def _network(e: Emitter, held: Sequence, key: Any, backwards: bool) -> Sequence:
     return Sequence(tuple(keys if is_none(key) else items), is_list=True)
 
 
+def _comparable(e: Emitter, value: Any) -> Any:
+    """A real number, or a tuple of such."""
+    if isinstance(value, Sequence) and not value.is_list:
+        return Sequence(tuple(_comparable(e, i) for i in value.items))
+    return real_number(e, "sorted", value)
+
+
 def _gathered(e: Emitter, held: Growing, key: Any, backwards: bool) -> Growing:
     if not leaf_types(held.item):
         return held
-    if is_none(key):
-        if not isinstance(held.item, ScalarType):
-            e.error(UnsupportedSyntax, "sorted() of these items needs a key", help="sorted(items, key=lambda t: t[0])")
-        keys = as_array(e, held)
-    else:
+    numbers = held
+    if not is_none(key):
         taken = Iteration(held.length, lambda k: e.session.invoke(e, key, [item_at(e, held, k)], {}))
-        numbers = e.frame.collected(taken)
-        if not isinstance(numbers, Growing) or not isinstance(numbers.item, ScalarType):
-            e.error(UnsupportedSyntax, "the key of sorted() must give a number")
-        keys = as_array(e, numbers)
+        found = e.frame.collected(taken)
+        assert isinstance(found, Growing)
+        numbers = found
+    if not all(isinstance(t, ScalarType) for t in leaf_types(numbers.item)) or isinstance(numbers.item, RecordType):
+        e.error(
+            UnsupportedSyntax,
+            "sorted() needs numbers, or tuples of numbers, to compare",
+            help="sorted(items, key=lambda t: t[0])",
+        )
     flag = Scalar(literal(backwards), weak=True)
-    places = materialise(e, e.session.library(e, stable_order, [materialise(e, keys), flag], {}))
+    places: Any = None
+    # by the last number of each tuple first: what is equal there stays as it is when the one before it decides
+    for leaf, column in reversed(list(zip(leaf_types(numbers.item), numbers.buffers, strict=True))):
+        keys = materialise(e, as_array(e, Growing(leaf, (column,), numbers.length)))
+        if places is None:
+            places = materialise(e, e.session.library(e, stable_order, [keys, flag], {}))
+            continue
+        moved = materialise(e, Temp(e.emit("gather", tensor_of(e, keys), tensor_of(e, places)), keys.extents, e.block))
+        order = materialise(e, e.session.library(e, stable_order, [moved, flag], {}))
+        together = e.emit("gather", tensor_of(e, places), tensor_of(e, order))
+        places = materialise(e, Temp(together, order.extents, e.block))
     buffers = []
     for buffer, leaf in zip(held.buffers, leaf_types(held.item), strict=True):
         fresh = allocate_buffer(e, held.length, buffer.extents[1:], leaf)

@@ -11,7 +11,7 @@ import builtins
 import functools
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, replace
 from types import FunctionType
@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import either, objects, own_rules
+from dlvm_py.frontend import either, handed, objects, own_rules
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.assumptions import Assumptions
 from dlvm_py.frontend.calls import bind_function, invoke
@@ -44,6 +44,7 @@ from dlvm_py.frontend.joins import (
 )
 from dlvm_py.frontend.lent import Lent, Loan, end
 from dlvm_py.frontend.library import hashing
+from dlvm_py.frontend.library_calls import is_library
 from dlvm_py.frontend.mixed import joined, passed
 from dlvm_py.frontend.nested import Nested
 from dlvm_py.frontend.partial import partial
@@ -62,6 +63,7 @@ from dlvm_py.frontend.table import suggestion
 from dlvm_py.frontend.values import (
     NONE,
     Array,
+    Binding,
     Closure,
     Either,
     Growing,
@@ -76,6 +78,7 @@ from dlvm_py.frontend.values import (
     Static,
     describe,
 )
+from dlvm_py.frozen import replace as with_fields
 from dlvm_py.ir import DTYPES, VOID, Function, Module, PointerType, TupleType, Type, Value, literal, scalar
 from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.interface import (
@@ -222,6 +225,7 @@ class Session:
         self.stand_ins: dict[Any, FunctionType] = {}  # those of recursive ones, by what they read
         self._sources: dict[Any, Source] = {}
         self._tokens: dict[int, Any] = {}
+        self._equal: dict[Any, Any] = {}
         self._captured: dict[Emitter, dict[int, Array | RandomGenerator]] = {}
 
     # -- the entry function ----------------------------------------------------------------------
@@ -307,20 +311,30 @@ class Session:
             self.own[callee.function.name] = own_rules.Own(target, tree, callee)
         return callee
 
-    def begin(self, fn: FunctionType, name: str) -> tuple[Emitter, Source]:
-        """A new function of the module for a Python function, and the source of that."""
-        source = self._source(fn)
+    def begin(self, fn: FunctionType, name: str, loc: Loc | None = None) -> tuple[Emitter, Source]:
+        """A new function of the module for a Python function, and its source; of the library, called at `loc`."""
+        source = self._source(fn, loc)
         function = Function(_identifier(name), VOID)
         self.module.add(function)
-        e = Emitter(function, self, self.options)
+        # where our library asks for an index, there is one
+        options = with_fields(self.options, boundscheck=False) if is_library(fn) else self.options
+        e = Emitter(function, self, options)
         e.builder.at_end(function.new_block("entry"))
         e.builder.loc = source.loc(source.node)
         self._captured[e] = {}
         return e, source
 
-    def run(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Any:
-        """Translate a body for these values of the parameters: what it returns, None where it never does."""
+    def run(
+        self, e: Emitter, source: Source, fn: Any, values: dict[str, Any], held: Mapping[str, Binding] | None = None
+    ) -> Any:
+        """Translate a body for these values of the parameters: what it returns, None where it never does.
+
+        held: what objects among them hold.
+        """
         frame = self._frame(e, source, fn, values)
+        if held is not None:
+            frame.env |= held
+            frame.inherited = frozenset(held)
         if e.frame is None and self.loan is not None and e.function is next(iter(self.module.functions.values())):
             self.loan.begin(frame)
         limit = sys.getrecursionlimit()
@@ -606,6 +620,10 @@ class Session:
         self._tokens[id(value)] = value
         return ("id", id(value))
 
+    def one_of(self, value: Any) -> Any:
+        """A compile-time object that is equal to this one, the same for all of them: calls compare by identity."""
+        return self._equal.setdefault(value, value)
+
     def untoken(self, token: Any) -> Any:
         """The object of a token."""
         return token[1] if token[0] == "value" else self._tokens[token[1]]
@@ -648,23 +666,35 @@ class Session:
             if fn in self.nested:
                 raise
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
+        return self._called(e, callee, [objects.resolved(e, v) for v in settled.values()], leaves, extents)
+
+    def _called(
+        self,
+        e: Emitter,
+        callee: _Callee,
+        held: Iterable[Any],
+        leaves: list[Value],
+        extents: Extents,
+        raises: bool = True,
+    ) -> Any:
+        """Emit a call; what it gives. held: its arguments, of which `leaves` and `extents` are made."""
         taken = [*leaves, *(self.captured_leaf(e, k) for k in callee.captured)]
         if callee.result is None:
             # it does not return, or so it seems: nothing is known yet but this call
             e.emit("apply", *taken, callee=callee.function.name, result=VOID)
             e.emit("raise", exception="RecursionError", message="maximum recursion depth exceeded")
             raise Unreachable
-        values_out = self.apply(e, callee, taken)
-        held = [objects.resolved(e, v) for v in settled.values()]
+        values_out = self.apply(e, callee, taken, raises)
         arrays = _arrays_by_pointer([*held, *self._captured[e].values()])
         by_position = {k: arrays[v] for k, v in enumerate(taken) if v in arrays}
         return result_value(e, callee.result, values_out, extents, by_position)
 
     @staticmethod
-    def apply(e: Emitter, callee: _Callee, arguments: list[Value]) -> list[Value]:
-        """Emit a call; the leaves of what it gives."""
+    def apply(e: Emitter, callee: _Callee, arguments: list[Value], raises: bool = True) -> list[Value]:
+        """Emit a call; the leaves of what it gives. raises: whether a `try` around it has to know."""
         result = callee.type
-        out = e.emit("apply", *arguments, callee=callee.function.name, result=result)
+        emit = e.emit if raises else e.builder.emit
+        out = emit("apply", *arguments, callee=callee.function.name, result=result)
         if result == VOID:
             return []
         if isinstance(result, TupleType):
@@ -713,7 +743,7 @@ class Session:
             known_callees, known_functions = dict(self._callees), dict(self.module.functions)
             before = self.assumptions.count
             with self.assumptions.inside(e.loc):
-                found = self._attempt(name, fn, tree, callee, bool(whole), own)
+                found = self._attempt(name, fn, tree, callee, bool(whole), own, e.loc)
             if found is not None:
                 # another call of it may get other answers
                 here = (self.assumptions.path, str(e.loc)) if self.assumptions.count > before else ()
@@ -729,12 +759,15 @@ class Session:
         )
 
     def _attempt(
-        self, name: Any, fn: FunctionType, tree: Any, assumed: _Callee | None, whole: bool, own: Any
+        self, name: Any, fn: FunctionType, tree: Any, assumed: _Callee | None, whole: bool, own: Any, loc: Loc | None
     ) -> _Callee | None:
         """Translate a function, calls of itself by what is `assumed`; None where that was wrong (see `_learned`)."""
-        inner, source = self.begin(fn, fn.__name__)
+        inner, source = self.begin(fn, fn.__name__, loc)
         classes: dict[int, Value] = {}
         values = {n: parameter(inner, t, inner.function.entry, n, classes) for n, t in tree}
+        contents, held = values.pop(handed.CONTENTS, None), None
+        if contents is not None:
+            values, held = handed.taken_in(inner, values, contents)
         count = len(inner.function.params)
         for k in own_rules.captured_by_rules(self, own) if own is not None else []:
             self.captured_argument(inner, k)
@@ -745,13 +778,15 @@ class Session:
                 self.captured_argument(inner, k)
         self._running[name] = guess
         try:
-            result = self.run(inner, source, fn, values)
+            result = self.run(inner, source, fn, values, held)
+            if held is not None and result is not None:
+                result = handed.handed_back(inner, result, held)
             if own is not None and result is not None:
                 inner.function.loc = source.loc(source.node)
                 result = own_rules.fresh(inner, result)
             leaves: list[Value] = []
             arguments: list[Value] = [] if whole else list(inner.function.params)
-            constants = not guess.is_used and not whole
+            constants = not guess.is_used and not whole and held is None
             result = joined(result) if whole else result
             shown = result_tree(inner, NONE if result is None else result, classes, arguments, leaves, constants)
         except NotFirstClass:
@@ -791,9 +826,31 @@ class Session:
 
     def library(self, e: Emitter, fn: FunctionType, args: list[Any], kwargs: dict[str, Any]) -> Any:
         """Call a function of frontend/library: its body is translated here, at the place of the call."""
-        settled = {n: objects.settle(e, joined(v)) for n, v in bind_function(e, fn, args, kwargs).items()}
+        if fn in hashing.SHARED:
+            return self._shared(e, fn, bind_function(e, fn, args, kwargs))
+        return self._library(e, fn, bind_function(e, fn, args, kwargs))
+
+    def _library(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
+        settled = {n: objects.settle(e, joined(v)) for n, v in values.items()}
         source = replace(library_source(fn), at=e.loc)
         return joined(self._in_place(e, source, fn.__name__, fn, None, settled))
+
+    def _shared(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
+        """Call a function that changes objects, and raises nothing: all such calls share its body.
+
+        It is translated in place where what is in the arguments cannot cross a call.
+        """
+        settled = {n: objects.settle(e, joined(v)) for n, v in values.items()}
+        extents, leaves = Extents(), []
+        try:
+            given, found = handed.handed_in(e, settled)
+            tree = tuple((n, abstract(e, v, extents, leaves, constants=False)) for n, v in given.items())
+            callee = self._callee(e, fn, tree)
+        except NotFirstClass:
+            return self._library(e, fn, settled)
+        callee.function.attributes.add("noinline")
+        back = self._called(e, callee, given.values(), leaves, extents, raises=False)
+        return joined(handed.taken_back(e, back, found))
 
     def inline(self, e: Emitter, closure: Closure, values: dict[str, Any]) -> Any:
         """Call a nested function: its body is translated here."""
@@ -838,10 +895,12 @@ class Session:
             raise Unreachable
         return result
 
-    def _source(self, fn: FunctionType) -> Source:
+    def _source(self, fn: FunctionType, loc: Loc | None = None) -> Source:
         if fn in self.nested:
             closure = self.nested[fn].closure
             return Source(closure.node, closure.frame.source.file, closure.frame.source.shift)
+        if is_library(fn):
+            return replace(library_source(fn), at=loc)
         code = fn.__code__
         if code not in self._sources:
             flags = {0x20: "a generator", 0x80: "a coroutine", 0x200: "an async generator"}

@@ -40,9 +40,7 @@ def hash_of(x: Any) -> Any:
             found = (found * 31 + hash_of(part)) & 0xFFFFFFFFFF
         return found
     if isinstance(x, (float, np.floating)):
-        value = float(x)
-        if math.isnan(value):
-            raise ValueError("a NaN in a set is not supported in compiled code")
+        value = float(x)  # no NaN
         if math.isinf(value):
             return 1
         fraction, exponent = math.frexp(value)
@@ -55,35 +53,31 @@ def hash_of(x: Any) -> Any:
     return (mixed ^ (mixed >> 29) ^ (number >> 62)) & 0xFFFFFFFFFF
 
 
-def find(s: Any, x: Any) -> Any:
-    """Where an item stands in the table, -1 if it is not there."""
-    if not s.items:
-        return -1
+def _slot_of(s: Any, x: Any) -> Any:
+    """The slot of an item; if it is not there, the free one where the search for it ends."""
     mask = len(s.slots) - 1
     k = hash_of(x) & mask
-    found = -1
     while s.slots[k] != _FREE:
         place = int(s.slots[k])
         if place >= 0 and s.items[place] == x:
-            found = k
             break
         k = (k + 1) & mask
-    return found
+    return k
+
+
+def find(s: Any, x: Any) -> Any:
+    """Where an item stands among the items, -1 if it is not there."""
+    if not s.items:
+        return -1
+    return int(s.slots[_slot_of(s, x)])
 
 
 def add(s: Any, x: Any) -> None:
     """s.add(x)."""
     if 2 * (s.taken + 1) > len(s.slots):
         _grow(s)
-    mask = len(s.slots) - 1
-    k = hash_of(x) & mask
-    is_new = True
-    while is_new and s.slots[k] != _FREE:
-        place = int(s.slots[k])
-        if place >= 0 and s.items[place] == x:
-            is_new = False
-        k = (k + 1) & mask
-    if is_new:
+    k = _slot_of(s, x)
+    if s.slots[k] == _FREE:
         s.slots[k] = len(s.items)
         s.items.append(x)
         s.taken += 1
@@ -105,15 +99,15 @@ def _grow(s: Any) -> None:
 
 def discard(s: Any, x: Any) -> Any:
     """s.discard(x); whether it was there."""
-    k = find(s, x)
-    found = k >= 0
-    if found:
-        place, last = int(s.slots[k]), len(s.items) - 1
-        s.slots[find(s, s.items[last])] = place
+    place = find(s, x)
+    if place >= 0:
+        last = len(s.items) - 1
+        k = _slot_of(s, x)
+        s.slots[_slot_of(s, s.items[last])] = place
         s.slots[k] = _GONE
         s.items[place] = s.items[last]
         s.items.pop()
-    return found
+    return place >= 0
 
 
 def update(s: Any, items: Any) -> None:
@@ -143,3 +137,7 @@ def is_within(a: Any, b: Any) -> Any:
             found = False
             break
     return found
+
+
+# functions of the compiled module, with which their calls share one body
+SHARED = frozenset({find, add, _grow, discard, update, take, keep, is_within})

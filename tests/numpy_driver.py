@@ -116,9 +116,12 @@ def drawn(name: str, rule: Callable[..., Any], seed: int, method: bool = False, 
     if wants_out:
         template = _text(name, texts, method)
         # NumPy itself loses what `where` leaves out, where the dtypes differ or the memory overlaps
-        out = _out(d, "where" in options, run(function(source(template, writer.args)), writer.args)[1])
-        if out is not None:
-            texts.append(f"out={writer.text(out)}")
+        found = run(function(source(template, writer.args)), writer.args)[1]
+        several = isinstance(found, tuple)  # of a ufunc with two results: two arrays that do not overlap
+        outs = [_out(d, several or "where" in options, f) for f in (found if several else (found,))]
+        if outs[0] is not None:
+            into = [writer.text(out) for out in outs]
+            texts.append(f"out=({', '.join(into)})" if several else f"out={into[0]}")
     return Call(_text(name, texts, method), writer.args)
 
 

@@ -164,6 +164,13 @@ FOUND = [
     ("x0.view(complex)", np.arange(12, dtype=np.float32).reshape(3, 4)),
     ("x0.view(np.float64)", np.arange(3, dtype=np.int16)),
     ("np.frombuffer(x0, np.int32, x1, x2)", HALVES.reshape(2, 3), 2, 6),
+    ("np.divide(1.0, x0, out=np.zeros_like(x0), where=x0 > 1)", HALVES),
+    ("np.sum(x0, axis=0, out=np.zeros(3, np.float32))", HALVES.reshape(2, 3)),
+    ("np.add(x0, x0, out=x1)", np.ones((1, 1)), np.zeros(1)),
+    ("np.modf(x0, out=(x1, x2), where=x0 > 1)", HALVES, np.zeros(6), np.zeros(6, np.float32)),
+    ("np.divmod(x0, 2, x0)", HALVES.copy()),
+    ("np.mean(x0, 0, np.float16, x1)", HALVES.reshape(2, 3) / 3, np.zeros(3)),
+    ("np.std(x0, 0, np.float16, x1)", HALVES.reshape(2, 3) / 3, np.zeros(3)),
     ("np.array([x0.flags.c_contiguous, x0.flags.fnc])", HALVES.reshape(2, 3).T),
     ("np.array([x0.flags.c_contiguous, x0.flags.forc])", HALVES.reshape(6, 1).T),
 ]

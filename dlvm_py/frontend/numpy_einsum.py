@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.deliver import deliver
+from dlvm_py.frontend.deliver import deliver, destination
 from dlvm_py.frontend.elementwise import astype, operand, promoted, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import products
@@ -71,7 +71,7 @@ def einsum(
             _pair(e, _summed(e, first, kept | set(second.labels)), _summed(e, second, kept | set(first.labels)), kept),
         ]
     last = _summed(e, terms[0], set(output))
-    found = _arranged(e, last, output, extents)
+    found, out = _arranged(e, last, output, extents), destination(e, out)
     if isinstance(out, Array) and not np.can_cast(found.dtype.numpy, out.dtype.numpy, "safe"):
         e.error(
             TypeMismatch,

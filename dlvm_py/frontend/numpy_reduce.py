@@ -12,13 +12,13 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import fit, temp, tensor_of
-from dlvm_py.frontend.deliver import deliver, flags_of
+from dlvm_py.frontend.deliver import deliver, dtype_of_destination, flags_of
 from dlvm_py.frontend.elementwise import apply_op, cast_scalar, operand, stored_scalar, supported, truth, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, is_none
-from dlvm_py.ir import BOOL, F64, DType, Value, literal, scalar
+from dlvm_py.ir import BOOL, F64, DType, Value, dtype_of, literal, scalar
 from dlvm_py.ir.value import integer
 
 
@@ -49,9 +49,7 @@ def reduction_loop(ufunc: np.ufunc, dtype: np.dtype, out: np.dtype | None, wante
 
 def _loop_of(e: Emitter, ufunc: np.ufunc, dtype: DType, out: Any) -> DType:
     """The dtype of that loop where none is asked for."""
-    given = out.items[0] if isinstance(out, Sequence) and len(out.items) == 1 else out
-    first = given.dtype.numpy if isinstance(given, Array) else None
-    found = reduction_loop(ufunc, dtype.numpy, first, None)
+    found = reduction_loop(ufunc, dtype.numpy, dtype_of_destination(out), None)
     return supported(e, found, f"np.{ufunc.__name__}")
 
 
@@ -159,6 +157,9 @@ def mean(
     total = _reduce(e, "mean", a, _Form(axis, keepdims, None, where), "add", lambda d: 0, prepare)
     if isinstance(a, Scalar):
         return deliver(e, "mean", total, out, None)
+    held = None if is_none(out) else dtype_of(dtype_of_destination(out))
+    if held is not None and held.is_inexact:
+        total = cast_to(e, total, held)  # NumPy adds up into `out`, and divides there
     count = Scalar(count_of(e, a.extents, axis), weak=False)
     if not _everywhere(where):
         flags = Temp(fit(e, flags_of(e, "mean", where), a.extents), a.extents, e.block)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import require_writable, tensor_of
-from dlvm_py.frontend.deliver import deliver
+from dlvm_py.frontend.arrays import materialise, require_writable, tensor_of
+from dlvm_py.frontend.deliver import deliver, destination, dtype_of_destination
 from dlvm_py.frontend.elementwise import COMPARISONS, convert, loop_dtypes, operand, strong, supported, ufunc_call
 from dlvm_py.frontend.elementwise import where as where_of
 from dlvm_py.frontend.emit import Emitter, i64
@@ -61,12 +61,25 @@ def _is_weak(value: Any) -> bool:
 
 
 def pair(ufunc: np.ufunc, rule: Handler) -> Handler:
-    """The rule of a ufunc with two results, which takes operands alone."""
+    """The rule of a ufunc with two results: `out` has one array, or None, for each."""
 
-    def call(e: Emitter, *args: Any) -> Any:
-        if len(args) != ufunc.nin:
+    def call(e: Emitter, *args: Any, out: Any = None, where: Any = None) -> Any:
+        if not ufunc.nin <= len(args) <= ufunc.nin + ufunc.nout:
             e.error(TypeMismatch, f"np.{ufunc.__name__} takes {ufunc.nin} operands, got {len(args)}")
-        return Sequence(tuple(_converted(e, ufunc, rule, [operand(e, v, f"np.{ufunc.__name__}") for v in args])))
+        into = args[ufunc.nin :]
+        if not is_none(out):
+            if into:
+                e.error(TypeMismatch, f"np.{ufunc.__name__}: `out` is given twice")
+            if not isinstance(out, Sequence) or len(out.items) != ufunc.nout:
+                e.error(TypeMismatch, f"np.{ufunc.__name__}: `out` must be a tuple of {ufunc.nout} arrays")
+            into = out.items
+        found = _converted(e, ufunc, rule, [operand(e, v, f"np.{ufunc.__name__}") for v in args[: ufunc.nin]])
+        into = (*into, *[NONE] * (ufunc.nout - len(into)))
+        # both are computed before one of them is written into what may be an operand
+        held = [materialise(e, r) for r in found] if any(not is_none(o) for o in into) else found
+        return Sequence(
+            tuple(deliver(e, ufunc.__name__, r, o, where) for r, o in zip(held, into, strict=True))
+        )
 
     return call
 
@@ -107,7 +120,7 @@ def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType) -> li
 
 def dot_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
     """np.dot: of more than two axes, the last of a with the last but one of b."""
-    found = dot(e, a, b)
+    found, out = dot(e, a, b), destination(e, out)
     if isinstance(out, Array) and (out.dtype is not found.dtype or out.pointer.type.layout != "C"):
         e.error(
             TypeMismatch,
@@ -159,8 +172,7 @@ def _array(e: Emitter, ufunc: np.ufunc, method: str, array: Any) -> Array | Temp
 def _loop(e: Emitter, ufunc: np.ufunc, array: Any, dtype: Any, out: Any) -> Static:
     """The dtype of the loop (d, d) -> d that NumPy runs over an array."""
     wanted = None if is_none(dtype) else as_dtype(e, dtype).numpy
-    given = out.items[0] if isinstance(out, Sequence) and len(out.items) == 1 else out
-    first = given.dtype.numpy if wanted is None and isinstance(given, Array) else None
+    first = dtype_of_destination(out) if wanted is None else None
     try:
         return Static(supported(e, reduction_loop(ufunc, array.dtype.numpy, first, wanted), ufunc.__name__).numpy)
     except TypeError as error:

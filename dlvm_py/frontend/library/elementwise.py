@@ -122,7 +122,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
 def check_cast(src: Any, dst: Any, casting: str) -> None:
     """NumPy's error for what may not be stored by a rule of casting; Python's numbers take any dtype of their kind."""
     given, wanted = np.result_type(src), np.result_type(dst)
-    if np.result_type(src, dst) != wanted and not np.can_cast(given, wanted, casting):
+    if not np.can_cast(given, wanted, casting) and np.result_type(src, dst) != wanted:
         refuse(
             f"Cannot cast array data from dtype('{given}') to dtype('{wanted}') according to the rule '{casting}'",
             "convert with .astype",

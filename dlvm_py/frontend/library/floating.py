@@ -44,14 +44,14 @@ def neighbour(x: Any, up: Any) -> Any:
     whole = np.int16 if size == 2 else np.int32 if size == 4 else np.int64
     bits = bits_of(x, whole)
     away = (x > 0) == up
-    least = np.where(up, number.type(1), number.type(-1)) * np.finfo(number).smallest_subnormal
+    least = np.where(up, number.type(1), number.type(-1)) * bits_of(whole(1), number)
     return np.where(x == 0, least, bits_of(np.where(away, bits + 1, bits - 1).astype(whole), number))
 
 
 def nextafter(x1: Any, x2: Any) -> Any:
     """np.nextafter: the next number after x1 towards x2."""
     beside = neighbour(x1, x1 < x2)
-    near = np.abs(x1) < np.finfo(np.result_type(x1)).max
+    near = np.isfinite(x1) & np.isfinite(beside)
     step = held(np.where(near, beside - np.where(near, x1, 0), 0).astype(np.result_type(x1)))  # exact
     moved = np.where(near & (x1 != 0), x1 + step, beside)  # with the derivative of x1
     return np.where(np.isnan(x1) | np.isnan(x2), x1 + x2, np.where(x1 == x2, np.copysign(x1, x2), moved))
@@ -59,7 +59,7 @@ def nextafter(x1: Any, x2: Any) -> Any:
 
 def spacing(x: Any) -> Any:
     """np.spacing: the distance to the next number away from zero, with the sign of x; of float16 to the next larger."""
-    if np.result_type(x).itemsize == 2:
+    if np.result_type(x) == np.float16:
         return np.where(np.isfinite(x), neighbour(x, np.isfinite(x)) - x, np.result_type(x).type(np.nan))
     found = neighbour(np.abs(x), np.isfinite(x)) - np.abs(x)
     return np.where(np.isfinite(x), np.copysign(found, x), np.result_type(x).type(np.nan))

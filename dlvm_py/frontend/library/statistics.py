@@ -47,9 +47,12 @@ def var(
     if mean is None:
         mean = np.mean(a, axis, dtype, keepdims=True, where=where)
     total = np.sum(squared(a - mean), axis, dtype, keepdims=keepdims, where=where)
+    if out is not None:  # NumPy adds up into it, and divides there
+        check_cast(total, out, "same_kind")
+        total = total.astype(out.dtype)
     if where is True:
         n = count(np.shape(a), axes_of(axis, np.ndim(a)))
-        return deliver(total / max(n - ddof, 0), out)
+        return deliver((total / max(n - ddof, 0)).astype(np.result_type(total)), out)
     n = np.sum(np.broadcast_to(where, np.shape(a)), axis, keepdims=keepdims)
     return deliver((total / np.maximum(n - ddof, 0)).astype(np.result_type(total)), out)
 
@@ -59,7 +62,7 @@ def std(
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """np.std: the square root of the variance."""
-    return deliver(root_of_variance(var(a, axis, dtype, None, ddof, keepdims, where, mean, correction)), out)
+    return deliver(root_of_variance(var(a, axis, dtype, out, ddof, keepdims, where, mean, correction)), out)
 
 
 def root_of_variance(variance: Any) -> Any:

@@ -287,3 +287,27 @@ def test_derivatives_flow_between_complex_numbers_and_their_parts():
     program = dlvm.grad(f).program(x, stage="optimizable")
     want = 20 * np.repeat(np.abs(x.view(complex)) ** 2, 2) * x
     assert interpreter.run(program.module, program.name, [x]) == pytest.approx(want, rel=1e-14)
+
+
+@pytest.mark.parametrize("offset", [8, 4])
+def test_a_buffer_from_an_offset_of_the_call_on(offset):
+    """Whole elements carry derivatives; the array may begin within one, and so no write shows in the other array."""
+    x = np.arange(1.0, 6.0)
+
+    def f(x, offset):
+        return np.frombuffer(x, offset=offset, count=2)
+
+    def written(x, offset):
+        np.frombuffer(x, offset=offset, count=2)[0] = 7.0
+        return x * 2
+
+    def within(x):
+        np.frombuffer(x, offset=4, count=2)[0] = 7.0
+        return x * 2
+
+    assert np.array_equal(dlvm.jit(f)(x, offset), f(x, offset))
+    want = [0.0, 4.0, 6.0, 0.0, 0.0] if offset % 8 == 0 else np.zeros(5)
+    assert np.array_equal(dlvm.grad(lambda x, offset: np.sum(f(x, offset) ** 2))(x, offset), want)
+    for refused, args in ((written, (x, offset)), (within, (x,))):
+        with pytest.raises(dlvm.UnsupportedSyntax, match="writing to it is not supported"):
+            dlvm.jit(refused)(*args)

@@ -19,7 +19,7 @@ from dlvm_py.frontend.library import memory
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_shape import ravel
 from dlvm_py.frontend.values import Array, Flags, Scalar, Static, Temp, is_none
-from dlvm_py.ir import BOOL, Value, literal
+from dlvm_py.ir import BOOL, Value, integer, literal
 
 _OTHER = "this array is a copy where NumPy shows the same memory under another dtype: writing to it is not supported"
 
@@ -79,7 +79,9 @@ def frombuffer(e: Emitter, buffer: Any, dtype: Any = None, count: Any = None, of
     first = i64(0) if offset is None else as_index(e, offset, "`offset` of np.frombuffer")
     given = [flat, Static(wanted.numpy), Scalar(many, weak=True), Scalar(first, weak=True)]
     found = e.session.library(e, memory.from_buffer, given, {})
-    return found if wanted is a.dtype and isinstance(found, Array) else _marked(e, flat, found)
+    known = integer(first)  # an array that may begin within an element is no view
+    is_view = wanted is a.dtype and known is not None and known % wanted.itemsize == 0
+    return found if is_view and isinstance(found, Array) else _marked(e, flat, found)
 
 
 def flag(e: Emitter, flags: Flags, name: str) -> Scalar:

@@ -70,6 +70,23 @@ def from_buffer(a: Any, dtype: Any, count: Any, offset: Any) -> Any:
     elif total - offset < count * size:
         raise ValueError("buffer is smaller than requested size")
     own = np.result_type(a).itemsize
-    if is_constant(offset) and offset % own == 0 and (size == own or size % own == 0 and np.dtype(dtype).kind != "c"):
-        return viewed(a[offset // own : (offset + count * size) // own], dtype)
-    return viewed(viewed(a, np.uint8)[offset : offset + count * size], dtype)
+    if size == own or size % own == 0 and np.dtype(dtype).kind != "c":
+        if is_constant(offset):
+            return _items(a, dtype, count, offset) if offset % own == 0 else _parts(a, dtype, count, offset)
+        if offset % own == 0:  # elements stay numbers of their dtype, through which derivatives flow
+            found = _items(a, dtype, count, offset)
+        else:
+            found = _parts(a, dtype, count, offset)
+        return found
+    return _parts(a, dtype, count, offset)
+
+
+def _items(a: Any, dtype: Any, count: Any, offset: Any) -> Any:
+    """The numbers of a dtype from an element of a row on."""
+    own, size = np.result_type(a).itemsize, np.dtype(dtype).itemsize
+    return viewed(a[offset // own : (offset + count * size) // own], dtype)
+
+
+def _parts(a: Any, dtype: Any, count: Any, offset: Any) -> Any:
+    """The numbers of a dtype from any byte of a row on."""
+    return viewed(viewed(a, np.uint8)[offset : offset + count * np.dtype(dtype).itemsize], dtype)

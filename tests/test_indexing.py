@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from indexing import check
+from indexing import check, check_gradient
 
 import dlvm_py as dlvm
 
@@ -155,3 +155,33 @@ def test_what_ran_before_a_counted_loop_raises():
                 said.append(str(error).splitlines()[0])
         assert said[0].startswith(said[1])
         np.testing.assert_array_equal(ours, plain)
+
+
+def test_bools_are_masks_without_axes():
+    """x[b] has an axis more, of one place where b is true and of none where it is false, in all mixtures."""
+
+    def read(x, b):
+        parts = x[b], x[b, 1], x[:, b], x[..., b, 1], x[1, :, b], x[True], x[b, None, :, 2], x[b, b], x[np.array(b)]
+        return *parts, x[x[0, 0, 0] < 1, :, 1:2, b], np.array(x[0, 0, 1])[b, None]
+
+    def beside_arrays(x, b):
+        return x[b, [0, 1, 1]], x[b, x[:, 0, 0] > 5]
+
+    def written(x, b):
+        x[b, 1] += 3.0
+        x[1, :, b] *= x[1, :, b] + 1.0
+        np.add.at(x, b, 0.5)
+        y = x[b]
+        y[:] = 7.0
+        counts = np.zeros(5)
+        for i in range(3):
+            counts[i > 0] += x[0, i, 0]
+        z = np.array(x[0, 0, 1])
+        z[z > 0.5] = 9.0
+        return y, counts, z * 1.0
+
+    x = np.arange(24.0).reshape(2, 3, 4)
+    for b in (True, np.False_):
+        for f in (read, beside_arrays, written):
+            check(f, x, b)
+        check_gradient(lambda x, b: np.sum(x[b, 1] ** 2) + np.sum(x[1, :, b] * x[0, 0]), x, b)

@@ -184,7 +184,8 @@ def recorded(module, most=4):
             place = f"<doctest {test.name}[{number}]>"
             linecache.cache[place] = len(example.source), None, example.source.splitlines(True), place
         with contextlib.suppress(TooLong), limit(5), contextlib.redirect_stdout(io.StringIO()):
-            runner.run(test, out=lambda _: None)
+            # functions that are defined there read its globals later, too
+            runner.run(test, out=lambda _: None, clear_globs=False)
     return calls
 
 

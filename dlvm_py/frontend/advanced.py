@@ -7,7 +7,8 @@ The basic part of an index makes a view; its axes that arrays index go in front,
     x[mask]                        gather at the places of the true elements of the mask
     x[mask] = f(y[mask])           store of select(f(y), x, mask): nothing is compressed
 
-An int beside arrays is an index array of rank 0. Where the arrays of an index stand side by side, the axes of the
+An int beside arrays is an index array of rank 0. A bool takes no axis: x[b] is x[None] at the places of a new axis that
+are [0] where b is true, else none. Where the arrays of an index stand side by side, the axes of the
 result that they give stand in their place, else in front. What is out of range raises before anything is written.
 """
 
@@ -79,6 +80,8 @@ def prepared(e: Emitter, index: Any) -> Any:
 
 
 def _listed(e: Emitter, item: Any) -> Any:
+    if isinstance(item, (Array, Temp)) and item.dtype is BOOL and not item.rank:
+        return Scalar(tensor_of(e, item), weak=False)
     if not isinstance(item, Sequence):
         return item
     if not item.items:
@@ -87,9 +90,9 @@ def _listed(e: Emitter, item: Any) -> Any:
 
 
 def has_arrays(index: Any) -> bool:
-    """Whether a prepared index has arrays with axes in it."""
+    """Whether a prepared index has arrays with axes in it, or bools."""
     items = index.items if isinstance(index, Sequence) else (index,)
-    return any(isinstance(item, (Array, Temp)) and item.rank for item in items)
+    return any(_is_flag(item) or (isinstance(item, (Array, Temp)) and item.rank) for item in items)
 
 
 # -- what is selected --------------------------------------------------------------------------------
@@ -99,11 +102,11 @@ def select(e: Emitter, array: Array, index: Any) -> Selection:
     """What `index`, which has arrays, selects from `array`; bounds and shapes are checked."""
     given = indexing.entries(e, index)
     parts = indexing.expanded(e, given, array.rank, _axes_of)
-    view = indexing.view_of(e, array, [q for p in parts for q in ([_WHOLE] * _axes_of(p) if _is_advanced(p) else [p])])
+    view = indexing.view_of(e, array, [q for p in parts for q in _viewed(p)])
     axes: list[int] = []  # of the view, that are indexed
     axis = 0
     for p in parts:
-        count = _axes_of(p) if _is_advanced(p) else 1
+        count = len(_viewed(p))
         if _is_advanced(p):
             axes.extend(range(axis, axis + count))
         axis += count
@@ -124,8 +127,21 @@ def _is_advanced(part: Any) -> bool:
     return isinstance(part, (Scalar, Array, Temp))
 
 
+def _is_flag(part: Any) -> bool:
+    return isinstance(part, Scalar) and part.dtype is BOOL
+
+
+def _viewed(part: Any) -> list[Any]:
+    """The basic entries that make the axes which an entry indexes."""
+    if _is_flag(part):
+        return [Static(None)]
+    return [_WHOLE] * _axes_of(part) if _is_advanced(part) else [part]
+
+
 def _axes_of(part: Any) -> int:
     """How many axes of the array an entry takes."""
+    if _is_flag(part):
+        return 0
     if isinstance(part, (Array, Temp)) and part.dtype is BOOL:
         return part.rank
     return 0 if isinstance(part, Static) else 1
@@ -143,7 +159,11 @@ def _places(e: Emitter, parts: list[Any], view: Array) -> tuple[tuple[Value, ...
     bounds: list[tuple[int, Any, Value]] = []  # what is still to be checked: shapes come first
     axis = 0
     for part in parts:
-        if isinstance(part, Scalar):
+        if _is_flag(part):
+            count = e.cast(part.value, I64)
+            e.facts.interval.setdefault(count, (0, 1))
+            pairs.append((e.emit("iota", count), (count,)))
+        elif isinstance(part, Scalar):
             pairs.append((part.value, ()))
             bounds.append((axis, part, part.value))
         elif part.dtype is BOOL:
@@ -153,7 +173,7 @@ def _places(e: Emitter, parts: list[Any], view: Array) -> tuple[tuple[Value, ...
         else:
             pairs.append((e.cast(tensor_of(e, part), I64), part.extents))
             bounds.append((axis, part, pairs[-1][0]))
-        axis += _axes_of(part)
+        axis += len(_viewed(part))
     indices = [k for k, (_, x) in enumerate(pairs) if x]
     tensors, shape = combine(e, [pairs[k] for k in indices], clash=_CLASH)
     places = [t for t, _ in pairs]
@@ -169,7 +189,7 @@ def _places(e: Emitter, parts: list[Any], view: Array) -> tuple[tuple[Value, ...
         _check_range(e, part, tensor, view.extents[axis], axis, shape)
         if _may_be_negative(part):
             places[axis] = _from_the_start(e, places[axis], view.extents[axis])
-    mask = parts[0] if len(parts) == 1 and part.dtype is BOOL else None
+    mask = parts[0] if len(parts) == 1 and parts[0].dtype is BOOL and not _is_flag(parts[0]) else None
     return tuple(places), shape, mask
 
 
@@ -301,7 +321,10 @@ def _base(p: Value) -> Value:
 
 def read(e: Emitter, array: Array, index: Any) -> Temp:
     """array[index]: always a copy."""
-    return gathered(e, select(e, array, index))
+    s = select(e, array, index)
+    if not array.rank:  # bools alone
+        return Temp(fit(e, (tensor_of(e, array), ()), s.extents), s.extents, e.block)
+    return gathered(e, s)
 
 
 def gathered(e: Emitter, s: Selection) -> Temp:

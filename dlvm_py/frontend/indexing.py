@@ -39,7 +39,7 @@ def _entry(e: Emitter, item: Any) -> Any:
         case Scalar() if item.dtype.is_integer:
             return item
         case Scalar() if item.dtype is BOOL:
-            e.error(UnsupportedSyntax, "indexing with a bool is not supported", help="use int(...) or np.where(...)")
+            return item
         case Scalar():
             e.error(
                 TypeMismatch,

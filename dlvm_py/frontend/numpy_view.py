@@ -19,7 +19,8 @@ from dlvm_py.frontend.library import memory
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_shape import ravel
 from dlvm_py.frontend.values import Array, Flags, Scalar, Static, Temp, is_none
-from dlvm_py.ir import BOOL, Value, integer, literal
+from dlvm_py.ir import BOOL, Value, literal
+from dlvm_py.ir.value import integer
 
 _OTHER = "this array is a copy where NumPy shows the same memory under another dtype: writing to it is not supported"
 

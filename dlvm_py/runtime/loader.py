@@ -100,7 +100,9 @@ def address_of(name: str, objects: Mapping[str, object]) -> int:
     if kind == "obj":
         return id(objects[rest]) if rest in objects else id(offsets.standing_object(rest))
     if kind == "limit":  # no address but a number, which the environment may change
-        return buffers.taken_before()
+        return _LIMITS[rest]()
+    if kind == "optional":  # what a library may have or not: null
+        return _numpy_blas(rest) or 0
     if kind not in _RESOLVERS:
         raise LookupError(f"import of unknown kind: {name}")
     return _library_address(name)
@@ -155,6 +157,7 @@ def _blas(name: str) -> int | None:
     return _numpy_blas(name) or _capsule_pointer(_scipy_table("cython_blas"), name)
 
 
+@functools.cache
 def _numpy_blas(name: str) -> int | None:
     """A routine of the BLAS that NumPy's own products call, by the names that builds of it have; None if it hides it.
 
@@ -166,7 +169,10 @@ def _numpy_blas(name: str) -> int | None:
         library = ctypes.CDLL(core.__file__)
     except (OSError, TypeError):  # TypeError: built into the interpreter
         return None
-    for symbol in (f"scipy_{name}_64_", f"{name}_64_", f"{name}64_", f"scipy_{name}_", f"{name}_"):
+    names = (f"scipy_{name}_64_", f"{name}_64_", f"{name}64_", f"scipy_{name}_", f"{name}_")
+    if name.startswith("cblas_"):
+        names = (f"scipy_{name}64_", f"{name}64_", f"scipy_{name}", name)
+    for symbol in names:
         if address := _symbol(library, symbol):
             return address
     return None
@@ -231,6 +237,8 @@ def _members(archive: bytes) -> Iterator[bytes]:
             yield archive[at + 60 : at + 60 + size]
         at += 60 + size + size % 2
 
+
+_LIMITS = {"taken": buffers.taken_before, "processors": threads.processors}
 
 _RESOLVERS = {
     "pool": lambda name: ctypes.addressof(buffers.state()),

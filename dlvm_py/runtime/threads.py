@@ -82,13 +82,14 @@ def text(source: str) -> str:
 def _wanted() -> int:
     named = environment("DLVM_NUM_THREADS")
     if not named:
-        return _processors()
+        return processors()
     if not named.isdecimal() or not 1 <= int(named) <= _MOST:
         raise ArgumentError(f"DLVM_NUM_THREADS={named!r} is no number from 1 to {_MOST}", code="DL705")
     return int(named)
 
 
-def _processors() -> int:
+@functools.cache
+def processors() -> int:
     """The processors that this process may use."""
     found = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:

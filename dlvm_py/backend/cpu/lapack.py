@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from dlvm_py.backend.cpu.blas import LETTERS
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import DATA, scalar_type
 from dlvm_py.backend.cpu.dot import Matrix
-from dlvm_py.backend.cpu.matmul import LETTERS
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import plain_loop

@@ -1,7 +1,6 @@
 """@dlvm.matmul.T: a matrix product of strided matrices by NumPy's or SciPy's BLAS, one function a module and dtype.
 
-BLAS is column-major, so that a row-major destination is computed as toᵀ = bᵀ aᵀ. Integers are handed over in slots of
-64 bits: a BLAS of 32 reads the low half. Step by step:
+Step by step:
 
     small, or an extent beyond i32        loops in place, along what lies side by side
     to column-major                       the transposed product, by one recursive call
@@ -10,32 +9,32 @@ BLAS is column-major, so that a row-major destination is computed as toᵀ = b�
     to, a or b with no unit stride        through a row-major copy, by a recursive call
     one row or one column                 gemv
     f32, f64: a matrix times its transpose    syrk, which computes half of it
-    else                                  gemm, transposes chosen by which stride is the unit
+    else                                  gemm, transposes chosen by which stride is the unit; f32, f64: in pieces that
+                                          our threads share (blas.py)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
 from dlvm_py.backend.cpu import skinny
+from dlvm_py.backend.cpu.blas import LETTERS, Blas, Operand
 from dlvm_py.backend.cpu.code import Code, helper
-from dlvm_py.backend.cpu.contract import DATA, scalar_type
+from dlvm_py.backend.cpu.contract import DATA
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned_inner_product
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.text import plain_loop
-from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, V, float_constant, i64
+from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, V, i64
 from dlvm_py.ir import DType, Instruction
 
-LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 # products below: loops are faster than a call of BLAS (measured with OpenBLAS, f64)
 SMALL = 4096
 FEW, MANY = 8, 32  # extents of products in loops of our own: a small one, the one that loops run along
 INT_MAX = 2**31 - 1
-NEVER_READ_BETA = 0.0  # with beta = 0 BLAS does not read the destination
 
 
 def scalar_dot(e: FunctionEmitter, i: Instruction) -> V:
@@ -77,7 +76,7 @@ def matmul_function(e: Code, dtype: DType, add: str = "") -> str:
 
     add: "add" or "subtract", the product is added to `to` or subtracted from it.
     """
-    shares = e.shares_kernels and dtype.is_float  # loops of ours; what is left to BLAS has threads of its own
+    shares = e.shares_kernels and dtype.is_float
     name = ".".join(["dlvm.matmul", str(dtype), *([add] if add else []), *(["shared"] if shares else [])])
     types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
     return helper(e, name, "i32", types, lambda c: _Matmul(c, dtype, add).write(), shares)
@@ -120,21 +119,19 @@ class _Matmul:
         self._unless(self._not(row_major), self._to_copy)
         if self.dtype.is_float:
             self._skinny()
-        a_ok, a_plain, a_lead = self._operand(self.a)
+        a_ok, a = self._operand(self.a)
         self._unless(self._not(a_ok), lambda: self._operand_copy(self.a, True))
-        b_ok, b_plain, b_lead = self._operand(self.b)
+        b_ok, b = self._operand(self.b)
         self._unless(self._not(b_ok), lambda: self._operand_copy(self.b, False))
-        lead = self._count(to_step)
+        blas = Blas(c, self.dtype, self.add, self.to, self._count(to_step))
         if self.dtype.is_float:
-            self._unless(c.icmp("eq", self.n, ONE), lambda: self._gemv(self.a, a_plain, a_lead, self.b, b_lead, lead))
-            one = ONE
-            self._unless(
-                c.icmp("eq", self.m, ONE),
-                lambda: self._gemv(self.b.transposed, self._not(b_plain), b_lead, self.a, a_lead, one),
-            )
+            self._unless(c.icmp("eq", self.n, ONE), lambda: blas.gemv(a, b, blas.lead))
+            self._unless(c.icmp("eq", self.m, ONE), lambda: blas.gemv(b.transposed(c), a, ONE))
             if not self.add:
-                self._unless(self._is_by_itself(), lambda: self._syrk(a_plain, a_lead, lead))
-        self._gemm((a_plain, a_lead), (b_plain, b_lead), lead)
+                self._unless(self._is_by_itself(), lambda: blas.syrk(a))
+        if c.shares_kernels:
+            self._unless(blas.has_alone(), lambda: blas.gemm_in_pieces(a, b))
+        blas.gemm(a, b)
         c.line("ret i32 0")
         split(c)
 
@@ -156,17 +153,23 @@ class _Matmul:
         small = c.icmp("sle", step, c.mul(i64(INT_MAX), self.size))
         return c.both(fits, whole, small)
 
-    def _operand(self, x: Matrix) -> tuple[V, V, V]:
-        """(whether BLAS can read x, whether as it is and not transposed, its leading dimension)."""
+    def _operand(self, x: Matrix) -> tuple[V, Operand]:
+        """(whether BLAS can read x, and how)."""
         c, size = self.c, self.size
         row_step = c.select(c.icmp("eq", x.rows, ONE), size, x.row_step)
         col_step = c.select(c.icmp("eq", x.cols, ONE), size, x.col_step)
         plain = c.both(c.icmp("eq", row_step, size), self._leads(col_step, x.rows))
         turned = c.both(c.icmp("eq", col_step, size), self._leads(row_step, x.cols))
-        return c.any(plain, turned), plain, self._count(c.select(plain, col_step, row_step))
+        return c.any(plain, turned), Operand(x, plain, self._count(c.select(plain, col_step, row_step)))
 
     def _count(self, step: V) -> V:
         return self.c.op("sdiv", step, self.size)
+
+    def _is_by_itself(self) -> V:
+        """Whether b is a transposed: the same memory."""
+        c, a, b = self.c, self.a, self.b.transposed
+        steps = (c.icmp("eq", x, y) for x, y in ((a.row_step, b.row_step), (a.col_step, b.col_step)))
+        return c.both(c.icmp("eq", a.data, b.data), c.icmp("eq", self.m, self.n), *steps)
 
     # -- steps -----------------------------------------------------------------------------------------
 
@@ -270,71 +273,3 @@ class _Matmul:
     def _by_products(self, write: Callable[..., None] = skinny.by_products) -> None:
         a, b = replace(self.a, col_step=self.size), replace(self.b, row_step=self.size)
         write(self.c, self.dtype, a, b, self.to, self.add)
-
-    # -- BLAS ------------------------------------------------------------------------------------------
-
-    def _by_reference(self, values: Sequence[V]) -> list[V]:
-        found = []
-        for v in values:
-            if v.type != "ptr":
-                slot = self.c.alloca(v.type, 16)
-                self.c.store(v, slot)
-                v = slot
-            found.append(v)
-        return found
-
-    def _call(self, name: str, values: Sequence[V]) -> None:
-        args = self._by_reference(values)
-        self.c.call_import(f"blas:{LETTERS[self.dtype.name]}{name}", "void", args, "nounwind")
-
-    def _factor(self, x: float) -> V:
-        if not self.dtype.is_complex:
-            return float_constant(scalar_type(self.dtype), x)
-        part = scalar_type(self.dtype.real)
-        return V(f"{{ {part}, {part} }}", f"{{ {part} {float_constant(part, x).ref}, {part} 0.0 }}")
-
-    def _factors(self) -> tuple[V, V]:
-        """alpha and beta."""
-        alpha = -1.0 if self.add == "subtract" else 1.0
-        return self._factor(alpha), self._factor(1.0 if self.add else NEVER_READ_BETA)
-
-    def _letter(self, plain: V) -> V:
-        return self.c.select(plain, V("i8", str(ord("N"))), V("i8", str(ord("T"))))
-
-    def _gemv(self, x: Matrix, plain: V, lead: V, vector: Matrix, step: V, to_step: V) -> None:
-        """to = x · vector; x is column-major if `plain`, else row-major."""
-        rows, cols = x.rows, x.cols
-        extents = self.c.select(plain, rows, cols), self.c.select(plain, cols, rows)
-        factors = self._factors()
-        args = [self._letter(plain), *extents, factors[0], x.data, lead, vector.data, step, factors[1]]
-        self._call("gemv", [*args, self.to.data, to_step])
-
-    def _gemm(self, a: tuple[V, V], b: tuple[V, V], lead: V) -> None:
-        """toᵀ = bᵀ aᵀ: what is column-major as it is must be transposed, and the other way round."""
-        letters = [self._letter(self._not(plain)) for plain, _ in (b, a)]
-        extents = [self.n, self.m, self.k]
-        alpha, beta = self._factors()
-        args = [*letters, *extents, alpha, self.b.data, b[1], self.a.data, a[1]]
-        self._call("gemm", [*args, beta, self.to.data, lead])
-
-    def _is_by_itself(self) -> V:
-        """Whether b is a transposed: the same memory."""
-        c, a, b = self.c, self.a, self.b.transposed
-        steps = (c.icmp("eq", x, y) for x, y in ((a.row_step, b.row_step), (a.col_step, b.col_step)))
-        return c.both(c.icmp("eq", a.data, b.data), c.icmp("eq", self.m, self.n), *steps)
-
-    def _syrk(self, plain: V, lead: V, to_lead: V) -> None:
-        """to = a aᵀ: BLAS writes the lower triangle, which is its upper one; the other is copied by squares."""
-        c, to, square = self.c, self.to, i64(32)
-        alpha, beta = self._factors()
-        letters = [V("i8", str(ord("U"))), self._letter(plain)]
-        self._call("syrk", [*letters, self.n, self.k, alpha, self.a.data, lead, beta, to.data, to_lead])
-        blocks = c.op("udiv", c.add(self.n, i64(31)), square)
-        with c.loop(blocks) as down, c.loop(c.add(down.index, ONE)) as across:
-            top, left = c.mul(down.index, square), c.mul(across.index, square)
-            with c.loop(c.minimum(square, c.op("sub nsw", self.n, top))) as i:
-                row = c.add(top, i.index)
-                with c.loop(c.minimum(square, c.op("sub nsw", row, left)), note=plain_loop(c)) as j:
-                    column = c.add(left, j.index)
-                    x = load_element(c, self.dtype, offset(c, to.data, [row, column], [to.row_step, self.size]))
-                    store_element(c, self.dtype, x, offset(c, to.data, [column, row], [to.row_step, self.size]))

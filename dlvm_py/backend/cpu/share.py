@@ -45,6 +45,7 @@ class Share:
     cost: int  # of one of them
     multiple: int  # of which chunks are sizes
     is_brief: bool  # whether the choice is left to the runtime
+    chunk: V | None  # of how many, where the work of one does not say it
     begin: int = 0
     end: int = 0
 
@@ -57,17 +58,18 @@ def may_share(f: FunctionText, work: V, cost: int, wanted: bool = True) -> bool:
 
 @contextmanager
 def shared(
-    f: FunctionText, count: V, work: V, cost: int, multiple: int = 1, wanted: bool = True
+    f: FunctionText, count: V, work: V, cost: int, multiple: int = 1, wanted: bool = True, chunk: V | None = None
 ) -> Iterator[tuple[V, V] | None]:
     """Code that does the part of range(count) from a first to a last index, None: all of it.
 
     Parts run at the same time, in any order. work: how many elements all of them have, of `cost` tenths of a
-    nanosecond each. wanted: whether threads may pay at all.
+    nanosecond each. wanted: whether threads may pay at all. chunk: how much of `count` is done at a time; by the work,
+    if it is not given.
     """
     if not may_share(f, work, cost, wanted) or constant(count) == 1:
         yield None
         return
-    share = Share(f.new("i64"), f.new("i64"), count, work, cost, multiple, f.is_brief)
+    share = Share(f.new("i64"), f.new("i64"), count, work, cost, multiple, f.is_brief, chunk)
     begin, behind = f.label("share"), f.label("shared")
     f.br(begin)
     f.place(begin)
@@ -134,16 +136,19 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
         f.store(V(f.types[name], name), place)
     grain, chunk = i64(-(-GRAIN // share.cost)), i64(max(1, CHUNK // share.cost))
     args = [V("ptr", f'@"{kernel}"'), mine, share.count, share.work, grain, chunk, i64(share.multiple)]
-    f.module.declare("dlvm.share", "void", [v.type for v in args], "nounwind")
+    name = "dlvm.share"
+    if share.chunk is not None:
+        name, args = "dlvm.parallel", [*args[:3], share.chunk]
+    f.module.declare(name, "void", [v.type for v in args], "nounwind")
     new = []
-    if not share.is_brief:
+    if not share.is_brief or share.chunk is not None:
         alone, many = new = [f.label("alone"), f.label("many")]
         f.cond_br(f.icmp("ult", share.work, grain), alone, many)
         f.here = alone
         f.call(f'@"{kernel}"', "void", [mine, ZERO, share.count])
         f.line(last)
         f.here = many
-    f.call("@dlvm.share", "void", args)
+    f.call(f"@{name}", "void", args)
     f.line(last)
     return [choice, *new]
 

@@ -1,0 +1,95 @@
+"""Products of matrices that BLAS computes in pieces, by the threads of ours that call it (backend/cpu/blas.py)."""
+
+import subprocess
+import sys
+import time
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+
+# (rows, columns, terms): one call, two halves, a batch of one, one piece, pieces of rows, a short last one
+EXTENTS = [
+    (64, 64, 64),
+    (81, 80, 83),
+    (99, 100, 101),
+    (101, 100, 102),
+    (140, 141, 150),
+    (257, 129, 150),
+    (30, 400, 300),
+]
+
+
+@dlvm.jit
+def forms(a, b, c, d):
+    d += a @ b
+    c[:, : b.shape[1]] -= a @ b  # its rows are longer than the product's
+    return a @ b, (b.T @ a.T).T
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_pieces_are_the_product_with_any_number_of_threads(dtype):
+    rng = np.random.default_rng(3)
+    before = dlvm.get_num_threads()
+    try:
+        for m, n, k in EXTENTS:
+            a, b = rng.standard_normal((m, k)).astype(dtype), rng.standard_normal((n, k)).astype(dtype).T
+            c, d = rng.standard_normal((m, n + 3)).astype(dtype), rng.standard_normal((m, n)).astype(dtype)
+            wanted = a.astype(np.longdouble) @ b.astype(np.longdouble)
+            found = []
+            for threads in (1, 2, 3, 2):
+                dlvm.set_num_threads(threads)
+                mine, other = c.copy(), d.copy()
+                found.append((*forms(a, b, mine, other), mine, other))
+            bound = 2 * k * np.finfo(dtype).eps
+            for result in found:
+                for x, exact in zip(result, (wanted, wanted, c[:, :n] - wanted, d + wanted), strict=True):
+                    assert x.dtype == dtype
+                    assert np.abs(x[:, :n] - exact).max() < bound
+                assert np.array_equal(result[2][:, n:], c[:, n:])
+                assert all(map(np.array_equal, result, found[0]))
+    finally:
+        dlvm.set_num_threads(before)
+
+
+def test_no_thread_looks_for_work_after_a_product():
+    a = np.ones((300, 300))
+    product = dlvm.jit(lambda x: x @ x)
+    product(a)
+    time.sleep(0.2)  # what threads of BLAS do after other tests
+    product(a)
+    start = time.process_time()
+    time.sleep(0.05)
+    assert time.process_time() - start < 0.02
+
+
+PROGRAM = """
+import numpy as np
+import dlvm_py as dlvm
+from dlvm_py.runtime import loader, threads
+{patch}
+a = np.random.default_rng(0).standard_normal((300, 211))
+product = dlvm.jit(lambda x, y: x @ y)
+found = []
+for count in (3, 1):
+    dlvm.set_num_threads(count)
+    found.append(product(a, a.T.copy()))
+assert np.abs(found[0] - a @ a.T).max() < 1e-11
+assert np.array_equal(*found)
+"""
+
+
+@pytest.mark.parametrize(
+    "patch",
+    [
+        "loader._LIMITS['processors'] = lambda: 13",
+        "loader._numpy_blas = lambda name, old=loader._numpy_blas: None if 'batch' in name else old(name)",
+    ],
+    ids=["a grid for many processors", "a BLAS without batches"],
+)
+def test_other_machines(patch, tmp_path):
+    program = tmp_path / "program.py"
+    program.write_text(PROGRAM.format(patch=patch))
+    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=100)
+    assert done.returncode == 0, done.stderr

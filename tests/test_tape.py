@@ -75,6 +75,27 @@ def sometimes(u, n):
     return np.sum(u)
 
 
+def factored(a):
+    """What is read again is not written by later trips: the rows and columns before this one."""
+    for i in range(a.shape[0]):
+        for j in range(i):
+            a[i, j] -= a[i, :j] @ a[:j, j]
+            a[i, j] /= a[j, j]
+        for j in range(i, a.shape[0]):
+            a[i, j] -= a[i, :i] @ a[:i, j]
+    return np.sum(a * a)
+
+
+def substituted(a, x, n):
+    """Backwards, and the array again in each step: the last step's x is not what this one's was."""
+    for i in range(x.shape[0] - 1, -1, -1):
+        x[i] = (x[i] - a[i, i + 1 :] @ x[i + 1 :]) / a[i, i]
+    for _ in range(n):
+        for i in range(1, x.shape[0]):
+            x[i] = x[i] * x[i - 1]
+    return np.sum(x * x)
+
+
 # what a step keeps: rows of scalars and of arrays; pushes of scalars, arrays and references
 PROGRAMS = [
     (read_only_arrays, (U, 8), 0, (0, 0, 0, 0, 0)),
@@ -84,7 +105,10 @@ PROGRAMS = [
     (relaxed, (U, 4, 3), 0, (0, 5, 0, 0, 0)),  # two numbers, whole arrays, no adjoint memory
     (temporaries, (U, 0.1, 4), 0, (0, 0, 0, 0, 2)),  # adjoint memory of u, before and after; none of the rolled copies
     (until, (0.5, 0.1), 0, (0, 0, 1, 0, 0)),
-    (sometimes, (U, 4), 0, (1, 0, 0, 1, 0)),  # u[0] of every step, which tells the branch; the rest where it is needed
+    (sometimes, (U, 4), 0, (0, 0, 0, 1, 0)),  # u where it is needed, but for u[0], which nothing writes
+    (factored, (np.eye(5) + 0.1,), 0, (0, 0, 0, 0, 0)),
+    # x[i] and x[i - 1] of the steps, and of the substitution x as it was
+    (substituted, (np.eye(5) + 0.1, np.ones(5), 2), (0, 1), (1, 2, 0, 1, 0)),
 ]
 
 

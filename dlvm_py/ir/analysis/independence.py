@@ -48,7 +48,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outs
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
-from dlvm_py.ir.analysis.places import Axis, Linear, Place, at_most, linear, place_of
+from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of, tops
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.types import PointerType, StackType, is_scalar
@@ -339,7 +339,7 @@ class _Judge:
         """Whether each index of one access, in any trip, is less than each of another one, in any trip."""
         if b.start is None or (b.step < 1 and b.count != 1):
             return False
-        for top in _tops(a):
+        for top in tops(a):
             budget = [_COUNTERS]
             low, minus_high = (self._least(x, budget) for x in (b.start, top.times(-1)))
             if low is not None and minus_high is not None:
@@ -433,17 +433,6 @@ class _Spread:
     low: float
     high: float
     unit: int
-
-
-def _tops(axis: Axis) -> list[Linear]:
-    """Numbers that no index of an axis exceeds."""
-    if axis.start is None:
-        return []
-    if axis.count is not None:
-        return [axis.start.plus(Linear(max(axis.step, 0) * max(axis.count - 1, 0)))]
-    if axis.length is None or axis.step != 1:
-        return []
-    return [axis.start.plus(most).plus(Linear(-1)) for most in at_most(axis.length)]
 
 
 def _loc_of(header: Block) -> Loc | None:

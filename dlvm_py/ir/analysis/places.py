@@ -86,6 +86,17 @@ class Axis:
 ANY = Axis(None)
 
 
+def tops(axis: Axis) -> list[Linear]:
+    """Numbers that no index of an axis exceeds."""
+    if axis.start is None:
+        return []
+    if axis.count is not None:
+        return [axis.start.plus(Linear(max(axis.step, 0) * max(axis.count - 1, 0)))]
+    if axis.length is None or axis.step != 1:
+        return []
+    return [axis.start.plus(most).plus(Linear(-1)) for most in at_most(axis.length)]
+
+
 @dataclass(frozen=True)
 class Place:
     """The indices that a view takes on each axis of its base: what it is made of by views, which is no view itself."""

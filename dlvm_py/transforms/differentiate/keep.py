@@ -206,6 +206,9 @@ class Keeper:
             for view in part.views:
                 found = view_again(self._b, view, found, [self._obtain(o) for o in view.operands[1:]])
             return found
+        stored = self._remat.stored_at(value, self._here)
+        if stored is not None:
+            return self._b.emit("load", self._obtain(stored), name=value.name)
         operands = [self._obtain(o) for o in value.operands]
         if value.op is OPS["section"]:
             return view_again(self._b, value, operands[0], operands[1:])

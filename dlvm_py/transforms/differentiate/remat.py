@@ -4,8 +4,8 @@
   `x[i - 1]`, `x[i]` and `x[i + 1]`.
 * The arguments of a loop that step by a fixed amount: first + trip · step, where `trip` is the counter of
   the reversed loop (control.py).
-* Whatever needs nothing kept: loads of memory that nothing writes any more, rearrangements,
-  comparisons of such values.
+* Whatever needs nothing kept: loads of places that nothing writes any more, values that were stored to such places
+  (settled.py), rearrangements, comparisons of such values.
 * In loops what is cheap to compute from less than itself, chosen by a minimum cut (recompute.py), such as a load by an
   index that is kept, of memory that nothing writes any more; parts of an array may be read from what is kept of all of
   it (contents.py).
@@ -24,6 +24,7 @@ from dlvm_py.transforms.differentiate.contents import Contents, Part
 from dlvm_py.transforms.differentiate.counted import passed_on
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.recompute import again
+from dlvm_py.transforms.differentiate.settled import Settled
 
 # array ops that only move elements and their parts, or make them from scalars
 _MOVES = {
@@ -93,7 +94,17 @@ class Rematerialisation:
         found = self.induction(value, block)
         if found is not None:
             return self.is_free(found[1], block) and self.is_free(found[2], block)
+        return self.stored_at(value, block) is not None or self._is_again_free(value, block)
+
+    def _is_again_free(self, value: Value, block: Block) -> bool:
         return self._is_cheap(value) and all(self.is_free(o, block) for o in value.operands)  # type: ignore[attr-defined]
+
+    def stored_at(self, value: Value, block: Block) -> Value | None:
+        """A pointer, free in the reverse of `block`, to where a value lies that nothing cheap makes again."""
+        if not isinstance(value, Instruction) or self._is_again_free(value, block):
+            return None
+        place = self._settled.place_of(value)
+        return place if place is not None and self.is_free(place, block) else None
 
     def _is_cheap(self, value: Value) -> bool:
         if not isinstance(value, Instruction):
@@ -123,7 +134,7 @@ class Rematerialisation:
             return False
         if self._is_index(value) and value.op.is_pure or value in self._again.get(block, ()):
             return True
-        return self._is_cheap(value) and all(self.is_free(o, block) for o in value.operands)
+        return self._is_again_free(value, block) or self.stored_at(value, block) is not None
 
     # -- what is computed again --------------------------------------------------------------------------
 
@@ -176,65 +187,3 @@ class Rematerialisation:
         if not isinstance(value, Instruction):
             return False
         return value.op.name in _MOVES or value.op.name == "load" and self._settled.is_settled(value)
-
-
-class Settled:
-    """Tells loads whose memory nothing writes any more: the reverse sweep, which comes later, may read it again."""
-
-    def __init__(self, primal: Primal) -> None:
-        self._primal = primal
-        self._formal = frozenset(primal.formal)
-        self._known: dict[Instruction, bool] = {}
-        self._reach: dict[Block, frozenset[Block]] = {}
-
-    def is_settled(self, load: Instruction) -> bool:
-        """Whether no write to what `load` reads can come after it."""
-        if load not in self._known:
-            self._known[load] = self._decide(load)
-        return self._known[load]
-
-    def _decide(self, load: Instruction) -> bool:
-        points_to = self._primal.points_to
-        roots = points_to.roots(load.operands[0])
-        if self._primal.is_detached and _base(load.operands[0]) not in self._formal:
-            return False
-        if roots and roots <= self._formal and roots.isdisjoint(points_to.written):
-            return True
-        if not roots or self._primal.is_split or self._primal.is_detached or load.block not in self._primal.bodies:
-            return False
-        return all(self._is_own(r) and not self._is_written_after(r, load) for r in roots)
-
-    def _is_own(self, root: Value) -> bool:
-        """Whether it is memory that the function has made, and no callee can write: or a parameter as it came."""
-        if root in self._formal:
-            return root not in self._primal.points_to.written
-        return isinstance(root, Instruction) and root.op.name == "allocateHeap" and root not in self._primal.handed
-
-    def _is_written_after(self, root: Value, load: Instruction) -> bool:
-        assert load.block is not None
-        reached = self._reached(load.block)
-        number = self._primal.number
-        return any(
-            block in reached or (block is load.block and number[i] > number.get(load, -1))
-            for block, i in self._primal.writes.get(root, ())
-        )
-
-    def _reached(self, block: Block) -> frozenset[Block]:
-        """The blocks that can run after `block`: itself only if it is in a loop."""
-        if block not in self._reach:
-            found: set[Block] = set()
-            work = [block]
-            while work:
-                for following in work.pop().successors():
-                    if following not in found:
-                        found.add(following)
-                        work.append(following)
-            self._reach[block] = frozenset(found)
-        return self._reach[block]
-
-
-def _base(pointer: Value) -> Value:
-    """What a pointer is a view of."""
-    while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
-        pointer = pointer.operands[0]
-    return pointer

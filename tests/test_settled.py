@@ -1,0 +1,109 @@
+"""Values that are still in memory in the reverse sweep: read there only if no later write meets their places."""
+
+import random
+
+import numpy as np
+import pytest
+from random_python import load
+
+import dlvm_py as dlvm
+from dlvm_py.dispatch import compiled_function
+from dlvm_py.ir import interpreter
+from dlvm_py.options import Options
+from dlvm_py.recipe import Primal, tangent
+
+N = 4  # trips of a loop, at most
+SIZE = 14  # of the arrays: no index is out of range
+
+
+def nest(seed):
+    """The text of a function with loops around updates at places that depend on their counters."""
+    r = random.Random(seed)
+    lines = ["import numpy as np", "", "", "def main(u, g, n):"]
+    depth = 0
+    counters: list[str] = []
+
+    def line(text):
+        lines.append("    " * (depth + 1) + text)
+
+    def index():
+        known = [c for c in counters if r.random() < 0.7] or ["3"]
+        text = " + ".join(r.sample(known, min(len(known), 2)))
+        return f"{text} + {r.randint(0, 3)}" if r.random() < 0.8 else f"{r.choice(known)} * 2 + {r.randint(0, 3)}"
+
+    def element():
+        return r.choice((f"u[{index()}]", f"g[{index()}, {index()}]", f"g[{index()}, {r.randint(0, 5)}]"))
+
+    def part():
+        i = index()
+        at = r.choice((f"{i}:{i} + 3", "3:6", f"{i}:{i} + 6:2"))
+        return r.choice((f"u[{at}]", f"g[{index()}, {at}]", f"g[{at}, {index()}]"))
+
+    def growing():
+        c = r.choice(counters)
+        return r.choice((f"g[{index()}, :{c}] @ u[:{c}]", f"np.sum(u[{c}:n] * g[{c}:n, {index()}])"))
+
+    def statement():
+        kind = r.random()
+        if kind < 0.45:
+            line(f"{element()} = 0.4 * {element()} * {element()} + 0.2 * {element()}")
+        elif kind < 0.7:
+            line(f"{part()} = np.sin({part()} * {part()})")
+        elif kind < 0.9 and counters:
+            line(f"{element()} {r.choice(('=', '+=', '*='))} 0.5 * np.tanh({growing()})")
+        else:
+            line(f"if {element()} > 0.3:")
+            lines.append("    " * (depth + 2) + f"{element()} *= {element()}")
+
+    def block():
+        nonlocal depth
+        for _ in range(r.randint(1, 2)):
+            if depth < 3 and r.random() < 0.7:
+                c = "ijk"[depth]
+                bounds = ["n", "1, n", "n - 1, -1, -1", "n - 1"]
+                if counters:
+                    bounds += [counters[-1], f"{counters[-1]}, n", f"{counters[-1]} + 1, n"] * 2
+                line(f"for {c} in range({r.choice(bounds)}):")
+                depth += 1
+                counters.append(c)
+                block()
+                statement()
+                counters.pop()
+                depth -= 1
+            else:
+                statement()
+
+    block()
+    line("return np.sum(u * u) + np.sum(g * g)")
+    return "\n".join(lines) + "\n"
+
+
+def run(callable_, args):
+    """What the reference interpreter makes of a callable."""
+    program = callable_.program(*args)
+    return interpreter.run(program.module, program.name, [np.copy(a) if np.ndim(a) else a for a in args])
+
+
+def check(seed):
+    """The gradient along a direction is what forward mode gives; whether one was found."""
+    fn = load(nest(seed), f"nest_{seed}")
+    rng = np.random.default_rng(seed)
+    args = (rng.uniform(0.2, 0.9, SIZE), rng.uniform(0.2, 0.9, (SIZE, SIZE)), N)
+    along = tuple(rng.standard_normal(a.shape) for a in args[:2])
+    found = run(dlvm.grad(dlvm.jit(fn, cache=False), wrt=(0, 1)), args)
+    forward = compiled_function(tangent(Primal(fn), (0, 1), with_value=False), Options(cache=False))
+    want = float(np.sum(run(forward, (*args, *along))))
+    reverse = sum(float(np.sum(a * b)) for a, b in zip(found, along, strict=True))
+    assert reverse == pytest.approx(want, rel=1e-9, abs=1e-9), nest(seed)
+
+
+def test_loops_over_places():
+    for seed in range(8):
+        check(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(100, 900, 100))
+def test_loops_over_more_places(first):
+    for seed in range(first, first + 100):
+        check(seed)

@@ -36,7 +36,7 @@ from dlvm_py.runtime.gpu.device import EMULATOR
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.entry import compiled_entry, exported
 from dlvm_py.runtime.version import sites_to_json
-from dlvm_py.transforms import assume_extents, drop_rules, raise_loops, raise_products
+from dlvm_py.transforms import assume_extents, drop_rules, partial_inline, raise_loops, raise_products
 from dlvm_py.transforms.assume_extents import RELATIONS
 from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
 from dlvm_py.transforms.differentiate.record import RECORD
@@ -100,6 +100,8 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
         _run(program, ("inline", "kept_copies"), request, "raw")
         if raise_loops.may(program.function):
             _run(program, (*CLEAN_UP, "raise_loops"), request, "raw")
+        if partial_inline.may(program.module, program.name):
+            _run(program, (*CLEAN_UP, "partial_inline"), request, "raw")
         if derives and not request.general:
             program.relations = _related(program, request)
             if program.relations and holds is not None and not holds(program.relations):

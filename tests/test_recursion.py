@@ -379,6 +379,29 @@ def test_exceptions_come_up_with_their_line():
         dlvm.jit(only_raises)(5)
 
 
+def visits(x, at, seen):
+    """The leaf writes what it has seen, and checks its place; of two calls in a trip, the second is one deeper."""
+    if at == len(x) - 1:
+        seen[at] += x[at]
+        return x[at] ** 2
+    total = 0.0
+    for _ in range(2):
+        total += x[at] * visits(x, at + 1, seen) + seen[at + 1]
+    return total
+
+
+def test_leaves_in_the_place_of_calls():
+    """What a leaf writes is seen between the calls, and its exceptions and derivatives are as those of a call."""
+    ours, theirs = np.zeros(3), np.zeros(3)
+    assert dlvm.jit(visits)(V[:3], 0, ours) == pytest.approx(visits(V[:3], 0, theirs), rel=1e-14)
+    np.testing.assert_allclose(ours, theirs)
+    got = dlvm.grad(visits)(V[:3], 0, np.zeros(3))
+    np.testing.assert_allclose(got, _difference(visits, (V[:3], 0, np.zeros(3)), 0), rtol=1e-5, atol=1e-7)
+    for place in (0, 2):
+        with pytest.raises(IndexError, match="index 2 is out of bounds for axis 0 with size 2"):
+            dlvm.jit(visits)(V[:3], place, np.zeros(2))
+
+
 # -- refusals --------------------------------------------------------------------------------------------
 
 

@@ -63,7 +63,7 @@ Results = dict[Instruction, tuple[Block, list[Value]]]
 def run(module: Module, name: str) -> bool:
     """Inline the calls in function `name` of `module`; whether anything changed."""
     function = module.functions[name]
-    recursive = _recursive_functions(module)
+    recursive = recursive_functions(module)
     results: Results = {}
     pending = list(function.blocks)
     while pending:
@@ -71,9 +71,9 @@ def run(module: Module, name: str) -> bool:
         call = next((i for i in block.instructions if _is_inlinable(i, module, recursive)), None)
         if call is None:
             continue
-        pending.extend(_inline_call(function, call, module.functions[call.attrs["callee"]], results))
+        pending.extend(inline_call(function, call, module.functions[call.attrs["callee"]], results))
     if results:
-        _replace_results(function, results)
+        replace_results(function, results)
         # behind a callee that only raises
         remove_unreachable(function)
     return bool(results)
@@ -116,7 +116,7 @@ def _is_inlinable(i: Instruction, module: Module, recursive: set[str]) -> bool:
     return callee.name not in recursive and NO_INLINE not in callee.attributes and not callee.rules
 
 
-def _recursive_functions(module: Module) -> set[str]:
+def recursive_functions(module: Module) -> set[str]:
     """The functions that can call themselves, directly or through others."""
     calls = {
         f.name: {i.attrs["callee"] for i in f.instructions() if i.op is OPS["apply"]} & module.functions.keys()
@@ -136,10 +136,10 @@ def _recursive_functions(module: Module) -> set[str]:
     return recursive
 
 
-def _inline_call(function: Function, call: Instruction, callee: Function, results: Results) -> list[Block]:
+def inline_call(function: Function, call: Instruction, callee: Function, results: Results) -> list[Block]:
     """Put the body of `callee` in the place of one call; the blocks that are left to look through.
 
-    What the call gave is entered into `results`; its users are left to _replace_results.
+    What the call gave is entered into `results`; its users are left to replace_results.
     """
     block = call.block
     assert block is not None
@@ -229,7 +229,7 @@ def _spill(builder: Builder, head: list[Instruction], tail: list[Instruction]) -
     return memory
 
 
-def _replace_results(function: Function, results: Results) -> None:
+def replace_results(function: Function, results: Results) -> None:
     """Put the leaves of the results in the place of the values of the calls, once for all calls."""
     replaced: dict[Value, Value] = {
         call: leaves[0] for call, (_, leaves) in results.items() if not isinstance(call.type, TupleType)

@@ -191,3 +191,18 @@ def test_choices_that_wait_for_the_last(f, args, waits):
     """LLVM merges a step with the choice whether to do it, but not where the choice waits for the step before."""
     text = dlvm.jit(f).llvm(*args)
     assert ("llvm.strip.invariant.group" in text) is waits
+
+
+def against(a, b):
+    total = 0.0
+    for k in range(1, a.shape[0]):
+        total += np.dot(np.flip(a[:k]), b[:k])
+    return total
+
+
+def test_products_with_reversed_vectors():
+    """Neighbours are vectors in both directions: a sum of one product after the other waits for each."""
+    a, b = np.random.default_rng(2).random((2, 50))
+    compiled = dlvm.jit(against)
+    np.testing.assert_allclose(compiled(a, b), against(a, b), rtol=1e-13)
+    assert "llvm.vector.reduce.fadd" in compiled.llvm(a, b)

@@ -67,9 +67,9 @@ def zero(dtype: DType) -> V:
 
 
 def inner_product(c: Code, dtype: DType, count: V, a: tuple[V, V], b: tuple[V, V]) -> V:
-    """Σ a[p] b[p] for (address, stride) pairs; 16 bits in f32. Vectorised for strides that are known to be unit."""
-    wide, size = F32 if dtype.is_narrow else dtype, i64(dtype.itemsize)
-    with c.loop(count, [zero(wide)], "" if a[1] == b[1] == size else plain_loop(c)) as loop:
+    """Σ a[p] b[p] for (address, stride) pairs; 16 bits in f32. Vectorised where elements are known to be neighbours."""
+    wide = F32 if dtype.is_narrow else dtype
+    with c.loop(count, [zero(wide)], "" if _are_dense(dtype, a[1], b[1]) else plain_loop(c)) as loop:
         x, y = (
             cast(c, load_element(c, dtype, offset(c, data, [loop.index], [step])), dtype, wide) for data, step in (a, b)
         )
@@ -77,11 +77,16 @@ def inner_product(c: Code, dtype: DType, count: V, a: tuple[V, V], b: tuple[V, V
     return cast(c, loop.results[0], wide, dtype)
 
 
+def _are_dense(dtype: DType, *strides: V) -> bool:
+    """Whether strides are known to be those of neighbours, in either direction."""
+    return all(constant(s) in (dtype.itemsize, -dtype.itemsize) for s in strides)
+
+
 def versioned_inner_product(c: Code, dtype: DType, count: V, a: tuple[V, V], b: tuple[V, V]) -> V:
     """As inner_product, with a vectorised version for unit strides."""
-    size = i64(dtype.itemsize)
-    if a[1] == size and b[1] == size:
+    if _are_dense(dtype, a[1], b[1]):
         return inner_product(c, dtype, count, a, b)
+    size = i64(dtype.itemsize)
     result = c.alloca(scalar_type(dtype), 16)
     unit = c.both(c.icmp("eq", a[1], size), c.icmp("eq", b[1], size))
     with c.either(unit) as arms:

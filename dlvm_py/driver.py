@@ -12,7 +12,7 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from dlvm_py.backend.cpu.compile import compile_module, schedules
+from dlvm_py.backend.cpu.compile import compile_module, has_masks, schedules
 from dlvm_py.backend.cpu.emit import EmitResult, emit
 from dlvm_py.backend.gpu import emit as gpu
 from dlvm_py.backend.gpu.emulate import emulated
@@ -402,7 +402,8 @@ def _emitted(request: Request, program: Program, imports: Imports) -> tuple[Emit
     """The LLVM IR of a program, for a GPU that of its host driver, and the kernels."""
     function, options, apart = program.function, request.options, request.noalias
     if request.device is None:
-        return emit(function, imports, options, noalias_params=apart, program=program.module, shares=True), []
+        module, masks = program.module, has_masks()
+        return emit(function, imports, options, noalias_params=apart, program=module, shares=True, masks=masks), []
     found = gpu.emit(function, imports, options, noalias_params=apart, program=program.module)
     return found.host, found.kernels
 

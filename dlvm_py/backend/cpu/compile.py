@@ -205,6 +205,11 @@ def target_lines(machine: llvm.TargetMachine) -> str:
     return f'target datalayout = "{machine.target_data}"\ntarget triple = "{machine.triple}"\n'
 
 
+def has_masks() -> bool:
+    """Whether this CPU loads and stores vectors under masks as fast as without: AVX-512's, which AVX's are not."""
+    return bool(llvm.get_host_cpu_features().get("avx512vl"))
+
+
 def host() -> str:
     """The CPU and its features that objects are made for: part of a cache key."""
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"

@@ -19,9 +19,11 @@ from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
-from dlvm_py.ir import Value
-from dlvm_py.ir.analysis.cost import STREAM, element_cost
+from dlvm_py.ir import Kind, Value
+from dlvm_py.ir.analysis.cost import STREAM, element_cost, is_function
 
+# the steps of an element, of which a load and a store are two, from which on rows end in a mask
+MASKED = 15
 # the first index of an outermost loop, and the one behind the last; None: all of them
 Part = tuple[V, V] | None
 
@@ -167,7 +169,7 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
             with nest(e, tree.index, order[:-1], extents, part=part):
                 row.write(put)
         else:
-            parallel = Parallel(e, tree.is_rare)
+            parallel = Parallel(e, tree.is_rare, fast and _ends_in_a_mask(e, tree, extents, order))
             with nest(e, tree.index, order, extents, parallel.loop, part):
                 put(parallel)
 
@@ -176,6 +178,27 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
     with shared_nest(e, order, extents, loops, sum(map(element_cost, values)), work) as part:
         versions(e, tree, write, unit)
     return work
+
+
+def _ends_in_a_mask(e: FunctionEmitter, tree: Tree, extents: Sequence[V], order: Sequence[int]) -> bool:
+    """Whether what a row has behind its last whole vector is one vector more, under a mask:
+
+        row of 23, vectors of 8:   8, 8, 1, 1, 1, 1, 1, 1, 1   =>   8, 8, 7 of 8
+
+    That is for rows, which may be short and whose ends come often, of bodies of many steps: each vector of the row has
+    a mask then, and nothing is interleaved, which bodies of few steps notice.
+    """
+    rows = [k for k in order[:-1] if constant(extents[k]) != 1]
+    if not e.module.masks or not rows or constant(extents[order[-1]]) is not None:
+        return False
+    steps = list(dict.fromkeys(i for i, _ in tree.nodes()))
+    count = sum(2 if i.op.name == "load" else i.op.kind is Kind.ELEMENTWISE for i in steps) + 2 * len(tree.roots)
+    return (
+        count >= MASKED
+        and not any(i.op.name in ("gather", "embed") or is_function(i) for i in steps)
+        and all(i.type.dtype.kind in "fb" for i in steps)  # type: ignore[attr-defined]
+        and tree.is_dense()
+    )
 
 
 def fill(e: FunctionEmitter, dest: Pointer, x: V) -> None:

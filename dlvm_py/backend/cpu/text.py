@@ -27,10 +27,12 @@ class ModuleText:
     """One LLVM module: functions by name in the order they were begun, declarations, metadata.
 
     shares: functions that are the same in all modules are not written but declared, and noted in `helpers` (code.py).
+    masks: the CPU that it is for loads and stores vectors under masks as fast as without.
     """
 
-    def __init__(self, shares: bool = False) -> None:
+    def __init__(self, shares: bool = False, masks: bool = False) -> None:
         self.shares = shares
+        self.masks = masks
         self.helpers: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
         self.kernels: dict[tuple, str] = {}  # names of the outlined kernels by what they say (outline.py)
@@ -414,10 +416,11 @@ class CountedLoop:
 class Parallel:
     """The metadata of one innermost loop whose iterations are independent: of its accesses, and of its latch.
 
-    is_rare: it hardly ever runs, and is not worth vectorising.
+    is_rare: it hardly ever runs, and is not worth vectorising. masked: what is left behind the last whole vector is a
+    vector with a mask, no scalar loop.
     """
 
-    def __init__(self, f: FunctionText, is_rare: bool = False) -> None:
+    def __init__(self, f: FunctionText, is_rare: bool = False, masked: bool = False) -> None:
         node = f.module.metadata
         if is_rare:
             self.access, self.loop = "", plain_loop(f)
@@ -425,7 +428,8 @@ class Parallel:
         group = node.distinct()
         self.access = f", !llvm.access.group {group}"
         accesses = node.node(f'!"llvm.loop.parallel_accesses", {group}')
-        self.loop = f", !llvm.loop {node.distinct(accesses, itself=True)}"
+        hints = [accesses, *([node.node('!"llvm.loop.vectorize.predicate.enable", i1 true')] if masked else [])]
+        self.loop = f", !llvm.loop {node.distinct(', '.join(hints), itself=True)}"
 
 
 def rolled_loop(f: FunctionText) -> str:

@@ -281,6 +281,17 @@ class Tree:
                         found[stride] = self.e.icmp("eq", stride, size)
         return list(found.values())
 
+    def is_dense(self) -> bool:
+        """Whether all that is read are neighbours along the innermost loop, or one element, in the fast version."""
+        return all(
+            leaf.op.name == "load"
+            and all(
+                axis is None or axis[0] != self.inner or step == i64(self.e.pointer(leaf.operands[0]).itemsize)
+                for axis, step in zip(axes, self._steps(leaf, axes), strict=True)
+            )
+            for leaf, axes in self.leaves()
+        )
+
     def _inner_axis(self, leaf: Instruction, axes: Axes) -> int | None:
         """The axis of a strided leaf that alone follows the innermost loop."""
         if leaf.operands[0].type.layout != "S":  # type: ignore[attr-defined]

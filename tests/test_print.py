@@ -192,3 +192,57 @@ def test_libraries_refuse_what_needs_python(line, words):
     )
     with pytest.raises(TypeMismatch, match=words):
         Exporter("m").add_function(module, "f")
+
+
+def accumulated(x, rng, n):
+    for i in range(n):
+        print("next", end=" ")
+        x[0] += i
+    for _ in range(n):
+        print(n)
+        x[1] += x[0]
+    for _ in range(n):
+        x[2] += rng.random()
+    return x
+
+
+def test_what_happens_in_each_trip_happens_so_often(capsys):
+    """Where an element that all trips change is kept in a register, prints and draws stay in the loop."""
+
+    def run(f):
+        return lambda: print(f(np.zeros(3), np.random.default_rng(1), 4))
+
+    assert printed(capsys, run(dlvm.jit(accumulated))) == printed(capsys, run(accumulated))
+
+
+def shown_in_a_loop(x, n):
+    u = np.zeros(3)
+    for i in range(5):
+        u[0] += x[i]
+        assert i < n, f"{u}"
+    return u
+
+
+def shown_before_more_is_made(x, n):
+    u = x * 2
+    assert n > 5, f"{u}"
+    return x + 1
+
+
+def shown_between_products(x, n):
+    u = x @ np.outer(x, x)
+    w = u * 2
+    assert n > 5, f"{w} {u}"
+    return u + w
+
+
+@pytest.mark.parametrize("f", [shown_in_a_loop, shown_before_more_is_made, shown_between_products])
+def test_a_message_shows_arrays_as_they_are_then(f):
+    """What a message may show is written before the condition is tested, and not kept in registers."""
+    x = np.arange(1.0, 6.0) / 4
+    texts = []
+    for g in (f, dlvm.jit(f)):
+        with pytest.raises(AssertionError) as caught:
+            g(x, 3)
+        texts.append(str(caught.value).splitlines()[0])  # pytest adds more to plain ones
+    assert texts[1] == texts[0]

@@ -99,10 +99,10 @@ class _Search:
         if any(i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER) for i in self.instructions):
             return _Found([], [])
         groups: dict[tuple[object, ...], _Element] = {}
-        touching = [i for i in self.instructions if reads_memory(i) or writes_memory(i)]
+        touching = [i for i in self.instructions if reads_memory(i) or writes_memory(i) or i.op is OPS["check"]]
         for i in touching:
-            pointer = i.operands[-1]
             if i.op.name in ("load", "store") and is_scalar(i.operands[0].type if i.op.name == "store" else i.type):
+                pointer = i.operands[-1]
                 place = place_of(pointer)
                 key = (place.base, *((a.start and (a.start.constant, *a.start.terms.items())) for a in place.axes))
                 groups.setdefault(key, _Element(pointer, place)).uses.append(i)
@@ -120,7 +120,7 @@ class _Search:
         """The checks with which every trip begins, the same in all of them; and all else that a trip does."""
         checks: list[Instruction] = []
         for i in self.counted.body.instructions:
-            if i.op.kind is Kind.CHECK and all(is_outside(v, self.loop) for v in i.operands):
+            if i.op is OPS["check"] and all(is_outside(v, self.loop) for v in i.operands):
                 checks.append(i)
             elif not (is_pure(i) or i.op.name == "load"):
                 break

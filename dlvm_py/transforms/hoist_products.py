@@ -40,7 +40,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, PointerType, Target, Value, literal
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, PointerType, Target, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop
 from dlvm_py.ir.analysis.effects import may_trap
 from dlvm_py.ir.analysis.independence import Independence
@@ -242,7 +242,7 @@ class Hoist:
             del self.bounds.conditions[kept:]
             raise Unfit
         made = self._of_vectors(pointers, views) if scalar else self.of_matrix(pointers, views)
-        self.checks.update(dict.fromkeys(c for c in traps if c.op.kind is Kind.CHECK))
+        self.checks.update(dict.fromkeys(c for c in traps if c.op is OPS["check"]))
         return made
 
     def _of_vectors(self, pointers: list[Value], views: TripViews) -> Made:

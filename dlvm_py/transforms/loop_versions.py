@@ -25,7 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, Target, Value, literal
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Target, Value, literal
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
@@ -117,7 +117,7 @@ class _Ranges:
         instructions = [i for b in loop.ordered for i in b.instructions]
         self.wrapped = {i: i.operands[1] for i in instructions if self._is_wrap(i)}
         self.below: dict[tuple[Value, Value], None] = {}
-        self.checks = [i for i in instructions if i.op.kind is Kind.CHECK and self._holds(i.operands[0])]
+        self.checks = [i for i in instructions if i.op is OPS["check"] and self._holds(i.operands[0])]
 
     def steps(self, value: Value) -> int | None:
         """How many counters are in a sum of the counter and what the loop does not change; None for all else."""

@@ -68,7 +68,7 @@ from dlvm_py.ir.tree_rules import (
     matrix_product,
     may_be_joined,
 )
-from dlvm_py.ir.types import TensorType, is_array, is_scalar
+from dlvm_py.ir.types import PointerType, TensorType, is_array, is_scalar
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 STREAMS = 10
@@ -284,6 +284,8 @@ class _Joiner:
         reads = [load.operands[0] for load, _ in self._loads(i)]
         if i.op is OPS["load"]:
             reads.append(i.operands[0])
+        elif i.op is OPS["check"]:  # what its message shows
+            reads += [v for v in i.operands if isinstance(v.type, PointerType)]
         elif i.op.kind is Kind.MEMORY and i.op.name not in ("store", "scatter", "allocateHeap", "allocateStack"):
             return False
         if any(self.aliases.may_overlap(p, d) for p in reads for d in group.destinations):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy_draw import ANY, LAPACK, NUMBERS, REAL, Draw, Text
 
-from dlvm_py.frontend.library.order import BETWEEN, DISCRETE
+from dlvm_py.frontend.library.quantiles import BETWEEN, DISCRETE
 from dlvm_py.frontend.table import FUNCTIONS
 
 # -- options -----------------------------------------------------------------------------------------------
@@ -59,6 +59,8 @@ OPTIONS: dict[str, Callable[[Draw], Any]] = {
     "hermitian": lambda d: Text("False"),
     "UPLO": lambda d: d.of("L", "U"),
     "include_initial": _boolean,
+    "overwrite_input": lambda d: Text("False"),
+    "stable": lambda d: d.of(None, True),
     "min": lambda d: d.number(-1, 0.5, None),
     "max": lambda d: d.number(2, 1.5, None),
     "subok": lambda d: Text("False"),
@@ -120,8 +122,7 @@ form(_np("sum prod mean max min amax amin any all var std ptp count_nonzero"), o
 form(_np("var std"), one(), mean=NEVER, correction=NEVER)
 form(_np("var std mean ptp max min"), one(REAL, 2), **AXES)
 form(_np("nansum nanprod nanmax nanmin nanmean nanvar nanstd"), one(), **AXES)
-form(_np("median"), one(REAL), **AXES)
-form(_np("nanmedian"), one(REAL), **NONE_OR_AXIS)
+form(_np("median nanmedian"), one(REAL), **AXES)
 form(_np("cumsum cumprod nancumsum nancumprod cumulative_sum cumulative_prod"), one(), **NONE_OR_AXIS)
 form(_np("argmax argmin nanargmax nanargmin"), one(), **NONE_OR_AXIS)
 form(
@@ -139,15 +140,22 @@ form(
     weights=lambda d: d.array(REAL, shape=np.shape(d.first), special=False),
     **NONE_OR_AXIS,
 )
+
+
+def _fraction(d: Draw) -> Any:
+    """q of a quantile: an argument between the elements, where there is a slope; constants at elements, too."""
+    return d.pick((0.23, Text("0.25"), Text("0.5"), np.array([0.13, 0.71]), 1.0, 0))
+
+
 form(
     _np("quantile percentile"),
-    lambda d: [d.array(REAL, special=False), d.pick((0.25, 0.5, np.array([0.1, 0.75]), 1.0, 0))],
-    **NONE_OR_AXIS,
+    lambda d: [d.array(REAL, special=False), _fraction(d)],
+    **AXES,
 )
 form(
     _np("nanquantile nanpercentile"),
-    lambda d: [d.filled("if", special=False), d.pick((0.25, 0.5, np.array([0.1, 0.75]), 1.0, 0))],
-    **NONE_OR_AXIS,
+    lambda d: [d.filled("if"), _fraction(d)],
+    **AXES,
 )
 form(
     _np("diff"),
@@ -160,6 +168,7 @@ form(_np("trapezoid"), one(NUMBERS), dx=lambda d: d.number(1.0, 0.5, 2), x=NEVER
 form(_np("trapezoid"), lambda d: [v := d.vector(NUMBERS), d.array(REAL, shape=v.shape)])
 form(_np("unwrap"), one("if"), discont=lambda d: d.number(4.0, None), period=lambda d: d.number(6.5, 4, 2.0))
 form(_np("partition"), lambda d: [d.array(shape=(*d.shape(1), 2)), d.of(0, 1)], axis=lambda d: Text(-1))
+form(_np("lexsort"), lambda d: [d.filled(ndim=2)], axis=lambda d: Text(-1))
 form(_np("lexsort"), lambda d: [[k := d.vector(), d.array(shape=k.shape)]], axis=lambda d: Text(-1))
 form(_np("gradient"), one("fF"), edge_order=lambda d: d.of(1, 2), axis=Draw.axis)
 form(_np("gradient"), lambda d: [d.array(NUMBERS, 1), d.number(2.0, 3, 0.5)], edge_order=lambda d: d.of(1, 2))
@@ -395,7 +404,7 @@ form(
     ],
 )
 form(_np("pad"), lambda d: [d.filled(ndim=2), Text("((1, 0), (2, 3))")])
-form(_np("trim_zeros"), lambda d: [d.vector("if", special=False)], trim=lambda d: d.of("f", "b", "fb"))
+form(_np("trim_zeros"), one(special=False), trim=lambda d: d.of("f", "b", "fb"), **AXES)
 
 # elements
 form(
@@ -474,6 +483,11 @@ form(
     side=lambda d: d.of("left", "right"),
     sorter=lambda d: Text("None"),
 )
+form(
+    _np("searchsorted"),
+    lambda d: [d.vector("if", special=False), d.array("if"), Text("sorter=np.argsort(x0, kind='stable')")],
+    sorter=NEVER,
+)
 form(_np("digitize"), lambda d: [d.array("if"), d.ascending()], right=_boolean)
 form(
     _np("interp"),
@@ -542,6 +556,10 @@ form(
     return_inverse=_boolean,
     return_counts=_boolean,
     axis=lambda d: Text("None"),
+)
+form(
+    _np("unique"),
+    lambda d: [d.array(ndim=d.int(1, 3), special=False), *(d.of(True, False) for _ in range(3)), d.axis()],
 )
 form(_np("union1d intersect1d setdiff1d setxor1d"), lambda d: [d.array(), d.array()])
 form(_np("isin"), lambda d: [d.array(), d.array()], invert=_boolean)

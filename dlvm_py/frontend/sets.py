@@ -24,7 +24,7 @@ from dlvm_py.frontend import folds, objects, operators
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.joins import as_growing, join_items, type_of
 from dlvm_py.frontend.library import hashing
-from dlvm_py.frontend.table import suggestion
+from dlvm_py.frontend.table import is_numpy, suggestion
 from dlvm_py.frontend.values import (
     Conflict,
     Growing,
@@ -204,6 +204,12 @@ def argument(e: Emitter, function: Any, value: Any) -> Any:
     target = function.value if isinstance(function, Static) else None
     if held is None or target in (builtins.set, builtins.frozenset, builtins.isinstance):
         return value
+    if is_numpy(target):
+        e.error(
+            TypeMismatch,
+            "NumPy takes a set for one object and does not look into it",
+            help="make an array of it before: np.array(sorted(s))",
+        )
     if isinstance(held, KnownSet):
         return _items(e, value)
     if not any(target is f for f in _WITHOUT_ORDER):

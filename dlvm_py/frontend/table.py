@@ -32,6 +32,7 @@ from dlvm_py.frontend.library import (
     places,
     polynomial,
     products,
+    quantiles,
     random_numbers,
     random_vectors,
     reshaping,
@@ -72,8 +73,8 @@ def _scalar(dtype: DType) -> Handler:
 
 _LIBRARY = (
     arrange, bessel, calculus, create, decompositions, elementwise, fourier, histograms, joining, linear_algebra,
-    mathematics, norms, order, places, polynomial, products, reshaping, scimath, series, sets, statistics, tensors,
-    ufuncs,
+    mathematics, norms, order, places, polynomial, products, quantiles, reshaping, scimath, series, sets, statistics,
+    tensors, ufuncs,
 )  # fmt: skip
 _OF_UFUNCS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
@@ -111,7 +112,7 @@ WITHOUT_DERIVATIVE = frozenset(
 ARRAY_LIKE = frozenset(
     "A a a1 a2 a_max a_min append ar arr array ary aweights b bins condition element f fill_value fp fweights "
     "ind indices m max min obj p prepend q repeats src start stop test_elements to_begin to_end v val values weights "
-    "x x1 x2 xp y z ar1 ar2 filt".split()
+    "x x1 x2 xp y z ar1 ar2".split()
 )
 # functions that write into what they are given, ask what it is, or make arrays themselves
 _AS_GIVEN = frozenset((

@@ -129,6 +129,15 @@ def check_cast(src: Any, dst: Any, casting: str) -> None:
         )
 
 
+def deliver(result: Any, out: Any) -> Any:
+    """The result, stored in `out` if there is one."""
+    if out is None:
+        return result
+    check_cast(result, out, "same_kind")
+    out[...] = result
+    return out
+
+
 def element_of(value: Any, a: Any) -> Any:
     """A number in the dtype of `a`, as an array of it is made: `a[i] = value` takes NumPy's numbers for Python's."""
     if isinstance(value, (tuple, list)) or np.ndim(value) > 0:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.elementwise import check_cast
+from dlvm_py.frontend.library.elementwise import check_cast, deliver
 from dlvm_py.frontend.library.intrinsics import assumed, axes_of, axis_of, is_constant, refuse, unroll
 
 # NumPy 2.4 gives its own integer where there is one count
@@ -26,15 +26,6 @@ def squared(x: Any) -> Any:
     if np.result_type(x).kind == "c":
         return np.real(x) ** 2 + np.imag(x) ** 2
     return x * x
-
-
-def deliver(result: Any, out: Any) -> Any:
-    """The result, stored in `out` if there is one."""
-    if out is None:
-        return result
-    check_cast(result, out, "same_kind")
-    out[...] = result
-    return out
 
 
 def var(

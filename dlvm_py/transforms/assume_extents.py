@@ -21,7 +21,8 @@ What is assumed are linear relations between extents and integers among the para
 `meta[RELATIONS]`: who calls the function sees to it that they hold. Extents and places that are linear are then
 written in one way, one value each, so that equal ones are the same value; comparisons of them are decided. Assumed is
 what makes checks of equal extents pass (none stretches), and that the bounds of slices lie in their arrays. Bounds that
-depend on anything else, loop counters for one, stay as they are.
+depend on anything else, loop counters for one, stay as they are; where two that are left of arrays are to be equal, as
+those of `a[k:] @ b[k:]`, the arrays are assumed to be as long.
 
 `apply` writes a function under assumptions made of it before, as after differentiation. Stage raw.
 Cost: linear in the instructions, times the relations that are assumed.
@@ -29,7 +30,7 @@ Cost: linear in the instructions, times the relations that are assumed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from dlvm_py.ir import BOOL, I64, Builder, Function, Instruction, Literal, TensorType, Value, is_scalar, literal
@@ -79,13 +80,15 @@ def apply(function: Function, assumed: Iterable[Relation]) -> None:
     facts.rewrite()
 
 
-def assume(function: Function, conditions: Iterable[Value]) -> bool:
+def assume(function: Function, conditions: Iterable[Value], ends: Mapping[Value, tuple[Value, Value]]) -> bool:
     """Assume what makes conditions true, comparisons of integers that are there at the entry; whether that can be said.
 
+    ends: the first number of loop counters, and the one behind the last: in all trips the conditions are to be true.
     Where it cannot nothing is assumed. What is assumed already is made use of.
     """
     before: tuple[Relation, ...] = function.meta.get(RELATIONS, ())  # type: ignore[assignment]
     facts = _Facts(function, assuming=True)
+    facts.ends = ends
     for a in before:
         facts.learn(a)
     if not all(map(facts.assume_true, conditions)):
@@ -105,6 +108,7 @@ class _Facts:
         self.positive: list[_Linear] = []  # what is not negative
         self.integers: set[int] = set()  # parameters that are small
         self.forms: dict[Value, _Linear | None] = {}
+        self.ends: Mapping[Value, tuple[Value, Value]] = {}  # of loop counters
 
     # -- what is assumed ---------------------------------------------------------------------------
 
@@ -113,13 +117,38 @@ class _Facts:
         for i in self.function.instructions():
             if i.op.name == "check":
                 pair = _pair(i.operands[0])
-                if pair is not None:
-                    self._assume_equal(*map(self.form, pair))
+                for a, b in () if pair is None else self._differing(*pair) or ():
+                    self._assume_equal(a, b)
             elif i.op.name == "section":
                 for v in i.operands[1:]:
                     self.form(v)
         self.assuming = False
         self.forms = {v: f for v, f in self.forms.items() if f is not None}
+
+    def _differing(self, x: Value, y: Value, subtracted: bool = False) -> list[tuple[_Linear, _Linear]] | None:
+        """The forms that must be equal in pairs, so that two numbers are made alike; None where they are not.
+
+        Of `max(%n - min(%k, %n), 0)` and the same of %m, with a loop counter %k, these are %n and %m. `min(%k, %n)` and
+        `min(%k, %m)` are equal mostly because both are %k.
+        """
+        if x is y:
+            return []
+        a, b = self.form(x), self.form(y)
+        if a is not None and b is not None:
+            return [(a, b)]
+        if not (isinstance(x, Instruction) and isinstance(y, Instruction) and x.op is y.op and x.op.is_pure):
+            return None
+        if x.attrs != y.attrs or len(x.operands) != len(y.operands) or not all(is_scalar(o.type) for o in x.operands):
+            return None
+        if x.op.name == "min" and not subtracted:
+            return None
+        found: list[tuple[_Linear, _Linear]] = []
+        for o, p in zip(x.operands, y.operands, strict=True):
+            more = self._differing(o, p, subtracted or x.op.name == "subtract")
+            if more is None:
+                return None
+            found += more
+        return found
 
     def _assume(self, is_zero: bool, what: _Linear) -> bool:
         if len(self.assumed) > _MANY:
@@ -129,9 +158,7 @@ class _Facts:
         self.learn(made)
         return True
 
-    def _assume_equal(self, a: _Linear | None, b: _Linear | None) -> None:
-        if a is None or b is None:
-            return
+    def _assume_equal(self, a: _Linear, b: _Linear) -> None:
         apart = a.plus(b, -1)
         # an axis whose extent is 1 has that in its type
         if _solved(apart) is not None and not any(f == _Linear(1) for f in (a, b)):
@@ -158,6 +185,10 @@ class _Facts:
 
     def _assume_below(self, a: Value, b: Value, by: int) -> bool:
         """Assume a + by <= b."""
+        if a in self.ends:
+            return self._assume_below(self.ends[a][1], b, by - 1)
+        if b in self.ends:
+            return self._assume_below(a, self.ends[b][0], by)
         for v, which, sign in ((a, "max", 1), (b, "min", -1)):
             if not isinstance(v, Instruction) or v.type != TensorType((), I64):
                 continue

@@ -143,6 +143,10 @@ class _Raise(Hoist):
         last = b.emit("add", start, b.emit("subtract", count, literal(1)))
         self.views_of_last = TripViews(b, self.bounds, counted, last, count)
         made: dict[Instruction, Made] = {}
+        around = [c for c in self.of.counted.values() if c is not None and c.step == 1 and c.loop is not loop]
+        ends: dict[Value, tuple[Value, Value]] = {
+            c.counter: (c.first, c.last) for c in around if c.loop.contains(loop.header)
+        }
         for i in products:
             kept, checks = len(self.bounds.conditions), dict(self.checks)
             try:
@@ -150,7 +154,7 @@ class _Raise(Hoist):
             except Unfit:
                 del self.bounds.conditions[kept:]
                 continue
-            if assume_extents.assume(function, [self.bounds.condition()]):
+            if assume_extents.assume(function, [self.bounds.condition()], ends):
                 made[i] = found
             else:
                 del self.bounds.conditions[kept:]

@@ -129,7 +129,7 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
             first, last = (sum(len(leaves(spec)) for spec in request.args[:k]) for k in (count, len(request.args)))
             program.relations = tuple(r.moved(first, last - first) for r in inner.relations)
             assume_extents.apply(program.function, program.relations)
-    _run(program, CLEAN_UP, request, "raw")
+    _run(program, (*CLEAN_UP, "alternating_signs") if derives else CLEAN_UP, request, "raw")
     kept = {f.name for f in reachable(program.module, program.name)}
     program.module.functions = {n: f for n, f in program.module.functions.items() if n in kept}
     program.module.stage = "optimizable"

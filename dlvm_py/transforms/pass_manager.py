@@ -19,6 +19,7 @@ from dlvm_py.ir.verifier import verify as verify_ir
 from dlvm_py.transforms import (
     accumulate_products,
     algebra_simplification,
+    alternating_signs,
     assume_extents,
     bufferize,
     cfg_canonicalization,
@@ -93,6 +94,7 @@ PASSES: dict[str, Pass] = {
         _row(kept_copies, "KC", on_module=True),
         _row(partial_inline, "PI", on_module=True),
         _row(extent_checks, "EC"),
+        _row(alternating_signs, "ALT"),
         _row(raise_loops, "RL"),
         _row(assume_extents, "AE"),
         _row(raise_products, "RP"),

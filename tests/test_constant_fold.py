@@ -179,6 +179,21 @@ def test_boolean_and_select_laws():
     assert values[5].op.name == "not"
 
 
+def test_truth_values_are_compared_with_zero():
+    """What a flag is as a number differs from 0 where the flag is true, in arrays as well."""
+    _, f, b, (c, d) = new_function(FLAG, pointer(BOOL, 2), result=TupleType((FLAG, FLAG, FLAG)))
+    differs = b.emit("notEqual", b.emit("dataTypeCast", c, to="i64"), literal(0))
+    is_zero = b.emit("equal", b.emit("dataTypeCast", c, to="f64"), literal(0.0))
+    is_one = b.emit("equal", b.emit("dataTypeCast", c, to="i64"), literal(1))
+    number = b.emit("dataTypeCast", b.emit("load", d), to="i64")
+    b.emit("store", b.emit("notEqual", number, literal(0)), d)
+    b.ret(b.emit("tuple", differs, is_zero, is_one))
+    fold(f)
+    first, second, third = returned(f).operands
+    assert first is c and second.op.name == "not" and second.operands[0] is c and third.op.name == "equal"
+    assert [i.operands[0].op.name for i in f.blocks[0].instructions if i.op.name == "store"] == ["load"]
+
+
 def test_casts_compose_where_nothing_is_lost():
     """bool -> i64 -> f64 is bool -> f64; i64 -> f64 -> i64 rounds and stays."""
     _, f, b, (c, k, h) = new_function(FLAG, INT, scalar(I32), result=TupleType((FLOAT, INT, scalar(I32))))

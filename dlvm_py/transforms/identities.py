@@ -223,6 +223,8 @@ _HOLDS_FOR_EQUALS = ("equal", "lessThanOrEqual", "greaterThanOrEqual")
 def _compare(i: Instruction) -> Value | None:
     a, b = i.operands
     kind = _dtype(a).kind
+    if (truths := _truths(i)) is not None:
+        return truths
     if kind not in "biu" or not is_scalar(i.type):
         return None
     if a is b:
@@ -245,6 +247,17 @@ def _compare(i: Instruction) -> Value | None:
         "greaterThanOrEqual": (not_below, below),
     }[i.op.name]
     return literal(bool(sure)) if sure or never else None
+
+
+def _truths(i: Instruction) -> Value | None:
+    """What a truth value made a number is compared with 0 for: itself, or its negation."""
+    number, zero = i.operands
+    made = _made_by(number, "dataTypeCast")
+    if made is None or _dtype(made.operands[0]) is not BOOL or not (integer(zero) == 0 or _is_float(zero, 0.0)):
+        return None
+    if i.op.name == "notEqual":
+        return made.operands[0]
+    return become(i, "not", [made.operands[0]]) if i.op.name == "equal" else None
 
 
 def _not(i: Instruction) -> Value | None:

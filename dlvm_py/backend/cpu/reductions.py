@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from dlvm_py.backend.cpu import blocks
+from dlvm_py.backend.cpu import blocks, counts
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.contractions import fits, is_finite, store_contraction
 from dlvm_py.backend.cpu.floating import rounded, widened
@@ -128,6 +128,10 @@ def _fold_group(
     total = e.alloca(scalar_type(dtype))
     e.store(e.scalar(Literal(TensorType((), dtype), identity_of(by, dtype))), total)
     for first, last in rows_of(e, tree.index, order, extents, span):
+        if counts.are_truths(tree, by):
+            found = counts.count(e, tree, order[-1], (first, last), e.load(scalar_type(dtype), total), folded(e, tree))
+            e.store(found, total)
+            continue
         with e.loop(e.op("sub nsw", last, first), [e.load(scalar_type(dtype), total)], folded(e, tree)) as loop:
             tree.index[order[-1]] = e.add(first, loop.index, "nuw nsw")
             loop.next = [combine(e, by, dtype, loop.carried[0], tree.element(), inside=True)]
@@ -149,8 +153,11 @@ def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Se
     note = folded(e, tree)
     is_wide = by == "multiply" and dtype.is_narrow  # in float32 until the end, as in NumPy
     held = F32 if is_wide else dtype
+    truths = counts.are_truths(tree, by)
 
     def fold(depth: int, total: V) -> V:
+        if truths and depth == len(order) - 1:
+            return counts.count(e, tree, order[depth], (ZERO, extents[order[depth]]), total, note)
         if depth == len(order):
             x = tree.element()
             return combine(e, by, held, total, widened(e, x) if is_wide else x, inside=True)

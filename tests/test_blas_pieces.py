@@ -53,6 +53,26 @@ def test_pieces_are_the_product_with_any_number_of_threads(dtype):
         dlvm.set_num_threads(before)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_a_matrix_times_its_transpose_is_symmetric_with_any_number_of_threads(dtype):
+    gram = dlvm.jit(lambda x: (x.T @ x, x @ x.T))
+    before = dlvm.get_num_threads()
+    try:
+        for n, k in ((60, 90), (100, 101), (257, 150)):
+            x = np.random.default_rng(4).standard_normal((k, n)).astype(dtype)
+            exact = x.astype(np.longdouble)
+            found = []
+            for threads in (1, 2, 3):
+                dlvm.set_num_threads(threads)
+                found.append(gram(x))
+            for product, wanted in zip(found[0], (exact.T @ exact, exact @ exact.T), strict=True):
+                assert np.abs(product - wanted).max() < k * np.finfo(dtype).eps * np.abs(wanted).max()
+                assert np.array_equal(product, product.T)
+            assert all(map(np.array_equal, found[0] * 2, found[1] + found[2]))
+    finally:
+        dlvm.set_num_threads(before)
+
+
 def test_no_thread_looks_for_work_after_a_product():
     a = np.ones((300, 300))
     product = dlvm.jit(lambda x: x @ x)

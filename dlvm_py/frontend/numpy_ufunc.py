@@ -77,9 +77,7 @@ def pair(ufunc: np.ufunc, rule: Handler) -> Handler:
         into = (*into, *[NONE] * (ufunc.nout - len(into)))
         # both are computed before one of them is written into what may be an operand
         held = [materialise(e, r) for r in found] if any(not is_none(o) for o in into) else found
-        return Sequence(
-            tuple(deliver(e, ufunc.__name__, r, o, where) for r, o in zip(held, into, strict=True))
-        )
+        return Sequence(tuple(deliver(e, ufunc.__name__, r, o, where) for r, o in zip(held, into, strict=True)))
 
     return call
 

@@ -11,6 +11,7 @@ ours share (share.py) and which BLAS computes by the thread that calls it:
     up to ALONE multiplications     gemm, which then has one thread in all versions of OpenBLAS
     from BATCH on                   cblas_gemm_batch of one product, which has as many threads as products
     between them                    two halves
+    a matrix times its transpose    syrk up to SYRK multiplications, else rows of the lower triangle as above
 
 The borders of pieces follow from the extents and the number of processors, not from the threads that are wanted.
 """
@@ -33,6 +34,7 @@ LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 NEVER_READ_BETA = 0.0  # with beta = 0 BLAS does not read the destination
 
 ALONE = 524_287  # multiplications: OpenBLAS gives each of its threads 262,144
+SYRK = 439_776  # of these gives it each 109,944
 BATCH = 1_000_000  # up to here, batches go through kernels that some builds of OpenBLAS cannot find
 # what a piece costs before it multiplies is felt in shorter ones; their rows are multiples of those of the kernels
 SIDE, MULTIPLE = 128, 16
@@ -81,20 +83,31 @@ class Blas:
         self._call("gemm", [*args, beta, to.data, self.lead])
 
     def syrk(self, a: Operand) -> None:
-        """to = a aᵀ: BLAS writes the lower triangle, which is its upper one; the other is copied by squares."""
-        c, to, square, x = self.c, self.to, i64(32), a.matrix
+        """to = a aᵀ: BLAS writes the lower triangle, which is its upper one."""
+        x = a.matrix
         alpha, beta = self._factors()
         letters = [V("i8", str(ord("U"))), self._letter(a.plain)]
-        self._call("syrk", [*letters, x.rows, x.cols, alpha, x.data, a.lead, beta, to.data, self.lead])
-        blocks = c.op("udiv", c.add(x.rows, i64(31)), square)
-        with c.loop(blocks) as down, c.loop(c.add(down.index, ONE)) as across:
-            top, left = c.mul(down.index, square), c.mul(across.index, square)
-            with c.loop(c.minimum(square, c.op("sub nsw", x.rows, top))) as i:
-                row = c.add(top, i.index)
-                with c.loop(c.minimum(square, c.op("sub nsw", row, left)), note=plain_loop(c)) as j:
-                    column = c.add(left, j.index)
-                    element = load_element(c, self.dtype, offset(c, to.data, [row, column], [to.row_step, self.size]))
-                    store_element(c, self.dtype, element, offset(c, to.data, [column, row], [to.row_step, self.size]))
+        self._call("syrk", [*letters, x.rows, x.cols, alpha, x.data, a.lead, beta, self.to.data, self.lead])
+        self._mirror(ZERO, x.rows)
+
+    def _mirror(self, first: V, count: V) -> None:
+        """Copy so many rows of the lower triangle to the upper one, by squares."""
+        c, to, square = self.c, self.to, i64(32)
+        last = c.add(first, count)
+        with c.loop(self._pieces(count, square)) as down:
+            top = c.add(first, c.mul(down.index, square))
+            bottom = c.minimum(last, c.add(top, square))
+            with c.loop(self._pieces(bottom, square)) as across:
+                left = c.mul(across.index, square)
+                with c.loop(c.op("sub nsw", bottom, top)) as i:
+                    row = c.add(top, i.index)
+                    with c.loop(c.minimum(square, c.op("sub nsw", row, left)), note=plain_loop(c)) as j:
+                        column = c.add(left, j.index)
+                        below, above = (
+                            offset(c, to.data, place, [to.row_step, self.size])
+                            for place in ([row, column], [column, row])
+                        )
+                        store_element(c, self.dtype, load_element(c, self.dtype, below), above)
 
     # -- by the thread that calls ----------------------------------------------------------------------------
 
@@ -121,18 +134,36 @@ class Blas:
                 extents = left.matrix.rows, right.matrix.rows
                 self._alone(left, right.transposed(c), replace(to, data=data, rows=extents[0], cols=extents[1]))
 
+    def syrk_in_pieces(self, a: Operand) -> None:
+        """to = a aᵀ, in rows of it up to the diagonal, several for each processor: they are not alike."""
+        c, x = self.c, a.matrix
+        units = c.op("udiv", c.product([x.rows, x.rows, x.cols]), i64(2 * PRODUCTS))
+        even = self._length(x.rows, c.mul(self._processors(), i64(4)), SIDE // 2)
+        pieces = self._pieces(x.rows, even)
+        with shared(c, pieces, units, COST * self.dtype.itemsize // 4, chunk=ONE) as part:
+            first, last = part or (ZERO, pieces)
+            with c.loop(c.op("sub nsw", last, first)) as loop:
+                left, start = self._strip(a, c.add(first, loop.index, "nuw nsw"), even)
+                count = left.matrix.rows
+                right = self._rows(a, ZERO, c.add(start, count)).transposed(c)
+                data = offset(c, self.to.data, [start], [self.to.row_step])
+                self._alone(left, right, replace(self.to, data=data, rows=count, cols=right.matrix.cols))
+                self._mirror(start, count)
+
+    def _processors(self) -> V:
+        return self.c.cast("ptrtoint", self.c.import_pointer("limit:processors"), "i64")
+
     def _grid(self) -> tuple[V, V]:
         """So many pieces below and beside each other as there are processors: a square, or nearly."""
-        c = self.c
-        processors = c.cast("ptrtoint", c.import_pointer("limit:processors"), "i64")
+        c, processors = self.c, self._processors()
         bits = c.op("sub", i64(63), c.intrinsic("llvm.ctlz.i64", "i64", processors, V("i1", "true")))
         across = c.op("shl", ONE, c.op("lshr", bits, ONE))
         return self._pieces(processors, across), across
 
-    def _length(self, extent: V, count: V) -> V:
-        """The length of pieces of an extent: at most `count`, none much shorter than SIDE."""
+    def _length(self, extent: V, count: V, side: int = SIDE) -> V:
+        """The length of pieces of an extent: at most `count`, none much shorter than `side`."""
         c = self.c
-        most = self._pieces(extent, i64(SIDE))
+        most = self._pieces(extent, i64(side))
         length = self._pieces(extent, c.minimum(count, most))
         return c.op("and", c.add(length, i64(MULTIPLE - 1)), i64(-MULTIPLE))
 

@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from dlvm_py.backend.cpu import skinny
-from dlvm_py.backend.cpu.blas import LETTERS, Blas, Operand
+from dlvm_py.backend.cpu.blas import LETTERS, SYRK, Blas, Operand
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned_inner_product
@@ -127,10 +127,15 @@ class _Matmul:
         if self.dtype.is_float:
             self._unless(c.icmp("eq", self.n, ONE), lambda: blas.gemv(a, b, blas.lead))
             self._unless(c.icmp("eq", self.m, ONE), lambda: blas.gemv(b.transposed(c), a, ONE))
+            alone = blas.has_alone() if c.shares_kernels else None
             if not self.add:
-                self._unless(self._is_by_itself(), lambda: blas.syrk(a))
-        if c.shares_kernels:
-            self._unless(blas.has_alone(), lambda: blas.gemm_in_pieces(a, b))
+                is_syrk = self._is_by_itself()
+                if alone is not None:
+                    is_long = c.icmp("ugt", work, i64(SYRK))
+                    self._unless(c.both(is_syrk, alone, is_long), lambda: blas.syrk_in_pieces(a))
+                self._unless(is_syrk, lambda: blas.syrk(a))
+            if alone is not None:
+                self._unless(alone, lambda: blas.gemm_in_pieces(a, b))
         blas.gemm(a, b)
         c.line("ret i32 0")
         split(c)

@@ -73,6 +73,35 @@ def test_a_matrix_times_its_transpose_is_symmetric_with_any_number_of_threads(dt
         dlvm.set_num_threads(before)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_cholesky_by_halves_and_its_adjoint(dtype):
+    factor = dlvm.jit(lambda a: np.linalg.cholesky(a))
+    gradient = dlvm.grad(dlvm.jit(lambda a, w: np.sum(np.linalg.cholesky(a) * w)))
+    rng = np.random.default_rng(5)
+    for n in (63, 64, 97, 230):
+        x, w = rng.standard_normal((2, n, n))
+        a = (x @ x.T + n * np.eye(n)).astype(dtype)
+        low = np.linalg.cholesky(a.astype(np.float64))
+        above = np.triu_indices(n, 1)
+        noise = a.copy()
+        noise[above] = np.nan  # not read
+        found = factor(noise)
+        assert found.dtype == dtype
+        assert not found[above].any()
+        assert np.abs(found - low).max() < n * np.finfo(dtype).eps * low.max()
+        half = np.tril(low.T @ np.tril(w))
+        half[np.diag_indices(n)] /= 2
+        adjoint = np.linalg.solve(low.T, np.linalg.solve(low.T, half.T).T)
+        wanted = np.tril(adjoint + adjoint.T)
+        wanted[np.diag_indices(n)] /= 2
+        assert np.abs(gradient(a, w.astype(dtype)) - wanted).max() < 20 * n * np.finfo(dtype).eps * np.abs(wanted).max()
+        for k in (0, n // 3, n - 1):
+            bad = a.copy()
+            bad[k, k] = -1
+            with pytest.raises(np.linalg.LinAlgError, match="not positive definite"):
+                factor(bad)
+
+
 def test_no_thread_looks_for_work_after_a_product():
     a = np.ones((300, 300))
     product = dlvm.jit(lambda x: x @ x)

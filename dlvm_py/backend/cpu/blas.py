@@ -154,11 +154,16 @@ class Blas:
         return self.c.cast("ptrtoint", self.c.import_pointer("limit:processors"), "i64")
 
     def _grid(self) -> tuple[V, V]:
-        """So many pieces below and beside each other as there are processors: a square, or nearly."""
+        """So many pieces below and beside each other as there are processors: a square, or nearly.
+
+        More below each other, which costs less, than beside each other, but where the product is wide.
+        """
         c, processors = self.c, self._processors()
         bits = c.op("sub", i64(63), c.intrinsic("llvm.ctlz.i64", "i64", processors, V("i1", "true")))
         across = c.op("shl", ONE, c.op("lshr", bits, ONE))
-        return self._pieces(processors, across), across
+        down = self._pieces(processors, across)
+        wide = c.icmp("sgt", self.to.cols, c.mul(self.to.rows, i64(2)))
+        return c.select(wide, across, down), c.select(wide, down, across)
 
     def _length(self, extent: V, count: V, side: int = SIDE) -> V:
         """The length of pieces of an extent: at most `count`, none much shorter than `side`."""

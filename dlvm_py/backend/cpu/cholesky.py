@@ -1,8 +1,8 @@
 """@dlvm.cholesky_reverse.T: from a factor l and the adjoint of it the adjoint of the matrix, by halves.
 
     [s11    ]        s22 <- reverse(l22, s22)                     down to 1 row, in steps of one row below SMALL rows
-    [s21 s22]        s21 <- (s21 - s22 l21) l11⁻¹                 hemm with the triangle s22 alone, trsm
-                     s11 <- reverse(l11, s11 - s21ᴴ l21)          gemm
+    [s21 s22]        s21 <- (s21 - s22 l21) l11⁻¹                 real: triangular.py; complex: hemm, trsm
+                     s11 <- reverse(l11, s11 - s21ᴴ l21)          a product; complex: gemm
 
 which are the steps of l11 l11ᴴ = a11, l21 l11ᴴ = a21, l22 l22ᴴ = a22 - l21 l21ᴴ backwards. What is found is the lower
 triangle of σ = ā + āᴴ, where the derivative with respect to the lower triangle is ā: a Hermitian matrix. Rows lie side
@@ -14,32 +14,38 @@ algorithm" (1995).
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, multiply_add
 from dlvm_py.backend.cpu.lapack import Routine
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
-from dlvm_py.backend.cpu.text import Parallel
+from dlvm_py.backend.cpu.text import Parallel, plain_loop
+from dlvm_py.backend.cpu.triangular import over_function, subtract_product
 from dlvm_py.backend.cpu.values import ONE, V, i64
 from dlvm_py.ir import DType
 
 SMALL = 32  # rows: below, products of halves are too short for BLAS
 
 
-def reverse_function(e: Code, dtype: DType) -> str:
-    """define void reverse(n, l, its step from row to row, s, its step): s <- the lower triangle of σ."""
+def reverse_function(e: Code, dtype: DType, product: str) -> str:
+    """define void reverse(ctx, n, l, its step from row to row, s, its step): s <- the lower triangle of σ.
+
+    product: of triangular.py, for real matrices.
+    """
     name = f"dlvm.cholesky_reverse.{dtype}"
-    types = ["i64", "ptr", "i64", "ptr", "i64"]
-    return helper(e, name, "void", types, lambda c: _Reverse(c, dtype, name).write())
+    types = ["ptr", "i64", "ptr", "i64", "ptr", "i64"]
+    return helper(e, name, "void", types, lambda c: _Reverse(c, dtype, name, product).write())
 
 
 class _Reverse(Routine):
     """Writes the function; `self.c` is its code."""
 
-    def __init__(self, c: Code, dtype: DType, name: str) -> None:
+    def __init__(self, c: Code, dtype: DType, name: str, product: str) -> None:
         super().__init__(c, dtype)
-        self.name = name
-        self.n, low, low_step, s, s_step = c.params
+        self.name, self.product = name, product
+        self.n, low, low_step, s, s_step = c.params[1:]
         self.low = Matrix(low, self.n, self.n, low_step, self.size)
         self.s = Matrix(s, self.n, self.n, s_step, self.size)
 
@@ -76,22 +82,51 @@ class _Reverse(Routine):
         c, size = self.c, self.size
         top = c.op("lshr", self.n, ONE)
         below = c.op("sub", self.n, top)
-        (l11, l21, l22), (s11, s21, s22) = (
-            (x.data, self._row(x, top), offset(c, self._row(x, top), [top], [size])) for x in (self.low, self.s)
+        low, s = (
+            [
+                Matrix(data, rows, cols, x.row_step, size)
+                for data, rows, cols in (
+                    (x.data, top, top),
+                    (self._row(x, top), below, top),
+                    (offset(c, self._row(x, top), [top], [size]), below, below),
+                )
+            ]
+            for x in (self.low, self.s)
         )
-        steps = self.low.row_step, self.s.row_step
-        low_lead, lead = (c.op("sdiv", step, size) for step in steps)
+        self._again(low[2], s[2])
+        if self.dtype.is_complex:
+            self._by_blas(low, s)
+        else:
+            self._by_products(low, s)
+        self._again(low[0], s[0])
+
+    def _again(self, low: Matrix, s: Matrix) -> None:
+        args = [self.ctx, low.rows, low.data, low.row_step, s.data, s.row_step]
+        self.c.call(f"@{self.name}", "void", args)
+
+    def _by_products(self, low: Sequence[Matrix], s: Sequence[Matrix]) -> None:
+        """With what is above the diagonal of s22, which nobody reads any more, as it is below it."""
+        c, product = self.c, self.product
+        with c.loop(s[2].rows) as i, c.loop(i.index, note=plain_loop(c)) as j:
+            self.store(s[2], j.index, i.index, self.load(s[2], i.index, j.index))
+        subtract_product(c, product, self.ctx, s[2], low[1], s[1])
+        over = over_function(c, self.dtype, product, transposed=False)
+        args = [s[1].rows, s[1].cols, low[0].data, low[0].row_step, s[1].data, s[1].row_step]
+        c.call(f"@{over}", "void", [self.ctx, *args])
+        subtract_product(c, product, self.ctx, s[1].transposed, low[1], s[0])
+
+    def _by_blas(self, low: Sequence[Matrix], s: Sequence[Matrix]) -> None:
+        """Which counts by columns: all matrices are transposed, so that the lower triangles are upper ones."""
+        below, top = low[1].rows, low[1].cols
+        low_lead, lead = (self.c.op("sdiv", x[0].row_step, self.size) for x in (low, s))
         minus, one = self.number(-1.0), self.number(1.0)
-        c.call(f"@{self.name}", "void", [below, l22, steps[0], s22, steps[1]])
-        # BLAS counts by columns: all matrices are transposed, so that the lower triangles are upper ones
-        name = "hemm" if self.dtype.is_complex else "symm"
+        data, low_data = [x.data for x in s], [x.data for x in low]
         letters = [self.letter(x) for x in "RU"]
-        self.blas(name, [*letters, top, below, minus, s22, lead, l21, low_lead, one, s21, lead])
+        self.blas("hemm", [*letters, top, below, minus, data[2], lead, low_data[1], low_lead, one, data[1], lead])
         letters = [self.letter(x) for x in "LUNN"]
-        self.blas("trsm", [*letters, top, below, one, l11, low_lead, s21, lead])
+        self.blas("trsm", [*letters, top, below, one, low_data[0], low_lead, data[1], lead])
         letters = [self.letter(x) for x in "NC"]
-        self.blas("gemm", [*letters, top, top, below, minus, l21, low_lead, s21, lead, one, s11, lead])
-        c.call(f"@{self.name}", "void", [top, l11, steps[0], s11, steps[1]])
+        self.blas("gemm", [*letters, top, top, below, minus, low_data[1], low_lead, data[1], lead, one, data[0], lead])
 
     def _row(self, x: Matrix, i: V) -> V:
         return offset(self.c, x.data, [i], [x.row_step])

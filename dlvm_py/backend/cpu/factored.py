@@ -18,9 +18,11 @@ from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, OK, Routine
 from dlvm_py.backend.cpu.matmul import INT_MAX
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.triangular import cholesky_function, product_of
 from dlvm_py.backend.cpu.values import FALSE, NULL, ONE, TRUE, ZERO, V, float_constant, i64
 from dlvm_py.ir import DType, Instruction
 
+BY_HALVES = frozenset(("cholesky", "choleskyAdjoint"))
 COMPLAINTS = {"solve": "Singular matrix", "cholesky": "Matrix is not positive definite"}
 
 
@@ -41,14 +43,19 @@ def _function(e: FunctionEmitter, op: str, dtype: DType, count: int) -> str:
     """define i32 op(ctx, n, m, a..., [b...], to...), `count` matrices: m is the number of columns of the last."""
     name = f"dlvm.{op}.{dtype}"
     types = ["ptr", "i64", "i64", *["ptr", "i64", "i64"] * count]
-    return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype), op)())
+    product = ""
+    if op in BY_HALVES and dtype.is_float:
+        product = product_of(e, dtype)
+        name += ".shared" if e.shares_kernels else ""
+    return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype, product), op)())
 
 
 class _Factored(Routine):
     """Writes one of the functions."""
 
-    def __init__(self, c: Code, dtype: DType) -> None:
+    def __init__(self, c: Code, dtype: DType, product: str) -> None:
         super().__init__(c, dtype)
+        self.product = product  # of real matrices, for those that work by halves
         self.n, self.m = c.params[1:3]
         groups = [c.params[k : k + 3] for k in range(3, len(c.params), 3)]
         shapes = [(self.n, self.n), *[(self.n, self.m)] * (len(groups) - 1)]
@@ -90,13 +97,17 @@ class _Factored(Routine):
         return c.load("i1", found)
 
     def cholesky(self) -> None:
-        """potrf of the lower triangle, by rows: LAPACK, which counts by columns, calls it the upper; zeros above."""
+        """The lower triangle, by rows: of real matrices that of triangular.py, else potrf; zeros above."""
         c, (a, to) = self.c, self.matrices
         (block,) = self.block(self.elements(self.n, self.n))
         mine = self.columns(block, self.n, self.n).transposed
         with c.loop(self.n) as i, c.loop(c.add(i.index, ONE)) as j:
             self.store(mine, i.index, j.index, self.load(a, i.index, j.index))
-        info = self.call("potrf", [self.letter("U"), self.int(self.n), mine.data, self.lead(self.n)])
+        if self.dtype.is_complex:  # LAPACK, which counts by columns, calls it the upper triangle
+            info = self.call("potrf", [self.letter("U"), self.int(self.n), mine.data, self.lead(self.n)])
+        else:
+            factor = cholesky_function(c, self.dtype, self.product)
+            info = c.call(f"@{factor}", "i32", [self.ctx, self.n, mine.data, mine.row_step])
         with c.when(c.icmp("eq", info, OK)):
             self._triangle(mine, to, one_half=None)
         self.end(info)
@@ -105,8 +116,8 @@ class _Factored(Routine):
         """The triangle of `reverse_function`, half of its diagonal; zeros above."""
         c, (low, seed, to) = self.c, self.matrices
         low, mine = self._in_rows(low, low), self._in_rows(to, seed)
-        reverse = reverse_function(c, self.dtype)
-        c.call(f"@{reverse}", "void", [self.n, low.data, low.row_step, mine.data, mine.row_step])
+        reverse = reverse_function(c, self.dtype, self.product)
+        c.call(f"@{reverse}", "void", [self.ctx, self.n, low.data, low.row_step, mine.data, mine.row_step])
         self._triangle(mine, to, one_half=self.number(0.5))
         self.end()
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from dlvm_py.errors import ArgumentError
 from dlvm_py.frozen import Frozen
+from dlvm_py.parameters import signature_of
 
 
 class Primal(Frozen):
@@ -23,8 +24,7 @@ class Primal(Frozen):
 
     def signature(self) -> inspect.Signature:
         """The Python signature of a call."""
-        # of the code that is compiled, not of what functools.wraps says that it wraps
-        return inspect.signature(self.function, follow_wrapped=False)
+        return signature_of(self.function)
 
     @property
     def primal(self) -> Callable[..., Any]:

@@ -264,6 +264,14 @@ def test_wrapper_of_a_compiled_function_is_a_function_of_its_own():
     assert dlvm.jit(wrapper)(2.0, y=3.0) == 12.0
     assert dlvm.grad(wrapper, wrt=1)(2.0, 3.0) == 4.0
 
+    @functools.wraps(decorated)
+    def scaled(*args, is_scaled=True, **options):
+        return decorated(*args) * (options["by"] if is_scaled else 1.0)
+
+    scaled.__signature__ = inspect.signature(lambda x, by: None)
+    assert dlvm.jit(lambda x: scaled(x, by=3.0) + scaled(x, is_scaled=False))(2.0) == 16.0
+    assert dlvm.jit(scaled)(2.0, by=3.0) == 12.0
+
 
 def test_derivatives_inside_compiled_code():
     """dlvm.grad, or a gradient, called in compiled code (more in test_derivatives_inside.py)."""

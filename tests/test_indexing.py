@@ -185,3 +185,14 @@ def test_bools_are_masks_without_axes():
         for f in (read, beside_arrays, written):
             check(f, x, b)
         check_gradient(lambda x, b: np.sum(x[b, 1] ** 2) + np.sum(x[1, :, b] * x[0, 0]), x, b)
+
+
+def test_scalars_of_numpy_get_axes():
+    """s[None], s[...], s[()] and s[b] of a NumPy scalar, as of an array without axes."""
+
+    def f(x, b):
+        s = np.sum(x)
+        return s[None], s[...], s[()], s[..., np.newaxis], s[b], x[1][None, None] * 2
+
+    check(f, VECTOR, False)
+    check_gradient(lambda x: np.sum(np.sum(x)[..., np.newaxis] * x), VECTOR)

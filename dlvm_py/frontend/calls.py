@@ -55,6 +55,7 @@ from dlvm_py.frontend.values import (
     Undecided,
     describe,
 )
+from dlvm_py.parameters import signature_of
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
     dict: records.dict_, dataclasses.replace: records.replace, functools.partial: partial, set: sets.collected,
@@ -279,7 +280,7 @@ def _static_call(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any
 
 def bind_function(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -> dict[str, Any]:
     """Parameter names of a plain function to values, defaults filled in."""
-    signature = inspect.signature(function, follow_wrapped=False)
+    signature = signature_of(function)
     bound = _bound(e, signature, function.__name__, args, kwargs)
     values = {}
     for name, parameter in signature.parameters.items():

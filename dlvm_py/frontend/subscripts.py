@@ -11,13 +11,15 @@ from dlvm_py.frontend.elementwise import refuse_real, stored_scalar
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe
-from dlvm_py.ir import scalar
+from dlvm_py.ir import BOOL, scalar
 
 
 def read(e: Emitter, base: Any, index: Any) -> Any:
     """base[index]: an element (a NumPy scalar), a view, a copy of what arrays select, or an item of a tuple."""
     if isinstance(base, Sequence):
         return _item(e, base, index)
+    if isinstance(base, Scalar) and not base.weak and _makes_axes(index):
+        base = Temp(base.value, (), e.block)
     if not isinstance(base, (Array, Temp)):
         e.error(TypeMismatch, f"{describe(base)} cannot be indexed")
     index = advanced.prepared(e, index)
@@ -34,6 +36,11 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
 
 def _items(index: Any) -> tuple[Any, ...]:
     return index.items if isinstance(index, Sequence) else (index,)
+
+
+def _makes_axes(index: Any) -> bool:
+    """Whether an index has no entry that takes an axis: NumPy's scalars have none."""
+    return all(isinstance(i, Static) or (isinstance(i, Scalar) and i.dtype is BOOL) for i in _items(index))
 
 
 def _keeps_array(index: Any) -> bool:

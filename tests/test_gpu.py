@@ -475,6 +475,14 @@ def test_the_emulator_runs_all_threads_to_a_barrier_before_one_goes_on():
     assert list(found) == inside
 
 
+def test_a_launch_has_no_more_parameters_than_a_driver_takes():
+    kernel = _kernel()
+    for n in range(513):
+        kernel.parameter(V("i64", f"%n{n}"))
+    with pytest.raises(dlvm.UnknownFunction, match="no GPU code for an array expression of more than 512 operands"):
+        kernel.host.launch(kernel, i64(1))
+
+
 def _kernel():
     function = Function("host", VOID)
     Builder(function, function.new_block("entry")).ret()

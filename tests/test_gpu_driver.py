@@ -1,16 +1,24 @@
 """The launcher for the hardware (runtime/gpu/cuda.py), as far as can be seen without any: what the driver is asked."""
 
 import ctypes
+import gc
 import re
+import sys
+import types
+import weakref
 from pathlib import Path
 
+import numpy as np
 import pytest
 from test_gpu import PTXAS
 
 import dlvm_py as dlvm
 from dlvm_py.backend.gpu.ptx import ptx
+from dlvm_py.frozen import replace
 from dlvm_py.runtime import native
 from dlvm_py.runtime.gpu import cuda
+from dlvm_py.runtime.gpu import device as device_module
+from dlvm_py.runtime.gpu.arrays import device_array, to_device
 from dlvm_py.runtime.gpu.device import _SIGNATURES, FUNCTIONS, Hardware
 from dlvm_py.runtime.native import standing
 
@@ -21,6 +29,7 @@ class Library:
     def __init__(self, capability, count=1):
         self.capability, self.count, self.loaded, self.linked = capability, count, [], []
         self.version, self.code, self.states, self.pools, self.lacks = 13000, None, 0, 1, ()
+        self.context, self.seen = 9, []  # of this thread, an other device's; those in which memory was given back
         for name, address in standing.emulator(FUNCTIONS).items():
             setattr(self, name, ctypes.CFUNCTYPE(ctypes.c_int)(address))
 
@@ -34,7 +43,9 @@ class Library:
             "cuDevicePrimaryCtxRetain": lambda out, number: self.give(out, 1),
             "cuDeviceGetDefaultMemPool": lambda out, number: self.give(out, 2),
             "cuMemPoolSetAttribute": lambda pool, what, value: int((pool.value, what) != (2, 4)),
-            "cuCtxSetCurrent": lambda context: int(context.value != 1),
+            "cuCtxSetCurrent": self.make_current,
+            "cuCtxGetCurrent": lambda out: self.give(out, self.context),
+            "cuPointerGetAttribute": self.about_memory,
             "cuDeviceGetName": lambda name, size, number: self.give(name, b"Imagined 1"),
             "cuDeviceTotalMem_v2": lambda out, number: self.give(out, 2**33),
             "cuDriverGetVersion": lambda out: self.give(out, self.version),
@@ -54,6 +65,14 @@ class Library:
 
     def attribute(self, out, what, number):
         return self.give(out, {75: self.capability // 10, 76: self.capability % 10, 115: self.pools}[what])
+
+    def make_current(self, context):
+        self.context = context.value
+        return 0
+
+    def about_memory(self, out, what, address):
+        assert (what, self.context) == (9, 1)
+        return self.give(out, address.value >> 40) if address.value >> 20 else 1
 
     def load(self, out, code):
         self.loaded.append(code)
@@ -99,9 +118,121 @@ def test_the_launcher_for_the_hardware_asks_the_driver_as_it_should(monkeypatch)
     on.free(there, 0)
     assert back.value == 1.5
     library.code = ctypes.create_string_buffer(13)
+    assert library.context == 1  # entered, and not left
     with pytest.raises(dlvm.DeviceError, match=r"cuLinkAddData_v2 failed: no luck \(CUDA error 218\)\nline 1: no PTX"):
         on.kernels(b"no kernels", 0)
     assert not library.states
+
+
+class Elsewhere:
+    """An array of somebody else's, of which the interface is all that there is."""
+
+    def __init__(self, address, stream=None, count=4):
+        self.__cuda_array_interface__ = {
+            "shape": (count,), "typestr": "<f8", "data": (address, False), "version": 3, "stream": stream
+        }  # fmt: skip
+
+
+@pytest.fixture
+def hardware(monkeypatch):
+    """A device behind an imagined driver, which has the memory and the kernels of the emulator."""
+    library = Library(90)
+    on, emulated = Hardware(cuda.Driver(library)), device_module.Device(standing.emulator(FUNCTIONS))
+    on.library, on.waited = library, []
+    on.kernels = emulated.kernels
+    on.name = device_module.EMULATOR
+    wait = on.wait
+    on.wait = lambda stream: on.waited.append((stream, library.context)) or wait(stream)
+    monkeypatch.setenv("DLVM_GPU", "emulator")
+    monkeypatch.setattr(device_module, "_device", lambda name: on)
+    library.context = 9
+    return on
+
+
+def doubled(x):
+    return x * 2.0
+
+
+def test_a_call_leaves_the_device_current_that_was(hardware):
+    x = to_device(np.arange(4.0))
+    assert hardware.library.context == 9
+    y = dlvm.jit(doubled, target="gpu")(x)
+    assert hardware.library.context == 9 and hardware.waited == []
+    np.testing.assert_array_equal(y.numpy(), [0.0, 2.0, 4.0, 6.0])
+    free = hardware.free
+    hardware.free = lambda *args: hardware.library.seen.append(hardware.library.context) or free(*args)
+    del y
+    assert hardware.library.seen == [1] and hardware.library.context == 9
+    with pytest.raises(dlvm.ArgumentError):
+        dlvm.jit(doubled, target="gpu")(Elsewhere(1 << 41))
+    assert hardware.library.context == 9
+
+
+def test_memory_of_another_device_or_of_none_is_refused(hardware):
+    with pytest.raises(dlvm.ArgumentError, match=r"argument 'x' of doubled\(\) is on device 2, and .* device 0"):
+        dlvm.jit(doubled)(Elsewhere(2 << 40))
+    with pytest.raises(dlvm.ArgumentError, match=r"argument 'x' of doubled\(\) says that it is on a CUDA device"):
+        dlvm.jit(doubled)(Elsewhere(1 << 10))
+    assert dlvm.jit(doubled)(Elsewhere(0, count=0)).shape == (0,)
+
+
+def test_other_streams_wait_and_are_waited_for(hardware, monkeypatch):
+    """Before what they do to arguments is done; behind the call whoever has the memory may give it back."""
+    owner, f = to_device(np.arange(4.0)), dlvm.jit(doubled, target="gpu")
+    f(owner)
+    for stream, expected in [(1, []), (None, [0]), (7, [7, 0])]:
+        hardware.waited.clear()
+        f(replace(owner, stream=stream))
+        assert hardware.waited == [(stream, 1) for stream in expected]
+    # PyTorch does not say its stream, and can be asked; each thread has a default stream of its own
+    torch = types.ModuleType("torch")
+    torch.Tensor = type("Tensor", (Elsewhere,), {"device": None})
+    torch.cuda = types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=5))
+    monkeypatch.setitem(sys.modules, "torch", torch)
+    assert device_array(torch.Tensor(0, count=0), "x", 0).stream == 5
+    hardware.waited.clear()
+    monkeypatch.setattr(hardware._driver, "stream", lambda: types.SimpleNamespace(ptr=2))
+    f(replace(owner, stream=2))
+    assert hardware.waited == [(2, 1)]
+
+
+def test_a_stream_stays_as_long_as_memory_that_is_given_back_on_it(hardware, monkeypatch):
+    class Stream:
+        ptr = 0
+
+    stream = Stream()
+    gone = weakref.ref(stream)
+    monkeypatch.setattr(hardware._driver, "stream", gone)
+    y = dlvm.jit(doubled, target="gpu")(to_device(np.arange(4.0)))
+    del stream
+    gc.collect()
+    assert gone() is not None
+    del y
+    gc.collect()
+    assert gone() is None
+
+
+def test_a_fork_is_told_that_it_has_no_device(hardware, monkeypatch):
+    y = to_device(np.arange(4.0))
+    monkeypatch.setattr(cuda.os, "getpid", lambda: -1)
+    f = dlvm.jit(doubled, target="gpu")
+    for call in (lambda: to_device(np.arange(4.0)), y.numpy, lambda: f(Elsewhere(0, count=0))):
+        with pytest.raises(dlvm.DeviceError, match="forked from one that used the device"):
+            call()
+    monkeypatch.setattr(hardware, "free", None)
+    del y  # is the parent's
+
+
+def test_a_driver_that_gives_no_memory_says_why(hardware, monkeypatch):
+    """What a failed kernel has broken is no lack of memory."""
+    f, x = dlvm.jit(doubled, target="gpu"), to_device(np.arange(4.0))
+    f(x)
+    kind = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_size_t, ctypes.c_void_p)
+    for status, error, words in ((700, dlvm.DeviceError, r"no luck \(CUDA error 700\)"), (2, MemoryError, None)):
+        fails = kind(lambda *_, status=status: status)
+        monkeypatch.setitem(hardware.imports, "cuda:cuMemAllocAsync", ctypes.cast(fails, ctypes.c_void_p).value)
+        with pytest.raises(error, match=words):
+            dlvm.jit(doubled, target="gpu")(x)
 
 
 # capability of the device, the driver's version of CUDA: what PTX is written for
@@ -211,8 +342,8 @@ def kind_of(value):
 @pytest.mark.skipif(HEADER is None, reason="there is no cuda.h")
 def test_functions_are_called_as_the_header_declares_them(monkeypatch, tmp_path):
     declared = prototypes()
-    for name, types in _SIGNATURES.items():
-        assert [_BY_CTYPE[t] for t in types] == declared[name], name
+    for name, parameters in _SIGNATURES.items():
+        assert [_BY_CTYPE[t] for t in parameters] == declared[name], name
     folder = Path(native.__file__).parent
     host, emulator = ((folder / name).read_text(encoding="utf-8") for name in ("gpu.ll", "emulator.ll"))
     called = dict(re.findall(r"\{import:cuda:(\w+)\}\n(?:.*\n)*?.*?call i32 %\w+\(([^()]*)\)", host))
@@ -232,5 +363,9 @@ def test_functions_are_called_as_the_header_declares_them(monkeypatch, tmp_path)
     monkeypatch.setattr(cuda.Driver, "_do", noting)
     on = Hardware(cuda.Driver(Library(90)))
     on.kernels(b"// kernels", 1)
-    assert {"cuDevicePrimaryCtxRetain", "cuLinkAddData_v2", "cuModuleGetFunction", "cuDeviceTotalMem_v2"} <= set(seen)
+    with on.current():
+        assert on.number_of(1 << 30) == 0
+    seen["cuPointerGetAttribute"] = ["ptr", "i32", "ptr"]
+    assert {"cuCtxGetCurrent", "cuDevicePrimaryCtxRetain", "cuLinkAddData_v2", "cuModuleGetFunction"} <= set(seen)
+    assert "cuDeviceTotalMem_v2" in seen
     assert {name: declared[name] for name in seen} == seen

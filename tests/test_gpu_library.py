@@ -163,7 +163,7 @@ def cupy(monkeypatch):
 
     found, extra = types.ModuleType("cupy"), types.ModuleType("cupyx")
     found.ndarray, found.isfinite = Imagined, lambda x: Imagined.around(np.isfinite(x.of))
-    found.cuda = types.SimpleNamespace(UnownedMemory=lambda low, size, owner: (low, size), MemoryPointer=Memory)
+    found.cuda = types.SimpleNamespace(UnownedMemory=lambda low, size, owner, device: (low, size), MemoryPointer=Memory)
     extra.errstate = lambda linalg: contextlib.nullcontext()
     monkeypatch.setitem(sys.modules, "cupy", found)
     monkeypatch.setitem(sys.modules, "cupyx", extra)

@@ -12,6 +12,7 @@ import ctypes
 import functools
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 import numpy as np
@@ -35,7 +36,7 @@ from dlvm_py.ir.interface import (
     leaves,
 )
 from dlvm_py.runtime.buffers import taken_before
-from dlvm_py.runtime.gpu.arrays import DEFAULT_STREAM, DeviceArray, Owned, exported, overlap
+from dlvm_py.runtime.gpu.arrays import DeviceArray, Owned, exported, named, overlap
 from dlvm_py.runtime.gpu.memory import Moved, moved
 from dlvm_py.runtime.lent import Places, carry_out, lent
 from dlvm_py.runtime.native import offsets
@@ -351,8 +352,9 @@ def _run_kernel(
 
 def free(version: Version, kept: Sequence[Any]) -> None:
     """Free the memory of contexts that `run` has kept."""
-    for context in kept:
-        _FINISH(version.code[FINISH])(ctypes.addressof(context))
+    with nullcontext() if version.device is None else version.device.current():
+        for context in kept:
+            _FINISH(version.code[FINISH])(ctypes.addressof(context))
 
 
 def _address(buffer: bytearray) -> int:
@@ -515,16 +517,17 @@ class _Boxing:
         if (leaf.data, leaf.shape, leaf.dtype) == (of.data, of.shape, of.dtype) and all(a == b for a, b in moves):
             return of if of.origin is None else of.origin
         assert self._there is not None
-        made = DeviceArray(leaf.data, leaf.shape, leaf.strides, leaf.dtype, of.owner, of.writeable)
-        return exported(replace(made, stream=self._there.stream or DEFAULT_STREAM, read=self._there.read))
+        owner = of.owner, self._there.stream_owner
+        made = DeviceArray(leaf.data, leaf.shape, leaf.strides, leaf.dtype, owner, of.writeable)
+        return exported(replace(made, stream=named(self._there.stream), read=self._there.reader()))
 
     def _taken_over(self, leaf: _Result, header: _Header, there: Moved) -> Any:
         """A result of the call's own: its memory is the user's from now on."""
         if leaf.header not in self._taken:
-            self._taken[leaf.header] = Owned(there.device, header.data, there.stream)
+            self._taken[leaf.header] = Owned(there.device, header.data, there.stream, there.stream_owner)
             header.data = None
         made = DeviceArray(leaf.data, leaf.shape, leaf.strides, leaf.dtype, self._taken[leaf.header])
-        return exported(replace(made, stream=there.stream or DEFAULT_STREAM, read=there.read))
+        return exported(replace(made, stream=named(there.stream), read=there.reader()))
 
 
 def _nbytes(shape: tuple[int, ...], dtype: np.dtype[Any]) -> int:

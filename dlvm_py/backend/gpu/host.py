@@ -15,14 +15,17 @@ from dlvm_py.backend.cpu.contract import DATA
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element
 from dlvm_py.backend.cpu.text import ModuleText
-from dlvm_py.backend.cpu.values import V, i64
-from dlvm_py.backend.gpu.kernel import THREADS, Kernel
+from dlvm_py.backend.cpu.values import NULL, V, i64
+from dlvm_py.backend.gpu.kernel import THREADS, Kernel, refuse
 from dlvm_py.backend.imports import Imports
 from dlvm_py.ir import DType, Function, Instruction
 from dlvm_py.options import Options
 
 # what a launch takes of the fuel: some microseconds
 LAUNCH_FUEL = 4096
+# what a launch takes: 4 KB, of 8 bytes each, on every device and with every driver
+PARAMETERS = 512
+SPLIT = "give a part of it a name, and use that twice"
 
 
 class HostEmitter(FunctionEmitter):
@@ -50,14 +53,14 @@ class HostEmitter(FunctionEmitter):
         """The header of fresh memory of the device; MemoryError where there is none."""
         self.module.declare("dlvm.gpu.allocate", "ptr", ["ptr", "i64"])
         header = self.call("@dlvm.gpu.allocate", "ptr", [self.ctx, nbytes])
-        self.require_memory(header)
+        self.go_on_if(self.icmp("ne", header, NULL))  # why there is none is recorded
         return header
 
     def next_of(self, slot: V, nbytes: V) -> V:
         """As allocate, of memory that takes turns."""
         self.module.declare("dlvm.gpu.next", "ptr", ["ptr", "ptr", "i64"])
         header = self.call("@dlvm.gpu.next", "ptr", [self.ctx, slot, nbytes])
-        self.require_memory(header)
+        self.go_on_if(self.icmp("ne", header, NULL))
         return header
 
     def keep(self, header: V, slot: V) -> None:
@@ -71,6 +74,8 @@ class HostEmitter(FunctionEmitter):
 
     def launch(self, kernel: Kernel, blocks: V, threads: int | V = THREADS) -> None:
         """Launch a kernel that is written, with `blocks` blocks."""
+        if len(kernel.arguments) > PARAMETERS:
+            refuse(f"an array expression of more than {PARAMETERS} operands, extents and strides", self.loc, SPLIT)
         known = self.texts.setdefault(kernel.finish(), kernel)
         name = list(self.texts.values()).index(known)
         parameters = self._parameters(kernel.arguments)

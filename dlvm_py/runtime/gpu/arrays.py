@@ -9,8 +9,8 @@ from __future__ import annotations
 import copy
 import ctypes
 import dataclasses
-import functools
 import importlib.util
+import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NamedTuple
@@ -23,7 +23,9 @@ from dlvm_py.ir.types import DTYPES
 from dlvm_py.runtime.gpu.device import Device, device
 from dlvm_py.runtime.native import offsets
 
-DEFAULT_STREAM = 1  # what the protocols call the stream of handle 0
+# what the protocols call the stream of handle 0; and the handle of the default stream of each thread
+DEFAULT_STREAM, PER_THREAD_STREAM = 1, 2
+CUPY_DTYPES = "?bhilqBHILQefdFD"  # those of CuPy's arrays, by their characters
 _CUDA, _MANAGED = 2, 13  # kDLCUDA, kDLCUDAManaged
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}  # DLDataTypeCode
 _BFLOAT, _BOOL = 4, 6
@@ -49,7 +51,8 @@ class _Tensor(ctypes.Structure):
 class DeviceArray(Frozen, eq=False):
     """An array on the device. `data` is the address of its first element, `owner` what keeps the memory.
 
-    shape, strides (in bytes), dtype: as of an ndarray. stream: None, or what must be done before the array is read.
+    shape, strides (in bytes), dtype: as of an ndarray. stream: on which its memory is used, by the protocol's number,
+    and what must be done before it is read; None where it can be read, and that is not known.
     origin: of an argument, the user's object. read(to, source, nbytes): copies to the host.
     """
 
@@ -178,7 +181,6 @@ def on_device(names: Sequence[str], values: Sequence[Any], function: str) -> Pla
 
     Raises: ArgumentError DL711 for an array of the host beside arrays of the device.
     """
-    stream = device().enter()
     found = [leaf for name, value in zip(names, values, strict=True) for leaf in _leaves(value, f"argument '{name}'")]
     first = next(what for what, value in found if _is_there(value))
     for what, value in found:
@@ -188,9 +190,11 @@ def on_device(names: Sequence[str], values: Sequence[Any], function: str) -> Pla
                 code="DL711",
                 help="move it there as well, with cupy.asarray, or pass all of them as NumPy arrays",
             )
-    placed = tuple(
-        _placed(value, f"argument '{name}' of {function}()", stream) for name, value in zip(names, values, strict=True)
-    )
+    with device().current() as stream:
+        placed = tuple(
+            _placed(value, f"argument '{name}' of {function}()", stream)
+            for name, value in zip(names, values, strict=True)
+        )
     together = zip(names, values, placed, strict=True)
     return Placed(placed, tuple(name for name, a, b in together if a is not b and _is_changeable(a)))
 
@@ -241,17 +245,38 @@ def _of_interface(value: Any, found: dict[str, Any], what: str) -> DeviceArray:
     address, read_only = found["data"]
     strides = found.get("strides")
     strides = _dense(shape, dtype.itemsize) if strides is None else tuple(strides)
-    return DeviceArray(int(address or 0), shape, strides, dtype, value, not read_only, found.get("stream"), value)
+    if address and 0 not in shape:
+        _require_here(device().number_of(int(address)), what)
+    stream = found.get("stream") or _stream_of(value)
+    return DeviceArray(int(address or 0), shape, strides, dtype, value, not read_only, stream, value)
 
 
-def _of_dlpack(value: Any, what: str, stream: int) -> DeviceArray:
-    number = int(value.__dlpack_device__()[1])
+def _require_here(number: int | None, what: str) -> None:
+    if number is None:
+        raise ArgumentError(f"{what} says that it is on a CUDA device, and its memory is not")
     if number:
         raise ArgumentError(
             f"{what} is on device {number}, and compiled code runs on the first one, device 0",
             help="move it there, or name its device alone in the environment variable CUDA_VISIBLE_DEVICES",
         )
-    capsule = value.__dlpack__(stream=stream or DEFAULT_STREAM)  # which the producer makes wait
+
+
+def _stream_of(value: Any) -> int | None:
+    """The stream of a tensor of PyTorch, which does not say it: the current one of its device."""
+    torch = sys.modules.get("torch")
+    if torch is None or not isinstance(value, torch.Tensor):
+        return None
+    return named(int(torch.cuda.current_stream(value.device).cuda_stream))
+
+
+def named(stream: int) -> int:
+    """What the protocols call a stream, by its handle."""
+    return stream or DEFAULT_STREAM
+
+
+def _of_dlpack(value: Any, what: str, stream: int) -> DeviceArray:
+    _require_here(int(value.__dlpack_device__()[1]), what)
+    capsule = value.__dlpack__(stream=named(stream))  # which the producer makes wait
     # the capsule keeps the tensor, and gives it back when it is freed, as long as its name is not changed
     tensor = _Tensor.from_address(offsets.capsule_pointer(capsule))
     if tensor.lanes != 1 or tensor.code not in (*_KINDS, _BFLOAT, _BOOL):
@@ -278,31 +303,45 @@ def _dense(shape: Sequence[int], itemsize: int) -> tuple[int, ...]:
 def to_device(array: np.ndarray[Any, Any]) -> DeviceArray:
     """A copy of an array on the device, in C order."""
     on = device()
-    stream = on.enter()
     array = np.ascontiguousarray(array)
-    owner = Owned(on, on.allocate(array.nbytes, stream), stream)
-    on.write(owner.address, array.ctypes.data, array.nbytes, stream)
-    read = functools.partial(on.read, stream=stream)
-    return DeviceArray(owner.address, array.shape, array.strides, array.dtype, owner, read=read)
+    with on.current() as stream:
+        owner = Owned(on, on.allocate(array.nbytes, stream), stream, on.stream_owner())
+        on.write(owner.address, array.ctypes.data, array.nbytes, stream)
+    read = reader(on, stream)
+    return DeviceArray(owner.address, array.shape, array.strides, array.dtype, owner, stream=named(stream), read=read)
+
+
+def reader(device: Device, stream: int) -> Callable[[int, int, int], None]:
+    """What copies memory to the host, in whatever thread, behind what a stream does."""
+
+    def read(to: int, source: int, nbytes: int) -> None:
+        with device.current():
+            device.read(to, source, nbytes, stream)
+
+    return read
 
 
 class Owned:
-    """Memory of the device that a result took over: given back when nothing refers to it any more."""
+    """Memory of the device that a result took over: given back when nothing refers to it any more.
 
-    def __init__(self, device: Device, address: int, stream: int) -> None:
+    stream_owner: what keeps the stream that it is given back on.
+    """
+
+    def __init__(self, device: Device, address: int, stream: int, stream_owner: Any) -> None:
         self.address = address
-        self._finalizer = weakref.finalize(self, _free, device, address, stream)
+        self._finalizer = weakref.finalize(self, _free, device, address, stream, stream_owner)
         self._finalizer.atexit = False  # the driver may be gone by then
 
 
-def _free(device: Device, address: int, stream: int) -> None:
-    device.enter()
-    device.free(address, stream)
+def _free(device: Device, address: int, stream: int, stream_owner: Any) -> None:
+    if device.is_here:  # the memory of a fork is its parent's
+        with device.current():
+            device.free(address, stream)
 
 
 def exported(array: DeviceArray) -> Any:
-    """A result for the user: CuPy's where there is CuPy, unless the device is emulated."""
-    if array.data >= 1 << 62 or importlib.util.find_spec("cupy") is None:
+    """A result for the user: CuPy's where there is CuPy that has its dtype, unless the device is emulated."""
+    if array.data >= 1 << 62 or array.dtype.char not in CUPY_DTYPES or importlib.util.find_spec("cupy") is None:
         return array
     return as_cupy(array)
 
@@ -312,6 +351,6 @@ def as_cupy(array: DeviceArray) -> Any:
     import cupy
 
     low, high = array.bounds()
-    memory = cupy.cuda.UnownedMemory(low, max(high - low, 1), array.owner)
+    memory = cupy.cuda.UnownedMemory(low, max(high - low, 1), array.owner, 0)  # of device 0, an empty one too
     pointer = cupy.cuda.MemoryPointer(memory, array.data - low)
     return cupy.ndarray(array.shape, array.dtype, pointer, array.strides)

@@ -9,8 +9,10 @@ Nothing of this runs where there is no device: it is small and plain for that. d
 from __future__ import annotations
 
 import ctypes
+import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dlvm_py.errors import DeviceError
@@ -20,6 +22,7 @@ from dlvm_py.runtime.cache import Cache, cache_key
 _LIBRARY = "libcuda.so.1"
 _MAJOR, _MINOR, _POOLS = 75, 76, 115  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_*, _MEMORY_POOLS_SUPPORTED
 _RELEASE_THRESHOLD = 4  # CU_MEMPOOL_ATTR_*
+_ORDINAL = 9  # CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL
 _PTX = 1  # CU_JIT_INPUT_PTX
 _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, ..._SIZE_BYTES
 # compute capabilities that PTX is written for, and the first driver (by its version of CUDA) that reads the version of
@@ -42,7 +45,7 @@ class Driver:
     """The functions of the library, and its first device."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
-        self._library = library
+        self._library, self._process = library, os.getpid()
         if status := library.cuInit(0):
             raise DeviceError(f"the NVIDIA driver finds no device: {self.reason(status)}. {_HELP}")
         self._number = ctypes.c_int()
@@ -103,22 +106,55 @@ class Driver:
         except AttributeError:
             raise DeviceError(f"the NVIDIA driver is older than CUDA 11.4: it has no {name}") from None
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this is the process that began to use the driver, and no fork of it."""
+        return os.getpid() == self._process
+
     def enter(self) -> int:
         """Make the primary context current for this thread; the stream to use."""
+        if not self.is_here:
+            raise DeviceError(
+                "this process was forked from one that used the device, which the driver does not support: "
+                "start it another way, as multiprocessing.get_context('spawn') does"
+            )
         self._do("cuCtxSetCurrent", self._context)
+        stream = self.stream()
+        return 0 if stream is None else int(stream.ptr)
+
+    def stream(self) -> Any:
+        """CuPy's current stream on the device, which is current; None without CuPy."""
         cupy = sys.modules.get("cupy")
-        return 0 if cupy is None else int(cupy.cuda.get_current_stream().ptr)
+        return None if cupy is None else cupy.cuda.get_current_stream()
+
+    @contextmanager
+    def current(self) -> Iterator[int]:
+        """`enter`, and behind it the context again that the thread had: by that CuPy and PyTorch know their device."""
+        before = ctypes.c_void_p()
+        if self.is_here:
+            self._do("cuCtxGetCurrent", ctypes.byref(before))
+        try:
+            yield self.enter()
+        finally:
+            if self.is_here and before.value != self._context.value:
+                self._do("cuCtxSetCurrent", before)
+
+    def number_of(self, address: int) -> int | None:
+        """The number of the device that memory is of; None for what is no memory of a device."""
+        found = ctypes.c_int()
+        status = self._function("cuPointerGetAttribute")(ctypes.byref(found), _ORDINAL, ctypes.c_void_p(address))
+        return None if status else found.value
 
     def kernels(self, image: bytes, names: Sequence[str]) -> tuple[list[int], object]:
         """The handles of the functions of a module; the module stays as long as the process."""
-        self.enter()
-        module = self._module(image)
         handles = []
-        for name in names:
-            found = ctypes.c_void_p()
-            self._do("cuModuleGetFunction", ctypes.byref(found), module, name.encode())
-            assert found.value is not None
-            handles.append(found.value)
+        with self.current():
+            module = self._module(image)
+            for name in names:
+                found = ctypes.c_void_p()
+                self._do("cuModuleGetFunction", ctypes.byref(found), module, name.encode())
+                assert found.value is not None
+                handles.append(found.value)
         return handles, module
 
     def _module(self, ptx: bytes) -> ctypes.c_void_p:

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import functools
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 from dlvm_py.errors import DeviceError
@@ -49,6 +50,7 @@ class Device:
     name = EMULATOR
     description = "the emulator"
     memory: int | None = None
+    is_here = True  # no fork of the process that the device is of
 
     def __init__(self, addresses: Mapping[str, int]) -> None:
         self.imports = {f"cuda:{name}": address for name, address in addresses.items()}
@@ -58,6 +60,19 @@ class Device:
 
     def enter(self) -> int:
         """Make the device current for this thread; the stream of its calls."""
+        return 0
+
+    @contextmanager
+    def current(self) -> Iterator[int]:
+        """`enter`; behind it the thread's own device is current again."""
+        yield self.enter()
+
+    def stream_owner(self) -> Any:
+        """What keeps the stream of the thread's calls: it must be there when memory is given back on it."""
+        return None
+
+    def number_of(self, address: int) -> int | None:
+        """The number of the device that memory is of, 0 for this one; None for what is no memory of a device."""
         return 0
 
     def kernels(self, image: bytes, count: int) -> tuple[list[int], object]:
@@ -116,6 +131,25 @@ class Hardware(Device):
     def enter(self) -> int:
         """Make the primary context current; CuPy's current stream, or the default one."""
         return self._driver.enter()
+
+    @property
+    def is_here(self) -> bool:  # type: ignore[override]
+        """Whether this process may use the device: a fork of the one that did may not."""
+        return self._driver.is_here
+
+    @contextmanager
+    def current(self) -> Iterator[int]:
+        """`enter`; behind it the context of before is current again."""
+        with self._driver.current() as stream:
+            yield stream
+
+    def stream_owner(self) -> Any:
+        """CuPy's current stream."""
+        return self._driver.stream()
+
+    def number_of(self, address: int) -> int | None:
+        """The number of the device that memory is of."""
+        return self._driver.number_of(address)
 
     def kernels(self, image: bytes, count: int) -> tuple[list[int], object]:
         """The handles of the kernels of a PTX text."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from dlvm_py.deferred import deferred
 from dlvm_py.runtime import told
-from dlvm_py.runtime.gpu.arrays import DeviceArray, as_cupy
+from dlvm_py.runtime.gpu.arrays import CUPY_DTYPES, DeviceArray, as_cupy
 from dlvm_py.runtime.gpu.device import EMULATOR, Device
 
 if TYPE_CHECKING:
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 else:
     ops = deferred("dlvm_py.ir.ops")
 
-# dtypes of CuPy's arrays
-_KNOWN = "?bhilqBHILQefdFD"
 # what CuPy does as NumPy does whatever the numbers are; of the rest, NaN and infinities are NumPy's
 _ANY_NUMBERS = ("sort", "argsort", "fourier", "dot")
 
@@ -70,7 +68,7 @@ def _by_cupy(
 ) -> bool:
     """Whether CuPy has computed an op. how: `to` is set, or the value is added to it, or subtracted."""
     arrays = [x for x in (to, *operands) if isinstance(x, DeviceArray)]
-    if not has_cupy(device) or any(x.dtype.char not in _KNOWN for x in arrays):
+    if not has_cupy(device) or any(x.dtype.char not in CUPY_DTYPES for x in arrays):
         return False
     import cupy
     import cupyx

@@ -9,13 +9,13 @@ A result that was allocated on the device is copied into a new NumPy array.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
 
-from dlvm_py.runtime.gpu.arrays import DEFAULT_STREAM, DeviceArray
+from dlvm_py.runtime.gpu.arrays import PER_THREAD_STREAM, DeviceArray, named, reader
 from dlvm_py.runtime.gpu.device import Device
 
 
@@ -23,7 +23,7 @@ class Moved:
     """The arrays of one call: `addresses` by the id of each array, on the device."""
 
     def __init__(self, device: Device, stream: int, stays: bool) -> None:
-        self.device, self.stream = device, stream
+        self.device, self.stream, self.stream_owner = device, stream, device.stream_owner()
         self.stays = stays  # results stay on the device, as arguments are there
         self.addresses: dict[int, int] = {}
         self._blocks: list[int] = []
@@ -44,6 +44,10 @@ class Moved:
     def read(self, to: int, source: int, nbytes: int) -> None:
         """Copy memory of the device to the host."""
         self.device.read(to, source, nbytes, self.stream)
+
+    def reader(self) -> Callable[[int, int, int], None]:
+        """What copies a result of the call to the host, later."""
+        return reader(self.device, self.stream)
 
     def bring_back(self, array: np.ndarray[Any, Any]) -> None:
         """Give an array of the host the elements that it has on the device."""
@@ -86,15 +90,21 @@ def _groups(
 
 @contextmanager
 def moved(device: Device, values: Sequence[Any]) -> Iterator[Moved]:
-    """The arrays among the leaves of a call on the device, while it lasts."""
-    stream = device.enter()
+    """The arrays among the leaves of a call on the device, while it lasts.
+
+    What other streams do to arguments is done before, and what this one does is done before others may go on: who has
+    the memory gives it back on a stream of its own. A stream that each thread has another one of is such a one.
+    """
     there = [v for v in values if isinstance(v, DeviceArray)]
-    for array in there:
-        if array.stream is not None and array.stream != (stream or DEFAULT_STREAM):
-            device.wait(array.stream)
-    found = Moved(device, stream, bool(there))
-    try:
-        found.move([v for v in values if isinstance(v, np.ndarray)])
-        yield found
-    finally:
-        found.give_back()
+    with device.current() as stream:
+        others = {a.stream for a in there if a.stream != named(stream)}
+        for other in others - {None}:
+            device.wait(other)
+        found = Moved(device, stream, bool(there))
+        try:
+            found.move([v for v in values if isinstance(v, np.ndarray)])
+            yield found
+        finally:
+            found.give_back()
+            if others or stream == PER_THREAD_STREAM:
+                device.wait(stream)

@@ -15,7 +15,8 @@ declare i1 @dlvm.count(ptr, i64)
 declare ptr @dlvm.adopt(ptr, ptr, i64, ptr)
 declare void @dlvm.drop(ptr, ptr)
 
-; A new allocation of the device: its header, or null where the device has no room.
+; A new allocation of the device: its header; or null, with the error record filled: site -2 where the device has no
+; room, -3 where the driver refuses for another reason, as it does from then on when a kernel has failed.
 define ptr @dlvm.gpu.allocate(ptr %ctx, i64 %wanted) noinline nounwind {
   %slot = alloca ptr, align 8
   %fits = icmp ule i64 %wanted, 9223372036854775744
@@ -33,8 +34,10 @@ counted:
   %allocate_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuMemAllocAsync}
   %allocate = load ptr, ptr %allocate_at
   %status = call i32 %allocate(ptr %slot, i64 %nbytes, ptr %stream)
-  %is_there = icmp eq i32 %status, 0
-  br i1 %is_there, label %adopt, label %uncount
+  switch i32 %status, label %refused [
+    i32 0, label %adopt
+    i32 2, label %uncount
+  ]
 adopt:
   %data = load ptr, ptr %slot
   %header = call ptr @dlvm.adopt(ptr %ctx, ptr %data, i64 %nbytes, ptr @dlvm.gpu.give)
@@ -47,9 +50,16 @@ uncount:
   %less = sub i64 0, %nbytes
   %uncounted = call i1 @dlvm.count(ptr %ctx, i64 %less)
   br label %failed
+refused:
+  %less.refused = sub i64 0, %nbytes
+  %uncounted.refused = call i1 @dlvm.count(ptr %ctx, i64 %less.refused)
+  %said = call i32 @dlvm.gpu.status(ptr %ctx, i32 %status)
+  ret ptr null
 done:
   ret ptr %header
 failed:
+  %site_at = getelementptr i8, ptr %ctx, i64 24
+  store i32 -2, ptr %site_at
   ret ptr null
 }
 

@@ -289,9 +289,9 @@ def test_what_is_wrong_with_the_driver_or_the_device_is_said():
 
 
 def test_code_of_a_device_is_kept_for_the_next_process(monkeypatch, tmp_path):
-    monkeypatch.setenv("DLVM_CACHE", "1")
-    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
     first, second, other, newer = Library(90), Library(90), Library(86), Library(90)
+    monkeypatch.setenv("DLVM_CACHE", "1")  # from here on: the emulator, made for the first of all, is kept as well
+    monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
     newer.version = 13010
     for library in (first, second, other, newer):
         cuda.Driver(library).kernels(b"// kernels", ["kernel_0"])

@@ -68,7 +68,7 @@ TO_SCHEDULED = (
     "stack_promotion", "ownership",
 )  # fmt: skip
 # the frame is memory of the host
-TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "ownership", "replay_loops")
+TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "row_grids", "simplify_cfg", "ownership", "replay_loops")
 
 
 _DERIVED: dict[type, Callable[..., Program]] = {

@@ -73,7 +73,9 @@ def test_values_and_effects_are_those_of_numpy(name):
     function, make, _ = PROGRAMS[name]
     given, expected = make(), make()
     before = live()
-    same(COMPILED[name](*given), function(*expected))
+    with np.errstate(invalid="ignore"):
+        wanted = function(*expected)
+    same(COMPILED[name](*given), wanted)
     same(given, expected)
     assert live() == before
 

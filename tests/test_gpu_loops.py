@@ -287,6 +287,61 @@ def test_sums_of_trips_are_a_launch_and_a_reduction(name, launches):
         assert live() == before
 
 
+def normal(x, scale, shift):
+    d = x - np.mean(x, axis=-1, keepdims=True)
+    return d / np.sqrt(np.mean(d * d, axis=-1, keepdims=True) + 1e-5) * scale + shift
+
+
+def soft(x):
+    e = np.exp(x - np.max(x, axis=-1, keepdims=True))
+    return e / np.sum(e, axis=-1, keepdims=True)
+
+
+def soft_into(x, out):
+    e = np.exp(x - np.max(x, axis=1, keepdims=True))
+    out[:] = e / np.sum(e, axis=1, keepdims=True)
+    return np.sum(out[0])
+
+
+# name: (function, () -> arguments, the blocks of the launch; None where there is not one)
+ROWS = {
+    "normal": (normal, lambda: (_of(40, 50), _of(50), _of(50)), 40),
+    "normal_f32": (normal, lambda: tuple(x.astype("f4") for x in (_of(32, 300), _of(300), _of(300))), 32),
+    "soft_of_two_axes": (soft, lambda: (_of(9, 4, 70),), 36),
+    # few rows, short ones, long ones, and strides, which may make elements of rows one another: kernel by kernel
+    "soft_few": (soft, lambda: (_of(20, 50),), None),
+    "soft_short": (soft, lambda: (_of(40, 31),), None),
+    "soft_long": (soft, lambda: (_of(32, 4097),), None),
+    "soft_into": (soft_into, lambda: (_of(40, 50), np.zeros((40, 100))[:, ::2]), None),
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param(n, marks=pytest.mark.slow) if "_" in n else n for n in ROWS])
+def test_kernels_over_the_same_rows_are_one_launch(name, launches):
+    function, make, blocks = ROWS[name]
+    given, plain, before = make(), make(), live()
+    got, wanted = dlvm.jit(function, target="gpu")(*given), function(*plain)
+    assert launches == [blocks] if blocks else 4 <= len(launches) <= 6
+    tolerance = 1e-5 if np.asarray(wanted).dtype == np.float32 else 1e-13
+    np.testing.assert_allclose(got, wanted, tolerance, tolerance)
+    for a, b in zip(given, plain, strict=True):
+        np.testing.assert_allclose(a, b, tolerance)
+    assert live() == before
+
+
+def loss_of_normal(x, scale, shift):
+    return np.sum(np.sin(normal(x, scale, shift)))
+
+
+def test_gradients_of_kernels_over_rows(launches):
+    given = _of(40, 50), _of(50), _of(50)
+    before, way = live(), _of(40, 50, seed=9)
+    got = dlvm.grad(dlvm.jit(loss_of_normal, target="gpu"))(*given)
+    up, down = (loss_of_normal(given[0] + s * way, *given[1:]) for s in (1e-6, -1e-6))
+    np.testing.assert_allclose(np.sum(got * way), (up - down) / 2e-6, 1e-6)
+    assert launches == [40, 3, 40, 1, 3] and live() == before
+
+
 def test_trips_that_depend_on_each_other_stay_in_order(launches):
     def running(x):
         for i in range(1, x.shape[0]):

@@ -70,12 +70,17 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     blocks = list(function.blocks)
     while blocks:
         block = blocks.pop()
-        if sum(i.op is OPS["store"] for i in block.instructions) > 1 and any(map(_reduced, block.instructions)):
-            finder = _Finder(function, block, noalias_params)
+        if has_rows(block):
+            finder = Finder(function, block, noalias_params)
             if (group := finder.group()) is not None:
-                blocks.append(_Writer(function, block, group).write())
+                blocks.append(Writer(function, block, group).write())
                 changed = True
     return changed
+
+
+def has_rows(block: Block) -> bool:
+    """Whether there may be a group in a block."""
+    return sum(i.op is OPS["store"] for i in block.instructions) > 1 and any(map(_reduced, block.instructions))
 
 
 def _reduced(i: Instruction) -> Instruction | None:
@@ -108,7 +113,7 @@ class _Kernel:
 
 
 @dataclass
-class _Group:
+class Group:
     """Kernels that strips run. lead: how many first axes they share. private: memory that nothing else knows."""
 
     kernels: list[_Kernel]
@@ -116,15 +121,15 @@ class _Group:
     private: set[Value]
 
 
-class _Finder:
-    """The first group of a block."""
+class Finder:
+    """The first group of a block. least: bytes of all rows that are worth it."""
 
-    def __init__(self, function: Function, block: Block, noalias_params: bool) -> None:
-        self.block = block
+    def __init__(self, function: Function, block: Block, noalias_params: bool, least: int = LARGE) -> None:
+        self.block, self.least = block, least
         self.facts, self.aliases = EqualExtents(function), AliasAnalysis(function, noalias_params)
         self.users = uses(function)
 
-    def group(self) -> _Group | None:
+    def group(self) -> Group | None:
         """Kernels that may be cut and are worth it."""
         found: list[_Kernel] = []
         lead = 0  # 0: no reduction yet
@@ -183,7 +188,7 @@ class _Finder:
         return True
 
     def _are_same_rows(self, p: Value, q: Value, lead: int) -> bool:
-        a, b = _base(p, lead), _base(q, lead)
+        a, b = base_of(p, lead), base_of(q, lead)
         return a is not None and b is not None and self.aliases.same_elements(a, b) and self.aliases.is_distinct(a)
 
     def _passes(self, found: list[_Kernel], i: Instruction) -> bool:
@@ -195,19 +200,22 @@ class _Finder:
             return all(isinstance(root, Instruction) and root.op is OPS["allocateHeap"] for root in written)
         return i.op is OPS["allocateHeap"] or (is_pure(i) and not may_trap(i))
 
-    def _worth(self, found: list[_Kernel], lead: int) -> _Group | None:
-        if not lead or len(found) < 2 or _size_of(found, lead) == 0:
+    def _worth(self, found: list[_Kernel], lead: int) -> Group | None:
+        if not lead or len(found) < 2:
+            return None
+        size = _size_of(found, lead)
+        if size is not None and size < self.least:
             return None
         seen: dict[Value, int] = {}
         for kernel in found:
-            for base in {_base(p, lead) or p for p in kernel.pointers if _varies(p, lead)}:
+            for base in {base_of(p, lead) or p for p in kernel.pointers if varies(p, lead)}:
                 seen[base] = seen.get(base, 0) + 1
         if max(seen.values(), default=0) < 2:
             return None
         members = {x for k in found for x in (*k.roots, *k.loads)}
-        made = {_base(p, lead) for k in found for p in k.written}
+        made = {base_of(p, lead) for k in found for p in k.written}
         private = {v for v in made if isinstance(v, Instruction) and self._is_private(v, lead, members)}
-        return _Group(found, lead, private)
+        return Group(found, lead, private)
 
     def _is_private(self, v: Instruction, lead: int, members: set[Instruction]) -> bool:
         if v.op is not OPS["allocateHeap"] and not (v.op is OPS["padShape"] and v.attrs["at"] >= lead):
@@ -234,16 +242,17 @@ def _elementwise(top: Value) -> list[Instruction] | None:
         found[v] = None
         if v.op.kind is Kind.ELEMENTWISE:
             work += v.operands
-        elif v.op is not OPS["load"] and not _is_filled(v):
+        elif v.op is not OPS["load"] and not is_filled(v):
             return None
     return list(found)
 
 
-def _is_filled(v: Instruction) -> bool:
+def is_filled(v: Instruction) -> bool:
+    """Whether an array is one number everywhere."""
     return v.op is OPS["broadcast"] and not is_array(v.operands[0].type)
 
 
-def _base(p: Value, lead: int) -> Value | None:
+def base_of(p: Value, lead: int) -> Value | None:
     """What axes behind the first ones have been added to."""
     while isinstance(p, Instruction) and p.op is OPS["padShape"]:
         if p.attrs["at"] < lead:
@@ -252,27 +261,27 @@ def _base(p: Value, lead: int) -> Value | None:
     return p
 
 
-def _varies(p: Value, lead: int) -> bool:
+def varies(p: Value, lead: int) -> bool:
     """Whether a pointer has rows of its own, of more than one element."""
     shape = p.type.shape  # type: ignore[attr-defined]
     return len(shape) > lead and 1 not in shape[:lead] and any(n != 1 for n in shape[lead:])
 
 
 def _size_of(found: list[_Kernel], lead: int) -> int | None:
-    """0 where the extents are known, and all of it is not large."""
+    """The bytes of all of it, where the extents are known."""
     total = 0
     for p in {p for k in found for p in k.pointers if p.type.rank > lead}:  # type: ignore[attr-defined]
         shape, dtype = p.type.shape, p.type.dtype  # type: ignore[attr-defined]
         if None in shape:
             return None
         total += fold(lambda a, b: a * b, shape, dtype.itemsize)
-    return total if total >= LARGE else 0
+    return total
 
 
-class _Writer:
+class Writer:
     """The two versions of a group, in new blocks behind its block."""
 
-    def __init__(self, function: Function, block: Block, group: _Group) -> None:
+    def __init__(self, function: Function, block: Block, group: Group) -> None:
         self.function, self.block, self.group = function, block, group
         self.lead = group.lead
         self.b = Builder(function).at_end(block)
@@ -306,14 +315,14 @@ class _Writer:
     def _write_choice(self, strips: Block, whole: Block) -> None:
         b, lead, some = self.b, self.lead, self.group.kernels[0].roots[0]
         b.loc = some.loc
-        self.extents = [extent_at(b, some.operands[1], k) for k in range(lead)]
+        self.extents = self.extents_of(some.operands[1])
         pointers = [p for k in self.group.kernels for p in k.pointers]
-        arrays = dict.fromkeys(_base(p, lead) or p for p in pointers if _varies(p, lead))
-        sizes = [self._product([*self._row(p), literal(p.type.dtype.itemsize)]) for p in arrays]  # type: ignore[attr-defined]
+        arrays = dict.fromkeys(base_of(p, lead) or p for p in pointers if varies(p, lead))
+        sizes = [self.product([*self.row(p), literal(p.type.dtype.itemsize)]) for p in arrays]  # type: ignore[attr-defined]
         size = fold(lambda x, y: b.emit("add", x, y), sizes)
         fit = b.emit("floorDivide", literal(STRIP), b.emit("max", size, literal(1)))
         self.rows = b.emit("max", b.emit("min", fit, self.extents[-1]), literal(1))
-        total = b.emit("multiply", self._product(self.extents), size)
+        total = b.emit("multiply", self.product(self.extents), size)
         tests = [
             b.emit("greaterThanOrEqual", total, literal(LARGE)),
             b.emit("lessThanOrEqual", size, literal(STRIP)),
@@ -321,21 +330,26 @@ class _Writer:
         ]
         b.conditional(fold(lambda x, y: b.emit("and", x, y), tests), strips, None, whole)
 
-    def _row(self, p: Value) -> list[Value]:
+    def extents_of(self, p: Value) -> list[Value]:
+        """Those that count rows."""
+        return [extent_at(self.b, p, k) for k in range(self.lead)]
+
+    def row(self, p: Value) -> list[Value]:
         """The extents of a row of an array."""
         return [extent_at(self.b, p, k) for k in range(self.lead, p.type.rank)]  # type: ignore[attr-defined]
 
-    def _product(self, factors: Sequence[Value]) -> Value:
+    def product(self, factors: Sequence[Value]) -> Value:
+        """That of one or more numbers."""
         return fold(lambda x, y: self.b.emit("multiply", x, y), factors)
 
     def _write_loop(self, strips: Block, header: Block, rows: Block, behind: Block) -> None:
         b = self.b.at_end(strips)
         up = b.emit("subtract", b.emit("add", self.extents[-1], self.rows), literal(1))
         cuts = b.emit("floorDivide", up, self.rows)
-        trips = self._product([*self.extents[:-1], cuts])
+        trips = self.product([*self.extents[:-1], cuts])
         if not self._is_shared():
             costs = [self._cost(r) for k in self.group.kernels for r in k.roots]
-            cost = b.emit("multiply", self._product(self.extents), fold(lambda x, y: b.emit("add", x, y), costs))
+            cost = b.emit("multiply", self.product(self.extents), fold(lambda x, y: b.emit("add", x, y), costs))
             b.emit("parallel", trips, b.emit("dataTypeCast", cost, to="f64"), literal(True))
         b.branch(header, [literal(0)])
         k = header.add_arg(literal(0).type, "k")
@@ -370,8 +384,8 @@ class _Writer:
         value = reduced.operands[0] if reduced is not None else r.operands[0]
         assert isinstance(value.type, TensorType)
         widest = next((v for v in _tree(r) if v.op is OPS["load"] and _is_whole(v, value)), None)
-        extents = self._row(widest.operands[0] if widest is not None and reduced is not None else r.operands[1])
-        return self._product([literal(max(1, element_cost(value))), *extents])
+        extents = self.row(widest.operands[0] if widest is not None and reduced is not None else r.operands[1])
+        return self.product([literal(max(1, element_cost(value))), *extents])
 
     def _indices(self, k: Value, cuts: Value) -> list[Value]:
         """The first indices of a strip, and its number along the axis that is cut."""
@@ -386,7 +400,7 @@ class _Writer:
         """A tree over a strip."""
         if not isinstance(v, Instruction) or not is_array(v.type):
             return v
-        for x in reversed(_tree_of(v)):  # operands first
+        for x in reversed(tree_of(v)):  # operands first
             if x in new:
                 continue
             if x.op is OPS["load"]:
@@ -394,7 +408,7 @@ class _Writer:
                 continue
             operands = [new.get(o, o) for o in x.operands]
             attrs = dict(x.attrs)
-            if _is_filled(x):
+            if is_filled(x):
                 operands[1 : 1 + self.lead] = [self.length]
             elif x.op is OPS["reduce"]:
                 attrs["axes"] = tuple(a - self.lead + 1 for a in attrs["axes"])
@@ -412,7 +426,7 @@ class _Writer:
         if p in self.group.private and isinstance(p, Instruction):
             whole = b.emit("allocateHeap", self.rows, *p.operands[lead:], name=p.name, **p.attrs)
             return self._section(whole, literal(0))
-        if isinstance(p, Instruction) and p.op is OPS["padShape"] and _base(p, lead) in self.group.private:
+        if isinstance(p, Instruction) and p.op is OPS["padShape"] and base_of(p, lead) in self.group.private:
             return b.emit("padShape", self._strip(p.operands[0]), at=p.attrs["at"] - lead + 1)
         shape = p.type.shape  # type: ignore[attr-defined]
         assert isinstance(p.type, PointerType)
@@ -440,10 +454,10 @@ def _is_whole(load: Instruction, value: Value) -> bool:
 
 def _tree(root: Instruction) -> list[Instruction]:
     """The array values under a root."""
-    return _tree_of(root.operands[0])
+    return tree_of(root.operands[0])
 
 
-def _tree_of(top: Value) -> list[Instruction]:
+def tree_of(top: Value) -> list[Instruction]:
     """The array values of a tree, users before operands."""
     order: list[Instruction] = []
     done: set[Value] = set()
@@ -465,7 +479,7 @@ def _write_with_trees(block: Block, instructions: list[Instruction]) -> None:
     """Instructions in a new block, with the trees that kernels share with those of another block made anew."""
     there = set(instructions)
     for kernel in kernels(instructions):
-        members = dict.fromkeys(x for i in kernel for o in i.operands for x in reversed(_tree_of(o)))
+        members = dict.fromkeys(x for i in kernel for o in i.operands for x in reversed(tree_of(o)))
         if not is_array(kernel[0].type) and not there.issuperset(members):
             new: dict[Value, Value] = {}
             for x in members:

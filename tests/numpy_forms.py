@@ -59,6 +59,8 @@ OPTIONS: dict[str, Callable[[Draw], Any]] = {
     "hermitian": lambda d: Text("False"),
     "UPLO": lambda d: d.of("L", "U"),
     "include_initial": _boolean,
+    "shape": lambda d: Text("(2, 3)"),
+    "casting": lambda d: d.of("same_kind", "unsafe", "safe"),
     "overwrite_input": lambda d: Text("False"),
     "stable": lambda d: d.of(None, True),
     "min": lambda d: d.number(-1, 0.5, None),
@@ -259,7 +261,7 @@ form(_np("zeros ones"), lambda d: [Text(d.pick(SHAPES))])
 form(_np("empty"), lambda d: [Text(d.pick((0, (0, 3), (2, 0))))])
 form(_np("full"), lambda d: [Text(d.pick(SHAPES)), d.array(ndim=0)])
 form(_np("zeros_like ones_like"), one())
-form(_np("empty_like"), lambda d: [d.array(shape=(0, 2))])
+form(_np("empty_like"), lambda d: [d.array(shape=(0, 2))], shape=lambda d: Text("(3, 0)"))
 form(_np("full_like"), lambda d: [d.array(), d.array(REAL, ndim=0)])
 form(_np("arange"), lambda d: [d.number(0, 3, 2.5, -1, True)], start=NEVER, stop=NEVER, step=NEVER)
 form(
@@ -337,6 +339,8 @@ def _joined(d: Draw, ndim: int | None = None, axis: int = 0) -> list[Any]:
 
 form(_np("concatenate"), lambda d: [_joined(d)], axis=lambda d: d.of(0, 0, 0, None, -1))
 form(_np("concatenate"), lambda d: [_joined(d, 2, 1), Text(1)])
+form(_np("concatenate"), one(ndim=3), axis=lambda d: d.of(0, 1, None))
+form(_np("stack"), one(ndim=2), axis=lambda d: d.of(0, 1))
 form(_np("stack"), lambda d: [[a := d.array(), d.array(shape=np.shape(a))]], axis=lambda d: d.of(0, -1, 1))
 form(_np("vstack hstack dstack column_stack"), lambda d: [[a := d.array(ndim=d.int(0, 2)), d.array(shape=np.shape(a))]])
 form(
@@ -452,6 +456,7 @@ form(
         [d.array(shape=a.shape), d.array(shape=a.shape)],
     ],
 )
+form(_np("choose"), lambda d: [d.array("i", low=0, high=1, special=False), d.array(shape=(2, 3))])
 form(
     _np("piecewise"),
     lambda d: [
@@ -496,7 +501,15 @@ form(
     right=lambda d: d.number(2, None),
     period=NEVER,
 )
-form(_np("interp"), lambda d: [d.array("ff"), x := d.ascending(4), d.array("if", shape=x.shape), Text("period=2.0")])
+form(  # points that come to lie on one another are in an order that NumPy does not promise
+    _np("interp"),
+    lambda d: [
+        d.array("ff"),
+        d.laid_out(np.sort(d.values("float64", (4,), special=False, low=-3.0, high=5.0))),
+        d.array("if", shape=(4,)),
+        Text("period=2.0"),
+    ],
+)
 form(
     _np("bincount"),
     lambda d: [d.filled("i", 1, low=0, special=False)],

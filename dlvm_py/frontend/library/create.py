@@ -215,16 +215,17 @@ def r_(key: Any) -> Any:
     """np.r_[...]: slices, numbers and arrays, joined along the first axis."""
     if not isinstance(key, tuple):
         key = (key,)
-    parts = ()
+    given = ()
     for part in key:
         if isinstance(part, str):
             refuse("np.r_ with a string is not supported", "np.concatenate(..., axis=k)")
         if isinstance(part, slice):
             part = joined_span(part)
-        elif np.ndim(part) == 0:
-            part = np.full((1,), part)
-        parts = parts + (part,)
-    return np.concatenate(parts)
+        given = given + (part,)
+    dtype, parts = np.result_type(*given), ()  # a number of Python's does not widen an array
+    for part in given:
+        parts = parts + (np.array([part], dtype=dtype) if np.ndim(part) == 0 else part,)
+    return np.concatenate(parts, dtype=dtype)
 
 
 def c_(key: Any) -> Any:

@@ -50,7 +50,13 @@ def nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neg
     """np.nan_to_num: numbers in the place of nan and infinities, the largest finite ones unless given."""
     kind = np.result_type(x).kind
     if kind == "c":
-        refuse("np.nan_to_num of complex numbers is not supported", "take the parts: x.real, x.imag")
+        real, imag = nan_to_num(x.real, True, nan, posinf, neginf), nan_to_num(x.imag, True, nan, posinf, neginf)
+        if np.ndim(x) == 0:
+            return np.result_type(x).type(real + 1j * imag)
+        found = x if not copy else np.empty_like(x)
+        found.real[...] = real
+        found.imag[...] = imag
+        return found
     if kind != "f":
         return np.copy(x) if copy else x
     limits = np.finfo(np.result_type(x))
@@ -75,7 +81,8 @@ def around(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """np.round: to the nearest, ties to even, at a place behind (or, negative, before) the point."""
     if np.result_type(a).kind in ("i", "u"):
         if decimals < 0:
-            refuse("np.round of integers to negative decimals is not supported")
+            whole = (np.rint(a / 10.0**-decimals) * 10.0**-decimals).astype(np.result_type(a))
+            return deliver(whole, out)
         if out is None:
             return np.copy(a)
         np.copyto(out, a)
@@ -85,7 +92,7 @@ def around(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     if decimals == 0:
         return np.rint(a, out=out)
     if np.result_type(a).name == "bfloat16":
-        refuse("np.round of bfloat16 to decimals is not supported: take .astype(np.float32)")
+        refuse("np.round of bfloat16 to decimals is not supported", "np.round(x.astype(np.float32), decimals)")
     if decimals > 0:
         return np.divide(np.rint(a * 10.0**decimals), 10.0**decimals, out=out)
     return np.multiply(np.rint(a / 10.0**-decimals), 10.0**-decimals, out=out)
@@ -96,13 +103,21 @@ def fix(x: Any, out: Any = None) -> Any:
     return np.trunc(x, out=out)
 
 
+def require_order(x: Any) -> None:
+    """A TypeError for complex numbers, whose infinities have no sign."""
+    if np.result_type(x).kind == "c":
+        refuse(f"This operation is not supported for {np.result_type(x)} values because it would be ambiguous.")
+
+
 def isneginf(x: Any, out: Any = None) -> Any:
     """np.isneginf."""
+    require_order(x)
     return np.equal(x, -np.inf, out=out)
 
 
 def isposinf(x: Any, out: Any = None) -> Any:
     """np.isposinf."""
+    require_order(x)
     return np.equal(x, np.inf, out=out)
 
 
@@ -145,9 +160,11 @@ def element_of(value: Any, a: Any) -> Any:
     return np.array(value, dtype=np.result_type(a))
 
 
-def copyto(dst: Any, src: Any, where: Any = True) -> Any:
+def copyto(dst: Any, src: Any, casting: Any = "same_kind", where: Any = True) -> Any:
     """np.copyto: stores in `dst` where `where` holds."""
-    check_cast(src, dst, "same_kind")
+    if casting not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        refuse("`casting` must be the constant 'no', 'equiv', 'safe', 'same_kind' or 'unsafe'")
+    check_cast(src, dst, casting)
     src = element_of(src, dst)
     if where is True:
         dst[...] = src

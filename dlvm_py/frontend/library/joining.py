@@ -21,7 +21,7 @@ def as_array(x: Any) -> Any:
 def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Any:
     """np.concatenate of a tuple or list of arrays."""
     if not isinstance(arrays, (tuple, list)):
-        refuse("np.concatenate needs a tuple or list of arrays", "np.reshape joins the axes of one array")
+        return joined_rows(arrays, axis, out, dtype)
     if len(arrays) == 0:
         refuse("need at least one array to concatenate")
     if out is not None and dtype is not None:
@@ -60,10 +60,38 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) 
     return out
 
 
+def joined_rows(a: Any, axis: Any, out: Any, dtype: Any) -> Any:
+    """The slices of one array along its first axis, one after the other along another axis."""
+    if np.ndim(a) < 2:
+        refuse("zero-dimensional arrays cannot be concatenated")
+    if out is not None:
+        refuse("np.concatenate of the slices of one array with out is not supported", "out[...] = np.concatenate(x)")
+    if dtype is not None:
+        check_cast(a, np.zeros(1, dtype), "same_kind")
+        a = a.astype(dtype)
+    if axis is None:
+        return np.copy(np.ravel(a))
+    if a.shape[0] == 0:
+        raise ValueError("need at least one array to concatenate")
+    k = axis_of(axis, a.ndim - 1)
+    moved = np.moveaxis(a, 0, k)
+    shape = moved.shape[:k] + (moved.shape[k] * moved.shape[k + 1],) + moved.shape[k + 2 :]
+    return np.copy(np.reshape(moved, shape))
+
+
 def stack(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Any:
     """np.stack: along a new axis."""
     if not isinstance(arrays, (tuple, list)):
-        refuse("np.stack needs a tuple or list of arrays")
+        if np.ndim(arrays) == 0:
+            refuse("np.stack needs arrays")
+        if arrays.shape[0] == 0:
+            raise ValueError("need at least one array to stack")
+        if out is not None:
+            refuse("np.stack of the slices of one array with out is not supported", "out[...] = np.stack(x)")
+        if dtype is not None:
+            check_cast(arrays, np.zeros(1, dtype), "same_kind")
+            arrays = arrays.astype(dtype)
+        return np.copy(np.moveaxis(arrays, 0, axis_of(axis, arrays.ndim)))
     parts = ()
     for a in arrays:
         if isinstance(a, (tuple, list)):
@@ -259,6 +287,12 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     k = axis_of(axis, ary.ndim)
     n = ary.shape[k]
     parts, start = (), 0
+    is_list = isinstance(indices_or_sections, (tuple, list))
+    if not is_list and np.ndim(indices_or_sections) == 1 and is_constant(indices_or_sections.shape[0]):
+        stops = ()
+        for i in unroll(indices_or_sections.shape[0]):
+            stops = stops + (indices_or_sections[i],)
+        indices_or_sections = stops
     if isinstance(indices_or_sections, (tuple, list)):
         for stop in indices_or_sections:
             parts = parts + (ary[along(k, slice(start, stop))],)
@@ -278,7 +312,7 @@ def array_split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
 
 def split(ary: Any, indices_or_sections: Any, axis: Any = 0) -> Any:
     """np.split: views, of one length where a number of parts is given."""
-    if not isinstance(indices_or_sections, (tuple, list)):
+    if not isinstance(indices_or_sections, (tuple, list)) and np.ndim(indices_or_sections) == 0:
         if ary.shape[axis_of(axis, ary.ndim)] % indices_or_sections != 0:
             raise ValueError("array split does not result in an equal division")
     return array_split(ary, indices_or_sections, axis)
@@ -331,9 +365,11 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
         repeats = np.array(repeats)
     if np.result_type(repeats) == np.uint64:
         refuse("np.repeat: counts of dtype uint64 are not cast to int64", "convert with .astype(np.int64)")
+    if np.ndim(repeats) == 1 and is_constant(repeats.shape[0]) and repeats.shape[0] == 1:
+        repeats = repeats[0]
     if np.ndim(repeats) == 0:
-        if repeats < 0:
-            raise ValueError("repeats may not contain negative values.")
+        if repeats < 0 and n > 0:
+            raise ValueError("negative dimensions are not allowed")
         shape = x.shape[: k + 1] + (repeats,) + x.shape[k + 1 :]
         wide = np.broadcast_to(np.expand_dims(x, k + 1), shape)
         return np.reshape(wide, x.shape[:k] + (n * repeats,) + x.shape[k + 1 :])
@@ -441,7 +477,7 @@ def ramp(end: Any, edge: Any, count: Any, k: Any, x: Any) -> Any:
     """From `end` towards the edge in `count` steps, without the edge."""
     shape = (1,) * k + (count,) + (1,) * (x.ndim - 1 - k)
     step = np.reshape(np.arange(count), shape) / max(count, 1)
-    values = end + (edge - end) * step
+    values = end + (edge * 1.0 - end) * step
     if np.result_type(x).kind in ("i", "u"):
         values = np.floor(values)
     return values.astype(np.result_type(x))

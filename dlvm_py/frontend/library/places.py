@@ -43,7 +43,7 @@ def in_mode(indices: Any, n: Any, mode: Any) -> Any:
 def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "raise") -> Any:
     """np.take: elements of the flat array, or along an axis."""
     if out is not None:
-        refuse("np.take with out is not supported", "out[...] = np.take(...)")
+        return stored(take(a, indices, axis, None, mode), out, "take")
     indices = as_places(indices)
     if axis is None:
         a = np.ravel(a)
@@ -52,6 +52,16 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
         return a[in_mode(indices, a.shape[0], mode)]
     axis = axis_of(axis, a.ndim)
     return np.asarray(a[along(axis, in_mode(indices, a.shape[axis], mode))])
+
+
+def stored(found: Any, out: Any, name: str) -> Any:
+    """Elements that were taken as they are, in an array of their shape and dtype."""
+    if np.ndim(out) != np.ndim(found) or np.result_type(out) != np.result_type(found):
+        refuse(f"`out` of np.{name} must have the axes and the dtype of the result", f"out[...] = np.{name}(...)")
+    if out.shape != found.shape:
+        raise ValueError(f"output array does not match result of ndarray.{name}")
+    out[...] = found
+    return out
 
 
 def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
@@ -110,7 +120,9 @@ def grid(a: Any, indices: Any, axis: int) -> Any:
 def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     """np.choose: of several arrays, each element from the one that `a` says."""
     if out is not None:
-        refuse("np.choose with out is not supported")
+        return stored(choose(a, choices, None, mode), out, "choose")
+    if not isinstance(choices, (tuple, list)):
+        return chosen_rows(as_places(a), choices, mode)
     n = len(choices)
     which = in_mode(as_places(a), n, mode)
     if mode == "raise" and (np.any(which < 0) or np.any(which >= n)):
@@ -121,13 +133,22 @@ def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     return np.where(which == 0, choices[0], found)
 
 
+def chosen_rows(a: Any, choices: Any, mode: Any) -> Any:
+    """np.choose from the rows of an array."""
+    which = in_mode(a, choices.shape[0], mode)
+    if mode == "raise" and (np.any(which < 0) or np.any(which >= choices.shape[0])):
+        raise ValueError("invalid entry in choice array")
+    shape = np.broadcast_shapes(np.shape(which), choices.shape[1:])
+    rows = np.reshape(choices, choices.shape[:1] + (1,) * (len(shape) + 1 - choices.ndim) + choices.shape[1:])
+    rows = np.broadcast_to(rows, choices.shape[:1] + shape)
+    return np.take_along_axis(rows, np.broadcast_to(which, (1, *shape)), 0)[0]
+
+
 def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """np.compress: along an axis what a vector of flags, perhaps a short one, says."""
-    if out is not None:
-        refuse("np.compress with out is not supported")
     if isinstance(condition, (tuple, list)):
         condition = np.array(condition)
-    return take(a, flatnonzero(condition), axis)
+    return take(a, flatnonzero(condition), axis, out)
 
 
 def compress_method(a: Any, condition: Any, axis: Any = None, out: Any = None) -> Any:
@@ -196,6 +217,8 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any) -> Any:
     """np.piecewise: functions (or numbers) of the elements where conditions hold; of several the last one."""
     found = np.zeros_like(x)
     if not isinstance(condlist, (tuple, list)):
+        if np.ndim(condlist) > 1:
+            refuse("np.piecewise takes each row of a mask for a condition", "give a list: [x < 0]")
         condlist = (condlist,)
     n = len(condlist)
     if len(funclist) == n + 1:
@@ -389,17 +412,20 @@ def unravel_index(indices: Any, shape: Any, order: Any = "C") -> Any:
 
 def ravel_multi_index(multi_index: Any, dims: Any, mode: Any = "raise", order: Any = "C") -> Any:
     """np.ravel_multi_index: the index of the flat array from those of the axes."""
-    if order != "C":
-        refuse("np.ravel_multi_index in another order than 'C' is not supported")
+    if order not in ("C", "F"):
+        refuse("np.ravel_multi_index: only 'C' or 'F' order is permitted")
     if len(multi_index) != len(dims):
         refuse("np.ravel_multi_index needs an index for each axis")
+    if order == "F":
+        return ravel_multi_index(multi_index[::-1], dims[::-1], mode[::-1] if isinstance(mode, tuple) else mode)
     found = 0
     for k in unroll(len(dims)):
-        part = in_mode(as_places(multi_index[k], "same_kind"), dims[k], mode)
-        if mode == "raise" and (np.any(part < 0) or np.any(part >= dims[k])):
+        own = mode[k] if isinstance(mode, tuple) else mode
+        part = in_mode(as_places(multi_index[k], "same_kind"), dims[k], own)
+        if own == "raise" and (np.any(part < 0) or np.any(part >= dims[k])):
             raise ValueError("invalid entry in coordinates array")
         found = found * dims[k] + part
-    return found
+    return np.int64(found) if np.ndim(found) == 0 else found
 
 
 FUNCTIONS: dict[Any, Any] = {

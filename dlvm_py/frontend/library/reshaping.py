@@ -112,6 +112,11 @@ def full_of(shape: Any, values: Any, dtype: Any) -> Any:
     return out
 
 
+def first_of(a: Any, axis: Any) -> Any:
+    """The first slice along an axis, a view."""
+    return a[(slice(None),) * axis + (0,)]
+
+
 def laid_out(a: Any, order: Any, ndmin: Any) -> Any:
     """An array with so many axes at least, the missing ones in front, in the order of a word of np.array."""
     for _ in unroll(max(ndmin - np.ndim(a), 0)):

@@ -104,7 +104,7 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False
         raise ZeroDivisionError("Weights sum to zero, can't be normalized")
     result = np.sum(np.multiply(a, weights, dtype=dtype), axis, keepdims=keepdims) / total
     if returned:
-        return result, total + 0 * result
+        return result, np.copy(np.broadcast_to(total, np.shape(result))) if np.ndim(result) else total
     return result
 
 

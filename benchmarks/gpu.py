@@ -28,8 +28,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
 from gpu_peers import PEERS
-from gpu_programs import PROGRAMS
 from gpu_rows import compiled, rows
+from gpu_suite import SUITE
 
 import dlvm_py as dlvm
 from dlvm_py.runtime.gpu.arrays import DeviceArray, to_device
@@ -105,7 +105,7 @@ def disagreements(end=float("inf")):
     end: the time (perf_counter) when those count that are not compared yet.
     """
     found = []
-    for name, (function, make, wrt) in PROGRAMS.items():
+    for name, (function, make, wrt) in SUITE.items():
         given, expected = make(), make()
 
         def value(function=function, given=given):
@@ -266,7 +266,7 @@ def main(arguments=None):
     except dlvm.DeviceError as error:
         print(f"make gpu-check needs a machine with an NVIDIA GPU. {error}", file=sys.stderr)
         return 2
-    print(f"on {on.description}: {len(PROGRAMS)} programs and their gradients, against the CPU")
+    print(f"on {on.description}: {len(SUITE)} programs and their gradients, against the CPU")
     wrong = disagreements(end)
     if wrong:
         print("not what the CPU gives: " + ", ".join(wrong), file=sys.stderr)

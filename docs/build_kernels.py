@@ -2,8 +2,8 @@
 
     python docs/build_kernels.py
 
-No device is needed; ptxas is, on PATH or from the wheel nvidia-cuda-nvcc. The kernels are those of the programs in
-tests/gpu_programs.py and of their gradients, a row for each family (the line above an entry in `f.ptx()`).
+No device is needed; ptxas is, on PATH or from the wheel nvidia-cuda-nvcc. The kernels are those of the programs of
+tests/gpu_suite.py and of their gradients, a row for each family (the line above an entry in `f.ptx()`).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ import llvmlite.binding as llvm
 ROOT = Path(__file__).resolve().parent.parent
 sys.path[:0] = [str(ROOT), str(ROOT / "tests")]
 
-from gpu_programs import PROGRAMS  # noqa: E402
+from gpu_suite import SUITE  # noqa: E402
 
 import dlvm_py as dlvm  # noqa: E402
 from dlvm_py.runtime.cache import Cache  # noqa: E402
@@ -104,14 +104,14 @@ def usage(ptx: str, architecture: str) -> dict[str, Usage]:
 @functools.cache
 def text(name: str, gradient: bool) -> str:
     """The PTX of a program of the tests, or of its gradient."""
-    function, make, wrt = PROGRAMS[name]
+    function, make, wrt = SUITE[name]
     compiled = dlvm.jit(function, target="gpu")
     return (dlvm.grad(compiled, wrt=wrt) if gradient else compiled).ptx(*make())
 
 
 def everything() -> list[tuple[str, bool]]:
     """Every program, and every gradient."""
-    return [(name, gradient) for name, (_, _, wrt) in PROGRAMS.items() for gradient in (False, True)[: 1 + bool(wrt)]]
+    return [(name, gradient) for name, (_, _, wrt) in SUITE.items() for gradient in (False, True)[: 1 + bool(wrt)]]
 
 
 def measured(programs: Iterable[tuple[str, bool]], architecture: str) -> dict[tuple[str, bool, str], Usage]:
@@ -130,7 +130,7 @@ def table() -> list[str]:
     count = len(by[ARCHITECTURES[0]])
     of_llvm = ".".join(map(str, llvm.llvm_version_info))
     lines = [
-        f"The {count} kernels of the programs in `tests/gpu_programs.py` and of their gradients,",
+        f"The {count} kernels of the programs of `tests/gpu_suite.py` and of their gradients,",
         f"by ptxas {version()} and LLVM {of_llvm}: registers of a thread (least to most), the most bytes of",
         "shared memory of a block, bytes of spills (stores and loads, of all architectures together).",
         "",

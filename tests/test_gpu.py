@@ -415,7 +415,7 @@ class Missing:
 @pytest.mark.parametrize("all_rows", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_check_of_the_hardware_goes_through_on_the_emulator(all_rows, capsys, monkeypatch):
     monkeypatch.setattr(gpu_check, "RUNS", 1)
-    monkeypatch.setattr(gpu_check, "PROGRAMS", {"chain": PROGRAMS["chain"]})
+    monkeypatch.setattr(gpu_check, "SUITE", {"chain": PROGRAMS["chain"]})
     if not all_rows:
         some = gpu_check.rows(quick=True)[:4]
         monkeypatch.setattr(gpu_check, "rows", lambda quick: [some[0], some[3]])

@@ -192,7 +192,7 @@ def test_scalars_of_numpy_get_axes():
 
     def f(x, b):
         s = np.sum(x)
-        return s[None], s[...], s[()], s[..., np.newaxis], s[b], x[1][None, None] * 2
+        return s[None], s[...], s[()], s[..., np.newaxis], s[b], x[1][None, None] * 2, np.flip(s)
 
     check(f, VECTOR, False)
     check_gradient(lambda x: np.sum(np.sum(x)[..., np.newaxis] * x), VECTOR)

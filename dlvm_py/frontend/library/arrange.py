@@ -19,7 +19,7 @@ def flip(m: Any, axis: Any = None) -> Any:
     m = np.asarray(m)
     for k in axes_of(axis, m.ndim):
         m = m[along(k, slice(None, None, -1))]
-    return m
+    return m if m.ndim else m[()]
 
 
 def fliplr(m: Any) -> Any:

@@ -235,7 +235,7 @@ for time in (5000, 1000, 2000, 3000):
 """
 
 
-def test_tools_take_turns(tmp_path):
+def test_tools_take_turns(tmp_path, monkeypatch):
     """A suite with one eval, a tool that is right, one whose derivative is wrong, and one without a program for it."""
     judge = tmp_path / "python" / "gradbench" / "gradbench" / "evals" / "hello" / "run.py"
     judge.parent.mkdir(parents=True)
@@ -247,6 +247,7 @@ def test_tools_take_turns(tmp_path):
         program.chmod(0o755)
     (tmp_path / "empty").mkdir()
     tools = {name: [str(tmp_path / name)] for name in ("right", "wrong", "empty")}
+    tools["dead"] = [sys.executable, "-c", "raise SystemExit(3)"]
     setting = Setting(threads=1, seconds=0.01, turns=2, limit=60)
     square, double, unwanted = session(tmp_path, "hello", tools, [], setting)
     assert square["valid"] and double["valid"] and not unwanted["valid"]
@@ -254,6 +255,8 @@ def test_tools_take_turns(tmp_path):
     assert square["tools"]["dlvm-py"]["time_s"] > 0
     assert square["tools"]["right"]["time_s"] == square["tools"]["wrong"]["time_s"] == 2e-6
     assert double["tools"]["wrong"] == {"error": "its outputs differ from ours"}
-    assert double["tools"]["empty"] == {}
-    (only,) = session(tmp_path, "hello", {}, [], setting, sizes=("b",))
-    assert only["case"]["kernel"] == "hello b" and only["valid"]
+    assert double["tools"]["empty"] == {} and "ended with code 3" in double["tools"]["dead"]["error"]
+    monkeypatch.setattr("session.CLOSED_FORMS", {("right", "hello", "double")})
+    first, second = session(tmp_path, "hello", {"right": tools["right"]}, [], setting, sizes=("a", "b"))
+    assert second["case"]["kernel"] == "hello b" and second["valid"]
+    assert "right" in first["tools"] and "right" not in second["tools"]

@@ -104,11 +104,11 @@ def _told(kind, line, entrants, setting):
     """Our response to a message for all. Who has no program for the eval leaves, and is not raced."""
     ours = {}
     for entrant in entrants:
-        reply = entrant.ask(line.strip(), setting.limit)
+        reply = entrant.hear(line.strip(), setting.limit)
         if entrant.peer == OURS:
             ours = reply or {"success": False, "error": entrant.record["error"]}
-        elif entrant.runs and kind == "define" and not reply.get("success"):
-            entrant.leave(None)
+        if entrant.runs and kind == "define" and not reply.get("success"):
+            entrant.leave(reply.get("error", "no program") if entrant.peer == OURS else None)
     return ours
 
 
@@ -135,7 +135,8 @@ def _race(message, entrants, setting):
                 entrant.times.append(_times(answer))
     for entrant in [e for e in order if e.times]:
         entrant.record["time_s"] = entrant.time()
-    return {e.peer: e.record for e in entrants}, ours or {"success": False, "error": entrants[0].record["error"]}
+    raced = {e.peer: e.record for e in entrants if e in order or not e.runs}
+    return raced, ours or {"success": False, "error": raced[OURS]["error"]}
 
 
 def _often(given, setting):

@@ -64,7 +64,16 @@ class Entrant:
         return self.process is not None
 
     def ask(self, line, limit):
-        """The answer to a line, {} if it left the race: the record says why."""
+        """The answer to a line, {} if it left the race, as it does with an error: the record says why."""
+        answer = self.hear(line, limit)
+        if "missing" in answer:
+            return self.leave(None)
+        if "error" in answer:
+            return self.leave(answer["error"])
+        return answer
+
+    def hear(self, line, limit):
+        """What is answered to a line, {} if nothing is: then it left the race, and the record says why."""
         if self.process is None:
             return {}
         try:
@@ -78,12 +87,7 @@ class Entrant:
             return self.leave(f"stopped after {limit:g} s")
         if not text:
             return self.leave(f"its process ended with code {self.process.wait()}")
-        answer = json.loads(text)
-        if "missing" in answer:
-            return self.leave(None)
-        if "error" in answer:
-            return self.leave(answer["error"])
-        return answer
+        return json.loads(text)
 
     def leave(self, why):
         """End the process and those that it started; `why` is None where there is nothing to measure."""
@@ -92,7 +96,9 @@ class Entrant:
         with contextlib.suppress(OSError):
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
-        self.process.stdin.close(), self.process.stdout.close()
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.close()
+        self.process.stdout.close()
         self.process = None
         return {}
 

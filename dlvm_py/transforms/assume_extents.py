@@ -20,45 +20,31 @@ is called. Where they are one number, nothing stretches, sections lie as one, an
 What is assumed are linear relations between extents and integers among the parameters (ir/relation.py), in
 `meta[RELATIONS]`: who calls the function sees to it that they hold. Extents and places that are linear are then
 written in one way, one value each, so that equal ones are the same value; comparisons of them are decided. Assumed is
-what makes checks of equal extents pass (none stretches), and that the bounds of slices lie in their arrays. Bounds that
-depend on anything else, loop counters for one, stay as they are; where two that are left of arrays are to be equal, as
-those of `a[k:] @ b[k:]`, the arrays are assumed to be as long.
+what makes checks of equal extents pass (none stretches), and that the bounds of slices lie in their arrays. A bound
+that a loop counter makes is not cut off where that of the last trip is not, as of `y[:k + 1]` in a loop over the rows
+of %x: assumed is that %y is as long. Other bounds stay as they are; where two that are left of arrays are to be equal,
+as those of `a[k:] @ b[k:]`, the arrays are assumed to be as long.
 
 `apply` writes a function under assumptions made of it before, as after differentiation. Stage raw.
-Cost: linear in the instructions, times the relations that are assumed.
+Cost: linear in the instructions, times the relations that are assumed, and the loops around minima.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
 from dlvm_py.ir import BOOL, I64, Builder, Function, Instruction, Literal, TensorType, Value, is_scalar, literal
+from dlvm_py.ir.analysis import LoopForest, predecessors
+from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop
 from dlvm_py.ir.analysis.extents import known_extent
 from dlvm_py.ir.relation import INTEGERS, Relation, Symbol
+from dlvm_py.transforms.extent_forms import Form, asked_pair, compares_extents, only_grows, solved
 from dlvm_py.transforms.substitution import substitute
 
 RELATIONS = "relations"  # of Function.meta: what is assumed, in the order in which they were made
 
 _COMPARISONS = {"equal", "notEqual", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"}
 _MANY = 100  # assumptions of one function
-
-
-class _Linear(NamedTuple):
-    """A constant and the sum of coefficient * symbol."""
-
-    constant: int
-    terms: tuple[tuple[Symbol, int], ...] = ()
-
-    def plus(self, other: _Linear, times: int = 1) -> _Linear:
-        found = dict(self.terms)
-        for symbol, c in other.terms:
-            found[symbol] = found.get(symbol, 0) + times * c
-        return _Linear(self.constant + times * other.constant, tuple(sorted((s, c) for s, c in found.items() if c)))
-
-    @property
-    def is_symbol(self) -> bool:
-        return not self.constant and len(self.terms) == 1 and self.terms[0][1] == 1
 
 
 def run(function: Function) -> bool:
@@ -104,19 +90,21 @@ class _Facts:
         self.function, self.assuming = function, assuming
         self.assumed: list[Relation] = []
         self.params = {p: k for k, p in enumerate(function.params)}
-        self.equal: dict[Symbol, _Linear] = {}  # what symbols stand for
-        self.positive: list[_Linear] = []  # what is not negative
+        self.equal: dict[Symbol, Form] = {}  # what symbols stand for
+        self.positive: list[Form] = []  # what is not negative
         self.integers: set[int] = set()  # parameters that are small
-        self.forms: dict[Value, _Linear | None] = {}
+        self.forms: dict[Value, Form | None] = {}
         self.ends: Mapping[Value, tuple[Value, Value]] = {}  # of loop counters
+        self.chosen: dict[Instruction, Value] = {}  # minima and maxima that are one of their operands in all trips
 
     # -- what is assumed ---------------------------------------------------------------------------
 
     def collect(self) -> None:
         """Look at all that wants extents to be equal, and at all slices."""
+        self._choose()
         for i in self.function.instructions():
             if i.op.name == "check":
-                pair = _pair(i.operands[0])
+                pair = asked_pair(i.operands[0])
                 for a, b in () if pair is None else self._differing(*pair) or ():
                     self._assume_equal(a, b)
             elif i.op.name == "section":
@@ -125,7 +113,7 @@ class _Facts:
         self.assuming = False
         self.forms = {v: f for v, f in self.forms.items() if f is not None}
 
-    def _differing(self, x: Value, y: Value, subtracted: bool = False) -> list[tuple[_Linear, _Linear]] | None:
+    def _differing(self, x: Value, y: Value, subtracted: bool = False) -> list[tuple[Form, Form]] | None:
         """The forms that must be equal in pairs, so that two numbers are made alike; None where they are not.
 
         Of `max(%n - min(%k, %n), 0)` and the same of %m, with a loop counter %k, these are %n and %m. `min(%k, %n)` and
@@ -142,7 +130,7 @@ class _Facts:
             return None
         if x.op.name == "min" and not subtracted:
             return None
-        found: list[tuple[_Linear, _Linear]] = []
+        found: list[tuple[Form, Form]] = []
         for o, p in zip(x.operands, y.operands, strict=True):
             more = self._differing(o, p, subtracted or x.op.name == "subtract")
             if more is None:
@@ -150,7 +138,7 @@ class _Facts:
             found += more
         return found
 
-    def _assume(self, is_zero: bool, what: _Linear) -> bool:
+    def _assume(self, is_zero: bool, what: Form) -> bool:
         if len(self.assumed) > _MANY:
             return False
         made = Relation(is_zero, *what)
@@ -158,10 +146,10 @@ class _Facts:
         self.learn(made)
         return True
 
-    def _assume_equal(self, a: _Linear, b: _Linear) -> None:
+    def _assume_equal(self, a: Form, b: Form) -> None:
         apart = a.plus(b, -1)
         # an axis whose extent is 1 has that in its type
-        if _solved(apart) is not None and not any(f == _Linear(1) for f in (a, b)):
+        if solved(apart) is not None and not any(f == Form(1) for f in (a, b)):
             self._assume(True, apart)
 
     def assume_true(self, v: Value) -> bool:
@@ -205,52 +193,52 @@ class _Facts:
             if v.op.name in ("add", "subtract") and isinstance(n := v.operands[1], Literal):
                 x, more = v.operands[0], int(n.value) * (1 if v.op.name == "add" else -1) * sign  # type: ignore[call-overload]
                 return self._assume_below(x, b, by + more) if sign > 0 else self._assume_below(a, x, by + more)
-        f, g = (_Linear(v.value) if type(getattr(v, "value", None)) is int else self.form(v) for v in (a, b))
+        f, g = (Form(v.value) if type(getattr(v, "value", None)) is int else self.form(v) for v in (a, b))
         if f is None or g is None:
             return False
-        apart = g.plus(f, -1).plus(_Linear(-by))
+        apart = g.plus(f, -1).plus(Form(-by))
         if self.is_positive(apart):
             return True
         return self.assuming and bool(apart.terms) and self._assume(False, apart)
 
     def learn(self, a: Relation) -> None:
         """Take a relation for true."""
-        form = self.normal(_Linear(a.constant, a.terms))
+        form = self.normal(Form(a.constant, a.terms))
         self.integers.update(leaf for (leaf, axis), _ in a.terms if axis < 0)
         if not a.is_zero:
             self.positive.append(form)
             return
-        symbol = _solved(form)
+        symbol = solved(form)
         if symbol is None:
             return
         c = dict(form.terms)[symbol]
-        rest = _Linear(0).plus(form.plus(_Linear(0, ((symbol, c),)), -1), -c)
+        rest = Form(0).plus(form.plus(Form(0, ((symbol, c),)), -1), -c)
         self.equal[symbol] = rest
         self.equal = {s: self.normal(f) for s, f in self.equal.items()}
         self.positive = [self.normal(f) for f in self.positive]
 
     # -- what is known -----------------------------------------------------------------------------
 
-    def normal(self, f: _Linear) -> _Linear:
+    def normal(self, f: Form) -> Form:
         """The form in symbols that are not known by others."""
         if not any(s in self.equal for s, _ in f.terms):
             return f
-        found = _Linear(f.constant)
+        found = Form(f.constant)
         for s, c in f.terms:
-            found = found.plus(self.equal.get(s, _Linear(0, ((s, 1),))), c)
+            found = found.plus(self.equal.get(s, Form(0, ((s, 1),))), c)
         return found
 
-    def form(self, v: Value) -> _Linear | None:
+    def form(self, v: Value) -> Form | None:
         """An i64 scalar as a linear form, if it is one."""
         if isinstance(v, Literal):
-            return _Linear(v.value) if type(v.value) is int and abs(v.value) < INTEGERS else None
+            return Form(v.value) if type(v.value) is int and abs(v.value) < INTEGERS else None
         if v not in self.forms:
             self.forms[v] = None
             self.forms[v] = self._form(v)
         found = self.forms[v]
         return None if found is None else self.normal(found)
 
-    def _form(self, v: Value) -> _Linear | None:
+    def _form(self, v: Value) -> Form | None:
         if not is_scalar(v.type) or v.type.dtype.name != "i64":  # type: ignore[attr-defined]
             return None
         if v in self.params:
@@ -269,7 +257,7 @@ class _Facts:
         a, b = (*forms, None)[:2]
         assert a is not None
         if b is None:
-            return _Linear(0).plus(a, -1)
+            return Form(0).plus(a, -1)
         match v.op.name:
             case "add":
                 return a.plus(b)
@@ -279,31 +267,31 @@ class _Facts:
                 if a.terms and b.terms:
                     return None
                 one, times = (a, b.constant) if a.terms else (b, a.constant)
-                return _Linear(0).plus(one, times) if abs(times) < 1 << 10 else None
+                return Form(0).plus(one, times) if abs(times) < 1 << 10 else None
             case "min":
                 return self._smaller(a, b)
         return self._larger(a, b)
 
-    def _integer(self, leaf: int) -> _Linear | None:
+    def _integer(self, leaf: int) -> Form | None:
         if self.assuming and leaf not in self.integers:
             symbol = (leaf, -1)
-            if not all(self._assume(False, _Linear(INTEGERS, ((symbol, c),))) for c in (1, -1)):
+            if not all(self._assume(False, Form(INTEGERS, ((symbol, c),))) for c in (1, -1)):
                 return None
-        return _Linear(0, (((leaf, -1), 1),)) if leaf in self.integers else None
+        return Form(0, (((leaf, -1), 1),)) if leaf in self.integers else None
 
-    def extent(self, of: Value, axis: int) -> _Linear | None:
+    def extent(self, of: Value, axis: int) -> Form | None:
         """The extent of an array."""
         found = known_extent(of, axis)
         if isinstance(found, Value):
             return self.form(found)
         value, at = found
-        return self.normal(_Linear(0, (((self.params[value], at), 1),))) if value in self.params else None
+        return self.normal(Form(0, (((self.params[value], at), 1),))) if value in self.params else None
 
-    def is_positive(self, f: _Linear) -> bool:
+    def is_positive(self, f: Form) -> bool:
         """Whether a form is known not to be negative."""
-        return _only_grows(f) or any(_only_grows(f.plus(p, -1)) for p in self.positive)
+        return only_grows(f) or any(only_grows(f.plus(p, -1)) for p in self.positive)
 
-    def _smaller(self, a: _Linear, b: _Linear) -> _Linear | None:
+    def _smaller(self, a: Form, b: Form) -> Form | None:
         if self.is_positive(a.plus(b, -1)):
             return b
         if self.is_positive(b.plus(a, -1)):
@@ -314,7 +302,7 @@ class _Facts:
         end, extent = (b, a) if a.is_symbol else (a, b)
         return end if self._assume(False, extent.plus(end, -1)) else None
 
-    def _larger(self, a: _Linear, b: _Linear) -> _Linear | None:
+    def _larger(self, a: Form, b: Form) -> Form | None:
         if self.is_positive(a.plus(b, -1)):
             return a
         if self.is_positive(b.plus(a, -1)):
@@ -324,7 +312,7 @@ class _Facts:
         count, least = (a, b) if a.terms else (b, a)
         return count if self._assume(False, count.plus(least, -1)) else None
 
-    def _selected(self, condition: Value, a: _Linear | None, b: _Linear | None) -> _Linear | None:
+    def _selected(self, condition: Value, a: Form | None, b: Form | None) -> Form | None:
         known = self.decided(condition)
         if known is not None:
             return a if known else b
@@ -340,7 +328,7 @@ class _Facts:
         if a is None or b is None:
             return None
         apart, back = a.plus(b, -1), b.plus(a, -1)
-        one = _Linear(1)
+        one = Form(1)
         if not apart.terms or self.is_positive(apart.plus(one, -1)) or self.is_positive(back.plus(one, -1)):
             # equal, or known which is larger
             sign = apart.constant if not apart.terms else 1 if self.is_positive(apart.plus(one, -1)) else -1
@@ -354,16 +342,68 @@ class _Facts:
             return v.op.name == "lessThanOrEqual"
         return None
 
+    # -- what depends on the counters of loops -------------------------------------------------------
+
+    def _choose(self) -> None:
+        """Find the minima and maxima that are one of their operands in all trips of the loops around them.
+
+        Of `min(%k + 1, extent %y at 0)` in a loop for %k up to an extent of %x it is assumed, as of the ends of slices.
+        """
+        wanted = [i for i in self.function.instructions() if i.op.name in ("min", "max") and self.form(i) is None]
+        if not wanted:
+            return
+        edges = predecessors(self.function)
+        forest = LoopForest(self.function)
+        counted = {loop: counted_loop(loop, edges) for loop in forest.loops}
+        for i in wanted:
+            around: dict[Value, CountedLoop] = {}
+            loop = forest.loop_of(i.block) if i.block is not None else None
+            while loop is not None:
+                found = counted[loop]
+                if found is not None and i.block is not loop.header:
+                    around[found.counter] = found
+                loop = loop.parent
+            for x, other in (i.operands, i.operands[::-1]) if around else ():
+                end, limit = self._end(x, i.op.name == "min", around), self.form(other)
+                if end is None or limit is None:
+                    continue
+                apart = limit.plus(end, -1) if i.op.name == "min" else end.plus(limit, -1)
+                is_wanted = self.assuming and i.op.name == "min" and compares_extents(apart)
+                if self.is_positive(apart) or (is_wanted and self._assume(False, apart)):
+                    self.chosen[i] = x
+                    break
+
+    def _end(self, v: Value, top: bool, around: Mapping[Value, CountedLoop]) -> Form | None:
+        """A form that a number never exceeds in the trips of some loops; or (not top) that it never is below."""
+        form = self.form(v)
+        if form is not None:
+            return form
+        if v in around:
+            c = around[v]
+            at_last = top is (c.step == 1)
+            end = self._end(c.last if at_last else c.first, top, around)
+            return None if end is None else end.plus(Form(-c.step if at_last else 0))
+        if not isinstance(v, Instruction):
+            return None
+        if v in self.chosen:
+            return self._end(self.chosen[v], top, around)
+        if v.op.name not in ("add", "subtract"):
+            return None
+        a, b = v.operands
+        one, two = self._end(a, top, around), self._end(b, top is (v.op.name == "add"), around)
+        return None if one is None or two is None else one.plus(two, 1 if v.op.name == "add" else -1)
+
     # -- what becomes of it ------------------------------------------------------------------------
 
     def rewrite(self) -> None:
         """Write linear numbers in one way; what is decided is a literal, what stretches nothing is its operand."""
         entry = self.function.entry
         found: dict[Value, Value] = {}
-        made: dict[_Linear, Value] = {}
+        made: dict[Form, Value] = {}
         b = Builder(self.function, entry)
         b.position = 0
 
+        self._choose()
         instructions = list(self.function.instructions())
         for p in self.function.params:
             form = self.form(p) if is_scalar(p.type) else None
@@ -377,16 +417,27 @@ class _Facts:
                 known = self.decided(i)
                 if known is not None:
                     found[i] = literal(known)
+            elif i in self.chosen:
+                found[i] = self.chosen[i]
             elif is_scalar(i.type) and (form := self.form(i)) is not None:
                 found[i] = self._made(b, form, made)
         substitute(self.function.blocks, found)
 
     def _stretches_nothing(self, i: Instruction) -> bool:
         x = i.operands[0]
-        forms = ((self.extent(x, k), self.form(n)) for k, n in enumerate(i.operands[1:]))
-        return all(have is not None and have == want for have, want in forms)
+        for k, n in enumerate(i.operands[1:]):
+            known, have = known_extent(x, k), self.extent(x, k)
+            is_same = isinstance(known, Value) and self._number(known) is self._number(n)
+            if not is_same and (have is None or have != self.form(n)):
+                return False
+        return True
 
-    def _made(self, b: Builder, form: _Linear, made: dict[_Linear, Value]) -> Value:
+    def _number(self, v: Value) -> Value:
+        while v in self.chosen:
+            v = self.chosen[v]
+        return v
+
+    def _made(self, b: Builder, form: Form, made: dict[Form, Value]) -> Value:
         """The value of a form, computed at the entry."""
         if not form.terms:
             return literal(form.constant)
@@ -397,52 +448,15 @@ class _Facts:
             value = b.emit("add", self._made(b, form._replace(constant=0), made), literal(form.constant))
         elif len(form.terms) > 1:
             *front, (symbol, c) = form.terms
-            rest = self._made(b, _Linear(0, tuple(front)), made)
-            part = self._made(b, _Linear(0, ((symbol, abs(c)),)), made)
+            rest = self._made(b, Form(0, tuple(front)), made)
+            part = self._made(b, Form(0, ((symbol, abs(c)),)), made)
             value = b.emit("add" if c > 0 else "subtract", rest, part)
         else:
             (((leaf, axis), c),) = form.terms
             if c != 1:
-                value = b.emit("multiply", self._made(b, _Linear(0, (((leaf, axis), 1),)), made), literal(c))
+                value = b.emit("multiply", self._made(b, Form(0, (((leaf, axis), 1),)), made), literal(c))
             else:
                 p = self.function.params[leaf]
                 value = p if axis < 0 else b.emit("extent", p, at=axis)
         made[form] = value
         return value
-
-
-def _only_grows(f: _Linear) -> bool:
-    """Whether a form is a sum of extents and of what is not negative."""
-    return f.constant >= 0 and all(axis >= 0 and c > 0 for (_, axis), c in f.terms)
-
-
-def _solved(form: _Linear) -> Symbol | None:
-    """The symbol that an equation with 0 is solved for: an integer, else the last extent."""
-    found = [s for s, c in form.terms if abs(c) == 1]
-    return next((s for s in found if s[1] < 0), found[-1] if found else None)
-
-
-def _pair(condition: Value) -> tuple[Value, Value] | None:
-    """The two numbers that a condition asks to be equal, or one of them 1; None for other conditions.
-
-    Or a number may be 0: that of the trips of a loop that the check stood in (raise_loops.py).
-    """
-    pairs, ones = [], []
-    work = [condition]
-    while work:
-        v = work.pop()
-        if not isinstance(v, Instruction) or v.op.name not in ("or", "equal"):
-            return None
-        if v.op.name == "or":
-            work += v.operands
-            continue
-        a, b = v.operands
-        if not is_scalar(a.type) or a.type.dtype.name != "i64":  # type: ignore[attr-defined]
-            return None
-        if isinstance(b, Literal) and b.value == 1:
-            ones.append(a)
-        elif not (isinstance(b, Literal) and b.value == 0):
-            pairs.append((a, b))
-    if len(pairs) != 1 or not all(one in pairs[0] for one in ones):
-        return None
-    return pairs[0]

@@ -7,7 +7,7 @@ It reads a line, does it, and answers with a line of JSON:
     load            import the tool, load the problem      {"import_s", "version"}
     load compiler   the same, with what it imports late
     first           the first call, which compiles         {"first_s"}; its outputs are in FOLDER/PEER.npz
-    turn SECONDS    calls for about so long                {"times"}: seconds of each
+    turn SECONDS    calls for about so long                {"times"}: seconds of each; its threads are idle then
     end             nothing more                           {"peak_mb"}: what memory grew by while calls ran
 
 {"missing": why} and {"error": what} end it early.
@@ -22,6 +22,8 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness.idle import until_idle
 
 MOST_CALLS = 10_000  # in one turn
 
@@ -91,6 +93,7 @@ class Worker:
             times.append(end - start)
             if end > until:
                 break
+        until_idle()
         return {"times": times}
 
     def end(self):

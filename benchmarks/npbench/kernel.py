@@ -10,7 +10,9 @@ import argparse
 import contextlib
 import importlib
 import json
+import sys
 import time
+from pathlib import Path
 from statistics import median
 
 import numpy as np
@@ -19,6 +21,10 @@ from suite import fresh, infrastructure, load, returned
 import dlvm_py as dlvm
 from dlvm_py import dispatch
 from dlvm_py.runtime.native import standing
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from harness.idle import until_idle
 
 
 class Record(dict):
@@ -109,6 +115,7 @@ def measure(options, record):
         record.note(status="does not validate", reason="the outputs differ from NumPy's")
         return
     record.note(status="validated")
+    until_idle()
     first, found = timed_call(compiled, info, data)
     ours = timings(compiled, info, data, first, options.repeats, options.seconds)
     theirs = [numpy_first, *timings(function, info, data, numpy_first, options.repeats, options.seconds)]

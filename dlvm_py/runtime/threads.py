@@ -30,6 +30,8 @@ _MOST = 1024
 PENALTY = 32
 # how often an idle thread looks before it sleeps: 10 to 20 microseconds
 SPINS = 600
+# nanoseconds of a chunk of an array kernel, as backend/cpu/share.py makes them
+CHUNK = 12_500
 _RELAX = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
 
 
@@ -72,7 +74,7 @@ def text(source: str) -> str:
     relax = _RELAX.get(platform.machine().replace("AMD64", "x86_64"), "")
     if relax:
         source += f"declare {relax.removeprefix('call ').replace('i32 1', 'i32')}\n"
-    values = {"relax": relax, "spins": SPINS, "sigsetmask": int(signal.SIG_SETMASK)}
+    values = {"relax": relax, "spins": SPINS, "chunk": CHUNK, "sigsetmask": int(signal.SIG_SETMASK)}
     values |= {"monotonic": time.CLOCK_MONOTONIC, "processor": time.CLOCK_THREAD_CPUTIME_ID}
     for name, value in values.items():
         source = source.replace("{" + name + "}", str(value))

@@ -138,7 +138,8 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
     args = [V("ptr", f'@"{kernel}"'), mine, share.count, share.work, grain, chunk, i64(share.multiple)]
     name = "dlvm.share"
     if share.chunk is not None:
-        name, args = "dlvm.parallel", [*args[:3], share.chunk]
+        time = f.mul(f.op("udiv", share.work, chunk), i64(CHUNK // 10))
+        name, args = "dlvm.share_pieces", [*args[:3], share.chunk, time]
     f.module.declare(name, "void", [v.type for v in args], "nounwind")
     new = []
     if not share.is_brief or share.chunk is not None:

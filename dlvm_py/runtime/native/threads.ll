@@ -18,7 +18,8 @@
 ; Threads must not cost time. A region that took longer than its caller alone would have taken, by the processor time of
 ; its own share of the chunks (another process has the other core, a worker came too late or took the caller's core), makes
 ; the next ones run alone, for `factor` times what it lost: `penalty`, 32, so that at most 3 % are lost in the long run, and
-; twice as many after each loss that follows on a loss, up to a second.
+; twice as many after each loss that follows on a loss, up to a second. What takes longer than is left of that time is
+; shared: a loss of microseconds must not cost a region of milliseconds its threads.
 ;
 ; A child that is forked has none of the threads: `process` differs there, and the first region makes the state anew.
 
@@ -46,12 +47,21 @@ many:
   %up = add i64 %some, %border
   %mask = sub i64 0, %multiple
   %size = and i64 %up, %mask
-  tail call void @dlvm.parallel(ptr %body, ptr %captures, i64 %n, i64 %size)
+  %whole_time = mul i64 %all, {chunk}
+  tail call void @dlvm.share_pieces(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %whole_time)
   ret void
 }
 
-; Run body(captures, first, last) for chunks of `size` that cover 0 to n.
+; As share_pieces, where a chunk takes as long as one of an array kernel.
 define void @dlvm.parallel(ptr %body, ptr %captures, i64 %n, i64 %size) noinline nounwind {
+  %pieces = udiv i64 %n, %size
+  %whole_time = mul i64 %pieces, {chunk}
+  tail call void @dlvm.share_pieces(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %whole_time)
+  ret void
+}
+
+; Run body(captures, first, last) for chunks of `size` that cover 0 to n; one thread would take about `whole_time` ns.
+define void @dlvm.share_pieces(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %whole_time) noinline nounwind {
 start:
   %state = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:threads:state}), !invariant.load !0
   %over = add i64 %n, %size
@@ -77,7 +87,8 @@ locked:
   %pause_at = getelementptr i8, ptr %state, i64 240
   %pause = load i64, ptr %pause_at
   %now = call i64 @threads.now(i32 {monotonic})
-  %is_paused = icmp slt i64 %now, %pause
+  %left = sub i64 %pause, %now
+  %is_paused = icmp sgt i64 %left, %whole_time
   br i1 %is_paused, label %unlock, label %hire
 hire:
   %made = call i64 @threads.hire(ptr %state)

@@ -57,6 +57,10 @@ lists whose length is known becomes such a list where it is read or written at a
 so, but not changed: change a copy, `[row[:] for row in rows]`. A loop over one of these lists may
 not make lists beside it longer or shorter: loop over a copy.
 
+A dict whose keys are numbers, or tuples of numbers, is a table: keys and values have one type each, and stand in two
+lists of computed length in the order in which they came. What holds for the items of such a list holds for its values.
+A function that calls itself may change such lists, dicts and sets, and give new ones: they cross its calls.
+
 Two objects that meet in one name (`d = {...}` on both sides of an `if`) become one, if no other name stands for either.
 
 ## At the call

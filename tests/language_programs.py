@@ -837,6 +837,86 @@ def sets_in_tries(x, n):
     return total
 
 
+@language("dicts with computed keys", lambda: ([3, 1, 3, 7, 1, 3], 3), lambda: ([], 2), lambda: ([5, 4], 9))
+def counts_of_ints(items, n):
+    counts, first = {}, {}
+    for k, v in enumerate(items):
+        counts[v] = counts.get(v, 0) + 1
+        first.setdefault(v, k)
+    squares = {(k, k % 2): k * 0.5 for k in range(n)}
+    squares.update({(1, 1): 9.0, (9, 9): 1.5})
+    most = max(counts, key=counts.get) if counts else None
+    rows = [k * v for k, v in counts.items()] + list(counts) + sorted(first.values())
+    try:
+        found = counts[n]
+        del counts[n]
+        counts[n] = -found
+    except KeyError:
+        found = len(counts)
+    left = {k: v for k, v in squares.items() if k[0] != 1}
+    return counts, first, squares, most, rows, found, n in counts, left.pop((0, 0)), left, squares[n - 1, 0]
+
+
+@language("dicts with computed keys", lambda: (vec(5), 3), lambda: (vec(4), 2), grad=True)
+def sums_by_key(x, n):
+    sums, rows = {}, {}
+    for i in range(len(x)):
+        sums[i % n] = sums.get(i % n, 0.0) + x[i] * x[i]
+        if i % 2 not in rows:
+            rows[i % 2] = np.zeros(len(x))
+        rows[i % 2] += x * x[i]
+    total = sum(sums.values())
+    for k in sums:
+        total += k * sums[k] ** 2
+    return total + np.sum(rows[0] * rows[1]), max(sums.values())
+
+
+def fibonacci_like(k, x, memo):
+    if k in memo:
+        return memo[k]
+    memo[k] = x[k] if k < 2 else fibonacci_like(k - 1, x, memo) * x[2] + fibonacci_like(k - 2, x, memo)
+    return memo[k]
+
+
+@language("recursion that changes lists and dicts", lambda: (vec(3), 6), lambda: (vec(3), 1), grad=True)
+def memoized(x, n):
+    memo, path = {}, []
+
+    def climb(k):
+        path.append(k)
+        return x[0] if k == 0 else x[1] * climb(k - 2 if k > 1 else 0)
+
+    return fibonacci_like(n, x, memo) + climb(n), float(len(memo)), len(path) * x[0]
+
+
+def quicksorted(items):
+    if len(items) < 2:
+        return items
+    pivot = items[0]
+    low, high = [v for v in items[1:] if v < pivot], [v for v in items[1:] if v >= pivot]
+    return quicksorted(low) + [pivot] + quicksorted(high)
+
+
+@language("recursion that changes lists and dicts", lambda: (vec(7), 3), lambda: (vec(0), 0))
+def recursive_lists(x, n):
+    moves, seen = [], set()
+
+    def hanoi(k, a, b, c):
+        if k:
+            hanoi(k - 1, a, c, b)
+            moves.append((a, c))
+            hanoi(k - 1, b, a, c)
+
+    def visit(k):
+        if k in seen or k > 20:
+            return 0
+        seen.add(k)
+        return 1 + visit(2 * k + 1) + visit(3 * k)
+
+    hanoi(n, 0, 1, 2)
+    return quicksorted([float(v) for v in x]), moves, visit(n), sorted(seen), seen
+
+
 @language("values of several kinds", lambda: (vec(3), 2), lambda: (vec(3), 1), lambda: (vec(3), 0))
 def several_kinds(x, n):
     f = math.sin if n > 1 else math.cos

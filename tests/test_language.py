@@ -44,8 +44,10 @@ def assert_same(got, want):
         for g, w in zip(got, want, strict=True):
             assert_same(g, w)
     elif isinstance(want, dict):
-        assert list(got) == list(want)
+        assert_same(list(got), list(want))
         assert_same(list(got.values()), list(want.values()))
+    elif isinstance(want, set):
+        assert_same(sorted(got), sorted(want))
     elif dataclasses.is_dataclass(want):
         for f in dataclasses.fields(want):
             assert_same(getattr(got, f.name), getattr(want, f.name))

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction
-from dlvm_py.frontend import lists, objects, records, sets, undecided
+from dlvm_py.frontend import lists, objects, records, sets, tables, undecided
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.mixed import joined
 from dlvm_py.frontend.numpy_complex import imag, real
@@ -110,6 +110,8 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         )
     if sets.held_by(e, owner) is not None and e.frame.source.at is None:  # library code sees what it is made of
         return sets.method(e, owner, name)
+    if tables.held_by(e, owner) is not None and e.frame.source.at is None:
+        return tables.method(e, owner, name)
     if isinstance(owner, Static):
         return _static(e, owner.value, name)
     if isinstance(owner, Scalar) and name in _OF_NUMBERS:

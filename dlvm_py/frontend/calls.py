@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import derivatives, nested, own_rules, records, sets
+from dlvm_py.frontend import derivatives, nested, own_rules, records, sets, tables
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
 from dlvm_py.frontend.emit import Emitter, i64
@@ -58,7 +58,7 @@ from dlvm_py.frontend.values import (
 from dlvm_py.parameters import signature_of
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
-    dict: records.dict_, dataclasses.replace: records.replace, functools.partial: partial, set: sets.collected,
+    dict: tables.dict_, dataclasses.replace: records.replace, functools.partial: partial, set: sets.collected,
     **FOLDS, **ITERTOOLS,
 }  # fmt: skip
 # our own modules above the front end whose functions are compiled with the user's
@@ -73,7 +73,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
             kwargs = {n: opened(e, function, v) for n, v in kwargs.items()}
         if any(isinstance(v, Mixed) for v in (*args, *kwargs.values())):
             return _of_each_type(e, function, args, kwargs)
-        args = [sets.argument(e, function, v) for v in args]
+        kwargs = tables.keyed(e, args, kwargs)
+        args = [tables.argument(e, function, v) for v in args]
     if isinstance(function, Method) and isinstance(function.rule, FunctionType) and is_users(function.rule):
         return invoke(e, Static(function.rule), [function.owner, *args], kwargs)
     if isinstance(function, Method) and function.rule is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch
-from dlvm_py.frontend import lists, objects, operators, records, sets
+from dlvm_py.frontend import lists, objects, operators, records, tables
 from dlvm_py.frontend.emit import i64
 from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.iterate import iteration_of
@@ -103,10 +103,15 @@ class Comprehensions(Flow):
         def add() -> None:
             key = self.expression(node.key)
             value = objects.settle(self.e, self.expression(node.value))
+            if tables.held_by(self.e, made) is not None:
+                tables.set_item(self.e, made, key, value)
+                return
+            if not tables.is_name(key):
+                tables.require(self.e, made, key)
             objects.change(self.e, made, records.entry(self.e, objects.contents(self.e, made), key, value))
 
         self.comprehend(node, add)
-        return objects.contents(self.e, made)
+        return made if tables.held_by(self.e, made) is not None else objects.contents(self.e, made)
 
     def _generatorexp(self, node: Any) -> Any:
         def run(action: Callable[[Any], None], goes_on: Callable[[], Value] | None = None) -> None:
@@ -133,7 +138,7 @@ class Comprehensions(Flow):
         """Loop over the iterable of one `for` of a comprehension."""
         generator = c.generators[level]
         with self.at(generator.iter):  # type: ignore[attr-defined]
-            items = records.iterated(objects.contents(self.e, sets.iterated(self.e, source)))
+            items = records.iterated(objects.contents(self.e, tables.iterated(self.e, source)))
 
         def inner() -> None:
             if level + 1 == len(c.generators):

@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import either, folds, lists, objects, operators, records, sets, unpacked
+from dlvm_py.frontend import either, folds, lists, objects, operators, records, sets, tables, unpacked
 from dlvm_py.frontend.arrays import materialise, tensor_of
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.comprehensions import Comprehensions
@@ -199,9 +199,9 @@ class Expressions(Comprehensions):
         if kind in (gast.Is, gast.IsNot):
             return operators.compare(self.e, kind, left, right)
         if kind in (gast.In, gast.NotIn):
-            held = sets.held_by(self.e, right)
-            if isinstance(held, Record):
-                found = sets.contains(self.e, left, right)
+            if isinstance(sets.held_by(self.e, right), Record) or tables.held_by(self.e, right) is not None:
+                where = sets if tables.held_by(self.e, right) is None else tables
+                found = where.contains(self.e, left, right)
                 return found if kind is gast.In else operators.unary(self.e, gast.Not, found)
             right = records.iterated(objects.resolved(self.e, sets.iterated(self.e, right)))
         elif any(sets.held_by(self.e, v) is not None for v in (left, right)):
@@ -364,6 +364,14 @@ class Expressions(Comprehensions):
 
     def _dict(self, node: Any) -> Any:
         record = Record(dict, (), ())
+        if node.keys and None not in node.keys:
+            keys = [self.expression(k) for k in node.keys[:1]]
+            if not tables.is_name(keys[0]):
+                values = [objects.settle(self.e, self.expression(node.values[0]))]
+                for key, value in zip(node.keys[1:], node.values[1:], strict=True):
+                    keys.append(self.expression(key))
+                    values.append(objects.settle(self.e, self.expression(value)))
+                return tables.displayed(self.e, keys, values)
         for key, value in zip(node.keys, node.values, strict=True):
             if key is None:
                 held = objects.contents(self.e, self.expression(value))

@@ -26,11 +26,12 @@ from dlvm_py.frontend import (
     regions,
     sets,
     subscripts,
+    tables,
     texts,
 )
 from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
-from dlvm_py.frontend.arrays import fit, store
+from dlvm_py.frontend.arrays import fit, store, tensor_of
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.capture import class_name, imported_module, imported_name
 from dlvm_py.frontend.elementwise import in_place
@@ -432,7 +433,9 @@ class Frame(Expressions):
 
     def _store_item(self, base: Any, index: Any, value: Any) -> None:
         held = objects.contents(self.e, base)
-        if isinstance(base, Object) and isinstance(held, Record):
+        if isinstance(base, Object) and tables.is_table(held):
+            tables.set_item(self.e, base, index, value)
+        elif isinstance(base, Object) and isinstance(held, Record):
             records.set_item(self.e, base, index, value)
         elif isinstance(base, Object | Ref):
             lists.set_item(self.e, base, index, value)
@@ -444,7 +447,7 @@ class Frame(Expressions):
 
     def _unpack(self, target: Any, value: Any) -> None:
         starred = [k for k, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
-        value = records.iterated(objects.contents(self.e, sets.iterated(self.e, value)))
+        value = records.iterated(objects.contents(self.e, tables.iterated(self.e, value)))
         if isinstance(value, Sequence):
             items = list(value.items)
         else:
@@ -515,7 +518,12 @@ class Frame(Expressions):
         if not isinstance(base, Array):
             with self.at(target):
                 old = lists.read(self.e, base, index)
-            result = self._augmented_value(old, kind, self.expression(node.value))
+            if isinstance(old, Array) and tables.held_by(self.e, base) is not None:
+                left, right = tensor_of(self.e, old), objects.resolved(self.e, self.expression(node.value))
+                old = Temp(left, old.extents, self.e.block)
+                result = self._settle(operators.binary(self.e, kind, old, right))
+            else:
+                result = self._augmented_value(old, kind, self.expression(node.value))
             if result is not old:
                 with self.at(target):
                     self._store_item(base, index, result)
@@ -582,7 +590,8 @@ class Frame(Expressions):
 
     def _for(self, node: Any) -> None:
         with self.at(node.iter):
-            source = sets.iterated(self.e, self.expression(node.iter))
+            given = self.expression(node.iter)
+            source = tables.iterated(self.e, given)
         items = records.iterated(objects.contents(self.e, source))
         if isinstance(items, Sequence):
             self._unrolled(node, source, items)
@@ -596,7 +605,14 @@ class Frame(Expressions):
             self.e.builder.loc = self.source.loc(node.target)
             self.assign(node.target, self._settle(item))
 
-        self.loop(node, None, iteration, bind, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
+        before = tables.size(self.e, given)
+
+        def after() -> None:
+            if before is not None:
+                tables.check_size(self.e, given, before)
+            self.execute(node.orelse)
+
+        self.loop(node, None, iteration, bind, lambda: self.execute(node.body), after)
         if isinstance(source, Object) and (node, source.key) in self.learned:
             self._refuse_changed(node)
 
@@ -669,6 +685,9 @@ class Frame(Expressions):
             base, index = self.expression(target.value), self.index(target.slice)
             held = objects.contents(self.e, base)
             with self.at(target):
+                if isinstance(base, Object) and tables.is_table(held):
+                    tables.delete_item(self.e, base, index)
+                    return
                 if isinstance(held, Record) and isinstance(base, Object):
                     records.delete_item(self.e, base, index)
                     return

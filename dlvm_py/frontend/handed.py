@@ -13,15 +13,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import FunctionType
 from typing import Any
 
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.facts import EXTENT_MAX
-from dlvm_py.frontend.joins import ArrayType, RecordType, ScalarType, SequenceType, buffer_type, leaf_types
-from dlvm_py.frontend.objects import PREFIX
+from dlvm_py.frontend.joins import (
+    ArrayType,
+    RecordType,
+    ScalarType,
+    SequenceType,
+    as_growing,
+    buffer_type,
+    join_items,
+    leaf_types,
+    type_of,
+)
+from dlvm_py.frontend.objects import LENT, PREFIX, new
 from dlvm_py.frontend.signature import NotFirstClass
-from dlvm_py.frontend.values import Array, Binding, Growing, Object, Record, Scalar, Sequence, Static
+from dlvm_py.frontend.values import Array, Binding, Conflict, Either, Growing, Object, Record, Scalar, Sequence, Static
 from dlvm_py.ir import PointerType, TensorType, Value
 
 CONTENTS = "$held"  # the parameter of a function that stands for what is handed in
@@ -45,14 +56,34 @@ class _Grown:
 _NUMBERS = tuple(_Handed(k) for k in range(16))
 
 
-def handed_in(e: Emitter, values: Mapping[str, Any]) -> tuple[dict[str, Any], list[Object]]:
+def handed_in(e: Emitter, values: Mapping[str, Any], widens: bool = False) -> tuple[dict[str, Any], list[Object]]:
     """Arguments for a call, the last of which is what all objects in them hold; and these objects.
 
+    widens: lists of constant length are lists of any length from here on, where their items have one type, so that a
+    function that calls itself has one translation for all of them.
     Raises: NotFirstClass where something in them cannot cross a call.
     """
     found: list[Object] = []
     packed = {n: _packed(e, v, found) for n, v in values.items()}
+    if widens:
+        done = 0
+        while done < len(found):
+            _widen(e, found[done])
+            _packed(e, e.frame.env[found[done].key].value, found)
+            done += 1
     return packed | {CONTENTS: _contents(e, found)}, found
+
+
+def _widen(e: Emitter, owner: Object) -> None:
+    held = e.frame.env[owner.key].value
+    if owner.key.startswith(LENT):  # what raises would have to give back what has been changed
+        raise NotFirstClass
+    if isinstance(held, Sequence) and held.is_list:
+        item = None
+        for value in held.items:
+            item = join_items(item, type_of(e, value))
+        if not isinstance(item, Conflict):
+            e.frame.env[owner.key] = Binding(as_growing(e, held, item), e.loc)
 
 
 def _contents(e: Emitter, found: list[Object]) -> Sequence:
@@ -62,9 +93,16 @@ def _contents(e: Emitter, found: list[Object]) -> Sequence:
     return Sequence(tuple(held))
 
 
-def taken_in(e: Emitter, values: dict[str, Any], contents: Sequence) -> tuple[dict[str, Any], dict[str, Binding]]:
+def key_in(fn: FunctionType, number: int) -> str:
+    """The key of an object in a function that it is handed to."""
+    return f"{PREFIX}.handed.{fn.__name__}.{number}"
+
+
+def taken_in(
+    e: Emitter, fn: FunctionType, values: dict[str, Any], contents: Sequence
+) -> tuple[dict[str, Any], dict[str, Binding]]:
     """In the callee: the arguments, and what the objects in them hold, by the keys of these."""
-    made = [Object(f"{PREFIX}.handed.{k}") for k in range(len(contents.items))]
+    made = [Object(key_in(fn, k)) for k in range(len(contents.items))]
     env = {
         o.key: Binding(_unpacked(e, held, made), e.loc)
         for o, held in zip(made, contents.items, strict=True)
@@ -73,24 +111,30 @@ def taken_in(e: Emitter, values: dict[str, Any], contents: Sequence) -> tuple[di
 
 
 def handed_back(e: Emitter, result: Any, env: Mapping[str, Binding]) -> Sequence:
-    """In the callee: the result, and what the objects hold at the end.
-
-    Raises: NotFirstClass where objects that the callee has made are among it.
-    """
+    """In the callee: the result, and what the objects hold at the end; behind them those that the callee has made."""
     found = [Object(key) for key in env]
-    count = len(found)
-    back = Sequence((_packed(e, result, found), _contents(e, found)))
-    if len(found) > count:
-        raise NotFirstClass
-    return back
+    return Sequence((_packed(e, result, found), _contents(e, found)))
+
+
+def keeps_arrays(back: Sequence) -> bool:
+    """Whether lists with arrays in them come back from a call."""
+    pending, found = list(back.items), False
+    while pending:
+        value = pending.pop()
+        if isinstance(value, Record) and value.kind is _Grown:
+            found |= any(b.rank > 1 for b in value.items[2:])
+        elif isinstance(value, Record | Sequence):
+            pending.extend(value.items)
+    return found
 
 
 def taken_back(e: Emitter, back: Sequence, found: list[Object]) -> Any:
     """Let the objects hold what a call has left in them; its result."""
     result, contents = back.items
-    for o, held in zip(found, contents.items, strict=True):
-        e.frame.env[o.key] = Binding(_unpacked(e, held, found), e.loc)
-    return _unpacked(e, result, found)
+    made = [*found, *(new(e, Sequence((), is_list=True)) for _ in contents.items[len(found) :])]
+    for o, held in zip(made, contents.items, strict=True):
+        e.frame.env[o.key] = Binding(_unpacked(e, held, made), e.loc)
+    return _unpacked(e, result, made)
 
 
 def _packed(e: Emitter, value: Any, found: list[Object]) -> Any:
@@ -108,6 +152,8 @@ def _packed(e: Emitter, value: Any, found: list[Object]) -> Any:
             buffers = (_of_any_length(e, b, t) for b, t in zip(value.buffers, leaf_types(value.item), strict=True))
             items = (Static(e.session.one_of(_skeleton(value.item))), Scalar(value.length, True), *buffers)
             return Record(_Grown, ("item", "length", *(f"buffer_{k}" for k in range(len(items) - 2))), items)
+        case Either():
+            return Either(value.place, tuple(_packed(e, i, found) for i in value.values))
         case Sequence():
             return Sequence(tuple(_packed(e, i, found) for i in value.items), value.is_list)
         case Record():
@@ -157,6 +203,8 @@ def _unpacked(e: Emitter, value: Any, made: list[Object]) -> Any:
         case Record() if value.kind is _Held:
             kind, *items = value.items
             return Record(kind.value, value.names[1:], tuple(_unpacked(e, i, made) for i in items))
+        case Either():
+            return Either(value.place, tuple(_unpacked(e, i, made) for i in value.values))
         case Sequence():
             return Sequence(tuple(_unpacked(e, i, made) for i in value.items), value.is_list)
     return value

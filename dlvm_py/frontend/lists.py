@@ -37,6 +37,7 @@ from dlvm_py.frontend.joins import (
     store_item,
     type_of,
 )
+from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.objects import (
     LENT,
     change,
@@ -119,8 +120,10 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
         return undecided.wrapped(e, subscripts.read(e, base.value, index))
     held = contents(e, base)
     if isinstance(held, Record):
+        if held.kind is hashing.Dict:
+            return e.session.item(e, base, index)
         if held.kind is dict:
-            return records.item(e, held, index)
+            return records.item(e, base, held, index)
         held = records.iterated(held)
     if isinstance(held, Growing):
         if isinstance(index, SliceKey):

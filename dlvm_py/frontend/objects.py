@@ -21,6 +21,7 @@ from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.growing import held_by
 from dlvm_py.frontend.joins import regions_in, with_lists
+from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.values import (
     Binding,
     Closure,
@@ -92,6 +93,9 @@ def new(e: Emitter, contents: Any) -> Object:
     known = e.session.known
     if isinstance(contents, Sequence) and known.refers(made.key):
         contents = regions.referring(e, made.key, contents)
+    if isinstance(contents, Record) and contents.kind is dict and not contents.names and known.is_dict(made.key):
+        e.frame.env[made.key] = Binding(contents, loc)  # the key is taken
+        contents = e.frame.env.pop(e.session.library(e, hashing.empty_dict, [], {}).key).value
     region = known.region_for(made.key)
     if region is not None and isinstance(contents, Sequence | Growing):
         contents = regions.entered(e, Object(known.find(region)), contents)
@@ -140,6 +144,8 @@ def contents(e: Emitter, value: Any) -> Any:
     """What an object, or a view of a dict, holds now; any other value as it is."""
     if isinstance(value, View):
         held = contents(e, value.owner)
+        if held.kind is hashing.Dict:
+            return e.session.rows(e, value.owner, value.what)
         columns = {"keys": held.names, "values": held.items, "items": zip(held.names, held.items, strict=True)}
         rows = columns[value.what]
         if value.what == "items":

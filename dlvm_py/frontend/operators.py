@@ -455,6 +455,8 @@ def condition(e: Emitter, value: Any) -> Value:
             return e.compare("lessThan", i64(0), value.count)
         case Record() if value.kind is hashing.Set:
             return condition(e, value.get("items"))
+        case Record() if value.kind is hashing.Dict:
+            return condition(e, value.get("count"))
         case Static(value=KnownSet()):
             return literal(bool(value.value.items))
         case Record():

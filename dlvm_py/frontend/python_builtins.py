@@ -195,7 +195,7 @@ def _class_of(x: Any) -> type:
         case Growing():
             return list
         case Record():
-            return set if x.kind is hashing.Set else x.kind
+            return {hashing.Set: set, hashing.Dict: dict}.get(x.kind, x.kind)
         case Static():
             return set if isinstance(x.value, KnownSet) else type(x.value)
         case SliceKey():

@@ -104,13 +104,15 @@ def _pairs(e: Emitter, items: Any) -> list[tuple[str, Any]]:
     e.error(UnsupportedSyntax, f"a dict cannot be made of {describe(items)}", help='write {"a": x, "b": y}')
 
 
-def _name(e: Emitter, key: Any) -> str:
+def _name(e: Emitter, key: Any, owner: Any = None) -> str:
     if isinstance(key, Static) and isinstance(key.value, str):
         return key.value
+    if owner is not None:
+        e.session.require_dict(e, owner, key)
     e.error(
         UnsupportedSyntax,
         f"the key of a dict must be a constant string, not {describe(key)}",
-        help="use a list or an array for numbered things",
+        help="use a list or an array for numbered things, or make a dict here: {}",
     )
 
 
@@ -122,9 +124,9 @@ def entry(e: Emitter, record: Record, key: Any, value: Any) -> Record:
 # -- reading -------------------------------------------------------------------------------------------------
 
 
-def item(e: Emitter, record: Record, index: Any) -> Any:
+def item(e: Emitter, owner: Any, record: Record, index: Any) -> Any:
     """d["x"] of what a dict holds."""
-    name = _name(e, index)
+    name = _name(e, index, owner)
     if name not in record.names:
         raise_key_error(e, name)
     return record.get(name)
@@ -171,7 +173,7 @@ def set_item(e: Emitter, owner: Object, index: Any, value: Any) -> None:
     record = contents(e, owner)
     if record.kind is not dict:
         e.error(TypeMismatch, f"{describe(record)} has no items that can be set", help="assign to an attribute")
-    change(e, owner, record.replaced(_name(e, index), settle(e, value)))
+    change(e, owner, record.replaced(_name(e, index, owner), settle(e, value)))
 
 
 def set_attribute(e: Emitter, owner: Any, name: str, value: Any) -> None:
@@ -195,12 +197,12 @@ def set_attribute(e: Emitter, owner: Any, name: str, value: Any) -> None:
 
 
 def _get(e: Emitter, owner: Any, key: Any, default: Any = NONE) -> Any:
-    found = contents(e, owner).get(_name(e, key))
+    found = contents(e, owner).get(_name(e, key, owner))
     return default if found is None else found
 
 
 def _pop(e: Emitter, owner: Any, key: Any, default: Any = None) -> Any:
-    record, name = contents(e, owner), _name(e, key)
+    record, name = contents(e, owner), _name(e, key, owner)
     if name not in record.names:
         if default is None:
             raise_key_error(e, name)
@@ -221,7 +223,7 @@ def delete_item(e: Emitter, owner: Any, key: Any) -> None:
 
 
 def _setdefault(e: Emitter, owner: Any, key: Any, default: Any = NONE) -> Any:
-    name = _name(e, key)
+    name = _name(e, key, owner)
     if name not in contents(e, owner).names:
         change(e, owner, contents(e, owner).replaced(name, settle(e, default)))
     return contents(e, owner).get(name)

@@ -59,6 +59,7 @@ class Known:
         self._moved: dict[str, str] = {}
         self._constants: dict[str, list[str]] = {}
         self._tables: set[str] = set()
+        self._dicts: set[str] = set()
         self._several: set[tuple[Any, ...]] = set()
         self.outside: dict[str, Any] = {}  # what objects from outside are, in Python
 
@@ -89,6 +90,16 @@ class Known:
         """It is changed: begins anew."""
         self._tables.add(site)
         raise Again
+
+    def is_dict(self, key: str) -> bool:
+        """Whether the dict gets keys that are no constant strings (tables.py)."""
+        return self.find(key) in map(self.find, self._dicts)
+
+    def require_dict(self, key: str) -> None:
+        """It gets such a key: begins anew if that is new."""
+        if not self.is_dict(key):
+            self._dicts.add(key)
+            raise Again
 
     @property
     def knows_several(self) -> bool:

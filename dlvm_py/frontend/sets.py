@@ -25,6 +25,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.joins import as_growing, join_items, type_of
 from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.table import is_numpy, suggestion
+from dlvm_py.frontend.texts import check_key
 from dlvm_py.frontend.values import (
     Conflict,
     Growing,
@@ -126,7 +127,7 @@ def _made(e: Emitter, items: set[Any], values: Iterable[Any]) -> Any:
 
 def _table(e: Emitter, values: Iterable[Any]) -> Object:
     made: Object = objects.settle(e, e.session.library(e, hashing.empty, [], {}))
-    keys = [_key(e, v) for v in values]
+    keys = [key_of(e, v) for v in values]
     item = None
     for one in keys:
         item = join_items(item, type_of(e, one))
@@ -139,22 +140,23 @@ def _table(e: Emitter, values: Iterable[Any]) -> Object:
 
 
 def _add(e: Emitter, owner: Any, item: Any) -> None:
-    _library(e, hashing.add, owner, _key(e, item))
+    _library(e, hashing.add, owner, key_of(e, item))
 
 
-def _key(e: Emitter, item: Any) -> Any:
+def key_of(e: Emitter, item: Any, what: str = "a set") -> Any:
+    """An item of a set, or a key of a dict: a real number that is no NaN, or a tuple of such."""
     item = objects.settle(e, objects.resolved(e, item))
     parts = item.items if isinstance(item, Sequence) and not item.is_list else (item,)
     if not all(isinstance(p, Scalar) and not p.dtype.is_complex for p in parts):
         e.error(
             TypeMismatch,
-            f"a set of {describe(item)} is not supported: its items can be real numbers and tuples of these",
+            f"{describe(item)} in {what} is not supported: what can be looked up are real numbers and tuples of these",
             help="keep a list, or a boolean array of what is in it",
         )
     for part in parts:
         if part.dtype.is_float and part.number is None:
             is_number = e.compare("equal", part.value, part.value)
-            e.check(is_number, "ValueError", "a NaN in a set is not supported in compiled code")
+            e.check(is_number, "ValueError", f"a NaN in {what} is not supported in compiled code")
     return item
 
 
@@ -225,7 +227,7 @@ def argument(e: Emitter, function: Any, value: Any) -> Any:
 
 def contains(e: Emitter, item: Any, owner: Any) -> Any:
     """item in owner."""
-    return operators.compare(e, gast.GtE, _library(e, hashing.find, owner, _key(e, item)), operators.weak(i64(0)))
+    return operators.compare(e, gast.GtE, _library(e, hashing.find, owner, key_of(e, item)), operators.weak(i64(0)))
 
 
 def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
@@ -304,9 +306,10 @@ def _method(name: str) -> Callable[..., Any]:
         elif name == "update":
             folds.run(e, _items(e, item), lambda one: _add(e, owner, one))
         else:
-            found = _library(e, hashing.discard, owner, _key(e, item))
+            item = key_of(e, item)
+            found = _library(e, hashing.discard, owner, item)
             if name == "remove":
-                e.check(operators.condition(e, found), "KeyError", "the item to remove is not in the set")
+                check_key(e, operators.condition(e, found), item)
         return Static(None)
 
     return changes

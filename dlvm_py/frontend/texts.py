@@ -19,7 +19,7 @@ import numpy as np
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import allocate, materialise
 from dlvm_py.frontend.capture import class_name, is_named_tuple
-from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.growing import section_of
 from dlvm_py.frontend.joins import ArrayType, ScalarType
 from dlvm_py.frontend.library import hashing
@@ -40,7 +40,7 @@ from dlvm_py.frontend.values import (
     is_none,
 )
 from dlvm_py.ir import DTYPES, F64, I64, Value
-from dlvm_py.ir.exceptions import exception_class
+from dlvm_py.ir.exceptions import OF_KEY, exception_class
 from dlvm_py.ir.text import ARRAY, NUMBERS, NUMPY, PYTHON, ROWS, attributes
 
 _ALIKE = [DTYPES[n] for n in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "f64")]
@@ -101,6 +101,10 @@ class Writer:
                 return self._growing(value, form)
             case Record() if value.kind is hashing.Set:
                 self.e.error(UnsupportedSyntax, "a text would show the order of a set", help="show sorted(s)")
+            case Record() if value.kind is hashing.Dict:
+                self.e.error(
+                    UnsupportedSyntax, "a dict with computed keys cannot be shown in a text", help="show its items"
+                )
             case Sequence() | Record() if form in ("", "!r", "!s", "!a"):
                 return self._sequence(value) if isinstance(value, Sequence) else self._record(value)
         what = f"{describe(value)} cannot be shown" + (f" as {{{form}}}" if form else " in a text")
@@ -201,6 +205,17 @@ def check(e: Emitter, condition: Value, exception: str, text: Text) -> None:
     """Raise an exception with a text unless a condition holds."""
     operands, flavours = operands_of(text.operands)
     e.check(condition, exception, text.message, *operands, **attributes(operands, flavours))
+
+
+def check_key(e: Emitter, condition: Value | None, key: Any) -> None:
+    """Raise the KeyError of a key unless a condition holds (None: in any case): what it says is the key, no string."""
+    writer = Writer(e)
+    writer.show(resolved(e, key), "!r")
+    text = Text(OF_KEY + writer.message, tuple(writer.operands))
+    if condition is None:
+        fail(e, "KeyError", text)
+        raise Unreachable
+    check(e, condition, "KeyError", text)
 
 
 def joined(e: Emitter, a: Any, b: Any) -> Any:

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import either, handed, objects, own_rules
+from dlvm_py.frontend import either, handed, objects, own_rules, tables
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.assumptions import Assumptions
 from dlvm_py.frontend.calls import bind_function, invoke
@@ -67,6 +67,7 @@ from dlvm_py.frontend.values import (
     Closure,
     Either,
     Growing,
+    KnownSet,
     Mixed,
     Object,
     Place,
@@ -89,6 +90,7 @@ from dlvm_py.ir.interface import (
     GeneratorSpec,
     GrowingSpec,
     ListSpec,
+    Pairs,
     PlaceSpec,
     RecordShape,
     RecordSpec,
@@ -440,7 +442,14 @@ class Session:
                 items = tuple(self._result(e, i, leaves) for i in value.items)
                 return RecordSpec(list, (), items) if value.is_list else TupleSpec(items)
             case Record() if value.kind is hashing.Set:
-                e.error(UnsupportedSyntax, "a set cannot be returned to the caller", help="return sorted(s), or a list")
+                return RecordSpec(set, ("items",), (self._result(e, value.get("items"), leaves),))
+            case Static(value=KnownSet(items=items)):
+                made = Sequence(tuple(self.lift(e, v, "an item of a set") for v in items), is_list=True)
+                return RecordSpec(set, ("items",), (self._result(e, made, leaves),))
+            case Object() if tables.held_by(e, value) is not None:
+                held = tables.settled(e, value)
+                parts = (self._result(e, held.get(n), leaves) for n in ("items", "values"))
+                return RecordSpec(Pairs, ("keys", "values"), tuple(parts))
             case Record():
                 return RecordSpec(value.kind, value.names, tuple(self._result(e, i, leaves) for i in value.items))
             case Growing():
@@ -641,6 +650,21 @@ class Session:
         return bind_function(e, function, args, kwargs)
 
     @staticmethod
+    def item(e: Emitter, owner: Any, key: Any) -> Any:
+        """An item of a dict with numbers as keys, for the modules below tables.py."""
+        return tables.item(e, owner, key)
+
+    @staticmethod
+    def rows(e: Emitter, owner: Any, what: str) -> Any:
+        """What runs over such a dict, for the modules below tables.py."""
+        return tables.rows(e, owner, what)
+
+    @staticmethod
+    def require_dict(e: Emitter, owner: Any, key: Any) -> None:
+        """Let a dict be such a one, for the modules below tables.py."""
+        tables.require(e, owner, key)
+
+    @staticmethod
     def give(e: Emitter, leaves: list[Value]) -> None:
         """Return these values."""
         _return(e, leaves)
@@ -664,9 +688,31 @@ class Session:
             callee = self._callee(e, fn, tree)
         except NotFirstClass:
             if fn in self.nested:
-                raise
+                return self._with_contents(e, fn, settled)
+            if self._inlined.count(self._source(fn).node):
+                try:
+                    return self._with_contents(e, fn, settled)
+                except NotFirstClass:
+                    pass  # in place, then, which ends where it calls itself
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         return self._called(e, callee, [objects.resolved(e, v) for v in settled.values()], leaves, extents)
+
+    def _with_contents(self, e: Emitter, fn: FunctionType, settled: dict[str, Any]) -> Any:
+        """Call a function that calls itself, and changes or gives lists, dicts or instances.
+
+        Raises: NotFirstClass where something in the arguments or in the result cannot cross a call.
+        """
+        extents, leaves = Extents(), []
+        given, found = handed.handed_in(e, settled, widens=True)
+        for k, one in enumerate(found):  # what has to be so there has to be so from the beginning
+            self.known.unite(handed.key_in(fn, k), one.key)
+        tree = tuple((n, abstract(e, v, extents, leaves, constants=False)) for n, v in given.items())
+        callee = self._callee(e, fn, tree)
+        back = self._called(e, callee, given.values(), leaves, extents)
+        if handed.keeps_arrays(back):  # the callee may have appended what it was given
+            for array in _arrays_by_pointer(list(settled.values())).values():
+                e.emit("keepCopy", array.pointer)
+        return handed.taken_back(e, back, found)
 
     def _called(
         self,
@@ -767,7 +813,7 @@ class Session:
         values = {n: parameter(inner, t, inner.function.entry, n, classes) for n, t in tree}
         contents, held = values.pop(handed.CONTENTS, None), None
         if contents is not None:
-            values, held = handed.taken_in(inner, values, contents)
+            values, held = handed.taken_in(inner, fn, values, contents)
         count = len(inner.function.params)
         for k in own_rules.captured_by_rules(self, own) if own is not None else []:
             self.captured_argument(inner, k)
@@ -848,7 +894,8 @@ class Session:
             callee = self._callee(e, fn, tree)
         except NotFirstClass:
             return self._library(e, fn, settled)
-        callee.function.attributes.add("noinline")
+        if not any(i.op.name == "keepCopy" for i in callee.function.instructions()):  # which has to be seen here
+            callee.function.attributes.add("noinline")
         back = self._called(e, callee, given.values(), leaves, extents, raises=False)
         return joined(handed.taken_back(e, back, found))
 

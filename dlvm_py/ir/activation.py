@@ -24,7 +24,7 @@ from dlvm_py.ir.evaluate import (
     poison,
     view_of,
 )
-from dlvm_py.ir.exceptions import NotAssumed, exception_class
+from dlvm_py.ir.exceptions import NotAssumed, exception_class, exception_of
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.objects import Cell, enum_of, fresh, leaf_values, place, read, write
 from dlvm_py.ir.ops import OPS
@@ -458,7 +458,7 @@ class Frame:
         kind = RuntimeError if "." in name else exception_class(name)  # the user's class is not known here
         if kind is None:
             raise PassError(f"{name} is no exception of Python or NumPy")
-        raise kind(i.attrs["message"].format(*self._shown(i, operands)))
+        raise exception_of(kind, i.attrs["message"].format(*self._shown(i, operands)))
 
     def _print(self, i: Instruction) -> None:
         message, shown, category = i.attrs["message"], self._shown(i, i.operands), warning_class(i.attrs["to"])

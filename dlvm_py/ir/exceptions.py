@@ -6,6 +6,9 @@ import builtins
 
 import numpy as np
 
+# what the message of a KeyError begins with whose argument is no string, but what the rest of it is the repr of
+OF_KEY = "\0"
+
 
 class NotAssumed(TypeError):
     """What the interpreter raises where something does not hold that a `check` says is assumed, by its `name`."""
@@ -13,6 +16,13 @@ class NotAssumed(TypeError):
     def __init__(self, message: str, name: str) -> None:
         super().__init__(message)
         self.name = name
+
+
+def exception_of(kind: type[BaseException], message: str) -> BaseException:
+    """The exception of a class with a message."""
+    if message.startswith(OF_KEY):
+        return kind(eval(message[len(OF_KEY) :], {"np": np}))  # of numbers and tuples of these
+    return kind(message) if message else kind()
 
 
 def exception_class(name: object) -> type[Exception] | None:

@@ -69,6 +69,10 @@ class TupleSpec(Frozen):
     items: tuple[Spec, ...]
 
 
+class Pairs:
+    """The class of a RecordSpec that stands for a dict, as a result: a list of its keys, and one of its values."""
+
+
 class RecordSpec(Frozen):
     """A list, a dict with string keys, a named tuple or a dataclass instance: the specs of what it holds, in order.
 
@@ -260,7 +264,7 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
 
 # classes that are known by their names: Python's, and the named tuples that NumPy returns
 _NAMED = (np.linalg.slogdet, np.linalg.eigh, np.linalg.eig, np.linalg.svd, np.linalg.qr)
-_BUILT_IN = (list, dict, tuple, *(type(f(np.ones((1, 1)))) for f in _NAMED))
+_BUILT_IN = (list, dict, tuple, set, Pairs, *(type(f(np.ones((1, 1)))) for f in _NAMED))
 
 
 def _class_number(kind: type, classes: Sequence[type]) -> int | str:

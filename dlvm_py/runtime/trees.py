@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from dlvm_py.ir.interface import ConstantSpec, EitherSpec, GrowingSpec, RecordShape, RecordSpec, Spec, TupleSpec
+from dlvm_py.ir.interface import ConstantSpec, EitherSpec, GrowingSpec, Pairs, RecordShape, RecordSpec, Spec, TupleSpec
 
 
 def is_named_tuple(kind: type) -> bool:
@@ -24,6 +24,10 @@ def parts_of(spec: TupleSpec | RecordSpec, value: Any) -> list[Any] | None:
     if isinstance(value, tuple | list):
         return list(value) if len(value) == len(spec.items) else None
     assert isinstance(spec, RecordSpec)
+    if kind is set:
+        return lambda parts: set(*parts)
+    if kind is Pairs:
+        return lambda parts: dict(zip(*parts, strict=True))
     if kind is dict:
         return list(value.values()) if tuple(value) == spec.names else None
     try:
@@ -64,6 +68,10 @@ def maker(spec: Spec, known: Known | None = None) -> Callable[[tuple[Any, ...]],
     kind, names = spec.kind, spec.names
     if kind is list:
         return list
+    if kind is set:
+        return lambda parts: set(*parts)
+    if kind is Pairs:
+        return lambda parts: dict(zip(*parts, strict=True))
     if kind is dict:
         return lambda parts: dict(zip(names, parts, strict=True))
     return _instance_maker(kind, names)

@@ -19,7 +19,7 @@ import numpy as np
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import InternalError, Loc
 from dlvm_py.frozen import Frozen, field
-from dlvm_py.ir.exceptions import exception_class
+from dlvm_py.ir.exceptions import exception_class, exception_of
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
@@ -328,7 +328,7 @@ def error_of(site: Site, values: Sequence[Any], function: str, classes: Mapping[
     """The exception of a site, with these objects in its message."""
     message = site.message.format(*values)
     kind = (classes or {}).get(site.exception) or exception_class(site.exception) or RuntimeError
-    return _raised_at(kind, message, site.loc, function) if site.loc else _made(kind, message)
+    return _raised_at(kind, message, site.loc, function) if site.loc else exception_of(kind, message)
 
 
 def _told(
@@ -367,10 +367,6 @@ def _told(
     return None
 
 
-def _made(kind: type[BaseException], message: str) -> BaseException:
-    return kind(message) if message else kind()
-
-
 def _operand(kind: str, bits: int) -> Any:
     """The value of a bit pattern; `kind` is a dtype's name or its letter (b, i, u, f: 64 bits)."""
     dtype = DTYPES.get(kind) or DTYPES[{"b": "bool", "i": "i64", "u": "u64", "f": "f64"}.get(kind, "i64")]
@@ -389,7 +385,7 @@ def _raised_at(kind: type[BaseException], message: str, loc: Loc, function: str)
     position = {"lineno": loc.line, "col_offset": loc.col, "end_lineno": end, "end_col_offset": loc.end_col or loc.col}
     name = ast.Name("error", ast.Load(), **position)
     code = compile(ast.Module([ast.Raise(exc=name, cause=None, **position)], []), loc.file, "exec")
-    scope = {"error": _made(kind, message)}
+    scope = {"error": exception_of(kind, message)}
     try:
         exec(code.replace(co_name=function, co_qualname=function), scope)
     except kind as raised:

@@ -143,4 +143,7 @@ class _Search:
             return self.alias.may_alias(v, pointer)
         if isinstance(v.type, StackType):
             return isinstance(v.type.element, PointerType | TupleType)
-        return isinstance(v.type, TupleType) and any(self.alias.may_alias(r, pointer) for r in self.alias.roots(v))
+        # a root that is no pointer is what a call gives, of which any part may be meant
+        return isinstance(v.type, TupleType) and any(
+            not isinstance(r.type, PointerType) or self.alias.may_alias(r, pointer) for r in self.alias.roots(v)
+        )

@@ -41,7 +41,7 @@ from dlvm_py.ir import (
     TupleType,
     Value,
 )
-from dlvm_py.ir.exceptions import exception_class
+from dlvm_py.ir.exceptions import OF_KEY, exception_class
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.text import NUMBERS, NUMPY, PYTHON, ROWS, STREAMS, flavours_of
 
@@ -80,7 +80,7 @@ class Statements(Expressions):
                 return self._call(i, loc)
             case "check":
                 test, *shown = i.operands
-                node = self._message(i, shown)
+                node = self._complaint(i, shown)
                 return [], [If(negation(self, test), [raising(self._class(i.attrs["exception"]), node)], loc=loc)]
         if i.op.kind is Kind.CONTROL:
             return [], self._finish(i, loc)
@@ -115,6 +115,13 @@ class Statements(Expressions):
         if i.attrs.get("flush"):
             keywords["flush"] = constant(True)
         return call("print", self._message(i, i.operands, message.removesuffix("\n")), **keywords)
+
+    def _complaint(self, i: Instruction, operands: Sequence[Value]) -> Node:
+        """What an exception is made with: a text, or the key of a KeyError."""
+        message = i.attrs["message"]
+        if not message.startswith(OF_KEY):
+            return self._message(i, operands)
+        return call("eval", self._message(i, operands, message[len(OF_KEY) :]))
 
     def _message(self, i: Instruction, operands: Sequence[Value], template: str | None = None) -> Node:
         """The text of a message, its operands as the Python objects that they are to the program."""
@@ -265,7 +272,7 @@ class Statements(Expressions):
 
     def _finish(self, i: Instruction, loc: Loc | None) -> list[Statement]:
         if i.op.name == "raise":
-            return [raising(self._class(i.attrs["exception"]), self._message(i, i.operands), loc)]
+            return [raising(self._class(i.attrs["exception"]), self._complaint(i, i.operands), loc)]
         if i.op.name != "return":
             return []
         leaves = self._returned(i)

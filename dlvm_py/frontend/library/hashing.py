@@ -1,7 +1,8 @@
-"""Sets of numbers, and of tuples of numbers: the items in the order in which they came, and a table of their places.
+"""Sets and dicts of numbers, and of tuples of numbers: what came, in its order, and a table of the places of that.
 
 The table has open addressing and is never fuller than a half, so that finding, adding and taking out cost the same
-whatever there is in the set; an item that is taken out leaves a mark behind, and the last item takes its place.
+whatever there is in it; an item that is taken out leaves a mark behind. In a set the last item takes its place. A dict
+keeps the order: what is taken out stays there, dead, until all that is live moves together.
 """
 
 from __future__ import annotations
@@ -27,13 +28,32 @@ class Set:
 Set.__name__ = Set.__qualname__ = "set"  # as it is called in errors
 
 
+@dataclass
+class Dict:
+    """What a dict holds: as a set its keys, each with a value at the same place; how many of them are live."""
+
+    items: list[Any]
+    slots: np.ndarray[Any, Any]
+    taken: int
+    values: list[Any]
+    count: int
+
+
+Dict.__name__ = Dict.__qualname__ = "dict"
+
+
 def empty() -> Any:
     """set()."""
     return Set([], np.full(16, _FREE), 0)
 
 
+def empty_dict() -> Any:
+    """{}."""
+    return Dict([], np.full(16, _FREE), 0, [], 0)
+
+
 def hash_of(x: Any) -> Any:
-    """An int that is the same for equal numbers of one type."""
+    """An int that is the same for equal numbers."""
     if isinstance(x, tuple):
         found = 7
         for part in x:
@@ -43,8 +63,11 @@ def hash_of(x: Any) -> Any:
         value = float(x)  # no NaN
         if math.isinf(value):
             return 1
-        fraction, exponent = math.frexp(value)
-        number = int(fraction * 9007199254740992.0) ^ (exponent * 0x9E3779B1)
+        if abs(value) < 9e18 and value == math.floor(value):
+            number = int(value)
+        else:
+            fraction, exponent = math.frexp(value)
+            number = int(fraction * 9007199254740992.0) ^ (exponent * 0x9E3779B1)
     else:
         number = int(x)
     # two multiplications of 31 bits by 32, which an int of 64 bits takes, each followed by its own upper bits
@@ -139,5 +162,63 @@ def is_within(a: Any, b: Any) -> Any:
     return found
 
 
+def put(d: Any, x: Any, value: Any) -> None:
+    """d[x] = value."""
+    if 2 * (d.taken + 1) > len(d.slots):
+        dense(d)
+        _grow(d)
+    k = _slot_of(d, x)
+    place = int(d.slots[k])
+    if place == _FREE:
+        d.slots[k] = len(d.items)
+        d.items.append(x)
+        d.values.append(value)
+        d.taken += 1
+        d.count += 1
+    else:
+        d.values[place] = value
+
+
+def delete(d: Any, x: Any) -> None:
+    """del d[x] of a key that is there."""
+    d.slots[_slot_of(d, x)] = _GONE
+    d.count -= 1
+
+
+def dense(d: Any) -> None:
+    """Let only what is live stand in the lists of a dict, in the order in which it came."""
+    if d.count < len(d.items):
+        is_live = np.zeros(len(d.items), dtype=bool)
+        for place in d.slots:
+            if place >= 0:
+                is_live[place] = True
+        count = 0
+        for place in range(len(d.items)):
+            if is_live[place]:
+                if count < place:
+                    d.items[count] = d.items[place]
+                    d.values[count] = d.values[place]
+                count += 1
+        while len(d.items) > count:
+            d.items.pop()
+            d.values.pop()
+        _grow(d)
+
+
+def merge(d: Any, other: Any) -> None:
+    """d.update(other) of two dicts, the second of which has no dead items."""
+    for place in range(len(other.items)):
+        put(d, other.items[place], other.values[place])
+
+
+def clear(d: Any) -> None:
+    """d.clear()."""
+    d.items.clear()
+    d.values.clear()
+    d.slots[:] = _FREE
+    d.taken = 0
+    d.count = 0
+
+
 # functions of the compiled module, with which their calls share one body
-SHARED = frozenset({find, add, _grow, discard, update, take, keep, is_within})
+SHARED = frozenset({find, add, _grow, discard, update, take, keep, is_within, put, delete, dense, merge, clear})

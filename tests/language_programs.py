@@ -1477,6 +1477,57 @@ def weighted_order(items):
     return low + 2 * middle + 3 * high + squares[0] * squares[1]
 
 
+@language("functools.reduce", lambda: (vec(3), [2, 3]), lambda: (vec(1), [1]), lambda: (vec(0), []), grad=False)
+def reduced(x, items):
+    twice = functools.reduce(lambda a, b: a * 2 + b, items, 10)
+    pairs = min((v % 2, -v) for v in [3, 1, 2]), max([(1, twice), (1, 3)])
+    first = min((v, k) for k, v in enumerate(x)) if len(x) else None
+    return twice, pairs, first, functools.reduce(lambda a, b: a * 2 + b, x)
+
+
+@language("decorators on nested functions", lambda: (vec(3), 2.0), grad=True)
+def decorated(x, c):
+    def twice(f):
+        @functools.wraps(f)
+        def both(*args):
+            return f(f(*args))
+
+        return both
+
+    @twice
+    def step(v):
+        return v * c + 1
+
+    return np.sum(step(x) * x)
+
+
+@language(
+    "match on structure", lambda: ((1, 2, 3),), lambda: ((1, [2, 3]),), lambda: (2.5,), lambda: (Particle(1.0, 2.0),),
+    lambda: (4,), lambda: ((5,),),
+)  # fmt: skip
+def matched(t):
+    match t:
+        case int(n):
+            return n + 1
+        case float() as f:
+            return f * 2
+        case Particle(x, mass=2.0):
+            return x
+        case (1, 2, *rest):
+            return len(rest) + rest[0]
+        case (a, [b, c]) if b < c:
+            return a + b * 10 + c * 100
+    return None
+
+
+@language("walrus", lambda: (vec(4),), lambda: (vec(0),))
+def walrus_in_comprehensions(x):
+    last = -1.0
+    found = any((last := v) > 0.5 for v in x)
+    squares = [y for v in x if (y := v * v) > 0.1]
+    return found, last, squares, y
+
+
 @language("sorted", lambda: (np.array([3, 1, 2, 3, 1]), 2.5), lambda: (np.zeros(0, int), 1.0))
 def sorted_tuples(x, a):
     items = [(v % 2, v * a) for v in x]

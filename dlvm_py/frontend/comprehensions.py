@@ -175,7 +175,7 @@ class Comprehensions(Flow):
                     guarded(lambda k=k: iteration.item(i64(k)))
                 return
             late = Iteration(iteration.count, lambda k: k)
-            node = Each((generator, "for"), self._accumulators() | c.assigned)
+            node = Each((generator, "for"), self._accumulators() | c.assigned, c.assigned)
             self._each(node, late, lambda k: guarded(lambda: iteration.item(k)))
 
     def _filtered(self, conditions: list[Any], action: Callable[[], None]) -> None:

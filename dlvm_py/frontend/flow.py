@@ -420,7 +420,7 @@ class Flow:
         e = self.e
         if isinstance(node, Each):  # inside of an expression: all names are live
             every = frozenset(n for n in self.env if not n.startswith(objects.PREFIX))
-            context = LoopContext(every, every | node.assigned, node.assigned)
+            context = LoopContext(every | node.kept, every | node.assigned, node.assigned)
         else:
             context = LoopContext(self.live.after[node], self.live.header[node], writes([node]))
         header = e.function.new_block("loop")

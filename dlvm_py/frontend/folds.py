@@ -6,6 +6,7 @@ A tuple, a list of constant length and a generator expression over these are unr
 from __future__ import annotations
 
 import builtins
+import functools
 import math
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +22,7 @@ from dlvm_py.frontend.joins import ScalarType, join, type_of
 from dlvm_py.frontend.library import mathematics
 from dlvm_py.frontend.mixed import chosen
 from dlvm_py.frontend.operators import weak
-from dlvm_py.frontend.sorting import ordered, real_number
+from dlvm_py.frontend.sorting import comparable, ordered, real_number
 from dlvm_py.frontend.values import (
     Array,
     Generator,
@@ -37,6 +38,7 @@ from dlvm_py.ir import I64, Literal, Value, literal
 from dlvm_py.ir.value import integer
 
 Action = Callable[[Any], None]
+_NOTHING = "reduce() of empty iterable with no initial value"
 _MAX_TUPLE = 64  # items of a tuple that is made of a range
 
 
@@ -144,7 +146,8 @@ def _extreme(name: str, kind: type) -> Callable[..., Any]:
 def _extreme_of(e: Emitter, name: str, kind: type, iteration: Iteration, key: Any) -> Any:
     """The extreme of what is there, the first of equal ones."""
     rest = Iteration(e.offset(iteration.count, -1), lambda k: iteration.item(e.offset(k, 1)))
-    keyed = not is_none(key)
+    first = iteration.item(i64(0))
+    keyed = not is_none(key) or isinstance(first, Sequence)
 
     def step(best: Any, item: Any) -> Any:
         return _nearer(e, kind, best, _with_key(e, name, key, item)) if keyed else _best(e, name, kind, [best, item])
@@ -152,7 +155,6 @@ def _extreme_of(e: Emitter, name: str, kind: type, iteration: Iteration, key: An
     def over(update: Any, now: Any) -> None:
         run(e, rest, lambda item: update(lambda best: step(best, item)))
 
-    first = iteration.item(i64(0))
     if not keyed:
         return e.frame.accumulate(first, over)
     return e.frame.accumulate(_with_key(e, name, key, first), over).items[1]
@@ -160,7 +162,8 @@ def _extreme_of(e: Emitter, name: str, kind: type, iteration: Iteration, key: An
 
 def _with_key(e: Emitter, name: str, key: Any, item: Any) -> Sequence:
     """What an item is compared by, and the item."""
-    return Sequence((real_number(e, name, e.session.invoke(e, key, [item], {})), item))
+    found = item if is_none(key) else e.session.invoke(e, key, [item], {})
+    return Sequence((comparable(e, name, objects.resolved(e, found)), item))
 
 
 def _nearer(e: Emitter, kind: type, best: Sequence, other: Sequence) -> Any:
@@ -185,6 +188,8 @@ def _best(e: Emitter, name: str, kind: type, items: list[Any]) -> Any:
     if not items:
         e.emit("raise", exception="ValueError", message=f"{name}() arg is an empty sequence")
         raise Unreachable
+    if isinstance(items[0], Sequence):
+        return _best_by(None)(e, name, kind, items)
     best = real_number(e, name, items[0])
     for item in items[1:]:
         best = _better(e, kind, best, real_number(e, name, item))
@@ -231,6 +236,31 @@ def list_(e: Emitter, items: Any = None) -> Any:
 def sorted_(e: Emitter, items: Any, key: Any = None, reverse: Any = None) -> Any:
     """sorted(...) of numbers, or of anything by a key that is a number."""
     return ordered(e, list_(e, items), key, reverse)
+
+
+def reduce_(e: Emitter, function: Any, iterable: Any, initial: Any = None) -> Any:
+    """functools.reduce."""
+    held = objects.contents(e, list_(e, iterable))
+
+    def step(total: Any, item: Any) -> Any:
+        return e.session.invoke(e, function, [total, item], {})
+
+    def over(update: Any, now: Any) -> None:
+        run(e, rest, lambda item: update(lambda total: step(total, item)))
+
+    rest: Any = held
+    first = initial
+    if first is None and isinstance(held, Sequence):
+        if not held.items:
+            e.emit("raise", exception="TypeError", message=_NOTHING)
+            raise Unreachable
+        first, rest = held.items[0], Sequence(held.items[1:])
+    elif first is None:
+        items = iteration_of(e, held)
+        e.check(e.compare("lessThan", i64(0), items.count), "TypeError", _NOTHING)
+        first = items.item(i64(0))
+        rest = Iteration(e.offset(items.count, -1), lambda k: items.item(e.offset(k, 1)))
+    return e.frame.accumulate(first, over)
 
 
 def map_(e: Emitter, function: Any, *sources: Any) -> Any:
@@ -285,5 +315,5 @@ FOLDS: dict[Any, Any] = {
     builtins.sum: sum_, builtins.any: _decided(True), builtins.all: _decided(False),
     builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
     builtins.tuple: tuple_, builtins.list: list_, builtins.sorted: sorted_, builtins.map: map_,
-    builtins.filter: filter_, math.prod: product, math.fsum: exact_sum,
+    builtins.filter: filter_, functools.reduce: reduce_, math.prod: product, math.fsum: exact_sum,
 }  # fmt: skip

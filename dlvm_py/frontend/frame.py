@@ -7,6 +7,7 @@ Expressions are in expressions.py, control flow in flow.py.
 from __future__ import annotations
 
 import builtins
+import functools
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -33,14 +34,14 @@ from dlvm_py.frontend.advanced import Selection, gathered
 from dlvm_py.frontend.advanced import write as write_selected
 from dlvm_py.frontend.arrays import fit, store, tensor_of
 from dlvm_py.frontend.attributes import attribute
-from dlvm_py.frontend.capture import class_name, imported_module, imported_name
+from dlvm_py.frontend.capture import class_name, imported_module, imported_name, is_ours, plain_function
 from dlvm_py.frontend.elementwise import in_place
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.expressions import Expressions
 from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of
-from dlvm_py.frontend.liveness import body_facts
+from dlvm_py.frontend.liveness import body_facts, writes
 from dlvm_py.frontend.mixed import mixed
 from dlvm_py.frontend.set_shape import pointers, set_shape
 from dlvm_py.frontend.source import Source
@@ -54,6 +55,7 @@ from dlvm_py.frontend.values import (
     Either,
     Growing,
     Iteration,
+    Method,
     Mixed,
     Object,
     Record,
@@ -352,7 +354,18 @@ class Frame(Expressions):
             return self._read_local(name)
         if self.outer is not None:
             return self.outer.read_name(name)
+        if name not in self.function.__globals__ and name in self._comprehended():
+            self.e.error(
+                UnsupportedSyntax,
+                f"a function that a comprehension has made reads its `{name}` after its end, where it is the last one",
+                help=f"give it as a default, lambda v, {name}={name}: ...",
+            )
         return self.e.session.outside(self.e, self.function, name)
+
+    def _comprehended(self) -> frozenset[str]:
+        """The names that comprehensions of this function bind."""
+        found = (g.target for n in gast.walk(self.source.node) for g in getattr(n, "generators", ()))
+        return writes(list(found))
 
     def _read_local(self, name: str) -> Any:
         binding = self.env.get(name)
@@ -759,12 +772,62 @@ class Frame(Expressions):
                 for alternative in pattern.patterns:
                     flag = self.e.either(flag, self._matches(alternative, subject))
                 return flag
+            case gast.MatchStar():
+                if pattern.name is not None:
+                    self.assign_name(pattern.name, subject)
+                return literal(True)
             case gast.MatchAs():
                 flag = literal(True) if pattern.pattern is None else self._matches(pattern.pattern, subject)
                 if pattern.name is not None:
                     self.assign_name(pattern.name, subject)
                 return flag
+            case gast.MatchSequence():
+                return self._matches_items(pattern.patterns, subject)
+            case gast.MatchClass():
+                return self._matches_class(pattern, subject)
         self.e.error(UnsupportedSyntax, "this pattern is not supported", help="match constants, or use if/elif")
+
+    def _matches_items(self, patterns: list[Any], subject: Any) -> Any:
+        """Whether the items of a tuple or list of constant length match, one by one."""
+        held = records.iterated(objects.contents(self.e, subject))
+        stars = [k for k, p in enumerate(patterns) if isinstance(p, gast.MatchStar)]
+        if not isinstance(held, Sequence):
+            if isinstance(held, Growing | Array | Temp | Iteration):
+                what = f"a pattern of items of {describe(held)} is not supported"
+                self.e.error(UnsupportedSyntax, what, help="compare its length, and read its items")
+            return literal(False)
+        count = len(held.items)
+        if count < len(patterns) - len(stars) or (not stars and count != len(patterns)):
+            return literal(False)
+        items: list[Any] = list(held.items)
+        if stars:
+            first, last = stars[0], count - (len(patterns) - stars[0] - 1)
+            middle = self._settle(Sequence(tuple(items[first:last]), is_list=True))
+            items = [*items[:first], middle, *items[last:]]
+        return self._match_all(list(zip(patterns, items, strict=True)))
+
+    def _matches_class(self, pattern: Any, subject: Any) -> Any:
+        """Whether a subject is an instance of a class, and its attributes match."""
+        kind = self.expression(pattern.cls)
+        flag = self.e.session.invoke(self.e, Static(isinstance), [subject, kind], {})
+        if not isinstance(flag.value, Literal):
+            self.e.error(UnsupportedSyntax, "this class is not known when compiling", help="use if/elif")
+        if not flag.value.value:
+            return literal(False)
+        own = kind.value in (bool, float, int, list, dict, str, tuple)
+        names = getattr(kind.value, "__match_args__", ())[: len(pattern.patterns)]
+        if own and len(pattern.patterns) == 1:
+            return self._matches(pattern.patterns[0], subject)
+        pairs = [*zip(pattern.patterns, names, strict=True), *zip(pattern.kwd_patterns, pattern.kwd_attrs, strict=True)]
+        return self._match_all([(p, attribute(self.e, subject, n)) for p, n in pairs])
+
+    def _match_all(self, pairs: list[tuple[Any, Any]]) -> Any:
+        flag: Any = literal(True)
+        for pattern, item in pairs:
+            flag = self.e.both(flag, self._matches(pattern, item))
+            if isinstance(flag, Literal) and not flag.value:
+                return flag
+        return flag
 
     # -- raising ---------------------------------------------------------------------------------
 
@@ -837,14 +900,8 @@ class Frame(Expressions):
         texts.fail(self.e, class_name(found), text)
         self.stop()
 
-    def define(self, node: Any) -> Closure:
+    def define(self, node: Any) -> Any:
         """The value of a nested def or lambda."""
-        if getattr(node, "decorator_list", None):
-            self.e.error(
-                UnsupportedSyntax,
-                "decorators on nested functions are not supported",
-                help="leave it out: what a compiled function calls is compiled with it",
-            )
         a = node.args
         defaults = tuple(self._settle(self.expression(d)) for d in a.defaults)
         keyword = {
@@ -852,4 +909,26 @@ class Frame(Expressions):
             for p, d in zip(a.kwonlyargs, a.kw_defaults, strict=True)
             if d is not None
         }
-        return Closure(getattr(node, "name", "lambda"), node, self, defaults, keyword)
+        made: Any = Closure(getattr(node, "name", "lambda"), node, self, defaults, keyword)
+        for decorator in reversed(getattr(node, "decorator_list", [])):
+            with self.at(decorator):
+                made = self._decorated(decorator, made)
+        return made
+
+    def _decorated(self, decorator: Any, made: Any) -> Any:
+        """What a decorator makes of a function: it is called. functools.wraps only changes what that says of itself."""
+        if isinstance(decorator, gast.Call):
+            of = self.expression(decorator.func)
+            if isinstance(of, Static) and of.value is functools.wraps:
+                return made
+        found = self.expression(decorator)
+        if isinstance(found, Static) and is_ours(found.value):
+            return made
+        is_plain = isinstance(found, Static) and plain_function(found.value) is not None
+        if not is_plain and not isinstance(found, Closure | Method):
+            self.e.error(
+                UnsupportedSyntax,
+                f"{describe(found)} as a decorator of a nested function is not supported",
+                help="leave it out: what a compiled function calls is compiled with it",
+            )
+        return self.e.session.invoke(self.e, found, [made], {})

@@ -47,6 +47,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "a number or an array, arrays of two dtypes, one of two lists or functions: decided when it runs",
     ),
     Construct("match on constants", 'match mode:\n    case "a" | "b": ...', "constants, `|`, names, `_`, guards"),
+    Construct(
+        "match on structure",
+        "match p:\n    case Point(x, y=0.0): ...\n    case (a, *rest): ...",
+        "items of tuples and lists of constant length, classes and their attributes",
+    ),
     Construct("walrus", "while (y := step(y)) > tol: ...", ""),
     Construct("pass, docstrings, annotations", "y: float = x * 2", "annotations are ignored"),
     Construct(
@@ -74,6 +79,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     Construct("variadic parameters", "def f(*xs): ...", "also of the function that is compiled"),
     Construct("nested functions, closures", "def g(y): return y * c", "compiled where they are called"),
+    Construct(
+        "decorators on nested functions",
+        "@twice\ndef step(v): return v * c",
+        "plain functions, functools.wraps, our own",
+    ),
     Construct(
         "nonlocal", "def step(v):\n    nonlocal total\n    total += v", "in functions that compiled code defines"
     ),
@@ -165,9 +175,10 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("dataclasses in branches", "s = State(x) if c else s", "where no other name stands for one of the two"),
     Construct("math", "math.hypot(x, y)", "all of it and of cmath, with Python's errors"),
     Construct("sorted", "sorted(items, key=lambda t: t[1], reverse=True)", "of tuples too; also list.sort"),
-    Construct("min, max", "max(items, key=abs, default=0.0)", "the first of equal ones, as in Python"),
+    Construct("min, max", "max(items, key=abs, default=0.0)", "of tuples too; the first of equal ones"),
     Construct("round", "round(x, 2)", "the nearest decimal, as Python's; of NumPy's numbers as NumPy's"),
     Construct("builtins", "divmod(n, 3)", "abs bool complex divmod enumerate float int isinstance len list map ..."),
+    Construct("functools.reduce", "reduce(lambda a, b: a * 2 + b, x)", ""),
     Construct("map", "for v in map(f, x): ...", ""),
     Construct("filter", "sum(filter(f, x))", "where a generator expression can stand"),
     Construct("ranges as sequences", "range(n, 0, -1)[k]", "an index, len, in; no slices"),
@@ -192,12 +203,13 @@ CONSTRUCTS: tuple[Construct, ...] = (
     _no("async", "async def g(): pass", "await outside, and pass the values in"),
     _no("the order of a set", "s = set()\ns.add(n)\nfor v in s: x = x + v", "loop over sorted(s)"),
     _no("dicts with keys of two kinds", 'd = {"a": 2.0}\nd[n] = 1.0', "two dicts"),
-    _no("decorators on nested functions", "@np.vectorize\ndef g(v): return v", "leave it out"),
+    _no("decorators that are no plain functions", "@np.vectorize\ndef g(v): return v", "leave it out"),
     _no(
         "recursion that rebinds names around it",
         "c = 0\ndef g(k):\n    nonlocal c\n    c += k\n    if k > 0: g(k - 1)\ng(n)",
         "append to a list, or return the value",
     ),
-    _no("patterns with structure", "match x:\n    case [a, b]: pass", "unpack, or use if/elif"),
+    _no("patterns with keys", 'match x:\n    case {"a": b}: pass', "if/elif"),
+    _no("names of a comprehension in functions", "fs = [lambda v: v * k for k in range(3)]\ny = fs[0](n)", "v, k=k"),
     _no("eval, exec", "y = eval('n')", "write the code"),
 )

@@ -133,6 +133,8 @@ def read(e: Emitter, base: Any, index: Any) -> Any:
         return held.item(_position(e, index, held.count, "range object"))
     if isinstance(held, Static) and type(held.value) is dict:
         return _of_constant(e, held.value, index)
+    if isinstance(held, Static) and isinstance(held.value, str):
+        return _of_text(e, held.value, index)
     if not isinstance(held, Sequence):
         return subscripts.read(e, held, index)
     if isinstance(index, Scalar) and index.number is None and (index.dtype.is_integer or index.dtype.kind == "b"):
@@ -168,6 +170,20 @@ def _of_constant(e: Emitter, table: dict[Any, Any], index: Any) -> Any:
         e.emit("raise", exception="KeyError", message=repr(key[0]).replace("{", "{{").replace("}", "}}"))
         raise Unreachable
     return e.session.lift(e, table[key[0]], "an item of the dict")
+
+
+def _of_text(e: Emitter, text: str, index: Any) -> Static:
+    """A character, or a part, of a constant string."""
+    if isinstance(index, SliceKey):
+        part = subscripts.constant_slice(index)
+        if part is not None and part.step != 0:
+            return Static(text[part])
+    elif isinstance(index, Scalar) and isinstance(index.number, int):
+        if not -len(text) <= index.number < len(text):
+            e.emit("raise", exception="IndexError", message="string index out of range")
+            raise Unreachable
+        return Static(text[index.number])
+    e.error(UnsupportedSyntax, "a string can only be indexed by constants", help="pass what is needed as numbers")
 
 
 def _constant_key(index: Any) -> tuple[Any] | None:

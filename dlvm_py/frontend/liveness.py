@@ -20,10 +20,14 @@ _COMPREHENSIONS = (gast.ListComp, gast.SetComp, gast.DictComp, gast.GeneratorExp
 
 @dataclass(frozen=True, slots=True)
 class Each:
-    """A loop that is no statement, by a name that stays when it is translated again; `assigned`: what it binds."""
+    """A loop that is no statement, by a name that stays when it is translated again; `assigned`: what it binds.
+
+    kept: what of this is there behind it.
+    """
 
     place: Any
     assigned: Names
+    kept: Names = frozenset()
 
 
 def reads(node: Any) -> Names:
@@ -54,7 +58,7 @@ def writes(nodes: Iterable[Any]) -> Names:
             continue
         if isinstance(node, gast.Name) and isinstance(node.ctx, (gast.Store, gast.Del)):
             found.add(node.id)
-        if isinstance(node, gast.MatchAs) and node.name is not None:
+        if isinstance(node, gast.MatchAs | gast.MatchStar) and node.name is not None:
             found.add(node.name)
         if isinstance(node, gast.alias):
             found.add(node.asname or node.name.partition(".")[0])
@@ -83,7 +87,7 @@ def rebinds(nodes: Iterable[Any]) -> Names:
             found |= writes([node])
         elif isinstance(node, gast.Name) and isinstance(node.ctx, (gast.Store, gast.Del)):
             found.add(node.id)
-        elif isinstance(node, gast.MatchAs) and node.name is not None:
+        elif isinstance(node, gast.MatchAs | gast.MatchStar) and node.name is not None:
             found |= {node.name, *rebinds(gast.iter_child_nodes(node))}
         else:
             found |= rebinds(gast.iter_child_nodes(node))

@@ -40,7 +40,7 @@ from dlvm_py.frontend.values import (
     Text,
     describe,
 )
-from dlvm_py.ir import BOOL, C128, F64, I64, Literal, Value, literal
+from dlvm_py.ir import BOOL, C128, F64, I64, Instruction, Literal, Value, literal
 from dlvm_py.ir.value import integer
 
 
@@ -378,7 +378,31 @@ def is_same(e: Emitter, a: Any, b: Any) -> Value:
                 "whether two numbers are one object depends on Python's memory: `is` between numbers is not supported",
                 help="compare with ==",
             )
+    if isinstance(a, Array) and isinstance(b, Array):
+        return literal(_are_one(e, a, b))
     return literal(identical(a, b))
+
+
+def _are_one(e: Emitter, a: Array, b: Array) -> bool:
+    """Whether two arrays are one object. What two paths bring, a call gives, or a caller hands over, may be any."""
+    one, two = _uncast(a.pointer), _uncast(b.pointer)
+    if one is two:
+        return True
+    made = [isinstance(p, Instruction) and p.op.name not in ("apply", "extract") for p in (one, two)]
+    given = [p in e.function.params for p in (one, two)]
+    if all(made) or (any(made) and any(given)):
+        return False
+    e.error(
+        UnsupportedSyntax,
+        "whether these two arrays are one object is known only when it runs: `is` between them is not supported",
+        help="keep a bool that says which one it is, or use np.shares_memory outside",
+    )
+
+
+def _uncast(pointer: Value) -> Value:
+    while isinstance(pointer, Instruction) and pointer.op.name == "pointerCast":
+        pointer = pointer.operands[0]
+    return pointer
 
 
 def identical(a: Any, b: Any) -> bool:

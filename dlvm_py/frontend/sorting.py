@@ -68,10 +68,10 @@ def _grown(e: Emitter, held: Sequence) -> Growing | None:
 def _network(e: Emitter, held: Sequence, key: Any, backwards: bool) -> Sequence:
     items = [objects.resolved(e, i) for i in held.items]
     if is_none(key):
-        items = [_comparable(e, i) for i in items]
+        items = [comparable(e, "sorted", i) for i in items]
         keys = list(items)
     else:
-        keys = [_comparable(e, objects.resolved(e, e.session.invoke(e, key, [i], {}))) for i in items]
+        keys = [comparable(e, "sorted", objects.resolved(e, e.session.invoke(e, key, [i], {}))) for i in items]
     first = gast.Gt if backwards else gast.Lt
     for last in range(len(items) - 1, 0, -1):
         for k in range(last):
@@ -83,11 +83,11 @@ def _network(e: Emitter, held: Sequence, key: Any, backwards: bool) -> Sequence:
     return Sequence(tuple(keys if is_none(key) else items), is_list=True)
 
 
-def _comparable(e: Emitter, value: Any) -> Any:
+def comparable(e: Emitter, name: str, value: Any) -> Any:
     """A real number, or a tuple of such."""
     if isinstance(value, Sequence) and not value.is_list:
-        return Sequence(tuple(_comparable(e, i) for i in value.items))
-    return real_number(e, "sorted", value)
+        return Sequence(tuple(comparable(e, name, i) for i in value.items))
+    return real_number(e, name, value)
 
 
 def _gathered(e: Emitter, held: Growing, key: Any, backwards: bool) -> Growing:

@@ -172,6 +172,9 @@ def iterated(e: Emitter, value: Any) -> Any:
 def argument(e: Emitter, function: Any, value: Any) -> Any:
     """An argument of a built-in function that takes what can be looped over: the keys of a dict, the items of a set."""
     target = function.value if isinstance(function, Static) else None
+    held = objects.contents(e, value) if isinstance(value, Object) else None
+    if isinstance(held, Record) and held.kind is dict and target in (enumerate, zip, reversed):
+        return records.iterated(held)
     if held_by(e, value) is None or isinstance(function, Method) or target in (dict, isinstance, type, bool):
         return sets.argument(e, function, value)
     return Iteration(length(e, value), lambda k: k) if target is len else rows(e, value)

@@ -187,6 +187,31 @@ class Draw:
         return found.astype(self.pick(("int64", "int64", "int32", "int8")))
 
 
+def situated(value: Any, how: str, memory: list[np.ndarray]) -> Any:
+    """An argument whose arrays are empty, without axes, reversed, of stride 0, or in the memory of another one."""
+    if isinstance(value, list):
+        return [situated(item, how, memory) for item in value]
+    if not isinstance(value, np.ndarray) or not value.ndim or not value.size:
+        return value
+    if how == "empty":
+        return value[:0]
+    if how == "0-d":
+        return np.array(value[(0,) * value.ndim])
+    if how == "reversed":
+        turned = (slice(None, None, -1),) * value.ndim
+        return np.ascontiguousarray(value[turned])[turned]
+    if how == "repeated":
+        return np.broadcast_to(value[:1].copy(), value.shape)
+    for held in memory:  # its elements but the first, from the last
+        if held.dtype == value.dtype and held.size > value.size:
+            return held.reshape(-1)[: -value.size - 1 : -1].reshape(value.shape)
+    memory.append(np.concatenate((np.ravel(value), np.ravel(value)[-1:])))
+    return memory[-1][:-1].reshape(value.shape)
+
+
+SITUATIONS = ("empty", "0-d", "reversed", "repeated", "overlapping")
+
+
 class Smooth(Draw):
     """What a function can be differentiated at: f64, no two elements equal, nothing at the kinks, nothing overlaps."""
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 from indexing import function
-from numpy_draw import Draw, Text
+from numpy_draw import Draw, Text, situated
 from numpy_forms import FORMS, NEVER, OPTIONS, OUT, OWN, RETURNS_DTYPE
 from test_frontend import call
 
@@ -96,13 +96,21 @@ class _Writer:
         return f"x{len(self.args) - 1}"
 
 
-def drawn(name: str, rule: Callable[..., Any], seed: int, method: bool = False, kind: type[Draw] = Draw) -> Call:
-    """A random call of one function, the same for the same seed; with an `out` it is made twice, for its shape."""
+def drawn(
+    name: str, rule: Callable[..., Any], seed: int, method: bool = False, kind: type[Draw] = Draw, how: str = ""
+) -> Call:
+    """A random call of one function, the same for the same seed; with an `out` it is made twice, for its shape.
+
+    how: of SITUATIONS, the one that all arrays of the call are in, but for the options'.
+    """
     d = kind(seed)
     forms = FORMS[name]
     positional = forms[seed % len(forms)](d)
+    if how:
+        positional = situated(list(positional), how, [])
+        d.first = None
     if d.first is None:
-        d.first = next((a for a in positional if isinstance(a, (np.ndarray, np.generic))), np.zeros(()))
+        d.first = next((a for a in leaves(tuple(positional)) if isinstance(a, (np.ndarray, np.generic))), np.zeros(()))
     options: dict[str, Any] = {}
     parameters = list(inspect.signature(rule).parameters.values())[1:]
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY)]
@@ -263,6 +271,6 @@ def compare(name: str, make: Callable[[], Call], execute: Callable[..., Any]) ->
     return "same", ""
 
 
-def call_of(name: str, seed: int, method: bool = False) -> Callable[[], Call]:
+def call_of(name: str, seed: int, method: bool = False, how: str = "") -> Callable[[], Call]:
     rule = METHODS[name.rpartition(".")[2]] if method else RULES[name]
-    return lambda: drawn(name, rule, seed, method)
+    return lambda: drawn(name, rule, seed, method, how=how)

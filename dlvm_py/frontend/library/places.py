@@ -73,7 +73,7 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
     n = a.size
     if isinstance(v, (tuple, list)):
         v = np.array(v)
-    if np.size(v) == 0:  # then NumPy does not look at the indices
+    if np.size(v) == 0 or ind.shape[0] == 0:  # then NumPy does not look at the indices, or there are none
         return
     if np.any(ind >= n) or np.any(ind < -n):
         raise IndexError("index is out of bounds for the size of the array")
@@ -148,6 +148,8 @@ def compress(condition: Any, a: Any, axis: Any = None, out: Any = None) -> Any:
     """np.compress: along an axis what a vector of flags, perhaps a short one, says."""
     if isinstance(condition, (tuple, list)):
         condition = np.array(condition)
+    if np.ndim(condition) != 1:
+        refuse("condition must be a 1-d array")
     return take(a, flatnonzero(condition), axis, out)
 
 
@@ -266,6 +268,11 @@ def diag_indices(n: Any, ndim: Any = 2) -> Any:
 
 def diag_indices_from(arr: Any) -> Any:
     """np.diag_indices_from."""
+    if np.ndim(arr) < 2:
+        refuse("input array must be at least 2-d")
+    for k in unroll(1, arr.ndim):
+        if arr.shape[k] != arr.shape[0]:
+            raise ValueError("All dimensions of input must be of equal length")
     return diag_indices(arr.shape[0], arr.ndim)
 
 

@@ -21,6 +21,9 @@ BIN    := $(VENV)/bin
 RUN    := $(VENV)/.stamp-run
 DEV    := $(VENV)/.stamp-dev
 
+# Where the environment forbids to keep byte code, every process of a test would compile the package anew, for a second.
+export PYTHONDONTWRITEBYTECODE :=
+
 .DELETE_ON_ERROR:
 .PHONY: help demo test test-all lint types corpus bench bench-all gpu-check npbench npbench-grad gradbench people clean
 

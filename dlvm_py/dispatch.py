@@ -353,20 +353,20 @@ class Dispatcher:
             call = replace(call, result=TupleSpec((value, tape, ConstantSpec(reader))))
         name = self.recipe.primal.__name__
         digest = hash(image)
-        imports, shared, size = facts["entry"]
-        entry, image = Entry(image[:size], imports, shared), image[size:]
-        # behind the object of the host, the kernels of a GPU program
-        count, size = facts.get("kernels", (0, len(image)))
+        # behind the objects of the host, the kernels of a GPU program
+        ends = [0, *itertools.accumulate(facts["sizes"])]
+        entry, first, *parts = (image[begin:end] for begin, end in itertools.pairwise(ends))
         return Version.load(
             call,
-            entry,
-            image[:size],
+            Entry(entry, *facts["entry"]),
+            first,
             facts["imports"],
             sites_from_json(facts["sites"]),
             name,
             facts["shared"],
             request.device,
-            (image[size:], count),
+            (image[ends[-1] :], facts.get("kernels", 0)),
+            parts,
             digest=digest,
         )
 
@@ -487,14 +487,14 @@ def _program(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -
 
 def _llvm(self: Any, *args: Any, **kwargs: Any) -> str:
     """The optimised LLVM IR of the version for the given arguments (or of the latest)."""
-    text: str = dispatcher_of(self).lowered(args, kwargs, "llvm", driver.compile_request).llvm
+    text: str = dispatcher_of(self).lowered(args, kwargs, "llvm", driver.compile_request).native.llvm
     return text
 
 
 def _asm(self: Any, *args: Any, **kwargs: Any) -> str:
     """The machine code, as assembly, of the version for the given arguments (or of the latest)."""
-    text = dispatcher_of(self).lowered(args, kwargs, "asm", driver.compile_request).asm
-    return text() if text is not None else ""
+    text: str = dispatcher_of(self).lowered(args, kwargs, "asm", driver.compile_request).native.asm()
+    return text
 
 
 def _ptx(self: Any, *args: Any, architecture: str = "sm_75", **kwargs: Any) -> str:

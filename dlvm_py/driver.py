@@ -12,8 +12,10 @@ import functools
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from dlvm_py.backend.cpu.compile import compile_module, has_masks, schedules
+from dlvm_py.backend.cpu import compile as native_compile
+from dlvm_py.backend.cpu.compile import compile_parts, has_masks, schedules
 from dlvm_py.backend.cpu.emit import EmitResult, emit
+from dlvm_py.backend.cpu.parts import Part, cut
 from dlvm_py.backend.gpu import emit as gpu
 from dlvm_py.backend.gpu.emulate import emulated
 from dlvm_py.backend.gpu.kernel import Kernel
@@ -32,6 +34,7 @@ from dlvm_py.options import environment
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
 from dlvm_py.report import Report, leaf_names, leaf_values
 from dlvm_py.request import Request, Unrelated, call_spec, classes_of
+from dlvm_py.runtime import threads
 from dlvm_py.runtime.gpu.device import EMULATOR
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.entry import compiled_entry, exported
@@ -344,8 +347,7 @@ class Compiled(NamedTuple):
 
     image: bytes
     facts: dict[str, Any]
-    llvm: str = ""
-    asm: Callable[[], str] | None = None
+    native: native_compile.Compiled | None = None
 
 
 def _check_result(program: Program) -> None:
@@ -385,17 +387,19 @@ def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
     }
     call = call_spec(request, facts)
     entry = compiled_entry(call)
-    text = exported(kernel.module_text, kernel.symbol)
-    schedule = request.options.schedule
-    done = compile_module([text], imports, (kernel.symbol,), replace(schedule, level=schedule.level or kernel.level))
+    first, *others = cut(kernel.module)
+    parts = [Part(exported(first.text, kernel.symbol), first.exports), *others]
+    schedule = replace(request.options.schedule, level=request.options.schedule.level or kernel.level)
+    done = compile_parts(parts, imports, (kernel.symbol,), schedule, threads.number())
     facts["shared"] = list(done.shared)
-    facts["entry"] = [entry.imports, entry.shared, len(entry.image)]
-    image = entry.image + done.object
+    facts["entry"] = [entry.imports, entry.shared]
+    facts["sizes"] = [len(entry.image), *map(len, done.objects)]
+    image = b"".join((entry.image, *done.objects))
     standing.provide(kernel.helpers)
     if request.device is None:
-        return Compiled(image, facts, done.llvm, done.asm)
-    facts["kernels"] = [len(on_device), len(done.object)]
-    return Compiled(image + _image(on_device, request.device.name), facts, done.llvm, done.asm)
+        return Compiled(image, facts, done)
+    facts["kernels"] = len(on_device)
+    return Compiled(image + _image(on_device, request.device.name), facts, done)
 
 
 def _emitted(request: Request, program: Program, imports: Imports) -> tuple[EmitResult, list[Kernel]]:

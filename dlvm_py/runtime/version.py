@@ -262,12 +262,13 @@ class Version(Frozen, eq=False):
         shared: Sequence[str] = (),
         device: Device | None = None,
         kernels: tuple[bytes, int] = (b"", 0),
+        parts: Sequence[bytes] = (),
         **facts: Any,
     ) -> Version:
         """Links the object file `image`, which exports `KERNEL`, with its entry, `native.entry.compiled_entry(call)`.
 
         `name` is the function's in tracebacks; `shared` the standing functions that the object calls. `kernels`: the
-        image of those that it launches on `device`, and their number.
+        image of those that it launches on `device`, and their number. `parts`: further objects of the same module.
         Raises LookupError if the object does not fit this process.
         """
         sites = tuple(sites)
@@ -282,8 +283,8 @@ class Version(Frozen, eq=False):
             handles, facts["module"] = device.kernels(*kernels)
             given = device.imports | {f"kernel:{n}": handle for n, handle in enumerate(handles)}
         links = standing.links({*shared, *entry.shared})
-        beside = (entry.image, entry.imports, ENTRY_IMPORTS)
-        code = load(image, imports, (ENTRY, INVOKE, FINISH), objects, links, given, [beside])
+        beside = [(entry.image, entry.imports, ENTRY_IMPORTS), *((part, (), "") for part in parts)]
+        code = load(image, imports, (ENTRY, INVOKE, FINISH), objects, links, given, beside)
         return Version(call, code, sites, name, facts, device)
 
     def error(self, site: int, *operands: int) -> BaseException:

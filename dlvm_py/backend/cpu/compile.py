@@ -12,16 +12,26 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from importlib import resources
+from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
 
+from dlvm_py.backend.cpu import unlocked
 from dlvm_py.backend.cpu.contract import VARIABLE
+from dlvm_py.backend.cpu.parts import Part
 from dlvm_py.backend.imports import Imports
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import InternalError
 from dlvm_py.options import Schedule
+
+if TYPE_CHECKING:
+    from concurrent import futures
+else:
+    futures = deferred("concurrent.futures")
 
 IMPORTS_SYMBOL = "dlvm.imports"
 USUAL = Schedule()
@@ -44,19 +54,37 @@ _SLOT = re.compile(r"\{import:([^}]+)\}")
 
 @dataclass(frozen=True)
 class Compiled:
-    """An object file, the optimised LLVM IR that it was made of, and the CPU that it is for.
+    """Object files, the optimised LLVM IR that they were made of, and the CPU that they are for.
 
-    shared: the functions of ours that it calls and does not have.
+    shared: the functions of ours that they call and do not have.
     """
 
-    object: bytes
-    llvm: str
+    objects: tuple[bytes, ...]
+    texts: tuple[str, ...]
     cpu: str = NATIVE
     shared: tuple[str, ...] = ()
 
+    @property
+    def object(self) -> bytes:
+        """The object, where it is one."""
+        (found,) = self.objects
+        return found
+
+    @property
+    def llvm(self) -> str:
+        """The optimised LLVM IR, all parts as one module."""
+        first, *others = self.texts
+        if not others:
+            return first
+        whole = parse(first)
+        for text in others:
+            whole.link_in(parse(text))
+        return str(whole)
+
     def asm(self) -> str:
         """The assembly (made anew: only people read it)."""
-        return target_machine(self.cpu).emit_assembly(parse(self.llvm))
+        machine = target_machine(self.cpu)
+        return "".join(machine.emit_assembly(parse(text)) for text in self.texts)
 
 
 def compile_module(
@@ -75,17 +103,54 @@ def compile_module(
     generates good code for them as they are, which for straight code without loops takes half the time.
     InternalError if a text is no valid LLVM IR.
     """
-    runtime = [support_text(imports, "inline.ll")]
-    runtime += [support_text(imports, name) for what, name in OPTIONAL.items() if any(what in text for text in texts)]
+    runtime = _runtime(texts, imports)
     modules = [parse(text) for text in texts]
     if exports is None:
         exports = _entries(modules)
-    memory = f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
-    linked = link([parse(memory), *modules, *map(parse, runtime)], exports)
+    linked = link([parse(_memory(imports)), *modules, *map(parse, runtime)], exports)
     linked.get_global_variable(IMPORTS_SYMBOL).name = table
     if plain:
-        return Compiled(assemble_plainly(linked, opt=1), str(linked), shared=_shared(linked))
+        return Compiled((assemble_plainly(linked, opt=1),), (str(linked),), shared=_shared(linked))
     return assemble(linked, schedule=schedule)
+
+
+def compile_parts(
+    parts: Sequence[Part], imports: Imports, exports: Sequence[str], schedule: Schedule, threads: int
+) -> Compiled:
+    """The parts of one module (parts.py), each an object, of which the first exports `exports`.
+
+    They are compiled at the same time by so many threads.
+    """
+    if len(parts) == 1:
+        return compile_module([parts[0].text], imports, exports, schedule)
+    runtimes = [_runtime([part.text], imports) for part in parts]  # before all: which names further imports
+    heads = [[_memory(imports)], *([] for _ in parts[1:])]
+    visible = [{*exports, *parts[0].exports}, *(part.exports for part in parts[1:])]
+
+    def compiled(k: int) -> Compiled:
+        context = llvm.create_context()
+        texts = [*heads[k], parts[k].text, *runtimes[k]]
+        linked = link([parse(text, context=context) for text in texts], visible[k])
+        return assemble(linked, schedule=schedule, is_apart=True)
+
+    if threads == 1 or not threading.main_thread().is_alive():  # no thread starts while the interpreter ends
+        found = [compiled(k) for k in range(len(parts))]
+    else:
+        with futures.ThreadPoolExecutor(min(threads, len(parts))) as pool:
+            found = list(pool.map(compiled, range(len(parts))))
+    shared = dict.fromkeys(name for one in found for name in one.shared)
+    return Compiled(tuple(c.object for c in found), tuple(c.texts[0] for c in found), shared=tuple(shared))
+
+
+def _runtime(texts: Sequence[str], imports: Imports) -> list[str]:
+    """What of the runtime the functions of these texts inline."""
+    optional = [name for what, name in OPTIONAL.items() if any(what in text for text in texts)]
+    return [support_text(imports, name) for name in ("inline.ll", *optional)]
+
+
+def _memory(imports: Imports) -> str:
+    """The definition of the table of imports."""
+    return f"@{IMPORTS_SYMBOL} = global [{max(len(imports.names), 1)} x ptr] zeroinitializer, align 8\n"
 
 
 def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
@@ -106,13 +171,19 @@ def link(modules: Sequence[llvm.ModuleRef], exports: Collection[str]) -> llvm.Mo
     return linked
 
 
-def assemble(module: llvm.ModuleRef, cpu: str = NATIVE, schedule: Schedule = USUAL) -> Compiled:
-    """Optimise a whole module and make its object. InternalError if it is no valid LLVM IR."""
+def assemble(
+    module: llvm.ModuleRef, cpu: str = NATIVE, schedule: Schedule = USUAL, is_apart: bool = False
+) -> Compiled:
+    """Optimise a whole module and make its object. InternalError if it is no valid LLVM IR.
+
+    is_apart: no other thread has the context of the module, so that other threads may compile at the same time.
+    """
     machine = target_machine(cpu, schedule.vector_bits)
-    optimise(module, machine, schedule)
+    optimise(module, machine, schedule, is_apart)
     text = str(module)  # before code generation, which rewrites the module for itself
     shared = _shared(module)
-    return Compiled(_emit_object(module, machine), text, cpu, shared)
+    made = unlocked.emit_object(machine, module) if is_apart else machine.emit_object(module)
+    return Compiled((made,), (text,), cpu, shared)
 
 
 def _shared(module: llvm.ModuleRef) -> tuple[str, ...]:
@@ -145,11 +216,14 @@ def _runtime_text(name: str) -> str:
     return resources.files("dlvm_py").joinpath(f"runtime/native/{name}").read_text(encoding="utf-8")
 
 
-def parse(text: str, head: str | None = None) -> llvm.ModuleRef:
-    """The module of an LLVM IR text; InternalError if it is none. head: `target_lines` of another target."""
+def parse(text: str, head: str | None = None, context: llvm.ContextRef | None = None) -> llvm.ModuleRef:
+    """The module of an LLVM IR text; InternalError if it is none.
+
+    head: `target_lines` of another target. context: where LLVM keeps its types and constants, if not that of all.
+    """
     try:
         # the layout is known from the start: without it LLVM would align i64 to 4 bytes
-        return llvm.parse_assembly(text if "target datalayout" in text else (head or _host_lines()) + text)
+        return llvm.parse_assembly(text if "target datalayout" in text else (head or _host_lines()) + text, context)
     except RuntimeError as error:
         raise InternalError(f"the generated LLVM IR is wrong: {error}") from None
 
@@ -215,10 +289,12 @@ def host() -> str:
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
 
 
-def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, schedule: Schedule = USUAL) -> None:
+def optimise(
+    module: llvm.ModuleRef, machine: llvm.TargetMachine, schedule: Schedule = USUAL, is_apart: bool = False
+) -> None:
     """LLVM's O3 pipeline over a whole module, O2 over a long one, if the schedule says nothing else.
 
-    InternalError if it is no valid LLVM IR.
+    is_apart: as of `assemble`. InternalError if it is no valid LLVM IR.
     """
     for g in module.global_variables:
         # up to here one memory for all the texts that name a variable
@@ -233,8 +309,7 @@ def optimise(module: llvm.ModuleRef, machine: llvm.TargetMachine, schedule: Sche
     options.loop_unrolling = schedule.unroll
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
-    manager.run(module, builder)
-
-
-def _emit_object(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> bytes:
-    return machine.emit_object(module)
+    if is_apart:
+        unlocked.run_passes(manager, module, builder)
+    else:
+        manager.run(module, builder)

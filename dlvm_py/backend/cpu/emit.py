@@ -69,17 +69,22 @@ from dlvm_py.options import Options
 
 @dataclass(frozen=True)
 class EmitResult:
-    """The LLVM IR of one function, its symbol, and the places that can raise.
+    """The LLVM module of one function, its symbol, and the places that can raise.
 
     level: of LLVM's pipeline; 0: as its length says. helpers: of the functions that it only declares, because modules
     share them, those that `code.helper` writes; by their names the LLVM IR of each, for a table of imports.
     """
 
-    module_text: str
+    module: ModuleText
     symbol: str
     sites: list[Site]
     level: int
     helpers: dict[str, Callable[[Imports], str]] = field(default_factory=dict)
+
+    @property
+    def module_text(self) -> str:
+        """The LLVM IR."""
+        return str(self.module)
 
 
 def emit(
@@ -105,7 +110,7 @@ def emit(
     if not called:
         e = FunctionEmitter(module, imports, function, options, noalias_params, bound=bound)
         Control(e).write()
-        return EmitResult(str(module), e.name, e.sites, _level([e]), module.helpers)
+        return EmitResult(module, e.name, e.sites, _level([e]), module.helpers)
     sites: list[Site] = []
     emitters = []
     for f in functions:
@@ -113,7 +118,7 @@ def emit(
         its = bound if f is function else ()
         emitters.append(FunctionEmitter(module, imports, f, options, apart, sites, its))
         Control(emitters[-1]).write()
-    return EmitResult(str(module), f"dl.{function.name}", sites, _level(emitters), module.helpers)
+    return EmitResult(module, f"dl.{function.name}", sites, _level(emitters), module.helpers)
 
 
 def _level(emitters: Sequence[FunctionEmitter]) -> int:

@@ -56,7 +56,7 @@ class Region:
 
 @dataclass(frozen=True)
 class _Kernel:
-    """The text of an outlined function."""
+    """The text of an outlined function: what stands before its blocks, and they."""
 
     head: str
     blocks: str

@@ -6,7 +6,7 @@ its predecessors are written, and rendered at the end. Names are numbers, so the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,14 +60,32 @@ class ModuleText:
         self.declarations[f"{name}.header"] = f'@"{name}.header" = linkonce_odr global {kind} {{ {header} }}'
 
     def __str__(self) -> str:
+        return self._text([], list(self.functions.values()), self._kept)
+
+    def text(self, bodies: Mapping[str, str]) -> str:
+        """The module with these of the program's functions, whose text is given; the others are declared.
+
+        What these call of others, and those in turn, is there as in the whole.
+        """
+        ours = [name for name in self.functions if name.startswith("dl.") and name not in bodies]
+        rest = {name: str(f) for name, f in self.functions.items() if not name.startswith("dl.")}
+        found, work = dict(bodies), list(bodies.values())
+        while work:
+            text = work.pop()
+            called = [name for name in rest if name not in found and name in text]
+            found.update({name: rest[name] for name in called})
+            work += [rest[name] for name in called]
+        heads = [f"{self.functions[name].head.replace('define internal', 'declare').replace('define', 'declare')}\n"
+                 for name in ours]  # fmt: skip
+        return self._text(heads, list(found.values()), [name for name in self._kept if name in found])
+
+    def _text(self, heads: Sequence[str], functions: Sequence[object], kept: Sequence[str]) -> str:
         parts = ["@dlvm.imports = external global [0 x ptr]\n"]
         parts += [self.declarations[name] + "\n" for name in sorted(self.declarations)]
-        if self._kept:
-            names = ", ".join(f'ptr @"{name}"' for name in self._kept)
-            count = len(self._kept)
-            parts.append(f'{KEPT} = appending global [{count} x ptr] [{names}], section "llvm.metadata"\n')
-        parts += [str(f) for f in self.functions.values()]
-        return "\n".join([*parts, str(self.metadata)])
+        if kept:
+            names = ", ".join(f'ptr @"{name}"' for name in kept)
+            parts.append(f'{KEPT} = appending global [{len(kept)} x ptr] [{names}], section "llvm.metadata"\n')
+        return "\n".join([*parts, *heads, *map(str, functions), str(self.metadata)])
 
 
 class FunctionText:
@@ -98,12 +116,17 @@ class FunctionText:
         self.here = self.place(self.label("start"))
         module.functions[name] = self
 
-    def __str__(self) -> str:
+    @property
+    def head(self) -> str:
+        """What stands before the blocks."""
         params = ", ".join(f"{p.type} {self.param_notes.get(p, '')} {p.ref}" for p in self.params)
-        head = f'define {self.attributes.split("|")[0]}{self.result} @"{self.name}"({params})'
+        before, _, behind = self.attributes.partition("|")
+        return f'define {before}{self.result} @"{self.name}"({params}) {behind}'
+
+    def __str__(self) -> str:
         prologue = Label("prologue", lines=[*self.reserved.values(), *self.prologue.lines, "br label %start"])
         blocks = "".join(map(str, [prologue, *self.labels[1:]]))
-        return f"{head} {self.attributes.partition('|')[2]} {{\n{blocks}}}\n"
+        return f"{self.head} {{\n{blocks}}}\n"
 
     def scratches(self) -> Sequence[V]:
         """Memory of the frame in which nothing lasts."""

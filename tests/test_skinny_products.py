@@ -49,6 +49,22 @@ def test_few_rows_columns_or_terms(dtype, layouts):
             assert np.all(np.abs(x - expected) <= bound), (m, k, n)
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_few_rows_and_terms_of_complex_numbers(dtype):
+    """Products, sums and differences; what has few rows or few terms alone is left to BLAS."""
+    for m, k, n in [(1, 2, 40), (2, 2, 2100), (3, 5, 33), (8, 8, 101), (8, 9, 64), (9, 7, 64), (70, 5, 8)]:
+        a, b, c, d = (
+            laid_out(s, dtype, "C") + dtype(1j) * laid_out(s, dtype, "C") for s in [(m, k), (k, n), (m, n), (m, n)]
+        )
+        exact = a.astype(np.complex128) @ b.astype(np.complex128)
+        bound = 8 * np.finfo(dtype).eps * (np.abs(a).astype(np.float64) @ np.abs(b) + 10)
+        more, less = c + exact, d - exact
+        found = products(a, b, c, a, b, d, a, b)
+        assert found.dtype == dtype
+        for x, expected in ((found, exact), (c, more), (d, less)):
+            assert np.all(np.abs(x - expected) <= bound), (m, k, n)
+
+
 # (rows, terms, columns, layouts of both) that are long enough for threads: sums that are cut, columns, rows, and the
 # products of contiguous terms by columns and by rows; with remainders of all steps
 LONG = [(7, 1301, 351, "CC"), (3, 111, 8300, "CC"), (651, 7, 701, "CC"), (6, 701, 707, "CF"), (707, 701, 5, "CF")]
@@ -76,6 +92,17 @@ def test_the_same_bits_for_any_number_of_threads(dtype):
             assert np.all(np.abs(x - expected) <= bound), (m, k, n)
         for other in results[1:]:
             assert [x.tobytes() for x in other] == [x.tobytes() for x in results[0]], (m, k, n)
+
+
+@pytest.mark.usefixtures("eager_threads")
+def test_the_same_bits_of_complex_products():
+    a, b = (laid_out(s, np.complex128, "C") * (1 + 2j) for s in ((7, 8), (8, 9001)))
+    found = []
+    for count in (1, 2, 3):
+        dlvm.set_num_threads(count)
+        found.append((dlvm.jit(lambda a, b: a @ b)(a, b)).tobytes())
+    assert found[0] == found[1] == found[2]
+    np.testing.assert_allclose(np.frombuffer(found[0], np.complex128).reshape(7, -1), a @ b, rtol=1e-12, atol=1e-12)
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])

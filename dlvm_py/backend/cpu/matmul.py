@@ -6,6 +6,7 @@ Step by step:
     to column-major                       the transposed product, by one recursive call
     f32, f64: few rows, columns or terms  loops of our own that pass once over what is large (skinny.py), in some
                                           layouts with a copy of what is small
+    c64, c128: few rows and few terms     the same loops, where rows are contiguous
     to, a or b with no unit stride        through a row-major copy, by a recursive call
     one row or one column                 gemv
     f32, f64: a matrix times its transpose    syrk, which computes half of it
@@ -76,7 +77,7 @@ def matmul_function(e: Code, dtype: DType, add: str = "") -> str:
 
     add: "add" or "subtract", the product is added to `to` or subtracted from it.
     """
-    shares = e.shares_kernels and dtype.is_float
+    shares = e.shares_kernels
     name = ".".join(["dlvm.matmul", str(dtype), *([add] if add else []), *(["shared"] if shares else [])])
     types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
     return helper(e, name, "i32", types, lambda c: _Matmul(c, dtype, add).write(), shares)
@@ -119,6 +120,8 @@ class _Matmul:
         self._unless(self._not(row_major), self._to_copy)
         if self.dtype.is_float:
             self._skinny()
+        else:
+            self._few_of_both()
         a_ok, a = self._operand(self.a)
         self._unless(self._not(a_ok), lambda: self._operand_copy(self.a, True))
         b_ok, b = self._operand(self.b)
@@ -262,6 +265,13 @@ class _Matmul:
         by_products = c.both(several, a_rows, long, c.any(rows, columns))
         self._unless(c.both(by_products, b_columns), self._by_products)
         self._unless(c.both(by_products, columns), lambda: self._operand_copy(self.b, False, turned=True))
+
+    def _few_of_both(self) -> None:
+        """Leave complex products with few rows and few terms to loops: butterflies of Fourier transforms, rotations."""
+        c, size = self.c, self.size
+        few = c.both(*(c.icmp("sle", x, i64(FEW)) for x in (self.m, self.k)), c.icmp("sge", self.n, i64(MANY)))
+        by_rows = c.both(c.icmp("eq", self.b.col_step, size), c.icmp("eq", self.to.col_step, size))
+        self._unless(c.both(few, by_rows), self._by_rows)
 
     def _by_rows(self) -> None:
         c = self.c

@@ -1,4 +1,6 @@
-"""Products of real matrices of which an extent is small, in loops of our own: one pass over what is large.
+"""Products of matrices of which an extent is small, in loops of our own: one pass over what is large.
+
+Of complex ones two must be small: rows and terms.
 
 BLAS copies blocks of both operands into an order of its own, which pays where every element is used many times. With
 m rows, k terms and n columns:
@@ -191,11 +193,14 @@ def _add_rows(
         for r, row in enumerate(sums):
             place_ = offset(c, row, [j.index], [size])
             # the terms first, by themselves: fewer roundings of a long sum
-            some = c.fop("fmul", factors[r * terms], ys[0])
+            some = TABLE["multiply"][dtype.kind](c, dtype, {}, factors[r * terms], ys[0])
             for t in range(1, terms):
                 some = multiply_add(c, dtype, some, factors[r * terms + t], ys[t], "contract")
             old = load_element(c, dtype, place_, parallel.access)
-            total = c.fop("fadd", old, some, " contract" if terms == 1 else "")
+            if dtype.is_float:
+                total = c.fop("fadd", old, some, " contract" if terms == 1 else "")
+            else:
+                total = TABLE["add"][dtype.kind](c, dtype, {}, old, some)
             store_element(c, dtype, total, place_, parallel.access)
 
 
@@ -220,7 +225,8 @@ def parts_of(c: Code, dtype: DType, m: V, n: V, k: V) -> tuple[V, V, V]:
 
 def grain(c: Code, dtype: DType, extents: Sequence[V]) -> tuple[V, int]:
     """The work of a product in units, and the cost of one: what `shared` asks for."""
-    return c.op("udiv", c.product(extents), i64(FEW_PRODUCTS)), COST * dtype.itemsize // 4
+    cost = COST * dtype.itemsize // 4
+    return c.op("udiv", c.product(extents), i64(FEW_PRODUCTS)), 2 * cost if dtype.is_complex else cost
 
 
 @contextmanager

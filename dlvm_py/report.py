@@ -136,10 +136,11 @@ class Report:
         segments: dict[Loc | None, int] = {}
         for e in self._entries:
             if e.kind == "stored":
+                size = max(value(e.size), 0)  # formulas are of loops that run: of range(n) for an n below 0 none does
                 if any(s.kind == "segmented" and s.loc == e.loop for s in self._entries):
-                    segments[e.loop] = segments.get(e.loop, 0) + value(e.size)
+                    segments[e.loop] = segments.get(e.loop, 0) + size
                 else:
-                    total += value(e.size)
+                    total += size
         for s in self._entries:
             if s.kind == "segmented" and s.loc in segments:
                 total += _in_segments(segments[s.loc], value(s.steps), value(s.size), self.checkpoint)

@@ -349,7 +349,10 @@ class _Facts:
 
         Of `min(%k + 1, extent %y at 0)` in a loop for %k up to an extent of %x it is assumed, as of the ends of slices.
         """
+        assuming, self.assuming = self.assuming, False  # that it is asked for is no reason to assume anything
         wanted = [i for i in self.function.instructions() if i.op.name in ("min", "max") and self.form(i) is None]
+        self.assuming = assuming
+        self.forms = {v: f for v, f in self.forms.items() if f is not None}
         if not wanted:
             return
         edges = predecessors(self.function)

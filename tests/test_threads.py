@@ -265,3 +265,45 @@ def test_a_number_in_the_environment_that_is_none_is_an_error(monkeypatch):
             threads._wanted()
     monkeypatch.setenv("DLVM_NUM_THREADS", "5")
     assert threads._wanted() == 5
+
+
+APART = """
+import os, time
+import numpy as np
+import dlvm_py as dlvm
+from dlvm_py.runtime import threads
+
+allowed = os.sched_getaffinity(0)
+f = dlvm.jit(lambda a: np.cos(a) * 1.5)
+a = np.linspace(0.0, 1.0, 200_000)
+threads.set_penalty(0)
+before = set(os.listdir("/proc/self/task"))
+f(a)
+(worker,) = [int(t) for t in set(os.listdir("/proc/self/task")) - before]
+
+def cores():
+    time.sleep(0.05)  # it parks, and is woken
+    f(a)
+    return os.sched_getaffinity(worker)
+
+found = cores()
+assert found < allowed and len(found) == len(allowed) - 1 or found == allowed and len(allowed) == 1, found
+one = min(allowed)
+os.sched_setaffinity(0, {one})
+assert cores() == found  # no core is left beside the caller's
+os.sched_setaffinity(0, allowed)
+assert cores() < allowed or len(allowed) == 1
+"""
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks for the processors of a thread")
+def test_a_worker_is_not_woken_on_the_core_of_the_caller(tmp_path):
+    (tmp_path / "apart.py").write_text(APART)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(tmp_path / "apart.py")],
+        env=os.environ | {"DLVM_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr

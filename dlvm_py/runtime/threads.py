@@ -10,6 +10,7 @@ import ctypes
 import functools
 import os
 import platform
+import sys
 import time
 from typing import TYPE_CHECKING
 
@@ -23,7 +24,7 @@ else:
     signal = deferred("signal")
 
 # as threads.ll lays the state out; beginning on a cache line
-_SIZE, _LINE, _THREADS, _MADE, _FACTOR, _PENALTY = 640, 64, 200, 208, 248, 632
+_SIZE, _LINE, _THREADS, _MADE, _FACTOR, _PENALTY = 912, 64, 200, 208, 248, 632
 _MOST = 1024
 
 # times what a kernel lost by threads, no threads are used: what is lost in the long run is one part in so many
@@ -70,11 +71,12 @@ def workers() -> int:
 
 
 def text(source: str) -> str:
-    """threads.ll for this system: how a thread that waits relaxes its core, and numbers of C headers."""
+    """threads.ll for this system: how a waiting thread relaxes its core, if apart.ll is there, numbers of C headers."""
     relax = _RELAX.get(platform.machine().replace("AMD64", "x86_64"), "")
     if relax:
         source += f"declare {relax.removeprefix('call ').replace('i32 1', 'i32')}\n"
     values = {"relax": relax, "spins": SPINS, "chunk": CHUNK, "sigsetmask": int(signal.SIG_SETMASK)}
+    values["apart"] = "call void @threads.apart(ptr %state)" if sys.platform == "linux" else ""
     values |= {"monotonic": time.CLOCK_MONOTONIC, "processor": time.CLOCK_THREAD_CPUTIME_ID}
     for name, value in values.items():
         source = source.replace("{" + name + "}", str(value))

@@ -2,7 +2,7 @@
 
     part               texts                                                  functions
     runtime            callable.ll handler.ll support.ll pool.ll signals.ll   dlvm.allocate, dlvm.poll ...
-                       threads.ll trips.ll                                    dlvm.share, dlvm.parallel ...
+                       threads.ll apart.ll trips.ll                                    dlvm.share, dlvm.parallel ...
     entry              entry.ll                                               entry.bind, entry.box_array ...
     emulator           emulator.ll                                            dlvm.emulator.cuLaunchKernel ...
     dlvm.matmul.f64    what the back end writes (`code.helper`)               itself
@@ -16,6 +16,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import re
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
@@ -137,6 +138,7 @@ def _runtime_texts(imports: Imports) -> list[str]:
     texts = [complete(_text("callable.ll"), imports), _text("handler.ll")]
     support = native_compile.support_text
     texts += [support(imports, name) for name in ("support.ll", "pool.ll", "signals.ll", "trips.ll")]
+    texts += [support(imports, "apart.ll")] * (sys.platform == "linux")
     return [*texts, threads.text(support(imports, "threads.ll"))]
 
 

@@ -5,7 +5,8 @@
 ;              128 body, captures, n, size, 160 chunks       what a chunk is
 ;              192 lock, 200 threads, 208 made, 216 process, 224 parked, 232 waiting, 240 pause, 248 factor
 ;              256 mutex, 384 work, 512 end                  POSIX's, up to 128, 128 and 120 bytes
-;              632 penalty }
+;              632 penalty
+;              640 cores that workers may have, 768 how many workers, 784 the first 15 of them (apart.ll) }
 ;
 ; A region is a range of chunks. The caller takes chunks from its lower end, workers from its upper one, each by one
 ; compare-and-swap, so that a thread comes back to the memory it had in the region before, and nobody waits for a worker
@@ -335,6 +336,7 @@ start:
   %parked_at = getelementptr i8, ptr %state, i64 224
   %mutex = getelementptr i8, ptr %state, i64 256
   %work = getelementptr i8, ptr %state, i64 384
+  {apart}
   %a = call i32 %lock(ptr %mutex)
   %b = call i32 %unlock(ptr %mutex)
   %threads = load atomic i64, ptr %threads_at monotonic, align 8
@@ -448,6 +450,8 @@ renew:
   store i64 0, ptr %waiting_at
   store i64 0, ptr %pause_at
   call void @llvm.memset.p0.i64(ptr %mutex, i8 0, i64 376, i1 false)
+  %cores_at = getelementptr i8, ptr %state, i64 640
+  call void @llvm.memset.p0.i64(ptr %cores_at, i8 0, i64 272, i1 false)
   %a = call i32 %init_mutex(ptr %mutex, ptr null)
   %b = call i32 %init_cond(ptr %work, ptr null)
   %c = call i32 %init_cond(ptr %end, ptr null)
@@ -496,6 +500,10 @@ enough:
 created:
   store i64 %number, ptr %made_at
   %id = load i64, ptr %thread
+  %place = call i64 @llvm.umin.i64(i64 %number, i64 16)
+  %ids = getelementptr i8, ptr %state, i64 776
+  %id_at = getelementptr i64, ptr %ids, i64 %place
+  store i64 %id, ptr %id_at
   %c = call i32 %detach(i64 %id)
   %number_next = add i64 %number, 1
   %more = icmp slt i64 %number_next, %threads
@@ -519,6 +527,7 @@ define i64 @threads.now(i32 %which) alwaysinline nounwind {
   ret i64 %now
 }
 
+declare void @threads.apart(ptr)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)

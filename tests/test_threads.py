@@ -307,3 +307,43 @@ def test_a_worker_is_not_woken_on_the_core_of_the_caller(tmp_path):
         timeout=120,
     )
     assert done.returncode == 0, done.stderr
+
+
+LOSING = """
+import ctypes, os
+os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})  # a second thread can only cost
+import numpy as np
+import dlvm_py as dlvm
+from dlvm_py.runtime import threads
+
+f = dlvm.jit(lambda a: np.cos(a) * 1.5)
+a = np.linspace(0.0, 1.0, 200_000)
+pause, credit = (ctypes.c_int64.from_address(threads.state() + at) for at in (240, threads._CREDIT))
+f(a)
+for _ in range(200):  # what has been won pays
+    credit.value, pause.value = 10_000_000, 0
+    f(a)
+    assert not pause.value and credit.value <= 10_000_000
+    if credit.value < 10_000_000:
+        break
+assert credit.value < 10_000_000
+for _ in range(1000):
+    credit.value = 0
+    f(a)
+    if pause.value:
+        print("paused")
+        break
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="sets the processors of a process")
+def test_what_was_won_pays_for_a_loss(tmp_path):
+    (tmp_path / "losing.py").write_text(LOSING)
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", str(tmp_path / "losing.py")],
+        env=os.environ | {"DLVM_NUM_THREADS": "2"},
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stdout) == (0, "paused\n"), done.stderr

@@ -24,11 +24,13 @@ else:
     signal = deferred("signal")
 
 # as threads.ll lays the state out; beginning on a cache line
-_SIZE, _LINE, _THREADS, _MADE, _FACTOR, _PENALTY = 912, 64, 200, 208, 248, 632
+_SIZE, _LINE, _THREADS, _MADE, _FACTOR, _PENALTY, _CREDIT = 920, 64, 200, 208, 248, 632, 912
 _MOST = 1024
 
 # times what a kernel lost by threads, no threads are used: what is lost in the long run is one part in so many
 PENALTY = 32
+# nanoseconds that may be lost by threads before any were won
+CREDIT = 5_000_000
 # how often an idle thread looks before it sleeps: 10 to 20 microseconds
 SPINS = 600
 # nanoseconds of a chunk of an array kernel, as backend/cpu/share.py makes them
@@ -48,9 +50,9 @@ def state() -> int:
 
 
 def set_penalty(factor: int, address: int | None = None) -> None:
-    """For how many times what a kernel lost by threads the next ones go without; 0: never."""
-    for field in (_FACTOR, _PENALTY):
-        ctypes.c_int64.from_address((address or state()) + field).value = factor
+    """For how many times what a kernel lost by threads the next ones go without; 0: never. Forgets what was won."""
+    for field, value in ((_FACTOR, factor), (_PENALTY, factor), (_CREDIT, CREDIT)):
+        ctypes.c_int64.from_address((address or state()) + field).value = value
 
 
 def set_number(count: int) -> None:

@@ -6,7 +6,8 @@
 ;              192 lock, 200 threads, 208 made, 216 process, 224 parked, 232 waiting, 240 pause, 248 factor
 ;              256 mutex, 384 work, 512 end                  POSIX's, up to 128, 128 and 120 bytes
 ;              632 penalty
-;              640 cores that workers may have, 768 how many workers, 784 the first 15 of them (apart.ll) }
+;              640 cores that workers may have, 768 how many workers, 784 the first 15 of them (apart.ll)
+;              912 credit }
 ;
 ; A region is a range of chunks. The caller takes chunks from its lower end, workers from its upper one, each by one
 ; compare-and-swap, so that a thread comes back to the memory it had in the region before, and nobody waits for a worker
@@ -19,8 +20,9 @@
 ; Threads must not cost time. A region that took longer than its caller alone would have taken, by the processor time of
 ; its own share of the chunks (another process has the other core, a worker came too late or took the caller's core), makes
 ; the next ones run alone, for `factor` times what it lost: `penalty`, 32, so that at most 3 % are lost in the long run, and
-; twice as many after each loss that follows on a loss, up to a second. What takes longer than is left of that time is
-; shared: a loss of microseconds must not cost a region of milliseconds its threads.
+; twice as many after each loss that follows on a loss, up to a second. A loss that regions before have won, up to 10 ms,
+; costs nothing (`credit`, which begins with 5 ms): a worker that has to be woken is late once. What takes longer than is left
+; of the time alone is shared: a loss of microseconds must not cost a region of milliseconds its threads.
 ;
 ; A child that is forked has none of the threads: `process` differs there, and the first region makes the state anew.
 
@@ -162,12 +164,25 @@ judge:
   %factor_at = getelementptr i8, ptr %state, i64 248
   %base_at = getelementptr i8, ptr %state, i64 632
   %base = load i64, ptr %base_at
+  %credit_at = getelementptr i8, ptr %state, i64 912
+  %credit = load i64, ptr %credit_at
   br i1 %wins, label %win, label %lose
 win:
   store i64 %base, ptr %factor_at
+  %won_f = fneg double %lost_f
+  %won = fptoui double %won_f to i64
+  %more_credit = add i64 %credit, %won
+  %next_credit = call i64 @llvm.umin.i64(i64 %more_credit, i64 10000000)
+  store i64 %next_credit, ptr %credit_at
   br label %leave
 lose:
-  %lost = fptoui double %lost_f to i64
+  %lost_whole = fptoui double %lost_f to i64
+  %lost = call i64 @llvm.usub.sat.i64(i64 %lost_whole, i64 %credit)
+  %less_credit = call i64 @llvm.usub.sat.i64(i64 %credit, i64 %lost_whole)
+  store i64 %less_credit, ptr %credit_at
+  %is_covered = icmp eq i64 %lost, 0
+  br i1 %is_covered, label %leave, label %pay
+pay:
   %factor = load i64, ptr %factor_at
   %more_penalty = mul i64 %lost, %factor
   %least = mul i64 %lost, %base
@@ -530,6 +545,7 @@ define i64 @threads.now(i32 %which) alwaysinline nounwind {
 declare void @threads.apart(ptr)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
+declare i64 @llvm.usub.sat.i64(i64, i64)
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1)
 
 !0 = !{}

@@ -311,3 +311,27 @@ def test_a_buffer_from_an_offset_of_the_call_on(offset):
     for refused, args in ((written, (x, offset)), (within, (x,))):
         with pytest.raises(dlvm.UnsupportedSyntax, match="writing to it is not supported"):
             dlvm.jit(refused)(*args)
+
+
+@pytest.mark.parametrize("whole", [
+    lambda x: x.T is x,
+    lambda x: x[:] is x,
+    lambda x: x[...] is x,
+    lambda x: x.ravel() is x,
+    lambda x: x.view() is x,
+    lambda x: np.transpose(x) is x,
+    lambda x: np.expand_dims(x, ()) is x,
+    lambda x: np.flip(x, ()) is x,
+])  # fmt: skip
+def test_a_view_of_all_of_an_array_is_another_object(whole):
+    """Refused where the compiler cannot tell, but never taken for the array itself."""
+    with pytest.raises(dlvm.CompileError, match="whether these two arrays are one object"):
+        dlvm.jit(whole, cache=False)(np.ones(3))
+
+
+def test_an_array_is_itself():
+    def f(x, y):
+        z = x
+        return z is x, x is not z, x is None
+
+    assert dlvm.jit(f, cache=False)(np.ones(3), np.ones(3)) == (True, False, False)

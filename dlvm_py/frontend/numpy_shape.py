@@ -32,12 +32,16 @@ from dlvm_py.ir.value import integer
 _COPIED = "this array may be a copy where NumPy makes a view: writing to it is not supported"
 
 
+def _whole(a: Any) -> Any:
+    return a.whole() if isinstance(a, Array) else a
+
+
 def transpose(e: Emitter, a: Any, axes: Any = None, *more: Any) -> Any:
     """np.transpose, x.T, x.transpose(...): a view."""
     a = require_array(e, a, "transpose")
     given = _axes(axes, more)
     if a.rank < 2 and given is None:
-        return a
+        return _whole(a)
     perm = tuple(range(a.rank))[::-1] if given is None else tuple(as_axis(e, x, a.rank) for x in given)
     if sorted(perm) != list(range(a.rank)):
         e.error(TypeMismatch, "axes don't match array", help="name every axis once")
@@ -75,7 +79,7 @@ def expand_dims(e: Emitter, a: Any, axis: Any) -> Any:
     if isinstance(axis, Sequence):
         for at in as_axes(e, axis, a.rank + len(axis.items)):
             a = expand_dims(e, a, Scalar(i64(at), weak=True))
-        return a
+        return _whole(a)
     at = as_axis(e, axis, a.rank + 1)
     return _same_elements(e, "padShape", a, (*a.extents[:at], i64(1), *a.extents[at:]), at=at)
 
@@ -169,7 +173,7 @@ def ravel(e: Emitter, a: Any, order: Any = None) -> Any:
     if is_fortran(e, order):
         a = _turned(e, a)
     if isinstance(a, Array) and a.rank == 1 and a.type.layout == "C":
-        return a
+        return a.whole()
     return _reshaped(e, a, (e.product(a.extents),))
 
 

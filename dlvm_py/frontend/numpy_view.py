@@ -31,7 +31,7 @@ def view(e: Emitter, a: Any, dtype: Any = None, type: Any = None) -> Any:  # noq
         e.error(UnsupportedSyntax, "x.view gives arrays of no other class", help="x.view(dtype)")
     a = operand(e, a, "view")
     if is_none(dtype) or getattr(dtype, "value", None) is np.ndarray or as_dtype(e, dtype) is a.dtype:
-        return a
+        return a.whole() if isinstance(a, Array) else a
     wanted = as_dtype(e, dtype)
     if wanted is BOOL:
         e.error(UnsupportedSyntax, "x.view of bools is not supported: other bytes than 0 and 1 are none", help="x != 0")

@@ -384,13 +384,16 @@ def is_same(e: Emitter, a: Any, b: Any) -> Value:
 
 
 def _are_one(e: Emitter, a: Array, b: Array) -> bool:
-    """Whether two arrays are one object. What two paths bring, a call gives, or a caller hands over, may be any."""
-    one, two = _uncast(a.pointer), _uncast(b.pointer)
-    if one is two:
+    """Whether two arrays are one object. What two paths bring, a call gives, or a caller hands over, may be any.
+
+    So may a view of all of an array, which is an object of its own and has the same pointer.
+    """
+    if a is b:
         return True
+    one, two = _uncast(a.pointer), _uncast(b.pointer)
     made = [isinstance(p, Instruction) and p.op.name not in ("apply", "extract") for p in (one, two)]
     given = [p in e.function.params for p in (one, two)]
-    if all(made) or (any(made) and any(given)):
+    if one is not two and (all(made) or (any(made) and any(given))):
         return False
     e.error(
         UnsupportedSyntax,

@@ -75,6 +75,10 @@ class Array:
     extents: tuple[Value, ...]
     copied: str = ""
 
+    def whole(self) -> Array:
+        """A view of all of it: another object, with the same memory."""
+        return Array(self.pointer, self.extents, self.copied)
+
     @property
     def type(self) -> PointerType:
         """The pointer's type."""

@@ -244,17 +244,22 @@ assert len(os.listdir("/proc/self/task")) <= others + 1 + wanted  # the timer ma
 """
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
-@pytest.mark.parametrize("count", [1, 3])
-def test_forks_signals_and_the_end_of_a_process(count, tmp_path):
-    (tmp_path / "program.py").write_text(PROGRAM)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(tmp_path / "program.py")],
+def run_program(text, count, folder):
+    """A process of its own with so many threads."""
+    (folder / "program.py").write_text(text)
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", str(folder / "program.py")],
         env=os.environ | {"DLVM_NUM_THREADS": str(count)},
         capture_output=True,
         text=True,
         timeout=120,
     )
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
+@pytest.mark.parametrize("count", [1, 3])
+def test_forks_signals_and_the_end_of_a_process(count, tmp_path):
+    done = run_program(PROGRAM, count, tmp_path)
     assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
 
 
@@ -298,14 +303,7 @@ assert cores() < allowed or len(allowed) == 1
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks for the processors of a thread")
 def test_a_worker_is_not_woken_on_the_core_of_the_caller(tmp_path):
-    (tmp_path / "apart.py").write_text(APART)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(tmp_path / "apart.py")],
-        env=os.environ | {"DLVM_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_program(APART, 2, tmp_path)
     assert done.returncode == 0, done.stderr
 
 
@@ -338,12 +336,5 @@ for _ in range(1000):
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="sets the processors of a process")
 def test_what_was_won_pays_for_a_loss(tmp_path):
-    (tmp_path / "losing.py").write_text(LOSING)
-    done = subprocess.run(
-        [sys.executable, "-W", "ignore", str(tmp_path / "losing.py")],
-        env=os.environ | {"DLVM_NUM_THREADS": "2"},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+    done = run_program(LOSING, 2, tmp_path)
     assert (done.returncode, done.stdout) == (0, "paused\n"), done.stderr

@@ -347,7 +347,7 @@ class Compiled(NamedTuple):
 
     image: bytes
     facts: dict[str, Any]
-    native: native_compile.Compiled | None = None
+    native: native_compile.Compiled
 
 
 def _check_result(program: Program) -> None:

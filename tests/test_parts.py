@@ -10,7 +10,6 @@ import pytest
 import dlvm_py as dlvm
 from dlvm_py import driver
 from dlvm_py.backend.cpu import parts
-from dlvm_py.backend.cpu.text import ModuleText
 
 
 @pytest.fixture
@@ -78,8 +77,7 @@ def test_parts_come_from_the_disk_cache(tiny_parts, tmp_path, monkeypatch):
 
 def test_every_function_is_in_one_part_and_known_where_it_is_called(monkeypatch):
     kept = []
-    text = ModuleText.text
-    monkeypatch.setattr(ModuleText, "text", lambda self, bodies: kept.append(text(self, bodies)) or kept[-1])
+    monkeypatch.setattr(driver, "cut", lambda module: [kept.append(part.text) or part for part in parts.cut(module)])
     monkeypatch.setattr(parts, "LINES", 40)
     dlvm.jit(steps, cache=False)(*arguments(), 1)
     assert 2 <= len(kept) <= parts.MOST

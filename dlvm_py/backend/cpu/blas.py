@@ -4,7 +4,7 @@ BLAS is column-major, so that a row-major product is computed as toᵀ = bᵀ a�
 64 bits: a BLAS of 32 reads the low half.
 
 OpenBLAS wakes its threads for any product of half a million multiplications (20 µs), waits for them however long they
-take to get a core, and lets them look for work for some 25 ms afterwards, in the way of ours and of everybody else's.
+take to get a core, and lets them look for work for 0.1 s afterwards, in the way of ours and of everybody else's.
 Its number of threads belongs to the process, and to the user. So real products are cut into pieces which threads of
 ours share (share.py) and which BLAS computes by the thread that calls it:
 

@@ -13,7 +13,7 @@ lost is what LLVM finds out of all calls of a kernel together; modules of one pa
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.outline import AS_IT_STANDS
@@ -39,11 +39,13 @@ class Part:
 
 def cut(module: ModuleText) -> list[Part]:
     """The parts of a module; the first has what is no kernel. One, where it is short or has memory of its own."""
-    texts = {name: str(f) for name, f in module.functions.items() if name.startswith("dl.")}
+    written = {name: str(f) for name, f in module.functions.items()}
+    texts = {name: text for name, text in written.items() if name.startswith("dl.")}
+    helpers = {name: text for name, text in written.items() if name not in texts}
     weights = {name: _weight(text) for name, text in texts.items()}
     count = min(MOST, int(sum(weights.values()) / LINES))
     if count < 2 or any(_GLOBAL.search(d) for d in module.declarations.values()):
-        return [Part(str(module))]
+        return [Part(module.text(written))]
     users: dict[str, set[str]] = {name: set() for name in texts}
     for name, text in texts.items():
         for used in _OURS.findall(text):
@@ -61,8 +63,25 @@ def cut(module: ModuleText) -> list[Part]:
         mine = set(names)
         exports = tuple(name for name in names if not users[name] <= mine)
         bodies = {n: texts[n].replace("define internal ", "define ", 1) if n in exports else texts[n] for n in names}
-        parts.append(Part(module.text(bodies), exports))
+        heads = [_declaration(module.functions[name].head) for name in texts if name not in mine]
+        parts.append(Part(module.text(bodies | _called(bodies.values(), helpers), heads), exports))
     return parts
+
+
+def _called(bodies: Iterable[str], helpers: Mapping[str, str]) -> dict[str, str]:
+    """The helpers that these texts mention, and those that they mention in turn."""
+    found: dict[str, str] = {}
+    work = list(bodies)
+    while work:
+        text = work.pop()
+        more = {name: helper for name, helper in helpers.items() if name not in found and name in text}
+        found |= more
+        work += more.values()
+    return found
+
+
+def _declaration(head: str) -> str:
+    return f"{head.replace('define internal', 'declare').replace('define', 'declare')}\n"
 
 
 def _weight(text: str) -> float:

@@ -60,32 +60,17 @@ class ModuleText:
         self.declarations[f"{name}.header"] = f'@"{name}.header" = linkonce_odr global {kind} {{ {header} }}'
 
     def __str__(self) -> str:
-        return self._text([], list(self.functions.values()), self._kept)
+        return self.text({name: str(f) for name, f in self.functions.items()})
 
-    def text(self, bodies: Mapping[str, str]) -> str:
-        """The module with these of the program's functions, whose text is given; the others are declared.
-
-        What these call of others, and those in turn, is there as in the whole.
-        """
-        ours = [name for name in self.functions if name.startswith("dl.") and name not in bodies]
-        rest = {name: str(f) for name, f in self.functions.items() if not name.startswith("dl.")}
-        found, work = dict(bodies), list(bodies.values())
-        while work:
-            text = work.pop()
-            called = [name for name in rest if name not in found and name in text]
-            found.update({name: rest[name] for name in called})
-            work += [rest[name] for name in called]
-        heads = [f"{self.functions[name].head.replace('define internal', 'declare').replace('define', 'declare')}\n"
-                 for name in ours]  # fmt: skip
-        return self._text(heads, list(found.values()), [name for name in self._kept if name in found])
-
-    def _text(self, heads: Sequence[str], functions: Sequence[object], kept: Sequence[str]) -> str:
+    def text(self, functions: Mapping[str, str], heads: Sequence[str] = ()) -> str:
+        """The module with the texts of these functions; heads: declarations of others."""
         parts = ["@dlvm.imports = external global [0 x ptr]\n"]
         parts += [self.declarations[name] + "\n" for name in sorted(self.declarations)]
+        kept = [name for name in self._kept if name in functions]
         if kept:
             names = ", ".join(f'ptr @"{name}"' for name in kept)
             parts.append(f'{KEPT} = appending global [{len(kept)} x ptr] [{names}], section "llvm.metadata"\n')
-        return "\n".join([*parts, *heads, *map(str, functions), str(self.metadata)])
+        return "\n".join([*parts, *heads, *functions.values(), str(self.metadata)])
 
 
 class FunctionText:

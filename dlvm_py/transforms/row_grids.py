@@ -32,6 +32,7 @@ makes grids of loops.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from functools import reduce as fold
 
 from dlvm_py.ir.analysis.grids import nests
@@ -41,7 +42,7 @@ from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import PointerType, is_array
 from dlvm_py.ir.value import Instruction, Value
-from dlvm_py.transforms.row_strips import Finder, Writer, base_of, has_rows, is_filled, tree_of, varies
+from dlvm_py.transforms.row_strips import Finder, Writer, base_of, has_rows, is_filled, tree_of
 
 ROWS = 32
 SHORT, LONG = 32, 4096
@@ -78,20 +79,14 @@ class _Writer(Writer):
             choice = self.block.instructions[-1]
             choice.operands = [literal(False)]
 
-    def _write_choice(self, strips: Block, whole: Block) -> None:
-        b, lead, some = self.b, self.lead, self.group.kernels[0].roots[0]
-        b.loc = some.loc
-        self.extents = self.extents_of(some.operands[1])
-        pointers = [p for k in self.group.kernels for p in k.pointers]
-        arrays = dict.fromkeys(base_of(p, lead) or p for p in pointers if varies(p, lead))
-        sizes = [self.product(self.row(p)) for p in arrays]
-        longest = fold(lambda x, y: b.emit("max", x, y), sizes)
-        tests = [
+    def _tests(self, arrays: Iterable[Value]) -> list[Value]:
+        b = self.b
+        longest = fold(lambda x, y: b.emit("max", x, y), [self.product(self.row(p)) for p in arrays])
+        return [
             b.emit("greaterThanOrEqual", self.product(self.extents), literal(ROWS)),
             b.emit("greaterThanOrEqual", longest, literal(SHORT)),
             b.emit("lessThanOrEqual", longest, literal(LONG)),
         ]
-        b.conditional(fold(lambda x, y: b.emit("and", x, y), tests), strips, None, whole)
 
     def _write_loop(self, strips: Block, header: Block, rows: Block, behind: Block) -> None:
         b, function = self.b.at_end(strips), self.function

@@ -38,7 +38,7 @@ Stage compute, behind share_loops, for whose `parallel` this loop is known to be
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import reduce as fold
 
@@ -318,17 +318,21 @@ class Writer:
         self.extents = self.extents_of(some.operands[1])
         pointers = [p for k in self.group.kernels for p in k.pointers]
         arrays = dict.fromkeys(base_of(p, lead) or p for p in pointers if varies(p, lead))
+        b.conditional(fold(lambda x, y: b.emit("and", x, y), self._tests(arrays)), strips, None, whole)
+
+    def _tests(self, arrays: Iterable[Value]) -> list[Value]:
+        """What must hold for the loop to pay, of the arrays that have rows."""
+        b = self.b
         sizes = [self.product([*self.row(p), literal(p.type.dtype.itemsize)]) for p in arrays]  # type: ignore[attr-defined]
         size = fold(lambda x, y: b.emit("add", x, y), sizes)
         fit = b.emit("floorDivide", literal(STRIP), b.emit("max", size, literal(1)))
         self.rows = b.emit("max", b.emit("min", fit, self.extents[-1]), literal(1))
         total = b.emit("multiply", self.product(self.extents), size)
-        tests = [
+        return [
             b.emit("greaterThanOrEqual", total, literal(LARGE)),
             b.emit("lessThanOrEqual", size, literal(STRIP)),
             b.emit("greaterThanOrEqual", b.emit("multiply", self.rows, size), literal(LEAST)),
         ]
-        b.conditional(fold(lambda x, y: b.emit("and", x, y), tests), strips, None, whole)
 
     def extents_of(self, p: Value) -> list[Value]:
         """Those that count rows."""

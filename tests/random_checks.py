@@ -14,7 +14,6 @@ from __future__ import annotations
 import collections
 import contextlib
 import copy
-import functools
 import json
 import os
 import random
@@ -87,8 +86,8 @@ def lowered_once():
     return patch.object(driver, "lower_to", continued)
 
 
-@functools.cache
 def _unoptimising():
+    """A code generator for each module: it keeps what it knows of functions, so no two threads may use one."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
     return llvm.Target.from_default_triple().create_target_machine(

@@ -1,7 +1,8 @@
 """LLVM on several threads at once: its two long calls without the lock that llvmlite holds around every call.
 
-LLVM itself asks only that no two threads work in one context. So modules that are given here must be of a context that
-no other thread has. Everything else, which is short, goes by llvmlite and its lock.
+LLVM itself asks only that no two threads work in one context or with one code generator. So modules and machines that
+are given here must be such that no other thread has them or their context. Everything else, which is short, goes by
+llvmlite and its lock.
 """
 
 from __future__ import annotations

@@ -88,10 +88,11 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         is_there = not isinstance(owner, Scalar) or hasattr(np.float64, name)  # NumPy's scalars lack some of them
         if name in METHODS and is_there:
             return Method(owner, name)
+        supported = "supported " if hasattr(np.ndarray, name) else ""
         e.error(
             UnknownFunction,
-            f"{'arrays' if is_there else 'NumPy scalars'} have no supported attribute or method `{name}`",
-            help=(suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]) or "call it outside of compiled code")
+            f"{'arrays' if is_there else 'NumPy scalars'} have no {supported}attribute or method `{name}`",
+            help=(suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]) or (supported and "call it outside of compiled code"))
             if is_there
             else "call the function of NumPy",
         )

@@ -87,7 +87,7 @@ class Comprehensions(Flow):
         run(update, lambda: self.env[name].value)
         found = self.env.pop(name).value
         if isinstance(found, Conflict):
-            self.e.error(TypeMismatch, f"this is {found.reason}: there is no common type")
+            self.e.error(TypeMismatch, found.said_of("this"), help=found.help)
         return found
 
     # -- comprehensions --------------------------------------------------------------------------------

@@ -269,7 +269,7 @@ class Expressions(Comprehensions):
         value = self.env.pop(_VALUE).value
         if isinstance(value, Conflict):
             self.require_several(_VALUE)
-            self.e.error(TypeMismatch, f"this is {value.reason}: there is no common type")
+            self.e.error(TypeMismatch, value.said_of("this"), help=value.help)
         return value
 
     def _ifexp(self, node: Any) -> Any:

@@ -398,8 +398,8 @@ class Frame(Expressions):
         )
         self.e.error(
             TypeMismatch,
-            f"{what} is {conflict.reason}{where}: there is no common type",
-            help=hint,
+            conflict.said_of(what, where),
+            help=conflict.help or hint,
         )
 
     def assign(self, target: Any, value: Any) -> None:

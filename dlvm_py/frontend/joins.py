@@ -317,7 +317,7 @@ def join_items(a: Any, b: Any) -> Any:
     mixed = isinstance(a, ScalarType) and isinstance(b, ScalarType) and a.weak != b.weak
     # np.array of a list takes a Python float for a float64, an int for an int64
     if mixed and isinstance(joined, ScalarType) and joined.dtype.numpy != np.result_type(a.dtype.numpy, b.dtype.numpy):
-        return Conflict(f"a list with {_words(a)} and {_words(b)}")
+        return Conflict(f"a list with {_words(a)} and {_words(b)}", help="give its items one type")
     return joined
 
 
@@ -337,8 +337,9 @@ def _row(t: Any) -> Any:
         case ScalarType() | RefType() | Conflict() | None:
             return t
     return Conflict(
-        f"a list that grows by {_words(t)} (it can hold numbers, arrays of one shape and "
-        "tuples of these: for rows write an array, np.zeros((m, n)), or append tuples)"
+        f"a list that grows by {_words(t)}",
+        help="such a list can hold numbers, arrays of one shape and tuples of these: for rows write an array, "
+        "np.zeros((m, n)), or append tuples",
     )
 
 
@@ -830,4 +831,4 @@ def located(conflict: Conflict, name: str, bindings: list[Binding]) -> Conflict:
     for b in bindings:
         if b.loc is not None and b.loc not in places:
             places.append(b.loc)
-    return Conflict(conflict.reason, conflict.places or tuple(places))
+    return replace(conflict, places=conflict.places or tuple(places))

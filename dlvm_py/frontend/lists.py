@@ -204,7 +204,7 @@ def _grown(e: Emitter, held: Sequence) -> Growing:
     for value in held.items:
         item = join_items(item, type_of(e, value))
     if isinstance(item, Conflict):
-        e.error(TypeMismatch, f"this is {item.reason}: the items have no common type", help="use an array")
+        e.error(TypeMismatch, item.said_of("this"), help=item.help or "use an array")
     return as_growing(e, held, item)
 
 
@@ -259,7 +259,7 @@ def _fitting(e: Emitter, held: Growing, value: Any) -> Growing:
     """The list with items of a type that takes `value` too."""
     joined = join_items(held.item, type_of(e, value))
     if isinstance(joined, Conflict):
-        e.error(TypeMismatch, f"this is {joined.reason}: the items have no common type", help="use two lists")
+        e.error(TypeMismatch, joined.said_of("this"), help=joined.help or "use two lists")
     return held if held.item is not None and same_type(joined, held.item) else as_growing(e, held, joined)
 
 

@@ -160,8 +160,8 @@ def contents(e: Emitter, value: Any) -> Any:
     if isinstance(found, Conflict):
         e.error(
             TypeMismatch,
-            f"this list, dict or instance is {found.reason}: there is no common type",
-            help="give it the same kind of contents on both paths",
+            found.said_of("this" if found.help else "this list, dict or instance"),
+            help=found.help or "give it the same kind of contents on both paths",
         )
     return held_by(e, found) if isinstance(found, Ref) else found
 

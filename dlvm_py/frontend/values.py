@@ -315,10 +315,19 @@ class Generator:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """A name whose values on two paths have no common type; an error if it is read."""
+    """A name whose values on two paths have no common type, or a list that cannot hold its items: an error if read.
+
+    help: what to write instead, where "one type on both paths" is not the answer.
+    """
 
     reason: str
     places: tuple[Loc | None, ...] = ()
+    help: str | None = None
+
+    def said_of(self, what: str, where: str = "") -> str:
+        """The message of the error: `what` is the name or thing that is read, `where` the places that assigned it."""
+        end = "" if self.help is not None else ": there is no common type"
+        return f"{what} is {self.reason}{where}{end}"
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -20,6 +20,7 @@ from dlvm_py.transforms import (
     redundant_load,
     simplify_cfg,
     stack_promotion,
+    value_numbering,
     value_promotion,
 )
 
@@ -33,6 +34,7 @@ PASSES = {
     "dce": lambda module: dce.run(module.functions["main"]),
     "licm": lambda module: licm.run(module.functions["main"]),
     "stack_promotion": lambda module: stack_promotion.run(module.functions["main"]),
+    "value_numbering": lambda module: value_numbering.run(module.functions["main"]),
     "value_promotion": lambda module: value_promotion.run(module.functions["main"]),
     "exact algebra": lambda module: algebra_simplification.run(module.functions["main"], exact_only=True),
     "literal_broadcasting_promotion": lambda module: literal_broadcasting_promotion.run(module.functions["main"]),

@@ -25,7 +25,7 @@ that it did not cross before. Any stage.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Any
 
 from dlvm_py.ir import Block, Function, Instruction, Literal, TensorType, TupleType, Value, is_array
@@ -83,13 +83,19 @@ def _key(i: Instruction, arrays_cross: bool) -> Hashable | None:
     """Equal for instructions that may stand for each other; None for those that never may."""
     if i.op.name == "check":
         return "check", i.attrs.get("assuming"), _operand_key(i.operands[0])
+    local = not arrays_cross and (is_array(i.type) or isinstance(i.type, TupleType))
+    key = key_of(i, _operand_key)
+    return key if key is None or not local else (key, i.block)
+
+
+def key_of(i: Instruction, of: Callable[[Value], Hashable]) -> Hashable | None:
+    """Equal for pure instructions that give the same, where `of` says so of their operands; None for all others."""
     if not i.op.is_pure:
         return None
-    operands = [_operand_key(v) for v in i.operands]
+    operands = [of(v) for v in i.operands]
     if _commutes(i):
         operands.sort(key=hash)
-    local = not arrays_cross and (is_array(i.type) or isinstance(i.type, TupleType))
-    return i.op, i.type, _frozen(i.attrs), tuple(operands), i.block if local else None
+    return i.op, i.type, _frozen(i.attrs), tuple(operands)
 
 
 def _operand_key(value: Value) -> Hashable:

@@ -61,6 +61,7 @@ from dlvm_py.transforms import (
     sibling_fusion,
     simplify_cfg,
     stack_promotion,
+    value_numbering,
     value_promotion,
 )
 
@@ -106,6 +107,7 @@ PASSES: dict[str, Pass] = {
         _row(dce, "DCE"),
         _row(dead_store, "DSE"),
         _row(licm, "LICM"),
+        _row(value_numbering, "VN"),
         _row(value_promotion, "VP"),
         _row(redundant_load, "RLE"),
         _row(algebra_simplification, "AS"),

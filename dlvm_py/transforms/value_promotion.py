@@ -48,8 +48,8 @@ def run(function: Function) -> bool:
     replaced: dict[Value, Value] = {}
     removed: set[Value] = set()
     for allocation in [i for i in function.instructions() if i.op is OPS["allocateHeap"]]:
-        family = _family(allocation, users)
-        store = _single_store(allocation, family)
+        family = family_of(allocation, users)
+        store = single_store(allocation, family)
         if store is None:
             continue
         loads = [i for i in family if i.op is OPS["load"]]
@@ -67,7 +67,7 @@ def run(function: Function) -> bool:
     return True
 
 
-def _family(allocation: Instruction, users: Users) -> list[Instruction]:
+def family_of(allocation: Instruction, users: Users) -> list[Instruction]:
     """The users of an allocation and of its views."""
     family: list[Instruction] = []
     pending = [allocation]
@@ -79,16 +79,17 @@ def _family(allocation: Instruction, users: Users) -> list[Instruction]:
     return family
 
 
-def _single_store(allocation: Instruction, family: list[Instruction]) -> Instruction | None:
+def single_store(allocation: Instruction, family: list[Instruction]) -> Instruction | None:
     """The one store to an allocation that nothing else writes and that does not escape."""
     stores = [i for i in family if i.op is OPS["store"]]
-    if len(stores) != 1 or _uncast(stores[0].operands[1]) is not allocation:
+    if len(stores) != 1 or uncast(stores[0].operands[1]) is not allocation:
         return None
     understood = _VIEWS | {"load", "store", "extent"}
     return stores[0] if all(i.op.name in understood for i in family) else None
 
 
-def _uncast(pointer: Value) -> Value:
+def uncast(pointer: Value) -> Value:
+    """Look through pointerCast, which changes the type and nothing else."""
     while isinstance(pointer, Instruction) and pointer.op is OPS["pointerCast"]:
         pointer = pointer.operands[0]
     return pointer
@@ -102,7 +103,7 @@ def _loaded_value(
         return None
     value = store.operands[0]
     (pointer,) = load.operands
-    if _uncast(pointer) is allocation and is_scalar(load.type):
+    if uncast(pointer) is allocation and is_scalar(load.type):
         return value
     if load.block is not store.block:
         return None

@@ -6,6 +6,8 @@ tree that costs less than it says runs on threads a little too early, which the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import TensorType, is_array
 from dlvm_py.ir.value import Instruction, Value
@@ -30,8 +32,11 @@ def is_function(i: Instruction) -> bool:
     return _OPS.get(i.op.name, 1) >= _LONG["exp"]
 
 
-def element_cost(root: Value) -> int:
-    """The cost of computing one element of a tree, and of storing it."""
+def element_cost(root: Value, held: Callable[[Instruction], Value | None] = lambda load: None) -> int:
+    """The cost of computing one element of a tree, and of storing it.
+
+    held: says of a load what expression stands for it, where there is one; None where memory is read.
+    """
     assert isinstance(root.type, TensorType)
     total, seen, todo = _moved(root.type), set(), [root]
     while todo:
@@ -40,6 +45,10 @@ def element_cost(root: Value) -> int:
             continue
         seen.add(value)
         if value.op.name == "load":
+            stored = held(value)
+            if stored is not None:
+                todo.append(stored)
+                continue
             total += _moved(value.type)  # type: ignore[arg-type]
             continue
         if value.op.name == "gather":

@@ -1,4 +1,4 @@
-"""What two paths compute alike is computed once: functions with branches that are called twice, in values and gradients."""
+"""What two paths compute alike is computed once: functions with branches, called twice; values and gradients."""
 
 import numpy as np
 import pytest

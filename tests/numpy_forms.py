@@ -121,7 +121,7 @@ def ints(d: Draw, low: int = 0, high: int = 4) -> Any:
 
 # reductions and what goes along an axis
 form(_np("sum prod mean max min amax amin any all var std ptp count_nonzero"), one(), **AXES)
-form(_np("var std"), one(), mean=NEVER, correction=NEVER)
+form(_np("var std nanvar nanstd"), one(), mean=NEVER, correction=NEVER)
 form(_np("var std mean ptp max min"), one(REAL, 2), **AXES)
 form(_np("nansum nanprod nanmax nanmin nanmean nanvar nanstd"), one(), **AXES)
 form(_np("median nanmedian"), one(REAL), **AXES)
@@ -249,6 +249,13 @@ form(
     axis1=lambda d: Text(0),
     axis2=lambda d: d.of(1, -1),
     offset=lambda d: d.number(0, 1, -1, 9),
+)
+form(
+    _np("quantile percentile nanquantile nanpercentile"),
+    lambda d: [d.filled("if"), _fraction(d), Text("method='inverted_cdf'")],
+    weights=lambda d: d.array("if", shape=np.shape(d.first), low=0, high=3),
+    method=NEVER,
+    **AXES,
 )
 form(_np("trace"), lambda d: [d.array(ndim=d.int(2, 3))], axis1=lambda d: Text(0), axis2=lambda d: d.of(1, -1))
 form(_np("diag diagflat"), lambda d: [d.array(ndim=d.int(1, 2))])
@@ -575,6 +582,7 @@ form(
     lambda d: [d.array(ndim=d.int(1, 3), special=False), *(d.of(True, False) for _ in range(3)), d.axis()],
 )
 form(_np("union1d intersect1d setdiff1d setxor1d"), lambda d: [d.array(), d.array()])
+form(_np("intersect1d"), lambda d: [d.array("bif"), d.array("bif")], return_indices=_boolean)
 form(_np("isin"), lambda d: [d.array(), d.array()], invert=_boolean)
 form(_np("take"), lambda d: [a := d.filled(), d.places(np.size(a), d.shape())], axis=lambda d: Text("None"))
 form(_np("take"), lambda d: [a := d.filled(), d.places(np.shape(a)[0], d.shape(d.int(0, 2))), Text(0)])

@@ -24,6 +24,7 @@ from dlvm_py.frontend.joins import ArrayType
 from dlvm_py.frontend.library_calls import is_library
 from dlvm_py.frontend.mixed import apart
 from dlvm_py.frontend.numpy_create import array
+from dlvm_py.frontend.numpy_signature import as_numpy_binds, refuse_argument
 from dlvm_py.frontend.objects import resolved
 from dlvm_py.frontend.partial import partial
 from dlvm_py.frontend.python_itertools import ITERTOOLS
@@ -37,6 +38,7 @@ from dlvm_py.frontend.table import (
     lookup,
     name_of,
     numpy_help,
+    numpys,
     takes_arrays,
 )
 from dlvm_py.frontend.undecided import opened
@@ -80,7 +82,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if isinstance(function, Method) and function.rule is not None:
         return _bound_call(e, function.rule, f".{function.name}", [function.owner, *args], kwargs)
     if isinstance(function, Method) and not isinstance(function.owner, Static):
-        return _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs, arrays=True)
+        return _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs, arrays=True,
+                        function=getattr(np.ndarray, function.name))  # fmt: skip
     if isinstance(function, Method) and isinstance(function.owner, Static):
         return _text_method(e, function, args, kwargs)
     if isinstance(function, Closure):
@@ -108,7 +111,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return as_array(e, first)  # its rows are stacked already
     handler = lookup(target)
     if handler is not None:
-        return _handled(e, handler, name_of(target), args, kwargs, takes_arrays(target))
+        return _handled(e, handler, name_of(target), args, kwargs, takes_arrays(target), function=numpys(target))
     if is_library(target):
         return e.session.library(e, target, args, kwargs)
     if any(target is known for known in STATIC_CALLS):
@@ -181,18 +184,22 @@ def is_users(function: Any) -> bool:
 
 
 def _handled(
-    e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any], arrays: bool = False
-) -> Any:
+    e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict[str, Any], arrays: bool = False,
+    function: Any = None,
+) -> Any:  # fmt: skip
     """A rule that only reads: lists and dicts as what they hold, growing ones as arrays where NumPy takes them.
 
-    arrays: lists and tuples are arrays too, where the rule means an array.
+    arrays: lists and tuples are arrays too, where the rule means an array. function: NumPy's that the rule implements.
     """
 
     def read(value: Any) -> Any:
         value = resolved(e, value)
         return as_array(e, value) if "." in name and isinstance(value, Growing) else value
 
-    bound = _bind(e, handler, name, [read(a) for a in args], {n: read(v) for n, v in kwargs.items()})
+    args, kwargs = [read(a) for a in args], {n: read(v) for n, v in kwargs.items()}
+    if function is not None:
+        args, kwargs = as_numpy_binds(e, function, _signature(handler), name, args, kwargs)
+    bound = _bind(e, handler, name, args, kwargs)
     if arrays:
         for parameter, value in bound.arguments.items():
             if parameter in ARRAY_LIKE and isinstance(value, Sequence):
@@ -244,9 +251,7 @@ def _bind(e: Emitter, handler: Handler, name: str, args: list[Any], kwargs: dict
     except TypeError as error:
         unknown = re.search(r"unexpected keyword argument '(\w+)'", str(error))
         if unknown and name.startswith(("np.", ".")):
-            known = [p for p in list(_signature(handler).parameters)[1:] if p not in ("args", "options")]
-            hint = f"supported are {', '.join(known)}" if known else "docs/numpy.md lists what is supported"
-            e.error(UnsupportedSyntax, f"{name}: the argument `{unknown[1]}` is not supported", help=hint)
+            refuse_argument(e, _signature(handler), name, unknown[1])
         e.error(TypeMismatch, f"{name}: {error}")
 
 

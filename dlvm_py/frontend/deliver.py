@@ -13,8 +13,8 @@ from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, describe, is_none
 
 
-def deliver(e: Emitter, name: str, result: Any, out: Any, mask: Any) -> Any:
-    """The result of a function that takes `out=` and `where=`: stored in `out` where `where` holds."""
+def deliver(e: Emitter, name: str, result: Any, out: Any, mask: Any, casting: str = "same_kind") -> Any:
+    """The result of a function that takes `out=` and `where=`: stored in `out` where `where` holds, by `casting`."""
     out = destination(e, out)
     masked = mask is not None and not (isinstance(mask, Scalar) and mask.number is True)
     if is_none(out) and not masked:
@@ -35,11 +35,11 @@ def deliver(e: Emitter, name: str, result: Any, out: Any, mask: Any) -> Any:
             f"np.{name}: non-broadcastable output operand: `out` has {out.rank} axes, the result {result.rank}",
             help="give an array of the result's shape",
         )
-    if not np.can_cast(result.dtype.numpy, out.dtype.numpy, casting="same_kind"):
+    if not np.can_cast(result.dtype.numpy, out.dtype.numpy, casting=casting):  # type: ignore[arg-type]
         e.error(
             TypeMismatch,
             f"Cannot cast ufunc '{name}' output from dtype('{result.dtype.numpy}') "
-            f"to dtype('{out.dtype.numpy}') with casting rule 'same_kind'",
+            f"to dtype('{out.dtype.numpy}') with casting rule '{casting}'",
             help="give an array of the result's dtype",
         )
     tensor = e.cast(fit(e, result, out.extents, in_place=True), out.dtype)

@@ -32,6 +32,19 @@ def as_dtype(e: Emitter, value: Any, default: DType = F64) -> DType:
     e.error(TypeMismatch, f"{describe(value)} is no dtype", help="write np.float64, np.int64, np.bool_, ...")
 
 
+def as_casting(e: Emitter, casting: Any, default: Any) -> Any:
+    """The rule that casts follow: one of NumPy's words."""
+    if casting is None:
+        return default
+    word = getattr(casting, "value", None)
+    if word not in ("no", "equiv", "safe", "same_kind", "unsafe"):
+        e.error(
+            UnsupportedSyntax,
+            "`casting` must be one of the constants 'no', 'equiv', 'safe', 'same_kind' and 'unsafe'",
+        )
+    return word
+
+
 def as_shape(e: Emitter, value: Any) -> Extents:
     """A shape argument: an int or a tuple of ints, each checked not to be negative."""
     items = value.items if isinstance(value, Sequence) else (value,)
@@ -101,10 +114,10 @@ def empty(e: Emitter, shape: Any, dtype: Any = None, order: Any = None) -> Any:
 
 
 def empty_like(
-    e: Emitter, a: Any, dtype: Any = None, order: Any = None, subok: Any = None, shape: Any = None
+    e: Emitter, prototype: Any, dtype: Any = None, order: Any = None, subok: Any = None, shape: Any = None
 ) -> Any:
     """np.empty_like."""
-    a = _like(e, a)
+    a = _like(e, prototype)
     extents = _extents(a) if is_none(shape) else as_shape(e, shape)
     return _in_order(e, allocate(e, extents, as_dtype(e, dtype, a.dtype)), order)
 
@@ -175,7 +188,9 @@ def _float_range(e: Emitter, values: list[Scalar], dtype: DType) -> Temp:
     return Temp(e.cast(tensor, dtype), (count,), e.block)
 
 
-def eye(e: Emitter, N: Any, M: Any = None, k: Any = None, dtype: Any = None) -> Any:  # noqa: N803 - NumPy's names
+def eye(
+    e: Emitter, N: Any, M: Any = None, k: Any = None, dtype: Any = None, order: Any = None  # noqa: N803 - NumPy's names
+) -> Any:
     """np.eye(N, M, k): ones on a diagonal, the main one unless k is given."""
     rows = _extent(e, N)
     columns = rows if is_none(M) else _extent(e, M)
@@ -185,7 +200,7 @@ def eye(e: Emitter, N: Any, M: Any = None, k: Any = None, dtype: Any = None) -> 
     row = e.emit("padShape", index, at=1)
     column = e.emit("padShape", e.emit("iota", columns), at=0)
     equal = ufunc_call(e, np.equal, Temp(row, (rows, i64(1)), e.block), Temp(column, (i64(1), columns), e.block))
-    return astype(e, equal, as_dtype(e, dtype))
+    return _in_order(e, astype(e, equal, as_dtype(e, dtype)), order)
 
 
 def array(
@@ -265,7 +280,7 @@ def _is_deep(item: Any) -> bool:
 
 
 def asarray(e: Emitter, a: Any, dtype: Any = None) -> Any:
-    """np.asarray: the array itself where the dtype agrees."""
+    """np.asarray without an order: the array itself where the dtype agrees."""
     if isinstance(a, (Array, Temp)) and as_dtype(e, dtype, a.dtype) is a.dtype:
         return a
     return _array(e, a, dtype)
@@ -291,8 +306,18 @@ def _fresh(e: Emitter, a: Any) -> Any:
     return Scalar(a.value, weak=False) if isinstance(a, Scalar) else Temp(tensor_of(e, a), a.extents, e.block)
 
 
-def cast_to(e: Emitter, x: Any, dtype: Any, order: Any = None, *, copy: Any = None) -> Any:
+def cast_to(
+    e: Emitter, x: Any, dtype: Any, order: Any = None, casting: Any = None, subok: Any = None, copy: Any = None
+) -> Any:
     """x.astype(dtype): the array itself for copy=False where the dtype agrees."""
+    rule = as_casting(e, casting, "unsafe")
+    if isinstance(x, (Array, Temp, Scalar)) and not np.can_cast(x.dtype.numpy, as_dtype(e, dtype).numpy, rule):
+        e.error(
+            TypeMismatch,
+            f"Cannot cast array data from {x.dtype.numpy!r} to {as_dtype(e, dtype).numpy!r} according to the rule "
+            f"'{rule}'",
+            help="leave `casting` out",
+        )
     if copy is not None and not as_flag(e, copy, "`copy` of astype") and isinstance(x, Array):
         if as_dtype(e, dtype) is x.dtype:
             return x
@@ -322,7 +347,7 @@ CREATE: dict[Any, Any] = {
     np.zeros: _constant(0), np.ones: _constant(1), np.full: full, np.empty: empty,
     np.zeros_like: _constant_like(0), np.ones_like: _constant_like(1), np.full_like: full_like,
     np.empty_like: empty_like, np.arange: arange, np.eye: eye, np.ndarray: empty,
-    np.array: array, np.asarray: asarray, np.asanyarray: asarray, np.copy: copy,
+    np.array: array, np.copy: copy,
     **({np.astype: cast_function} if hasattr(np, "astype") else {}),
 }  # fmt: skip
 CREATE_METHODS: dict[str, Any] = {"copy": copy, "astype": cast_to}

@@ -25,11 +25,11 @@ from dlvm_py.frontend.elementwise import astype, operand, promoted, supported, u
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import products
 from dlvm_py.frontend.linear import matmul
-from dlvm_py.frontend.numpy_create import array
+from dlvm_py.frontend.numpy_create import array, as_casting, as_dtype
 from dlvm_py.frontend.numpy_reduce import SUM
 from dlvm_py.frontend.numpy_shape import expand_dims, reshape, squeeze, transpose
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, is_none
-from dlvm_py.ir import Value
+from dlvm_py.ir import DType, Value
 from dlvm_py.ir.value import integer
 
 _TYPICAL, _EXHAUSTIVE = 32.0, 5
@@ -43,22 +43,27 @@ class _Term(NamedTuple):
 
 
 def einsum(
-    e: Emitter, subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, optimize: Any = None
-) -> Any:
+    e: Emitter, subscripts: Any, *operands: Any, out: Any = None, dtype: Any = None, order: Any = None,
+    casting: Any = None, optimize: Any = None,
+) -> Any:  # fmt: skip
     """np.einsum with constant subscripts; `optimize` changes nothing: the order is always chosen."""
+    rule = as_casting(e, casting, "safe")
+    if not is_none(order) and getattr(order, "value", None) not in ("K", "A", "C"):
+        e.error(UnsupportedSyntax, "np.einsum gives arrays in C order", help="np.array(np.einsum(...), order='F')")
     if not isinstance(subscripts, Static):
         subscripts, operands = _from_lists(e, (subscripts, *operands))
     if not isinstance(subscripts, Static) or not isinstance(subscripts.value, str):
         e.error(UnsupportedSyntax, "np.einsum needs its subscripts as a constant string", help=_SUBSCRIPTS)
-    if not is_none(dtype):
-        e.error(UnsupportedSyntax, "np.einsum with dtype= is not supported", help="convert the operands with .astype")
     values = [operand(e, array(e, v) if isinstance(v, Sequence) else v, "np.einsum") for v in operands]
     inputs, output = _parse(e, subscripts.value, [_rank(v) for v in values])
-    common = supported(e, promoted(*values), "np.einsum")
+    common = as_dtype(e, dtype, supported(e, promoted(*values), "np.einsum"))
     if not common.is_own:
         e.error(TypeMismatch, "invalid data type for einsum: bfloat16", help="convert with .astype(np.float32)")
     if common.kind == "b":
         e.error(UnsupportedSyntax, "np.einsum of bool arrays is not supported", help="convert with .astype(np.int64)")
+    for value in values:
+        if not (isinstance(value, Scalar) and value.weak):
+            _check_cast(e, value.dtype, common, rule, "convert the operand with .astype")
     terms = [_Term(v if v.dtype is common else astype(e, v, common), x) for v, x in zip(values, inputs, strict=True)]
     extents = _check_extents(e, terms)
     terms = _without_ones(e, [_diagonals(e, t) for t in terms], extents)
@@ -72,13 +77,18 @@ def einsum(
         ]
     last = _summed(e, terms[0], set(output))
     found, out = _arranged(e, last, output, extents), destination(e, out)
-    if isinstance(out, Array) and not np.can_cast(found.dtype.numpy, out.dtype.numpy, "safe"):
+    if isinstance(out, Array):
+        _check_cast(e, found.dtype, out.dtype, rule, "give `out` the result's dtype")
+    return deliver(e, "einsum", found, out, None, rule)
+
+
+def _check_cast(e: Emitter, given: DType, wanted: DType, rule: str, instead: str) -> None:
+    if not np.can_cast(given.numpy, wanted.numpy, rule):  # type: ignore[arg-type]
         e.error(
             TypeMismatch,
-            f"np.einsum: {found.dtype.numpy_name} cannot be cast to the {out.dtype.numpy_name} of `out` safely",
-            help="give an array of the result's dtype",
+            f"np.einsum: {given.numpy_name} cannot be cast to {wanted.numpy_name} by the rule '{rule}'",
+            help=instead,
         )
-    return deliver(e, "einsum", found, out, None)
 
 
 def _rank(value: Any) -> int:

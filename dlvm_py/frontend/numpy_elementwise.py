@@ -32,6 +32,11 @@ def clip(
     return deliver(e, "clip", operand(e, a, "np.clip"), out, None)
 
 
+def clip_method(e: Emitter, a: Any, min: Any = None, max: Any = None, out: Any = None) -> Any:  # noqa: A002
+    """x.clip(min, max)."""
+    return clip(e, a, min, max, out)
+
+
 def _in_loop_of_clip(e: Emitter, *values: Any) -> tuple[Any, ...]:
     """An array and two bounds in the one dtype of NumPy's loop: a bound counts that the array's does not hold."""
     given = [None if is_none(v) else operand(e, v, "np.clip") for v in values]
@@ -79,4 +84,4 @@ ELEMENTWISE: dict[Any, Any] = {
     np.clip: clip,
     **{ufunc: forms(ufunc, rule) for ufunc, rule in _COMPOSED.items()},
 }
-ELEMENTWISE_METHODS: dict[str, Any] = {"clip": clip}
+ELEMENTWISE_METHODS: dict[str, Any] = {"clip": clip_method}

@@ -21,9 +21,10 @@ from dlvm_py.frontend.arrays import (
 from dlvm_py.frontend.elementwise import cast_scalar, operand, stored_scalar
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
-from dlvm_py.frontend.indexing import as_index
+from dlvm_py.frontend.indexing import as_flag, as_index
 from dlvm_py.frontend.library import reshaping
-from dlvm_py.frontend.numpy_create import as_dtype, as_shape
+from dlvm_py.frontend.numpy_create import array, as_dtype, as_shape
+from dlvm_py.frontend.numpy_create import asarray as without_order
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import Value
@@ -96,9 +97,13 @@ def _turned(e: Emitter, a: Any) -> Any:
     return transpose(e, a) if isinstance(a, (Array, Temp)) else a
 
 
-def reshape(e: Emitter, a: Any, shape: Any, *more: Any, order: Any = None) -> Any:
+def reshape(e: Emitter, a: Any, shape: Any, *more: Any, order: Any = None, copy: Any = None) -> Any:
     """np.reshape, x.reshape(...): one extent may be -1; a view of contiguous memory."""
     a = require_array(e, a, "reshape")
+    if not is_none(copy):
+        if not as_flag(e, copy, "`copy` of reshape"):
+            e.error(UnsupportedSyntax, "reshape with copy=False is not supported", help="x.shape = ... never copies")
+        a = Temp(tensor_of(e, a), a.extents, e.block)
     items = (shape, *more) if more else (shape.items if isinstance(shape, Sequence) else (shape,))
     if is_fortran(e, order):
         return _turned(e, reshape(e, _turned(e, a), Sequence(tuple(items[::-1]))))
@@ -165,6 +170,25 @@ def _contiguous(layout: str, written: Any) -> Any:
         return out
 
     return rule
+
+
+_IN_ORDER = {"C": _contiguous("C", reshaping.ascontiguousarray), "F": _contiguous("F", reshaping.asfortranarray)}
+
+
+def asarray(e: Emitter, a: Any, dtype: Any = None, order: Any = None, *, copy: Any = None) -> Any:
+    """np.asarray: the array itself where the dtype and the order agree."""
+    is_copied = None if is_none(copy) else as_flag(e, copy, "`copy` of np.asarray")
+    if is_copied:
+        return array(e, a, dtype, None, order)
+    word = "K" if is_none(order) else getattr(order, "value", None)
+    if word not in ("K", "A", "C", "F"):
+        e.error(UnsupportedSyntax, "`order` must be one of the constants 'K', 'A', 'C' and 'F'")
+    found = without_order(e, a, dtype)
+    if word in _IN_ORDER and isinstance(found, (Array, Temp)) and found.rank > 1:
+        found = _IN_ORDER[word](e, found)
+    if is_copied is False and found is not a:
+        e.error(TypeMismatch, "Unable to avoid copy while creating an array as requested", help="leave `copy` out")
+    return found
 
 
 def ravel(e: Emitter, a: Any, order: Any = None) -> Any:
@@ -314,8 +338,8 @@ SHAPE: dict[Any, Any] = {
     np.transpose: transpose, np.swapaxes: swapaxes, np.expand_dims: expand_dims, np.reshape: reshape,
     np.diagonal: diagonal, np.ravel: ravel, np.squeeze: squeeze, np.broadcast_to: broadcast_to, np.shape: shape_of,
     np.size: size_of, np.ndim: ndim_of, np.lib.stride_tricks.sliding_window_view: sliding_window_view,
-    np.ascontiguousarray: _contiguous("C", reshaping.ascontiguousarray),
-    np.asfortranarray: _contiguous("F", reshaping.asfortranarray),
+    np.ascontiguousarray: _IN_ORDER["C"], np.asfortranarray: _IN_ORDER["F"],
+    np.asarray: asarray, np.asanyarray: asarray,
 }  # fmt: skip
 SHAPE_METHODS: dict[str, Any] = {
     "diagonal": diagonal, "transpose": transpose, "swapaxes": swapaxes, "reshape": reshape, "ravel": ravel,

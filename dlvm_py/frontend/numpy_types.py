@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from dlvm_py.frontend.arrays import broadcast_extents
 from dlvm_py.frontend.elementwise import promoted
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_create import as_shape
+from dlvm_py.frontend.numpy_signature import numpy_signature
 from dlvm_py.frontend.values import Array, Growing, Record, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import literal
 
@@ -39,21 +41,27 @@ def result_type(e: Emitter, *values: Any) -> Static:
 def _question(function: Any) -> Any:
     """A function of NumPy that is asked about dtypes when the call is compiled."""
 
-    def rule(e: Emitter, *values: Any) -> Any:
-        dtypes = []
-        for value in values:
+    def rule(e: Emitter, *values: Any, **named: Any) -> Any:
+        dtypes: list[Any] = []
+        for value in (*values, *named.values()):  # NumPy's signature has put these in order
             if isinstance(value, Static):
                 dtypes.append(value.value)
+            elif isinstance(value, Sequence) and all(isinstance(item, Static) for item in value.items):
+                dtypes.append(tuple(item.value for item in value.items))
             elif isinstance(value, (Array, Temp)) or (isinstance(value, Scalar) and not value.weak):
                 dtypes.append(value.dtype.numpy)
             else:
                 e.error(TypeMismatch, f"np.{function.__name__} needs dtypes, not {describe(value)}")
         try:
             answer = function(*dtypes)
-        except TypeError as error:
+        except (TypeError, ValueError) as error:
             e.error(TypeMismatch, f"np.{function.__name__}: {error}")
         return Scalar(literal(answer), weak=True) if isinstance(answer, bool) else Static(answer)
 
+    own = numpy_signature(function)
+    if own is not None:
+        first = inspect.Parameter("e", inspect.Parameter.POSITIONAL_ONLY)
+        rule.__signature__ = own.replace(parameters=[first, *own.parameters.values()])  # type: ignore[attr-defined]
     return rule
 
 

@@ -17,7 +17,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import ufunc_methods
 from dlvm_py.frontend.library_calls import library
 from dlvm_py.frontend.linear import dot, matmul
-from dlvm_py.frontend.numpy_create import as_dtype, scalar_of
+from dlvm_py.frontend.numpy_create import as_casting, as_dtype, scalar_of
 from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to, reduction_loop
 from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import F32, U64, DType, dtype_of, literal, scalar
@@ -38,7 +38,9 @@ def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
     rule: what computes the result of operands that have the dtypes of NumPy's loop; the ufunc's op if it is left out.
     """
 
-    def call(e: Emitter, *args: Any, out: Any = None, where: Any = None, dtype: Any = None) -> Any:
+    def call(
+        e: Emitter, *args: Any, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None
+    ) -> Any:
         if not ufunc.nin <= len(args) <= ufunc.nin + 1:
             e.error(TypeMismatch, f"np.{ufunc.__name__} takes {ufunc.nin} operands, got {len(args)}")
         if len(args) > ufunc.nin:
@@ -46,12 +48,14 @@ def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
                 e.error(TypeMismatch, f"np.{ufunc.__name__}: `out` is given twice")
             out = args[-1]
         values = [operand(e, v, f"np.{ufunc.__name__}") for v in args[: ufunc.nin]]
-        if not is_none(dtype):
-            values = _in_loop(e, ufunc, values, as_dtype(e, dtype))
+        by = as_casting(e, casting, "same_kind")
+        if not is_none(dtype) or by in ("no", "equiv", "safe"):
+            wanted = None if is_none(dtype) else as_dtype(e, dtype)
+            values = _in_loop(e, ufunc, values, wanted, by)
         if ufunc is np.power and not is_none(where) and values[1].dtype.kind == "i" and not _is_weak(values[1]):
             values[1] = where_of(e, where, values[1], scalar_of(e, values[1].dtype))  # what is left out is not checked
         result = ufunc_call(e, ufunc, *values) if rule is None else _converted(e, ufunc, rule, values)[0]
-        return deliver(e, ufunc.__name__, result, out, where)
+        return deliver(e, ufunc.__name__, result, out, where, by)
 
     return call
 
@@ -100,15 +104,17 @@ def _converted(e: Emitter, ufunc: np.ufunc, rule: Handler, values: list[Any]) ->
     return [cast_to(e, r, d) for r, d in zip(results, dtypes[ufunc.nin :], strict=True)]
 
 
-def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType) -> list[Any]:
-    """The operands in the dtypes of the loop whose result is `dtype`."""
-    signature = (*(v.dtype.numpy for v in values), *[None] * ufunc.nout)
+def _in_loop(e: Emitter, ufunc: np.ufunc, values: list[Any], dtype: DType | None, casting: str) -> list[Any]:
+    """The operands in the dtypes of the loop whose result is `dtype`, to which they are cast by a rule."""
+    given = [v.dtype.numpy if not _is_weak(v) else type(v.number or v.dtype.numpy.type(0).item()) for v in values]
+    if all(map(_is_weak, values)):
+        given = [v.dtype.numpy for v in values]
+    asked = {} if dtype is None else {"signature": (*[None] * ufunc.nin, *[dtype.numpy] * ufunc.nout)}
     try:
-        loops = ufunc.resolve_dtypes(
-            signature, signature=(*[None] * ufunc.nin, *[dtype.numpy] * ufunc.nout), casting="same_kind"
-        )
+        loops = ufunc.resolve_dtypes((*given, *[None] * ufunc.nout), casting=casting, **asked)
     except TypeError as error:
-        e.error(TypeMismatch, f"np.{ufunc.__name__} with dtype={dtype.numpy_name}: {error}")
+        shown = f"casting={casting!r}" if dtype is None else f"dtype={dtype.numpy_name}"
+        e.error(TypeMismatch, f"np.{ufunc.__name__} with {shown}: {error}")
     converted = []
     for value, loop in zip(values, loops, strict=False):
         tensor, extents = convert(e, value, as_dtype(e, Static(loop)))

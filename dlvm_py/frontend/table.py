@@ -143,20 +143,31 @@ def is_numpy(function: Any) -> bool:
     return module.partition(".")[0] == "numpy"
 
 
+def numpys(function: Any) -> Any:
+    """A function of NumPy's, or a method of a ufunc; None for what is a type, or another module's."""
+    if isinstance(function, type) or not (is_numpy(function) or isinstance(_owner(function), np.ufunc)):
+        return None
+    return function
+
+
+def _owner(function: Any) -> Any:
+    return getattr(function, "__self__", None)
+
+
 def takes_arrays(function: Any) -> bool:
     """Whether lists and tuples in the place of a function's arrays are made arrays."""
     return (is_numpy(function) or _is_ufunc_method(function)) and function not in _AS_GIVEN
 
 
 def _is_ufunc_method(function: Any) -> bool:
-    return isinstance(getattr(function, "__self__", None), np.ufunc) and function.__name__ != "at"
+    return isinstance(_owner(function), np.ufunc) and function.__name__ != "at"
 
 
 def name_of(function: Any) -> str:
     """A callable as the user writes it: np.sin, math.sin, f."""
     name = getattr(function, "__name__", None) or repr(function)
     module = getattr(function, "__module__", None) or ""
-    owner = getattr(function, "__self__", None)
+    owner = _owner(function)
     if isinstance(owner, np.ufunc):
         return f"np.{owner.__name__}.{name}"
     if is_numpy(function):

@@ -11,6 +11,7 @@ from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, 
 
 from dlvm_py.frontend.attributes import ARRAY_ATTRIBUTES
 from dlvm_py.frontend.elementwise import ON_COMPLEX, UFUNCS
+from dlvm_py.frontend.numpy_signature import refused_parameters
 from dlvm_py.frontend.table import FUNCTIONS, METHODS, RANDOM_METHODS, SUBSCRIPTED, WITHOUT_DERIVATIVE, is_numpy
 from dlvm_py.ir import dtype_of, literal, scalar
 
@@ -18,8 +19,10 @@ _INTRODUCTION = """# NumPy in compiled code
 
 What compiled code may call, written by `python docs/build_numpy.py` from the tables of the front end. Results have
 NumPy's values, dtypes and shapes; errors are NumPy's, with the line. Axes, dtypes, modes and other words must be
-constants: known when the function is compiled, arguments with such defaults included. What is not in these tables, or
-an argument that a table does not name, is refused with the place of the call. A result without axes is a NumPy scalar
+constants: known when the function is compiled, arguments with such defaults included. Arguments are bound as NumPy's
+own signatures say, by name or by place. What is not in these tables, or an argument that a table does not name, is
+refused with the place of the call: "not taken" has the names of NumPy's for which only the default is taken. So it is
+everywhere with `device`, `like` and `subok`. A result without axes is a NumPy scalar
 or an array without axes, not always the one of the two that NumPy gives.
 
 `derivative`: "yes" where derivatives flow from the result to the operands, "no" where the result is integers, bools or
@@ -47,11 +50,17 @@ def numpy_page() -> str:
     """The text of docs/numpy.md."""
     parts = [_INTRODUCTION, "## Ufuncs\n", *_ufunc_table(), "", "Their methods:\n", *_methods_of_ufuncs(), ""]
     parts += ["## Functions\n", *_function_table(), ""]
-    parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS), _FLAGS]
+    parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS)]
+    parts += [*_methods_without(), _FLAGS]
     parts.append(_RANDOM)
     parts += [*_method_table(), ""]
     parts.append(_paragraph("Written with brackets", {function_name(k): None for k in SUBSCRIPTED}))
     return "\n".join(parts)
+
+
+def _methods_without() -> Iterator[str]:
+    found = ((name, _not_taken(getattr(np.ndarray, name), rule)) for name, rule in sorted(METHODS.items()))
+    yield "Not taken: " + "; ".join(f"by `{name}` {missing}" for name, missing in found if missing) + ".\n"
 
 
 def _paragraph(title: str, names: Any) -> str:
@@ -62,7 +71,8 @@ def _paragraph(title: str, names: Any) -> str:
 
 
 def _ufunc_table() -> Iterator[str]:
-    yield "Each takes `out=`, `where=` and `dtype=`; operands broadcast.\n"
+    yield "Each takes `out=`, `where=`, `casting=` and `dtype=` (with two results the first two), and no `signature=`;"
+    yield "operands broadcast.\n"
     yield "| function | operands | derivative |"
     yield "|---|---|---|"
     for f in sorted(filter(_takes_forms, FUNCTIONS), key=lambda f: f.__name__):
@@ -130,12 +140,22 @@ def _methods_of_ufuncs() -> Iterator[str]:
 
 
 def _function_table() -> Iterator[str]:
-    yield "| function | derivative | what it does |"
-    yield "|---|---|---|"
+    yield "| function | derivative | not taken | what it does |"
+    yield "|---|---|---|---|"
     plain = [f for f in FUNCTIONS if is_numpy(f) and not isinstance(f, type) and not _takes_forms(f)]
-    for name, rule in sorted((function_name(f), FUNCTIONS[f]) for f in plain):
+    for name, f in sorted((function_name(f), f) for f in plain):
+        rule = FUNCTIONS[f]
         derivative = "no" if name.removeprefix("np.") in WITHOUT_DERIVATIVE else "yes"
-        yield f"| `{name}({_parameters(rule)})` | {derivative} | {_summary(name, rule)} |"
+        yield f"| `{name}({_parameters(rule)})` | {derivative} | {_not_taken(f, rule)} | {_summary(name, rule)} |"
+
+
+# of these nothing but what changes nothing is taken, whatever the function: the introduction says so
+_NOWHERE = ("device", "like", "subok")
+
+
+def _not_taken(function: Any, rule: Callable[..., Any]) -> str:
+    """The names of NumPy's parameters that a rule does not have."""
+    return " ".join(f"`{p}`" for p in refused_parameters(function, rule) if p not in _NOWHERE)
 
 
 def _method_table() -> Iterator[str]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.arrange import along, roll
+from dlvm_py.frontend.library.elementwise import deliver
 from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, complex_of, fourier, refuse, unroll
 
 
@@ -60,26 +61,33 @@ def _transform(a: Any, n: Any, axis: Any, norm: Any, inverse: Any) -> Any:
     return found * _factor(length, norm, inverse)
 
 
-def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+def _delivered(found: Any, out: Any) -> Any:
+    """A transform, in `out` if there is one, which must have its shape."""
+    if out is not None and np.shape(out) != np.shape(found):
+        raise ValueError("output array has wrong shape.")
+    return deliver(found, out)
+
+
+def fft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
     """np.fft.fft."""
-    return _transform(a, n, axis, norm, False)
+    return _delivered(_transform(a, n, axis, norm, False), out)
 
 
-def ifft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+def ifft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
     """np.fft.ifft."""
-    return _transform(a, n, axis, norm, True)
+    return _delivered(_transform(a, n, axis, norm, True), out)
 
 
-def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
     """np.fft.rfft: the first half of the transform of a real array."""
     if np.iscomplexobj(a):
         refuse("np.fft.rfft needs a real array", help="use np.fft.fft")
     axis = axis_of(axis, a.ndim)
     found = _transform(a, n, axis, norm, False)
-    return found[along(axis, slice(None, found.shape[axis] // 2 + 1))]
+    return _delivered(found[along(axis, slice(None, found.shape[axis] // 2 + 1))], out)
 
 
-def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
     """np.fft.irfft: the real array of which `a` is the first half of the transform."""
     axis = axis_of(axis, a.ndim)
     half_precision = np.result_type(a) == np.float16  # which the result has then, too
@@ -97,17 +105,20 @@ def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
     mirrored = np.conj(rest[along(axis, slice(None, None, -1))])
     whole[along(axis, slice(length // 2 + 1, None))] = mirrored
     found = _transform(whole, None, axis, norm, True).real
-    return found.astype(np.float16) if half_precision else found
+    return _delivered(found.astype(np.float16) if half_precision else found, out)
 
 
-def hfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
-    """np.fft.hfft: the real transform of an array with Hermitian symmetry, of which `a` is the first half."""
+def hfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
+    """np.fft.hfft: the real transform of an array with Hermitian symmetry, of which `a` is the first half.
+
+    NumPy writes nothing to `out`, and gives a fresh array.
+    """
     return irfft(np.conj(a), n, axis, _other(norm))
 
 
-def ihfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None) -> Any:
+def ihfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
     """np.fft.ihfft: the inverse of hfft."""
-    return np.conj(rfft(a, n, axis, _other(norm)))
+    return _delivered(np.conj(rfft(a, n, axis, _other(norm))), out)
 
 
 def _other(norm: Any) -> Any:
@@ -134,60 +145,60 @@ def _length(s: Any, k: Any) -> Any:
     return None if s is None else s[k]
 
 
-def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+def fftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     """np.fft.fftn."""
     a = np.asarray(a)
     chosen = _axes(a, s, axes)
     for k in unroll(len(chosen) - 1, -1, -1):
         a = fft(a, _length(s, k), chosen[k], norm)
-    return a
+    return _delivered(a, out)
 
 
-def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+def ifftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     """np.fft.ifftn."""
     a = np.asarray(a)
     chosen = _axes(a, s, axes)
     for k in unroll(len(chosen) - 1, -1, -1):
         a = ifft(a, _length(s, k), chosen[k], norm)
-    return a
+    return _delivered(a, out)
 
 
-def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+def fft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
     """np.fft.fft2."""
-    return fftn(a, s, axes, norm)
+    return fftn(a, s, axes, norm, out)
 
 
-def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
-    """np.fft.ifft2."""
+def ifft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """np.fft.ifft2; NumPy writes nothing to `out`, and gives a fresh array."""
     return ifftn(a, s, axes, norm)
 
 
-def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+def rfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     """np.fft.rfftn: rfft along the last of the axes, fft along the others."""
     chosen = _axes(a, s, axes)
     last = len(chosen) - 1
     a = rfft(a, _length(s, last), chosen[last], norm)
     for k in unroll(last - 1, -1, -1):
         a = fft(a, _length(s, k), chosen[k], norm)
-    return a
+    return _delivered(a, out)
 
 
-def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None) -> Any:
+def irfftn(a: Any, s: Any = None, axes: Any = None, norm: Any = None, out: Any = None) -> Any:
     """np.fft.irfftn."""
     chosen = _axes(a, s, axes)
     last = len(chosen) - 1
     for k in unroll(last):
         a = ifft(a, _length(s, k), chosen[k], norm)
-    return irfft(a, _length(s, last), chosen[last], norm)
+    return irfft(a, _length(s, last), chosen[last], norm, out)
 
 
-def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
+def rfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
     """np.fft.rfft2."""
-    return rfftn(a, s, axes, norm)
+    return rfftn(a, s, axes, norm, out)
 
 
-def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None) -> Any:
-    """np.fft.irfft2."""
+def irfft2(a: Any, s: Any = None, axes: Any = (-2, -1), norm: Any = None, out: Any = None) -> Any:
+    """np.fft.irfft2; NumPy writes nothing to `out`, and gives a fresh array."""
     return irfftn(a, s, axes, norm)
 
 

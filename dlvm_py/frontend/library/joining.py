@@ -18,10 +18,12 @@ def as_array(x: Any) -> Any:
     return x if np.ndim(x) > 0 else np.full((1,), x)
 
 
-def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Any:
+def concatenate(
+    arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind"
+) -> Any:
     """np.concatenate of a tuple or list of arrays."""
     if not isinstance(arrays, (tuple, list)):
-        return joined_rows(arrays, axis, out, dtype)
+        return joined_rows(arrays, axis, out, dtype, casting)
     if len(arrays) == 0:
         refuse("need at least one array to concatenate")
     if out is not None and dtype is not None:
@@ -53,21 +55,21 @@ def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) 
         raise ValueError("Output array is the wrong shape")
     start = 0
     for a in parts:
-        check_cast(a, out, "same_kind")
+        check_cast(a, out, casting)
         stop = start + a.shape[k]
         out[along(k, slice(start, stop))] = a
         start = stop
     return out
 
 
-def joined_rows(a: Any, axis: Any, out: Any, dtype: Any) -> Any:
+def joined_rows(a: Any, axis: Any, out: Any, dtype: Any, casting: Any) -> Any:
     """The slices of one array along its first axis, one after the other along another axis."""
     if np.ndim(a) < 2:
         refuse("zero-dimensional arrays cannot be concatenated")
     if out is not None:
         refuse("np.concatenate of the slices of one array with out is not supported", "out[...] = np.concatenate(x)")
     if dtype is not None:
-        check_cast(a, np.zeros(1, dtype), "same_kind")
+        check_cast(a, np.zeros(1, dtype), casting)
         a = a.astype(dtype)
     if axis is None:
         return np.copy(np.ravel(a))
@@ -79,7 +81,9 @@ def joined_rows(a: Any, axis: Any, out: Any, dtype: Any) -> Any:
     return np.copy(np.reshape(moved, shape))
 
 
-def stack(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Any:
+def stack(
+    arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
+) -> Any:
     """np.stack: along a new axis."""
     if not isinstance(arrays, (tuple, list)):
         if np.ndim(arrays) == 0:
@@ -89,7 +93,7 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Any
         if out is not None:
             refuse("np.stack of the slices of one array with out is not supported", "out[...] = np.stack(x)")
         if dtype is not None:
-            check_cast(arrays, np.zeros(1, dtype), "same_kind")
+            check_cast(arrays, np.zeros(1, dtype), casting)
             arrays = arrays.astype(dtype)
         return np.copy(np.moveaxis(arrays, 0, axis_of(axis, arrays.ndim)))
     parts = ()
@@ -103,12 +107,12 @@ def stack(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None) -> Any
     for a in parts[1:]:
         if a.ndim != parts[0].ndim or a.shape != parts[0].shape:
             raise ValueError("all input arrays must have the same shape")
-    return concatenate(parts, axis_of(axis, parts[0].ndim), out, dtype)
+    return concatenate(parts, axis_of(axis, parts[0].ndim), out, dtype, casting)
 
 
-def vstack(tup: Any, dtype: Any = None) -> Any:
+def vstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """np.vstack: vectors count as rows."""
-    return concatenate(each_at_least_2d(tup), 0, None, dtype)
+    return concatenate(each_at_least_2d(tup), 0, None, dtype, casting)
 
 
 def each_at_least_2d(arrays: Any) -> Any:
@@ -122,14 +126,14 @@ def each_at_least_2d(arrays: Any) -> Any:
     return parts
 
 
-def hstack(tup: Any, dtype: Any = None) -> Any:
+def hstack(tup: Any, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """np.hstack: along axis 1, vectors and numbers along axis 0."""
     if not isinstance(tup, (tuple, list)):
         refuse("np.hstack needs a tuple or list of arrays")
     parts = ()
     for a in tup:
         parts = parts + (as_array(a),)
-    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, None, dtype)
+    return concatenate(parts, 0 if parts[0].ndim == 1 else 1, None, dtype, casting)
 
 
 def dstack(tup: Any) -> Any:
@@ -390,28 +394,46 @@ def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
 
 
 def pad(
-    array: Any, pad_width: Any, mode: Any = "constant", stat_length: Any = None, constant_values: Any = 0,
-    end_values: Any = 0, reflect_type: Any = "even",
+    array: Any, pad_width: Any, mode: Any = "constant", stat_length: Any = None, constant_values: Any = None,
+    end_values: Any = None, reflect_type: Any = None,
 ) -> Any:  # fmt: skip
     """np.pad, one axis after the other; the widths may be computed."""
     array = np.asarray(array)
     if not isinstance(mode, str):
-        refuse("np.pad needs the name of a mode")
-    if mode not in (
-        "constant", "edge", "reflect", "symmetric", "wrap", "empty", "linear_ramp", "maximum", "minimum", "mean",
-    ):  # fmt: skip
-        refuse("this mode of np.pad is not supported")
-    if stat_length is not None:
-        refuse("np.pad: stat_length is not supported")
-    if reflect_type != "even":
-        refuse("np.pad: only reflect_type='even' is supported")
+        refuse("np.pad needs the name of a mode", "pad with 'empty', and call the function on the result")
+    if mode not in (*OPTION_OF, "edge", "wrap", "empty"):
+        refuse("this mode of np.pad is not supported", "the modes are " + ", ".join((*OPTION_OF, "edge, wrap, empty")))
+    check_option(mode, "stat_length", stat_length)
+    check_option(mode, "constant_values", constant_values)
+    check_option(mode, "end_values", end_values)
+    check_option(mode, "reflect_type", reflect_type)
+    given = stat_length
+    if mode == "constant":
+        given = 0 if constant_values is None else constant_values
+    elif mode == "linear_ramp":
+        given = 0 if end_values is None else end_values
+    if reflect_type == "odd":
+        mode = mode + " odd"
     x = array
     for k in unroll(array.ndim):
         before, after = pair_of(pad_width, k)
         if before < 0 or after < 0:
             raise ValueError("index can't contain negative values")
-        x = pad_axis(x, k, before, after, mode, pair_of(constant_values, k), pair_of(end_values, k))
+        x = pad_axis(x, k, before, after, mode, pair_of(given, k))
     return x
+
+
+# the one option that a mode of np.pad has
+OPTION_OF = {
+    "constant": "constant_values", "linear_ramp": "end_values", "maximum": "stat_length", "mean": "stat_length",
+    "median": "stat_length", "minimum": "stat_length", "reflect": "reflect_type", "symmetric": "reflect_type",
+}  # fmt: skip
+
+
+def check_option(mode: Any, name: str, given: Any) -> None:
+    """The error for an option that the mode of np.pad does not have."""
+    if given is not None and (mode not in OPTION_OF or OPTION_OF[mode] != name):
+        refuse(f"unsupported keyword arguments for mode '{mode}': {name}")
 
 
 def pair_of(value: Any, axis: Any) -> Any:
@@ -424,15 +446,15 @@ def pair_of(value: Any, axis: Any) -> Any:
     return (value[0], value[-1])
 
 
-def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, constants: Any, ends: Any) -> Any:
-    """np.pad of one axis."""
+def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, given: Any) -> Any:
+    """np.pad of one axis. `given`: the option of the mode for what comes before and what comes after."""
     n = x.shape[k]
     out = np.empty(x.shape[:k] + (before + n + after,) + x.shape[k + 1 :], dtype=np.result_type(x))
     left, middle, right = slice(None, before), slice(before, before + n), slice(before + n, None)
     out[along(k, middle)] = x
     if mode == "constant":
-        out[along(k, left)] = np.asarray(constants[0])[()]  # a number of NumPy
-        out[along(k, right)] = np.asarray(constants[1])[()]
+        out[along(k, left)] = np.asarray(given[0])[()]  # a number of NumPy
+        out[along(k, right)] = np.asarray(given[1])[()]
         return out
     if mode == "empty":
         return out
@@ -445,16 +467,17 @@ def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, constants: Any,
         out[along(k, left)] = first
         out[along(k, right)] = last
     elif mode == "linear_ramp":
-        out[along(k, left)] = ramp(ends[0], first, before, k, x)
-        out[along(k, right)] = np.flip(ramp(ends[1], last, after, k, x), k)
-    elif mode in ("maximum", "minimum", "mean"):
-        value = np.max(x, k, keepdims=True) if mode == "maximum" else np.min(x, k, keepdims=True)
-        if mode == "mean":
-            value = np.mean(x, k, keepdims=True)
-            if np.result_type(x).kind in ("i", "u"):
-                value = np.rint(value)
-        out[along(k, left)] = value
-        out[along(k, right)] = value
+        out[along(k, left)] = ramp(given[0], first, before, k, x)
+        out[along(k, right)] = np.flip(ramp(given[1], last, after, k, x), k)
+    elif mode in ("maximum", "minimum", "mean", "median"):
+        out[along(k, left)] = statistic(x, k, mode, given[0], False)
+        out[along(k, right)] = statistic(x, k, mode, given[1], True)
+    elif mode == "reflect odd" or mode == "symmetric odd":
+        if n == 1:  # as NumPy has it
+            out[along(k, left)] = first
+            out[along(k, right)] = last
+        else:
+            reflect_values(out, k, n, before, after, mode == "symmetric odd")
     else:
         # elements come back after so many steps: n in a circle, twice that where it turns at the ends
         period = n if mode == "wrap" else 2 * n if mode == "symmetric" else max(2 * (n - 1), 1)
@@ -463,6 +486,44 @@ def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, constants: Any,
         for i in range(after):
             out[along(k, before + n + i)] = x[along(k, mirrored(n + i, n, period, mode))]
     return out
+
+
+def statistic(x: Any, k: Any, mode: Any, length: Any, at_end: Any) -> Any:
+    """The statistic of the first or the last elements along an axis, of all for None."""
+    n = x.shape[k]
+    if length is not None:
+        if length < 0:
+            raise ValueError("index can't contain negative values")
+        if length == 0 and (mode == "maximum" or mode == "minimum"):
+            raise ValueError("stat_length of 0 yields no value for padding")
+        count = min(length, n)
+        x = x[along(k, slice(n - count, n) if at_end else slice(None, count))]
+    if mode == "maximum":
+        return np.max(x, k, keepdims=True)
+    if mode == "minimum":
+        return np.min(x, k, keepdims=True)
+    value = np.mean(x, k, keepdims=True) if mode == "mean" else np.median(x, k, keepdims=True)
+    return np.rint(value) if np.result_type(x).kind in ("i", "u") else value
+
+
+def reflect_values(out: Any, k: Any, n: Any, before: Any, after: Any, has_edge: Any) -> None:
+    """Reflect at the edge's value, too: what is i beyond it is 2 * edge minus what is i before it; again and again."""
+    left, right, total, more = before, after, out.shape[k], 1 if has_edge else 0
+    while left > 0 or right > 0:
+        have = total - left - right
+        have = have // n * n if has_edge else (have - 1) // (n - 1) * (n - 1)
+        if left > 0:
+            count, start = min(have, left), left - more + 1
+            edge = out[along(k, slice(left, left + 1))]
+            inside = out[along(k, slice(start, start + count))]
+            out[along(k, slice(left - count, left))] = 2 * edge - np.flip(inside, k)
+            left = left - count
+        if right > 0:
+            count, stop = min(have, right), total - right + more - 1
+            edge = out[along(k, slice(total - right - 1, total - right))]
+            inside = out[along(k, slice(stop - count, stop))]
+            out[along(k, slice(total - right, total - right + count))] = 2 * edge - np.flip(inside, k)
+            right = right - count
 
 
 def mirrored(i: Any, n: Any, period: Any, mode: Any) -> Any:

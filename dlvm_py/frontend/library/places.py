@@ -215,7 +215,7 @@ def ix_(*args: Any) -> Any:
 # -- choosing by conditions ---------------------------------------------------------------------------
 
 
-def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any) -> Any:
+def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any, **kw: Any) -> Any:
     """np.piecewise: functions (or numbers) of the elements where conditions hold; of several the last one."""
     found = np.zeros_like(x)
     if not isinstance(condlist, (tuple, list)):
@@ -231,7 +231,7 @@ def piecewise(x: Any, condlist: Any, funclist: Any, *args: Any) -> Any:
     for k in unroll(len(funclist)):
         function = funclist[k]
         if callable(function):
-            found[condlist[k]] = function(x[condlist[k]], *args)
+            found[condlist[k]] = function(x[condlist[k]], *args, **kw)
         else:
             found[condlist[k]] = function
     return found

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.elementwise import deliver
 from dlvm_py.frontend.library.intrinsics import axis_of, is_for_device, products_of, refuse, unroll
 
 
@@ -172,7 +173,7 @@ def diagonal_of(x: Any, i: Any, j: Any) -> Any:
     return out
 
 
-def vecdot(x1: Any, x2: Any, axis: Any = -1) -> Any:
+def vecdot(x1: Any, x2: Any, /, out: Any = None, *, axis: Any = -1, keepdims: Any = False) -> Any:
     """np.vecdot: Σ conj(x1) x2 along an axis."""
     if np.ndim(x1) == 0 or np.ndim(x2) == 0:
         refuse("vecdot: an operand does not have enough dimensions (it has none, and needs one)")
@@ -182,7 +183,8 @@ def vecdot(x1: Any, x2: Any, axis: Any = -1) -> Any:
             f"(size {x2.shape[axis]} is different from {x1.shape[axis]})"
         )
     products = conjugate(x1) * x2
-    return np.sum(products, axis, np.result_type(products))  # in the dtype of the products, as all of the kind
+    found = np.sum(products, axis, np.result_type(products), keepdims=keepdims)
+    return deliver(found, out)  # in the dtype of the products, as all of the kind
 
 
 def conjugate(x: Any) -> Any:
@@ -190,19 +192,19 @@ def conjugate(x: Any) -> Any:
     return np.conjugate(x) if np.result_type(x).kind == "c" else x
 
 
-def matvec(x1: Any, x2: Any) -> Any:
+def matvec(x1: Any, x2: Any, /, out: Any = None) -> Any:
     """np.matvec: matrices times vectors."""
-    return np.matmul(x1, x2[..., np.newaxis])[..., 0]
+    return deliver(np.matmul(x1, x2[..., np.newaxis])[..., 0], out)
 
 
-def vecmat(x1: Any, x2: Any) -> Any:
+def vecmat(x1: Any, x2: Any, /, out: Any = None) -> Any:
     """np.vecmat: conjugated vectors times matrices."""
-    return np.matmul(conjugate(x1)[..., np.newaxis, :], x2)[..., 0, :]
+    return deliver(np.matmul(conjugate(x1)[..., np.newaxis, :], x2)[..., 0, :], out)
 
 
-def trace(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None) -> Any:
+def trace(a: Any, offset: Any = 0, axis1: Any = 0, axis2: Any = 1, dtype: Any = None, out: Any = None) -> Any:
     """np.trace: the sum along a diagonal of two axes."""
-    return np.sum(np.diagonal(a, offset, axis1, axis2), -1, dtype)
+    return np.sum(np.diagonal(a, offset, axis1, axis2), -1, dtype, out)
 
 
 FUNCTIONS = {

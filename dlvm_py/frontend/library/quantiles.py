@@ -72,34 +72,34 @@ def middle_of_numbers(a: Any, axis: Any) -> Any:
 
 def quantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, method: Any = "linear",
-    keepdims: Any = False,
+    keepdims: Any = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """np.quantile: an element in order, or between two neighbours, linearly; NaN where there is one."""
-    return stored(quantiles(a, q, axis, method, keepdims, False), out, method)
+    return stored(quantiles(a, q, axis, method, keepdims, False, weights), out, method)
 
 
 def nanquantile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, method: Any = "linear",
-    keepdims: Any = False,
+    keepdims: Any = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """np.nanquantile: the quantile of what is not NaN; NaN where nothing is."""
-    return stored(quantiles(a, q, axis, method, keepdims, True), out, method)
+    return stored(quantiles(a, q, axis, method, keepdims, True, weights), out, method)
 
 
 def percentile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, method: Any = "linear",
-    keepdims: Any = False,
+    keepdims: Any = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """np.percentile: np.quantile of q / 100."""
-    return stored(quantiles(a, hundredths(q), axis, method, keepdims, False), out, method)
+    return stored(quantiles(a, hundredths(q), axis, method, keepdims, False, weights), out, method)
 
 
 def nanpercentile(
     a: Any, q: Any, axis: Any = None, out: Any = None, overwrite_input: Any = False, method: Any = "linear",
-    keepdims: Any = False,
+    keepdims: Any = False, *, weights: Any = None,
 ) -> Any:  # fmt: skip
     """np.nanpercentile: np.nanquantile of q / 100."""
-    return stored(quantiles(a, hundredths(q), axis, method, keepdims, True), out, method)
+    return stored(quantiles(a, hundredths(q), axis, method, keepdims, True, weights), out, method)
 
 
 def stored(found: Any, out: Any, method: Any) -> Any:
@@ -118,7 +118,7 @@ def hundredths(q: Any) -> Any:
     return q
 
 
-def quantiles(a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skips_nan: Any) -> Any:
+def quantiles(a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skips_nan: Any, weights: Any) -> Any:
     """Quantiles over one axis, several, or all for None; axes of q come before the others."""
     if method not in BETWEEN and method not in DISCRETE:
         refuse(f"'{method}' is not a method of np.quantile and np.percentile", ", ".join((*BETWEEN, *DISCRETE)))
@@ -129,6 +129,8 @@ def quantiles(a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skips_nan: 
         q = np.array(q)
     if np.ndim(q) > 2:
         raise ValueError("q must be a scalar or 1d")
+    if weights is not None:
+        return weighted_quantiles(a, q, axis, method, keepdims, skips_nan, np.asarray(weights))
     if axis is None:
         axis = tuple(range(a.ndim))
     if isinstance(axis, (tuple, list)):
@@ -185,6 +187,63 @@ def quantiles_in_order(s: Any, q: Any, method: Any, skips_nan: Any) -> Any:
     step = high - low
     value = np.where(weight >= 0.5, high - step * (1 - weight), low + step * weight)
     return value if skips_nan else np.where(np.isnan(s[last]), s[last], value)
+
+
+def weighted_quantiles(
+    a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skips_nan: Any, weights: Any
+) -> Any:
+    """Quantiles by method="inverted_cdf" of elements each of which counts as often as its weight says."""
+    if method != "inverted_cdf":
+        raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")
+    axes = axes_of(None, a.ndim) if axis is None else distinct_axes(axis, a.ndim)
+    if weights.ndim != a.ndim:
+        if axis is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        if weights.ndim != 1 or len(axes) != 1 or weights.shape[0] != a.shape[axes[0]]:
+            raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+        weights = np.reshape(weights, (weights.shape[0],) + (1,) * (a.ndim - 1 - axes[0]))
+    elif weights.shape != a.shape:
+        if axis is None:
+            raise TypeError("Axis must be specified when shapes of a and weights differ.")
+        raise ValueError("Shape of weights must be consistent with shape of a along specified axis.")
+    if np.any(weights < 0):
+        raise ValueError("Weights must be non-negative.")
+    if not np.all((q >= 0) & (q <= 1)):
+        raise ValueError("Quantiles must be in the range [0, 1]")
+    is_weak = type(q) is float or type(q) is int
+    q = np.asarray(q, dtype=a.dtype) if is_weak and a.dtype.kind == "f" else np.asarray(q)
+    rows, counts = merged(a, axes), merged(np.broadcast_to(weights, a.shape), axes)
+    rest = rows.shape[:-1]
+    rows = np.reshape(rows, (rows.size // max(rows.shape[-1], 1), rows.shape[-1]))
+    counts = np.reshape(counts, rows.shape)
+    found = np.empty((q.size, rows.shape[0]), dtype=a.dtype)
+    for i in range(rows.shape[0]):
+        found[:, i] = of_weighted_row(rows[i], np.ravel(q), counts[i], skips_nan)
+    found = np.reshape(found, q.shape + rest)
+    for k in unroll(len(axes) if keepdims else 0):
+        found = np.expand_dims(found, axes[k] + q.ndim)
+    return found if np.ndim(found) > 0 else found[()]
+
+
+def of_weighted_row(x: Any, q: Any, weights: Any, skips_nan: Any) -> Any:
+    """The quantiles of one vector: the first elements in order up to which a share of the weights has come."""
+    order = np.argsort(x)
+    s, heavy = x[order], weights[order].astype(np.float64)
+    count = s.shape[0]
+    if is_nan(x):
+        if skips_nan:
+            heavy = np.where(np.isnan(s), 0.0, heavy)
+            count = max(int(np.sum(~np.isnan(s))), 1)
+        if np.isnan(s[count - 1]):
+            return np.full(q.shape[0], s[count - 1])
+    share = np.cumsum(heavy)
+    share = share / share[-1]
+    if np.isnan(share[-1]):
+        raise ValueError("Weights included NaN, inf or were all zero.")
+    if np.result_type(q).kind == "f":
+        share = share.astype(np.result_type(q))
+    share = np.where(share == 0, -1, share).astype(share.dtype)
+    return s[np.minimum(np.searchsorted(share, q), count - 1)]
 
 
 def element_in_order(s: Any, places: Any, each: Any) -> Any:

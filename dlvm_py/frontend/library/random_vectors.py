@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.elementwise import check_cast, deliver
 from dlvm_py.frontend.library.intrinsics import axis_of, draw, is_constant, refuse
 from dlvm_py.frontend.library.random_numbers import (
     count_of,
@@ -125,8 +126,9 @@ def dirichlet(rng: Any, alpha: Any, size: Any = None) -> Any:
 
 
 def multivariate_normal(
-    rng: Any, mean: Any, cov: Any, size: Any = None, check_valid: Any = "ignore", tol: Any = 1e-8, method: Any = "svd"
-) -> Any:
+    rng: Any, mean: Any, cov: Any, size: Any = None, check_valid: Any = "ignore", tol: Any = 1e-8, *,
+    method: Any = "svd",
+) -> Any:  # fmt: skip
     """Normal vectors of a mean and a covariance, which is not checked."""
     mean, cov = np.asarray(number(mean)), np.asarray(cov).astype(np.float64)
     if mean.ndim != 1:
@@ -153,22 +155,24 @@ def multivariate_normal(
     return (mean + np.dot(x, factor.T)).reshape(shape)
 
 
-def permuted(rng: Any, x: Any, axis: Any = None, out: Any = None) -> Any:
+def permuted(rng: Any, x: Any, *, axis: Any = None, out: Any = None) -> Any:
     """A copy in which each slice along an axis is shuffled for itself; all elements for None."""
     if out is not None:
-        refuse("permuted with out is not supported", "out[...] = rng.permuted(...)")
+        if np.shape(out) != np.shape(x):
+            raise ValueError("out must have the same shape as x")
+        check_cast(x, out, "safe")
     found = np.array(x)
     if axis is None:
         flat = found.reshape(-1)
         mix(rng, flat)
-        return flat.reshape(found.shape)
+        return deliver(flat.reshape(found.shape), out)
     if not is_constant(axis):
         refuse("an axis must be a constant int")
     moved = np.copy(np.moveaxis(found, axis_of(axis, found.ndim), -1))
     rows = moved.reshape((count_of(moved.shape[:-1]), moved.shape[-1]))
     for i in range(rows.shape[0]):
         mix(rng, rows[i])
-    return np.copy(np.moveaxis(rows.reshape(moved.shape), -1, axis_of(axis, found.ndim)))
+    return deliver(np.copy(np.moveaxis(rows.reshape(moved.shape), -1, axis_of(axis, found.ndim))), out)
 
 
 RANDOM: dict[str, Any] = {

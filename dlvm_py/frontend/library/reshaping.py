@@ -205,50 +205,61 @@ def isscalar(element: Any) -> Any:
     return not isinstance(element, (tuple, list, np.ndarray)) and np.ndim(element) == 0
 
 
-def cumulative_sum(x: Any, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:
+def cumulative_sum(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+) -> Any:
     """np.cumulative_sum."""
-    return running(np.cumsum, x, axis, dtype, include_initial, 0)
+    return running(np.cumsum, x, axis, dtype, out, include_initial, 0)
 
 
-def cumulative_prod(x: Any, axis: Any = None, dtype: Any = None, include_initial: Any = False) -> Any:
+def cumulative_prod(
+    x: Any, /, *, axis: Any = None, dtype: Any = None, out: Any = None, include_initial: Any = False
+) -> Any:
     """np.cumulative_prod."""
-    return running(np.cumprod, x, axis, dtype, include_initial, 1)
+    return running(np.cumprod, x, axis, dtype, out, include_initial, 1)
 
 
-def running(function: Any, x: Any, axis: Any, dtype: Any, include_initial: Any, first: Any) -> Any:
+def running(function: Any, x: Any, axis: Any, dtype: Any, out: Any, include_initial: Any, first: Any) -> Any:
     """A running sum or product, with the value of no elements in front if that is wanted."""
     if axis is None:
         if x.ndim != 1:
             refuse("For arrays which have more than one dimension ``axis`` argument is required.")
         axis = 0
     k = axis_of(axis, x.ndim)
-    found = function(x, k, dtype)
     if not include_initial:
-        return found
-    out = np.full(x.shape[:k] + (x.shape[k] + 1,) + x.shape[k + 1 :], first, dtype=np.result_type(found))
-    out[along(k, slice(1, None))] = found
-    return out
+        return function(x, k, dtype, out)
+    if out is not None:
+        function(x, k, dtype, out[along(k, slice(1, None))])
+        out[along(k, 0)] = first
+        return out
+    found = function(x, k, dtype)
+    longer = np.full(x.shape[:k] + (x.shape[k] + 1,) + x.shape[k + 1 :], first, dtype=np.result_type(found))
+    longer[along(k, slice(1, None))] = found
+    return longer
 
 
-def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any) -> Any:
-    """np.apply_along_axis of a function that gives a number."""
+def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any) -> Any:
+    """np.apply_along_axis: what a function gives for each vector along an axis, in the place of that axis."""
     x = np.moveaxis(arr, axis, -1)
     if x.ndim == 1:
-        return func1d(x, *args)
+        return func1d(x, *args, **kwargs)
     n = 1
     for m in x.shape[:-1]:
         n = n * m
     rows = np.reshape(x, (n, x.shape[-1]))
     if n == 0:
         raise ValueError("Cannot apply_along_axis when any iteration dimensions are 0")
-    first = func1d(rows[0], *args)
-    if np.ndim(first) > 0:
-        refuse("np.apply_along_axis of a function that gives an array is not supported", "write a loop")
-    out = np.empty(n, dtype=np.result_type(first))
+    first = func1d(rows[0], *args, **kwargs)
+    out = np.empty((n,) + np.shape(first), dtype=np.result_type(first))
     out[0] = first
     for i in range(1, n):
-        out[i] = func1d(rows[i], *args)
-    return np.reshape(out, x.shape[:-1])
+        out[i] = func1d(rows[i], *args, **kwargs)
+    found = np.reshape(out, x.shape[:-1] + np.shape(first))
+    k = axis_of(axis, np.ndim(arr))
+    own, places = (), ()
+    for i in unroll(np.ndim(first)):
+        own, places = own + (x.ndim - 1 + i,), places + (k + i,)
+    return moveaxis(found, own, places) if np.ndim(first) > 0 else found
 
 
 # -- windows -----------------------------------------------------------------------------------------

@@ -99,14 +99,33 @@ def union1d(ar1: Any, ar2: Any) -> Any:
     return np.unique(np.concatenate((np.ravel(ar1).astype(dtype), np.ravel(ar2).astype(dtype))))
 
 
-def intersect1d(ar1: Any, ar2: Any, assume_unique: Any = False) -> Any:
-    """np.intersect1d: what is in both; NaN is in none."""
+def intersect1d(ar1: Any, ar2: Any, assume_unique: Any = False, return_indices: Any = False) -> Any:
+    """np.intersect1d: what is in both, and where in each of them it is first; NaN is in none."""
+    if return_indices:
+        return intersection_with_places(np.asarray(ar1), np.asarray(ar2), assume_unique)
     dtype = np.result_type(np.asarray(ar1), np.asarray(ar2))
     if assume_unique:
         a = np.sort(np.ravel(ar1))
     else:
         a = np.unique(ar1)
     return a[np.isin(a, ar2)].astype(dtype)
+
+
+def intersection_with_places(ar1: Any, ar2: Any, assume_unique: Any) -> Any:
+    """np.intersect1d with return_indices: both as one, in order; what is in both stands there twice."""
+    a, b = np.ravel(ar1), np.ravel(ar2)
+    if not assume_unique:
+        a, first = np.unique(a, return_index=True)
+        b, second = np.unique(b, return_index=True)
+    both = np.concatenate((a, b))
+    order = np.argsort(both, kind="stable")
+    both = both[order]
+    last = max(both.shape[0] - 1, 0)
+    places = np.flatnonzero(both[1:] == both[:last])
+    in_a, in_b = order[places], order[places + 1] - a.shape[0]
+    if assume_unique:
+        return both[places], in_a, in_b
+    return both[places], first[in_a], second[in_b]
 
 
 def setdiff1d(ar1: Any, ar2: Any, assume_unique: Any = False) -> Any:

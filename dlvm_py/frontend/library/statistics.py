@@ -28,13 +28,20 @@ def squared(x: Any) -> Any:
     return x * x
 
 
+def freedom(ddof: Any, correction: Any) -> Any:
+    """The one of `ddof` and `correction` that is given."""
+    if ddof != 0:
+        raise ValueError("ddof and correction can't be provided simultaneously.")
+    return correction
+
+
 def var(
     a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False,
     where: Any = True, mean: Any = None, correction: Any = None,
 ) -> Any:  # fmt: skip
     """np.var: the mean of |a - mean(a)|², over n - ddof."""
     if correction is not None:
-        ddof = correction
+        ddof = freedom(ddof, correction)
     if mean is None:
         mean = np.mean(a, axis, dtype, keepdims=True, where=where)
     total = np.sum(squared(a - mean), axis, dtype, keepdims=keepdims, where=where)
@@ -110,13 +117,15 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False
 
 def cov(
     m: Any, y: Any = None, rowvar: Any = True, bias: Any = False, ddof: Any = None, fweights: Any = None,
-    aweights: Any = None,
+    aweights: Any = None, *, dtype: Any = None,
 ) -> Any:  # fmt: skip
     """np.cov of the rows of a matrix (of the columns for rowvar=False)."""
     if ddof is None:
         ddof = 0 if bias else 1
     x = rows_of(m, rowvar)
-    dtype = np.result_type(x, np.float64) if y is None else np.result_type(x, y, np.float64)
+    if dtype is None:
+        dtype = np.result_type(x, np.float64) if y is None else np.result_type(x, y, np.float64)
+    dtype = np.dtype(dtype)
     # without variables the second array does not count, and the result is real: both only where they can be told apart
     if (y is not None or dtype.kind == "c") and not assumed(
         x.shape[0] > 0,
@@ -139,7 +148,8 @@ def cov(
         n = total - (ddof if aweights is None else ddof * np.sum(w * aweights) / total)
         heavy = x * w
     turned = np.conj(heavy.T) if np.result_type(x).kind == "c" else heavy.T
-    c = np.dot(x, turned) * np.true_divide(1, max(n, 0))
+    c = np.dot(x, turned)
+    c = (c * np.true_divide(1, max(n, 0))).astype(np.result_type(c))
     if is_constant(c.shape[0]):
         return c[0, 0] if c.shape[0] == 1 else c
     if c.shape[0] == 1:  # NumPy gives a number
@@ -188,9 +198,9 @@ def more_rows_of(y: Any, rowvar: Any) -> Any:
     return y.T
 
 
-def corrcoef(x: Any, y: Any = None, rowvar: Any = True) -> Any:
+def corrcoef(x: Any, y: Any = None, rowvar: Any = True, *, dtype: Any = None) -> Any:
     """np.corrcoef: the covariance, divided by the standard deviations, within [-1, 1]."""
-    c = cov(x, y, rowvar)
+    c = cov(x, y, rowvar, dtype=dtype)
     if np.ndim(c) == 0:
         return c / c
     deviation = np.sqrt(np.diagonal(c))
@@ -210,21 +220,25 @@ def without_nan(a: Any, other: Any) -> Any:
     return np.where(np.isnan(a), np.result_type(a).type(other), a) if is_inexact(a) else a
 
 
-def numbers(a: Any, axis: Any, keepdims: Any) -> Any:
+def numbers(a: Any, axis: Any, keepdims: Any, where: Any) -> Any:
     """How many elements are not nan."""
-    if is_inexact(a):
-        return np.sum(~np.isnan(a), axis, keepdims=keepdims)
-    return np.sum(np.broadcast_to(True, np.shape(a)), axis, keepdims=keepdims)
+    return np.sum(~np.isnan(a), axis, keepdims=keepdims, where=where)
 
 
-def nansum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def nansum(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
     """np.nansum: nan counts as 0."""
-    return np.sum(without_nan(a, 0), axis, dtype, out, keepdims)
+    return np.sum(without_nan(a, 0), axis, dtype, out, keepdims, initial, where)
 
 
-def nanprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def nanprod(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None,
+    where: Any = True,
+) -> Any:  # fmt: skip
     """np.nanprod: nan counts as 1."""
-    return np.prod(without_nan(a, 1), axis, dtype, out, keepdims)
+    return np.prod(without_nan(a, 1), axis, dtype, out, keepdims, initial, where)
 
 
 def nancumsum(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> Any:
@@ -237,37 +251,53 @@ def nancumprod(a: Any, axis: Any = None, dtype: Any = None, out: Any = None) -> 
     return np.cumprod(without_nan(a, 1), axis, dtype, out)
 
 
-def nanmean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def nanmean(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = False, *, where: Any = True
+) -> Any:
     """np.nanmean: the mean of what is not nan; nan where nothing is."""
     if not is_inexact(a):
-        return np.mean(a, axis, dtype, out, keepdims)
+        return np.mean(a, axis, dtype, out, keepdims, where=where)
     if dtype is not None and not is_inexact(np.zeros(1, dtype)):
         refuse("If a is inexact, then dtype must be inexact", "leave dtype out")
-    total = nansum(a, axis, dtype, None, keepdims)
-    return deliver(total / numbers(a, axis, keepdims).astype(np.result_type(total)), out)
+    total = nansum(a, axis, dtype, None, keepdims, where=where)
+    return deliver(total / numbers(a, axis, keepdims, where).astype(np.result_type(total)), out)
 
 
-def nanvar(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
+def nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
     """np.nanvar: the variance of what is not nan; nan where there are not more than ddof."""
     if not is_inexact(a):
-        return var(a, axis, dtype, out, ddof, keepdims)
+        return var(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    if correction is not None:
+        ddof = freedom(ddof, correction)
     if out is not None and not is_inexact(out):
         refuse("If a is inexact, then out must be inexact")
-    mean = nanmean(a, axis, dtype, None, True)
+    if mean is None:
+        mean = nanmean(a, axis, dtype, None, True, where=where)
     own = np.result_type(a)  # in which NumPy keeps the differences, whatever the dtype of the sums
     apart = np.where(np.isnan(a), own.type(0), (a - mean).astype(own))
-    total = np.sum(squared(apart), axis, dtype, out, keepdims)  # its dtype counts
-    n = numbers(a, axis, keepdims).astype(np.result_type(total)) - ddof
+    total = np.sum(squared(apart), axis, dtype, out, keepdims, where=where)  # its dtype counts
+    n = numbers(a, axis, keepdims, where).astype(np.result_type(total)) - ddof
     return deliver(np.where(n > 0, total, np.nan) / np.where(n > 0, n, 1), out)
 
 
-def nanstd(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False) -> Any:
+def nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: Any = 0, keepdims: Any = False, *,
+    where: Any = True, mean: Any = None, correction: Any = None,
+) -> Any:  # fmt: skip
     """np.nanstd."""
-    return deliver(root_of_variance(nanvar(a, axis, dtype, out, ddof, keepdims)), out)
+    variance = nanvar(a, axis, dtype, out, ddof, keepdims, where=where, mean=mean, correction=correction)
+    return deliver(root_of_variance(variance), out)
 
 
-def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def nanmax(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
     """np.nanmax: the largest that is not nan; nan where all are."""
+    if initial is not None or where is not True:
+        return np.fmax.reduce(a, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
     if not is_inexact(a):
         return np.max(a, axis, out, keepdims)
     found = np.max(without_nan(a, -np.inf), axis, keepdims=keepdims)
@@ -275,8 +305,12 @@ def nanmax(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> 
     return deliver(np.where(none, np.result_type(a).type(np.nan), found), out)
 
 
-def nanmin(a: Any, axis: Any = None, out: Any = None, keepdims: Any = False) -> Any:
+def nanmin(
+    a: Any, axis: Any = None, out: Any = None, keepdims: Any = False, initial: Any = None, where: Any = True
+) -> Any:
     """np.nanmin: the smallest that is not nan; nan where all are."""
+    if initial is not None or where is not True:
+        return np.fmin.reduce(a, axis=axis, out=out, keepdims=keepdims, initial=initial, where=where)
     if not is_inexact(a):
         return np.min(a, axis, out, keepdims)
     found = np.min(without_nan(a, np.inf), axis, keepdims=keepdims)

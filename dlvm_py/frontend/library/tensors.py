@@ -17,13 +17,13 @@ from dlvm_py.frontend.library.products import vecdot as vector_products
 LONGEST_CHAIN = 4  # the code of a chain is three times that of one with a factor less
 
 
-def multi_dot(arrays: Any) -> Any:
+def multi_dot(arrays: Any, *, out: Any = None) -> Any:
     """np.linalg.multi_dot of up to four arrays: the order of the products is the cheapest for their extents."""
     n = len(arrays)
     if n < 2:
         raise ValueError("Expecting at least two arrays.")
     if n == 2:
-        return np.dot(arrays[0], arrays[1])
+        return np.dot(arrays[0], arrays[1], out)
     if n > LONGEST_CHAIN:
         refuse("np.linalg.multi_dot of more than four arrays is not supported", "multiply groups of them")
     first, last = np.ndim(arrays[0]), np.ndim(arrays[-1])
@@ -38,6 +38,11 @@ def multi_dot(arrays: Any) -> Any:
             raise np.linalg.LinAlgError(f"{x.ndim}-dimensional array given. Array must be two-dimensional")
         factors = factors + (x,)
     found = chain(factors, 0, splits(factors))
+    if out is not None:  # with two axes, also of vectors
+        if np.shape(out) != np.shape(found) or np.result_type(out) != np.result_type(found):
+            raise ValueError("output array is not acceptable (must have the right datatype, number of dimensions)")
+        out[...] = found
+        found = out
     if first == 1 and last == 1:
         return found[0, 0]
     return np.ravel(found) if first == 1 or last == 1 else found

@@ -21,7 +21,6 @@ from dlvm_py.ir import (
     Builder,
     Function,
     Instruction,
-    Module,
     PointerType,
     TensorType,
     TupleType,
@@ -34,7 +33,6 @@ from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import (
     ArraySpec,
     ConstantSpec,
-    Effects,
     EitherSpec,
     GeneratorSpec,
     GrowingSpec,
@@ -46,37 +44,12 @@ from dlvm_py.ir.interface import (
     dtype_of_leaf,
     leaves,
 )
-from dlvm_py.ir.relation import Relation
+from dlvm_py.program import Program
 from dlvm_py.recipe import Gradient, Jacobian, OutputName, Pullback, Recording, Tangent
-from dlvm_py.transforms.differentiate import AdjointConfig, Output, TangentConfig, adjoint, jacobian, recorded, tangent
-
-
-@dataclass(slots=True)
-class Program:
-    """IR for given argument specs: the module, the function's name, and how its values look from Python.
-
-    The IR parameters are the leaves of `args` in order, then one pointer per captured array. `unshared` are those that
-    may not share memory with another one although this function does not write them: a derivative copies each array
-    that its primal writes, and a copy no longer sees what is written through the other.
-    `relations`: what is assumed of the parameters.
-    """
-
-    module: Module
-    name: str
-    parameter_names: tuple[str, ...]
-    args: tuple[Spec, ...]
-    captured: tuple[Spec, ...]
-    result: Spec
-    unshared: tuple[int, ...] = ()
-    free: tuple[int, ...] = ()
-    effects: Effects | None = None
-    finals: tuple[tuple[int, Spec], ...] = ()
-    relations: tuple[Relation, ...] = ()
-
-    @property
-    def function(self) -> Function:
-        """The IR function."""
-        return self.module.functions[self.name]
+from dlvm_py.transforms.differentiate.adjoint import adjoint, recorded
+from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
+from dlvm_py.transforms.differentiate.jacobian import jacobian
+from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
 
 
 def derive(

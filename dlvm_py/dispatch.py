@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 import importlib
 import inspect
 import itertools
@@ -15,7 +16,7 @@ import os
 import pickle
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from dlvm_py.deferred import deferred
@@ -49,7 +50,7 @@ from dlvm_py.tuning import tuned
 
 if TYPE_CHECKING:
     from dlvm_py import driver
-    from dlvm_py.derivative import Program
+    from dlvm_py.program import Program
 else:
     # with the front end, the passes and the back end: a process whose kernels all come from the disk cache has none
     driver = deferred("dlvm_py.driver")
@@ -64,6 +65,22 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(
         before=_COMPILING.acquire, after_in_parent=_COMPILING.release, after_in_child=_COMPILING.release
     )
+
+
+@contextlib.contextmanager
+def _collecting_later() -> Iterator[None]:
+    """Python's cycle collector rests.
+
+    While the compiler is loaded and compiles, objects are made by the hundred thousand and hardly one becomes garbage;
+    each of the collector's rounds looks at all that there are.
+    """
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 class Dispatcher:
@@ -327,7 +344,8 @@ class Dispatcher:
                 return version
         start = time.perf_counter()
         try:
-            done = driver.compile_request(request, holds)
+            with _collecting_later():
+                done = driver.compile_request(request, holds)
         except Unrelated as found:
             if disk is not None:
                 disk.put(key, {"relations": [r.to_json() for r in found.relations]}, b"")

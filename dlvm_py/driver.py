@@ -10,19 +10,14 @@ from __future__ import annotations
 import contextlib
 import functools
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlvm_py.backend.cpu import compile as native_compile
 from dlvm_py.backend.cpu.compile import compile_parts, has_masks, schedules
 from dlvm_py.backend.cpu.emit import EmitResult, emit
 from dlvm_py.backend.cpu.parts import Part, cut
-from dlvm_py.backend.gpu import emit as gpu
-from dlvm_py.backend.gpu.emulate import emulated
-from dlvm_py.backend.gpu.kernel import Kernel
-from dlvm_py.backend.gpu.ptx import ptx
 from dlvm_py.backend.imports import Imports
-from dlvm_py.backend.python.program import Interface, python_text
-from dlvm_py.derivative import Program, all_partials, derive, pull_back, push_forward, record
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
 from dlvm_py.frozen import replace
@@ -31,8 +26,8 @@ from dlvm_py.ir.analysis.calls import callees, reachable, seen_outside, written_
 from dlvm_py.ir.interface import ArraySpec, ScalarSpec, Spec, dtype_of_leaf, leaves, to_json
 from dlvm_py.ir.relation import Relation
 from dlvm_py.options import environment
+from dlvm_py.program import Program
 from dlvm_py.recipe import Gradient, Jacobian, Primal, Pullback, Recording, Tangent
-from dlvm_py.report import Report, leaf_names, leaf_values
 from dlvm_py.request import Request, Unrelated, call_spec, classes_of
 from dlvm_py.runtime import threads
 from dlvm_py.runtime.gpu.device import EMULATOR
@@ -41,11 +36,23 @@ from dlvm_py.runtime.native.entry import compiled_entry, exported
 from dlvm_py.runtime.version import sites_to_json
 from dlvm_py.transforms import assume_extents, drop_rules, partial_inline, raise_loops, raise_products
 from dlvm_py.transforms.assume_extents import RELATIONS
-from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
-from dlvm_py.transforms.differentiate.record import RECORD
+from dlvm_py.transforms.differentiate.config import CAN_RUN_AGAIN, RECORD
 from dlvm_py.transforms.pass_manager import run_pipeline
 from dlvm_py.transforms.replay_loops import REPLAYS
 from dlvm_py.transforms.share_loops import LOOPS
+
+if TYPE_CHECKING:
+    from dlvm_py import derivative
+    from dlvm_py import report as reports
+    from dlvm_py.backend.gpu import emit as gpu
+    from dlvm_py.backend.gpu import emulate, ptx
+    from dlvm_py.backend.gpu.kernel import Kernel
+    from dlvm_py.backend.python import program as python
+else:
+    # what compiling a function for the CPU does without
+    derivative, reports = deferred("dlvm_py.derivative"), deferred("dlvm_py.report")
+    gpu, emulate, ptx = (deferred(f"dlvm_py.backend.gpu.{name}") for name in ("emit", "emulate", "ptx"))
+    python = deferred("dlvm_py.backend.python.program")
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
 
@@ -74,13 +81,18 @@ TO_SCHEDULED = (
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "row_grids", "simplify_cfg", "ownership", "replay_loops")
 
 
-_DERIVED: dict[type, Callable[..., Program]] = {
-    Gradient: derive,
-    Tangent: push_forward,
-    Jacobian: all_partials,
-    Recording: record,
-    Pullback: pull_back,
+_DERIVED: dict[type, str] = {  # who in derivative.py makes the program of a recipe
+    Gradient: "derive",
+    Tangent: "push_forward",
+    Jacobian: "all_partials",
+    Recording: "record",
+    Pullback: "pull_back",
 }
+
+
+def _derived(of: Program, recipe: Any, args: tuple[Spec, ...], **how: Any) -> Program:
+    return getattr(derivative, _DERIVED[type(recipe)])(of, recipe, args, **how)  # type: ignore[no-any-return]
+
 
 # -- from a recipe to IR -------------------------------------------------------------------------------
 
@@ -122,7 +134,7 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
         how: dict[str, Any] = {"checkpoint": request.options.checkpoint} if tapes else {}
         if request.shared:
             how["shared"] = frozenset(request.shared)
-        program = _DERIVED[type(recipe)](inner, recipe, request.args[count:], **how)
+        program = _derived(inner, recipe, request.args[count:], **how)
         if forward and inner.function.meta.get(CAN_RUN_AGAIN):
             program.function.meta[CAN_RUN_AGAIN] = True
         if not derives:
@@ -227,7 +239,7 @@ def _differentiated(
             program = Program(module, name, tuple(recipe.signature().parameters), args, captured, result)
         else:
             count = len(args) - recipe.added
-            program = _DERIVED[type(recipe)](made(recipe.of, args[:count]), recipe, args[count:])
+            program = _derived(made(recipe.of, args[:count]), recipe, args[count:])
         _run(program, ("inline", *CLEAN_UP), request, "raw")
         return program
 
@@ -276,10 +288,10 @@ def source_text(request: Request, name: str) -> str:
             help="return the new value",
         )
     with _depth_limited(request):
-        return python_text(
+        return python.python_text(
             program.module,
             program.name,
-            Interface(
+            python.Interface(
                 name,
                 recipe.signature(),
                 program.args,
@@ -313,7 +325,7 @@ def _title(recipe: Any) -> str:
     return f"{what} of {of[0].lower() + of[1:] if of.startswith('The') else of} with respect to {names}"
 
 
-def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> Report:
+def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> reports.Report:
     """Which loops of a request threads share, and of a gradient what it keeps, computes again and copies.
 
     bind(*args): one value a parameter.
@@ -321,14 +333,13 @@ def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> Report:
     with _depth_limited(request):
         program = lower_to(request, "scheduled")
     found: list[Any] = program.function.meta.get(RECORD, [])  # type: ignore[assignment]
-    names = [
-        name for p, spec in zip(program.parameter_names, program.args, strict=True) for name in leaf_names(p, spec)
-    ]
+    parameters = zip(program.parameter_names, program.args, strict=True)
+    names = [name for p, spec in parameters for name in reports.leaf_names(p, spec)]
     names += [c.source.name for c in request.captured]
 
     def read(*args: Any, **kwargs: Any) -> list[Any]:
         values = zip(program.args, bind(*args, **kwargs), strict=True)
-        return [v for spec, value in values for v in leaf_values(spec, value)] + [
+        return [v for spec, value in values for v in reports.leaf_values(spec, value)] + [
             c.source.read() for c in request.captured
         ]
 
@@ -336,7 +347,7 @@ def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> Report:
     title = f"{what}{request.recipe.primal.__qualname__}()"
     functions = program.module.functions.values()
     loops, launching = (tuple(n for f in functions for n in f.meta.get(key, ())) for key in (LOOPS, REPLAYS))  # type: ignore[attr-defined]
-    return Report(title, found, request.options.checkpoint, names, read, loops, launching)
+    return reports.Report(title, found, request.options.checkpoint, names, read, loops, launching)
 
 
 # -- from IR to code -----------------------------------------------------------------------------------
@@ -421,12 +432,12 @@ def ptx_text(request: Request, architecture: str) -> str:
         found = gpu.emit(
             program.function, Imports(), request.options, noalias_params=request.noalias, program=program.module
         )
-    return ptx(found.kernels, architecture)
+    return ptx.ptx(found.kernels, architecture)
 
 
 def _image(kernels: list[Kernel], architecture: str) -> bytes:
     """The kernels of a GPU program, as its device loads them: PTX, or code of this machine for the emulator."""
-    return emulated(kernels) if architecture == EMULATOR else ptx(kernels, architecture).encode()
+    return emulate.emulated(kernels) if architecture == EMULATOR else ptx.ptx(kernels, architecture).encode()
 
 
 __all__ = ["STAGES", "Compiled", "compile_request", "lower", "lower_to", "print_module", "schedules"]

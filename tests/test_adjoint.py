@@ -18,7 +18,8 @@ from dlvm_py.ir import F32, F64, OPS, literal, print_function, scalar
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import inline
-from dlvm_py.transforms.differentiate import AdjointConfig, Output, adjoint
+from dlvm_py.transforms.differentiate.adjoint import adjoint
+from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 
 V, M = pointer(F64, None), pointer(F64, None, None)
 RESULT = (Output("result", 0),)

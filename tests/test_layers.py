@@ -23,7 +23,8 @@ LAYERS = {
     ),
     # parts of one layer
     **dict.fromkeys(
-        ("dispatch", "driver", "derivative", "request", "recipe", "pullback", "report", "sparse", "tuning"), DRIVER
+        ("dispatch", "driver", "derivative", "program", "request", "recipe", "pullback", "report", "sparse", "tuning"),
+        DRIVER,
     ),
     "runtime": 3,
     **dict.fromkeys(("frontend", "transforms", "backend"), 2),

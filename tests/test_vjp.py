@@ -21,7 +21,8 @@ import dlvm_py as dlvm
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import inline
-from dlvm_py.transforms.differentiate import AdjointConfig, Output, adjoint, recorded
+from dlvm_py.transforms.differentiate.adjoint import adjoint, recorded
+from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 
 RNG = np.random.default_rng(0)
 

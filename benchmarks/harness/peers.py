@@ -214,7 +214,8 @@ def tangent(problem, gradient):
     return plain(tool.grad(function, wrt=places), problem, ())
 
 
-COMPILERS = {"dlvm_py": "dlvm_py.driver"}  # what a package imports only when it compiles: no part of compile times
+# what a package imports only when it compiles: no part of compile times
+COMPILERS = {"dlvm_py": ("dlvm_py.driver", "dlvm_py.derivative")}
 
 PEERS = {  # the name in the tables → (its package, how it runs a problem)
     "dlvm-py": ("dlvm_py", dlvm),

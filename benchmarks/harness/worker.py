@@ -44,8 +44,9 @@ class Worker:
 
         package, adapter = peers.PEERS[self.peer]
         tool = peers.module(package)
-        if extent == "compiler" and package in peers.COMPILERS:
-            importlib.import_module(peers.COMPILERS[package])
+        if extent == "compiler":
+            for compiler in peers.COMPILERS.get(package, ()):
+                importlib.import_module(compiler)
         import_s = time.perf_counter() - start
         self.problem = problems.load(problems.Case(**self.case))
         self.run = adapter, self.mode == "gradient"

@@ -72,7 +72,8 @@ def noting_compilation(record):
     Without what is compiled once a machine and then comes from the disk cache (runtime/native/standing.py), which is
     `shared_s`: no kernel's own. Nor is the import of the compiler compile time.
     """
-    importlib.import_module("dlvm_py.driver")
+    for compiler in ("dlvm_py.driver", "dlvm_py.derivative"):
+        importlib.import_module(compiler)
     make, compile_part = dispatch.Dispatcher._make, standing._compile
     spent = dict.fromkeys(("compile_s", "compile_cpu_s", "shared_s", "shared_cpu_s"), 0.0)
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.api import jit
-from dlvm_py.derivative import Program
 from dlvm_py.dispatch import dispatcher_of, is_compiled, text_name
 from dlvm_py.driver import lower_to, source_text
 from dlvm_py.ir.interface import ConstantSpec, leaves
 from dlvm_py.options import Options
+from dlvm_py.program import Program
 from dlvm_py.runtime.signature import spec_of
 from dlvm_py.tools.common import Failure
 from dlvm_py.tools.signature import Given, annotated, read_signature

@@ -61,8 +61,9 @@ from dlvm_py.transforms import (
     simplify_cfg,
     value_promotion,
 )
-from dlvm_py.transforms.differentiate import adjoint, signatures
+from dlvm_py.transforms.differentiate import signatures
 from dlvm_py.transforms.differentiate.activity import carries_derivative
+from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.primal import refuse_dead_end

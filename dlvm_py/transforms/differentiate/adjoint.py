@@ -45,9 +45,9 @@ from dlvm_py.transforms.differentiate import replacements
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
-from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN, Checkpoints
+from dlvm_py.transforms.differentiate.checkpoint import Checkpoints
 from dlvm_py.transforms.differentiate.clone import clone
-from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
+from dlvm_py.transforms.differentiate.config import CAN_RUN_AGAIN, RECORD, AdjointConfig, Output
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.dead import remove_dead
 from dlvm_py.transforms.differentiate.given import Given, body_of
@@ -58,7 +58,6 @@ from dlvm_py.transforms.differentiate.places import PlacedShadows
 from dlvm_py.transforms.differentiate.points_to import PointsTo
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.pullback import Cut, hold
-from dlvm_py.transforms.differentiate.record import RECORD
 from dlvm_py.transforms.differentiate.reverse import Sweep
 from dlvm_py.transforms.differentiate.shadows import Shadows
 from dlvm_py.transforms.differentiate.strip_mine import plain_loops, strip_mine

@@ -47,10 +47,6 @@ if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.reverse import Sweep
 
 
-# in `meta` of a gradient: whether it keeps something that one with a budget would not, and can be run twice
-CAN_RUN_AGAIN = "can be run again"
-
-
 class Checkpoints:
     """The segmented loops of one differentiation."""
 

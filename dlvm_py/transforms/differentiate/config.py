@@ -1,9 +1,13 @@
-"""What is asked of the adjoint pass."""
+"""What is asked of the adjoint pass, and what it notes of the gradients that it makes."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import NamedTuple
+
+# in `meta` of a gradient: whether it keeps something that one with a budget would not, and can be run twice
+CAN_RUN_AGAIN = "can be run again"
+RECORD = "what a gradient keeps"  # in `meta` of a gradient: the entries
 
 
 class Output(NamedTuple):

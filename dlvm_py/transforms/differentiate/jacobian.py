@@ -40,8 +40,7 @@ from dlvm_py.ir.analysis.calls import reachable, seen_outside
 from dlvm_py.transforms.differentiate.adjoint import adjoint
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.calls import bundle, give, leaves
-from dlvm_py.transforms.differentiate.checkpoint import CAN_RUN_AGAIN
-from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
+from dlvm_py.transforms.differentiate.config import CAN_RUN_AGAIN, AdjointConfig, Output
 from dlvm_py.transforms.differentiate.directions import SINGLE, NoLanes, Single
 from dlvm_py.transforms.differentiate.lanes import Lanes
 from dlvm_py.transforms.differentiate.outputs import seed_type

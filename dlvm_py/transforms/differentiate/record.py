@@ -16,8 +16,6 @@ from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.transforms.differentiate.primal import Primal
 
-RECORD = "what a gradient keeps"  # in `meta` of a gradient: the entries
-
 Formula = int | tuple[object, ...]
 
 _OPS = {"add": "+", "subtract": "-", "multiply": "*", "floorDivide": "//", "max": "max", "min": "min"}

@@ -572,10 +572,11 @@ def _order_results(function: Function, order: list[int]) -> None:
 
 def _seeds(given: ScalarSpec | ArraySpec, output: ScalarSpec | ArraySpec) -> bool:
     """Whether a value can seed an output, as far as types tell; extents are checked when the gradient runs."""
-    if isinstance(given, ScalarSpec) or isinstance(output, ScalarSpec):
-        return type(given) is type(output) and np.can_cast(
-            dtype_of_leaf(given).numpy, dtype_of_leaf(output).numpy, "same_kind"
-        )
+    if isinstance(given, ScalarSpec):
+        is_one = isinstance(output, ScalarSpec) or not output.rank  # a number does for an array without axes
+        return is_one and np.can_cast(dtype_of_leaf(given).numpy, dtype_of_leaf(output).numpy, "same_kind")
+    if isinstance(output, ScalarSpec):
+        return False
     return given.dtype == output.dtype and given.rank == output.rank
 
 
@@ -635,15 +636,17 @@ def _fit_seeds(
         actual.append(new)
         if new.type == old.type:
             mapping[old] = new
+        elif isinstance(leaf, ScalarSpec) and isinstance(old.type, PointerType):
+            dtype = old.type.dtype.name
+            memory = b.emit("allocateHeap", dtype=dtype)
+            b.emit("store", new if new.type.dtype.name == dtype else b.emit("dataTypeCast", new, to=dtype), memory)  # type: ignore[union-attr]
+            mapping[old] = memory if memory.type == old.type else b.emit("pointerCast", memory, to=old.type)
         elif isinstance(old.type, PointerType):
             mapping[old] = b.emit("pointerCast", new, to=old.type)
         else:
             mapping[old] = b.emit("dataTypeCast", new, to=old.type.dtype.name)  # type: ignore[attr-defined]
     plain = len(params) - captured
     function.substitute(mapping)
-    for replaced, new_value in mapping.items():
-        if isinstance(new_value, Instruction):
-            new_value.operands = [actual[formal.index(replaced)]]  # type: ignore[arg-type]
     function.entry.args = [*params[:plain], *actual, *params[plain:]]
 
 

@@ -188,7 +188,10 @@ class Draw:
 
 
 def situated(value: Any, how: str, memory: list[np.ndarray]) -> Any:
-    """An argument whose arrays are empty, without axes, reversed, of stride 0, or in the memory of another one."""
+    """An argument whose arrays are empty, without axes, reversed, of stride 0, or in the memory of another one.
+
+    Or which has an element in the place of each: one of NumPy's or of Python's numbers.
+    """
     if isinstance(value, list):
         return [situated(item, how, memory) for item in value]
     if not isinstance(value, np.ndarray) or not value.ndim or not value.size:
@@ -197,6 +200,8 @@ def situated(value: Any, how: str, memory: list[np.ndarray]) -> Any:
         return value[:0]
     if how == "0-d":
         return np.array(value[(0,) * value.ndim])
+    if how in ("scalar", "number"):
+        return value[(0,) * value.ndim] if how == "scalar" else value[(0,) * value.ndim].item()
     if how == "reversed":
         turned = (slice(None, None, -1),) * value.ndim
         return np.ascontiguousarray(value[turned])[turned]
@@ -209,7 +214,7 @@ def situated(value: Any, how: str, memory: list[np.ndarray]) -> Any:
     return memory[-1][:-1].reshape(value.shape)
 
 
-SITUATIONS = ("empty", "0-d", "reversed", "repeated", "overlapping")
+SITUATIONS = ("empty", "0-d", "scalar", "number", "reversed", "repeated", "overlapping")
 
 
 class Smooth(Draw):

@@ -197,10 +197,6 @@ CANCELS = {"np.cross": 25.0, "np.linalg.cross": 25.0}
 NARROW = {"np.emath.logn": np.float32}
 
 
-# where NumPy gives a scalar and where an array without axes is not compared
-NUMPY = (np.ndarray, np.generic)
-
-
 def leaves(value: Any) -> list[Any]:
     return [leaf for item in value for leaf in leaves(item)] if isinstance(value, (tuple, list)) else [value]
 
@@ -211,7 +207,7 @@ def difference(name: str, got: Any, want: Any) -> str | None:
     if len(ours) != len(theirs):
         return f"{len(ours)} results instead of {len(theirs)}"
     for g, w in zip(ours, theirs, strict=True):
-        if type(g) is not type(w) and not (np.shape(w) == () and isinstance(g, NUMPY) and isinstance(w, NUMPY)):
+        if type(g) is not type(w):
             return f"class {type(g).__name__} instead of {type(w).__name__}: {g!r} instead of {w!r}"
         if isinstance(w, (np.ndarray, np.generic)) and g.dtype != w.dtype:
             return f"dtype {g.dtype} instead of {w.dtype}"

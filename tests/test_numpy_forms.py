@@ -232,14 +232,17 @@ def test_calls_that_were_wrong(case):
     assert outcome == "same", what
 
 
-# what is no reference: of 0-d arrays NumPy's own code fails by chance, with TypeErrors; of the empty ones here it gives
+# of numbers and arrays without axes NumPy's own code of these fails by chance, with TypeErrors
+_NEED_AXES = {
+    "np.choose", "np.fft.fftshift", "np.fft.ifftshift", "np.linalg.solve", "np.linalg.tensorinv", "np.pad", "np.poly",
+    "np.polynomial.polynomial.polyfromroots", "np.roots",
+}  # fmt: skip
+# what is no reference: of the empty ones here it gives
 # numbers of Python, other shapes for some q, or fails; a write to a read-only array is refused by compiled code's entry
 APART = {
-    "0-d": {
-        "np.choose", "np.fft.fftshift", "np.fft.ifftshift", "np.histogram2d", "np.histogramdd", "np.linalg.solve",
-        "np.linalg.tensorinv", "np.poly", "np.polynomial.polynomial.polyfromroots", "np.roots", "np.tril", "np.triu",
-        "np.tril_indices_from", "np.triu_indices_from",
-    },
+    "0-d": _NEED_AXES,
+    "scalar": _NEED_AXES,
+    "number": _NEED_AXES,
     "empty": {
         "np.histogram", "np.nanpercentile", "np.nanquantile", "np.poly", "np.polymul", "np.polyval",
         "np.polynomial.polynomial.polyint",
@@ -254,7 +257,7 @@ APART = {
 @pytest.mark.parametrize("part", range(4))
 @pytest.mark.parametrize("how", SITUATIONS)
 def test_each_function_in_each_situation(how, part):
-    """All arrays of a call empty, without axes, reversed, of stride 0, or in one memory."""
+    """All arrays of a call empty, without axes, numbers, reversed, of stride 0, or in one memory."""
     found = []
     for name in sorted({*QUICK} - APART[how] - MISCOUNTED)[part::4]:
         for seed in (0, 1):

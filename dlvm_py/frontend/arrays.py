@@ -65,6 +65,11 @@ def temp(e: Emitter, tensor: Value, extents: Items[Value]) -> Any:
     return Temp(tensor, tuple(extents), e.block)
 
 
+def arrayed(e: Emitter, value: Any) -> Any:
+    """What NumPy gives as an array also where it has no axes: of a number an array expression without axes."""
+    return Temp(value.value, (), e.block) if isinstance(value, Scalar) else value
+
+
 def allocate(e: Emitter, extents: Items[Value], dtype: DType) -> Array:
     """Fresh memory, not initialised."""
     return make_array(e, e.emit("allocateHeap", *extents, dtype=dtype.name), list(extents))

@@ -74,8 +74,8 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
             undecided.refuse(e, owner)
         found = attribute(e, owner.value, name)
         return found if how == "same" else undecided.wrapped(e, found)
-    in_library = e.frame is not None and e.frame.source.at is not None  # what takes arrays takes Python's numbers
-    if isinstance(owner, (Array, Temp)) or (isinstance(owner, Scalar) and (in_library or not owner.weak)):
+    # what takes arrays in the library takes Python's numbers
+    if isinstance(owner, (Array, Temp)) or (isinstance(owner, Scalar) and (e.is_library or not owner.weak)):
         found = ARRAY_ATTRIBUTES.get(name)
         if found is not None:
             return found(e, owner)
@@ -109,9 +109,9 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
             f"Generators have no supported method `{name}`",
             help=suggestion(name, RANDOM_METHODS) or "draw outside, and pass the array",
         )
-    if sets.held_by(e, owner) is not None and e.frame.source.at is None:  # library code sees what it is made of
+    if sets.held_by(e, owner) is not None and not e.is_library:  # library code sees what it is made of
         return sets.method(e, owner, name)
-    if tables.held_by(e, owner) is not None and e.frame.source.at is None:
+    if tables.held_by(e, owner) is not None and not e.is_library:
         return tables.method(e, owner, name)
     if isinstance(owner, Static):
         return _static(e, owner.value, name)

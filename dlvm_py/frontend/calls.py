@@ -16,6 +16,7 @@ from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.frontend import derivatives, nested, own_rules, records, sets, tables
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
+from dlvm_py.frontend.elementwise import operand
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.folds import FOLDS
@@ -31,6 +32,7 @@ from dlvm_py.frontend.python_itertools import ITERTOOLS
 from dlvm_py.frontend.signature import NotFirstClass
 from dlvm_py.frontend.table import (
     ARRAY_LIKE,
+    BY_METHOD,
     METHODS,
     STATIC_CALLS,
     Handler,
@@ -82,8 +84,9 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if isinstance(function, Method) and function.rule is not None:
         return _bound_call(e, function.rule, f".{function.name}", [function.owner, *args], kwargs)
     if isinstance(function, Method) and not isinstance(function.owner, Static):
-        return _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs, arrays=True,
-                        function=getattr(np.ndarray, function.name))  # fmt: skip
+        found = _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs, arrays=True,
+                         function=getattr(np.ndarray, function.name))  # fmt: skip
+        return _of_number(e, function.owner, found)
     if isinstance(function, Method) and isinstance(function.owner, Static):
         return _text_method(e, function, args, kwargs)
     if isinstance(function, Closure):
@@ -111,7 +114,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return as_array(e, first)  # its rows are stacked already
     handler = lookup(target)
     if handler is not None:
-        return _handled(e, handler, name_of(target), args, kwargs, takes_arrays(target), function=numpys(target))
+        found = _handled(e, handler, name_of(target), args, kwargs, takes_arrays(target), function=numpys(target))
+        return _of_number(e, args[0], found) if args and target in BY_METHOD else found
     if is_library(target):
         return e.session.library(e, target, args, kwargs)
     if any(target is known for known in STATIC_CALLS):
@@ -159,6 +163,12 @@ def _of_each_type(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, 
         return invoke(e, function, list(values[:count]), dict(zip(names, values[count:], strict=True)))
 
     return apart(e, called, *args, *kwargs.values())
+
+
+def _of_number(e: Emitter, owner: Any, found: Any) -> Any:
+    """What a method gives: of one of NumPy's numbers a number, where that of an array has no axes."""
+    is_number = isinstance(owner, Scalar) and not owner.weak and not e.is_library
+    return operand(e, found, "a number") if is_number and isinstance(found, (Array, Temp)) and not found.rank else found
 
 
 def _is_translated(function: Any) -> bool:

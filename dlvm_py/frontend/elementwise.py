@@ -42,8 +42,8 @@ REAL_PART = "take the part that is meant: z.real, z.imag or abs(z)"
 
 def operand(e: Emitter, value: Any, what: str) -> Operand:
     """The value as a ufunc operand: a Scalar, an Array with axes, or a Temp."""
-    if isinstance(value, Array) and value.rank == 0:
-        return Scalar(e.emit("load", value.pointer), weak=False)
+    if isinstance(value, (Array, Temp)) and value.rank == 0:
+        return Scalar(tensor_of(e, value), weak=False)
     if isinstance(value, (Scalar, Array, Temp)):
         return value
     hint = "make it an array before the call, or take its elements one by one" if isinstance(value, Sequence) else None

@@ -67,6 +67,11 @@ class Emitter:
         """The source place of what is built."""
         return self.builder.loc
 
+    @property
+    def is_library(self) -> bool:
+        """Whether what is translated is a function of the library, not the user's."""
+        return self.frame is not None and self.frame.source.at is not None
+
     def error(self, kind: type[CompileError], reason: str, help: str | None = None) -> NoReturn:  # noqa: A002
         """Raise a located compile error at the current place."""
         raise kind(reason, self.loc, help=help)

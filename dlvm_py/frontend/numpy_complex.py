@@ -24,7 +24,7 @@ _READ_ONLY = "the imaginary part of a real array is not part of it: NumPy refuse
 
 def _part(at: int) -> Any:
     def function(e: Emitter, val: Any) -> Any:
-        z = operand(e, val, ("np.real", "np.imag")[at])
+        z = val if isinstance(val, (Array, Temp)) else operand(e, val, ("np.real", "np.imag")[at])
         if isinstance(z, Scalar) and z.weak and z.dtype is BOOL:  # True.real is 1
             z = Scalar(e.cast(z.value, I64), weak=True)
         if not z.dtype.is_complex:
@@ -56,7 +56,7 @@ def part(e: Emitter, owner: Array, name: str) -> Array:
 
 def conjugate(e: Emitter, x: Any) -> Any:
     """x.conj(): a fresh array, of what is real the array itself; of a Python number, a Python number."""
-    z = operand(e, x, "conj")
+    z = x if isinstance(x, (Array, Temp)) else operand(e, x, "conj")
     if not z.dtype.is_complex and not (isinstance(z, Scalar) and z.weak):
         return z
     if isinstance(z, Scalar) and z.weak:

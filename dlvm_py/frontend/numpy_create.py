@@ -7,8 +7,17 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import Extents, allocate, filled, tensor_of
-from dlvm_py.frontend.elementwise import astype, cast_scalar, operand, stored_scalar, supported, truth, ufunc_call
+from dlvm_py.frontend.arrays import Extents, allocate, arrayed, filled, tensor_of
+from dlvm_py.frontend.elementwise import (
+    astype,
+    cast_scalar,
+    operand,
+    stored_scalar,
+    strong,
+    supported,
+    truth,
+    ufunc_call,
+)
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.indexing import as_flag, as_index, count_between, dynamic_count
@@ -297,13 +306,19 @@ def _in_order(e: Emitter, value: Any, order: Any) -> Any:
 
 
 def copy(e: Emitter, a: Any, order: Any = None) -> Any:
-    """np.copy, x.copy(): fresh."""
+    """np.copy: a fresh array, of a number too."""
+    return _in_order(e, arrayed(e, _fresh(e, a)), order)
+
+
+def copy_method(e: Emitter, a: Any, order: Any = None) -> Any:
+    """x.copy(): a fresh array, of one of NumPy's numbers a number."""
     return _in_order(e, _fresh(e, a), order)
 
 
 def _fresh(e: Emitter, a: Any) -> Any:
-    a = operand(e, a, "copy")
-    return Scalar(a.value, weak=False) if isinstance(a, Scalar) else Temp(tensor_of(e, a), a.extents, e.block)
+    if isinstance(a, (Array, Temp)):
+        return Temp(tensor_of(e, a), a.extents, e.block)
+    return strong(operand(e, a, "copy"))
 
 
 def cast_to(
@@ -321,11 +336,14 @@ def cast_to(
     if copy is not None and not as_flag(e, copy, "`copy` of astype") and isinstance(x, Array):
         if as_dtype(e, dtype) is x.dtype:
             return x
-    return _in_order(e, astype(e, x, as_dtype(e, dtype)), order)
+    found = astype(e, x, as_dtype(e, dtype))
+    return _in_order(e, arrayed(e, found) if isinstance(x, (Array, Temp)) else found, order)
 
 
 def cast_function(e: Emitter, x: Any, dtype: Any, *, copy: Any = None) -> Any:
     """np.astype(x, dtype): the array itself for copy=False where the dtype agrees."""
+    if isinstance(x, Scalar) and x.weak:
+        e.error(TypeMismatch, f"np.astype needs an array, not {describe(x)}", help="np.float64(x), np.int64(x), ...")
     return cast_to(e, x, dtype, copy=copy)
 
 
@@ -350,4 +368,4 @@ CREATE: dict[Any, Any] = {
     np.array: array, np.copy: copy,
     **({np.astype: cast_function} if hasattr(np, "astype") else {}),
 }  # fmt: skip
-CREATE_METHODS: dict[str, Any] = {"copy": copy, "astype": cast_to}
+CREATE_METHODS: dict[str, Any] = {"copy": copy_method, "astype": cast_to}

@@ -8,7 +8,7 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch
 from dlvm_py.frontend import advanced, subscripts
-from dlvm_py.frontend.arrays import require_array, require_writable, store, tensor_of
+from dlvm_py.frontend.arrays import arrayed, require_array, require_writable, store, tensor_of
 from dlvm_py.frontend.elementwise import in_place, loop_dtypes, operand, strong, truth, ufunc_call, where
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.library import ufunc_methods
@@ -83,12 +83,13 @@ def argwhere(e: Emitter, a: Any) -> Any:
 
 
 def where_(e: Emitter, condition: Any, x: Any = None, y: Any = None) -> Any:
-    """np.where(condition, x, y), or np.where(condition), which is np.nonzero."""
+    """np.where(condition, x, y), or np.where(condition), which is np.nonzero; the library computes with numbers."""
     if x is None and y is None:
         return nonzero(e, condition)
     if x is None or y is None:
         e.error(TypeMismatch, "either both or neither of x and y should be given")
-    return where(e, condition, x, y)
+    found = where(e, condition, x, y)
+    return found if e.is_library else arrayed(e, found)
 
 
 INDEX: dict[Any, Any] = {

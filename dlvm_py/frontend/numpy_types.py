@@ -71,7 +71,7 @@ def min_scalar_type(e: Emitter, a: Any) -> Static:
         return Static(np.min_scalar_type(a.number))
     if isinstance(a, Static):
         return Static(np.min_scalar_type(np.dtype(a.value)))
-    if not isinstance(a, (Array, Temp)):
+    if not isinstance(a, (Array, Temp)) or not a.rank:
         e.error(
             UnsupportedSyntax, f"np.min_scalar_type of {describe(a)} depends on its value",
             help="ask for the dtype of an array, or of a constant",

@@ -131,7 +131,8 @@ def dot_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
             "output array is not acceptable (must have the right datatype, number of dimensions, and be a C-Array)",
             help="out[...] = np.dot(a, b)",
         )
-    return deliver(e, "dot", found, out, None)
+    found = deliver(e, "dot", found, out, None)
+    return operand(e, found, "np.dot") if isinstance(out, Array) and not out.rank else found  # NumPy gives a number
 
 
 def matmul_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend.arrays import materialise, require_array
+from dlvm_py.frontend.arrays import arrayed, materialise, require_array
 from dlvm_py.frontend.elementwise import operand
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_index
@@ -29,7 +29,7 @@ def view(e: Emitter, a: Any, dtype: Any = None, type: Any = None) -> Any:  # noq
     """x.view(dtype): the same bits; between complex numbers and their parts derivatives flow."""
     if not is_none(type) and getattr(type, "value", None) is not np.ndarray:
         e.error(UnsupportedSyntax, "x.view gives arrays of no other class", help="x.view(dtype)")
-    a = operand(e, a, "view")
+    a = a if isinstance(a, (Array, Temp)) else operand(e, a, "view")
     if is_none(dtype) or getattr(dtype, "value", None) is np.ndarray or as_dtype(e, dtype) is a.dtype:
         return a.whole() if isinstance(a, Array) else a
     wanted = as_dtype(e, dtype)
@@ -50,7 +50,8 @@ def view(e: Emitter, a: Any, dtype: Any = None, type: Any = None) -> Any:  # noq
             "To change to a dtype of a different size, the last axis must be contiguous: of this one it is not known",
             help="view a copy: x.copy().view(dtype)",
         )
-    return _marked(e, a, e.session.library(e, memory.viewed, [a, Static(wanted.numpy)], {}))
+    found = e.session.library(e, memory.viewed, [a, Static(wanted.numpy)], {})
+    return _marked(e, a, found if isinstance(a, Scalar) else arrayed(e, found))
 
 
 def _marked(e: Emitter, a: Any, found: Any) -> Any:

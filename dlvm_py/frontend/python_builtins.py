@@ -132,6 +132,8 @@ def bool_(e: Emitter, x: Any = None) -> Any:
 
 def round_(e: Emitter, x: Any, ndigits: Any = None) -> Any:
     """round(x) to an int, round(x, n) to a place behind or before the point; halves to even."""
+    if isinstance(x, (Array, Temp)):
+        e.error(TypeMismatch, "type numpy.ndarray doesn't define __round__ method", help="np.round(x, n), or float(x)")
     if ndigits is not None and not (isinstance(ndigits, Static) and ndigits.value is None):
         return _round_to(e, x, ndigits)
     x = _number(e, x, "round")

@@ -96,6 +96,13 @@ METHODS: dict[str, Handler] = {
     **ORDER_METHODS, **INDEX_METHODS, **VIEW_METHODS,
     **{name: rule for module in _LIBRARY for name, rule in library_table(module.METHODS).items()},
 }  # fmt: skip
+# functions of NumPy's that call the method of their name
+BY_METHOD = frozenset(
+    f
+    for f in FUNCTIONS
+    if getattr(f, "__name__", None) in METHODS.keys() - {"copy", "astype", "dot", "sort", "trace", "conj", "conjugate"}
+    and f is getattr(np, f.__name__, None)
+)
 RANDOM_METHODS: dict[str, Handler] = library_table({**random_numbers.RANDOM, **random_vectors.RANDOM})
 SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
 # results are integers, bools or types, or do not change with the operands: no derivative flows through

@@ -23,7 +23,7 @@ constants: known when the function is compiled, arguments with such defaults inc
 own signatures say, by name or by place. What is not in these tables, or an argument that a table does not name, is
 refused with the place of the call: "not taken" has the names of NumPy's for which only the default is taken. So it is
 everywhere with `device`, `like` and `subok`. A result without axes is a NumPy scalar
-or an array without axes, not always the one of the two that NumPy gives.
+or an array without axes, whichever NumPy gives.
 
 `derivative`: "yes" where derivatives flow from the result to the operands, "no" where the result is integers, bools or
 does not change with them.

@@ -30,7 +30,7 @@ def i0(x: Any) -> Any:
     for k in range(1, 30):
         term = term * ((2 * k - 1) * (2 * k - 1)) / (8 * k * large)
         far = far + term
-    return np.where(x < _BORDER, near, np.exp(large) / np.sqrt(2 * np.pi * large) * far)
+    return np.asarray(np.where(x < _BORDER, near, np.exp(large) / np.sqrt(2 * np.pi * large) * far))
 
 
 def kaiser(M: Any, beta: Any) -> Any:  # noqa: N803 - NumPy's name

@@ -58,7 +58,7 @@ def nan_to_num(x: Any, copy: Any = True, nan: Any = 0.0, posinf: Any = None, neg
         found.imag[...] = imag
         return found
     if kind != "f":
-        return np.copy(x) if copy else x
+        return np.copy(x)[()] if copy else x
     limits = np.finfo(np.result_type(x))
     high = limits.max if posinf is None else posinf
     low = limits.min if neginf is None else neginf
@@ -84,7 +84,7 @@ def around(a: Any, decimals: Any = 0, out: Any = None) -> Any:
             whole = (np.rint(a / 10.0**-decimals) * 10.0**-decimals).astype(np.result_type(a))
             return deliver(whole, out)
         if out is None:
-            return np.copy(a)
+            return np.copy(a)[()]
         np.copyto(out, a)
         return out
     if np.result_type(a).kind == "b" and decimals != 0:
@@ -131,7 +131,7 @@ def select(condlist: Any, choicelist: Any, default: Any = 0) -> Any:
     found = np.asarray(default).astype(dtype)
     for flag, choice in zip(condlist[::-1], choicelist[::-1]):  # noqa: B905 - of one length
         found = np.where(flag, choice, found)
-    return found
+    return np.asarray(found)
 
 
 def check_cast(src: Any, dst: Any, casting: str) -> None:

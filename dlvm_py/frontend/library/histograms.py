@@ -22,6 +22,8 @@ def vectors_of(sample: Any) -> Any:
     if isinstance(sample, (tuple, list)):
         dtype, found = np.result_type(*sample), ()
         for x in sample:
+            if np.ndim(x) == 0:
+                refuse("np.histogramdd of a list of numbers is not supported", "give vectors: np.histogramdd((x, y))")
             found = found + (np.asarray(x).astype(dtype),)
         return found
     if sample.ndim != 1:
@@ -86,6 +88,8 @@ def histogram2d(
 ) -> Any:
     """np.histogram2d: counts, or sums of weights, in boxes, and the edges in both directions."""
     x, y = np.asarray(x), np.asarray(y)
+    if x.ndim == 0 or y.ndim == 0:
+        refuse("len() of unsized object", "give vectors")
     if x.shape[0] != y.shape[0]:
         raise ValueError("x and y must have the same length.")
     if not isinstance(bins, (tuple, list)) and np.ndim(bins) == 1:

@@ -364,6 +364,8 @@ def tril(m: Any, k: Any = 0) -> Any:
 
 def rows(m: Any) -> Any:
     """How many rows a matrix has; a vector stands for all rows of a square one."""
+    if m.ndim == 0:
+        refuse("tri() missing 1 required positional argument: 'N'", "give a matrix")
     return m.shape[-1] if m.ndim == 1 else m.shape[-2]
 
 
@@ -382,13 +384,21 @@ def triu_indices(n: Any, k: Any = 0, m: Any = None) -> Any:
     return np.nonzero(~below(n, n if m is None else m, k - 1))
 
 
+def require_matrix(arr: Any) -> None:
+    """NumPy's error for what has another number of axes than two."""
+    if np.ndim(arr) != 2:
+        refuse("input array must be 2-d", "arr.shape has the extents: np.tril_indices(n, k, m)")
+
+
 def tril_indices_from(arr: Any, k: Any = 0) -> Any:
     """np.tril_indices_from."""
+    require_matrix(arr)
     return tril_indices(arr.shape[-2], k, arr.shape[-1])
 
 
 def triu_indices_from(arr: Any, k: Any = 0) -> Any:
     """np.triu_indices_from."""
+    require_matrix(arr)
     return triu_indices(arr.shape[-2], k, arr.shape[-1])
 
 

@@ -126,7 +126,7 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     right = np.reshape(np.transpose(b, summed_b + free_b), (inside, columns))
     found = np.dot(left, right)
     if len(shape) == 0:
-        return found[0, 0]
+        return np.asarray(found[0, 0])
     return np.reshape(found, shape)
 
 

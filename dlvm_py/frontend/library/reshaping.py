@@ -242,7 +242,7 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
     """np.apply_along_axis: what a function gives for each vector along an axis, in the place of that axis."""
     x = np.moveaxis(arr, axis, -1)
     if x.ndim == 1:
-        return func1d(x, *args, **kwargs)
+        return np.asarray(func1d(x, *args, **kwargs))
     n = 1
     for m in x.shape[:-1]:
         n = n * m

@@ -151,7 +151,7 @@ def cov(
     c = np.dot(x, turned)
     c = (c * np.true_divide(1, max(n, 0))).astype(np.result_type(c))
     if is_constant(c.shape[0]):
-        return c[0, 0] if c.shape[0] == 1 else c
+        return np.asarray(c[0, 0]) if c.shape[0] == 1 else c
     if c.shape[0] == 1:  # NumPy gives a number
         raise ValueError("np.cov of one variable, which is not known to be one when this is compiled: use np.var")
     return c

@@ -1,0 +1,112 @@
+"""Arrays without axes and NumPy's numbers: which of the two a result is, and what it shares memory with."""
+
+import numpy as np
+import pytest
+from indexing import check, check_gradient
+
+import dlvm_py as dlvm
+
+
+def what_gives_what(x):
+    return (
+        np.where(x > 0, x, 1.5), np.select([x > 0], [x], 0.0), np.copy(x), x.copy(), x.astype(int), x.real, x.imag,
+        x.conj(), x.T, x.squeeze(), x.transpose(), x.reshape(()), np.reshape(x, ()), np.squeeze(x), np.transpose(x),
+        x.clip(0, 1), np.round(x), x.view(np.int64), np.asarray(x), np.array(x, order="C"), x.ravel()[0],
+        x.ravel()[..., 0], x[()], x[...], np.cov(x, bias=True), np.nan_to_num(x), +x, abs(x),
+        np.tensordot(x, x, 0), np.dot(x, x), np.squeeze(x[None]), np.where(x > 0, x, 1.5) + 1,
+        np.tensordot(x[None], x[None], 1), np.apply_along_axis(np.sum, 0, x[None]), np.sum(x),
+        np.interp(x, [0, 1], [0, 1]),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("x", [np.array(0.75), np.float64(0.75)], ids=["array", "number"])
+def test_what_is_an_array_and_what_a_number(x):
+    check(what_gives_what, x)
+
+
+def of_pythons_numbers(x):
+    return (
+        np.where(x > 0, x, 1), np.copy(x), np.real(x), np.squeeze(x), np.transpose(x), np.clip(x, 0, 1), np.asarray(x),
+        np.round(x), np.select([x > 0], [x]), np.cov(x, bias=True), np.flip(x),
+    )  # fmt: skip
+
+
+def with_another_name(x, c):
+    a = np.where(c, x, 2.0)
+    b = a
+    b += 1
+    a[...] = a * 2
+    return a, b
+
+
+def with_a_view(x, c):
+    a = np.copy(x) if c else np.where(c, x, 0.5)
+    v = a.reshape(1)
+    v[0] = 5.0
+    w = a[None]
+    w *= 3
+    return a, v
+
+
+def copied(x, c):
+    a = x.copy()
+    a += 1
+    b = a.astype(float)
+    b += 1
+    return a, b, x
+
+
+def carried_by_a_loop(x, c):
+    best = 0.0
+    for v in (x, 2 * x, x - 1):
+        if c:
+            best = np.where(v > best, v, best)
+    return best, best + 1
+
+
+def a_number_on_one_path(x, c):
+    y = np.float64(1)
+    if c:
+        y = np.where(x > 0, x, 0.0)
+    return y, y * 2
+
+
+def into(x, c):
+    out, sums = np.zeros(()), np.ones(())
+    return np.dot(x, 2.0, out=out), np.add(x, 1, out=sums), out, sums
+
+
+PROGRAMS = [with_another_name, with_a_view, copied, carried_by_a_loop, a_number_on_one_path, into]
+
+
+@pytest.mark.parametrize("fn", PROGRAMS, ids=lambda f: f.__name__)
+def test_memory_without_axes(fn):
+    compiled = dlvm.jit(fn)
+    for c in (True, False):
+        got, want = compiled(np.array(3.0), c), fn(np.array(3.0), c)
+        for g, w in zip(got, want, strict=True):
+            assert type(g) is type(w) and g == w
+
+
+def test_pythons_numbers():
+    check(of_pythons_numbers, 0.75)
+
+
+def test_gradients_through_arrays_without_axes():
+    def f(x, y):
+        a = np.where(x > 1, x * y, y)
+        b = a
+        b *= x
+        best = 0.0
+        for k in range(3):
+            best = np.where(a * k > best, a * k, best)
+        c = np.copy(best)
+        c += y**2
+        return c.astype(np.float64) * a + np.select([x > 5, x > 2], [x, y], a)
+
+    check_gradient(f, np.array(3.0), np.array(1.25))
+
+
+def test_round_of_an_array():
+    with pytest.raises(dlvm.CompileError, match="__round__"):
+        dlvm.jit(lambda x: round(x, 1))(np.array(1.25))

@@ -74,8 +74,8 @@ TO_COMPUTE = (
     "dce",
 )  # fmt: skip
 TO_SCHEDULED = (
-    "sibling_fusion", "share_loops", "interleave_loops", "row_strips", "hoist_buffers", "element_promotion",
-    "stack_promotion", "ownership",
+    "sibling_fusion", "share_loops", "interleave_loops", "row_strips", "inline_stencils", "hoist_buffers",
+    "element_promotion", "stack_promotion", "ownership",
 )  # fmt: skip
 # the frame is memory of the host
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "row_grids", "simplify_cfg", "ownership", "replay_loops")

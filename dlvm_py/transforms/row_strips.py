@@ -44,18 +44,16 @@ from functools import reduce as fold
 
 from dlvm_py.ir.analysis import AliasAnalysis, LoopForest, uses
 from dlvm_py.ir.analysis.cost import element_cost
-from dlvm_py.ir.analysis.effects import is_pure, may_trap
 from dlvm_py.ir.analysis.equal_extents import EqualExtents, Extent
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
-from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.tree_rules import is_root, kernels
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Value, integer
+from dlvm_py.transforms.kernel_versions import cut_out, elementwise, is_filled, passes, tree_of
 from dlvm_py.transforms.share_loops import mark_of
-from dlvm_py.transforms.sibling_fusion import drop_dead_trees
 
 # bytes: of all rows, from which on strips pay (several times the cache that a core has for itself), and of a strip: a
 # quarter of that cache
@@ -136,7 +134,8 @@ class Finder:
         for instructions in kernels(self.block.instructions):
             first = instructions[0]
             if not is_root(first):
-                if is_array(first.type) or not found or self._passes(found, first):
+                written = (p for k in found for p in k.written)
+                if is_array(first.type) or not found or passes(self.aliases, written, first):
                     continue
             elif (kernel := self._kernel(instructions)) is not None and len(found) < MANY:
                 left = min((_rank_left(r) for r in kernel.roots if _reduced(r)), default=0)
@@ -160,7 +159,7 @@ class Finder:
             if r.op is not OPS["store"] or not is_array(r.operands[0].type):
                 return None
             top = reduced.operands[0] if (reduced := _reduced(r)) is not None else r.operands[0]
-            members = _elementwise(top)
+            members = elementwise(top)
             if members is None:
                 return None
             loads += [v for v in members if v.op is OPS["load"]]
@@ -191,15 +190,6 @@ class Finder:
         a, b = base_of(p, lead), base_of(q, lead)
         return a is not None and b is not None and self.aliases.same_elements(a, b) and self.aliases.is_distinct(a)
 
-    def _passes(self, found: list[_Kernel], i: Instruction) -> bool:
-        """Whether an instruction may run before the kernels."""
-        if any(is_array(v.type) for v in i.operands):
-            return i.op is OPS["extent"]
-        if i.op is OPS["check"]:
-            written = {root for k in found for p in k.written for root in self.aliases.roots(p)}
-            return all(isinstance(root, Instruction) and root.op is OPS["allocateHeap"] for root in written)
-        return i.op is OPS["allocateHeap"] or (is_pure(i) and not may_trap(i))
-
     def _worth(self, found: list[_Kernel], lead: int) -> Group | None:
         if not lead or len(found) < 2:
             return None
@@ -227,29 +217,6 @@ class Finder:
 
 def _rank_left(r: Instruction) -> int:
     return r.operands[1].type.rank  # type: ignore[attr-defined,no-any-return]
-
-
-def _elementwise(top: Value) -> list[Instruction] | None:
-    """The array values of a tree of elementwise steps and loads, users first; None for another one."""
-    found: dict[Instruction, None] = {}
-    work = [top]
-    while work:
-        v = work.pop()
-        if not is_array(v.type) or v in found:
-            continue
-        if not isinstance(v, Instruction) or may_trap(v) or v.type.rank != top.type.rank:  # type: ignore[attr-defined]
-            return None
-        found[v] = None
-        if v.op.kind is Kind.ELEMENTWISE:
-            work += v.operands
-        elif v.op is not OPS["load"] and not is_filled(v):
-            return None
-    return list(found)
-
-
-def is_filled(v: Instruction) -> bool:
-    """Whether an array is one number everywhere."""
-    return v.op is OPS["broadcast"] and not is_array(v.operands[0].type)
 
 
 def base_of(p: Value, lead: int) -> Value | None:
@@ -289,25 +256,9 @@ class Writer:
 
     def write(self) -> Block:
         """Cut the block; the block that what stood behind the group is in."""
-        body, group = self.block.instructions, self.group
-        roots = [r for k in group.kernels for r in k.roots]
-        end = body.index(roots[-1]) + 1
-        apart, private = set(roots), set[Value](group.private)
-        for i in body[:end]:
-            if i in private or any(v in private for v in i.operands if not is_array(i.type)):
-                apart.add(i)
-                private.add(i)
-        moved, rest = [i for i in body[:end] if i in apart], body[end:]
-        self.block.instructions = [i for i in body[:end] if i not in apart]
-        blocks, after = [], self.block
-        for name in ("strips", "strip", "rows", "whole", ""):
-            after = self.function.new_block(name, after=after)
-            blocks.append(after)
-        strips, header, rows, whole, behind = blocks
-        _write_with_trees(whole, moved)
-        _write_with_trees(behind, rest)
-        drop_dead_trees(self.block)
-        Builder(self.function, whole).branch(behind)
+        roots = [r for k in self.group.kernels for r in k.roots]
+        names = ("strips", "strip", "rows", "whole", "")
+        strips, header, rows, whole, behind = cut_out(self.function, self.block, roots, self.group.private, names)
         self._write_choice(strips, whole)
         self._write_loop(strips, header, rows, behind)
         return behind
@@ -459,38 +410,3 @@ def _is_whole(load: Instruction, value: Value) -> bool:
 def _tree(root: Instruction) -> list[Instruction]:
     """The array values under a root."""
     return tree_of(root.operands[0])
-
-
-def tree_of(top: Value) -> list[Instruction]:
-    """The array values of a tree, users before operands."""
-    order: list[Instruction] = []
-    done: set[Value] = set()
-    work: list[tuple[Value, bool]] = [(top, False)]
-    while work:
-        v, is_left = work.pop()
-        if not isinstance(v, Instruction) or not is_array(v.type):
-            continue
-        if is_left:
-            order.append(v)
-        elif v not in done:
-            done.add(v)
-            work.append((v, True))
-            work += [(o, False) for o in v.operands]
-    return order[::-1]
-
-
-def _write_with_trees(block: Block, instructions: list[Instruction]) -> None:
-    """Instructions in a new block, with the trees that kernels share with those of another block made anew."""
-    there = set(instructions)
-    for kernel in kernels(instructions):
-        members = dict.fromkeys(x for i in kernel for o in i.operands for x in reversed(tree_of(o)))
-        if not is_array(kernel[0].type) and not there.issuperset(members):
-            new: dict[Value, Value] = {}
-            for x in members:
-                operands = [new.get(o, o) for o in x.operands]
-                new[x] = block.append(Instruction(x.op, operands, dict(x.attrs), type=x.type, name=x.name, loc=x.loc))
-            for i in kernel:
-                i.operands = [new.get(o, o) for o in i.operands]
-        for i in kernel:
-            block.append(i)
-    drop_dead_trees(block)

@@ -51,12 +51,16 @@ def element_cost(root: Value, held: Callable[[Instruction], Value | None] = lamb
                 continue
             total += _moved(value.type)  # type: ignore[arg-type]
             continue
-        if value.op.name == "gather":
-            total += GATHER
-        elif value.op.kind is Kind.ELEMENTWISE:
-            total += _OPS.get(value.op.name, 1) * (2 if value.type.dtype.is_complex else 1)  # type: ignore[attr-defined]
+        total += step_cost(value)
         todo.extend(value.operands)
     return total
+
+
+def step_cost(i: Instruction) -> int:
+    """The cost of one step of a tree, for an element that it computes."""
+    if i.op.kind is Kind.ELEMENTWISE:
+        return _OPS.get(i.op.name, 1) * (2 if i.type.dtype.is_complex else 1)  # type: ignore[attr-defined]
+    return GATHER if i.op.name == "gather" else 0
 
 
 def scalar_cost(i: Instruction) -> int:

@@ -1,0 +1,127 @@
+"""Versions of kernels: a run of kernels is cut out of its block, which then chooses between them and another form.
+
+    ...                                        ...                                 'whole():
+    %t = allocateHeap f64 count (%n: i64)      (the choice of who calls this)          %t = allocateHeap ...
+    store (...) to %t                                                                  store (...) to %t
+    %c = extent %x at 0                  =>    %c = extent %x at 0                     store (... load %t) to %y
+    store (... load %t) to %y                                                          branch 'behind()
+    ...                                                                            'behind():
+                                                                                       ...
+
+What stands between the kernels stays before them, so it has to be able to run there (`passes`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from dlvm_py.ir.analysis import AliasAnalysis
+from dlvm_py.ir.analysis.effects import is_pure, may_trap
+from dlvm_py.ir.builder import Builder
+from dlvm_py.ir.function import Block, Function
+from dlvm_py.ir.op import Kind
+from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.tree_rules import kernels
+from dlvm_py.ir.types import is_array
+from dlvm_py.ir.value import Instruction, Value
+from dlvm_py.transforms.sibling_fusion import drop_dead_trees
+
+
+def cut_out(
+    function: Function, block: Block, roots: Sequence[Instruction], private: Iterable[Value], names: Sequence[str]
+) -> list[Block]:
+    """New blocks of these names behind a block that is left open: the last two have the kernels, and what follows.
+
+    roots: of all the kernels, in order. private: memory of the block that is made with the kernels, and by nothing else
+    but views known.
+    """
+    body = block.instructions
+    end = body.index(roots[-1]) + 1
+    apart, made = set(roots), set(private)
+    for i in body[:end]:
+        if i in made or any(v in made for v in i.operands if not is_array(i.type)):
+            apart.add(i)
+            made.add(i)
+    moved, rest = [i for i in body[:end] if i in apart], body[end:]
+    block.instructions = [i for i in body[:end] if i not in apart]
+    blocks, after = [], block
+    for name in names:
+        after = function.new_block(name, after=after)
+        blocks.append(after)
+    *_, whole, behind = blocks
+    _write_with_trees(whole, moved)
+    _write_with_trees(behind, rest)
+    drop_dead_trees(block)
+    Builder(function, whole).branch(behind)
+    return blocks
+
+
+def _write_with_trees(block: Block, instructions: list[Instruction]) -> None:
+    """Instructions in a new block, with the trees that kernels share with those of another block made anew."""
+    there = set(instructions)
+    for kernel in kernels(instructions):
+        members = dict.fromkeys(x for i in kernel for o in i.operands for x in reversed(tree_of(o)))
+        if not is_array(kernel[0].type) and not there.issuperset(members):
+            new: dict[Value, Value] = {}
+            for x in members:
+                operands = [new.get(o, o) for o in x.operands]
+                new[x] = block.append(Instruction(x.op, operands, dict(x.attrs), type=x.type, name=x.name, loc=x.loc))
+            for i in kernel:
+                i.operands = [new.get(o, o) for o in i.operands]
+        for i in kernel:
+            block.append(i)
+    drop_dead_trees(block)
+
+
+def passes(aliases: AliasAnalysis, written: Iterable[Value], i: Instruction) -> bool:
+    """Whether an instruction may run before kernels that write to these pointers."""
+    if any(is_array(v.type) for v in i.operands):
+        return i.op is OPS["extent"]
+    if i.op is OPS["check"]:
+        roots = {root for p in written for root in aliases.roots(p)}
+        return all(isinstance(root, Instruction) and root.op is OPS["allocateHeap"] for root in roots)
+    return i.op is OPS["allocateHeap"] or (is_pure(i) and not may_trap(i))
+
+
+def elementwise(top: Value, may_stretch: bool = False) -> list[Instruction] | None:
+    """The array values of a tree of elementwise steps and loads, users first; None for another one.
+
+    may_stretch: whether axes may be stretched to extents.
+    """
+    found: dict[Instruction, None] = {}
+    work = [top]
+    while work:
+        v = work.pop()
+        if not is_array(v.type) or v in found:
+            continue
+        if not isinstance(v, Instruction) or may_trap(v) or v.type.rank != top.type.rank:  # type: ignore[attr-defined]
+            return None
+        found[v] = None
+        if v.op.kind is Kind.ELEMENTWISE or (may_stretch and v.op is OPS["broadcast"]):
+            work += v.operands
+        elif v.op is not OPS["load"] and not is_filled(v):
+            return None
+    return list(found)
+
+
+def is_filled(v: Instruction) -> bool:
+    """Whether an array is one number everywhere."""
+    return v.op is OPS["broadcast"] and not is_array(v.operands[0].type)
+
+
+def tree_of(top: Value) -> list[Instruction]:
+    """The array values of a tree, users before operands."""
+    order: list[Instruction] = []
+    done: set[Value] = set()
+    work: list[tuple[Value, bool]] = [(top, False)]
+    while work:
+        v, is_left = work.pop()
+        if not isinstance(v, Instruction) or not is_array(v.type):
+            continue
+        if is_left:
+            order.append(v)
+        elif v not in done:
+            done.add(v)
+            work.append((v, True))
+            work += [(o, False) for o in v.operands]
+    return order[::-1]

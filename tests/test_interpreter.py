@@ -318,14 +318,19 @@ def test_reshapes_and_broadcasts_fit():
 
 
 def test_undefined_values_flow_but_are_not_used():
-    """An undefined value passes through edges, tuples and stacks; arithmetic on it and its return are errors."""
+    """An undefined value passes through edges, tuples and stacks, and an undefined array has undefined extents.
+
+    Arithmetic on it and its return are errors.
+    """
     nothing = Literal(DOUBLE, UNDEFINED)
     module, f, b, (c,) = new_function(scalar(BOOL), result=DOUBLE)
     end = f.new_block()
     x = end.add_arg(DOUBLE)
-    stack = b.emit("createStack", element=DOUBLE)
+    stack, extents = (b.emit("createStack", element=t) for t in (DOUBLE, INDEX))
     b.emit("push", nothing, stack)
     b.emit("extract", b.emit("tuple", nothing, b.emit("pop", stack)), at=1)
+    array = b.emit("constant", Literal(VECTOR, UNDEFINED))
+    b.emit("push", b.emit("extent", array, at=0), extents)
     b.conditional(c, end, [literal(1.0)], end, [nothing])
     b.at_end(end).ret(b.emit("sin", x))
     assert run(module, "f", [True]) == np.sin(1.0)

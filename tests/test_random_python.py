@@ -77,6 +77,9 @@ def directional(total, args, direction, h):
     return np.nan if None in ends else (ends[0] - ends[1]) / (2 * h)
 
 
+TOO_STEEP = 1e100
+
+
 def assert_near_differences(got, total, args, h=1e-5, tolerance=2e-5):
     """Derivatives along random directions agree with differences, where two step sizes agree (no kink, no chaos)."""
     rng = np.random.default_rng(0)
@@ -85,7 +88,8 @@ def assert_near_differences(got, total, args, h=1e-5, tolerance=2e-5):
         coarse, fine = (directional(total, args, direction, step) for step in (h, h / 3))
         scale = 1.0 + abs(fine)
         along = sum(float(np.sum(g * d)) for g, d in zip(got, direction, strict=True))
-        if abs(coarse - fine) < tolerance * scale:
+        # differences do not see the sine of a number so large that each step takes it around many times
+        if abs(coarse - fine) < tolerance * scale and abs(along) < TOO_STEEP * scale:
             assert abs(along - fine) < 10 * tolerance * scale, (along, fine)
 
 
@@ -96,8 +100,10 @@ def check_forward_mode(fn, args, got):
     direction = [rng.standard_normal(np.shape(args[k])) for k in WRT]
     tangents = (*(d if d.ndim else float(d) for d in map(np.asarray, direction)), None)
     with np.errstate(all="ignore"):
-        _, moved = dlvm.jvp(fn, args, tangents)
+        value, moved = dlvm.jvp(fn, args, tangents)
     assert_same(list(args), list(before), "arguments of the tangent")
+    if not np.all(np.isfinite(flat(value)[0])):
+        return  # there is no derivative: forward mode and reverse mode may say NaN elsewhere
     terms = [g * d for g, d in zip(got, direction, strict=True)]
     size = 1.0 + sum(float(np.sum(np.abs(t))) for t in terms)
     np.testing.assert_allclose(

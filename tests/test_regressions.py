@@ -1,5 +1,6 @@
 """Programs that once gave wrong numbers, invalid IR or crashes, as small as they still failed; the IR is verified."""
 
+import itertools
 import math
 
 import numpy as np
@@ -8,7 +9,7 @@ from irbuild import new_function
 from test_random_python import assert_same, check_values, outcome
 
 import dlvm_py as dlvm
-from dlvm_py.ir import I64, literal, scalar
+from dlvm_py.ir import I64, interpreter, literal, scalar
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import constant_fold
 
@@ -216,3 +217,25 @@ def test_derivative_of_a_product_that_begins_with_zero():
     """It is zero, also where the product of the other elements is above the largest number."""
     gradient = dlvm.grad(lambda x: x.prod(initial=0))
     assert np.array_equal(gradient(np.float32([1e30, 1e30, 2, 3])), np.zeros(4, np.float32))
+
+
+def test_a_view_that_only_one_way_out_of_a_loop_has():
+    """The gradient keeps its length where the ways out part, where it is undefined on the other ones."""
+
+    def f(x, y):
+        k = 0
+        while k < 2 and y[1] <= 0.0:
+            k += 1
+            v = y[:-1]
+            if x[0] > 0.2:
+                return np.sum(y) + np.sum(v * v)
+        return np.sum(y)
+
+    gradient = dlvm.grad(f, wrt=(0, 1))
+    for x, y in itertools.product((-0.3, 0.3), (-0.4, 0.4)):
+        args = np.array([x]), np.array([-0.5, y, -0.1])
+        is_all = x > 0.2 and y <= 0.0
+        want = [np.zeros(1), np.array([0.0, 2 * y + 1, 1.0]) if is_all else np.ones(3)]
+        assert_same(gradient(*args), want)
+        program = gradient.program(*args, stage="optimizable")
+        assert_same(interpreter.run(program.module, program.name, list(args)), want)

@@ -315,6 +315,12 @@ class Frame:
     def _whole_enum(self, i: Instruction) -> Any:
         return enum_of(self.get(i.operands[0], True), i.attrs["type"])
 
+    def _extent(self, i: Instruction) -> Any:
+        array = self.get(i.operands[0])
+        if array is UNDEFINED:  # what an undefined array says of itself is undefined, like all of it
+            return array
+        return evaluate(i, [array.view if isinstance(array, Pointer) else array])
+
     def _retain(self, i: Instruction) -> None:
         if self.get(i.operands[0]) is not UNDEFINED:
             owner = self.pointer(i.operands[0]).owner
@@ -496,6 +502,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "keepView": lambda frame, i: None,
     "parallel": lambda frame, i: None,  # one trip after the other is one of the ways
     "replay": lambda frame, i: None,  # how trips are launched, not what they do
+    "extent": Frame._extent,
     "retain": Frame._retain,
     "release": Frame._release,
     "createStack": Frame._create_stack,

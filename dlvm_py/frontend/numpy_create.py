@@ -23,7 +23,7 @@ from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.indexing import as_flag, as_index, count_between, dynamic_count
 from dlvm_py.frontend.library import joining, reshaping
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
-from dlvm_py.ir import BOOL, F64, I64, U64, DType, Value, literal, scalar
+from dlvm_py.ir import BOOL, F32, F64, I64, U64, DType, Value, literal, scalar
 from dlvm_py.ir.value import integer
 
 
@@ -157,7 +157,11 @@ def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dt
         e.error(UnsupportedSyntax, "np.arange of complex numbers is not supported", help="np.arange(n) * step + start")
     # NumPy begins with int64, which meets uint64 in f64
     if any(v.dtype.is_float or v.dtype is U64 for v in values):
-        return _float_range(e, values, as_dtype(e, dtype))
+        return _stepped(e, values, as_dtype(e, dtype))
+    wanted = as_dtype(e, dtype, I64)
+    counts_from_zero = values[0].number == 0 and len(values) == 2
+    if not counts_from_zero and any(not v.weak and v.dtype.bits < 64 for v in values):
+        return _stepped(e, values, wanted)
     start, stop, *rest = (e.cast(v.value, I64) for v in values)
     step = rest[0] if rest else i64(1)
     known = integer(step)
@@ -166,10 +170,8 @@ def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dt
         count = dynamic_count(e, start, stop, step, e.compare("lessThan", i64(0), step), checked=True)
     else:
         count = count_between(e, start, stop, known) if known > 0 else count_between(e, stop, start, -known)
-    wanted = as_dtype(e, dtype, I64)
     if wanted is BOOL:
-        message = "arange() is only supported for booleans when the result has at most length 2."
-        e.check(e.compare("lessThanOrEqual", count, i64(2)), "TypeError", message)
+        _check_bools(e, count)
     tensor = e.emit("iota", count)
     if known != 1:
         tensor = e.emit("multiply", tensor, step)
@@ -178,23 +180,43 @@ def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dt
     return Temp(e.cast(tensor, wanted), (count,), e.block)
 
 
-def _float_range(e: Emitter, values: list[Scalar], dtype: DType) -> Temp:
-    floats = [e.cast(v.value, F64) for v in values]
-    start, stop = floats[:2]
-    step = floats[2] if len(floats) == 3 else literal(1.0)
-    length = e.pure("ceil", e.pure("divide", e.pure("subtract", stop, start), step))
+def _stepped(e: Emitter, values: list[Scalar], dtype: DType) -> Temp:
+    """As NumPy does it: the second number and the count by the operands' arithmetic, the rest by that of dtype."""
+    start, stop, step = (*values, Scalar(literal(1), weak=True))[:3]
+    follow, span = _computed(e, np.add, start, step), _computed(e, np.subtract, stop, start)
+    length = e.pure("ceil", e.cast(_computed(e, np.divide, span, step).value, F64))
     fine = e.both(e.pure("isFinite", length), e.pure("lessThan", length, literal(float(EXTENT_MAX))))
     e.check(fine, "ValueError", "Maximum allowed size exceeded")
     count = e.maximum(e.cast(length, I64), i64(0))
     e.facts.interval[count] = (0, EXTENT_MAX)
-    if dtype.is_integer:  # NumPy casts the first two elements, and goes on by their difference
-        first, second = e.cast(start, dtype), e.cast(e.pure("add", start, step), dtype)
-        steps = e.emit("multiply", e.cast(e.emit("iota", count), dtype), e.pure("subtract", second, first))
-        return Temp(e.emit("add", steps, first), (count,), e.block)
-    # NumPy's increment is the rounded difference of the first two elements
-    delta = e.pure("subtract", e.pure("add", start, step), start)
-    tensor = e.emit("add", e.emit("multiply", e.cast(e.emit("iota", count), F64), delta), start)
-    return Temp(e.cast(tensor, dtype), (count,), e.block)
+    if dtype is BOOL:
+        _check_bools(e, count)
+    loop = F32 if dtype.is_narrow else F64 if dtype is BOOL else dtype
+    stored = loop if dtype is BOOL else dtype
+    ends = [e.cast(v.value, stored) for v in (start, follow)]
+    if dtype.is_integer and dtype.bits < 64:  # by way of Python's int, as far as they are there
+        ends = [_as_stored(e, v, e.compare("lessThan", i64(k), count), dtype) for k, v in enumerate((start, follow))]
+    first, second = (e.cast(v, loop) for v in ends)
+    steps = e.emit("multiply", e.cast(e.emit("iota", count), loop), e.pure("subtract", second, first))
+    return Temp(e.cast(e.emit("add", steps, first), dtype), (count,), e.block)
+
+
+def _as_stored(e: Emitter, number_: Scalar, is_there: Value, dtype: DType) -> Value:
+    """A number as an element that Python stores, if it is there at all."""
+    value = e.choose(is_there, number_.value, literal(0, scalar(number_.dtype)))
+    return stored_scalar(e, Scalar(e.cast(value, F64 if number_.dtype.is_float else I64), weak=True), dtype)
+
+
+def _check_bools(e: Emitter, count: Value) -> None:
+    message = "arange() is only supported for booleans when the result has at most length 2."
+    e.check(e.compare("lessThanOrEqual", count, i64(2)), "TypeError", message)
+
+
+def _computed(e: Emitter, ufunc: np.ufunc, a: Scalar, b: Scalar) -> Scalar:
+    """a + b, a - b or a / b of numbers: of two of Python's in float64."""
+    if not (a.weak and b.weak):
+        return ufunc_call(e, ufunc, a, b)  # type: ignore[no-any-return]
+    return Scalar(e.pure(ufunc.__name__, e.cast(a.value, F64), e.cast(b.value, F64)), weak=True)
 
 
 def eye(

@@ -207,8 +207,12 @@ def digitize(x: Any, bins: Any, right: Any = False) -> Any:
     if bins.ndim != 1:
         refuse("np.digitize needs a vector of bins")
     n = bins.shape[0]
-    up, down = np.all(bins[1:] >= bins[: max(n - 1, 0)]), np.all(bins[1:] <= bins[: max(n - 1, 0)])
-    if not up and not down:
+    k = 1
+    while k < n and bins[k] == bins[0]:
+        k += 1
+    up = k >= n or bins[0] < bins[k]  # the first two that differ say which; a NaN is out of order with nothing
+    before, behind = bins[: max(n - 1, 0)], bins[1:]
+    if np.any(before > behind if up else before < behind):
         raise ValueError("bins must be monotonically increasing or decreasing")
     side = "left" if right else "right"
     return np.where(up, np.searchsorted(bins, x, side), n - np.searchsorted(bins[::-1], x, side))
@@ -242,6 +246,8 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
 
 def bin_edges(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
     """The edges of the bins of one variable, floating-point numbers of its dtype."""
+    if isinstance(bins, str):
+        refuse("np.histogram that chooses the number of bins itself is not supported", "give a number, or the edges")
     if isinstance(bins, (tuple, list)) or np.ndim(bins) == 1:
         return edges_between(a, bins, range)
     low, high = _limits(a, bins, range)
@@ -290,7 +296,7 @@ def _limits(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:  # noqa: A002
     """np.histogram: counts or sums of weights in intervals, the last of which has both of its ends; and the edges."""
     a = np.ravel(a)
-    if isinstance(bins, (tuple, list)) or np.ndim(bins) == 1:
+    if isinstance(bins, (tuple, list, str)) or np.ndim(bins) == 1:
         edges = bin_edges(a, bins, range)
         n = edges.shape[0] - 1
         inside = (a >= edges[0]) & (a <= edges[n])

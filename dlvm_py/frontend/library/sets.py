@@ -20,6 +20,9 @@ def unique(
     Along an axis: of its slices, by their first elements before the others; with NaN each is another one.
     """
     ar = np.asarray(ar)
+    if axis is not None and ar.ndim == 1:
+        axis_of(axis, 1)
+        axis = None
     if axis is None:
         s, shape = np.ravel(ar), ar.shape
         order = np.argsort(s)

@@ -957,6 +957,107 @@ def generators(x, n):
     return s + big
 
 
+def steps(u, dt, n):
+    """Euler's steps of u' = -sin(u)."""
+    for k in range(n):
+        u = u - dt * np.sin(u)
+        yield k * dt, u
+
+
+def told(n, out):
+    """Numbers, and a list of what has been done with them."""
+    out.append(-1)
+    try:
+        for k in range(n):
+            out.append(k)
+            yield k
+            out.append(10 * k)
+    finally:
+        out.append(-2)
+
+
+@language("generator functions", lambda: (vec(3), 6), lambda: (vec(3), 2), grad=True)
+def loops_over_a_generator(x, n):
+    total = 0.0
+    for i, (t, u) in enumerate(steps(x, 0.1, n), 1):
+        if i == 2:
+            continue
+        if t > 0.35:
+            break
+        total += t * np.sum(u)
+    else:
+        total *= 2.0
+    return total
+
+
+@language("generator functions", lambda: (4, 2), lambda: (4, 9), lambda: (0, 0))
+def generators_run_as_far_as_they_are_read(n, m):
+    out = []
+    for k in told(n, out):
+        if k == m:
+            break
+    else:
+        out.append(100)
+    found = any(k == m for k in told(n, out)), m in told(n, out), next(told(n, out), -7)
+    for k, v in zip(range(m), told(n, out), strict=False):
+        out.append(k * v)
+    for v in itertools.islice(told(n, out), 1, 3):
+        out.append(v)
+    return out, found
+
+
+@language("generator functions", lambda: (4, 2), lambda: (4, 3), lambda: (4, 9))
+def ways_out_of_generators(n, m):
+    out = []
+
+    def search():
+        for k in told(n, out):
+            if k == m:
+                return k
+        return -1
+
+    def guarded():
+        try:
+            yield from told(n, out)
+            yield 6 // (m - 3)
+        except ZeroDivisionError:  # of its own code, not of the loop's
+            yield 77
+
+    found = search()
+    try:
+        for v in guarded():
+            out.append(12 // (v - 2))
+    except ZeroDivisionError as e:
+        out.append(len(str(e)))
+    return out, found
+
+
+@language("generator functions", lambda: (vec(4), 3), grad=True)
+def generators_of_generators(x, n):
+    total = 0.0
+
+    def scaled(items, c=2.0, *more):
+        nonlocal total
+        for v in items:
+            total += v
+            yield v * c + len(more)
+
+    first, *rest = scaled((u + 1.0 for u in x if u > 0.3), n, 1, 2)
+    doubled = (v * total for v in scaled(x))
+    return first * sum(rest) + sum(doubled) + max(scaled(scaled(x)), key=lambda v: v % 1.0)
+
+
+@language("for: itertools", lambda: (vec(5), 7), lambda: (vec(5), 0), grad=True)
+def over_streams(x, n):
+    total = 0.0
+    for a, b in itertools.pairwise(x):
+        total = total * 0.9 + a * b
+    for k, v in zip(range(n), itertools.cycle(x), strict=False):
+        total += k * v
+    sums = itertools.takewhile(lambda s: s < 3.0, itertools.accumulate(x))
+    return total + sum(itertools.chain(x, sums)) + sum(v for v in itertools.islice(x, 1, None, 2))
+
+
 @language("generator expressions", lambda: (vec(4), 0.1), lambda: (vec(4), 5.0))
 def any_all_generators(x, c):
     return any(v > c for v in x), all(v > c for v in x), any(x > c), all([c > 1, x[0] > c])

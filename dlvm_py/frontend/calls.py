@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import derivatives, nested, own_rules, records, sets, tables
+from dlvm_py.frontend import derivatives, generators, nested, own_rules, records, sets, tables
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
 from dlvm_py.frontend.elementwise import operand
@@ -63,7 +63,7 @@ from dlvm_py.parameters import signature_of
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
     dict: tables.dict_, dataclasses.replace: records.replace, functools.partial: partial, set: sets.collected,
-    **FOLDS, **ITERTOOLS,
+    **FOLDS, **ITERTOOLS, **generators.NEXT,
 }  # fmt: skip
 # our own modules above the front end whose functions are compiled with the user's
 _IN_THE_LANGUAGE = ("dlvm_py.implicit", "dlvm_py.krylov")
@@ -91,6 +91,9 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         return _text_method(e, function, args, kwargs)
     if isinstance(function, Closure):
         own = _bind_closure(e, function, args, kwargs)
+        if generators.is_generator(function):
+            source = dataclasses.replace(function.frame.source, node=function.node)
+            return generators.call(e, function.name, source, function.frame.function, function.frame, own)
         if not is_caught_here(e) and nested.calls_itself(function):
             try:
                 return nested.call(e, function, own)
@@ -146,6 +149,8 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
             help="call it outside of the compiled function",
         )
     plain = plain_function(target)
+    if plain is not None and generators.is_generator(plain):
+        return e.session.generator(e, plain, bind_function(e, plain, args, kwargs))
     if plain is not None:
         return e.session.call(e, plain, bind_function(e, plain, args, kwargs))
     e.error(

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch
-from dlvm_py.frontend import lists, objects, operators, records, tables
+from dlvm_py.frontend import generators, lists, objects, operators, records, tables
 from dlvm_py.frontend.emit import i64
 from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.iterate import iteration_of
@@ -44,13 +44,14 @@ class Comprehensions(Flow):
 
     def for_each(self, iteration: Iteration, action: Callable[[Any], None], place: Any = "each") -> None:
         """Run a piece of translation on every item."""
-        self._each(Each((place, self.e.loc), self._accumulators()), iteration, action)
+        self._each(Each((place, self.e.loc), self.accumulators()), iteration, action)
 
-    def _accumulators(self) -> frozenset[str]:
+    def accumulators(self) -> frozenset[str]:
+        """The names of what folds have come to."""
         return frozenset(n for n in self.env if n.startswith(_SUM))
 
     @contextmanager
-    def _keeping_all(self) -> Iterator[None]:
+    def keeping_all(self) -> Iterator[None]:
         """What an expression holds is in no name: all objects stay alive."""
         self.keeps_all += 1
         try:
@@ -65,20 +66,20 @@ class Comprehensions(Flow):
             self.e.builder.loc = loc
             action(item)
 
-        with self._keeping_all():
+        with self.keeping_all():
             self.loop(node, None, iteration, bind, lambda: None, lambda: None)
         self.e.builder.loc = loc
 
     def collected(self, iteration: Iteration) -> Any:
         """A list of all items of an iteration."""
         made = objects.new(self.e, Sequence((), is_list=True))
-        with self._keeping_all():
+        with self.keeping_all():
             self.for_each(iteration, lambda item: lists.append(self.e, made, item), "collect")
         return objects.contents(self.e, made)
 
     def accumulate(self, start: Any, run: Callable[[Any, Callable[[], Any]], None]) -> Any:
         """The last value of an accumulator: `run(update, now)` calls `update(step)`, which replaces it by step(it)."""
-        name = f"{_SUM}.{len(self._accumulators())}"
+        name = f"{_SUM}.{len(self.accumulators())}"
         self.env[name] = Binding(objects.settle(self.e, start), self.e.loc)
 
         def update(step: Callable[[Any], Any]) -> None:
@@ -87,6 +88,7 @@ class Comprehensions(Flow):
         run(update, lambda: self.env[name].value)
         found = self.env.pop(name).value
         if isinstance(found, Conflict):
+            self.require_several(name)
             self.e.error(TypeMismatch, found.said_of("this"), help=found.help)
         return found
 
@@ -114,20 +116,33 @@ class Comprehensions(Flow):
         return made if tables.held_by(self.e, made) is not None else objects.contents(self.e, made)
 
     def _generatorexp(self, node: Any) -> Any:
-        def run(action: Callable[[Any], None], goes_on: Callable[[], Value] | None = None) -> None:
-            self.comprehend(node, lambda: action(self.expression(node.elt)), goes_on)
+        def run(
+            action: Callable[[Any], None],
+            goes_on: Callable[[], Value] | None = None,
+            assigned: frozenset[str] = frozenset(),
+        ) -> None:
+            self.comprehend(node, lambda: action(self.expression(node.elt)), goes_on, assigned)
 
-        return Generator(run)
+        return Generator(run, lambda: generators.of_expression(self, node))
 
-    def comprehend(self, node: Any, action: Callable[[], None], goes_on: Callable[[], Value] | None = None) -> None:
-        """Run `action` for all items of a comprehension, whose targets are names of its own."""
+    def comprehend(
+        self,
+        node: Any,
+        action: Callable[[], None],
+        goes_on: Callable[[], Value] | None = None,
+        assigned: frozenset[str] = frozenset(),
+    ) -> None:
+        """Run `action`, which binds the names in `assigned`, for all items of a comprehension.
+
+        Its targets are names of its own.
+        """
         source = self.expression(node.generators[0].iter)  # evaluated outside, as in Python
         names = writes([g.target for g in node.generators])
         saved = {n: self.env.pop(n) for n in sorted(names) if n in self.env}
         shadowed, self.shadowed = self.shadowed, self.shadowed | names
         try:
-            with self._keeping_all():
-                self._level(_Comprehension(node.generators, action, goes_on, writes([node])), 0, source)
+            with self.keeping_all():
+                self._level(_Comprehension(node.generators, action, goes_on, writes([node]) | assigned), 0, source)
         finally:
             self.shadowed = shadowed
             for name in names:
@@ -163,7 +178,7 @@ class Comprehensions(Flow):
             for item in items.items:
                 guarded(lambda item=item: item)
         elif isinstance(items, Generator):
-            items.run(lambda item: guarded(lambda: item))
+            items.run(body, c.goes_on, c.assigned)
         else:
             if not isinstance(items, Iteration | Growing):
                 items = objects.settle(self.e, items)
@@ -175,7 +190,7 @@ class Comprehensions(Flow):
                     guarded(lambda k=k: iteration.item(i64(k)))
                 return
             late = Iteration(iteration.count, lambda k: k)
-            node = Each((generator, "for"), self._accumulators() | c.assigned, c.assigned)
+            node = Each((generator, "for"), self.accumulators() | c.assigned, c.assigned)
             self._each(node, late, lambda k: guarded(lambda: iteration.item(k)))
 
     def _filtered(self, conditions: list[Any], action: Callable[[], None]) -> None:

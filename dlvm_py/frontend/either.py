@@ -29,6 +29,7 @@ import gast
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import key
+from dlvm_py.frontend.nodes import Consumed
 from dlvm_py.frontend.texts import escaped
 from dlvm_py.frontend.values import Binding, Either, Static, describe
 from dlvm_py.ir import Literal, Value
@@ -130,6 +131,8 @@ def _heads(node: Any) -> list[Any]:
             return [node.test]
         case gast.For():
             return [node.iter]
+        case Consumed():
+            return [] if _passes_on(node.value) else [node.value]
         case gast.Match():
             return [node.subject]
         case gast.Return():

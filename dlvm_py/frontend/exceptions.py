@@ -19,7 +19,8 @@ clauses: an int of more than 64 bits, memory that is used up, an interrupt.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -31,6 +32,7 @@ from dlvm_py.frontend import objects, texts
 from dlvm_py.frontend.capture import class_name
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.flow import Edge
+from dlvm_py.frontend.nodes import made
 from dlvm_py.frontend.values import Binding, Caught, Static, Text
 from dlvm_py.frontend.values import Sequence as Items
 from dlvm_py.ir import Instruction, Value, is_array
@@ -43,11 +45,12 @@ _RETURNED = "$returned"
 
 @dataclass(frozen=True, slots=True)
 class Raised:
-    """A path on which an exception is caught."""
+    """A path on which an exception is caught. passing: the `try` of generators that it is not raised in."""
 
     edge: Edge
     exception: Caught
     loc: Loc | None
+    passing: tuple[Try, ...] = ()
 
 
 @dataclass(slots=True, eq=False)
@@ -63,13 +66,20 @@ class Clause:
 class Try:
     """A `try` statement whose body is translated by `frame`; `applies`: whether it takes what is raised here.
 
-    The whole call is one (`is_call`) where the function changes what its caller lends (lent.py).
+    The whole call is one (`is_call`) where the function changes what its caller lends (lent.py). One in a generator
+    takes nothing that the loop raises which consumes it (`passed`), a `finally` excepted.
     """
 
     frame: Any
     clauses: list[Clause]
     applies: Callable[[Emitter], bool] = lambda e: True
     is_call: bool = False
+    is_final: bool = False
+    passed: int = 0
+
+    def takes(self, e: Emitter) -> bool:
+        """Whether it takes what is raised here."""
+        return not self.passed and self.applies(e)
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +98,7 @@ def catch(e: Emitter, op: str, operands: Sequence[Value], attrs: dict[str, Any])
     """Whether a clause takes what this instruction raises: then there is an edge to it in the instruction's place."""
     if "assuming" in attrs:
         return False  # no exception of the program's
-    tries = [t for t in e.tries if t.applies(e)]
+    tries = [t for t in e.tries if t.takes(e)]
     if op not in ("check", "raise"):
         _refuse_uncaught(e, op, tries)
         return False
@@ -108,7 +118,7 @@ def _class_of(e: Emitter, name: str) -> type:
 
 def is_caught_here(e: Emitter) -> bool:
     """Whether something takes what is raised here, so that calls have to be translated in place."""
-    return any(t.applies(e) for t in e.tries)
+    return any(t.takes(e) for t in e.tries)
 
 
 def _refuse_uncaught(e: Emitter, op: str, tries: list[Try]) -> None:
@@ -151,7 +161,8 @@ def _take(
     held = frame.env
     if e.frame is not frame:  # a function that the body calls: what objects hold, it knows
         frame.env = held | {n: b for n, b in e.frame.env.items() if n.startswith(objects.PREFIX)}
-    clause.raised.append(Raised(frame.jump(clause.live), Caught(kind, class_name(kind), text), e.loc))
+    passing = tuple(t for t in e.tries if t.passed)
+    clause.raised.append(Raised(frame.jump(clause.live), Caught(kind, class_name(kind), text), e.loc, passing))
     frame.env = held
     if onward is not None:
         e.builder.at_end(onward)
@@ -250,13 +261,13 @@ def _handle(frame: Any, handler: Any, exception: Caught) -> None:
 
 def _finally(frame: Any, node: Any) -> None:
     e = frame.e
-    statement = Try(frame, [Clause((BaseException,), frame.live.caught[node])])
+    statement = Try(frame, [Clause((BaseException,), frame.live.caught[node])], is_final=True)
     depth = e.facts.push()
     frame.finals.append(Final(node.finalbody, len(frame.loops), len(e.tries)))
-    inner = gast.Try(body=node.body, handlers=node.handlers, orelse=node.orelse, finalbody=[])
+    inner = made(gast.Try, node, body=node.body, handlers=node.handlers, orelse=node.orelse, finalbody=[])
     if node.handlers:
         frame.live.share(inner, node)
-        _body(frame, [gast.copy_location(inner, node)], statement)
+        _body(frame, [inner], statement)
     else:
         _body(frame, node.body, statement)
     frame.finals.pop()
@@ -273,9 +284,22 @@ def _finally(frame: Any, node: Any) -> None:
         frame.merge([path.edge], "finally")
         frame.execute(node.finalbody)
         if frame.alive:
-            raise_again(frame, path.exception)
+            with passed_by(path.passing):
+                raise_again(frame, path.exception)
         e.facts.pop(depth)
     frame.merge(after, "after")
+
+
+@contextmanager
+def passed_by(tries: Sequence[Try]) -> Iterator[None]:
+    """What is raised is not for these."""
+    for statement in tries:
+        statement.passed += 1
+    try:
+        yield
+    finally:
+        for statement in tries:
+            statement.passed -= 1
 
 
 def leave(frame: Any, loops: int, value: Any = None) -> Any:

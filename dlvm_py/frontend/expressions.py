@@ -38,8 +38,8 @@ from dlvm_py.ir import BOOL, Literal, Value
 
 _VALUE = "$value"
 _REFUSED = {
-    gast.Yield: ("`yield`", "fill and return an array"),
-    gast.YieldFrom: ("`yield from`", "fill and return an array"),
+    gast.Yield: ("`yield` inside of an expression", "give it a line of its own: y = yield x"),
+    gast.YieldFrom: ("the value of `yield from`", "let `yield from x` be a line of its own"),
     gast.Await: ("`await`", "await it outside, and pass the value in"),
 }
 # what does something with its operands, of which each has one kind
@@ -206,7 +206,7 @@ class Expressions(Comprehensions):
             right = records.iterated(objects.resolved(self.e, sets.iterated(self.e, right)))
         elif any(sets.held_by(self.e, v) is not None for v in (left, right)):
             return sets.compare(self.e, kind, left, right)
-        if kind in (gast.In, gast.NotIn) and isinstance(right, Iteration | Growing):
+        if kind in (gast.In, gast.NotIn) and isinstance(right, Iteration | Growing | Generator):
             found = folds.contains(self.e, left, right)
             return found if kind is gast.In else operators.unary(self.e, gast.Not, found)
         return operators.compare(self.e, kind, *(objects.resolved(self.e, v) for v in (left, right)))
@@ -354,6 +354,8 @@ class Expressions(Comprehensions):
     def _starred(self, node: Any) -> tuple[Any, ...]:
         """The items of `*value`."""
         value = records.iterated(objects.contents(self.e, self.expression(node.value)))
+        if isinstance(value, Generator):
+            value = objects.contents(self.e, folds.list_(self.e, value))
         if not isinstance(value, Sequence):
             self.e.error(
                 UnsupportedSyntax,

@@ -92,6 +92,8 @@ class LoopContext:
     single: frozenset[str] = frozenset()  # objects that one name alone refers to when the loop is entered
     breaks: list[Edge] = field(default_factory=list)
     continues: list[Edge] = field(default_factory=list)
+    leaves: int = 0  # the first of the loops that `break` ends, counted from 1; 0 where it is this one
+    repeats: bool = True  # False where the body is there once for each time that it runs
 
 
 class Flow:
@@ -112,6 +114,7 @@ class Flow:
     has_nested: bool
     branching: int  # how many branches and loops of this frame what is translated stands in
     keeps_all: int  # how many comprehensions are being translated: what an expression holds is in no name
+    folded: frozenset[str]  # names that are bound anew by what is done with the items of generators
 
     # -- edges and merges ------------------------------------------------------------------------
 
@@ -422,7 +425,8 @@ class Flow:
             every = frozenset(n for n in self.env if not n.startswith(objects.PREFIX))
             context = LoopContext(every | node.kept, every | node.assigned, node.assigned)
         else:
-            context = LoopContext(self.live.after[node], self.live.header[node], writes([node]))
+            names = (self.live.after[node], self.live.header[node], writes([node]))
+            context = LoopContext(*(n | self.folded for n in names) if self.folded else names)
         header = e.function.new_block("loop")
         counter = header.add_arg(scalar(I64), "k") if iteration else None
         types = self._enter(node, context, header, counter)
@@ -475,7 +479,7 @@ class Flow:
         for (place, _), t in self.learned.items():
             for region in regions_in(t) if place == node else ():
                 regions.open_region(e, region)
-        rebound = node.assigned if isinstance(node, Each) else rebinds([node])
+        rebound = node.assigned if isinstance(node, Each) else rebinds([node]) | self.folded
         self._stand_in(sorted(context.assigned & context.header & rebound))
         types: dict[str, Any] = {}
         env, args, flags = dict(self.env), [i64(0)] if counter is not None else [], {}
@@ -719,4 +723,4 @@ def _flag(binding: Binding) -> Value:
 
 def unbound_message(name: str) -> str:
     """CPython's words for a local name without a value."""
-    return f"cannot access local variable '{name}' where it is not associated with a value"
+    return f"cannot access local variable '{name.partition('.')[0]}' where it is not associated with a value"

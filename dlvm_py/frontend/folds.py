@@ -17,9 +17,9 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import lists, objects, operators, records
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
-from dlvm_py.frontend.iterate import iteration_of
+from dlvm_py.frontend.iterate import iteration_of, zip_
 from dlvm_py.frontend.joins import ScalarType, join, type_of
-from dlvm_py.frontend.library import mathematics
+from dlvm_py.frontend.library import mathematics, streams
 from dlvm_py.frontend.mixed import chosen
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.sorting import comparable, ordered, real_number
@@ -269,6 +269,9 @@ def map_(e: Emitter, function: Any, *sources: Any) -> Any:
     if held and all(isinstance(h, Sequence) for h in held):
         rows = zip(*(h.items for h in held), strict=False)
         return Sequence(tuple(objects.settle(e, e.session.invoke(e, function, list(row), {})) for row in rows))
+    if any(isinstance(h, Generator) for h in held):
+        rule, taken = (streams.map_, sources[0]) if len(sources) == 1 else (streams.starmap, zip_(e, *sources))
+        return e.session.library(e, rule, [function, taken], {})
     inner = [iteration_of(e, h if isinstance(h, Growing | Iteration) else objects.settle(e, h)) for h in held]
     if not inner:
         e.error(TypeMismatch, "map() needs a function and something to loop over")
@@ -278,35 +281,21 @@ def map_(e: Emitter, function: Any, *sources: Any) -> Any:
     return Iteration(count, lambda k: e.session.invoke(e, function, [i.item(k) for i in inner], {}))
 
 
-def filter_(e: Emitter, function: Any, items: Any) -> Generator:
+def filter_(e: Emitter, function: Any, items: Any) -> Any:
     """filter(f, items): f is called where the items are taken; None: those that are true."""
-
-    def kept(item: Any) -> Value:
-        found = item if is_none(function) else e.session.invoke(e, function, [item], {})
-        return operators.condition(e, objects.resolved(e, found))
-
-    def taken(action: Action, goes_on: Callable[[], Value] | None = None) -> None:
-        def one(item: Any) -> None:
-            flag = kept(item)
-            if not isinstance(flag, Literal):
-                e.frame.branches(flag, lambda: action(item), lambda: None)
-            elif flag.value:
-                action(item)
-
-        run(e, items, one, goes_on)
-
-    return Generator(taken)
+    return e.session.library(e, streams.filter_, [function, items], {})
 
 
-def contains(e: Emitter, item: Any, items: Iteration | Growing) -> Any:
-    """`item in items` for what is looped over."""
+def contains(e: Emitter, item: Any, items: Iteration | Growing | Generator) -> Any:
+    """`item in items` for what is looped over; a generator is left where the item is."""
 
     def over(update: Any, now: Any) -> None:
         def look(other: Any) -> None:
             same = operators.compare(e, gast.Eq, item, objects.resolved(e, other))
             update(lambda found: weak(e.either(found.value, operators.condition(e, same))))
 
-        run(e, items, look)
+        goes_on = (lambda: operators.unary(e, gast.Not, now()).value) if isinstance(items, Generator) else None
+        run(e, items, look, goes_on)
 
     return e.frame.accumulate(weak(literal(False)), over)
 

@@ -19,6 +19,7 @@ from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
 from dlvm_py.frontend import (
     either,
     exceptions,
+    generators,
     lists,
     numpy_complex,
     objects,
@@ -43,6 +44,7 @@ from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import body_facts, writes
 from dlvm_py.frontend.mixed import mixed
+from dlvm_py.frontend.nodes import Consumed, Ended, Generated
 from dlvm_py.frontend.set_shape import pointers, set_shape
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.values import (
@@ -53,6 +55,7 @@ from dlvm_py.frontend.values import (
     Closure,
     Conflict,
     Either,
+    Generator,
     Growing,
     Iteration,
     Method,
@@ -116,6 +119,11 @@ class Frame(Expressions):
         self.finals: list[Any] = []  # the `finally` that a way out has to pass (exceptions.py)
         self.shadowed: frozenset[str] = frozenset()  # targets of the comprehensions that are being translated
         self.counters: dict[tuple[Any, str], tuple[int, int]] = {}
+        self.around = () if e.frame is None else e.frame.nest  # the loops where it is called
+        self.spliced: dict[Any, tuple[Generated, int]] = {}  # the bodies of generators, by what consumes them
+        self.scopes: dict[str, generators.Scope] = {}  # where these look up names, by their numbers
+        self.consumers: dict[Generated, generators.Consumer] = {}
+        self.folded = frozenset()
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -135,6 +143,11 @@ class Frame(Expressions):
     def is_in_loop(self) -> bool:
         """Whether what is translated now stands in a loop."""
         return self.is_within_loop or bool(self.loops)
+
+    @property
+    def nest(self) -> tuple[LoopContext, ...]:
+        """The loops around what is translated now, with those where the function is called."""
+        return (*self.around, *(c for c in self.loops if c.repeats))
 
     def run(self) -> Any:
         """Translate the body; returns the result where all `return`s meet, None if none is reached.
@@ -199,7 +212,7 @@ class Frame(Expressions):
         match node:
             case gast.Expr(value=gast.Constant()) | gast.Pass():
                 return
-            case gast.Expr(value=gast.Call(func=gast.Name(id="print"))):
+            case gast.Expr(value=gast.Call(func=gast.Name(id=name))) if name.partition(".")[0] == "print":
                 self._of_each_type(node, lambda: self.expression(node.value))
             case gast.Expr():
                 self.expression(node.value)
@@ -223,7 +236,7 @@ class Frame(Expressions):
             case gast.Try():
                 exceptions.translate(self, node)
             case gast.Break():
-                exceptions.leave(self, len(self.loops))
+                exceptions.leave(self, self.loops[-1].leaves or len(self.loops))
                 if self.alive:
                     self.loops[-1].breaks.append(self.jump(self.loops[-1].after))
             case gast.Continue():
@@ -254,6 +267,10 @@ class Frame(Expressions):
                 self._match(node)
             case gast.Raise():
                 self._of_each_type(node, lambda: self._raise(node))
+            case Consumed():
+                generators.consumed(self, node)
+            case Ended():
+                generators.ended(self, node)
             case _:
                 what, hint = _REFUSED.get(type(node), (f"`{type(node).__name__}`", None))
                 self.e.error(UnsupportedSyntax, f"{what} is not supported", help=hint)
@@ -317,14 +334,14 @@ class Frame(Expressions):
         if name in self.cells:
             self._fill_cell(self.env, name, binding)
         elif name in self.nonlocals:
-            owner = self._owner_of(name)
-            if name not in owner.env:
+            owner, own = self._owner_of(name)
+            if own not in owner.env:
                 self.e.error(
                     UnsupportedSyntax,
-                    f"`{name}` has no value yet in {owner.name}, where it belongs to",
+                    f"`{own}` has no value yet in {owner.name}, where it belongs to",
                     help=f"give it one before {self.name} is called",
                 )
-            self.env[owner.env[name].value.key] = binding
+            self.env[owner.env[own].value.key] = binding
         else:
             self.env[name] = binding
 
@@ -340,18 +357,27 @@ class Frame(Expressions):
             env[name] = held = Binding(cell, binding.loc)
         env[held.value.key] = binding
 
-    def _owner_of(self, name: str) -> Frame:
-        """The frame of the function that a `nonlocal` name belongs to."""
+    def _owner_of(self, name: str) -> tuple[Frame, str]:
+        """The frame of the function that a `nonlocal` name belongs to, and its name there."""
+        own, _, number = name.partition(".")
         owner = self.outer
+        if number and number in self.scopes:
+            name, owner = own, self.scopes[number].outer
         while owner is not None and name not in owner.cells:
             owner = owner.outer
         assert owner is not None  # Python's compiler has looked
-        return owner
+        return owner, name
 
     def read_name(self, name: str) -> Any:
         """The value of a name as Python resolves it: local, enclosing function, global, built-in."""
         if name in self.locals or name in self.shadowed:
             return self._read_local(name)
+        own, _, number = name.partition(".")
+        if number and number in self.scopes:  # of a generator
+            scope = self.scopes[number]
+            if scope.outer is not None:
+                return scope.outer.read_name(own)
+            return self.e.session.outside(self.e, scope.function, own)
         if self.outer is not None:
             return self.outer.read_name(name)
         if name not in self.function.__globals__ and name in self._comprehended():
@@ -377,7 +403,7 @@ class Frame(Expressions):
             self.e.error(UnknownName, unbound_message(name), help="assign it on every path before it is read")
         if isinstance(binding.value, Conflict):
             self.require_several(name)
-            self._conflict(binding.value, f"`{name}`")
+            self._conflict(binding.value, f"`{name.partition('.')[0]}`")
         self.raise_if_unset(name, binding, self.e.loc)
         if name in self.cells:
             held = self.e.frame.env[binding.value.key].value
@@ -461,6 +487,8 @@ class Frame(Expressions):
     def _unpack(self, target: Any, value: Any) -> None:
         starred = [k for k, t in enumerate(target.elts) if isinstance(t, gast.Starred)]
         value = records.iterated(objects.contents(self.e, tables.iterated(self.e, value)))
+        if isinstance(value, Generator):
+            value = self._taken(value, None if starred else len(target.elts) + 1)
         if isinstance(value, Sequence):
             items = list(value.items)
         else:
@@ -479,6 +507,19 @@ class Frame(Expressions):
             self.e.error(TypeMismatch, f"{few} values to unpack (expected {len(target.elts)}, got {len(items)})")
         for t, item in zip(target.elts, [self._settle(i) for i in items], strict=True):
             self.assign(t.value if isinstance(t, gast.Starred) else t, item)
+
+    def _taken(self, value: Generator, most: int | None) -> Any:
+        """The items of a generator, or so many of them that there are too many."""
+        made = objects.new(self.e, Sequence((), is_list=True))
+
+        def goes_on() -> Any:
+            held = objects.contents(self.e, made)
+            if isinstance(held, Sequence):
+                return literal(most is None or len(held.items) < most)
+            return self.e.compare("lessThan", held.length, operators.i64(most))
+
+        value.run(lambda item: lists.append(self.e, made, item), None if most is None else goes_on)
+        return objects.contents(self.e, made)
 
     def _items(self, value: Any, count: int, starred: int | None, target: Any) -> list[Any]:
         """What `count` names get of something whose length is known at run time; the starred one gets a list."""
@@ -604,6 +645,9 @@ class Frame(Expressions):
     def _for(self, node: Any) -> None:
         with self.at(node.iter):
             given = self.expression(node.iter)
+            if isinstance(given, Generator):
+                generators.loop(self, node, given)
+                return
             source = tables.iterated(self.e, given)
         items = records.iterated(objects.contents(self.e, source))
         if isinstance(items, Sequence):
@@ -646,7 +690,8 @@ class Frame(Expressions):
             self.e.error(
                 UnsupportedSyntax, f"a loop over {len(items.items)} items of a tuple is too long", help="use an array"
             )
-        context = LoopContext(self.live.after[node], self.live.header[node] | self.live.after[node], frozenset())
+        after = self.live.after[node]
+        context = LoopContext(after, self.live.header[node] | after, frozenset(), repeats=False)
         self.loops.append(context)
         held = f"$over.{len(self.loops)}"
         self.env[held] = Binding(source)  # what it reaches stays alive

@@ -11,7 +11,20 @@ from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.growing import held_by, item_at
 from dlvm_py.frontend.joins import identical_values
-from dlvm_py.frontend.values import Array, Growing, Iteration, Ref, Scalar, Sequence, Undecided, describe
+from dlvm_py.frontend.library import streams
+from dlvm_py.frontend.values import (
+    NONE,
+    Array,
+    Generator,
+    Growing,
+    Iteration,
+    Method,
+    Ref,
+    Scalar,
+    Sequence,
+    Undecided,
+    describe,
+)
 from dlvm_py.ir import Value
 from dlvm_py.ir.value import integer
 
@@ -116,6 +129,8 @@ def _range_item(e: Emitter, start: Value, stop: Value, step: int, k: Value) -> V
 def enumerate_(e: Emitter, items: Any, start: Any = None) -> Any:
     """enumerate(items, start=0)."""
     first = i64(0) if start is None else indexing.as_index(e, start, "the start of enumerate")
+    if isinstance(items, Generator):
+        return e.session.library(e, streams.enumerate_, [items, Scalar(first, True)], {})
     if isinstance(items, Sequence):
         pairs = (Sequence((Scalar(e.add(first, i64(k)), True), x)) for k, x in enumerate(items.items))
         return Sequence(tuple(pairs), is_list=True)
@@ -132,6 +147,8 @@ def zip_(e: Emitter, *items: Any, strict: Any = None) -> Any:
         if wanted and len({len(i.items) for i in items}) > 1:
             e.error(TypeMismatch, "zip(strict=True) of tuples of different lengths")
         return Sequence(tuple(Sequence(row) for row in zip(*(i.items for i in items), strict=False)), is_list=True)
+    if any(isinstance(i, Generator) for i in items):
+        return _zip_of_generator(e, items, wanted)
     inner = [iteration_of(e, i) for i in items]
     count = inner[0].count
     for other in inner[1:]:
@@ -140,6 +157,31 @@ def zip_(e: Emitter, *items: Any, strict: Any = None) -> Any:
             continue
         count = e.minimum(count, other.count)
     return Iteration(count, lambda k: Sequence(tuple(i.item(k) for i in inner)))
+
+
+def _zip_of_generator(e: Emitter, items: tuple[Any, ...], is_strict: Any) -> Any:
+    """zip of one generator, and of what is indexed."""
+    places = [k for k, i in enumerate(items) if isinstance(i, Generator)]
+    if len(places) > 1 or is_strict:
+        what = "zip(strict=True) of a generator" if is_strict else "zip of two generators"
+        e.error(UnsupportedSyntax, f"{what} is not supported", help="make a list of it: zip(list(a), b)")
+    parts: list[Any] = []
+    for some in (items[: places[0]], items[places[0] + 1 :]):
+        inner = [iteration_of(e, i) for i in some]
+        count = None
+        for other in inner:
+            count = other.count if count is None else e.minimum(count, other.count)
+        parts += [_row(inner), NONE if count is None else Scalar(count, True)]
+    return e.session.library(e, streams.zipped, [*parts[:2], items[places[0]], *parts[2:]], {})
+
+
+def _row(inner: list[Iteration]) -> Method:
+    """A function that gives the items at a place."""
+
+    def items(e: Emitter, owner: Any, k: Any) -> Sequence:
+        return Sequence(tuple(i.item(k.value) for i in inner))
+
+    return Method(NONE, "items", items)
 
 
 def reversed_(e: Emitter, items: Any) -> Any:

@@ -30,7 +30,8 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "for: itertools",
         "for i, j in itertools.product(range(n), range(m)): ...",
-        "product of any lengths; permutations, combinations and chain of constant ones",
+        "product of any lengths; permutations and combinations of constant ones; accumulate, chain, compress, count, "
+        "cycle, dropwhile, filterfalse, islice, pairwise, repeat, starmap, takewhile of anything",
     ),
     Construct("for: zip of different lengths", "for a, b in zip(x, y[:2]): ...", "the shortest ends it"),
     Construct("while", "while err > tol: ...", ""),
@@ -128,7 +129,13 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "the filters of that moment decide; raised, it leaves the compiled function",
     ),
     Construct("list comprehensions", "[v * v for v in x if v > 0]", "and of dicts, with constant keys"),
-    Construct("generator expressions", "sum(v * v for v in x)", "in sum, any, all, min, max, list, tuple"),
+    Construct("generator expressions", "sum(v * v for v in x)", "wherever a generator can stand; with a name too"),
+    Construct(
+        "generator functions",
+        "def g(n):\n    for k in range(n): yield k * k\nfor v in g(5): ...",
+        "nested or at the top of a module, `yield` and `yield from`; read once, from the beginning: by for, sum, any, "
+        "max, list, zip, enumerate, map, itertools, next, unpacking, other generators; finally as in Python",
+    ),
     Construct("lists that grow", "out.append(x[i])", "numbers, or tuples of them; a buffer that doubles"),
     Construct("lists that grow: rows", "history.append(u.copy())", "arrays of one shape, kept as copies"),
     Construct(
@@ -180,7 +187,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("builtins", "divmod(n, 3)", "abs bool complex divmod enumerate float int isinstance len list map ..."),
     Construct("functools.reduce", "reduce(lambda a, b: a * 2 + b, x)", ""),
     Construct("map", "for v in map(f, x): ...", ""),
-    Construct("filter", "sum(filter(f, x))", "where a generator expression can stand"),
+    Construct("filter", "sum(filter(f, x))", "a generator"),
     Construct("ranges as sequences", "range(n, 0, -1)[k]", "an index, len, in; no slices"),
     Construct("comparison of tuples and lists", "(x, 1) < (y, 2)", "item by item; the first that differ decide"),
     Construct("random generators", "x = rng.normal(0, 1, size=n)", "NumPy's streams, bit for bit; docs/numpy.md"),
@@ -199,7 +206,14 @@ CONSTRUCTS: tuple[Construct, ...] = (
     _no("with", "with open('f') as f: pass", "do it outside"),
     _no("class", "class A: pass", "define it at the top of the module"),
     _no("assignment to globals", "global Q\nQ = 1", "return the value"),
-    _no("yield", "y = (yield n)", "fill and return an array"),
+    _no("a generator that is compiled itself", "yield n", "compile the function that loops over it"),
+    _no("yield inside of an expression", "def g(): y = 1 + (yield n)\nfor v in g(): x = x + v", "y = yield n"),
+    _no("a generator that is read twice", "it = (v for v in x)\ny = sum(it) + sum(it)", "make a list of it"),
+    _no(
+        "generators that loop over themselves",
+        "def g(k):\n    yield k\n    yield from g(k - 1)\nfor v in g(n): x = x + v",
+        "append to a list",
+    ),
     _no("async", "async def g(): pass", "await outside, and pass the values in"),
     _no("the order of a set", "s = set()\ns.add(n)\nfor v in s: x = x + v", "loop over sorted(s)"),
     _no("dicts with keys of two kinds", 'd = {"a": 2.0}\nd[n] = 1.0', "two dicts"),

@@ -54,6 +54,7 @@ from dlvm_py.frontend.values import (
     NONE,
     Array,
     Conflict,
+    Generator,
     Growing,
     Iteration,
     Method,
@@ -426,6 +427,9 @@ def extend(e: Emitter, owner: Any, items: Any) -> Any:
             return NONE
         for item in more.items:
             append(e, owner, item)
+        return NONE
+    if isinstance(more, Generator):
+        more.run(lambda item: append(e, owner, item))
         return NONE
     if isinstance(more, Growing) and more.home is not None:
         more = _sliced(e, more, SliceKey(None, None, None))  # what is appended may move what lies beside it

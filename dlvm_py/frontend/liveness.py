@@ -6,12 +6,15 @@ reads before it writes, which is the fixed point already (the transfer function 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import gast
+
+from dlvm_py.frontend.nodes import Consumed, Ended, Generated
 
 Names = frozenset[str]
 _FUNCTIONS = (gast.FunctionDef, gast.Lambda)
@@ -141,6 +144,16 @@ class Liveness:
                 return out | reads(node) | writes([node.target])
             case gast.FunctionDef():
                 return (out - {node.name}) | reads(node)
+            case Generated():
+                self.header[node] = self._block(node.orelse, out, brk, cont) | self._held
+                return self._block(node.body, self.header[node], frozenset(), frozenset())
+            case Consumed():
+                self.header[node] = out | self._held
+                body = self._block(node.body, out, self.after[node.home] | self.always, out)
+                target = () if node.target is None else (node.target,)
+                return (body - writes(target)).union(reads(node.value), *map(reads, target))
+            case Ended():
+                return reads(node) | self.header[node.home] | self.always
         return (out - self._sure_writes(node)) | reads(node)
 
     def _loop(self, node: Any, test: Names, target: Names, out: Names, brk: Names, cont: Names) -> Names:
@@ -167,6 +180,18 @@ class Liveness:
         body = self._block(node.body, orelse, brk, cont)
         self._held, self.always = held, always
         return body
+
+    def with_generator(self, tree: Generated, after: Names, always: Names) -> Liveness:
+        """These names, and those of a generator that a place consumes where the names in `after` are live.
+
+        They all live throughout it, and those in `always`.
+        """
+        found = copy.copy(self)
+        found.after, found.header, found.caught = dict(self.after), dict(self.header), dict(self.caught)
+        found.always = found._held = self.always | after | always
+        found._block([tree], after, frozenset(), frozenset())
+        found.always, found._held = self.always, self._held
+        return found
 
     def share(self, node: Any, other: Any) -> None:
         """Let a statement that stands for another have its names; those of the last one are live behind it."""
@@ -195,18 +220,25 @@ class Body:
     cells: Names  # names that nested functions rebind: they hold an object each, which flows through calls as lists do
 
 
+def _keeps_names(node: Any) -> bool:
+    """Whether a statement gives a name to a generator expression, which reads names where something runs over it."""
+    return isinstance(node, gast.Assign | gast.Return) and isinstance(node.value, gast.GeneratorExp)
+
+
+def parameters_of(node: Any) -> Names:
+    """All parameters of a function."""
+    return frozenset(a.id for a in gast.walk(node.args) if isinstance(a, gast.Name) and isinstance(a.ctx, gast.Param))
+
+
 @lru_cache(maxsize=1024)
 def body_facts(node: Any) -> Body:
     """The body of a function (gast FunctionDef or Lambda); found once for a tree, which nobody changes."""
     statements = node.body
     if isinstance(node, gast.Lambda):
         statements = [gast.copy_location(gast.Return(value=node.body), node.body)]
-    nested = [n for s in statements for n in gast.walk(s) if isinstance(n, _FUNCTIONS)]
-    parameters = frozenset(
-        a.id for a in gast.walk(node.args) if isinstance(a, gast.Name) and isinstance(a.ctx, gast.Param)
-    )
+    nested = [n for s in statements for n in gast.walk(s) if isinstance(n, _FUNCTIONS) or _keeps_names(n)]
     nonlocals = nonlocal_names(statements)
-    own = (writes(statements) | parameters) - nonlocals
+    own = (writes(statements) | parameters_of(node)) - nonlocals
     inner = (n for f in nested if isinstance(f, gast.FunctionDef) for n in nonlocal_names(f.body))
     live = Liveness(statements, frozenset().union(*map(reads, nested)))
     return Body(statements, bool(nested), live, own, nonlocals, own & frozenset(inner))

@@ -73,11 +73,7 @@ def settle(e: Emitter, value: Any) -> Any:
         else:
             value = value if same else Sequence(items, value.is_list)
     if isinstance(value, Generator):
-        e.error(
-            UnsupportedSyntax,
-            "a generator expression can only be used where it stands: in sum, any, all, min, max, list or a loop",
-            help="make it a list: [... for ...]",
-        )
+        return value if value.suspended is None else value.suspended()
     return new(e, value) if is_mutable(value) else materialise(e, value)
 
 

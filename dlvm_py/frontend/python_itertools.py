@@ -1,4 +1,7 @@
-"""itertools: of what has a constant length, written out; products of any lengths, one counter for a nest of loops."""
+"""itertools: of what has a constant length, written out; products of any lengths, one counter for a nest of loops.
+
+What gives its items one by one is a generator of the library (library/streams.py).
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,8 @@ from dlvm_py.frontend import objects, records
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.folds import tuple_
 from dlvm_py.frontend.iterate import iteration_of
+from dlvm_py.frontend.library import streams
+from dlvm_py.frontend.library_calls import library_table
 from dlvm_py.frontend.values import Iteration, Scalar, Sequence, is_none
 from dlvm_py.ir.value import integer
 
@@ -67,8 +72,11 @@ def _chosen(function: Callable[..., Any], count: Callable[[int, int], int]) -> C
     return rule
 
 
-def chain(e: Emitter, *iterables: Any) -> Sequence:
+def chain(e: Emitter, *iterables: Any) -> Any:
     """itertools.chain: one behind the other."""
+    held = [records.iterated(objects.contents(e, x)) for x in iterables]
+    if not all(isinstance(x, Sequence) for x in held):
+        return e.session.library(e, streams.chain, list(iterables), {})
     return Sequence(tuple(x for some in iterables for x in tuple_(e, some).items), is_list=True)
 
 
@@ -80,4 +88,5 @@ ITERTOOLS: dict[Any, Callable[..., Any]] = {
     itertools.combinations_with_replacement: _chosen(
         itertools.combinations_with_replacement, lambda n, r: math.comb(n + r - 1, r) if n + r else 1
     ),
+    **library_table(streams.FUNCTIONS),
 }

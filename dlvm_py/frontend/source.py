@@ -32,7 +32,11 @@ class Source:
     at: Loc | None = None  # library code: the place of the user's call stands for all of its lines
 
     def loc(self, node: Any) -> Loc | None:
-        """The place of a node, None if it has none."""
+        """The place of a node, None if it has none; of one that is written elsewhere (splice.py), the place there."""
+        written = getattr(node, "written_in", None)
+        if written is not None and written is not self:
+            found: Loc | None = written.loc(node)
+            return found
         if self.at is not None:
             return self.at
         line = getattr(node, "lineno", None)

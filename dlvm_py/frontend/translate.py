@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import builtins
 import functools
+import itertools
 import re
 import sys
 from collections.abc import Iterable, Mapping
@@ -31,6 +32,8 @@ from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.exceptions import catch, is_caught_here, keep_in_blocks
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.frame import Frame
+from dlvm_py.frontend.generators import call as generator
+from dlvm_py.frontend.generators import is_generator
 from dlvm_py.frontend.growing import parts_of, section_of
 from dlvm_py.frontend.joins import (
     ArrayType,
@@ -77,6 +80,7 @@ from dlvm_py.frontend.values import (
     Scalar,
     Sequence,
     Static,
+    Suspended,
     describe,
 )
 from dlvm_py.frozen import replace as with_fields
@@ -228,6 +232,7 @@ class Session:
         self._sources: dict[Any, Source] = {}
         self._tokens: dict[int, Any] = {}
         self._equal: dict[Any, Any] = {}
+        self._numbers = itertools.count()
         self._captured: dict[Emitter, dict[int, Array | RandomGenerator]] = {}
 
     # -- the entry function ----------------------------------------------------------------------
@@ -316,6 +321,12 @@ class Session:
     def begin(self, fn: FunctionType, name: str, loc: Loc | None = None) -> tuple[Emitter, Source]:
         """A new function of the module for a Python function, and its source; of the library, called at `loc`."""
         source = self._source(fn, loc)
+        if is_generator(fn):
+            raise UnsupportedSyntax(
+                f"{fn.__name__} is a generator: a compiled function returns values",
+                source.loc(source.node),
+                help="compile the function that loops over it, or return an array",
+            )
         function = Function(_identifier(name), VOID)
         self.module.add(function)
         # where our library asks for an index, there is one
@@ -697,6 +708,14 @@ class Session:
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         return self._called(e, callee, [objects.resolved(e, v) for v in settled.values()], leaves, extents)
 
+    def generator(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Suspended:
+        """Call a generator function: its body begins where something loops over it."""
+        return generator(e, fn.__name__, self._source(fn), fn, None, values)
+
+    def next_number(self) -> int:
+        """A number that is given once."""
+        return next(self._numbers)
+
     def _with_contents(self, e: Emitter, fn: FunctionType, settled: dict[str, Any]) -> Any:
         """Call a function that calls itself, and changes or gives lists, dicts or instances.
 
@@ -879,6 +898,8 @@ class Session:
     def _library(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
         settled = {n: objects.settle(e, joined(v)) for n, v in values.items()}
         source = replace(library_source(fn), at=e.loc)
+        if is_generator(fn):
+            return generator(e, fn.__name__.strip("_"), source, fn, None, settled)
         return joined(self._in_place(e, source, fn.__name__, fn, None, settled))
 
     def _shared(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Any:
@@ -950,7 +971,7 @@ class Session:
             return replace(library_source(fn), at=loc)
         code = fn.__code__
         if code not in self._sources:
-            flags = {0x20: "a generator", 0x80: "a coroutine", 0x200: "an async generator"}
+            flags = {0x80: "a coroutine", 0x200: "an async generator"}
             for flag, what in flags.items():
                 if code.co_flags & flag:
                     loc = Loc(code.co_filename, code.co_firstlineno)

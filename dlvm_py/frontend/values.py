@@ -308,9 +308,32 @@ class Iteration:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Generator:
-    """A generator expression: `run(action, goes_on)` translates it, with an action on each item."""
+    """A generator expression: `run(action, goes_on)` translates it, with an action on each item.
+
+    Or a generator whose body has not begun (generators.py).
+    """
 
     run: Callable[..., None]
+    suspended: Callable[[], Suspended] | None = None
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Suspended(Generator):
+    """A call of a generator function: its name, body and source, where it looks up names that are not its own.
+
+    The arguments stand in the environment of `frame` under `key`, until something loops over it; `nest`: the loops
+    around the call.
+    """
+
+    name: str = ""
+    body: tuple[Any, ...] = ()
+    parameters: tuple[str, ...] = ()
+    source: Any = None
+    function: Any = None
+    outer: Any = None
+    frame: Any = None
+    key: str = ""
+    nest: tuple[Any, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -394,6 +417,8 @@ def describe(value: Any) -> str:
             return "a slice"
         case Iteration():
             return "an iterator"
+        case Suspended():
+            return f"the generator {value.name}"
         case Generator():
             return "a generator expression"
     return f"a {type(value).__name__}"

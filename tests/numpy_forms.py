@@ -582,6 +582,7 @@ form(
     lambda d: [d.array(ndim=d.int(1, 3), special=False), *(d.of(True, False) for _ in range(3)), d.axis()],
 )
 form(_np("union1d intersect1d setdiff1d setxor1d"), lambda d: [d.array(), d.array()])
+form(_np("unique_counts unique_inverse unique_all"), one())
 form(_np("intersect1d"), lambda d: [d.array("bif"), d.array("bif")], return_indices=_boolean)
 form(_np("isin"), lambda d: [d.array(), d.array()], invert=_boolean)
 form(_np("take"), lambda d: [a := d.filled(), d.places(np.size(a), d.shape())], axis=lambda d: Text("None"))

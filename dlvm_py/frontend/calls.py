@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import derivatives, generators, nested, own_rules, records, sets, tables
+from dlvm_py.frontend import derivatives, generators, nested, own_rules, records, sets, tables, vectorize
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
 from dlvm_py.frontend.elementwise import operand
@@ -107,9 +107,14 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if not isinstance(function, Static):
         e.error(TypeMismatch, f"{describe(function)} is not callable")
     target = function.value
-    rule = OBJECT_FUNCTIONS.get(target) if isinstance(target, type | FunctionType | BuiltinFunctionType) else None
+    is_known = isinstance(target, type | FunctionType | BuiltinFunctionType) or is_numpy(target)
+    rule = OBJECT_FUNCTIONS.get(target) if is_known else None
     if rule is not None:
-        return _bound_call(e, rule, target.__name__, args, kwargs)
+        return _bound_call(e, rule, name_of(target), args, kwargs)
+    if target is np.vectorize:
+        return _bound_call(e, vectorize.made, "np.vectorize", args, kwargs)
+    if isinstance(target, np.vectorize):
+        return invoke(e, vectorize.of_object(e, target), args, kwargs)
     if is_record_class(target):
         return records.construct(e, target, args, kwargs)
     first = resolved(e, args[0]) if args and (target is np.stack or target is np.vstack) else None

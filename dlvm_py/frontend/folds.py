@@ -12,15 +12,20 @@ from collections.abc import Callable
 from typing import Any
 
 import gast
+import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import lists, objects, operators, records
 from dlvm_py.frontend.arrays import materialise
+from dlvm_py.frontend.elementwise import astype
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
+from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of, zip_
 from dlvm_py.frontend.joins import ScalarType, join, type_of
 from dlvm_py.frontend.library import mathematics, streams
+from dlvm_py.frontend.library.joining import first_items
 from dlvm_py.frontend.mixed import chosen
+from dlvm_py.frontend.numpy_create import array, as_dtype
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.sorting import comparable, ordered, real_number
 from dlvm_py.frontend.values import (
@@ -30,6 +35,7 @@ from dlvm_py.frontend.values import (
     Iteration,
     Scalar,
     Sequence,
+    Static,
     Temp,
     describe,
     is_none,
@@ -233,6 +239,20 @@ def list_(e: Emitter, items: Any = None) -> Any:
     return objects.contents(e, made)
 
 
+def fromiter(e: Emitter, iter: Any, dtype: Any, count: Any = None) -> Any:  # noqa: A002 - NumPy's name
+    """np.fromiter: a vector of what a list, an array or a generator expression gives."""
+    wanted = as_dtype(e, dtype)
+    held = objects.resolved(e, list_(e, iter))
+    found = as_array(e, held) if isinstance(held, Growing) else array(e, held, Static(wanted.numpy))
+    if not isinstance(found, (Array, Temp)) or found.rank != 1:
+        e.error(TypeMismatch, f"np.fromiter needs what can be looped over, and gives numbers, not {describe(iter)}")
+    found = found if found.dtype is wanted else astype(e, found, wanted)
+    if count is None or getattr(count, "number", None) == -1:
+        return found
+    return e.session.library(e, first_items, [found, count], {})
+
+
+
 def sorted_(e: Emitter, items: Any, key: Any = None, reverse: Any = None) -> Any:
     """sorted(...) of numbers, or of anything by a key that is a number."""
     return ordered(e, list_(e, items), key, reverse)
@@ -305,4 +325,5 @@ FOLDS: dict[Any, Any] = {
     builtins.min: _extreme("min", gast.Lt), builtins.max: _extreme("max", gast.Gt),
     builtins.tuple: tuple_, builtins.list: list_, builtins.sorted: sorted_, builtins.map: map_,
     builtins.filter: filter_, functools.reduce: reduce_, math.prod: product, math.fsum: exact_sum,
+    np.fromiter: fromiter,
 }  # fmt: skip

@@ -10,6 +10,7 @@ import numpy as np
 from dlvm_py.frontend.deliver import deliver
 from dlvm_py.frontend.elementwise import astype, operand, sample, supported, ufunc_call
 from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.numpy_create import as_casting
 from dlvm_py.frontend.numpy_ufunc import forms
 from dlvm_py.frontend.operators import positive
 from dlvm_py.frontend.values import Scalar, is_none
@@ -21,7 +22,8 @@ def _weak(value: float) -> Scalar:
 
 
 def clip(
-    e: Emitter, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, min: Any = None, max: Any = None,  # noqa: A002
+    e: Emitter, a: Any, a_min: Any = None, a_max: Any = None, out: Any = None, *, min: Any = None,  # noqa: A002
+    max: Any = None, where: Any = None, casting: Any = None,  # noqa: A002
 ) -> Any:  # fmt: skip
     """np.clip: a bound may be None."""
     lowest, highest = (other if is_none(bound) else bound for bound, other in ((a_min, min), (a_max, max)))
@@ -29,12 +31,15 @@ def clip(
     for bound, ufunc, op in ((lowest, np.maximum, "atLeast"), (highest, np.minimum, "atMost")):
         if not is_none(bound):
             a = ufunc_call(e, ufunc, a, bound, on_floats=op)
-    return deliver(e, "clip", operand(e, a, "np.clip"), out, None)
+    return deliver(e, "clip", operand(e, a, "np.clip"), out, where, as_casting(e, casting, "same_kind"))
 
 
-def clip_method(e: Emitter, a: Any, min: Any = None, max: Any = None, out: Any = None) -> Any:  # noqa: A002
+def clip_method(
+    e: Emitter, a: Any, min: Any = None, max: Any = None, out: Any = None, *, where: Any = None,  # noqa: A002
+    casting: Any = None,
+) -> Any:  # fmt: skip
     """x.clip(min, max)."""
-    return clip(e, a, min, max, out)
+    return clip(e, a, min, max, out, where=where, casting=casting)
 
 
 def _in_loop_of_clip(e: Emitter, *values: Any) -> tuple[Any, ...]:

@@ -92,6 +92,16 @@ def where_(e: Emitter, condition: Any, x: Any = None, y: Any = None) -> Any:
     return found if e.is_library else arrayed(e, found)
 
 
+def index_of(e: Emitter, index: Any) -> Any:
+    """np.s_[...]: the index itself."""
+    return index
+
+
+def indices_of(e: Emitter, index: Any) -> Any:
+    """np.index_exp[...]: the index as a tuple."""
+    return index if isinstance(index, Sequence) else Sequence((index,))
+
+
 INDEX: dict[Any, Any] = {
     **{ufunc.at: _at(ufunc) for ufunc in _COMBINED},
     np.nonzero: nonzero, np.argwhere: argwhere, np.where: where_,

@@ -89,7 +89,7 @@ def is_fortran(e: Emitter, order: Any) -> bool:
     """Whether the argument `order` says that the first index changes fastest."""
     word = "C" if is_none(order) else getattr(order, "value", None)
     if word not in ("C", "F"):
-        e.error(UnsupportedSyntax, "`order` must be the constant 'C' or 'F'")
+        e.error(UnsupportedSyntax, "`order` must be the constant 'C' or 'F'", help="order='C'")
     return word == "F"
 
 

@@ -20,7 +20,7 @@ from dlvm_py.frontend.linear import dot, matmul
 from dlvm_py.frontend.numpy_create import as_casting, as_dtype, scalar_of
 from dlvm_py.frontend.numpy_reduce import REDUCE, accumulate, cast_to, reduction_loop
 from dlvm_py.frontend.values import NONE, Array, Scalar, Sequence, Static, Temp, describe, is_none
-from dlvm_py.ir import F32, U64, DType, dtype_of, literal, scalar
+from dlvm_py.ir import BOOL, F32, U64, DType, dtype_of, literal, scalar
 
 Handler = Callable[..., Any]
 
@@ -67,7 +67,9 @@ def _is_weak(value: Any) -> bool:
 def pair(ufunc: np.ufunc, rule: Handler) -> Handler:
     """The rule of a ufunc with two results: `out` has one array, or None, for each."""
 
-    def call(e: Emitter, *args: Any, out: Any = None, where: Any = None) -> Any:
+    def call(
+        e: Emitter, *args: Any, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None
+    ) -> Any:
         if not ufunc.nin <= len(args) <= ufunc.nin + ufunc.nout:
             e.error(TypeMismatch, f"np.{ufunc.__name__} takes {ufunc.nin} operands, got {len(args)}")
         into = args[ufunc.nin :]
@@ -77,11 +79,15 @@ def pair(ufunc: np.ufunc, rule: Handler) -> Handler:
             if not isinstance(out, Sequence) or len(out.items) != ufunc.nout:
                 e.error(TypeMismatch, f"np.{ufunc.__name__}: `out` must be a tuple of {ufunc.nout} arrays")
             into = out.items
-        found = _converted(e, ufunc, rule, [operand(e, v, f"np.{ufunc.__name__}") for v in args[: ufunc.nin]])
+        by = as_casting(e, casting, "same_kind")
+        values = [operand(e, v, f"np.{ufunc.__name__}") for v in args[: ufunc.nin]]
+        if not is_none(dtype) or by in ("no", "equiv", "safe"):
+            values = _in_loop(e, ufunc, values, None if is_none(dtype) else as_dtype(e, dtype), by)
+        found = _converted(e, ufunc, rule, values)
         into = (*into, *[NONE] * (ufunc.nout - len(into)))
         # both are computed before one of them is written into what may be an operand
         held = [materialise(e, r) for r in found] if any(not is_none(o) for o in into) else found
-        return Sequence(tuple(deliver(e, ufunc.__name__, r, o, where) for r, o in zip(held, into, strict=True)))
+        return Sequence(tuple(deliver(e, ufunc.__name__, r, o, where, by) for r, o in zip(held, into, strict=True)))
 
     return call
 
@@ -135,9 +141,13 @@ def dot_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
     return operand(e, found, "np.dot") if isinstance(out, Array) and not out.rank else found  # NumPy gives a number
 
 
-def matmul_into(e: Emitter, a: Any, b: Any, out: Any = None) -> Any:
+def matmul_into(e: Emitter, a: Any, b: Any, /, out: Any = None, *, casting: Any = None, dtype: Any = None) -> Any:
     """np.matmul: leading axes broadcast."""
-    return deliver(e, "matmul", matmul(e, a, b), out, None)
+    by = as_casting(e, casting, "same_kind")
+    if not is_none(dtype) or by in ("no", "equiv", "safe"):
+        values = [operand(e, v, "np.matmul") for v in (a, b)]
+        a, b = _in_loop(e, np.matmul, values, None if is_none(dtype) else as_dtype(e, dtype), by)
+    return deliver(e, "matmul", matmul(e, a, b), out, None, by)
 
 
 # -- methods of ufuncs -------------------------------------------------------------------------------
@@ -146,8 +156,8 @@ _AXIS_0 = Scalar(i64(0), weak=True)
 _TRUE, _FALSE = Scalar(literal(True), weak=True), Scalar(literal(False), weak=True)
 
 
-def _reduce(rule: Handler) -> Handler:
-    """ufunc.reduce(array, axis=0, dtype, out, keepdims, initial, where): those of them that the reduction has."""
+def _reduce(ufunc: np.ufunc, rule: Handler) -> Handler:
+    """ufunc.reduce(array, axis=0, dtype, out, keepdims, initial, where) by a reduction of NumPy's."""
     names = inspect.signature(rule).parameters
 
     def reduce(
@@ -156,11 +166,15 @@ def _reduce(rule: Handler) -> Handler:
     ) -> Any:  # fmt: skip
         options = {"dtype": dtype, "keepdims": keepdims, "initial": initial, "where": where}
         given = {name: value for name, value in options.items() if not is_none(value)}
-        for name in given:
-            if name not in names:
+        if "dtype" in given and "dtype" not in names:  # the elements are cast before
+            array = _array(e, ufunc, "reduce", array)
+            wanted = as_dtype(e, given.pop("dtype"))
+            if ufunc in (np.maximum, np.minimum):
+                array = cast_to(e, array, wanted)
+            elif wanted is not BOOL:
                 e.error(
-                    UnsupportedSyntax, f"this ufunc.reduce with {name}= is not supported",
-                    help="use the function of that name, or convert with .astype before",
+                    UnsupportedSyntax, f"np.{ufunc.__name__}.reduce with dtype= is not supported",
+                    help="convert the result with .astype",
                 )  # fmt: skip
         return rule(e, array, axis=axis, out=out, **given)
 
@@ -288,6 +302,6 @@ def methods(rules: dict[Any, Handler]) -> dict[Any, Handler]:
     folded = [f for f in binary if f not in COMPARISONS and f is not np.ldexp]  # of these a result is an operand
     table: dict[Any, Handler] = {f.outer: _outer(f, rules[f]) for f in binary}
     for f in folded:
-        table[f.reduce] = _reduce(REDUCE[_REDUCTIONS[f]]) if f in _REDUCTIONS else _written_reduce(f)
+        table[f.reduce] = _reduce(f, REDUCE[_REDUCTIONS[f]]) if f in _REDUCTIONS else _written_reduce(f)
         table[f.accumulate], table[f.reduceat] = _accumulate(f), _reduceat(f)
     return {**table, **{f.at: _at(f) for f in known if f not in flags}}

@@ -29,6 +29,7 @@ from dlvm_py.frontend.library import (
     mathematics,
     norms,
     order,
+    padding,
     places,
     polynomial,
     products,
@@ -48,7 +49,7 @@ from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
 from dlvm_py.frontend.numpy_einsum import EINSUM
 from dlvm_py.frontend.numpy_elementwise import ELEMENTWISE, ELEMENTWISE_METHODS
-from dlvm_py.frontend.numpy_index import INDEX, INDEX_METHODS
+from dlvm_py.frontend.numpy_index import INDEX, INDEX_METHODS, index_of, indices_of
 from dlvm_py.frontend.numpy_order import ORDER, ORDER_METHODS
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
@@ -73,8 +74,8 @@ def _scalar(dtype: DType) -> Handler:
 
 _LIBRARY = (
     arrange, bessel, calculus, create, decompositions, elementwise, fourier, histograms, joining, linear_algebra,
-    mathematics, norms, order, places, polynomial, products, quantiles, reshaping, scimath, series, sets, statistics,
-    tensors, ufuncs,
+    mathematics, norms, order, padding, places, polynomial, products, quantiles, reshaping, scimath, series, sets,
+    statistics, tensors, ufuncs,
 )  # fmt: skip
 _OF_UFUNCS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
@@ -104,7 +105,7 @@ BY_METHOD = frozenset(
     and f is getattr(np, f.__name__, None)
 )
 RANDOM_METHODS: dict[str, Handler] = library_table({**random_numbers.RANDOM, **random_vectors.RANDOM})
-SUBSCRIPTED = library_table(create.SUBSCRIPTED)  # np.mgrid[...]
+SUBSCRIPTED = {**library_table(create.SUBSCRIPTED), np.s_: index_of, np.index_exp: indices_of}  # np.mgrid[...]
 # results are integers, bools or types, or do not change with the operands: no derivative flows through
 WITHOUT_DERIVATIVE = frozenset(
     "all allclose any arange argmax argmin argsort argwhere array_equal array_equiv bartlett bincount bitwise_count "
@@ -190,11 +191,14 @@ def numpy_names() -> list[str]:
 # what to write instead of functions of NumPy's that have no close relative here
 _INSTEAD = {
     "nditer": "loop over np.ndindex(x.shape), np.ndenumerate(x) or x.flat",
-    "vectorize": "call the function in a loop over the elements, or on whole arrays",
     "frompyfunc": "call the function in a loop over the elements, or on whole arrays",
     "as_strided": "np.lib.stride_tricks.sliding_window_view, or slices, cannot leave the array",
     "matrix": "use arrays with two axes, and @",
     "einsum_path": "np.einsum finds the path itself",
+    "shares_memory": "ask outside of compiled code, or for the same array with `is`",
+    "may_share_memory": "ask outside of compiled code, or for the same array with `is`",
+    "require": "np.asarray(x, dtype, order) and np.ascontiguousarray(x) copy where they have to",
+    "unique_values": "np.unique(x, equal_nan=False) gives them in order",
 }
 
 

@@ -33,6 +33,10 @@ it makes itself is in C order, also where NumPy keeps the order of an operand. `
 where NumPy would show the other one is refused.
 """
 
+_OF_CALLS = """`np.fromiter(iter, dtype, count=-1)` takes lists, arrays and generator expressions. What
+`np.vectorize(pyfunc, otypes)` makes, inside or outside, is a loop over the elements, each of which comes to the
+function as a number of Python; without `otypes` the function says the dtype.
+"""
 _RANDOM = """## Random numbers
 
 A `np.random.Generator` is passed as an argument, captured, or made of an int inside: `np.random.default_rng(seed)`.
@@ -50,6 +54,7 @@ def numpy_page() -> str:
     """The text of docs/numpy.md."""
     parts = [_INTRODUCTION, "## Ufuncs\n", *_ufunc_table(), "", "Their methods:\n", *_methods_of_ufuncs(), ""]
     parts += ["## Functions\n", *_function_table(), ""]
+    parts.append(_OF_CALLS)
     parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS)]
     parts += [*_methods_without(), _FLAGS]
     parts.append(_RANDOM)

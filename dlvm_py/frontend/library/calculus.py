@@ -215,7 +215,7 @@ def unwrap(p: Any, discont: Any = None, axis: Any = -1, period: Any = 2.0 * np.p
     d = diff(p, axis=axis)  # in the dtype of p, as NumPy: unsigned integers wrap
     dtype = np.result_type(d, period)
     if dtype.kind != "f":
-        refuse("np.unwrap of integers needs a period that is a float")
+        refuse("np.unwrap of integers needs a period that is a float", "x.astype(np.float64)")
     p = p.astype(dtype)
     moved = np.mod(d + half, period) - half
     moved = np.where((moved == -half) & (d > 0), half, moved)

@@ -133,13 +133,13 @@ def indices(dimensions: Any, dtype: Any = int, sparse: Any = False) -> Any:
     return out
 
 
-def fromfunction(function: Any, shape: Any, dtype: Any = float) -> Any:
+def fromfunction(function: Any, shape: Any, *, dtype: Any = float, **kwargs: Any) -> Any:
     """np.fromfunction: the function of the arrays of indices."""
     found = ()
     for k, m in enumerate(shape):
         row = np.reshape(np.arange(m, dtype=dtype), (1,) * k + (m,) + (1,) * (len(shape) - 1 - k))
         found = found + (np.copy(np.broadcast_to(row, shape)),)
-    return function(*found)
+    return function(*found, **kwargs)
 
 
 # -- what is written with brackets -------------------------------------------------------------------

@@ -6,15 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.bin_rules import number_of_bins
 from dlvm_py.frontend.library.intrinsics import refuse, unroll
 from dlvm_py.frontend.library.order import bin_edges, edges_between
 
 
 def histogram_bin_edges(a: Any, bins: Any = 10, range: Any = None, weights: Any = None) -> Any:  # noqa: A002
-    """np.histogram_bin_edges of a number of bins, or the edges that are given."""
+    """np.histogram_bin_edges of a number of bins, of a rule for it, or the edges that are given."""
+    a = np.ravel(np.asarray(a))
     if isinstance(bins, str):
-        refuse("np.histogram_bin_edges: a rule for the number of bins is not supported", "give the number")
-    return bin_edges(np.ravel(np.asarray(a)), bins, range)
+        bins = number_of_bins(a, bins, range, weights)
+    return bin_edges(a, bins, range)
 
 
 def vectors_of(sample: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.bin_rules import number_of_bins
 from dlvm_py.frontend.library.elementwise import deliver
 from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
 
@@ -178,8 +179,18 @@ def in_order(a: Any, sorter: Any) -> Any:
 
 def lexsort(keys: Any, axis: Any = -1) -> Any:
     """np.lexsort: by the last key first; keys are a tuple of arrays or the rows of one."""
-    if axis != -1:
-        refuse("np.lexsort along another axis than the last is not supported")
+    if isinstance(keys, (tuple, list)) and np.ndim(keys[0]) > 1:
+        return lexsort_along(keys, axis_of(axis, np.ndim(keys[0])))
+    if not isinstance(keys, (tuple, list)) and keys.ndim == 3:
+        if keys.shape[0] == 0:
+            raise TypeError("need sequence of keys with len > 0 in lexsort")
+        k = axis_of(axis, 2)
+        order = np.argsort(keys[0], k)
+        for i in range(1, keys.shape[0]):
+            order = np.take_along_axis(order, np.argsort(np.take_along_axis(keys[i], order, k), k), k)
+        return order
+    if axis != -1 and axis != 0:
+        refuse(f"axis {axis} is out of bounds for keys of one axis")
     if not isinstance(keys, (tuple, list)):
         if keys.ndim != 2:
             refuse("np.lexsort needs keys of one axis")
@@ -195,6 +206,16 @@ def lexsort(keys: Any, axis: Any = -1) -> Any:
     order = np.argsort(keys[0])
     for k in unroll(1, len(keys)):
         order = order[np.argsort(keys[k][order])]
+    return order
+
+
+def lexsort_along(keys: Any, axis: Any) -> Any:
+    """np.lexsort of a tuple of arrays of several axes, along one of them."""
+    order = np.argsort(keys[0], axis)
+    for k in unroll(1, len(keys)):
+        if np.shape(keys[k]) != np.shape(keys[0]):
+            raise ValueError("all keys need to be the same shape")
+        order = np.take_along_axis(order, np.argsort(np.take_along_axis(keys[k], order, axis), axis), axis)
     return order
 
 
@@ -246,8 +267,6 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
 
 def bin_edges(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
     """The edges of the bins of one variable, floating-point numbers of its dtype."""
-    if isinstance(bins, str):
-        refuse("np.histogram that chooses the number of bins itself is not supported", "give a number, or the edges")
     if isinstance(bins, (tuple, list)) or np.ndim(bins) == 1:
         return edges_between(a, bins, range)
     low, high = _limits(a, bins, range)
@@ -296,7 +315,9 @@ def _limits(a: Any, bins: Any, range: Any) -> Any:  # noqa: A002 - NumPy's name
 def histogram(a: Any, bins: Any = 10, range: Any = None, density: Any = None, weights: Any = None) -> Any:  # noqa: A002
     """np.histogram: counts or sums of weights in intervals, the last of which has both of its ends; and the edges."""
     a = np.ravel(a)
-    if isinstance(bins, (tuple, list, str)) or np.ndim(bins) == 1:
+    if isinstance(bins, str):
+        bins = number_of_bins(a, bins, range, weights)
+    if isinstance(bins, (tuple, list)) or np.ndim(bins) == 1:
         edges = bin_edges(a, bins, range)
         n = edges.shape[0] - 1
         inside = (a >= edges[0]) & (a <= edges[n])

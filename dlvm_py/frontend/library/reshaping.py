@@ -262,6 +262,39 @@ def apply_along_axis(func1d: Any, axis: Any, arr: Any, *args: Any, **kwargs: Any
     return moveaxis(found, own, places) if np.ndim(first) > 0 else found
 
 
+def vectorized(function: Any, otype: Any, *args: Any) -> Any:
+    """What np.vectorize(function) gives for arrays: the function of each of their elements, which it gets from Python.
+
+    Without `otype` the dtype is that of what the function gives for NumPy's numbers.
+    """
+    shape = ()
+    for a in args:
+        shape = np.broadcast_shapes(shape, np.shape(a))
+    rows = ()
+    for a in args:
+        rows = rows + (np.reshape(np.broadcast_to(a, shape), -1),)
+    n = np.size(rows[0])
+    if n == 0:
+        if otype is None:
+            raise ValueError("cannot call `vectorize` on size 0 inputs unless `otypes` is set")
+        return np.empty(shape, otype)
+    first = ()
+    for row in rows:
+        first = first + (row[0],)
+    sample = function(*first)
+    if isinstance(sample, (tuple, list)):
+        refuse("np.vectorize of a function with several results is not supported", "one function for each")
+    if np.ndim(sample) > 0:
+        refuse("np.vectorize of a function that gives arrays is not supported", "write a loop")
+    out = np.empty(n, dtype=np.result_type(np.asarray(sample)) if otype is None else otype)
+    for i in range(n):
+        numbers = ()
+        for row in rows:
+            numbers = numbers + (item(row, i),)
+        out[i] = function(*numbers)
+    return np.reshape(out, shape)
+
+
 # -- windows -----------------------------------------------------------------------------------------
 
 

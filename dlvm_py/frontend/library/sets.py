@@ -178,7 +178,28 @@ def trimmed(x: Any, kept: Any, axis: Any, sides: Any) -> Any:
     return x[along(axis, slice(first, last))]
 
 
+def unique_counts(x: Any) -> Any:
+    """np.unique_counts: (values, counts)."""
+    return CountsResult(*unique(x, return_counts=True, equal_nan=False))
+
+
+def unique_inverse(x: Any) -> Any:
+    """np.unique_inverse: (values, inverse_indices)."""
+    return InverseResult(*unique(x, return_inverse=True, equal_nan=False))
+
+
+def unique_all(x: Any) -> Any:
+    """np.unique_all: (values, indices, inverse_indices, counts)."""
+    return AllResult(*unique(x, return_index=True, return_inverse=True, return_counts=True, equal_nan=False))
+
+
+# NumPy 2 brought these, and their named tuples
+NEWER: dict[Any, Any] = {}
+if hasattr(np, "unique_all"):
+    NEWER = {np.unique_counts: unique_counts, np.unique_inverse: unique_inverse, np.unique_all: unique_all}
+    CountsResult, InverseResult, AllResult = (type(f(np.zeros(1))) for f in NEWER)
 FUNCTIONS = {
+    **NEWER,
     np.union1d: union1d, np.intersect1d: intersect1d, np.setdiff1d: setdiff1d, np.setxor1d: setxor1d,
     np.trim_zeros: trim_zeros, np.unique: unique, np.isin: isin,
 }  # fmt: skip

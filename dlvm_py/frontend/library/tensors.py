@@ -138,7 +138,7 @@ def diagonal(x: Any, /, *, offset: Any = 0) -> Any:
 
 def vecdot(x1: Any, x2: Any, /, *, axis: Any = -1) -> Any:
     """np.linalg.vecdot: Σ conj(x1) x2 along an axis."""
-    return vector_products(x1, x2, axis)
+    return vector_products(x1, x2, axis=axis)
 
 
 def matrix_transpose(x: Any, /) -> Any:

@@ -223,7 +223,7 @@ def weighted_quantiles(
     found = np.reshape(found, q.shape + rest)
     for k in unroll(len(axes) if keepdims else 0):
         found = np.expand_dims(found, axes[k] + q.ndim)
-    return found if np.ndim(found) > 0 else found[()]
+    return np.asarray(found)  # without axes an array, too
 
 
 def of_weighted_row(x: Any, q: Any, weights: Any, skips_nan: Any) -> Any:

@@ -252,7 +252,6 @@ def fromiter(e: Emitter, iter: Any, dtype: Any, count: Any = None) -> Any:  # no
     return e.session.library(e, first_items, [found, count], {})
 
 
-
 def sorted_(e: Emitter, items: Any, key: Any = None, reverse: Any = None) -> Any:
     """sorted(...) of numbers, or of anything by a key that is a number."""
     return ordered(e, list_(e, items), key, reverse)

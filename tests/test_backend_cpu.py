@@ -10,6 +10,7 @@ from irbuild import new_function, pointer
 from native import Failed, Native
 from random_ir import random_program
 
+import dlvm_py as dlvm
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import PassError
@@ -162,6 +163,35 @@ def test_reduce(dtype, by, layout):
             rtol={"f16": 2e-2, "f32": 2e-5}.get(dtype.name, 1e-12),
             atol=0.5 if dtype is F16 else 1e-4,
         )
+
+
+def _again(a, lengths):
+    out = np.zeros(a.shape[0], a.dtype)
+    for i in range(a.shape[0]):
+        out[i] = np.sum(a[i, : lengths[i]] * a.dtype.type(1.5))
+    return out
+
+
+def _alone(x):
+    return np.sum(x * x.dtype.type(1.5))
+
+
+SLOWLY = [pytest.param(dtype, marks=pytest.mark.slow) for dtype in (np.float16, np.complex64)]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, *SLOWLY])
+def test_short_rows_have_the_bits_of_sums_alone(dtype):
+    """Rows that are summed one after the other, in a loop, and by a sum along an axis of any length."""
+    rng = np.random.default_rng(0)
+    a = (rng.normal(size=(140, 70)) * 10.0 ** rng.integers(-3, 4, (140, 70))).astype(dtype)
+    a[:, 0] = -0.0
+    lengths = np.arange(140) % 71
+    alone, rows = dlvm.jit(_alone), dlvm.jit(lambda x: np.sum(x * x.dtype.type(1.5), axis=1))
+    expected = [alone(np.ascontiguousarray(a[i, :n])) for i, n in enumerate(lengths)]
+    assert dlvm.jit(_again)(a, lengths).tobytes() == np.array(expected, dtype).tobytes()
+    for n in (1, 2, 31, 32, 33, 63, 64, 65):
+        part = np.ascontiguousarray(a[:, :n])
+        assert rows(part).tobytes() == np.array([alone(x) for x in part], dtype).tobytes(), n
 
 
 def test_sums_have_the_same_bits_in_every_layout_and_are_accurate():

@@ -20,7 +20,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import Groups, Span, rows_of
 from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.pointers import offset
-from dlvm_py.backend.cpu.text import Parallel, rolled_loop
+from dlvm_py.backend.cpu.text import Parallel, plain_loop, rolled_loop
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, float_constant, i64
 from dlvm_py.ir import DType
@@ -33,14 +33,61 @@ NEUTRAL = -0.0  # -0.0 + x is x for every x, also for -0.0
 
 
 def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V]) -> V:
-    """The sum of the elements over the loop axes `order`; of complex numbers part by part."""
+    """The sum of the elements over the loop axes `order`; of complex numbers part by part.
+
+    Rows that are summed again and again may be short: fewer elements than the vectors of a block take at once are added
+    one after the other there as well, and need neither the buffer nor the counter.
+    """
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
-    blocks = Blocks(e, dtype)
+    *outer, inner = order
+    length, most = extents[inner], _at_once(lanes(dtype)[0]) - 1
+    if outer or not (e.depth > 0 or len(order) < tree.rank) or (constant(length) or 0) > most:
+        return result(e, dtype, _in_blocks(e, tree, order, extents))
+    if constant(length) is not None:
+        return result(e, dtype, _one_by_one(e, tree, inner, length))
+    type, parts = lanes(dtype)
+    totals = [e.alloca(type) for _ in range(parts)]
+    with e.either(e.icmp("sle", length, i64(most))) as arms:
+        for sums in (lambda: _one_by_one(e, tree, inner, length), lambda: _in_blocks(e, tree, order, extents)):
+            next(arms)
+            for x, place in zip(sums(), totals, strict=True):
+                e.store(x, place)
+    return result(e, dtype, [e.load(type, place) for place in totals])
+
+
+def _in_blocks(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V]) -> list[V]:
+    blocks = Blocks(e, tree.root.type.dtype)  # type: ignore[attr-defined]
     blocks.begin()
     *outer, inner = order
     with nest(e, tree.index, outer, extents):
         blocks.take(tree, order, extents, ZERO, extents[inner])
-    return result(e, dtype, blocks.finish())
+    return blocks.finish()
+
+
+def _one_by_one(e: FunctionEmitter, tree: Tree, axis: int, length: V) -> list[V]:
+    """The sums of a short row."""
+    type, count = lanes(tree.root.type.dtype)  # type: ignore[attr-defined]
+    tree.group = ""
+    with e.loop(length, [neutral(type)] * count, plain_loop(e)) as loop:
+        tree.index[axis] = loop.index
+        x = accumulated(e, type, count, tree.element())
+        loop.next = [e.fop("fadd", total, part) for total, part in zip(loop.carried, x, strict=True)]
+    return loop.results
+
+
+def accumulated(e: FunctionEmitter, type: str, parts: int, x: V) -> list[V]:
+    """An element as what is accumulated: its parts, in the type of the lanes."""
+    found = [e.extract(x, k, type) for k in (0, 1)] if parts == 2 else [x]
+    return [widened(e, v) if v.type != type else v for v in found]
+
+
+def _size(type: str) -> int:
+    return 8 if type == "double" else 4
+
+
+def _at_once(type: str) -> int:
+    """How many elements the vectors of a block take at once."""
+    return LANE_BYTES // _size(type) * VECTORS
 
 
 def lanes(dtype: DType) -> tuple[str, int]:
@@ -98,7 +145,7 @@ class Blocks:
         type, parts = lanes(dtype)
         at, several = place
         self.e, self.type = e, type
-        self.size = 8 if type == "double" else 4
+        self.size = _size(type)
         # no kernel runs inside another: all of a function share one buffer a type
         self.buffers, self.levels = (
             [
@@ -158,10 +205,8 @@ class Blocks:
     def put(self, x: V, at: V, parallel: Parallel) -> None:
         """Write one element to a place of the buffer."""
         e = self.e
-        parts = [e.extract(x, k, self.type) for k in (0, 1)] if len(self.buffers) == 2 else [x]
-        for buffer, part in zip(self.buffers, parts, strict=True):
-            wide = widened(e, part) if part.type != self.type else part
-            e.store(wide, offset(e, buffer, [at], [i64(self.size)]), parallel.access)
+        for buffer, part in zip(self.buffers, accumulated(e, self.type, len(self.buffers), x), strict=True):
+            e.store(part, offset(e, buffer, [at], [i64(self.size)]), parallel.access)
 
     def flush(self, filled: V) -> None:
         """The elements of the buffer are a block."""
@@ -230,7 +275,7 @@ def _push_function(e: FunctionEmitter, type: str) -> str:
         return name
     c = Code(e.module, e.imports, name, "void", ["ptr", "i64", type], "internal |noinline nounwind")
     levels, count, x = c.params
-    size = i64(8 if type == "double" else 4)
+    size = i64(_size(type))
     head, body, done = c.label("head"), c.label("carry"), c.label("done")
     before = c.here
     c.br(head)
@@ -267,7 +312,7 @@ def _finish_function(e: FunctionEmitter, type: str) -> str:
         phi.add(first, before)
     c.cond_br(c.icmp("ne", rest.value, ZERO), body, done)
     c.place(body)
-    x = c.load(type, offset(c, levels, [level.value], [i64(8 if type == "double" else 4)]))
+    x = c.load(type, offset(c, levels, [level.value], [i64(_size(type))]))
     taken = c.fop("fadd", x, total.value)
     total.add(c.select(c.cast("trunc", rest.value, "i1"), taken, total.value), c.here)
     level.add(c.op("add nuw nsw", level.value, ONE), c.here)
@@ -285,12 +330,12 @@ def _lanes_function(e: FunctionEmitter, type: str) -> str:
         return name
     c = Code(e.module, e.imports, name, type, ["ptr", "i64"], "internal |nounwind")
     buffer, n = c.params
-    size = 8 if type == "double" else 4
+    size = _size(type)
     width = LANE_BYTES // size
     vector, op = f"<{width} x {type}>", "fadd"
     start = neutral(type)
     first = V(vector, "<" + ", ".join([f"{type} {start.ref}"] * width) + ">")
-    step = width * VECTORS
+    step = _at_once(type)
     with c.loop(c.op("udiv", n, i64(step)), [first] * VECTORS) as loop:
         base = c.mul(loop.index, i64(step), "nuw nsw")
         for k in range(VECTORS):

@@ -8,13 +8,12 @@ expects: derivatives in the structure of the argument (None for integer leaves),
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from typing import NoReturn
 
 import numpy as np
 
 from dlvm_py.errors import ArgumentError, InternalError, NotDifferentiable
-from dlvm_py.frozen import replace
+from dlvm_py.frozen import Mutable, replace
 from dlvm_py.ir import (
     VOID,
     BlockArg,
@@ -216,8 +215,7 @@ def pull_back(of: Program, recipe: Pullback, given: tuple[Spec, ...]) -> Program
     return Program(of.module, function.name, names, given, (), result, free=free)
 
 
-@dataclass(slots=True)
-class _Halves:
+class _Halves(Mutable):
     """What both programs of a vjp rest on. outputs: as `_resolve` gives them; derivatives: results of the pullback."""
 
     recorded: Function

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dlvm_py.frozen import Mutable
 from dlvm_py.ir import Function, Module
 from dlvm_py.ir.interface import Effects, Spec
 from dlvm_py.ir.relation import Relation
 
 
-@dataclass(slots=True)
-class Program:
+class Program(Mutable):
     """IR for given argument specs: the module, the function's name, and how its values look from Python.
 
     The IR parameters are the leaves of `args` in order, then one pointer per captured array. `unshared` are those that

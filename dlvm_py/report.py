@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import linecache
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from dlvm_py.errors import ArgumentError, Loc
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.interface import GrowingSpec, RecordSpec, Spec, TupleSpec, leaves
 from dlvm_py.runtime.trees import parts_of
 from dlvm_py.transforms.differentiate.rearrange import LITTLE
@@ -20,8 +20,7 @@ from dlvm_py.transforms.differentiate.record import Entry, calculate
 from dlvm_py.transforms.share_loops import LoopNote
 
 
-@dataclass(frozen=True)
-class Line:
+class Line(Frozen):
     """One thing that a gradient does to a value.
 
     name: of the variable, or the text of the expression. file, line: where it comes from (0: not known). type: as in
@@ -38,8 +37,7 @@ class Line:
         return _row(self.file, self.line, self.name, self.formula)
 
 
-@dataclass(frozen=True)
-class LoopLine:
+class LoopLine(Frozen):
     """Whether threads share a loop that is written in Python.
 
     text, file, line: of the loop. reason: why they do not; "" where they do. at: the line that the reason is about (0:

@@ -10,7 +10,7 @@ import sys
 
 import pytest
 
-from dlvm_py.frozen import Frozen, as_dict, field, replace
+from dlvm_py.frozen import Frozen, Mutable, as_dict, field, replace
 
 PROGRAM = """
 import json, sys
@@ -117,3 +117,35 @@ def test_frozen_records():
     for wrong in (lambda: Point(), lambda: Point(1, x=1), lambda: Point(1, 2, 3, 4), lambda: Point(1, z=1)):
         with pytest.raises(TypeError, match="Point"):
             wrong()
+
+
+class Tally(Mutable):
+    """A record that changes."""
+
+    name: str
+    seen: list = field(default_factory=list)
+    total: int = 0
+
+    def __post_init__(self):
+        self.total = len(self.seen)
+
+
+def test_mutable_records():
+    """They change, compare by fields and have no hash; what a new one needs beside its fields is done at its end."""
+    t, same = Tally("a", [1, 2]), Tally(name="a", seen=[1, 2])
+    assert t == same and t.total == 2 and Tally("b").seen is not Tally("b").seen
+    t.name = "c"
+    assert t != same and repr(t) == "Tally(name='c', seen=[1, 2], total=2)"
+    with pytest.raises(TypeError, match="unhashable"):
+        hash(t)
+    with pytest.raises(AttributeError):
+        t.other = 1
+
+
+def test_records_that_cannot_be():
+    """A constructor of a class's own, which its instances would not get, and a field that could never be left out."""
+    with pytest.raises(TypeError, match="__post_init__"):
+        type(Tally)("Own", (Mutable,), {"__init__": lambda self: None})
+    late = type(Tally)("Late", (Tally,), {"__annotations__": {"size": "int"}})
+    with pytest.raises(TypeError, match="Late: a field without a default"):
+        late("a", [], 0, 1)

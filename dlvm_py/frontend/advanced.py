@@ -15,7 +15,6 @@ result that they give stand in their place, else in front. What is out of range 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.numpy_create import array as array_of
 from dlvm_py.frontend.values import Array, Scalar, Sequence, SliceKey, Static, Temp, describe
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import BOOL, I64, U64, Block, Instruction, Kind, Value, literal, scalar
 from dlvm_py.ir.analysis import written_pointer
 from dlvm_py.ir.value import integer
@@ -43,8 +43,7 @@ from dlvm_py.ir.value import integer
 _WHOLE = SliceKey(None, None, None)
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(Frozen):
     """What an index with arrays selects. `view` has the indexed axes in front, `places` are their indices.
 
     `extents` are those of the result, and `order` transposes what is gathered to its axes. `mask`: the mask that is
@@ -58,8 +57,7 @@ class Selection:
     mask: Array | Temp | None
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Frozen):
     """The places of the true elements of a mask: how many, and one index tensor an axis, made in `block`.
 
     `table` has an axis for the axes in front of that for the elements.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch
@@ -14,6 +13,7 @@ from dlvm_py.frontend.flow import Flow
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.liveness import Each, writes
 from dlvm_py.frontend.values import Binding, Conflict, Generator, Growing, Iteration, Record, Sequence
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Literal, Value
 from dlvm_py.ir.value import integer
 
@@ -21,8 +21,7 @@ _SUM = "$acc"
 _MAX_UNROLLED = 16  # of a constant number of items; what they make may then be of any types
 
 
-@dataclass(frozen=True, slots=True)
-class _Comprehension:
+class _Comprehension(Frozen):
     """What one comprehension does: at each of its items, as long as `goes_on` says so."""
 
     generators: list[Any]

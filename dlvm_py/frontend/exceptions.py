@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 import gast
@@ -35,6 +34,7 @@ from dlvm_py.frontend.flow import Edge
 from dlvm_py.frontend.nodes import made
 from dlvm_py.frontend.values import Binding, Caught, Static, Text
 from dlvm_py.frontend.values import Sequence as Items
+from dlvm_py.frozen import Frozen, Mutable, field
 from dlvm_py.ir import Instruction, Value, is_array
 from dlvm_py.ir.exceptions import exception_class
 from dlvm_py.ir.text import flavours_of
@@ -43,8 +43,7 @@ _MAX_COPIES = 32  # of a handler that asks what was raised
 _RETURNED = "$returned"
 
 
-@dataclass(frozen=True, slots=True)
-class Raised:
+class Raised(Frozen):
     """A path on which an exception is caught. passing: the `try` of generators that it is not raised in."""
 
     edge: Edge
@@ -53,8 +52,7 @@ class Raised:
     passing: tuple[Try, ...] = ()
 
 
-@dataclass(slots=True, eq=False)
-class Clause:
+class Clause(Mutable, eq=False):
     """An `except` clause of a `try` whose body is translated; `live`: the names that it and what follows read."""
 
     kinds: tuple[type, ...]
@@ -62,8 +60,7 @@ class Clause:
     raised: list[Raised] = field(default_factory=list)
 
 
-@dataclass(slots=True, eq=False)
-class Try:
+class Try(Mutable, eq=False):
     """A `try` statement whose body is translated by `frame`; `applies`: whether it takes what is raised here.
 
     The whole call is one (`is_call`) where the function changes what its caller lends (lent.py). One in a generator
@@ -82,8 +79,7 @@ class Try:
         return not self.passed and self.applies(e)
 
 
-@dataclass(frozen=True, slots=True)
-class Final:
+class Final(Frozen):
     """A `finally` that ways out have to pass: its body, and how deep in loops and `try` it stands."""
 
     body: list[Any]

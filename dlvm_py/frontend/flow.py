@@ -13,7 +13,6 @@ and what an inner loop has learned is kept, so the number of attempts is small.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlvm_py.errors import Loc
@@ -61,14 +60,14 @@ from dlvm_py.frontend.values import (
     Scalar,
     Sequence,
 )
+from dlvm_py.frozen import Frozen, Mutable, field, replace
 from dlvm_py.ir import BOOL, I64, Block, Value, literal, scalar
 
 Env = dict[str, Binding]
 _COUNTER_STEP, _COUNTER_START, _COUNTER_END = 16, 2**40, 2**62
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Edge:
+class Edge(Frozen, eq=False):
     """A path that leaves `block`, which has no terminator yet."""
 
     block: Block
@@ -76,8 +75,7 @@ class Edge:
     raw: Env  # the bindings as they were
 
 
-@dataclass(slots=True, eq=False)
-class LoopContext:
+class LoopContext(Mutable, eq=False):
     """Where `break` and `continue` go, and the names that live there."""
 
     after: frozenset[str]

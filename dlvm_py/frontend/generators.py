@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import builtins
 from collections.abc import Callable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -28,6 +27,7 @@ from dlvm_py.frontend.nodes import Consumed, Ended, Generated, made
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.splice import ITEM, captured, numbered, own_names, spliced, yields
 from dlvm_py.frontend.values import NONE, Binding, Closure, Conflict, Generator, Sequence, Suspended, describe
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Literal, Value, literal
 
 _KEY = "$generator"
@@ -36,16 +36,14 @@ _MAX_DEPTH = 4  # of one generator within itself
 _HINT = "call it again, or make a list of it first: items = list(...)"
 
 
-@dataclass(frozen=True, slots=True)
-class Scope:
+class Scope(Frozen):
     """Where a generator looks up the names that are not its own: in a function, or the frame around it."""
 
     function: Any
     outer: Any
 
 
-@dataclass(frozen=True, slots=True)
-class Consumer:
+class Consumer(Frozen):
     """What consumes a generator that is being translated.
 
     place, tries: how many loops and `try` are around it; caught: what handlers have there. action: what is done with

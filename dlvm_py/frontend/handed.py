@@ -12,7 +12,6 @@ for whatever the objects hold when the call is made.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -33,13 +32,13 @@ from dlvm_py.frontend.joins import (
 from dlvm_py.frontend.objects import LENT, PREFIX, new
 from dlvm_py.frontend.signature import NotFirstClass
 from dlvm_py.frontend.values import Array, Binding, Conflict, Either, Growing, Object, Record, Scalar, Sequence, Static
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import PointerType, TensorType, Value
 
 CONTENTS = "$held"  # the parameter of a function that stands for what is handed in
 
 
-@dataclass(frozen=True, slots=True)
-class _Handed:
+class _Handed(Frozen):
     """An object inside of what crosses a call, by its number."""
 
     number: int

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -35,6 +34,7 @@ from dlvm_py.frontend.values import (
     Static,
     describe,
 )
+from dlvm_py.frozen import Frozen, replace
 from dlvm_py.ir import (
     BOOL,
     C128,
@@ -68,23 +68,20 @@ class _Any:
 ANY = _Any()
 
 
-@dataclass(frozen=True, slots=True)
-class ScalarType:
+class ScalarType(Frozen):
     """A scalar of a dtype and flavour."""
 
     dtype: DType
     weak: bool
 
 
-@dataclass(frozen=True, slots=True)
 class MixedType(ScalarType):
     """A scalar that has one of the other types on some paths (values.Mixed)."""
 
     others: tuple[ScalarType, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ArrayType:
+class ArrayType(Frozen):
     """A pointer; extents are values known equal on all paths, None where they differ."""
 
     dtype: DType
@@ -94,24 +91,21 @@ class ArrayType:
     copied: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class RefType:
+class RefType(Frozen):
     """A list of a region: its number there."""
 
     region: Object
     dtype: DType = I64
 
 
-@dataclass(frozen=True, slots=True)
-class SequenceType:
+class SequenceType(Frozen):
     """A tuple or list of types."""
 
     items: tuple[Any, ...]
     is_list: bool
 
 
-@dataclass(frozen=True, slots=True)
-class RecordType:
+class RecordType(Frozen):
     """A record of types."""
 
     kind: type
@@ -119,22 +113,19 @@ class RecordType:
     items: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class GrowingType:
+class GrowingType(Frozen):
     """A list of computed length; `item` is the type of all its items, None while it has none."""
 
     item: Any
 
 
-@dataclass(frozen=True, slots=True)
-class EitherType:
+class EitherType(Frozen):
     """One of several types that have no common one (values.Either); nothing is known of extents."""
 
     items: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class OtherType:
+class OtherType(Frozen):
     """Everything that has no run-time value: only equal to itself."""
 
     value: Any

@@ -5,11 +5,10 @@ tests/language_programs.py has a program for every supported row; the examples o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dlvm_py.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Construct:
+class Construct(Frozen):
     """A row: `note` says how far support goes, or for a refused one what to write instead."""
 
     name: str

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.errors import Loc, UnsupportedSyntax
@@ -40,6 +39,7 @@ from dlvm_py.frontend.values import (
     Static,
     describe,
 )
+from dlvm_py.frozen import Frozen, Mutable
 from dlvm_py.ir import NULL, Block, Literal, PointerType, TensorType, Type, Value, literal
 from dlvm_py.ir.interface import ArraySpec, Effects, Raise, ScalarSpec, Spec, TupleSpec
 from dlvm_py.ir.value import integer
@@ -49,8 +49,7 @@ _MAX_LEAVES = 4096  # of all variants
 Assemble = Callable[[Emitter, Any, list[Value]], Spec]  # the spec of a value, whose leaves are added
 
 
-@dataclass(frozen=True, slots=True)
-class Lent:
+class Lent(Frozen):
     """An object of the caller: where it stands among the arguments, what it is called, what it holds at the call."""
 
     place: tuple[int, ...]
@@ -221,8 +220,7 @@ def _scalars(value: Any) -> list[Any]:
 # -- the ways out ------------------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class _Exit:
+class _Exit(Mutable):
     """A way out: its block, what has been changed there and to what, the operands of a message, what raises."""
 
     block: Block

@@ -13,7 +13,6 @@ and into one that was appended to it (transforms/kept_copies.py follows the mark
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import gast
@@ -68,6 +67,7 @@ from dlvm_py.frontend.values import (
     Undecided,
     describe,
 )
+from dlvm_py.frozen import replace
 from dlvm_py.ir import I64, Value
 from dlvm_py.ir.value import integer
 

@@ -8,21 +8,20 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
 import gast
 
 from dlvm_py.frontend.nodes import Consumed, Ended, Generated
+from dlvm_py.frozen import Frozen
 
 Names = frozenset[str]
 _FUNCTIONS = (gast.FunctionDef, gast.Lambda)
 _COMPREHENSIONS = (gast.ListComp, gast.SetComp, gast.DictComp, gast.GeneratorExp)
 
 
-@dataclass(frozen=True, slots=True)
-class Each:
+class Each(Frozen):
     """A loop that is no statement, by a name that stays when it is translated again; `assigned`: what it binds.
 
     kept: what of this is there behind it.
@@ -208,8 +207,7 @@ class Liveness:
         return frozenset()
 
 
-@dataclass(frozen=True, slots=True)
-class Body:
+class Body(Frozen):
     """What the tree of a function says of its names, the same for all calls of it."""
 
     statements: list[Any]

@@ -10,7 +10,6 @@ behind its own; of closures among it, what these read. Names are read when the c
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from types import FunctionType
 from typing import Any
 
@@ -22,10 +21,10 @@ from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.liveness import nonlocal_names, reads, writes
 from dlvm_py.frontend.signature import NotFirstClass
 from dlvm_py.frontend.values import Closure, Derivative, Scalar, Static, describe
+from dlvm_py.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Nested:
+class Nested(Frozen):
     """A function in the place of a closure: the names that it takes behind its own, the functions that it reads.
 
     captured: by its parameters.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -18,6 +17,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, is_none
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import BOOL, F64, DType, Value, dtype_of, literal, scalar
 from dlvm_py.ir.value import integer
 
@@ -56,8 +56,7 @@ def _loop_of(e: Emitter, ufunc: np.ufunc, dtype: DType, out: Any) -> DType:
 _Identity = Callable[[DType], Any]
 
 
-@dataclass(frozen=True, slots=True)
-class _Form:
+class _Form(Frozen):
     """The arguments that all reductions share, as they were given."""
 
     axis: Any = None

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
@@ -39,6 +38,7 @@ from dlvm_py.frontend.values import (
     View,
     describe,
 )
+from dlvm_py.frozen import replace
 
 PREFIX = "$object"
 ARGUMENT = "$argument"  # of the key of an object that an argument is

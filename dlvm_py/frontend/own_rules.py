@@ -9,7 +9,6 @@ adjoint, and None in the place of one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.errors import NotDifferentiable, TypeMismatch, UnsupportedSyntax
@@ -20,13 +19,13 @@ from dlvm_py.frontend.derivatives import is_fresh, root_of
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.signature import Extents, NotFirstClass, abstract, parameter, result_tree, result_value
 from dlvm_py.frontend.values import NONE, Array, Growing, Record, Scalar, Sequence, Temp, describe, is_none
+from dlvm_py.frozen import Mutable
 from dlvm_py.ir import NULL, VOID, Literal, PointerType, TupleType, Type, Value, literal, scalar
 from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.derivative_rules import results_of
 
 
-@dataclass(slots=True)
-class Own:
+class Own(Mutable):
     """A translated function with rules: what it was made from, and whether its rules are translated."""
 
     target: Any

@@ -6,13 +6,13 @@ straight path. Everything else is refused.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 from dlvm_py.errors import UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_shape import reshape
 from dlvm_py.frontend.values import Array, Binding, Object, Record, Sequence, describe
+from dlvm_py.frozen import replace
 from dlvm_py.ir import BlockArg
 
 _HELP = "write x = x.reshape(...)"

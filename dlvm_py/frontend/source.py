@@ -12,7 +12,6 @@ import contextlib
 import io
 import linecache
 import warnings
-from dataclasses import dataclass
 from functools import cache, lru_cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -20,10 +19,10 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import Loc, UnsupportedSyntax
+from dlvm_py.frozen import Frozen
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Frozen):
     """The tree of a function (gast FunctionDef or Lambda) and where its lines are."""
 
     node: Any

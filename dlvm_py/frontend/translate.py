@@ -14,7 +14,6 @@ import re
 import sys
 from collections.abc import Iterable, Mapping
 from collections.abc import Sequence as Items
-from dataclasses import dataclass, replace
 from types import FunctionType
 from typing import Any
 
@@ -83,6 +82,7 @@ from dlvm_py.frontend.values import (
     Suspended,
     describe,
 )
+from dlvm_py.frozen import Frozen, Mutable, replace
 from dlvm_py.frozen import replace as with_fields
 from dlvm_py.ir import DTYPES, VOID, Function, Module, PointerType, TupleType, Type, Value, literal, scalar
 from dlvm_py.ir.analysis.calls import reachable
@@ -110,8 +110,7 @@ _MAX_INLINE_DEPTH = 4
 _MAX_NESTING, _MAX_ATTEMPTS = 8, 8
 
 
-@dataclass(frozen=True, slots=True)
-class ParamInfo:
+class ParamInfo(Frozen):
     """One IR parameter: its source name ("u", "p[0]"), its spec, whether it is a captured array."""
 
     name: str
@@ -119,8 +118,7 @@ class ParamInfo:
     captured: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Translation:
+class Translation(Frozen):
     """Raw IR of a function and of everything that it calls; `name` is the entry function.
 
     effects: what it does to the caller's lists, dicts and instances; then `result` is as that says. finals: of a
@@ -136,8 +134,7 @@ class Translation:
     finals: tuple[tuple[int, Spec], ...] = ()
 
 
-@dataclass(slots=True)
-class _Callee:
+class _Callee(Mutable):
     """A translated function: its IR, the tree of its result, the captured arrays that it takes last.
 
     `type` is the type of its IR result. Of a function that is still being translated these are assumptions;

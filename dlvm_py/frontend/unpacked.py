@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
 from typing import Any
 
 import gast
@@ -18,14 +17,14 @@ from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.library_calls import is_library
 from dlvm_py.frontend.table import is_numpy, lookup
 from dlvm_py.frontend.values import Array, Closure, Growing, Iteration, Method, Static, describe
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Value
 from dlvm_py.ir.value import integer
 
 _MAX_KNOWN = 64  # items of an array of constant length that become arguments
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spread:
+class Spread(Frozen, eq=False):
     """The place of `*items` among arguments, where the number of items is not known when compiling."""
 
     items: Array | Growing

@@ -10,15 +10,14 @@ known now: None, a string, a dtype, a module, a function, a slice.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import Any
 
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Frozen, field
 from dlvm_py.ir import Block, DType, Literal, PointerType, TensorType, Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Scalar:
+class Scalar(Frozen, eq=False):
     """A number or bool. `weak`: Python's own type (bool, int, float, complex), else a NumPy scalar."""
 
     value: Value
@@ -36,16 +35,14 @@ class Scalar:
         return self.value.value if isinstance(self.value, Literal) else None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Other:
+class Other(Frozen, eq=False):
     """What a number is where `flag` holds: of another type than the joined one. Elsewhere `scalar` says nothing."""
 
     flag: Value
     scalar: Scalar
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Mixed(Scalar):
+class Mixed(Scalar, eq=False):
     """A number that has another type on some of the paths to here, of which at most one flag holds (mixed.py)."""
 
     others: tuple[Other, ...]
@@ -56,16 +53,14 @@ class Mixed(Scalar):
         return Scalar(self.value, self.weak)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Either:
+class Either(Frozen, eq=False):
     """A value of another kind on some of the paths to here: `place` says which of `values` it is (either.py)."""
 
     place: Value
     values: tuple[Any, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Array:
+class Array(Frozen, eq=False):
     """A reference to memory: pointer and one i64 value an axis.
 
     `copied` is "" or says why this may be a copy where NumPy has a view (writing is then refused).
@@ -96,8 +91,7 @@ class Array:
         return len(self.extents)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Temp:
+class Temp(Frozen, eq=False):
     """An array expression: a tensor value of `block`, without memory of its own.
 
     seen: the array that NumPy's would be a view of.
@@ -120,30 +114,26 @@ class Temp:
         return len(self.extents)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Flags:
+class Flags(Frozen, eq=False):
     """x.flags: how an array lies in memory."""
 
     array: Array | Temp | Scalar
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Undecided:
+class Undecided(Frozen, eq=False):
     """Complex numbers that NumPy gives as real ones at other times of the same call (undecided.py)."""
 
     value: Array | Scalar
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Sequence:
+class Sequence(Frozen, eq=False):
     """A tuple, or a list that is used as one."""
 
     items: tuple[Any, ...]
     is_list: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Record:
+class Record(Frozen, eq=False):
     """Named values: of a named tuple or dataclass (`kind` is its class), or the items of a dict (`kind` is dict)."""
 
     kind: type
@@ -162,8 +152,7 @@ class Record:
         return Record(self.kind, self.names, tuple(items))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Growing:
+class Growing(Frozen, eq=False):
     """What a list holds whose length is known at run time only: the first `length` rows of each buffer.
 
     `item` is the type of an item (joins.py): each scalar, array or list in it has a buffer, of one axis more. The
@@ -176,8 +165,7 @@ class Growing:
     home: Ref | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Object:
+class Object(Frozen):
     """The identity of a list, dict or dataclass instance; its contents stand in the environment under `key`.
 
     `origin` is "" or says whose it is ("the argument `x`"): it cannot be changed then, and holds `contents` for good.
@@ -188,46 +176,40 @@ class Object:
     contents: Any = field(default=None, compare=False)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Ref:
+class Ref(Frozen, eq=False):
     """A list in a list: the region that has it, and its number there, an i64 (regions.py)."""
 
     region: Object
     number: Value
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Static:
+class Static(Frozen, eq=False):
     """A Python object that is known at compile time."""
 
     value: Any
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KnownSet:
+class KnownSet(Frozen, eq=False):
     """A set whose items are known now: a set of Python's, which nothing changes. `site`: where it was made."""
 
     items: set[Any]
     site: str
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Frozen):
     """What stands at a place of the caller's arguments, untouched (lent.py); the value of a Static."""
 
     place: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Text:
+class Text(Frozen, eq=False):
     """A string with values in it that are known at run time: a format string, and operands with their flavours."""
 
     message: str
     operands: tuple[tuple[Value, str], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Caught:
+class Caught(Frozen):
     """An exception that a handler has: its class, what IR calls that, and its text."""
 
     kind: type
@@ -235,22 +217,19 @@ class Caught:
     text: Text
 
 
-@dataclass(frozen=True, slots=True)
-class RandomGenerator:
+class RandomGenerator(Frozen):
     """A `numpy.random.Generator`: the address of its bit generator's C interface, a u64."""
 
     address: Value
 
 
-@dataclass(frozen=True, slots=True)
-class Stream:
+class Stream(Frozen):
     """`sys.stdout` or `sys.stderr`: what that is when something is printed."""
 
     name: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class SliceKey:
+class SliceKey(Frozen, eq=False):
     """start:stop:step inside an index; each a Scalar or None."""
 
     start: Scalar | None
@@ -258,8 +237,7 @@ class SliceKey:
     step: Scalar | None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Method:
+class Method(Frozen, eq=False):
     """A method looked up on a value: `x.sum`. `rule`: what runs it, None for a method of arrays."""
 
     owner: Any
@@ -267,16 +245,14 @@ class Method:
     rule: Any = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class View:
+class View(Frozen, eq=False):
     """d.keys(), d.values(), d.items() (`what`) of a dict, which shows what the dict holds when it is read."""
 
     owner: Any
     what: str
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Closure:
+class Closure(Frozen, eq=False):
     """A function defined inside the compiled one: its tree, and the frame whose names it reads."""
 
     name: str
@@ -286,8 +262,7 @@ class Closure:
     keyword_defaults: dict[str, Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Derivative:
+class Derivative(Frozen, eq=False):
     """A derivative of a function defined inside the compiled one: `makers` are applied to it in order.
 
     A maker is one of dlvm_py's functions with the constants that it gets behind the function, by position and by name.
@@ -297,8 +272,7 @@ class Derivative:
     makers: tuple[tuple[Any, tuple[Any, ...], dict[str, Any]], ...]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Iteration:
+class Iteration(Frozen, eq=False):
     """Something that a `for` can run over: how many items, and the item at a counter. `is_range`: it has an index."""
 
     count: Value
@@ -306,8 +280,7 @@ class Iteration:
     is_range: bool = False
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Generator:
+class Generator(Frozen, eq=False):
     """A generator expression: `run(action, goes_on)` translates it, with an action on each item.
 
     Or a generator whose body has not begun (generators.py).
@@ -317,8 +290,7 @@ class Generator:
     suspended: Callable[[], Suspended] | None = None
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Suspended(Generator):
+class Suspended(Generator, eq=False):
     """A call of a generator function: its name, body and source, where it looks up names that are not its own.
 
     The arguments stand in the environment of `frame` under `key`, until something loops over it; `nest`: the loops
@@ -336,8 +308,7 @@ class Suspended(Generator):
     nest: tuple[Any, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Conflict:
+class Conflict(Frozen):
     """A name whose values on two paths have no common type, or a list that cannot hold its items: an error if read.
 
     help: what to write instead, where "one type on both paths" is not the answer.
@@ -353,8 +324,7 @@ class Conflict:
         return f"{what} is {self.reason}{where}{end}"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Binding:
+class Binding(Frozen, eq=False):
     """What a name is bound to. `is_set`: None if it surely is, else a bool computed at run time."""
 
     value: Any

@@ -14,16 +14,14 @@ neither factor lacks what the other one has alone, but an element of the first a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.types import TensorType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
 OUTER, REDUCED = 3, 4  # so many axes a kernel has, beside `block` and `vector`
 
 
-@dataclass(frozen=True)
-class Factor:
+class Factor(Frozen):
     """A factor: what the product has broadcast, and for each axis of the product that of the factor, if it has it."""
 
     core: Value
@@ -31,8 +29,7 @@ class Factor:
     stretched: frozenset[int]  # axes of the product along which an extent may turn out to be 1 and be stretched
 
 
-@dataclass(frozen=True)
-class Contraction:
+class Contraction(Frozen):
     """The kept axes in the order of the result: `outer` ones, `block` and `vector`.
 
     Of the innermost one, `vector`, the first factor has nothing. Of `block` one factor has nothing: the second one,

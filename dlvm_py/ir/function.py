@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.types import Alias, FunctionType, NominalType, Type
 from dlvm_py.ir.value import BlockArg, Instruction, Target, Value, Variable
 
 
-@dataclass(frozen=True, slots=True)
-class AdjointRequest:
+class AdjointRequest(Frozen):
     """`[adjoint @primal from i wrt a, b keeping k seedable]`: the function is the derivative of another one.
 
     `source` is the element of a tuple result; `wrt` None stands for all parameters; `keeping` are elements of the
@@ -25,8 +24,7 @@ class AdjointRequest:
     seedable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Extern:
+class Extern(Frozen):
     """`[extern]`: the body is elsewhere."""
 
 

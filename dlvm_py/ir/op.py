@@ -16,9 +16,10 @@ functions; the same lambda therefore runs on NumPy arrays, and tests use that.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any
+
+from dlvm_py.frozen import Frozen, field
 
 
 class Kind(Enum):
@@ -45,8 +46,7 @@ READ, WRITE, ALLOCATE, TRAP = "read", "write", "allocate", "trap"
 IO = "io"
 
 
-@dataclass(frozen=True, slots=True)
-class Op:
+class Op(Frozen):
     """One operation. See the module docstring for the derivative forms."""
 
     name: str
@@ -64,7 +64,7 @@ class Op:
     numpy_name: str | None = None  # its NumPy spelling, for tables and messages
     doc: str = ""
     properties: Mapping[str, Any] = field(default_factory=dict)
-    is_terminator: bool = field(init=False)  # ends a block
+    is_terminator: bool = False  # ends a block, as its kind says
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "is_terminator", self.kind is Kind.CONTROL)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Any
 
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.lexer import DUPLICATE, OPERANDS, REFERENCE_TYPE, SYNTAX, UNDEFINED_NAME, Token
 from dlvm_py.ir.op import Op
@@ -34,8 +34,7 @@ class Reference(Value):
         self.token = token
 
 
-@dataclass(slots=True)
-class Statement:
+class Statement(Mutable):
     """An instruction as it was read. `stated`: the type of the result, where the syntax has a place for it."""
 
     op: Op

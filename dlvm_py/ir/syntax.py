@@ -21,11 +21,11 @@ from __future__ import annotations
 
 import inspect
 import re
-from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops import OPS
 
@@ -148,8 +148,7 @@ class Combiner(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(Frozen):
     """One item of a form: `kind` is keyword, attribute, group, result or one of `% %? %, (%*) '`.
 
     `text` is the keyword, or the kind of the attribute; `attr` the attribute (of a group: what decides).

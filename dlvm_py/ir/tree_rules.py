@@ -18,8 +18,8 @@ the first root is what all of them see. No root may write what another reads at 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis import AliasAnalysis, uses, written_pointer
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.op import Kind
@@ -157,8 +157,7 @@ def _is_free(by: str, type: TensorType) -> bool:
     return type.dtype.kind in "bi" or type.dtype.is_float
 
 
-@dataclass(frozen=True)
-class MatrixProduct:
+class MatrixProduct(Frozen):
     """What a store makes of a matrix and a vector: the matrix times it (`of_rows`), or it times the matrix."""
 
     store: Instruction

@@ -152,8 +152,7 @@ class CallSpec(Frozen):
     otherwise: bool = False
     classes: Mapping[str, type] = field(default_factory=dict)
 
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
+    def __post_init__(self) -> None:
         assert len(self.args) == len(self.param_names)
         if self.unshared is None:
             object.__setattr__(self, "unshared", self.written)

@@ -32,9 +32,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Literal, TensorType, Value, is_array, literal, scalar
 from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.ir.analysis.uses import uses
@@ -46,8 +46,7 @@ Pattern = tuple[Any, ...] | str | float
 Bindings = dict[str, Value]
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Frozen):
     """`pattern` equals `result`; to the bit for dtypes of the kinds `exact`. `holds`: a condition on the root.
 
     `kinds`: of the dtypes for which it is a law at all. Integers, whose quotients are cut off, have few of division.

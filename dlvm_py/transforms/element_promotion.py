@@ -26,9 +26,9 @@ vectorised. Stage compute or scheduled; a second run finds nothing.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from functools import cached_property
 
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import OPS, Block, Function, Instruction, Kind, Literal, PointerType, Target, Value, is_scalar
 from dlvm_py.ir.analysis.alias import SHARED, AliasAnalysis
 from dlvm_py.ir.analysis.cache import of_graph
@@ -66,8 +66,7 @@ def _promote(function: Function, loop: Loop, noalias_params: bool) -> bool:
     return True
 
 
-@dataclass
-class _Element:
+class _Element(Mutable):
     """Memory of one element: where it is, and the loads and stores of the loop that touch it."""
 
     pointer: Value
@@ -75,8 +74,7 @@ class _Element:
     uses: list[Instruction] = field(default_factory=list)
 
 
-@dataclass
-class _Found:
+class _Found(Mutable):
     elements: list[_Element]
     checks: list[Instruction]  # those that move in front of the loop
 

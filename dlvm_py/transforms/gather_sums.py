@@ -28,8 +28,8 @@ Cost: linear in the instructions, times the groups that are open.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
+from dlvm_py.frozen import Frozen, Mutable, field
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.effects import written_pointer
 from dlvm_py.ir.analysis.extents import extents_of
@@ -59,8 +59,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     return any([_Gathering(function, block, alias, users).run() for block in function.blocks])
 
 
-@dataclass(eq=False, frozen=True)
-class _Write:
+class _Write(Frozen, eq=False):
     """A store to a section: of `value`, or of `value` added to what `load` found there."""
 
     store: Instruction
@@ -84,8 +83,7 @@ class _Write:
         )
 
 
-@dataclass(eq=False)
-class _Group:
+class _Group(Mutable, eq=False):
     base: Value
     writes: list[_Write] = field(default_factory=list)
     loaded: Instruction | None = None  # the load of a sum that is to join the group

@@ -23,8 +23,8 @@ Stage optimizable, before bufferize.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.extents import extent_at, known_extent
 from dlvm_py.ir.analysis.places import linear
 from dlvm_py.ir.builder import Builder, literal
@@ -128,8 +128,7 @@ def _is_as_long(f: Factor, k: int, product: Value) -> bool:
 # -- windows -------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class _Window:
+class _Window(Frozen):
     """An axis of the result: the axes of the product in a window, and from window to window; what it has of them."""
 
     size: int | None

@@ -38,8 +38,7 @@ the loop say (loop_bounds.py): else, and where trips or terms are few, the loop 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, PointerType, Target, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop
 from dlvm_py.ir.analysis.effects import may_trap
@@ -84,8 +83,7 @@ def is_product(i: Instruction) -> bool:
     return is_small and i.type.dtype.name in ("f32", "f64", "c64", "c128")  # type: ignore[attr-defined]
 
 
-@dataclass(frozen=True)
-class Made:
+class Made(Frozen):
     """The factors of the product of all trips; of which part of its rows a trip takes its product (of a matrix)."""
 
     factors: tuple[Value, Value]

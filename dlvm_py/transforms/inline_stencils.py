@@ -32,10 +32,10 @@ compute, before `hoist_buffers`; in loops, what is not inlined always has its me
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 from functools import reduce as fold
 from math import prod
 
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir.analysis import AliasAnalysis, LoopForest, uses
 from dlvm_py.ir.analysis.cost import step_cost
 from dlvm_py.ir.analysis.equal_extents import EqualExtents
@@ -83,8 +83,7 @@ def _has_stencils(block: Block) -> bool:
     return False
 
 
-@dataclass
-class _Root:
+class _Root(Mutable):
     """A store of an elementwise tree. at: the number of its kernel."""
 
     store: Instruction
@@ -100,16 +99,14 @@ class _Root:
         return (v for v in self.tree if v.op is OPS["load"])
 
 
-@dataclass
-class _Chain:
+class _Chain(Mutable):
     """Kernels, and the temporaries that are inlined, with the roots that write them."""
 
     kernels: list[list[_Root]]
     inlined: dict[Value, _Root]
 
 
-@dataclass
-class _Places:
+class _Places(Mutable):
     """What pointers look at: a base, and where in it. assumed: values that are taken for numbers, to be checked."""
 
     assumed: dict[Value, int] = field(default_factory=dict)

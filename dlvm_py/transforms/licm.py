@@ -31,8 +31,7 @@ run changes nothing. Before bufferisation and ownership.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import (
     OPS,
     Block,
@@ -69,8 +68,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     return changed
 
 
-@dataclass(frozen=True, slots=True)
-class _Facts:
+class _Facts(Frozen):
     """What is known of the whole function; `edges`, the predecessors, is kept up to date."""
 
     function: Function

@@ -22,8 +22,7 @@ Source: DLVM's MatrixMultiplicationReordering (which walked through any op); the
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import OPS, Builder, Function, Instruction, TensorType, Value
 from dlvm_py.ir.analysis.uses import uses
 
@@ -56,8 +55,7 @@ def _cost(x: Value, y: Value) -> int:
     return rows * inner * y.type.shape[1]  # type: ignore[attr-defined, no-any-return]
 
 
-@dataclass
-class _Chain:
+class _Chain(Mutable):
     """The product `top`, the products below it that it absorbs, and the operands from left to right."""
 
     top: Instruction

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from types import ModuleType
 
 from dlvm_py.errors import PassError
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.ir.verifier import verify as verify_ir
 from dlvm_py.transforms import (
@@ -70,8 +70,7 @@ from dlvm_py.transforms import (
 _STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Frozen):
     """One row: `run(function)`, with `noalias_params` where it `asks_alias`; `run(module, name)` if `on_module`."""
 
     name: str

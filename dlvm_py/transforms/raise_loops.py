@@ -32,8 +32,8 @@ agree (assume_extents.py), which then sees the checks; a nest with anything else
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, Edges, counted_loop, is_outside
@@ -59,8 +59,7 @@ class _No(Exception):
     """The nest stays as it is."""
 
 
-@dataclass(frozen=True)
-class Along:
+class Along(Frozen):
     """An axis of what a nest computes that a loop runs along, by its number in the nest."""
 
     loop: int
@@ -477,8 +476,7 @@ class _Nest:
         return x
 
 
-@dataclass(frozen=True)
-class _Axis:
+class _Axis(Frozen):
     """An axis of a view: the axis of the base that it runs along, in what steps, and how far."""
 
     base: int

@@ -39,9 +39,9 @@ Stage compute, behind share_loops, for whose `parallel` this loop is known to be
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from functools import reduce as fold
 
+from dlvm_py.frozen import Mutable
 from dlvm_py.ir.analysis import AliasAnalysis, LoopForest, uses
 from dlvm_py.ir.analysis.cost import element_cost
 from dlvm_py.ir.analysis.equal_extents import EqualExtents, Extent
@@ -90,8 +90,7 @@ def _reduced(i: Instruction) -> Instruction | None:
     return value if sorted(value.attrs["axes"]) == list(range(left, rank)) else None
 
 
-@dataclass
-class _Kernel:
+class _Kernel(Mutable):
     """Roots of one kernel: stores. extents: of what they write, kept: which has at least so many axes."""
 
     roots: list[Instruction]
@@ -110,8 +109,7 @@ class _Kernel:
         return [r.operands[1] for r in self.roots]
 
 
-@dataclass
-class Group:
+class Group(Mutable):
     """Kernels that strips run. lead: how many first axes they share. private: memory that nothing else knows."""
 
     kernels: list[_Kernel]

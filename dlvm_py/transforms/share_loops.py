@@ -27,9 +27,8 @@ compute, before buffers are hoisted.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.cost import element_cost, scalar_cost
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
@@ -52,8 +51,7 @@ FEW = 8
 _ROOTS = ("store", "reduce", "dot", "scatter", "unbroadcast")
 
 
-@dataclass(frozen=True)
-class LoopNote:
+class LoopNote(Frozen):
     """Whether threads share a loop. reason: why not; about: the place that the reason is about; loc: of the loop."""
 
     loc: Loc | None

@@ -48,8 +48,8 @@ Cost: each root looks at the WINDOW groups before it.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
 
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir.analysis import AliasAnalysis, effects, uses
 from dlvm_py.ir.analysis.cost import is_function
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
@@ -119,8 +119,7 @@ def _needed(i: Instruction) -> set[Value]:
     }
 
 
-@dataclass
-class _Group:
+class _Group(Mutable):
     """Roots that run in one loop nest, in order."""
 
     roots: list[Instruction]

@@ -10,8 +10,7 @@ of different length, of all trips: each begins no earlier than the one before, a
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Builder, Instruction, Kind, Literal, PointerType, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
 from dlvm_py.ir.analysis.effects import is_pure
@@ -25,8 +24,7 @@ class Unfit(Exception):
     """There is no such view."""
 
 
-@dataclass(frozen=True)
-class Window:
+class Window(Frozen):
     """A window, the axis that its parts are of, and which part a trip has: values of the loop; None: all of it."""
 
     pointer: Value

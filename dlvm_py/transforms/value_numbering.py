@@ -40,9 +40,9 @@ nothing is found. A second run changes nothing.
 from __future__ import annotations
 
 from collections.abc import Hashable
-from dataclasses import dataclass, field
 from itertools import count
 
+from dlvm_py.frozen import Frozen, Mutable, field
 from dlvm_py.ir import OPS, Block, Function, Instruction, Kind, Literal, Value, is_array, is_scalar, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cache import of_graph
@@ -73,16 +73,14 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     return changed
 
 
-@dataclass(frozen=True)
-class _Once:
+class _Once(Frozen):
     """An array that is written once, as a whole: by which store, and whether it is all in its expressions."""
 
     store: Instruction
     melts: bool
 
 
-@dataclass
-class _Scope:
+class _Scope(Mutable):
     """What a block of the dominator tree has made known, to be forgotten when the walk leaves it."""
 
     leaders: list[int] = field(default_factory=list)

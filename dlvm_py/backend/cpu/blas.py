@@ -19,7 +19,6 @@ The borders of pieces follow from the extents and the number of processors, not 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -28,6 +27,7 @@ from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, ZERO, V, float_constant, i64
+from dlvm_py.frozen import Frozen, replace
 from dlvm_py.ir import DType
 
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
@@ -43,8 +43,7 @@ PRODUCTS, COST = 16, 3
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # of CBLAS
 
 
-@dataclass(frozen=True)
-class Operand:
+class Operand(Frozen):
     """A matrix that BLAS can read: column-major if `plain`, else row-major, with a leading dimension."""
 
     matrix: Matrix

@@ -14,7 +14,6 @@ import functools
 import re
 import threading
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from importlib import resources
 from typing import TYPE_CHECKING
 
@@ -26,6 +25,7 @@ from dlvm_py.backend.cpu.parts import Part
 from dlvm_py.backend.imports import Imports
 from dlvm_py.deferred import deferred
 from dlvm_py.errors import InternalError
+from dlvm_py.frozen import Frozen
 from dlvm_py.options import Schedule
 
 if TYPE_CHECKING:
@@ -52,8 +52,7 @@ SHARED = ("dlvm.", "entry.")
 _SLOT = re.compile(r"\{import:([^}]+)\}")
 
 
-@dataclass(frozen=True)
-class Compiled:
+class Compiled(Frozen):
     """Object files, the optimised LLVM IR that they were made of, and the CPU that they are for.
 
     shared: the functions of ours that they call and do not have.

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -32,6 +31,7 @@ from dlvm_py.backend.cpu.kernels import nest, shared_nest
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.trees import tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.frozen import Mutable
 from dlvm_py.ir import DType, Instruction, Value, is_array
 from dlvm_py.ir.contractions import OUTER, REDUCED, Contraction, Factor, contraction
 
@@ -137,8 +137,7 @@ def contract_function(e: Code, dtype: DType, in_all_windows: bool) -> str:
     return helper(e, name, "void", ["ptr"] * 4, lambda c: _Contract(c, dtype, in_all_windows).write())
 
 
-@dataclass
-class _Axis:
+class _Axis(Mutable):
     """An extent, and the strides of a, b and the destination."""
 
     count: V

@@ -11,8 +11,6 @@ NumPy gives no order there either.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -20,11 +18,11 @@ from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_el
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import FunctionText, Parallel, plain_loop
 from dlvm_py.backend.cpu.values import ONE, V, constant, i64
+from dlvm_py.frozen import Frozen, replace
 from dlvm_py.ir import F32, DType
 
 
-@dataclass(frozen=True)
-class Matrix:
+class Matrix(Frozen):
     """A strided matrix: address, extents, strides in bytes."""
 
     data: V

@@ -14,7 +14,6 @@ the inner loop, and never sees the poll inside it. Where the loop counts, the tw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
 
 from dlvm_py.backend.cpu import calls, cells, draw, loops, memory, random, tell
@@ -42,6 +41,7 @@ from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
 from dlvm_py.backend.cpu.windows import store_overlap, store_scan
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import PassError
+from dlvm_py.frozen import Frozen, field, replace
 from dlvm_py.ir import (
     Block,
     BlockArg,
@@ -67,8 +67,7 @@ from dlvm_py.ir.tree_rules import accumulated, kernels, matrix_product
 from dlvm_py.options import Options
 
 
-@dataclass(frozen=True)
-class EmitResult:
+class EmitResult(Frozen):
     """The LLVM module of one function, its symbol, and the places that can raise.
 
     level: of LLVM's pipeline; 0: as its length says. helpers: of the functions that it only declares, because modules

@@ -8,16 +8,15 @@ Knuth (TAOCP 2, 4.2.2).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import V, float_constant
+from dlvm_py.frozen import Frozen
 
 Pair = tuple["X", "X"]
 
 
-@dataclass(frozen=True)
-class Form:
+class Form(Frozen):
     """A float format: LLVM's types, bits of the mantissa, bias of the exponent, and bounds."""
 
     type: str

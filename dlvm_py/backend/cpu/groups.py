@@ -8,11 +8,11 @@ groups lie in memory of the frame until one thread combines them.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.share import CHUNK
 from dlvm_py.backend.cpu.values import ZERO, V, i64
+from dlvm_py.frozen import Frozen
 
 BLOCK_BITS = 10
 MOST_BITS = 6
@@ -20,8 +20,7 @@ MOST_BITS = 6
 Span = tuple[V, V]  # the numbers of the first element and of the one behind the last
 
 
-@dataclass(frozen=True)
-class Groups:
+class Groups(Frozen):
     """How the elements are cut. `complete` is the number of groups with all their blocks; one more may follow."""
 
     elements: V

@@ -12,7 +12,6 @@ where a piece ends with its row as well. Each reduction has the bits that it has
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -25,6 +24,7 @@ from dlvm_py.backend.cpu.share import may_share, shared
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ZERO, V, i64
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import DType, Instruction, Literal, TensorType
 from dlvm_py.ir.analysis.cost import element_cost
 from dlvm_py.ir.ops.combiners import identity_of
@@ -32,8 +32,7 @@ from dlvm_py.ir.ops.combiners import identity_of
 ROW = (1 << MOST_BITS) + 1  # results of groups
 
 
-@dataclass(frozen=True)
-class _Reduction:
+class _Reduction(Frozen):
     """One of the reductions: the place of its root, and, where its order is one of blocks, its number among those."""
 
     root: int

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.function import FunctionEmitter
@@ -19,6 +18,7 @@ from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Kind, Value
 from dlvm_py.ir.analysis.cost import STREAM, element_cost, is_function
 
@@ -121,8 +121,7 @@ def versions(e: FunctionEmitter, tree: Tree, write: Callable[[bool], None], unit
         tree.is_rare = False
 
 
-@dataclass(frozen=True)
-class Sink:
+class Sink(Frozen):
     """Where the elements of a tree go: a pointer, and what its type says of its shape."""
 
     dest: Pointer

@@ -19,7 +19,6 @@ share run alone while the threads are at the loop (`@dlvm.parallel` finds them b
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from dlvm_py.backend.cpu.contract import DATA, FUEL, NBYTES, SITE, SITE_MEMORY
 from dlvm_py.backend.cpu.function import FunctionEmitter
@@ -27,6 +26,7 @@ from dlvm_py.backend.cpu.outline import NAME, Region, mentioned, outline, region
 from dlvm_py.backend.cpu.share import CHEAP, CHUNK, GRAIN, MOST_CHUNKS, split
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, float_constant, i64
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import Block, Instruction
 from dlvm_py.ir.analysis.counted_loops import CountedLoop
 
@@ -34,8 +34,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop
 RECORD, CONTEXT = "[4 x i64]", "[12 x i64]"
 
 
-@dataclass
-class SharedLoop:
+class SharedLoop(Mutable):
     """One loop that threads share, while its function is written.
 
     first, stop: the numbers that the counter begins with and stops at in a part of the trips. choose, behind: blocks of

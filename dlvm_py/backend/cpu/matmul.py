@@ -17,7 +17,6 @@ Step by step:
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
 from dlvm_py.backend.cpu import skinny
 from dlvm_py.backend.cpu.blas import LETTERS, SYRK, Blas, Operand
@@ -30,6 +29,7 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, V, i64
+from dlvm_py.frozen import replace
 from dlvm_py.ir import DType, Instruction
 
 # products below: loops are faster than a call of BLAS (measured with OpenBLAS, f64)

@@ -22,10 +22,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
 
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
 from dlvm_py.backend.cpu.values import Label, V
+from dlvm_py.frozen import Frozen, Mutable, field
 
 # functions with more kernels than this are cut up
 FEW = 16
@@ -43,8 +43,7 @@ _GROUP = "!llvm.access.group"
 CALL = '@"dl.kernel'
 
 
-@dataclass
-class Region:
+class Region(Mutable):
     """Blocks of one kernel and the names that cross its border."""
 
     labels: list[Label]
@@ -54,8 +53,7 @@ class Region:
     results: list[str] = field(default_factory=list)
 
 
-@dataclass(frozen=True)
-class _Kernel:
+class _Kernel(Frozen):
     """The text of an outlined function: what stands before its blocks, and they."""
 
     head: str

@@ -14,10 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.outline import AS_IT_STANDS
 from dlvm_py.backend.cpu.text import ModuleText
+from dlvm_py.frozen import Frozen
 
 # lines of a part, half a second of LLVM's time, and the most parts
 LINES = 3000
@@ -29,8 +29,7 @@ _OURS = re.compile(r'@"(dl\.[^"]+)"')
 _GLOBAL = re.compile(r"= \w+ global ")
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(Frozen):
     """The text of one part, and the functions in it that other parts call."""
 
     text: str

@@ -8,17 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 
 from dlvm_py.backend.cpu.contract import VARIABLE, memory_type
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
+from dlvm_py.frozen import Frozen, replace
 from dlvm_py.ir import DType, PointerType
 
 
-@dataclass(frozen=True)
-class Pointer:
+class Pointer(Frozen):
     """A reference to a strided tensor. `strides` is None where the layout implies them."""
 
     dtype: DType

@@ -13,7 +13,6 @@ sums have no more roundings than those of BLAS; their order depends on the exten
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix, multiply_add, zero
@@ -24,6 +23,7 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.skinny import clear, steps, strips
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import DType, Instruction
 from dlvm_py.ir.tree_rules import matrix_product
 
@@ -66,8 +66,7 @@ def _alone(e: FunctionEmitter, product, vector: Pointer) -> None:  # type: ignor
     store_product(e, *pair, e.pointer(product.store.operands[1]), product.how)
 
 
-@dataclass(frozen=True)
-class _Kind:
+class _Kind(Frozen):
     """Which function it is: what is done with t and with s ("", "add" or "subtract"), and whether r is t."""
 
     dtype: DType

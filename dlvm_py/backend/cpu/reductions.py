@@ -10,7 +10,6 @@ floating products, what NumPy does. Products of parts may overflow where those i
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 from dlvm_py.backend.cpu import blocks, counts
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -25,6 +24,7 @@ from dlvm_py.backend.cpu.share import may_share, shared
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.frozen import replace
 from dlvm_py.ir import F32, DType, Instruction, Literal, PointerType, TensorType, Value, is_array
 from dlvm_py.ir.analysis.cost import element_cost
 from dlvm_py.ir.ops.combiners import identity_of

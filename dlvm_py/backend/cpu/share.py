@@ -19,11 +19,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.outline import NAME, body_of, kernel_of, leaves, region_of, reserved_memory, users_of
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import ZERO, Label, V, constant, i64
+from dlvm_py.frozen import Mutable
 
 # costs are in tenths of nanoseconds: work from which on threads are worth their wake-up, and of one chunk
 GRAIN = 1_000_000
@@ -34,8 +34,7 @@ MOST_CHUNKS = 256  # as in threads.ll
 CHEAP = frozenset(("add", "sub", "mul", "and", "or", "xor", "icmp", "select", "zext", "getelementptr"))
 
 
-@dataclass
-class Share:
+class Share(Mutable):
     """One shared range: its blocks are those of `labels` from position `begin` to `end`, without it."""
 
     first: V

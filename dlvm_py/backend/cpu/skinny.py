@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.dot import Matrix, multiply_add, zero
@@ -30,6 +29,7 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import GRAIN, shared
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.frozen import replace
 from dlvm_py.ir import DType
 
 ROWS, TERMS = 4, 4  # of one inner loop of `by_rows`

@@ -19,10 +19,10 @@ not change, or down by one to 0.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import ONE, ZERO, V
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import BlockArg, Instruction, Literal, Target, Value
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
@@ -33,8 +33,7 @@ from dlvm_py.ir.value import integer
 SMALL = 64
 
 
-@dataclass(frozen=True)
-class Strip:
+class Strip(Frozen):
     """The count of a loop.
 
     counter: the argument of the head that steps; last: where it ends; is_down: it goes down to 0. leave: which target

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import Any
 
 from dlvm_py.backend.cpu.contract import BORROWED
 from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64
+from dlvm_py.frozen import Mutable, field
 
 # LLVM's list of what it must not drop
 KEPT = "@llvm.compiler.used"
@@ -411,8 +411,7 @@ class FunctionText:
             found.results.append(p.value)
 
 
-@dataclass
-class CountedLoop:
+class CountedLoop(Mutable):
     """The handle of `FunctionText.loop`."""
 
     index: V

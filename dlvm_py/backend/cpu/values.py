@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+from dlvm_py.frozen import Mutable, field
 
 
 class V(NamedTuple):
@@ -68,8 +69,7 @@ class Phi:
         return f"{self.value.ref} = phi {self.value.type} {edges}"
 
 
-@dataclass(eq=False)
-class Label:
+class Label(Mutable, eq=False):
     """A basic block; `known` are its values by the text that computes them."""
 
     name: str

@@ -6,7 +6,6 @@ The walk over blocks and instructions is that of `backend/cpu/emit.py`; what rea
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from dlvm_py.backend.cpu import calls
@@ -27,6 +26,7 @@ from dlvm_py.backend.gpu.lines import store_dot, store_overlap
 from dlvm_py.backend.gpu.reductions import reduce_scalar, scalar_dot
 from dlvm_py.backend.gpu.scans import store_scan
 from dlvm_py.backend.imports import Imports
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Function, Instruction, Kind, Module, PointerType, StackType, is_array
 from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.ir.tree_rules import JOINED, accumulated
@@ -36,8 +36,7 @@ from dlvm_py.options import Options
 ON_CPU = "compile this function with target='cpu'"
 
 
-@dataclass(frozen=True)
-class GpuProgram:
+class GpuProgram(Frozen):
     """A host driver, and the kernels that it launches: their numbers are those of its imports `kernel:N`."""
 
     host: EmitResult

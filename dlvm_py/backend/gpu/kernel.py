@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import NoReturn
 
 from dlvm_py.backend.cpu.code import Code
@@ -26,6 +25,7 @@ from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.remainder import fmod
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import Loc, UnknownFunction
+from dlvm_py.frozen import replace
 from dlvm_py.ir import Value
 
 NAME = "kernel"

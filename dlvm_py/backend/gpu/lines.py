@@ -9,8 +9,6 @@ with a vector is a reduction along an axis of the matrix (along.py).
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix, inner_product, multiply_add
@@ -26,6 +24,7 @@ from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, Kernel, blocks_for, within
 from dlvm_py.backend.gpu.library import product_by_library
 from dlvm_py.backend.gpu.reductions import AT_ONCE
+from dlvm_py.frozen import replace
 from dlvm_py.ir import F32, OPS, DType, Instruction
 
 # terms of a product (rows × columns × length) from which on the way through Python, some ten microseconds, is worth it

@@ -6,7 +6,6 @@ A value that has a variable is a placeholder (`_Place`) until variables have nam
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import gast
@@ -26,6 +25,7 @@ from dlvm_py.backend.python.rearranging import place_of
 from dlvm_py.backend.python.spelling import SPELLING
 from dlvm_py.backend.python.strength import Strength
 from dlvm_py.backend.python.writer import dtype, dtype_keyword, is_scalar, literal_of
+from dlvm_py.frozen import Mutable
 from dlvm_py.ir import (
     NULL,
     UNDEFINED,
@@ -42,8 +42,7 @@ from dlvm_py.ir.analysis import AliasAnalysis, DominatorTree, LoopForest
 _PLACE = "_Place"
 
 
-@dataclass(slots=True)
-class Names:
+class Names(Mutable):
     """Of the whole text: functions, and what it brings along."""
 
     functions: dict[str, str]

@@ -7,22 +7,20 @@ A `Sum` is a constant plus multiples of *terms*; a term is an axis of memory tha
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Instruction, Literal, PointerType, TensorType, Value
 from dlvm_py.ir.value import integer
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Frozen):
     """The extent of an axis of a parameter, a block argument, or what else is no view."""
 
     of: Value
     at: int
 
 
-@dataclass(frozen=True, slots=True)
-class Sum:
+class Sum(Frozen):
     """`constant` + Σ factor · term. `terms` in the order in which they were met."""
 
     constant: int
@@ -47,8 +45,7 @@ class Sum:
         return None if self.terms else self.constant
 
 
-@dataclass(frozen=True, slots=True)
-class Clipped:
+class Clipped(Frozen):
     """max(sum, 0)."""
 
     of: Sum

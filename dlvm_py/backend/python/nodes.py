@@ -12,13 +12,13 @@ import json
 import string
 import textwrap
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import astor
 import gast
 
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Mutable, field
 
 Node = Any  # a gast expression
 
@@ -166,23 +166,20 @@ def text_of(node: Node) -> str:
 # -- statements ----------------------------------------------------------------------------------------
 
 
-@dataclass(slots=True)
-class Simple:
+class Simple(Mutable):
     """A statement without a body: a gast node. `loc`: the place in the user's program that it belongs to."""
 
     node: Any
     loc: Loc | None = None
 
 
-@dataclass(slots=True)
-class Jump:
+class Jump(Mutable):
     """`break`, `continue` or `pass`."""
 
     word: str
 
 
-@dataclass(slots=True)
-class If:
+class If(Mutable):
     """A conditional statement."""
 
     test: Node
@@ -191,8 +188,7 @@ class If:
     loc: Loc | None = None
 
 
-@dataclass(slots=True)
-class Loop:
+class Loop(Mutable):
     """`while test` or, with a target, `for target in test`."""
 
     test: Node
@@ -202,8 +198,7 @@ class Loop:
     loc: Loc | None = None
 
 
-@dataclass(slots=True)
-class Comment:
+class Comment(Mutable):
     """A line of its own."""
 
     text: str

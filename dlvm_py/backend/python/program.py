@@ -10,7 +10,6 @@ import inspect
 import linecache
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import gast
@@ -38,6 +37,7 @@ from dlvm_py.backend.python.nodes import (
 )
 from dlvm_py.backend.python.variables import RESERVED, plain_name
 from dlvm_py.errors import UnsupportedSyntax
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Function, Instruction, Module, Value
 from dlvm_py.ir.analysis.calls import reachable
 from dlvm_py.ir.interface import (
@@ -58,8 +58,7 @@ from dlvm_py.ir.interface import (
 SHOWN = 64  # elements of a captured array that are written into the text
 
 
-@dataclass(frozen=True, slots=True)
-class Interface:
+class Interface(Frozen):
     """How the function looks from Python.
 
     `captured` are the arrays that it refers to by name; `file` is the user's: its lines stand as comments over what

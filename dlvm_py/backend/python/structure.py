@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import gast
 
@@ -36,6 +35,7 @@ from dlvm_py.backend.python.nodes import (
     same,
 )
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import OPS, Block, Function, Instruction, Literal, Target, scalar
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder
 from dlvm_py.ir.analysis import Loop as Cycle
@@ -46,16 +46,14 @@ class Unstructured(Exception):
     """The control flow needs labels."""
 
 
-@dataclass(slots=True)
-class Edge:
+class Edge(Mutable):
     """An edge: where it goes, and what is assigned on it."""
 
     to: Block
     copies: list[Statement]
 
 
-@dataclass(slots=True)
-class Vertex:
+class Vertex(Mutable):
     """A block as it is written: its statements, the test of its end if it has two edges, and the edges."""
 
     body: list[Statement]
@@ -65,8 +63,7 @@ class Vertex:
     loc: Loc | None = None
 
 
-@dataclass(slots=True)
-class Graph:
+class Graph(Mutable):
     """The blocks of a function; `blocks` have no instructions but their terminators."""
 
     entry: Block

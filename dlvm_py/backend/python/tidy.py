@@ -6,10 +6,9 @@ read behind its loop becomes the bound, a product with 1 its other factor.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlvm_py.backend.python.extents import Extents, Sum
 from dlvm_py.backend.python.writer import literal_of
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, BlockArg, Function, Instruction, Literal, Target, Value
 from dlvm_py.ir.analysis import DominatorTree, Loop, LoopForest, predecessors, uses
 from dlvm_py.ir.value import integer
@@ -97,8 +96,7 @@ def _same_number(a: Value, b: Value) -> bool:
     return isinstance(a, Literal) and isinstance(b, Literal) and a.value == b.value
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Frozen):
     """A loop `for variable in range(start, stop)`; with `down`, `in reversed(range(stop))`."""
 
     variable: Value

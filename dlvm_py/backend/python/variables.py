@@ -10,23 +10,21 @@ import builtins
 import keyword
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
 
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import Block, Value
 
 RESERVED = frozenset(("np", "special", "sys", "warnings", "block"))  # modules, and the variable of structure.dispatched
 
 
-@dataclass(slots=True)
-class Step:
+class Step(Mutable):
     """A statement: the variables that it assigns, and those that it reads before."""
 
     writes: list[Value]
     reads: set[Value]
 
 
-@dataclass(slots=True)
-class Flow:
+class Flow(Mutable):
     """A block: what is assigned on its edges, its statements, and what its end reads. `edges`: target and pairs of
     a block argument and what the value passed to it reads."""
 

@@ -11,8 +11,8 @@ What passes back passes %k + 1, or %k - 1. Who asks for less (any literal step, 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.function import Block
 from dlvm_py.ir.types import I64, TensorType
@@ -23,8 +23,7 @@ Edges = Mapping[Block, list[tuple[Block, int]]]
 _INTEGER = TensorType((), I64)
 
 
-@dataclass(frozen=True, slots=True)
-class CountingHead:
+class CountingHead(Frozen):
     """The test at the head of a loop that a counter passes.
 
     counter: an argument of the header; last: what it is compared with, not changed in the loop. is_down: the loop goes
@@ -39,8 +38,7 @@ class CountingHead:
     exit: Block
 
 
-@dataclass(frozen=True)
-class CountedLoop:
+class CountedLoop(Frozen):
     """The counter of a loop.
 
     counter: the argument of the header that steps by `step`, 1 or -1, from `first` on. last: where it stops, without

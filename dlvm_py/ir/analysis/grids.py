@@ -20,8 +20,8 @@ whole of its body, counts the same in all trips and is independent too, the grid
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
 from dlvm_py.ir.analysis.dominance import DominatorTree
@@ -38,8 +38,7 @@ from dlvm_py.ir.value import BlockArg, Instruction, Value
 _Users = dict[Value, list[Instruction]]
 
 
-@dataclass(frozen=True)
-class Nest:
+class Nest(Frozen):
     """Loops that are one grid, the outermost first, and the checks of a trip.
 
     rows: whether a trip works on arrays, so that a block of threads runs it. private: allocations outside of the loops

@@ -37,10 +37,10 @@ every trip.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
 from math import gcd, inf
 
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.alias import SHARED, AliasAnalysis
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
@@ -70,8 +70,7 @@ _COUNTERS = 2
 _MEMORY = ("load", "store", "scatter", "allocateHeap", "allocateStack", "createStack")
 
 
-@dataclass(frozen=True)
-class Trips:
+class Trips(Frozen):
     """What is known of the trips of a loop.
 
     reason: why they are not independent, in words; "" where they are. loc: of what the reason is about. counted: how
@@ -142,8 +141,7 @@ class _Dependent(Exception):
         self.reason, self.loc = reason, loc
 
 
-@dataclass(frozen=True)
-class _Access:
+class _Access(Frozen):
     place: Place
     writes: bool
     loc: Loc | None
@@ -424,8 +422,7 @@ class _Judge:
         return self._fixed[v]
 
 
-@dataclass(frozen=True)
-class _Spread:
+class _Spread(Frozen):
     """factor * counter + fixed + something from low to high, a multiple of unit."""
 
     factor: int

@@ -18,8 +18,8 @@ Integers are taken for what they mean, as in inequalities.py. Where nothing is k
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of, tops
 from dlvm_py.ir.function import Block
@@ -31,8 +31,7 @@ _WORK = 200  # forms that are looked at for one pair of accesses
 _FAR = 2**31
 
 
-@dataclass(frozen=True)
-class Counter:
+class Counter(Frozen):
     """An argument of a loop's header: in a trip it is not below `low` nor above `high`, and steps by 1 or (down) -1."""
 
     argument: BlockArg

@@ -9,8 +9,7 @@ literal make of them. What is more than that is a value like any other.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
+from dlvm_py.frozen import Frozen, field
 from dlvm_py.ir.builder import literal
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import I64, PointerType, TensorType
@@ -20,8 +19,7 @@ _DEPTH = 12
 _INTEGER = TensorType((), I64)
 
 
-@dataclass(frozen=True)
-class Linear:
+class Linear(Frozen):
     """constant + the sum of factor * value."""
 
     constant: int
@@ -70,8 +68,7 @@ def at_most(length: Value, depth: int = 4) -> list[Linear]:
     return found
 
 
-@dataclass(frozen=True)
-class Axis:
+class Axis(Frozen):
     """Indices of one axis: start, start + step, ..., `count` of them (None: unknown). start None: any.
 
     length: how many, as a value, where the program says it (a section).
@@ -97,8 +94,7 @@ def tops(axis: Axis) -> list[Linear]:
     return [axis.start.plus(most).plus(Linear(-1)) for most in at_most(axis.length)]
 
 
-@dataclass(frozen=True)
-class Place:
+class Place(Frozen):
     """The indices that a view takes on each axis of its base: what it is made of by views, which is no view itself."""
 
     base: Value

@@ -12,8 +12,7 @@ anything; so does an extern function that is not of C's math library.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.calls import callees, reachable
 from dlvm_py.ir.analysis.cfg import reverse_postorder
@@ -28,8 +27,7 @@ _MEMORY = (PointerType, StackType, BoxType)
 _OWN = frozenset(("allocateHeap", "allocateStack", "createStack"))
 
 
-@dataclass(frozen=True, slots=True)
-class SideEffects:
+class SideEffects(Frozen):
     """See the module docstring."""
 
     reads: bool = False

@@ -19,8 +19,8 @@ most `most` a trip: whoever knows the number of trips knows whether they can.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.counted_loops import Edges
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.function import Block
@@ -28,8 +28,7 @@ from dlvm_py.ir.types import DType, is_scalar
 from dlvm_py.ir.value import BlockArg, Instruction, Value, integer
 
 
-@dataclass(frozen=True)
-class Sum:
+class Sum(Frozen):
     """One sum of a loop.
 
     adds: what adds to it. checked: whether that may raise; most: by how much it grows in a trip then, a trip of the

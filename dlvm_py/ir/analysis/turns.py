@@ -14,9 +14,9 @@ unless something else kept an array. Stage scheduled.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from itertools import count
 
+from dlvm_py.frozen import Frozen, field
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
 from dlvm_py.ir.analysis.dominance import DominatorTree
@@ -29,8 +29,7 @@ MOST_TRIPS = 4
 _State = tuple[dict[Value, object], dict[Instruction, object]]
 
 
-@dataclass(frozen=True)
-class Carried:
+class Carried(Frozen):
     """What a loop carries beside its counter.
 
     passed: arguments of its header that the next trip has from another one, or from before the loop. made: those that

@@ -35,8 +35,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Collection
-from dataclasses import replace
 
+from dlvm_py.frozen import replace
 from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType, TupleType, Type, Value
 from dlvm_py.ir.analysis.calls import seen_outside
 from dlvm_py.ir.relation import Relation

@@ -31,10 +31,10 @@ seedable adjoints for calls, which run the callee again at every level.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dlvm_py.errors import NotDifferentiable, PassError
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import (
     OPS,
     VOID,
@@ -117,8 +117,7 @@ def has_adjoint_stack(t: Type) -> bool:
     return isinstance(t, StackType) and _is_float_scalar(t.element)
 
 
-@dataclass
-class Split:
+class Split(Mutable):
     """A function and its two halves. `tapes`: the element types of the stacks that each takes last."""
 
     primal: Function

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import NamedTuple
+
+from dlvm_py.frozen import Frozen
 
 # in `meta` of a gradient: whether it keeps something that one with a budget would not, and can be run twice
 CAN_RUN_AGAIN = "can be run again"
@@ -17,8 +18,7 @@ class Output(NamedTuple):
     index: int
 
 
-@dataclass(frozen=True)
-class AdjointConfig:
+class AdjointConfig(Frozen):
     """Which derivative, of what, and what else is returned.
 
     `wrt` are indices of parameters that are float scalars or pointers to floats; `outputs` are seeded (with

@@ -11,9 +11,9 @@ where the test at the head leads to a `raise` and the loop is left from within.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import UNDEFINED, Block, Builder, Instruction, Literal, Value, literal
 from dlvm_py.ir.analysis.counted_loops import counting_head, is_natural, step_of
 from dlvm_py.ir.analysis.loops import Loop
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.primal import Primal
 
 
-@dataclass(frozen=True)
-class Counted:
+class Counted(Frozen):
     """The count of a loop.
 
     last: the number behind the last one; start: the first one, a literal; or (is_down) the loop goes from `last` to 0.

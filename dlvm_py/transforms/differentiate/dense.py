@@ -23,8 +23,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import (
     DTYPES,
     I8,
@@ -50,8 +50,7 @@ _SHORT = 1024  # trips: a bound that is worth memory for all of it
 _FEW = 32  # numbers: too few for memory of their own each time
 
 
-@dataclass
-class Rows:
+class Rows(Mutable):
     """One dense tape: of `value`, whose rows are filled in the nest `loops` (outermost first), for these places.
 
     is_within: whether they are filled in trips alone, and not in the header, which runs once more.

@@ -21,9 +21,9 @@ condition that is computed again is the same one.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import Builder, Function, Instruction, Kind, Literal, StackType, Value, is_scalar
 from dlvm_py.ir.analysis.calls import calls
 from dlvm_py.ir.analysis.dominance import DominatorTree
@@ -37,8 +37,7 @@ _DEPTH = 4  # of the arithmetic that is done again
 _MAY_TRAP = frozenset(("floorDivide", "modulo", "remainder", "power", "leftShift", "rightShift"))
 
 
-@dataclass
-class Crossing:
+class Crossing(Mutable):
     """A value of the forward function that its reverse function needs, and how it gets there."""
 
     value: Value
@@ -46,8 +45,7 @@ class Crossing:
     pop: Instruction
 
 
-@dataclass
-class _Half:
+class _Half(Mutable):
     """What is known of the two halves of a function while parameters are chosen."""
 
     split: Split

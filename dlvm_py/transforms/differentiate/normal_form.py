@@ -18,9 +18,8 @@ Edges to blocks that end in `raise` keep out of this: the reverse sweep never co
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlvm_py.errors import PassError
+from dlvm_py.frozen import Mutable
 from dlvm_py.ir import Block, Builder, Function, Literal, Target, Value, literal
 from dlvm_py.ir.analysis import DominatorTree, LoopForest, predecessors, reverse_postorder
 from dlvm_py.ir.analysis.loops import Loop
@@ -30,8 +29,7 @@ from dlvm_py.transforms import ssa_repair
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block, result_leaves, returns
 
 
-@dataclass
-class Exit:
+class Exit(Mutable):
     """Where the function ends: the exit block, and the leaves of its result, defined there."""
 
     block: Block

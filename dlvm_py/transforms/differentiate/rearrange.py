@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import (
     F64,
     I64,
@@ -36,8 +36,7 @@ LITTLE = 64 * 1024  # bytes of tape that are not worth saving
 _NUMBER = scalar(I64)
 
 
-@dataclass
-class Segmented:
+class Segmented(Mutable):
     """A loop that is run again.
 
     roots: the memory of a state. fresh: the shadows that each segment has anew, and whose they are. handed: of those

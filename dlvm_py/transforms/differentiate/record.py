@@ -7,9 +7,8 @@ only known when it is there, or (op, a, b) with op one of + - * // max min.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, BlockArg, Builder, Function, Instruction, Literal, PointerType, TensorType, Value
 from dlvm_py.ir.analysis import written_pointer
 from dlvm_py.ir.analysis.extents import extents_of
@@ -22,8 +21,7 @@ _OPS = {"add": "+", "subtract": "-", "multiply": "*", "floorDivide": "//", "max"
 REFERENCE = 40  # bytes of a reference on a tape, at most
 
 
-@dataclass(frozen=True)
-class Entry:
+class Entry(Frozen):
     """One decision. kind: "stored", "recomputed", "copied", "segmented" or "taped" (a loop that could not be).
 
     size: bytes of all that is stored, or of a state of a segmented loop; of that `steps` as well. loop: where the

@@ -15,10 +15,10 @@ the first sum for all of one is stored, not added. dead_store.py then takes the 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from dlvm_py.errors import Loc
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import OPS, Builder, Instruction, PointerType, Value
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.primal import Primal
@@ -28,8 +28,7 @@ if TYPE_CHECKING:
     from dlvm_py.transforms.differentiate.places import PlacedShadows
 
 
-@dataclass(eq=False)
-class _Entry:
+class _Entry(Mutable, eq=False):
     pointer: Value
     amount: Value | None
     sets: bool

@@ -16,9 +16,9 @@ that are variables of the module become the variables again.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 from dlvm_py.errors import NotDifferentiable
+from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import (
     OPS,
     AdjointRequest,
@@ -44,8 +44,7 @@ from dlvm_py.ir.types import BoxType
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 
 
-@dataclass
-class Plan:
+class Plan(Mutable):
     """What the leaves of a primal are asked for."""
 
     config: AdjointConfig

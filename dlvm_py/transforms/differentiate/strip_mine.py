@@ -15,8 +15,7 @@ segment has no end, and the program computes what it did.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, BlockArg, Builder, Function, Instruction, Kind, Value, literal
 from dlvm_py.ir.analysis import LoopForest, predecessors
 from dlvm_py.ir.analysis.loops import Loop
@@ -28,8 +27,7 @@ _MEMORY = frozenset(("load", "store", "scatter", "allocateHeap", "check", "branc
 _ELSEWHERE = (Kind.CALL, Kind.HIGHER_ORDER, Kind.STACK, Kind.AGGREGATE, Kind.CONTROL, Kind.MEMORY)
 
 
-@dataclass(frozen=True)
-class StripMined:
+class StripMined(Frozen):
     """A loop that was strip-mined: the headers of both, the number of the step in its segment, and `length`."""
 
     segment: Block

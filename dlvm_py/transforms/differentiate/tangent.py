@@ -20,9 +20,9 @@ Source: Griewank, Walther, "Evaluating Derivatives" (2008), section 3.1.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 from dlvm_py.errors import NotDifferentiable
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import (
     OPS,
     VOID,
@@ -57,8 +57,7 @@ from dlvm_py.transforms.differentiate.primal import refuse_dead_end
 from dlvm_py.transforms.differentiate.shadows import Shadows
 
 
-@dataclass(frozen=True)
-class TangentConfig:
+class TangentConfig(Frozen):
     """What is asked of the tangent pass.
 
     `wrt` are indices of parameters that are float scalars or pointers to floats, each of which gets one more

@@ -12,8 +12,8 @@ block is gathered (gather_sums), as its zeros are seen.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, Instruction, Kind, Value
 from dlvm_py.ir.analysis import uses
 from dlvm_py.ir.analysis.loops import Loop
@@ -25,8 +25,7 @@ from dlvm_py.transforms.differentiate.reverse import Sweep
 Fills = dict[Value, Instruction]
 
 
-@dataclass(frozen=True)
-class OfTrip:
+class OfTrip(Frozen):
     """Adjoint memory that each trip of a loop has: the store that fills it, which goes; how it is made in the reverse.
 
     last: the block whose reverse begins that of a trip. counts: its extents, as they are known at the end of `before`.

@@ -197,14 +197,19 @@ class FusionPlan:
         return v.op.name in VIEWS or v.op.name in ("load", "iota", "broadcast")
 
     def _is_scaled(self, v: Value) -> bool:
-        """Whether v is something in memory with a few cheap steps: reading that again costs as much as reading v."""
+        """Whether v is something in memory with a few cheap steps: reading that again costs as much as reading v.
+
+        What others use as well is in memory if v is repeated, or would have a root of its own.
+        """
         for _ in range(STEPS):
-            arrays = [x for x in v.operands if is_array(x.type)] if _is_cheap(v) else []  # type: ignore[attr-defined]
+            arrays = {x for x in v.operands if is_array(x.type)} if _is_cheap(v) else set()  # type: ignore[attr-defined]
             if len(arrays) != 1:
                 return False
-            v = view_base(arrays[0])
+            v = view_base(arrays.pop())
             if not isinstance(v, Instruction) or v.op.name in {"load", *HEAVY}:
                 return isinstance(v, Instruction)
+            if len({u for u in self._users[v] if u.op.name != "extent"}) > 1:
+                return True
         return False
 
     def _is_outer(self, v: Instruction) -> bool:

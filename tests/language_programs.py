@@ -6,9 +6,12 @@ shapes, effects on the arguments, what is printed, exceptions and their messages
 
 from __future__ import annotations
 
+import bisect
 import functools
+import heapq
 import itertools
 import math
+import operator
 import sys
 import warnings
 from collections import namedtuple
@@ -1929,3 +1932,52 @@ def items_of_ranges(n):
 def tuples_in_order(x, y):
     both = (x, 1) < (y, 2), (x, 3) >= (y, 2), (x, 2) > (y, 2), [x, y] <= [y, x], (1, (x, 2)) < (1, (y, 3))
     return both, (x, 1) < (x, 2), (x,) == (x,), (1, 2) < (1, 2, 3), [y] > [], (x, y) != (y, x)
+
+
+@language("loops over lists that they change", lambda: (5, vec(8)), lambda: (0, vec(2)))
+def queues(n, x):
+    queue, total = [1], 0.0
+    for k in queue:  # a breadth-first search
+        if 2 * k < 4 * n:
+            queue.append(2 * k)
+    for i, v in enumerate(queue):
+        total += i * v
+        if len(queue) > 6:
+            queue.pop()
+    weights = [1.0, 2.0]
+    for w, v in zip(weights, x, strict=False):
+        total += w * v
+        weights.append(w * 0.5)
+    for k in list(queue):
+        queue.append(k)
+    return queue, total, weights
+
+
+@language("heapq, bisect", lambda: (mat(5, 5, 3) + 0.6, np.array([5, 3, 8, 1, 9, 2])))
+def shortest_paths(w, a):
+    best = [math.inf] * len(w)
+    best[0] = 0.0
+    heap = [(0.0, 0)]
+    while heap:
+        d, u = heapq.heappop(heap)
+        if d > best[u]:
+            continue
+        for v in range(len(w)):
+            if w[u, v] > 0.0 and d + w[u, v] < best[v]:
+                best[v] = float(d + w[u, v])
+                heapq.heappush(heap, (best[v], v))
+    keys, ordered = list(a), []
+    heapq.heapify(keys)
+    for v in a:
+        bisect.insort(ordered, v)
+    least = heapq.heapreplace(keys, a[0] * 2), heapq.heappushpop(keys, a[1])
+    places = bisect.bisect_left(ordered, 5), bisect.bisect(ordered, 5), bisect.bisect_left(w[0], 0.7, hi=2)
+    return best, keys, ordered, least, places, heapq.nlargest(2, a)
+
+
+@language("operator", lambda: (vec(4),), grad=True)
+def operator_functions(x):
+    pairs = [(v, k) for k, v in enumerate(x)]
+    smallest = min(pairs, key=operator.itemgetter(0))
+    products = list(itertools.accumulate(x, operator.mul))
+    return functools.reduce(operator.add, x) * smallest[0] - operator.neg(products[-1]) + operator.pow(x[0], 2)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable
 from types import ModuleType
@@ -151,6 +152,8 @@ def _static(e: Emitter, owner: Any, name: str) -> Any:
         return Method(Static(owner), name, join)
     if isinstance(owner, str) and name in _TEXT_METHODS:
         return Method(Static(owner), name)
+    if owner is itertools.chain and name == "from_iterable":
+        return Static(value)
     if isinstance(owner, type) and name == "__name__":
         return Static(value)
     if isinstance(owner, np.ufunc) and lookup(value) is not None:

@@ -22,7 +22,8 @@ from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.joins import ArrayType
-from dlvm_py.frontend.library_calls import is_library
+from dlvm_py.frontend.library import heaps, operator_functions
+from dlvm_py.frontend.library_calls import is_library, library_table
 from dlvm_py.frontend.mixed import apart
 from dlvm_py.frontend.numpy_create import array
 from dlvm_py.frontend.numpy_signature import as_numpy_binds, refuse_argument
@@ -63,7 +64,8 @@ from dlvm_py.parameters import signature_of
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
     dict: tables.dict_, dataclasses.replace: records.replace, functools.partial: partial, set: sets.collected,
-    **FOLDS, **ITERTOOLS, **generators.NEXT,
+    **FOLDS, **ITERTOOLS, **generators.NEXT, **library_table(heaps.FUNCTIONS),
+    **library_table(operator_functions.FUNCTIONS),
 }  # fmt: skip
 # our own modules above the front end whose functions are compiled with the user's
 _IN_THE_LANGUAGE = ("dlvm_py.implicit", "dlvm_py.krylov")

@@ -42,6 +42,7 @@ from dlvm_py.frontend.expressions import Expressions
 from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of
+from dlvm_py.frontend.library import streams
 from dlvm_py.frontend.liveness import body_facts, writes
 from dlvm_py.frontend.mixed import mixed
 from dlvm_py.frontend.nodes import Consumed, Ended, Generated
@@ -79,6 +80,7 @@ from dlvm_py.ir.exceptions import exception_class
 RESULT = "$result"
 _MAX_UNROLLED = 1000
 _EXCEPTIONS = {c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, Exception)}
+_LAZY = (enumerate, zip, map, filter)  # they look into what they are given when their items are taken
 # parts of messages whose evaluation does nothing
 _SIMPLE = (gast.JoinedStr, gast.FormattedValue, gast.Constant, gast.Name, gast.Attribute, gast.expr_context)
 _REFUSED = {
@@ -124,6 +126,7 @@ class Frame(Expressions):
         self.scopes: dict[str, generators.Scope] = {}  # where these look up names, by their numbers
         self.consumers: dict[Generated, generators.Consumer] = {}
         self.folded = frozenset()
+        self.lengthened: set[Any] = set()  # loops that make lists longer or shorter that they run over
 
     # -- running ---------------------------------------------------------------------------------
 
@@ -643,16 +646,67 @@ class Frame(Expressions):
         self.loop(node, test, None, lambda _: None, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
 
     def _for(self, node: Any) -> None:
+        if node in self.lengthened:
+            generators.loop(self, node, self._current(node))
+            return
         with self.at(node.iter):
             given = self.expression(node.iter)
             if isinstance(given, Generator):
                 generators.loop(self, node, given)
                 return
             source = tables.iterated(self.e, given)
+        over = self._lists_of(node, source)
+        if not over:
+            self._loop_over(node, given, source, over)
+            return
+        depth = self.e.facts.push()
+        undo = self.checkpoint()
+        if self._loop_over(node, given, source, over):
+            self.e.facts.pop(depth, keep=True)
+            return
+        undo()
+        self.e.facts.pop(depth)
+        self.lengthened.add(node)
+        self._for(node)
+
+    def _lists_of(self, node: Any, source: Any) -> list[Object]:
+        """The lists that a loop looks into at each turn: what it runs over, or what `enumerate` and the like do."""
+        found = [source]
+        if isinstance(node.iter, gast.Call) and isinstance(node.iter.func, gast.Name):
+            function = self.expression(node.iter.func)
+            if not (isinstance(function, Static) and any(function.value is f for f in _LAZY)):
+                return []
+            names = [a.id for a in node.iter.args if isinstance(a, gast.Name)]
+            found = [self.env[n].value for n in names if n in self.env]
+        return [v for v in found if isinstance(v, Object) and lists.is_list(objects.contents(self.e, v))]
+
+    def _current(self, node: Any) -> Any:
+        """What a loop runs over that makes these lists longer or shorter: what they have at each turn."""
+
+        def looked_into(value: Any) -> Any:
+            is_list = isinstance(value, Object) and lists.is_list(objects.contents(self.e, value))
+            return self.e.session.library(self.e, streams.current, [value], {}) if is_list else value
+
+        with self.at(node.iter):
+            if isinstance(node.iter, gast.Call):
+                if not all(k.arg for k in node.iter.keywords):
+                    self._refuse_changed(node)
+                named = {k.arg: self.expression(k.value) for k in node.iter.keywords}
+                function = self.expression(node.iter.func)
+                given = [self.expression(a) for a in node.iter.args]
+                pairs = zip(node.iter.args, given, strict=True)
+                values = [looked_into(v) if isinstance(a, gast.Name) else v for a, v in pairs]
+                return self.e.session.invoke(self.e, function, values, named)
+            found = looked_into(self.expression(node.iter))
+            if not isinstance(found, Generator):
+                self._refuse_changed(node)
+            return found
+
+    def _loop_over(self, node: Any, given: Any, source: Any, over: list[Object]) -> bool:
+        """A loop over what a value has where it begins; False if it makes one of these lists longer or shorter."""
         items = records.iterated(objects.contents(self.e, source))
         if isinstance(items, Sequence):
-            self._unrolled(node, source, items)
-            return
+            return self._unrolled(node, source, items, over)
         with self.at(node.iter):
             if not isinstance(items, Iteration | Growing):
                 items = self._settle(items)
@@ -670,8 +724,7 @@ class Frame(Expressions):
             self.execute(node.orelse)
 
         self.loop(node, None, iteration, bind, lambda: self.execute(node.body), after)
-        if isinstance(source, Object) and (node, source.key) in self.learned:
-            self._refuse_changed(node)
+        return not any((node, o.key) in self.learned for o in over)
 
     def _refuse_changed(self, node: Any) -> None:
         with self.at(node.iter):
@@ -681,11 +734,13 @@ class Frame(Expressions):
                 help="loop over a copy: for x in list(items)",
             )
 
-    def _unrolled(self, node: Any, source: Any, items: Sequence) -> None:
+    def _unrolled(self, node: Any, source: Any, items: Sequence, over: list[Object]) -> bool:
         """A loop over a tuple: its items may have different types, so each gets a copy of the body.
 
-        The items of a list or dict are those that it holds when their turn comes, as in Python.
+        The items of a list or dict are those that it holds when their turn comes, as in Python. False where it makes
+        one of the lists that it looks into longer or shorter.
         """
+        lengths = [self._count_of(o) for o in over]
         if len(items.items) > _MAX_UNROLLED:
             self.e.error(
                 UnsupportedSyntax, f"a loop over {len(items.items)} items of a tuple is too long", help="use an array"
@@ -698,8 +753,6 @@ class Frame(Expressions):
         for k in range(len(items.items)):
             depth = self.e.facts.push()
             now = records.iterated(objects.contents(self.e, source))
-            if not isinstance(now, Sequence) or len(now.items) != len(items.items):
-                self._refuse_changed(node)
             self.e.builder.loc = self.source.loc(node.target)
             self.assign(node.target, self._settle(now.items[k]))
             self.execute(node.body)
@@ -710,6 +763,11 @@ class Frame(Expressions):
             context.continues.clear()
             if not self.alive:
                 break
+            if [self._count_of(o) for o in over] != lengths:
+                return False
+            now = records.iterated(objects.contents(self.e, source))
+            if not isinstance(now, Sequence) or len(now.items) != len(items.items):
+                self._refuse_changed(node)
         self.loops.pop()
         self.env.pop(held, None)
         depth = self.e.facts.push()
@@ -720,6 +778,12 @@ class Frame(Expressions):
         self.e.facts.pop(depth)
         self.merge(context.breaks, "after")
         self.env.pop(held, None)
+        return True
+
+    def _count_of(self, owner: Object) -> int | None:
+        """How many items a list has, None where that is computed."""
+        held = objects.contents(self.e, owner)
+        return len(held.items) if isinstance(held, Sequence) else None
 
     # -- statements with little to do --------------------------------------------------------------
 

@@ -32,6 +32,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "product of any lengths; permutations and combinations of constant ones; accumulate, chain, compress, count, "
         "cycle, dropwhile, filterfalse, islice, pairwise, repeat, starmap, takewhile of anything",
     ),
+    Construct(
+        "loops over lists that they change",
+        "for k in queue: queue.append(2 * k)",
+        "also through enumerate, zip, map",
+    ),
     Construct("for: zip of different lengths", "for a, b in zip(x, y[:2]): ...", "the shortest ends it"),
     Construct("while", "while err > tol: ...", ""),
     Construct("break, continue, else", "for i in range(n):\n    if x[i] > 1: break\nelse: ...", "on all loops"),
@@ -185,6 +190,8 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("round", "round(x, 2)", "the nearest decimal, as Python's; of NumPy's numbers as NumPy's"),
     Construct("builtins", "divmod(n, 3)", "abs bool complex divmod enumerate float int isinstance len list map ..."),
     Construct("functools.reduce", "reduce(lambda a, b: a * 2 + b, x)", ""),
+    Construct("heapq, bisect", "d, k = heapq.heappop(heap)", "of numbers, and of tuples of them"),
+    Construct("operator", "functools.reduce(operator.mul, x)", "the functions for operators, itemgetter"),
     Construct("map", "for v in map(f, x): ...", ""),
     Construct("filter", "sum(filter(f, x))", "a generator"),
     Construct("ranges as sequences", "range(n, 0, -1)[k]", "an index, len, in; no slices"),

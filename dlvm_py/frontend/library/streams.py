@@ -10,6 +10,14 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 
+def current(items: Any) -> Iterator[Any]:
+    """The items of a list, as long as there are any, while it changes."""
+    k = 0
+    while k < len(items):
+        yield items[k]
+        k += 1
+
+
 def enumerate_(items: Any, start: int = 0) -> Iterator[Any]:
     """enumerate."""
     k = start

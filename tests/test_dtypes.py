@@ -47,7 +47,8 @@ def agree(got, expected):
         np.testing.assert_array_equal(got, expected)
         return
     fine = np.isfinite(expected) if expected.dtype.kind == "c" else np.ones(expected.shape, bool)
-    np.testing.assert_allclose(got[fine], expected[fine], rtol=EPS[expected.dtype.name], atol=0)
+    atol = 2 * np.finfo(expected.dtype).smallest_subnormal if expected.dtype.kind == "c" else 0
+    np.testing.assert_allclose(got[fine], expected[fine], rtol=EPS[expected.dtype.name], atol=atol)
     if expected.dtype.kind == "f":
         np.testing.assert_array_equal(np.signbit(got[expected == 0]), np.signbit(expected[expected == 0]))
 
@@ -76,11 +77,20 @@ def outcome(f, *args):
             return error
 
 
+def power(expected, a, b):
+    """a ** b as NumPy has it, but complex64 exactly: some C libraries have those powers a thousandth off."""
+    if np.result_type(expected) != np.complex64:
+        return expected
+    wide = outcome(operator.pow, *(np.asarray(v, np.complex128) for v in (a, b)))
+    with np.errstate(all="ignore"):
+        return np.where(np.isfinite(expected), wide, expected).astype(np.complex64)[()]
+
+
 def check(run, f, *args):
     """`run(f, *args)` does what NumPy does, exceptions included."""
     expected = outcome(f, *args)
     if not isinstance(expected, Exception):
-        agree(run(f, *args), expected)
+        agree(run(f, *args), expected if f is not OPERATORS["**"] else power(expected, *args))
         return
     kind = next(k for k in (TypeError, ZeroDivisionError, OverflowError, ValueError) if isinstance(expected, k))
     with pytest.raises(kind), np.errstate(all="ignore"):

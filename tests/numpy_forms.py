@@ -252,7 +252,7 @@ form(
 )
 form(
     _np("quantile percentile nanquantile nanpercentile"),
-    lambda d: [d.filled("if"), _fraction(d), Text("method='inverted_cdf'")],
+    lambda d: [d.filled("if", special=False), _fraction(d), Text("method='inverted_cdf'")],
     weights=lambda d: d.array("if", shape=np.shape(d.first), low=0, high=3),
     method=NEVER,
     **AXES,

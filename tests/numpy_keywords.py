@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from indexing import function
 from numpy_draw import Draw, Text
-from numpy_driver import RULES, Call, compare, leaves, run, source
-from numpy_forms import FORMS, NEVER, OPTIONS, OWN
+from numpy_driver import METHOD_FORMS, RULES, Call, compare, leaves, run, source
+from numpy_forms import FORMS, NEVER, OPTIONS, OWN, RETURNS_DTYPE
 
 from dlvm_py.frontend.numpy_signature import numpy_signature
-from dlvm_py.frontend.table import FUNCTIONS, is_numpy
+from dlvm_py.frontend.table import FUNCTIONS, METHODS, is_numpy
 from dlvm_py.tools.numpy_page import function_name
 
 _SEEDS = 40
@@ -21,7 +21,7 @@ KNOWN = {
     name: f for f in FUNCTIONS if is_numpy(f) and not isinstance(f, type) and (name := function_name(f)) in RULES
 } | {
     f"np.{f.__self__.__name__}.{f.__name__}": f for f in FUNCTIONS if isinstance(getattr(f, "__self__", None), np.ufunc)
-}
+} | {f"ndarray.{name}": getattr(np.ndarray, name) for name in METHODS}
 
 
 def _like(d: Draw, kinds: str = "if") -> Any:
@@ -35,12 +35,12 @@ def _of(*words: Any) -> Callable[[Draw], Any]:
 # values of parameters that the forms do not draw, or draw at a default: by name, or by function and name
 VALUES: dict[str, Callable[[Draw], Any]] = {
     "subok": _of(True, False), "like": _of(None), "device": _of("cpu", None), "order": _of("C", "K", "F"),
-    "casting": _of("unsafe", "same_kind"), "signature": _of(None), "keepdims": _of(True), "kind": _of("stable", None),
+    "casting": _of("unsafe", "same_kind"), "keepdims": _of(True), "kind": _of("stable", None),
     "stable": _of(True), "initial": lambda d: d.number(1, 2), "where": lambda d: _like(d, "b"),
     "correction": lambda d: d.number(0, 1), "mean": lambda d: d.number(0.5, 1.5), "sorted": _of(True, False),
     "writeable": _of(False, True), "copy": _of(True, False), "weights": _like, "x": _like, "to_end": _of(1),
     "to_begin": _of(2), "offset": _of(1), "optimize": _of(True, "greedy", False), "ndmax": _of(0), "ndmin": _of(2, 3),
-    "hermitian": _of(True), "overwrite_input": _of(True), "assume_unique": _of(True), "axes": lambda d: d.axes(),
+    "hermitian": _of(True), "overwrite_input": _of(False), "assume_unique": _of(True), "axes": lambda d: d.axes(),
     "sorter": lambda d: Text(f"np.argsort(np.zeros({np.shape(d.first)}))"), "fweights": _of(None), "M": _of(4),
 }  # fmt: skip
 OWN_VALUES: dict[str, Callable[[Draw], Any]] = {
@@ -63,14 +63,30 @@ OWN_VALUES: dict[str, Callable[[Draw], Any]] = {
 }  # fmt: skip
 
 
+# what cannot stand beside a parameter: another name of it, or what says the same
+INSTEAD = {"min": ("a_min", "a_max"), "max": ("a_min", "a_max"), "stable": ("kind",)}
+
+
 def parameters(name: str) -> Iterator[tuple[inspect.Parameter, str]]:
     """The parameters of a function, each with the ways in which it can be given."""
     own = numpy_signature(KNOWN[name])
+    is_unary = name.endswith(".at") and KNOWN[name].__self__.nin == 1
     for p in own.parameters.values() if own is not None else ():
-        if p.kind is p.POSITIONAL_OR_KEYWORD:
+        if is_unary and p.name == "b":
+            continue
+        if p.kind is p.POSITIONAL_OR_KEYWORD or (p.kind is p.POSITIONAL_ONLY and p.name != "self"):
             yield p, "place"
         if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY):
             yield p, "name"
+
+
+def rule_of(name: str) -> Callable[..., Any]:
+    """The rule of a function or of a method, by its name."""
+    return METHODS[name.partition(".")[2]] if name.startswith("ndarray.") else RULES[name]
+
+
+def _forms_of(name: str) -> str:
+    return METHOD_FORMS[name.partition(".")[2]] if name.startswith("ndarray.") else name
 
 
 def calls(name: str, parameter: inspect.Parameter, way: str) -> Callable[[], Call] | None:
@@ -86,7 +102,7 @@ def _call(name: str, parameter: inspect.Parameter, way: str, seed: int) -> Call 
     own = numpy_signature(KNOWN[name])
     assert own is not None
     d = Draw(seed)
-    forms = FORMS[name]
+    forms = FORMS[_forms_of(name)]
     given = list(forms[seed % len(forms)](d))
     if d.first is None:
         d.first = next((a for a in leaves(tuple(given)) if isinstance(a, (np.ndarray, np.generic))), np.zeros(()))
@@ -99,8 +115,10 @@ def _call(name: str, parameter: inspect.Parameter, way: str, seed: int) -> Call 
     except TypeError:
         return None
     bound |= {g.partition("=")[0]: Text(g.partition("=")[2]) for g in named}
-    if parameter.name in ("min", "max"):  # np.clip has two names for a bound
-        bound = {word: value for word, value in bound.items() if word not in ("a_min", "a_max")}
+    for word in INSTEAD.get(parameter.name, ()):
+        bound.pop(word, None)
+    if parameter.name == "where" and name in ("np.max", "np.min", "np.amax", "np.amin", "np.nanmax", "np.nanmin"):
+        bound["initial"] = Text("1")  # of these only what begins with a number can leave elements out
     if parameter.name == "out":
         bound.pop("out", None)
     elif parameter.name not in bound:
@@ -138,10 +156,13 @@ def _call(name: str, parameter: inspect.Parameter, way: str, seed: int) -> Call 
 
 def _value(name: str, p: inspect.Parameter, d: Draw) -> Any:
     """What a parameter is given: not its default, where there is another value."""
-    chosen = OWN_VALUES.get(f"{name} {p.name}")
+    if p.name == "signature":
+        types = [t for t in KNOWN[name].types if not set(t) & set("OmMgG")]
+        return Text(repr(d.pick(types)))
+    chosen = OWN_VALUES.get(f"{name} {p.name}") or OWN_VALUES.get(f"np.{name.partition('.')[2]} {p.name}")
     if chosen is not None:
         return chosen(d)
-    for make in (OWN[name].get(p.name), VALUES.get(p.name), OPTIONS.get(p.name)):
+    for make in (OWN[_forms_of(name)].get(p.name), VALUES.get(p.name), OPTIONS.get(p.name)):
         if make is not None and make is not NEVER:
             value = make(d)
             if make is VALUES.get(p.name) or not (isinstance(value, Text) and value == repr(p.default)):
@@ -162,7 +183,7 @@ def _text(
         elif word == parameter.name and way == "name":
             by_name = True
             texts += [f"{word}={shown[word]}"] if word in shown else []
-        elif by_name or p.kind is p.KEYWORD_ONLY:
+        elif by_name or p.kind is p.KEYWORD_ONLY or (word == "out" and way == "name"):
             by_name = True
             texts += [f"{word}={shown[word]}"] if word in shown else []
         elif word in shown:
@@ -173,7 +194,10 @@ def _text(
             texts.append(_default(word, p.default))
         else:
             by_name = True
-    return f"{name}({', '.join(texts)})"
+    if name.startswith("ndarray."):
+        return f"{texts[0]}.{name.partition('.')[2]}({', '.join(texts[1:])})" if texts else None
+    text = f"{name}({', '.join(texts)})"
+    return f"np.zeros(1, {text})" if name in RETURNS_DTYPE else text  # a dtype itself is not returned
 
 
 def _stands_before(own: inspect.Signature, word: str, last: str) -> bool:
@@ -184,7 +208,7 @@ def _stands_before(own: inspect.Signature, word: str, last: str) -> bool:
 def _default(word: str, default: Any) -> str:
     """A default as source text."""
     if default is np._NoValue:
-        return {"keepdims": "False", "where": "True", "initial": "1"}.get(word, "None")
+        return {"keepdims": "False", "where": "True", "initial": "1", "prepend": "0"}.get(word, "None")
     if isinstance(default, type):
         return default.__name__
     return repr(default)

@@ -24,7 +24,7 @@ from numpy_driver import (
     native,
 )
 from numpy_forms import FORMS, OPTIONS, OWN
-from numpy_keywords import KNOWN, audited
+from numpy_keywords import KNOWN, audited, rule_of
 
 from dlvm_py.frontend.library.bin_rules import RULES as RULES_OF_BINS
 from dlvm_py.frontend.numpy_signature import refused_parameters
@@ -258,6 +258,8 @@ FOUND = [
     ("np.fft.ifft(x0, out=x1)", HALVES, np.zeros(5, complex)),
     ("np.asarray(x0, np.float32, copy=False)", HALVES),
     ("np.linalg.vecdot(x0, x0, axis=0)", HALVES.reshape(2, 3)),
+    ("x0.choose(x1, x1 * 2, mode='clip')", np.arange(3), SINGLE),
+    ("x0.any(0, None, x1)", np.eye(2, 3) > 0, np.zeros(3, bool)),
     ("np.array([x0.flags.c_contiguous, x0.flags.fnc])", HALVES.reshape(2, 3).T),
     ("np.array([x0.flags.c_contiguous, x0.flags.forc])", HALVES.reshape(6, 1).T),
 ]
@@ -347,11 +349,18 @@ def test_random_calls_of_methods(method):
 # what is refused although its rule has the parameter: some values of it, or some arrays with it
 REFUSED = {
     ("np.ravel", "order"), ("np.reshape", "copy"), ("np.stack", "out"), ("np.unwrap", "period"),
-    ("np.logical_and.reduce", "dtype"), ("np.logical_or.reduce", "dtype"),
+    ("np.logical_and.reduce", "dtype"), ("np.logical_or.reduce", "dtype"), ("ndarray.ravel", "order"),
+    ("ndarray.flatten", "order"), ("ndarray.reshape", "copy"), ("ndarray.choose", "mode"),
 }  # fmt: skip
-# of these no call is found that NumPy takes: they mean something for ufuncs with other axes or one result alone
-UNTRIED = {("np.matmul", "axis"), ("np.matmul", "keepdims"), ("np.matvec", "axis"), ("np.matvec", "keepdims"),
-           ("np.vecmat", "axis"), ("np.vecmat", "keepdims"), ("np.frexp", "dtype")}  # fmt: skip
+# of these no call is found that NumPy takes: they mean something for ufuncs with other axes alone, or the C code has
+# other names and places than the signature shows
+UNTRIED = {
+    *((f"np.{n}", p) for n in ("matmul", "matvec", "vecmat") for p in ("axis", "keepdims")),
+    *((f"np.{n}", "out") for n in ("modf", "divmod", "frexp")), ("np.frexp", "dtype"),
+    *((f"np.unique_{n}", "x") for n in ("all", "counts", "inverse")), ("np.tensordot", "a"), ("np.tensordot", "b"),
+    *((f"ndarray.{n}", p) for n in ("all", "any") for p in ("out", "keepdims")), ("ndarray.choose", "choices"),
+    ("ndarray.fill", "value"), ("np.linalg.tensordot", "x1"), ("np.linalg.tensordot", "x2"),
+}  # fmt: skip
 
 
 @pytest.mark.slow
@@ -360,7 +369,7 @@ def test_each_parameter(part):
     """Each parameter of NumPy's own signature, by name and by place: as NumPy has it, or refused by its name."""
     found = []
     for name in sorted({*KNOWN} - MISCOUNTED)[part::6]:
-        refused = {*refused_parameters(KNOWN[name], RULES[name])} | {p for n, p in REFUSED if n == name}
+        refused = {*refused_parameters(KNOWN[name], rule_of(name))} | {p for n, p in REFUSED if n == name}
         for parameter, way, outcome, what in audited(name, interpreted):
             fine = outcome == "same" or (outcome == "refused" and parameter in refused and "[no help]" not in what)
             if not fine and not (outcome == "none" and (name, parameter) in UNTRIED):

@@ -31,7 +31,7 @@ def test_names_without_derivative_are_functions():
 @pytest.mark.parametrize(
     ("fn", "message"),
     [
-        (lambda x: np.sum(x, order=1), r"np.sum: the argument `order` is not supported"),
+        (lambda x: np.sum(x, order=1), r"np.sum has no argument `order`(.|\n)*supported are a, axis"),
         (lambda x: np.array_repr(x), r"np.array_repr is not supported"),
         (lambda x: np.cumsun(x), r"did you mean `cumsum`"),
         (lambda x: np.polynomial.chebyshev.chebmul(x, x), r"did you mean `np.polynomial.chebyshev.cheb\w+`"),
@@ -86,7 +86,7 @@ def test_parameters_are_numpys():
 # names that NumPy's C code takes although its signature does not show them, and places that lists may take
 OTHER_NAMES = {
     ("np.arange", "start"), (".dot", "b"), ("np.einsum", "subscripts"), ("np.einsum", "dtype"),
-    ("np.einsum", "order"), ("np.einsum", "casting"), (".transpose", "axes"), (".reshape", "shape"),
+    ("np.einsum", "order"), ("np.einsum", "casting"), (".transpose", "axes"), (".reshape", "shape"), (".any", "dtype"), (".all", "dtype"),
 }  # fmt: skip
 
 
@@ -114,6 +114,7 @@ def test_places_are_numpys(text, n):
     [
         (lambda x: np.inner(a=x, b=x), "positional"),
         (lambda x: x.clip(a_min=1), "the argument `a_min` is not supported"),
+        (lambda x: np.sum(x, axes=0), "np.sum has no argument `axes`(.|\n)*did you mean `axis`"),
         (lambda x: np.pad(x, 2, "edge", constant_values=3), "unsupported keyword arguments for mode 'edge'"),
         (lambda x: np.unique(x, sorted=False), "the argument `sorted` is not supported"),
         (lambda x: np.add(x, x, order="F"), "the argument `order` is not supported"),

@@ -12,12 +12,13 @@ import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction
 from dlvm_py.frontend import lists, objects, records, sets, tables, undecided
+from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.mixed import joined
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
 from dlvm_py.frontend.numpy_view import flag
-from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, suggestion, ufunc_method_help
+from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, ufunc_method_help
 from dlvm_py.frontend.texts import formatted, join
 from dlvm_py.frontend.values import (
     NONE,

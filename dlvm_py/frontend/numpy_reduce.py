@@ -241,6 +241,20 @@ def _test(name: str, by: str, identity: bool) -> Any:
     return reduction
 
 
+def _test_method(rule: Any) -> Any:
+    """x.any and x.all, whose places are those of the functions that NumPy hides behind them: axis, dtype, out."""
+
+    def method(
+        e: Emitter, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = None, *,
+        where: Any = None,
+    ) -> Any:  # fmt: skip
+        if not is_none(dtype) and as_dtype(e, dtype) is not BOOL:
+            e.error(UnsupportedSyntax, "x.any and x.all give bools", help="convert the result with .astype")
+        return rule(e, a, axis, out, keepdims, where)
+
+    return method
+
+
 def accumulate(e: Emitter, a: Any, by: str, axis: Any, dtype: Any, out: Any = None) -> Any:
     """A running sum, product or extreme along one axis; of all elements, flattened, for None."""
     a = operand(e, a, "a running reduction")
@@ -277,6 +291,7 @@ REDUCE: dict[Any, Any] = {
     np.cumsum: _CUMSUM, np.cumprod: _CUMPROD, np.amax: _MAX, np.amin: _MIN,
 }  # fmt: skip
 REDUCE_METHODS: dict[str, Any] = {
-    "sum": SUM, "prod": PROD, "mean": mean, "max": _MAX, "min": _MIN, "any": _ANY, "all": _ALL,
+    "sum": SUM, "prod": PROD, "mean": mean, "max": _MAX, "min": _MIN,
+    "any": _test_method(_ANY), "all": _test_method(_ALL),
     "cumsum": _CUMSUM, "cumprod": _CUMPROD,
 }  # fmt: skip

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
+from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.values import Scalar, Sequence, Static
 
@@ -25,12 +26,13 @@ NEUTRAL: dict[str, tuple[Any, ...]] = {
     "device": (None, "cpu"), "like": (None,), "subok": (True, False), "writeable": (False,), "sorted": (True,),
     "kind": (None, "introselect", "sort", "table"), "order": (None, "K", "C", "A"),
 }  # fmt: skip
-# of these NumPy's C code takes other names than the signature that it shows
-_OTHERWISE = (np.arange, np.ndarray.dot, np.empty_like)
+# of these NumPy's C code takes other names or places than the signature that it shows
+_OTHERWISE = (np.arange, np.empty_like, np.ndarray.all, np.ndarray.any, np.ndarray.choose, np.ndarray.dot)
 _INSTEAD = {
     "device": "arrays of compiled code are on one device: leave it out",
     "like": "compiled code makes NumPy's arrays: leave it out",
     "writeable": "copy the view, and write to the copy",
+    "order": "results are in C order: np.array(x, order='F') makes a copy in the other one",
     "signature": "say dtype=, or convert the operands with .astype",
 }
 
@@ -66,7 +68,7 @@ def _constant(value: Any) -> Any:
 def refused_parameters(function: Any, rule: Callable[..., Any]) -> list[str]:
     """Names of the parameters of a NumPy function that its rule does not have, whatever their values."""
     own, taken = numpy_signature(function), inspect.signature(rule).parameters
-    if own is None or any(p.kind is p.VAR_KEYWORD for p in taken.values()):
+    if own is None:
         return []
     ours = len([p for p in taken.values() if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)]) - 1
     variadic = any(p.kind is p.VAR_POSITIONAL for p in taken.values())
@@ -89,7 +91,7 @@ def as_numpy_binds(
     for word in kwargs:
         known = own.parameters.get(word)
         if known is None and not any(p.kind is p.VAR_KEYWORD for p in own.parameters.values()):
-            refuse_argument(e, rule, name, word)
+            refuse_argument(e, rule, name, word, exists=False)
     try:
         bound = own.bind(*args, **kwargs).arguments
     except TypeError as error:
@@ -125,20 +127,22 @@ def _of_the_rule(
     e: Emitter, own: inspect.Signature | None, rule: inspect.Signature, name: str, named: dict[str, Any]
 ) -> dict[str, Any]:
     """The named arguments without those that say nothing; others that the rule does not have are refused."""
-    if any(p.kind is p.VAR_KEYWORD for p in rule.parameters.values()):
-        return named
+    takes_all = any(p.kind is p.VAR_KEYWORD for p in rule.parameters.values())
     found = {}
     for word, value in named.items():
         parameter = own.parameters.get(word) if own is not None else None
-        if word in rule.parameters:
+        if word in rule.parameters or (takes_all and parameter is None):
             found[word] = value
         elif parameter is None or not is_neutral(parameter, value):
-            refuse_argument(e, rule, name, word)
+            hidden = own is None or any(p.kind is p.VAR_KEYWORD for p in own.parameters.values())
+            refuse_argument(e, rule, name, word, exists=hidden or parameter is not None)
     return found
 
 
-def refuse_argument(e: Emitter, rule: inspect.Signature, name: str, word: str) -> None:
-    """The error for an argument that a rule does not have."""
+def refuse_argument(e: Emitter, rule: inspect.Signature, name: str, word: str, exists: bool = True) -> None:
+    """The error for an argument that a rule does not have, and NumPy perhaps has."""
     known = [p for p in list(rule.parameters)[1:] if p not in ("args", "options")]
     hint = f"supported are {', '.join(known)}" if known else "docs/numpy.md lists what is supported"
+    if not exists:
+        e.error(TypeMismatch, f"{name} has no argument `{word}`", help=suggestion(word, known) or hint)
     e.error(UnsupportedSyntax, f"{name}: the argument `{word}` is not supported", help=_INSTEAD.get(word, hint))

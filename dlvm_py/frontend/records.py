@@ -12,9 +12,9 @@ from typing import Any
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.frontend.capture import is_named_tuple
+from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.objects import change, contents, new, settle
-from dlvm_py.frontend.table import suggestion
 from dlvm_py.frontend.values import NONE, Method, Object, Record, Sequence, Static, View, describe
 
 

@@ -6,7 +6,7 @@ The families' tables are collected here; a ufunc with an op row needs no entry a
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -222,9 +222,3 @@ def ufunc_method_help(ufunc: np.ufunc) -> str:
     if not names:
         return f"np.{ufunc.__name__} has no method here: call it on arrays"
     return f"np.{ufunc.__name__} has {', '.join(f'`{m}`' for m in names)} here"
-
-
-def suggestion(name: str, known: Iterable[str]) -> str | None:
-    """ "did you mean ..." with the closest names, None if none is close."""
-    close = difflib.get_close_matches(name, list(known), n=3, cutoff=0.6)
-    return "did you mean " + " or ".join(f"`{c}`" for c in close) + "?" if close else None

@@ -25,6 +25,7 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.assumptions import Assumptions
 from dlvm_py.frontend.calls import bind_function, invoke
 from dlvm_py.frontend.capture import ABSENT, Captures, field_names, is_hidden_argument, is_record_class
+from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.derivatives import Differentiate
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
@@ -61,7 +62,6 @@ from dlvm_py.frontend.signature import (
     same_result,
 )
 from dlvm_py.frontend.source import Source, function_source, library_source
-from dlvm_py.frontend.table import suggestion
 from dlvm_py.frontend.values import (
     NONE,
     Array,

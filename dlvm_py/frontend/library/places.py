@@ -133,6 +133,11 @@ def choose(a: Any, choices: Any, out: Any = None, mode: Any = "raise") -> Any:
     return np.where(which == 0, choices[0], found)
 
 
+def choose_method(a: Any, *choices: Any, out: Any = None, mode: Any = "raise") -> Any:
+    """x.choose(choices), x.choose(a, b, ...): all places are choices."""
+    return choose(a, choices[0] if len(choices) == 1 else choices, out, mode)
+
+
 def chosen_rows(a: Any, choices: Any, mode: Any) -> Any:
     """np.choose from the rows of an array."""
     which = in_mode(a, choices.shape[0], mode)
@@ -457,5 +462,5 @@ FUNCTIONS: dict[Any, Any] = {
     np.unravel_index: unravel_index, np.ravel_multi_index: ravel_multi_index,
 }  # fmt: skip
 METHODS: dict[str, Any] = {
-    "take": take, "put": put, "choose": choose, "compress": compress_method,
+    "take": take, "put": put, "choose": choose_method, "compress": compress_method,
 }  # fmt: skip

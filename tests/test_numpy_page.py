@@ -86,7 +86,8 @@ def test_parameters_are_numpys():
 # names that NumPy's C code takes although its signature does not show them, and places that lists may take
 OTHER_NAMES = {
     ("np.arange", "start"), (".dot", "b"), ("np.einsum", "subscripts"), ("np.einsum", "dtype"),
-    ("np.einsum", "order"), ("np.einsum", "casting"), (".transpose", "axes"), (".reshape", "shape"), (".any", "dtype"), (".all", "dtype"),
+    ("np.einsum", "order"), ("np.einsum", "casting"), (".transpose", "axes"), (".reshape", "shape"),
+    (".any", "dtype"), (".all", "dtype"),
 }  # fmt: skip
 
 

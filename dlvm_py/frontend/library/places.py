@@ -140,6 +140,8 @@ def choose_method(a: Any, *choices: Any, out: Any = None, mode: Any = "raise") -
 
 def chosen_rows(a: Any, choices: Any, mode: Any) -> Any:
     """np.choose from the rows of an array."""
+    if choices.shape[0] == 0:
+        raise ValueError("0-length sequence.")
     which = in_mode(a, choices.shape[0], mode)
     if mode == "raise" and (np.any(which < 0) or np.any(which >= choices.shape[0])):
         raise ValueError("invalid entry in choice array")

@@ -110,3 +110,48 @@ def test_gradients_through_arrays_without_axes():
 def test_round_of_an_array():
     with pytest.raises(dlvm.CompileError, match="__round__"):
         dlvm.jit(lambda x: round(x, 1))(np.array(1.25))
+
+
+def gathered(x, n):
+    found = []
+    for k in range(n):
+        found.append(np.where(x > k, x, k))
+    total = 0.0
+    for v in found:
+        total += v
+    return found, np.array(found), found[-1] if n else None, total, [v * 2 for v in found], len(found)
+
+
+def in_tuples(x, n):
+    found = []
+    for k in range(n):
+        found.append((k, np.copy(x), [x][0]))
+    return found
+
+
+@pytest.mark.parametrize("fn", [gathered, in_tuples], ids=lambda f: f.__name__)
+def test_lists_of_arrays_without_axes(fn):
+    for args in ((np.float64(1.5), 3), (np.float64(-1), 0)):
+        check(fn, *args)
+
+
+def test_an_array_that_was_appended_is_not_written():
+    def f(x, n):
+        y, found = np.where(x > 0, x, 1.0), []
+        for _ in range(n):
+            found.append(y)
+            y += 1
+        return found
+
+    with pytest.raises(dlvm.CompileError, match="list"):
+        dlvm.jit(f)(1.5, 3)
+
+
+def test_gradient_through_a_list_of_arrays_without_axes():
+    def f(x, n):
+        found = []
+        for k in range(n):
+            found.append(np.where(x > k, x * k, x**2))
+        return np.sum(np.array(found)) * found[1]
+
+    check_gradient(f, np.array(1.3), 4)

@@ -35,15 +35,19 @@ def item_at(e: Emitter, growing: Growing, place: Value) -> Any:
     if growing.item is None:  # it has no items: its length is 0
         e.emit("raise", exception="IndexError", message="list index out of range")
         raise Unreachable
-    leaves = [_read_leaf(e, buffer, place) for buffer in growing.buffers]
-    made = [_of_type(t, v) for t, v in zip(leaf_types(growing.item), leaves, strict=True)]
-    return _assembled(growing.item, made)
+    leaves = [_leaf(e, t, b, place) for t, b in zip(leaf_types(growing.item), growing.buffers, strict=True)]
+    return _assembled(growing.item, leaves)
 
 
-def _of_type(t: Any, leaf: Any) -> Any:
+def _leaf(e: Emitter, t: Any, buffer: Array, place: Value) -> Any:
+    """The part of an item that a buffer holds."""
+    found = e.emit("load", e.emit("elementPointer", buffer.pointer, place))
     if isinstance(t, ScalarType):
-        return Scalar(leaf, t.weak)
-    return Ref(t.region, leaf) if isinstance(t, RefType) else leaf
+        return Scalar(found, t.weak)
+    if isinstance(t, RefType):
+        return Ref(t.region, found)
+    copy = materialise(e, Temp(found, buffer.extents[1:], e.block))
+    return Array(copy.pointer, copy.extents, _READ)
 
 
 def parts_of(e: Emitter, region: Object) -> tuple[Growing, Growing]:
@@ -64,14 +68,6 @@ def held_by(e: Emitter, ref: Ref) -> Growing:
     views = (section_of(e, b, start, capacity, i64(1)) for b in data.buffers)
     buffers = (make_array(e, v, [capacity, *b.extents[1:]]) for v, b in zip(views, data.buffers, strict=True))
     return Growing(data.item, tuple(buffers), length, ref)
-
-
-def _read_leaf(e: Emitter, buffer: Array, place: Value) -> Any:
-    pointer = e.emit("elementPointer", buffer.pointer, place)
-    if buffer.rank == 1:
-        return e.emit("load", pointer)
-    copy = materialise(e, Temp(e.emit("load", pointer), buffer.extents[1:], e.block))
-    return Array(copy.pointer, copy.extents, _READ)
 
 
 def _assembled(item: Any, leaves: list[Any]) -> Any:

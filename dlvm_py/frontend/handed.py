@@ -121,7 +121,7 @@ def keeps_arrays(back: Sequence) -> bool:
     while pending:
         value = pending.pop()
         if isinstance(value, Record) and value.kind is _Grown:
-            found |= any(b.rank > 1 for b in value.items[2:])
+            found |= any(isinstance(t, ArrayType) for t in leaf_types(value.items[0].value))
         elif isinstance(value, Record | Sequence):
             pending.extend(value.items)
     return found

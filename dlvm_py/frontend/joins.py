@@ -315,7 +315,7 @@ def join_items(a: Any, b: Any) -> Any:
 def _row(t: Any) -> Any:
     """The type of an item as it is kept in a buffer; a Conflict for what cannot be kept in one."""
     match t:
-        case ArrayType() if t.shape:
+        case ArrayType():
             return ArrayType(t.dtype, "C", t.shape, t.extents)
         case SequenceType() if not t.is_list:
             items = tuple(map(_row, t.items))

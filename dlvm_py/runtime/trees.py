@@ -107,7 +107,7 @@ def _reader(
         if item == "weak":
             return len(column), lambda a, b: column[a:b].tolist()
         if item == "array":
-            return len(column), lambda a, b: [row.copy() for row in column[a:b]]
+            return len(column), lambda a, b: [np.array(row) for row in column[a:b]]
         return len(column), lambda a, b: list(column[a:b])
     if item.kind is list:
         return _lists(item, columns, known)

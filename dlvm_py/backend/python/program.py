@@ -286,7 +286,7 @@ class _Main(FunctionWriter):
         column = next(columns)
         if item == "weak":
             return build("_0.tolist()", column)
-        return build("[row.copy() for row in _0]", column) if item == "array" else call("list", column)
+        return build("[np.array(row) for row in _0]", column) if item == "array" else call("list", column)
 
 
 def _scalar(spec: ScalarSpec, node: Node, may_be_weak: bool) -> Node:

@@ -50,12 +50,14 @@ def written_params(module: Module, name: str) -> set[int]:
 
 
 def written_by_all(module: Module, name: str) -> dict[str, set[int]]:
-    """`written_params` of `name` and of all that it reaches: the least solution, found by iteration."""
+    """`written_params` of `name` and of all that it reaches: the least solution, found by iteration.
+
+    Parameters are taken to be apart: where they overlap the caller knows it, of the arguments that are written.
+    """
     functions = [f for f in reachable(module, name) if f.blocks or f.name == name]
     if len(functions) == 1 and not callees(functions[0]):
         return {name: AliasAnalysis(functions[0]).written_params()}
-    called = {n for f in functions for n in callees(f)}
-    alias = {f.name: AliasAnalysis(f, noalias_params=f.name not in called) for f in functions}
+    alias = {f.name: AliasAnalysis(f) for f in functions}
     written: dict[str, set[int]] = {f.name: set() for f in functions}
     changed = True
     while changed:

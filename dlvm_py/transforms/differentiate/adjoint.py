@@ -14,14 +14,15 @@ The phases, each a file:
 
     clone, normal_form    a private copy with one exit, loops of one entry and one exit edge
     replacements          what a loop chooses is computed again from the trip that it was
+    joined_factors        products with what branches chose are made in the branches
     demote, arguments     arrays across blocks in memory; copies of the arguments that are written
     points_to, activity   which values and allocations carry derivatives
     shadows, control      the forward sweep: adjoint memory, the record of the path taken
     places, pullback      the two sweeps as two functions, the second with shadows of its own
-    calls, handed_down    forward and reverse functions of what is called
+    calls, lasting, handed_down    forward and reverse functions of what is called
     given                 calls of functions that have rules of their own
     reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
-    keep, remat           primal values for the reverse sweep: direct, computed again, or taped
+    keep, remat, once     primal values for the reverse sweep: direct, computed again, or taped
     counted, ahead, dense tapes of counted loops: arrays with a row a trip
     strip_mine, checkpoint, rearrange   loops that the reverse sweep runs again, a segment at a time
     ssa_repair, tidy      variables become block arguments; zeros and dead code go
@@ -41,7 +42,7 @@ from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType,
 from dlvm_py.ir.analysis.calls import seen_outside
 from dlvm_py.ir.relation import Relation
 from dlvm_py.transforms import assume_extents, ssa_repair
-from dlvm_py.transforms.differentiate import replacements
+from dlvm_py.transforms.differentiate import joined_factors, replacements
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
@@ -77,6 +78,7 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
         assert isinstance(t, TensorType | PointerType) and t.dtype.is_inexact, f"parameter {k} is {t}"
     function = clone(primal_function, f"{name}_grad")
     replacements.run(function)
+    joined_factors.run(function)
     mined = [] if config.checkpoint in ("auto", "store") else strip_mine(function)
     # what everybody sees happen, or moves a stream of random numbers, cannot be undone
     is_undone = config.checkpoint == "auto" and seen_outside(module, name) is None
@@ -102,7 +104,7 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     function.meta[CAN_RUN_AGAIN] = checkpoints.can_segment(plain)
     join(function, exit_.block, sweep.blocks[exit_.block])
     module.add(function)
-    splits.finish(function, functools.partial(_split, given))
+    splits.finish(primal, functools.partial(_split, given))
     return function
 
 
@@ -114,6 +116,7 @@ def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
     """
     function = clone(body_of(module, name), f"{name}_grad")
     replacements.run(function)
+    joined_factors.run(function)
     given = Given(module, adjoint)
     given.raise_calls(function)
     exit_ = normalize(function)
@@ -135,7 +138,7 @@ def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
     function.result = finish(sweep)
     hold(function, exit_.block, [primal.output(o) for o in config.keeping])
     _complete(primal, sweep, control, Checkpoints(primal, []))
-    splits.finish(function, functools.partial(_split, given), is_detached=True)
+    splits.finish(primal, functools.partial(_split, given))
     halves = Cut(function, exit_.block, sweep.blocks[exit_.block], seeds, name)
     module.add(halves.recorded)
     module.add(halves.pullback)
@@ -169,12 +172,15 @@ def _split(given: Given, splits: Splits, split: Split) -> None:
     """Make the bodies of the halves of a function (calls.py)."""
     function = clone(split.primal, split.primal.name)
     replacements.run(function)
+    joined_factors.run(function)
     given.raise_calls(function)
     exit_ = normalize(function)
     if exit_ is None:
         never_returns(split)
         return
-    primal = Primal(function, exit_, None, splits.written, has_windows=splits.has_windows)
+    primal = Primal(
+        function, exit_, None, splits.written, has_windows=splits.has_windows, lasting=splits.lasting[split.primal.name]
+    )
     shadows = Shadows(primal, splits)
     control = Control(primal)
     floats = [leaf for leaf in exit_.leaves if carries_derivative(leaf)]

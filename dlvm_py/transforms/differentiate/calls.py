@@ -20,7 +20,8 @@ The caller's forward sweep calls the first in the place of the call, its reverse
   callers know in their reverse sweeps too (handed_down.py). All pops come in the reverse order of all pushes, whatever
   the depth; cost and memory are linear in the calls.
 * What lies in memory may be changed by the caller before the reverse sweep. So a split function keeps the elements
-  that it has read, in memory of their own, and never reads an argument again.
+  that it has read, in memory of their own, and does not read an argument again, but for those that nobody writes
+  (lasting.py).
 * A stack of floats that is handed over (in a second derivative: it is such a tape) has its adjoint stack handed
   to the reverse function; a stack of arrays has a stack of their shadows beside it.
 
@@ -59,6 +60,7 @@ from dlvm_py.transforms.differentiate import handed_down
 from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_builder
 from dlvm_py.transforms.differentiate.clone import clone
 from dlvm_py.transforms.differentiate.handed_down import Crossing
+from dlvm_py.transforms.differentiate.lasting import lasting
 from dlvm_py.transforms.differentiate.memory import adjoint_stack
 from dlvm_py.transforms.differentiate.points_to import is_view_of_windows
 from dlvm_py.transforms.differentiate.shadows import zeros_like
@@ -149,6 +151,7 @@ class Splits:
         self.module = module
         functions = [f for f in reachable(module, name) if f.blocks]
         self.written = {f.name: written_params(module, f.name) for f in functions}
+        self.lasting: dict[str, set[int]] = {}
         self.has_windows = any(is_view_of_windows(i) for f in functions for i in f.instructions())
         self.calls: dict[Value, Split] = {}  # the values that stand for calls of the primal
         self._elements: dict[Value, list[list[Value]]] = {}  # of these: the scalar results, by result
@@ -237,16 +240,17 @@ class Splits:
 
     # -- the end ---------------------------------------------------------------------------------------
 
-    def finish(self, function: Function, build: Callable[[Splits, Split], None], is_detached: bool = False) -> None:
-        """Make all bodies, then hand the tapes from `function` down to all that need them.
-
-        is_detached: whether the two sweeps of `function` will be two functions.
-        """
+    def finish(self, primal: Primal, build: Callable[[Splits, Split], None]) -> None:
+        """Make all bodies, then hand the tapes from the function of `primal` down to all that need them."""
         if not self._splits and not self._pending:
             return
+        function = primal.function
+        sites = [(split.primal.name, self._operands[call]) for call, split in self.calls.items()]
+        below = {f.name: f for name, _ in sites for f in reachable(self.module, name) if f.blocks}
+        self.lasting = lasting(primal, sites, list(below.values()), self.written)
         while self._pending:
             build(self, self._pending.pop())
-        if not is_detached:
+        if not primal.is_detached:
             handed_down.run(function, list(self._splits.values()), self._pairs)
         by_name = {f.name: s for s in self._splits.values() for f in (s.forward, s.reverse)}
         changed = True

@@ -104,7 +104,7 @@ class Nests:
     def shared(self, block: Block, kept: Mapping[Block, set[Value]]) -> set[Value]:
         """The numbers that other blocks of the loop of `block` keep in rows, which it can read as well."""
         loop = self._primal.loop_of(block)
-        if self._count(loop) is None:
+        if self._primal.is_split or self._count(loop) is None:
             return set()
         others = [found for other, found in kept.items() if other is not block and self._primal.loop_of(other) is loop]
         return {v for v in set().union(*others) if is_scalar(v.type) and self._is_shared(v, block, loop)}

@@ -9,7 +9,7 @@ block B) in the reverse of block C:
 * v is cheap (remat.py, recompute.py): it is computed again, from values that are made available in the same way;
 * B is in no loop, or C is in none: the last v is the right one; SSA repair brings it along;
 * all loops around C contain B: v goes to a row of a dense tape where the loops around C have counts (dense.py), and is
-  read there; else it is pushed at the end of C and popped at the start of C's reverse;
+  read there; else it is pushed at the end of C and popped at the start of C's reverse (once for several C: once.py);
 * else v is constant in the outermost loop L around C without B: what holds for C holds for L's exit block
   instead, and the row is read, or the popped value lasts, through the reversed loop.
 
@@ -32,6 +32,7 @@ from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
 from dlvm_py.transforms.differentiate.checkpoint import Checkpoints
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.dense import Nests, Rows, narrowed, widened
+from dlvm_py.transforms.differentiate.once import Once
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.record import REFERENCE
 from dlvm_py.transforms.differentiate.remat import Rematerialisation
@@ -53,6 +54,7 @@ class Keeper:
         self._remat = Rematerialisation(primal)
         self._blocks = sweep.blocks
         self._forward = set(primal.function.blocks) - self._reverse_blocks(sweep)
+        self._once = Once(primal, self._blocks, self._place)
         self._variables: dict[Value, Variable] = {}
         self._assigned: set[Value] = set()
         self._taped: set[tuple[Value, Block]] = set()
@@ -95,9 +97,11 @@ class Keeper:
         needed = {block: self._needed(reverse) for block, reverse in self._blocks.items()}
         kept = {block: self._remat.choose(block, values) for block, values in needed.items()}
         for block in self._blocks:
-            shared = self._nests.shared(block, kept)
+            shared = self._nests.shared(block, kept) | self._once.shared(block, kept)
             if shared:
                 kept[block] = self._remat.choose(block, needed[block], shared)
+        self._once.choose(kept)
+        for block in self._blocks:
             for each in behind[block]:
                 self._rewrite(block, each)
         self._nests.fill()
@@ -300,7 +304,7 @@ class Keeper:
         """See to it that the variable of `value` holds the right one in the reverse of `block`."""
         place = self._place(value, block)
         if place is not None:
-            self._tape(value, place)
+            self._tape(value, self._once.place(value, place))
         elif value not in self._assigned:
             self._assigned.add(value)
             if is_array(value.type):

@@ -41,8 +41,11 @@ class Primal:
         is_detached: bool = False,
         has_windows: bool = False,
         relations: Collection[Relation] = (),
+        lasting: Collection[int] = (),
     ) -> None:
-        """relations: what is assumed of the extents of the parameters."""
+        """relations: what is assumed of the extents of the parameters. lasting: of a split function, which of them
+        nothing writes before its reverse sweep has run (lasting.py).
+        """
         self.function = function
         self.exit = exit_
         self.is_detached = is_detached
@@ -53,6 +56,7 @@ class Primal:
         self.adjoint_stacks: dict[Value, Value] = {}  # of a split function: for each stack parameter of floats
         demote(function)
         self.formal: list[Value] = list(function.params)
+        self.lasting: frozenset[Value] = frozenset(self.formal[k] for k in lasting)
         self.shared: frozenset[Value] = frozenset()  # parameters that may lie in the same memory
         prologue: set[Instruction] = set()
         if config is None:

@@ -9,7 +9,7 @@
 
 A load is settled if no write to its memory comes later: by where the blocks of the writes stand, and, of the writes
 that may come later, by the places that they write (later_places.py). Memory is that of parameters that are not
-written, and what the function has allocated.
+written (of a function that is called: that nobody writes, lasting.py), and what the function has allocated.
 """
 
 from __future__ import annotations
@@ -66,6 +66,8 @@ class Settled:
         if self._primal.is_detached and _base(load.operands[0]) not in self._formal:
             return False
         if roots and roots <= self._formal and roots.isdisjoint(points_to.written):
+            return True
+        if _base(load.operands[0]) in self._primal.lasting:
             return True
         if self._primal.is_split or self._primal.is_detached or load.block not in self._primal.bodies:
             return False

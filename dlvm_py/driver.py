@@ -70,8 +70,8 @@ FAST_MATH = (
 _GATHERED = ("gather_sums", "redundant_load", "value_promotion", "dead_store", "dce")
 TO_COMPUTE_FOR_GPU = (*_GATHERED, "bufferize", "cse", "dce")
 TO_COMPUTE = (
-    *_GATHERED, "gather_windows", "dce", "bufferize", "cse", "dce", "hoist_products", "loop_versions", "limit_counts",
-    "dce",
+    *_GATHERED, "gather_windows", "dce", "bufferize", "cse", "dce", "temporary_layouts", "hoist_products",
+    "loop_versions", "limit_counts", "dce",
 )  # fmt: skip
 TO_SCHEDULED = (
     "sibling_fusion", "share_loops", "interleave_loops", "row_strips", "inline_stencils", "hoist_buffers",

@@ -62,6 +62,7 @@ from dlvm_py.transforms import (
     sibling_fusion,
     simplify_cfg,
     stack_promotion,
+    temporary_layouts,
     value_numbering,
     value_promotion,
 )
@@ -126,6 +127,7 @@ PASSES: dict[str, Pass] = {
         _row(loop_versions, "LV"),
         _row(limit_counts, "LC"),
         _row(bufferize, "BUF"),
+        _row(temporary_layouts, "TL"),
         _row(sibling_fusion, "SF"),
         _row(share_loops, "SL"),
         _row(interleave_loops, "IL"),

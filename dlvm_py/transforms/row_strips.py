@@ -25,6 +25,7 @@ first axes, those that the reductions leave, have the same extents (ir/analysis/
 is cut into strips, of the others a strip has one index. It may be cut if
 
 * what a kernel writes another one reads or writes at the same row only: what may share memory is the same elements;
+* no array is column-major: its rows do not lie together;
 * what stands between the kernels is of scalars, views and fresh memory, and can run before them; checks too, if until
   then only memory has been written that is gone when they fail.
 
@@ -162,7 +163,9 @@ class Finder:
                 return None
             loads += [v for v in members if v.op is OPS["load"]]
         kept = min(map(_rank_left, roots))
-        return _Kernel(roots, loads, self.facts.of(roots[0].operands[1]), kept) if kept else None
+        kernel = _Kernel(roots, loads, self.facts.of(roots[0].operands[1]), kept)
+        # column-major rows do not lie together: a strip of them would be a piece of each column
+        return kernel if kept and all(p.type.layout != "F" for p in kernel.pointers) else None  # type: ignore[attr-defined]
 
     def _common(self, found: list[_Kernel], lead: int, kernel: _Kernel, left: int) -> int:
         """How many first axes the kernel shares with those before it; 0: it is of no group with them."""

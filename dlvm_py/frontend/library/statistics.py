@@ -149,7 +149,7 @@ def cov(
         heavy = x * w
     turned = np.conj(heavy.T) if np.result_type(x).kind == "c" else heavy.T
     c = np.dot(x, turned)
-    c = (c * np.true_divide(1, max(n, 0))).astype(np.result_type(c))
+    c *= np.true_divide(1, max(n, 0))
     if is_constant(c.shape[0]):
         return np.asarray(c[0, 0]) if c.shape[0] == 1 else c
     if c.shape[0] == 1:  # NumPy gives a number

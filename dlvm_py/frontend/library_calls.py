@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from types import FunctionType
 from typing import Any
@@ -19,12 +18,12 @@ from dlvm_py.frontend.library import intrinsics
 from dlvm_py.frontend.linear import products_of
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
+from dlvm_py.frontend.numpy_signature import Implementing
 from dlvm_py.frontend.undecided import undecided
 from dlvm_py.frontend.values import NONE, Array, RandomGenerator, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import C128, DTYPES, I64, dtype_of, literal
 from dlvm_py.ir.distributions import DISTRIBUTIONS
 
-_EMITTER = inspect.Parameter("e", inspect.Parameter.POSITIONAL_ONLY)
 _PACKAGE = "dlvm_py.frontend.library."
 
 
@@ -39,11 +38,8 @@ def library(function: Any) -> Callable[..., Any]:
     def call(e: Emitter, *args: Any, **kwargs: Any) -> Any:
         return e.session.library(e, function, list(args), kwargs)
 
-    signature = inspect.signature(function)
-    rule: Any = call
-    rule.__signature__ = signature.replace(parameters=[_EMITTER, *signature.parameters.values()])
-    rule.__doc__ = function.__doc__
-    return call
+    call.__doc__ = function.__doc__
+    return Implementing(function, call)
 
 
 def library_table(functions: dict[Any, Any]) -> dict[Any, Callable[..., Any]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 from typing import Any
 
 import numpy as np
@@ -13,7 +12,7 @@ from dlvm_py.frontend.arrays import broadcast_extents
 from dlvm_py.frontend.elementwise import promoted
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.numpy_create import as_shape
-from dlvm_py.frontend.numpy_signature import numpy_signature
+from dlvm_py.frontend.numpy_signature import Implementing
 from dlvm_py.frontend.values import Array, Growing, Record, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import literal
 
@@ -58,11 +57,7 @@ def _question(function: Any) -> Any:
             e.error(TypeMismatch, f"np.{function.__name__}: {error}")
         return Scalar(literal(answer), weak=True) if isinstance(answer, bool) else Static(answer)
 
-    own = numpy_signature(function)
-    if own is not None:
-        first = inspect.Parameter("e", inspect.Parameter.POSITIONAL_ONLY)
-        rule.__signature__ = own.replace(parameters=[first, *own.parameters.values()])  # type: ignore[attr-defined]
-    return rule
+    return Implementing(function, rule)
 
 
 def min_scalar_type(e: Emitter, a: Any) -> Static:

@@ -5,12 +5,12 @@ The families' tables are collected here; a ufunc with an op row needs no entry a
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlvm_py.deferred import deferred
 from dlvm_py.frontend.elementwise import UFUNCS
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.iterate import ndenumerate, ndindex
@@ -61,6 +61,11 @@ from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.frontend.texts import TEXTS
 from dlvm_py.frontend.values import Static
 from dlvm_py.ir import BF16, OWN_DTYPES, DType, is_bfloat16
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = deferred("difflib")
 
 Handler = Callable[..., Any]
 

@@ -8,7 +8,6 @@ Passes that look at several functions (inlining) have a `run` that takes the mod
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from types import ModuleType
 
@@ -85,7 +84,8 @@ class Pass(Frozen):
 def _row(module: ModuleType, abbreviation: str, on_module: bool = False) -> Pass:
     name = module.__name__.rpartition(".")[2]
     description = (module.__doc__ or "").partition("\n")[0].rstrip(".")
-    asks_alias = "noalias_params" in inspect.signature(module.run).parameters
+    code = module.run.__code__
+    asks_alias = "noalias_params" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     return Pass(name, abbreviation, module.run, description, on_module, asks_alias)
 
 

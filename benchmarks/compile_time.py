@@ -12,7 +12,6 @@ Python's own profile of one more run, `--json FILE` writes the figures.
 import argparse
 import contextlib
 import cProfile
-import dataclasses
 import functools
 import json
 import multiprocessing
@@ -32,10 +31,12 @@ import digits  # noqa: E402
 import gradient as npbench_gradient  # noqa: E402
 import heat  # noqa: E402
 import kernel as npbench_kernel  # noqa: E402
+from kernels import recurrence  # noqa: E402
 
 import dlvm_py as dlvm  # noqa: E402
 from dlvm_py import derivative, dispatch, driver  # noqa: E402
 from dlvm_py.backend.cpu import compile as native_compile  # noqa: E402
+from dlvm_py.frozen import replace  # noqa: E402
 from dlvm_py.transforms import pass_manager  # noqa: E402
 
 STAGES = (  # (where the driver finds the function, its name, the row of the table)
@@ -85,6 +86,7 @@ def examples():
     return {
         "digits": lambda: (dlvm.value_and_grad(loss, wrt=("w1", "b1", "w2", "b2")), (x, onehot, *parameters)),
         "heat": lambda: (dlvm.value_and_grad(heat.misfit, wrt="theta"), (rod[1:], rod, rod.copy(), *step)),
+        "recurrence": lambda: (dlvm.grad(recurrence.kernel, wrt=recurrence.WRT), (0.7, 1_000)),
         "settle": lambda: (dlvm.jit(heat.settle), (rod.copy(), rod[1:].copy(), *step)),
     }
 
@@ -136,7 +138,7 @@ def compile_once(function, args):
 def timed_pass(clock, find, name):
     """The row of a pass, with its `run` timed."""
     row = find(name)
-    return dataclasses.replace(row, run=clock.wrap(row.run, f"  {name}"))
+    return replace(row, run=clock.wrap(row.run, f"  {name}"))
 
 
 @contextlib.contextmanager

@@ -6,11 +6,11 @@ The families' tables are collected here; a ufunc with an op row needs no entry a
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from dlvm_py.deferred import deferred
+from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.elementwise import UFUNCS
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.iterate import ndenumerate, ndindex
@@ -61,11 +61,6 @@ from dlvm_py.frontend.python_complex import CMATH
 from dlvm_py.frontend.texts import TEXTS
 from dlvm_py.frontend.values import Static
 from dlvm_py.ir import BF16, OWN_DTYPES, DType, is_bfloat16
-
-if TYPE_CHECKING:
-    import difflib
-else:
-    difflib = deferred("difflib")
 
 Handler = Callable[..., Any]
 
@@ -216,8 +211,7 @@ def numpy_help(target: Any) -> str:
         for f in FUNCTIONS:
             if is_numpy(f) and not isinstance(f, type):
                 spelled.setdefault(f.__name__, name_of(f))
-        close = difflib.get_close_matches(name, list(spelled), n=3, cutoff=0.6)
-        hint = "did you mean " + " or ".join(f"`{spelled[c]}`" for c in close) + "?" if close else None
+        hint = suggestion(name, spelled)
     return f"{hint or 'call it outside of compiled code'}; docs/numpy.md lists what is supported"
 
 

@@ -181,8 +181,12 @@ def assemble(
     optimise(module, machine, schedule, is_apart)
     text = str(module)  # before code generation, which rewrites the module for itself
     shared = _shared(module)
-    made = unlocked.emit_object(machine, module) if is_apart else machine.emit_object(module)
-    return Compiled((made,), (text,), cpu, shared)
+    return Compiled((_emit_object(machine, module, is_apart),), (text,), cpu, shared)
+
+
+def _emit_object(machine: llvm.TargetMachine, module: llvm.ModuleRef, is_apart: bool = False) -> bytes:
+    made: bytes = unlocked.emit_object(machine, module) if is_apart else machine.emit_object(module)
+    return made
 
 
 def _shared(module: llvm.ModuleRef) -> tuple[str, ...]:
@@ -200,7 +204,7 @@ def assemble_plainly(module: llvm.ModuleRef, opt: int = 0) -> bytes:
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
     manager.run(module, builder)  # what must be done at any level: coroutines are cut, some calls inlined
-    return machine.emit_object(module)
+    return _emit_object(machine, module)
 
 
 def support_text(imports: Imports, name: str) -> str:

@@ -300,7 +300,6 @@ SYNTAX = {
     "y = sorted(x, key=str)": "this is a list that grows by a string that is made when it runs\n",
     "y = x.sun()": "arrays have no attribute or method `sun`",
     "y = x.setflags()": "arrays have no supported attribute or method `setflags`",
-    "y = (v for v in x)": "a generator expression",
     "l = [1]; l.popitem()": "`popitem` of a list",
     "y = frozenset(x)": "frozenset",
     "class A: pass": "a class",

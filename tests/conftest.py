@@ -3,6 +3,7 @@
 import atexit
 import os
 import shutil
+import sys
 import tempfile
 
 # the verifier runs after every pass
@@ -13,6 +14,7 @@ if "DLVM_CACHE_DIR" not in os.environ:
     atexit.register(shutil.rmtree, os.environ["DLVM_CACHE_DIR"], ignore_errors=True)
 
 import pytest  # noqa: E402
+from assembler import Kernels, assembler  # noqa: E402
 
 import dlvm_py as dlvm  # noqa: E402
 from dlvm_py.runtime import threads  # noqa: E402
@@ -26,3 +28,20 @@ def eager_threads():
     yield
     threads.set_penalty(threads.PENALTY)
     dlvm.set_num_threads(before)
+
+
+def pytest_configure(config):
+    """What is compiled for a GPU is kept; by its own PTX for each architecture it is assembled where slow tests run."""
+    config.kernels = Kernels(own_ptx=config.option.markexpr != "not slow")
+    config.add_cleanup(config.kernels.collect())
+
+
+def pytest_sessionfinish(session):
+    """Assemble the kernels: each worker what others do not; at last the process that started them."""
+    if assembler() is None:
+        return
+    wrong = session.config.kernels.assemble()
+    for path, words in wrong.items():
+        print(f"\n{path}: {words}", file=sys.stderr)
+    if wrong and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

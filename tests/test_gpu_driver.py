@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from test_gpu import PTXAS
+from assembler import assembler
 
 import dlvm_py as dlvm
 from dlvm_py.backend.gpu.ptx import ptx
@@ -308,8 +308,8 @@ def test_code_of_a_device_is_kept_for_the_next_process(monkeypatch, tmp_path):
 # -- the prototypes --------------------------------------------------------------------------------------
 
 HEADERS = [Path("/usr/local/cuda/include/cuda.h")]
-if PTXAS is not None:
-    HEADERS.insert(0, Path(PTXAS).resolve().parents[1] / "include" / "cuda.h")
+if found := assembler():
+    HEADERS.insert(0, Path(found).resolve().parents[1] / "include" / "cuda.h")
 HEADER = next((h for h in HEADERS if h.is_file()), None)
 # by size and kind, which is what a call needs
 _BY_CTYPE = {ctypes.c_void_p: "ptr", ctypes.c_size_t: "i64", int: "i32", ctypes.c_int: "i32"}

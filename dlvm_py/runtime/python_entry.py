@@ -78,6 +78,8 @@ class _Context(ctypes.Structure):
         ("taken", ctypes.c_int64),
         ("stream", ctypes.c_void_p),
         ("recording", ctypes.c_void_p * 4),
+        ("take", ctypes.py_object),
+        ("give", ctypes.py_object),
     ]
 
 
@@ -324,7 +326,10 @@ def _run_kernel(
     results = bytearray(_result_size(call.result) or 1)
     memory = None if version.device is None else version.device.memory
     context = _Context(fuel=FIRST_FUEL, taken=taken_before(memory) if call.limited else 0)
-    context.stream = None if there is None else there.stream
+    if there is not None:
+        context.stream = there.stream
+        if there.device.pool is not None:
+            context.take, context.give = there.device.pool.asked
     # with the lock held, and an exception that is set when it returns raised: invoke releases the lock itself
     invoke, finish = _INVOKE(version.code[INVOKE]), _FINISH(version.code[FINISH])
     here = ctypes.addressof(context)

@@ -39,7 +39,11 @@ USUAL = Schedule()
 NATIVE = "native"
 # parts of the runtime that only modules which call them carry
 RECURSION = "@dlvm.enter"
-OPTIONAL = {RECURSION: "recursion.ll", "@dlvm.tell": "tell.ll", "@dlvm.gpu.": "gpu.ll"}
+OPTIONAL = {
+    RECURSION: ("recursion.ll",),
+    "@dlvm.tell": ("tell.ll", "ask.ll"),
+    "@dlvm.gpu.": ("gpu.ll", "ask.ll"),
+}
 # work between two polls, in elements and iterations: about a millisecond or two
 POLL_FUEL = 1 << 21
 # Blocks of a module from which on O2 optimises it. O3 takes a third longer: it unswitches loops and unrolls more, which
@@ -143,8 +147,8 @@ def compile_parts(
 
 def _runtime(texts: Sequence[str], imports: Imports) -> list[str]:
     """What of the runtime the functions of these texts inline."""
-    optional = [name for what, name in OPTIONAL.items() if any(what in text for text in texts)]
-    return [support_text(imports, name) for name in ("inline.ll", *optional)]
+    optional = [name for what, names in OPTIONAL.items() if any(what in text for text in texts) for name in names]
+    return [support_text(imports, name) for name in dict.fromkeys(("inline.ll", *optional))]
 
 
 def _memory(imports: Imports) -> str:

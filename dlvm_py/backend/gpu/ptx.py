@@ -29,9 +29,16 @@ def symbol(number: int) -> str:
 
 def ptx(kernels: Sequence[Kernel], architecture: str) -> str:
     """The PTX text of the kernels."""
+    return ptx_of([(k.family, str(k.module)) for k in kernels], architecture)
+
+
+def ptx_of(kernels: Sequence[tuple[str, str]], architecture: str) -> str:
+    """The PTX text of kernels: of each its family, and its LLVM IR."""
     to = machine(architecture)
     head = target_lines(to)
-    texts = [without_kept(str(k.module)).replace(f'@"{NAME}', f'@"{symbol(n)}') for n, k in enumerate(kernels)]
-    whole = link([parse(text, head) for text in ("", *texts)], [symbol(n) for n in range(len(kernels))])
-    optimise(whole, to)
-    return _ENTRY.sub(lambda m: f"// {kernels[int(m[2])].family}\n{m[1]}", to.emit_assembly(whole))
+    texts = [without_kept(text).replace(f'@"{NAME}', f'@"{symbol(n)}') for n, (_, text) in enumerate(kernels)]
+    modules = [link([parse(text, head)], [symbol(n)]) for n, text in enumerate(texts)]
+    for module in modules:  # each alone: what is done to it does not depend on what it is beside
+        optimise(module, to)
+    whole = link([parse("", head), *modules], [symbol(n) for n in range(len(kernels))])
+    return _ENTRY.sub(lambda m: f"// {kernels[int(m[2])][0]}\n{m[1]}", to.emit_assembly(whole))

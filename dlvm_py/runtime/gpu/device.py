@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -15,6 +16,7 @@ from typing import Any
 from dlvm_py.errors import DeviceError
 from dlvm_py.options import environment
 from dlvm_py.runtime.gpu import cuda
+from dlvm_py.runtime.gpu.cupy_memory import CupyMemory
 from dlvm_py.runtime.loader import load
 from dlvm_py.runtime.native import standing
 
@@ -81,6 +83,11 @@ class Device:
         code = load(image, [], symbols)
         return [code[s] for s in symbols], code
 
+    @property
+    def pool(self) -> CupyMemory | None:
+        """What memory is taken from instead of the driver."""
+        return None
+
     def reason(self, status: int) -> str:
         """What a status of the driver means."""
         return f"{_REASONS.get(status, 'an error of the driver')} (CUDA error {status})"
@@ -94,6 +101,8 @@ class Device:
 
     def allocate(self, nbytes: int, stream: int) -> int:
         """The address of fresh memory. MemoryError where there is none."""
+        if self.pool is not None:
+            return self.pool.take(max(nbytes, 1))
         found = ctypes.c_void_p()
         self._do("cuMemAllocAsync", ctypes.addressof(found), max(nbytes, 1), stream)
         assert found.value is not None
@@ -101,7 +110,8 @@ class Device:
 
     def free(self, address: int, stream: int) -> None:
         """Give memory back, behind what the stream does."""
-        self._do("cuMemFreeAsync", address, stream)
+        if self.pool is None or not self.pool.give(address):
+            self._do("cuMemFreeAsync", address, stream)
 
     def write(self, to: int, source: int, nbytes: int, stream: int) -> None:
         """Copy memory of the host to the device; the host's may change afterwards."""
@@ -125,7 +135,7 @@ class Hardware(Device):
 
     def __init__(self, driver: cuda.Driver) -> None:
         super().__init__({name: driver.address(name) for name in FUNCTIONS})
-        self._driver = driver
+        self._driver, self._cupy = driver, CupyMemory()
         self.name, self.description, self.memory = driver.architecture, driver.description, driver.memory
 
     def enter(self) -> int:
@@ -146,6 +156,11 @@ class Hardware(Device):
     def stream_owner(self) -> Any:
         """CuPy's current stream."""
         return self._driver.stream()
+
+    @property
+    def pool(self) -> CupyMemory | None:
+        """CuPy's memory, from when on CuPy is imported."""
+        return None if sys.modules.get("cupy") is None else self._cupy
 
     def number_of(self, address: int) -> int | None:
         """The number of the device that memory is of."""

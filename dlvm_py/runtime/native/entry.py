@@ -212,6 +212,6 @@ def _invoke_text(types: list[str]) -> str:
         "  %state = call ptr @py.PyEval_SaveThread()\n"
         "  %state.at = getelementptr %context, ptr %context, i32 0, i32 1\n  store ptr %state, ptr %state.at\n"
         f"  %status = call i32 @{KERNEL}({operands})\n"
-        "  call void @py.PyEval_RestoreThread(ptr %state)\n  ret i32 %status\n}\n"
+        "  call void @py.PyEval_RestoreThread(ptr %state)\n  store ptr null, ptr %state.at\n  ret i32 %status\n}\n"
         f"define void @{FINISH}(ptr %context) {{\n  call void @dlvm.free_all(ptr %context)\n  ret void\n}}\n"
     )

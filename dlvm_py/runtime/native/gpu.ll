@@ -8,12 +8,21 @@
 ; node, how many there are, the header that owns it }: launches are done, and added to it. Memory that is given back
 ; meanwhile is kept until the call is over, as the graph works on it. What a graph cannot have, copies, and any refusal of
 ; the driver end the recording; the loop goes on without.
+;
+; At 112 the context has two Python objects, if memory is not the driver's: take(slot, nbytes) puts the address of so many
+; bytes into the slot, null where there is no room; give(address) takes them back, and runs no code of Python's: it cannot
+; be interrupted.
 
 @dlvm.imports = external global [0 x ptr]
 
 declare i1 @dlvm.count(ptr, i64)
 declare ptr @dlvm.adopt(ptr, ptr, i64, ptr)
 declare void @dlvm.drop(ptr, ptr)
+declare i32 @dlvm.ask(ptr, ptr, i64, i64)
+declare i1 @dlvm.python(ptr)
+declare void @dlvm.no_python(ptr, i1)
+
+@dlvm.gpu.address = private constant [2 x i8] c"L\00"
 
 ; A new allocation of the device: its header; or null, with the error record filled: site -2 where the device has no
 ; room, -3 where the driver refuses for another reason, as it does from then on when a kernel has failed.
@@ -29,6 +38,21 @@ sized:
   %is_free = call i1 @dlvm.count(ptr %ctx, i64 %nbytes)
   br i1 %is_free, label %counted, label %failed
 counted:
+  %pool_at = getelementptr i8, ptr %ctx, i64 112
+  %pool = load ptr, ptr %pool_at
+  %has_pool = icmp ne ptr %pool, null
+  br i1 %has_pool, label %ask, label %driver
+ask:
+  store ptr null, ptr %slot
+  %slot_number = ptrtoint ptr %slot to i64
+  %is_raised = call i32 @dlvm.ask(ptr %ctx, ptr %pool, i64 %slot_number, i64 %nbytes)
+  %is_taken = icmp eq i32 %is_raised, 0
+  br i1 %is_taken, label %asked, label %raised
+asked:
+  %place = load ptr, ptr %slot
+  %no_place = icmp eq ptr %place, null
+  br i1 %no_place, label %uncount, label %adopt
+driver:
   %stream_at = getelementptr i8, ptr %ctx, i64 72
   %stream = load ptr, ptr %stream_at
   %allocate_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuMemAllocAsync}
@@ -54,6 +78,10 @@ refused:
   %less.refused = sub i64 0, %nbytes
   %uncounted.refused = call i1 @dlvm.count(ptr %ctx, i64 %less.refused)
   %said = call i32 @dlvm.gpu.status(ptr %ctx, i32 %status)
+  ret ptr null
+raised:
+  %less.raised = sub i64 0, %nbytes
+  %uncounted.raised = call i1 @dlvm.count(ptr %ctx, i64 %less.raised)
   ret ptr null
 done:
   ret ptr %header
@@ -88,6 +116,20 @@ stop:
   call void @dlvm.gpu.forget(ptr %ctx)
   br label %now
 now:
+  %pool_at = getelementptr i8, ptr %ctx, i64 120
+  %pool = load ptr, ptr %pool_at
+  %has_pool = icmp ne ptr %pool, null
+  br i1 %has_pool, label %back, label %driver
+back:
+  %was_given = call i1 @dlvm.python(ptr %ctx)
+  %call = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyObject_CallFunction})
+  %drop = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:Py_DecRef})
+  %address = ptrtoint ptr %data to i64
+  %none = call ptr (ptr, ptr, ...) %call(ptr %pool, ptr @dlvm.gpu.address, i64 %address)
+  call void %drop(ptr %none)
+  call void @dlvm.no_python(ptr %ctx, i1 %was_given)
+  br label %done
+driver:
   %stream_at = getelementptr i8, ptr %ctx, i64 72
   %stream = load ptr, ptr %stream_at
   %free_at = getelementptr ptr, ptr @dlvm.imports, i64 {import:cuda:cuMemFreeAsync}

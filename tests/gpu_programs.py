@@ -177,7 +177,18 @@ def _of(shape, dtype=np.float64, seed=0):
 
 
 # name: (function, () -> arguments, the parameters that gradients are taken with respect to)
+def narrow_products(a, x):
+    return a @ x, x @ a.T, (a > 0.0) @ (x > 0.0)
+
+
+def windows(x):
+    w = np.lib.stride_tricks.sliding_window_view(x, 3)
+    return np.sum(np.sin(w) * w)
+
+
 PROGRAMS = {
+    "narrow_products": (narrow_products, lambda: (_of((5, 7), np.float16), _of(7, np.float16, 1)), ()),
+    "windows": (windows, lambda: (_of(40),), (0,)),
     "chain": (chain, lambda: (_of(1000), _of(1000, seed=1)), (0, 1)),
     "chain_strided": (chain, lambda: (_of(64)[::-2], _of((32, 3))[:, 1]), (0, 1)),
     "chain_f32": (chain, lambda: (_of((7, 9), np.float32), np.asfortranarray(_of((7, 9), np.float32, 1))), (0, 1)),

@@ -70,5 +70,7 @@ def test_the_table_of_registers_has_every_family():
     sources = [path.read_text(encoding="utf-8") for path in (ROOT / "dlvm_py" / "backend" / "gpu").glob("*.py")]
     made = re.findall(r"Kernel\((?:self\.)?h(?:ost)?, ([^)]*)\)", "".join(sources))
     families = {name for words in made for name in re.findall(r'"([^"]+)"', words)}
-    families |= set(re.findall(r'^(?:FAMILY|TO_NUMBER|BY_BLOCKS) = "(.+)"$', "".join(sources), re.MULTILINE))
-    assert len(families) > 10 and families == rows, "python docs/build_kernels.py"
+    for words in re.findall(r"^(?:FAMILY|TO_NUMBER).* = (.*)$", "".join(sources), re.MULTILINE):
+        families |= set(re.findall(r'"([^"]+)"', words))
+    # reshaped values are stored as they are, to reshaped memory: no call of NumPy comes to the kernel of that name
+    assert len(families) > 10 and families - {"reshape"} == rows, "python docs/build_kernels.py"

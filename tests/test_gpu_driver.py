@@ -19,7 +19,7 @@ from dlvm_py.runtime import native
 from dlvm_py.runtime.gpu import cuda
 from dlvm_py.runtime.gpu import device as device_module
 from dlvm_py.runtime.gpu.arrays import device_array, to_device
-from dlvm_py.runtime.gpu.device import _SIGNATURES, FUNCTIONS, Hardware
+from dlvm_py.runtime.gpu.device import _SIGNATURES, FUNCTIONS, Hardware, live
 from dlvm_py.runtime.native import standing
 
 
@@ -122,6 +122,20 @@ def test_the_launcher_for_the_hardware_asks_the_driver_as_it_should(monkeypatch)
     with pytest.raises(dlvm.DeviceError, match=r"cuLinkAddData_v2 failed: no luck \(CUDA error 218\)\nline 1: no PTX"):
         on.kernels(b"no kernels", 0)
     assert not library.states
+
+
+def test_memory_is_cupys_from_when_it_is_imported(hardware, monkeypatch):
+    """What was the driver's goes back to the driver."""
+    of_driver, asked = hardware.allocate(8, 0), []
+    before, cupy = live(), types.ModuleType("cupy")
+    cupy.cuda = types.SimpleNamespace(alloc=lambda n: asked.append(n) or types.SimpleNamespace(ptr=0x7000))
+    assert hardware.pool is None
+    monkeypatch.setitem(sys.modules, "cupy", cupy)
+    assert hardware.allocate(0, 0) == 0x7000 and asked == [1] and live() == before
+    hardware.free(0x7000, 0)  # which the driver does not know
+    assert live() == before and not hardware.pool.give(0x7000)
+    hardware.free(of_driver, 0)
+    assert live() == before - 1
 
 
 class Elsewhere:

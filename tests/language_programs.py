@@ -1981,3 +1981,101 @@ def operator_functions(x):
     smallest = min(pairs, key=operator.itemgetter(0))
     products = list(itertools.accumulate(x, operator.mul))
     return functools.reduce(operator.add, x) * smallest[0] - operator.neg(products[-1]) + operator.pow(x[0], 2)
+
+
+@dataclass(frozen=True)
+class Vector:
+    x: float
+    y: float
+
+    def __add__(self, other):
+        return Vector(self.x + other.x, self.y + other.y)
+
+    def __mul__(self, other):
+        return self._dot(other) if isinstance(other, Vector) else Vector(self.x * other, self.y * other)
+
+    def _dot(self, other):
+        return self.x * other.x + self.y * other.y
+
+    def __rmul__(self, other):
+        return self * other
+
+    def __radd__(self, other):
+        return self if other == 0 else NotImplemented
+
+    def __neg__(self):
+        return Vector(-self.x, -self.y)
+
+    def __abs__(self):
+        return math.hypot(self.x, self.y)
+
+    def __call__(self, t, k=1):
+        return self.x * t + self.y * k
+
+    def __getitem__(self, place):
+        return self.x if place == 0 else self.y
+
+    def __len__(self):
+        return 2
+
+    def __contains__(self, value):
+        return value == self.x
+
+
+@dataclass
+class Counted:
+    value: float
+    count: int = 0
+
+    def __iadd__(self, other):
+        self.value += other
+        self.count += 1
+        return self
+
+    def __setitem__(self, place, value):
+        if place == 0:
+            self.value = value
+
+    def __lt__(self, other):
+        return self.value < other.value
+
+    def __eq__(self, other):
+        return self.value == other.value
+
+    def __bool__(self):
+        return self.count < 3
+
+
+@language("operators of classes", lambda: (0.7, 4), lambda: (1.3, 0), grad=True)
+def an_orbit(a, n):
+    p, v = Vector(a, 1.0), Vector(0.5, -a)
+    for _ in range(n):
+        v = v + 0.1 * (-p * (1.0 / (abs(p) ** 3 + 0.1)))
+        p += v * 0.1
+    total = sum([p, v])
+    return total * p + p(2.0) + v(1.0, k=3) + p[0] * len(p) + (1.0 if 7.0 in p else 2.0)
+
+
+@language("operators of classes", lambda: (0.7,), lambda: (5.0,))
+def instances_that_change(a):
+    first, second = Counted(a), Counted(2.0)
+    same = first
+    while first:
+        first += a
+    first[0] = first.value * 2.0
+    flags = first < second, first > second, first == second, first != second, not second, same is first
+    return first, flags, 1 if second and a > 1.0 else 2
+
+
+@language("strings", lambda: (1.5, "ab"), lambda: (0.5, "Zaab"))
+def letters(x, name):
+    total = 0.0
+    for k, c in enumerate("abc"):
+        if c in name:
+            total += x * k
+        elif not name.lower().startswith("z"):
+            total -= x
+    signs = [-1.0 if c.isupper() else 1.0 for c in name]
+    for c, v in zip("+-", (x, 2.0), strict=True):
+        total = total + v if c == "+" else total - v
+    return total, signs, name * 2, name.title(), name.partition("a"), name.count("a"), name.zfill(5)

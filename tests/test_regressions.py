@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from dataclasses import dataclass
 
 import numpy as np
 import pytest
@@ -9,9 +10,24 @@ from irbuild import new_function
 from test_random_python import assert_same, check_values, outcome
 
 import dlvm_py as dlvm
+from dlvm_py.frontend.capture import capture
 from dlvm_py.ir import I64, interpreter, literal, scalar
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import constant_fold
+
+
+@dataclass
+class Scaled:
+    """Has a method that calls one with an underscore."""
+
+    x: float
+
+    def double(self):
+        """Twice x."""
+        return self._twice(self.x)
+
+    def _twice(self, x):
+        return 2.0 * x
 
 
 @pytest.fixture(autouse=True)
@@ -239,3 +255,14 @@ def test_a_view_that_only_one_way_out_of_a_loop_has():
         assert_same(gradient(*args), want)
         program = gradient.program(*args, stage="optimizable")
         assert_same(interpreter.run(program.module, program.name, list(args)), want)
+
+
+def test_helpers_of_methods_are_part_of_what_is_compiled():
+    """Methods with an underscore are in the fingerprint of a kernel: an edited one is not taken from the cache."""
+
+    def f(x):
+        return Scaled(x).double()
+
+    functions = capture(f).functions
+    assert Scaled.double in functions and Scaled._twice in functions
+    check(f, 1.5)

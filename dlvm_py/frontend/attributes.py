@@ -131,7 +131,11 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
     e.error(TypeMismatch, f"{describe(held)} has no supported attribute `{name}`")
 
 
-_TEXT_METHODS = ("startswith", "endswith", "upper", "lower", "strip", "replace", "split", "isdigit", "find")
+_TEXT_METHODS = frozenset(
+    "capitalize casefold center count endswith find index isalnum isalpha isascii isdecimal isdigit isidentifier "
+    "islower isnumeric isspace istitle isupper ljust lower lstrip partition removeprefix removesuffix replace rfind "
+    "rindex rjust rpartition rsplit rstrip split splitlines startswith strip swapcase title upper zfill".split()
+)
 
 
 def _static(e: Emitter, owner: Any, name: str) -> Any:

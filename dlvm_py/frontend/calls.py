@@ -13,11 +13,11 @@ from weakref import WeakKeyDictionary
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
-from dlvm_py.frontend import derivatives, generators, nested, own_rules, records, sets, tables, vectorize
+from dlvm_py.frontend import derivatives, generators, nested, overloads, own_rules, records, sets, tables, vectorize
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.capture import is_ours, is_record_class, plain_function, rules_of
 from dlvm_py.frontend.elementwise import operand
-from dlvm_py.frontend.emit import Emitter, i64
+from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
@@ -44,6 +44,7 @@ from dlvm_py.frontend.table import (
     numpys,
     takes_arrays,
 )
+from dlvm_py.frontend.texts import escaped
 from dlvm_py.frontend.undecided import opened
 from dlvm_py.frontend.values import (
     Array,
@@ -52,6 +53,7 @@ from dlvm_py.frontend.values import (
     Growing,
     Method,
     Mixed,
+    Object,
     Record,
     Scalar,
     Sequence,
@@ -67,6 +69,7 @@ OBJECT_FUNCTIONS: dict[Any, Handler] = {
     **FOLDS, **ITERTOOLS, **generators.NEXT, **library_table(heaps.FUNCTIONS),
     **library_table(operator_functions.FUNCTIONS),
 }  # fmt: skip
+_SPECIAL = {abs: "__abs__", len: "__len__", float: "__float__", int: "__int__", bool: "__bool__"}
 # our own modules above the front end whose functions are compiled with the user's
 _IN_THE_LANGUAGE = ("dlvm_py.implicit", "dlvm_py.krylov")
 
@@ -107,8 +110,16 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
         own = _bind_closure(e, function.closure, args[:count], kwargs)
         return derivatives.call_nested(e, function, list(own.values()), args[count:])
     if not isinstance(function, Static):
-        e.error(TypeMismatch, f"{describe(function)} is not callable")
+        found = overloads.method(e, function, "__call__")
+        if found is None:
+            e.error(TypeMismatch, f"{describe(resolved(e, function))} is not callable")
+        return invoke(e, Static(found), [function, *args], kwargs)
     target = function.value
+    special = _SPECIAL.get(target) if isinstance(target, type | BuiltinFunctionType) and len(args) == 1 else None
+    if special is not None and isinstance(args[0], Object | Record):
+        found = overloads.called(e, args[0], special)
+        if found is not None:
+            return found
     is_known = isinstance(target, type | FunctionType | BuiltinFunctionType) or is_numpy(target)
     rule = OBJECT_FUNCTIONS.get(target) if is_known else None
     if rule is not None:
@@ -195,9 +206,28 @@ def _is_translated(function: Any) -> bool:
 
 def _text_method(e: Emitter, method: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
     """A method of a string that is known, on arguments that are known: called now."""
-    if kwargs or not all(isinstance(a, Static) for a in args):
-        e.error(UnsupportedSyntax, f"the arguments of `{method.name}` must be constant strings")
-    return e.session.lift(e, getattr(method.owner.value, method.name)(*(a.value for a in args)), method.name)
+    known = [_constant_of(e, a) for a in args]
+    if kwargs or None in known:
+        e.error(UnsupportedSyntax, f"the arguments of `{method.name}` must be constant strings or numbers")
+    try:
+        found = getattr(method.owner.value, method.name)(*(k[0] for k in known if k is not None))
+    except ValueError as error:
+        e.emit("raise", exception="ValueError", message=escaped(str(error)))
+        raise Unreachable from None
+    return e.session.lift(e, found, method.name)
+
+
+def _constant_of(e: Emitter, value: Any) -> tuple[Any] | None:
+    """A one-tuple of the constant that an argument is: a string, a number, a tuple of these; None for others."""
+    value = resolved(e, value)
+    if isinstance(value, Static):
+        return (value.value,)
+    if isinstance(value, Scalar):
+        return None if value.number is None else (value.number,)
+    if isinstance(value, Sequence) and not value.is_list:
+        parts = [_constant_of(e, i) for i in value.items]
+        return None if None in parts else (tuple(p[0] for p in parts if p is not None),)
+    return None
 
 
 def is_users(function: Any) -> bool:

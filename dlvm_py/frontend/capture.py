@@ -193,10 +193,14 @@ def _methods(kind: type) -> Iterator[tuple[str, FunctionType]]:
             continue
         for name, value in vars(base).items():
             function = value.fget if isinstance(value, property) else value
-            own = name == "__post_init__" or not name.startswith("_")
-            if own and isinstance(function, FunctionType):
+            if isinstance(function, FunctionType) and is_written_by_user(function):
                 found.setdefault(name, function)
     yield from found.items()
+
+
+def is_written_by_user(method: FunctionType) -> bool:
+    """Whether a method of a class of the user stands in a file: `dataclass` and `NamedTuple` make theirs."""
+    return method.__code__.co_filename != "<string>" and (method.__module__ or "").partition(".")[0] not in _LIBRARIES
 
 
 def is_named_tuple(kind: Any) -> bool:

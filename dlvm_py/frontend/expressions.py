@@ -9,7 +9,7 @@ from typing import Any
 import gast
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import either, folds, lists, objects, operators, records, sets, tables, unpacked
+from dlvm_py.frontend import either, folds, lists, objects, operators, overloads, records, sets, tables, unpacked
 from dlvm_py.frontend.arrays import materialise, tensor_of
 from dlvm_py.frontend.attributes import attribute
 from dlvm_py.frontend.comprehensions import Comprehensions
@@ -26,6 +26,7 @@ from dlvm_py.frontend.values import (
     Generator,
     Growing,
     Iteration,
+    Object,
     Record,
     Scalar,
     Sequence,
@@ -144,6 +145,10 @@ class Expressions(Comprehensions):
 
     def _binop(self, node: Any) -> Any:
         given = [self.expression(n) for n in (node.left, node.right)]
+        if any(isinstance(v, Object | Record) for v in given):
+            found = overloads.binary(self.e, type(node.op), *given)
+            if found is not None:
+                return found
         if any(sets.held_by(self.e, v) is not None for v in given):
             return sets.binary(self.e, type(node.op), *given)
         sides = [objects.contents(self.e, v) for v in given]
@@ -167,7 +172,17 @@ class Expressions(Comprehensions):
         return Sequence(tuple(objects.settle(self.e, i) for i in held.items), held.is_list)
 
     def _unaryop(self, node: Any) -> Any:
-        return operators.unary(self.e, type(node.op), self.value(node.operand))
+        operand = self.expression(node.operand)
+        found = overloads.unary(self.e, type(node.op), operand)
+        return operators.unary(self.e, type(node.op), self._truth(operand)) if found is None else found
+
+    def _truth(self, value: Any) -> Any:
+        """A value for what asks whether it is true: of an instance what its `__bool__` or `__len__` says."""
+        for name in ("__bool__", "__len__"):
+            found = overloads.called(self.e, value, name)
+            if found is not None:
+                return found
+        return objects.resolved(self.e, value)
 
     def _namedexpr(self, node: Any) -> Any:
         value = objects.settle(self.e, self.expression(node.value))
@@ -198,6 +213,15 @@ class Expressions(Comprehensions):
     def _one_comparison(self, kind: type, left: Any, right: Any) -> Any:
         if kind in (gast.Is, gast.IsNot):
             return operators.compare(self.e, kind, left, right)
+        if isinstance(left, Object | Record) or isinstance(right, Object | Record):
+            found = overloads.compare(self.e, kind, left, right)
+            if found is None and kind in (gast.In, gast.NotIn):
+                found = overloads.called(self.e, right, "__contains__", left)
+                if found is not None:
+                    found = operators.weak(operators.condition(self.e, self._truth(found)))
+                    return found if kind is gast.In else operators.unary(self.e, gast.Not, found)
+            if found is not None:
+                return found
         if kind in (gast.In, gast.NotIn):
             if isinstance(sets.held_by(self.e, right), Record) or tables.held_by(self.e, right) is not None:
                 where = sets if tables.held_by(self.e, right) is None else tables
@@ -230,7 +254,7 @@ class Expressions(Comprehensions):
 
     def _short_circuit(self, first: Any, rest: Any, nodes: list[Any], stop_on_false: bool) -> Any:
         """`first and rest` (stop_on_false) or `first or rest`; without branches if the rest is simple."""
-        flag = operators.condition(self.e, objects.resolved(self.e, first))
+        flag = operators.condition(self.e, self._truth(first))
         if isinstance(flag, Literal):
             return rest() if flag.value == stop_on_false else first
         if all(map(self._is_simple_condition, nodes)) and _is_bool(first):
@@ -273,7 +297,7 @@ class Expressions(Comprehensions):
         return value
 
     def _ifexp(self, node: Any) -> Any:
-        flag = operators.condition(self.e, self.value(node.test))
+        flag = operators.condition(self.e, self._truth(self.expression(node.test)))
         if isinstance(flag, Literal):
             return self.expression(node.body if flag.value else node.orelse)
         return self.choose_value(flag, lambda: self.expression(node.body), lambda: self.expression(node.orelse))
@@ -285,7 +309,9 @@ class Expressions(Comprehensions):
         grid = subscripted(base)
         if grid is not None:
             return grid(self.e, self.index(node.slice, of_grid=True))
-        return lists.read(self.e, base, self.index(node.slice))
+        index = self.index(node.slice)
+        found = overloads.called(self.e, base, "__getitem__", index)
+        return lists.read(self.e, base, index) if found is None else found
 
     def index(self, node: Any, of_grid: bool = False) -> Any:
         """The value of an index: as an expression, with slices; those of np.mgrid may have float bounds."""

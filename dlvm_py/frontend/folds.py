@@ -15,7 +15,7 @@ import gast
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend import lists, objects, operators, records
+from dlvm_py.frontend import lists, objects, operators, overloads, records
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.elementwise import astype
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
@@ -33,6 +33,8 @@ from dlvm_py.frontend.values import (
     Generator,
     Growing,
     Iteration,
+    Object,
+    Record,
     Scalar,
     Sequence,
     Static,
@@ -102,6 +104,9 @@ def exact_sum(e: Emitter, seq: Any) -> Any:
 
 
 def _plus(e: Emitter, total: Any, item: Any) -> Any:
+    found = overloads.binary(e, gast.Add, total, item) if isinstance(item, Object | Record) else None
+    if found is not None:
+        return found
     return operators.binary(e, gast.Add, objects.resolved(e, total), objects.resolved(e, item))
 
 

@@ -24,6 +24,7 @@ from dlvm_py.frontend import (
     numpy_complex,
     objects,
     operators,
+    overloads,
     records,
     regions,
     sets,
@@ -475,7 +476,9 @@ class Frame(Expressions):
 
     def _store_item(self, base: Any, index: Any, value: Any) -> None:
         held = objects.contents(self.e, base)
-        if isinstance(base, Object) and tables.is_table(held):
+        if overloads.method(self.e, base, "__setitem__") is not None:
+            overloads.called(self.e, base, "__setitem__", index, value)
+        elif isinstance(base, Object) and tables.is_table(held):
             tables.set_item(self.e, base, index, value)
         elif isinstance(base, Object) and isinstance(held, Record):
             records.set_item(self.e, base, index, value)
@@ -574,7 +577,8 @@ class Frame(Expressions):
         base, index = self.expression(target.value), self.index(target.slice)
         if not isinstance(base, Array):
             with self.at(target):
-                old = lists.read(self.e, base, index)
+                old = overloads.called(self.e, base, "__getitem__", index)
+                old = lists.read(self.e, base, index) if old is None else old
             if isinstance(old, Array) and tables.held_by(self.e, base) is not None:
                 left, right = tensor_of(self.e, old), objects.resolved(self.e, self.expression(node.value))
                 old = Temp(left, old.extents, self.e.block)
@@ -611,6 +615,10 @@ class Frame(Expressions):
             return old
         if sets.augmented(self.e, old, kind, value):
             return old
+        if isinstance(old, Object | Record) or isinstance(value, Object | Record):
+            found = overloads.augmented(self.e, kind, old, value)
+            if found is not None:
+                return self._settle(found)
         if isinstance(old, Object | Ref) and lists.augmented(self.e, old, kind, value):
             return old
         left, right = objects.resolved(self.e, old), objects.resolved(self.e, value)
@@ -630,7 +638,7 @@ class Frame(Expressions):
 
     def _if(self, node: Any) -> None:
         with self.at(node.test):
-            condition = operators.condition(self.e, self.value(node.test))
+            condition = operators.condition(self.e, self._truth(self.expression(node.test)))
         if isinstance(condition, Literal):
             self.execute(node.body if condition.value else node.orelse)
             return
@@ -641,7 +649,7 @@ class Frame(Expressions):
     def _while(self, node: Any) -> None:
         def test() -> Any:
             self.e.builder.loc = self.source.loc(node.test)
-            return operators.condition(self.e, self.value(node.test))
+            return operators.condition(self.e, self._truth(self.expression(node.test)))
 
         self.loop(node, test, None, lambda _: None, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
 

@@ -182,6 +182,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     Construct("named tuples", "Particle(x, mass=1.0)", "both kinds, with defaults, `_replace`, `_asdict`"),
     Construct("dataclasses", "state.u += dt * f(state)", "with methods, properties, __post_init__, frozen"),
+    Construct(
+        "operators of classes",
+        "p = -p * 0.5 + v(t)",
+        "as their methods say: __add__, __rmul__, __iadd__, __lt__, __call__, __getitem__, __len__, __bool__ ...",
+    ),
     Construct("dataclasses in loops", "s = replace(s, t=s.t + dt)", "bound anew or changed"),
     Construct("dataclasses in branches", "s = State(x) if c else s", "where no other name stands for one of the two"),
     Construct("math", "math.hypot(x, y)", "all of it and of cmath, with Python's errors"),
@@ -198,7 +203,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("comparison of tuples and lists", "(x, 1) < (y, 2)", "item by item; the first that differ decide"),
     Construct("random generators", "x = rng.normal(0, 1, size=n)", "NumPy's streams, bit for bit; docs/numpy.md"),
     Construct("with np.errstate", 'with np.errstate(divide="ignore"): ...', "compiled code gives no warnings anyway"),
-    Construct("strings", 'if method == "euler": ...', "constants, for modes and messages; startswith, upper, ..."),
+    Construct(
+        "strings",
+        'if method == "euler": ...',
+        "constants, for modes and messages: their methods, loops over them, parts of them",
+    ),
     _no(
         "recursion in a try",
         "def f(k): return 1.0 if k < 1 else f(k - 1)\ntry:\n    y = f(n)\nexcept ValueError:\n    y = 0.0",

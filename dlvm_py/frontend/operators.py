@@ -117,6 +117,10 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
         a, b = _beside_array(e, a), _beside_array(e, b)
     if isinstance(a, Static) and isinstance(b, Static) and isinstance(a.value, str):
         return Static(python(a.value, b.value))
+    if kind is gast.Mult and any(isinstance(v, Static) and isinstance(v.value, str) for v in (a, b)):
+        text, times = (a, b) if isinstance(a, Static) else (b, a)
+        if isinstance(times, Scalar) and isinstance(times.number, int):
+            return Static(text.value * times.number)
     if kind is gast.BitOr and isinstance(a, Static) and isinstance(b, Static):
         if all(isinstance(v.value, (type, UnionType, NoneType)) for v in (a, b)):
             return Static(python(a.value, b.value))

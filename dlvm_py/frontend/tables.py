@@ -37,6 +37,8 @@ from dlvm_py.frontend.values import (
 )
 from dlvm_py.ir import Value, literal
 
+_OF_CHARACTERS = (enumerate, zip, reversed, list, tuple, map, filter)  # built-in functions to which a string is those
+
 
 def is_table(held: Any) -> bool:
     """Whether contents are those of a dict whose keys are numbers."""
@@ -163,15 +165,24 @@ def settled(e: Emitter, owner: Any) -> Any:
 
 
 def iterated(e: Emitter, value: Any) -> Any:
-    """What a loop runs over: of a dict its keys, of a set its items; other values as they are."""
+    """What a loop runs over: of a dict the keys, of a set the items, of a string the characters; or the value."""
+    if isinstance(value, Static) and isinstance(value.value, str):
+        return characters(value.value)
     if held_by(e, value) is not None:
         return rows(e, value)
     return sets.iterated(e, value)
 
 
+def characters(text: str) -> Sequence:
+    """The characters of a string that is known now."""
+    return Sequence(tuple(map(Static, text)))
+
+
 def argument(e: Emitter, function: Any, value: Any) -> Any:
     """An argument of a built-in function that takes what can be looped over: the keys of a dict, the items of a set."""
     target = function.value if isinstance(function, Static) else None
+    if isinstance(value, Static) and isinstance(value.value, str):
+        return characters(value.value) if any(target is f for f in _OF_CHARACTERS) else value
     held = objects.contents(e, value) if isinstance(value, Object) else None
     if isinstance(held, Record) and held.kind is dict and target in (enumerate, zip, reversed):
         return records.iterated(held)

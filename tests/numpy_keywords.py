@@ -17,11 +17,15 @@ from dlvm_py.frontend.table import FUNCTIONS, METHODS, is_numpy
 from dlvm_py.tools.numpy_page import function_name
 
 _SEEDS = 40
-KNOWN = {
-    name: f for f in FUNCTIONS if is_numpy(f) and not isinstance(f, type) and (name := function_name(f)) in RULES
-} | {
-    f"np.{f.__self__.__name__}.{f.__name__}": f for f in FUNCTIONS if isinstance(getattr(f, "__self__", None), np.ufunc)
-} | {f"ndarray.{name}": getattr(np.ndarray, name) for name in METHODS}
+KNOWN = (
+    {name: f for f in FUNCTIONS if is_numpy(f) and not isinstance(f, type) and (name := function_name(f)) in RULES}
+    | {
+        f"np.{f.__self__.__name__}.{f.__name__}": f
+        for f in FUNCTIONS
+        if isinstance(getattr(f, "__self__", None), np.ufunc)
+    }
+    | {f"ndarray.{name}": getattr(np.ndarray, name) for name in METHODS}
+)
 
 
 def _like(d: Draw, kinds: str = "if") -> Any:

@@ -35,8 +35,12 @@ DIFFERENCES = [
     ("np.arange(x0, x1, 2)", (7, np.uint64(4)), (0,), ValueError),
     ("np.triu_indices(3, x0)[0]", (np.uint8(1),), (3,), dlvm.CompileError),
     ("np.fft.fftshift(x0)", (2.0,), ValueError, float),
-    ("np.quantile(x0, 0.5, method='inverted_cdf', weights=x1)", (np.array([np.nan, 1]), np.ones(2)), np.float64,
-     np.ndarray),
+    (
+        "np.quantile(x0, 0.5, method='inverted_cdf', weights=x1)",
+        (np.array([np.nan, 1]), np.ones(2)),
+        np.float64,
+        np.ndarray,
+    ),
     ("np.einsum('ij,ij', x0, x0, optimize=True)", (MATRIX,), np.ndarray, np.float64),
     ("np.pad(x0, 1, 'mean', stat_length=((1, None), (2, 3)))", (MATRIX,), TypeError, (4, 5)),
 ]

@@ -96,9 +96,7 @@ def _constant(number_: int) -> Any:
 
 
 def _constant_like(number_: int) -> Any:
-    def make(
-        e: Emitter, a: Any, dtype: Any = None, order: Any = None, subok: Any = None, shape: Any = None
-    ) -> Any:
+    def make(e: Emitter, a: Any, dtype: Any = None, order: Any = None, subok: Any = None, shape: Any = None) -> Any:
         a = _like(e, a)
         extents = _extents(a) if is_none(shape) else as_shape(e, shape)
         found = _filled(e, extents, Scalar(literal(number_), weak=False), as_dtype(e, dtype, a.dtype))
@@ -220,7 +218,12 @@ def _computed(e: Emitter, ufunc: np.ufunc, a: Scalar, b: Scalar) -> Scalar:
 
 
 def eye(
-    e: Emitter, N: Any, M: Any = None, k: Any = None, dtype: Any = None, order: Any = None  # noqa: N803 - NumPy's names
+    e: Emitter,
+    N: Any,
+    M: Any = None,
+    k: Any = None,
+    dtype: Any = None,
+    order: Any = None,  # noqa: N803 - NumPy's names
 ) -> Any:
     """np.eye(N, M, k): ones on a diagonal, the main one unless k is given."""
     rows = _extent(e, N)

@@ -38,9 +38,7 @@ def forms(ufunc: np.ufunc, rule: Handler | None = None) -> Handler:
     rule: what computes the result of operands that have the dtypes of NumPy's loop; the ufunc's op if it is left out.
     """
 
-    def call(
-        e: Emitter, *args: Any, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None
-    ) -> Any:
+    def call(e: Emitter, *args: Any, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None) -> Any:
         if not ufunc.nin <= len(args) <= ufunc.nin + 1:
             e.error(TypeMismatch, f"np.{ufunc.__name__} takes {ufunc.nin} operands, got {len(args)}")
         if len(args) > ufunc.nin:
@@ -67,9 +65,7 @@ def _is_weak(value: Any) -> bool:
 def pair(ufunc: np.ufunc, rule: Handler) -> Handler:
     """The rule of a ufunc with two results: `out` has one array, or None, for each."""
 
-    def call(
-        e: Emitter, *args: Any, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None
-    ) -> Any:
+    def call(e: Emitter, *args: Any, out: Any = None, where: Any = None, casting: Any = None, dtype: Any = None) -> Any:
         if not ufunc.nin <= len(args) <= ufunc.nin + ufunc.nout:
             e.error(TypeMismatch, f"np.{ufunc.__name__} takes {ufunc.nin} operands, got {len(args)}")
         into = args[ufunc.nin :]

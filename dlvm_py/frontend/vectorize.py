@@ -1,7 +1,7 @@
 """np.vectorize: a function of numbers becomes one of arrays (library/reshaping.py: vectorized).
 
-    g = np.vectorize(f, otypes=[float])      Method(f, ..., a rule that knows the dtype)
-    g(x, y)                                  a call of library code, in which f is called in a loop
+g = np.vectorize(f, otypes=[float])      Method(f, ..., a rule that knows the dtype)
+g(x, y)                                  a call of library code, in which f is called in a loop
 """
 
 from __future__ import annotations

@@ -18,9 +18,7 @@ def as_array(x: Any) -> Any:
     return x if np.ndim(x) > 0 else np.full((1,), x)
 
 
-def concatenate(
-    arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind"
-) -> Any:
+def concatenate(arrays: Any, axis: Any = 0, out: Any = None, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """np.concatenate of a tuple or list of arrays."""
     if not isinstance(arrays, (tuple, list)):
         return joined_rows(arrays, axis, out, dtype, casting)
@@ -81,9 +79,7 @@ def joined_rows(a: Any, axis: Any, out: Any, dtype: Any, casting: Any) -> Any:
     return np.copy(np.reshape(moved, shape))
 
 
-def stack(
-    arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind"
-) -> Any:
+def stack(arrays: Any, axis: Any = 0, out: Any = None, *, dtype: Any = None, casting: Any = "same_kind") -> Any:
     """np.stack: along a new axis."""
     if not isinstance(arrays, (tuple, list)):
         if np.ndim(arrays) == 0:

@@ -190,9 +190,7 @@ def quantiles_in_order(s: Any, q: Any, method: Any, skips_nan: Any) -> Any:
     return value if skips_nan else np.where(np.isnan(s[last]), s[last], value)
 
 
-def weighted_quantiles(
-    a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skips_nan: Any, weights: Any
-) -> Any:
+def weighted_quantiles(a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skips_nan: Any, weights: Any) -> Any:
     """Quantiles by method="inverted_cdf" of elements each of which counts as often as its weight says."""
     if method != "inverted_cdf":
         raise ValueError(f"Only method 'inverted_cdf' supports weights. Got: {method}.")

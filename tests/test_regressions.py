@@ -29,6 +29,9 @@ class Scaled:
     def _twice(self, x):
         return 2.0 * x
 
+    def __rmul__(self, other):
+        return other * self.x
+
 
 @pytest.fixture(autouse=True)
 def verified(monkeypatch):
@@ -266,3 +269,15 @@ def test_helpers_of_methods_are_part_of_what_is_compiled():
     functions = capture(f).functions
     assert Scaled.double in functions and Scaled._twice in functions
     check(f, 1.5)
+
+
+def test_numpy_takes_instances_beside_arrays_apart():
+    """array * instance is an array of objects in NumPy, not what the reflected method gives of the array."""
+
+    def f(x):
+        return x * Scaled(2.0)
+
+    check(f, 1.5)
+    check(f, np.float64(1.5))
+    with pytest.raises(dlvm.CompileError, match="takes a Scaled beside an array"):
+        dlvm.jit(f)(np.ones(2))

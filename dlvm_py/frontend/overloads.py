@@ -8,11 +8,11 @@ from typing import Any
 
 import gast
 
-from dlvm_py.errors import TypeMismatch
+from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import objects, operators
 from dlvm_py.frontend.capture import is_written_by_user
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.values import Object, Record, Scalar, Static, describe
+from dlvm_py.frontend.values import Array, Object, Record, Scalar, Static, Temp, describe
 
 _BINARY = {
     gast.Add: "add", gast.Sub: "sub", gast.Mult: "mul", gast.Div: "truediv", gast.FloorDiv: "floordiv",
@@ -51,9 +51,21 @@ def called(e: Emitter, value: Any, name: str, *args: Any) -> Any:
     return None if isinstance(found, Static) and found.value is NotImplemented else found
 
 
-def _for_python(value: Any) -> Any:
-    """An operand as the reflected method of a class gets it: NumPy hands its numbers on as Python's."""
-    return Scalar(value.value, True) if isinstance(value, Scalar) and not value.weak else value
+def _handed_on(e: Emitter, value: Any, other: Any) -> Any:
+    """A left operand as the reflected method of `other` gets it: NumPy hands its numbers on as Python's.
+
+    What NumPy takes apart itself is refused: an array, and beside its numbers an instance that looks like a sequence.
+    """
+    is_number = isinstance(value, Scalar) and not value.weak
+    kind = class_of(e, other)
+    looks_like_one = kind is not None and (issubclass(kind, tuple) or hasattr(kind, "__len__"))
+    if isinstance(value, Array | Temp) or (is_number and looks_like_one):
+        e.error(
+            UnsupportedSyntax,
+            f"NumPy takes {describe(objects.contents(e, other))} beside {describe(value)} apart, item by item",
+            help="put it on the left, or make the number Python's: float(x)",
+        )
+    return Scalar(value.value, True) if is_number else value
 
 
 def _either(e: Emitter, a: Any, name: str, b: Any, reflected: str) -> Any:
@@ -65,7 +77,7 @@ def _either(e: Emitter, a: Any, name: str, b: Any, reflected: str) -> Any:
         return called(e, a, name, b) if found is None else found
     found = called(e, a, name, b)
     if found is None and (one is not other or not reflected.startswith("__r")):
-        found = called(e, b, reflected, _for_python(a))
+        found = None if method(e, b, reflected) is None else called(e, b, reflected, _handed_on(e, a, b))
     return found
 
 

@@ -62,6 +62,7 @@ from dlvm_py.frontend.values import (
     Undecided,
     describe,
 )
+from dlvm_py.frozen import replace as with_fields
 from dlvm_py.parameters import signature_of
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
@@ -97,7 +98,7 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
     if isinstance(function, Closure):
         own = _bind_closure(e, function, args, kwargs)
         if generators.is_generator(function):
-            source = dataclasses.replace(function.frame.source, node=function.node)
+            source = with_fields(function.frame.source, node=function.node)
             return generators.call(e, function.name, source, function.frame.function, function.frame, own)
         if not is_caught_here(e) and nested.calls_itself(function):
             try:

@@ -684,6 +684,8 @@ class Frame(Expressions):
             function = self.expression(node.iter.func)
             if not (isinstance(function, Static) and any(function.value is f for f in _LAZY)):
                 return []
+            if any(k.arg == "strict" and getattr(k.value, "value", None) is True for k in node.iter.keywords):
+                return []  # which has looked at the lengths
             names = [a.id for a in node.iter.args if isinstance(a, gast.Name)]
             found = [self.env[n].value for n in names if n in self.env]
         return [v for v in found if isinstance(v, Object) and lists.is_list(objects.contents(self.e, v))]

@@ -9,6 +9,7 @@ from dlvm_py.ir import print_module
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import (
     algebra_simplification,
+    carried_scalars,
     cfg_canonicalization,
     constant_fold,
     constant_propagation,
@@ -36,6 +37,7 @@ PASSES = {
     "stack_promotion": lambda module: stack_promotion.run(module.functions["main"]),
     "value_numbering": lambda module: value_numbering.run(module.functions["main"]),
     "value_promotion": lambda module: value_promotion.run(module.functions["main"]),
+    "carried_scalars": lambda module: carried_scalars.run(module.functions["main"]),
     "exact algebra": lambda module: algebra_simplification.run(module.functions["main"], exact_only=True),
     "literal_broadcasting_promotion": lambda module: literal_broadcasting_promotion.run(module.functions["main"]),
     "cfg_canonicalization": lambda module: cfg_canonicalization.run(module.functions["main"]),

@@ -573,3 +573,45 @@ def test_cost_is_linear_in_depth():
         return high
 
     assert steps(40) < 2.2 * steps(20)
+
+
+# -- closures --------------------------------------------------------------------------------------------
+
+
+def _counter(c):
+    def h(n):
+        def g(k):
+            return 0.0 if k < 1 else c + g(k - 1)
+
+        return g(n)
+
+    return h
+
+
+_BY_ONE, _BY_TWO = _counter(1.0), _counter(2.0)
+
+
+def of_two_cells(n):
+    return _BY_ONE(n) * 10 + _BY_TWO(n)
+
+
+def _of_partial(n, x, j):
+    def h(x, y):
+        return x * x * y
+
+    d = dlvm.grad(h, j)
+
+    def g(k):
+        return 0.0 if k < 1 else d(x, 1.0) + g(k - 1)
+
+    return g(n)
+
+
+def of_two_derivatives(n, x):
+    return _of_partial(n, x, 0) * 10 + _of_partial(n, x, 1)
+
+
+def test_one_tree_may_be_several_recursive_closures():
+    """By the cells of the function around it, and by what it reads: the version of one is not that of another."""
+    assert dlvm.jit(of_two_cells)(3) == of_two_cells(3)
+    assert dlvm.jit(of_two_derivatives)(3, 3.0) == 3 * (10 * 2 * 3.0 + 3.0**2)

@@ -122,12 +122,33 @@ def call(e: Emitter, closure: Closure, own: dict[str, Any]) -> Any:
         raise NotFirstClass
     captured = captured_parameters(list(own), values)
     taken = own | {p: objects.settle(e, values[n]) for p, n in captured.items()}
-    key = (closure.node, tuple((n, c.node) for n, c in closures.items()), tuple(taken))
+    key = (_identity(e, closure), tuple((n, _identity(e, f)) for n, f in functions.items()), tuple(taken))
     stand_in = e.session.stand_ins.get(key)
     if stand_in is None:
         stand_in = e.session.stand_ins[key] = stand_in_of(closure, list(taken))
         e.session.nested[stand_in] = Nested(closure, captured, functions)
     return e.session.call(e, stand_in, taken)
+
+
+def _identity(e: Emitter, function: Closure | Derivative) -> tuple[Any, ...]:
+    """What two closures that are the same function of what they read have in common.
+
+    The same tree is another function inside of another Python function (whose cells it reads), with other defaults,
+    and as another derivative.
+    """
+    if isinstance(function, Derivative):
+        return (*_identity(e, function.closure), repr(function.makers))
+    given = (*function.defaults, *function.keyword_defaults.values())
+    defaults = tuple(_constant_key(e, d) for d in given)
+    return (function.node, function.frame.function, defaults)
+
+
+def _constant_key(e: Emitter, value: Any) -> Any:
+    if isinstance(value, Static):
+        return e.session.token(value.value)
+    if isinstance(value, Scalar) and value.number is not None:
+        return (type(value.number).__name__, str(value.number), value.value.type, value.weak)
+    return value
 
 
 def captured_parameters(own: list[str], names: Iterable[str]) -> dict[str, str]:

@@ -802,7 +802,7 @@ class Session:
             )
         callee: _Callee | None = None
         for _ in range(_MAX_ATTEMPTS):
-            known_callees, known_functions = dict(self._callees), dict(self.module.functions)
+            settled = dict(self._callees), dict(self.module.functions), dict(self._derived)
             before = self.assumptions.count
             with self.assumptions.inside(e.loc):
                 found = self._attempt(name, fn, tree, callee, bool(whole), own, e.loc)
@@ -813,7 +813,7 @@ class Session:
                 return found
             # again, with what this attempt has found out about the result; what rests on the old assumption goes
             callee = self._learned
-            self._callees, self.module.functions = known_callees, known_functions
+            self._callees, self.module.functions, self._derived = settled
         e.error(
             TypeMismatch,
             f"the type of what {fn.__name__} returns cannot be determined: it changes with every call of itself",

@@ -8,6 +8,7 @@ expects: derivatives in the structure of the argument (None for integer leaves),
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import NoReturn
 
 import numpy as np
@@ -36,15 +37,19 @@ from dlvm_py.ir.interface import (
     GeneratorSpec,
     GrowingSpec,
     ListSpec,
+    Pairs,
+    RecordShape,
     RecordSpec,
     ScalarSpec,
     Spec,
+    TableSpec,
     TupleSpec,
     dtype_of_leaf,
     leaves,
 )
 from dlvm_py.program import Program
 from dlvm_py.recipe import Gradient, Jacobian, OutputName, Pullback, Recording, Tangent
+from dlvm_py.runtime.trees import walk
 from dlvm_py.transforms.differentiate.adjoint import adjoint, recorded
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 from dlvm_py.transforms.differentiate.jacobian import jacobian
@@ -104,7 +109,9 @@ def derive(
         rule = "the seed must look like what is differentiated"
         _fit_seeds(function, _behind(of, shared), [spec for _, spec in active], seeds, rule)
 
-    derivatives = [unique.index(i) for i in indices]
+    derivatives = [
+        found for k, spec in wrt for found in _gradient_leaves(spec, offsets[k], unique, function.entry.args)
+    ]
     values = [len(unique) + k for k in range(len(kept_leaves))]
     if recipe.value_first:
         first = len(kept[0][1])
@@ -231,6 +238,12 @@ def _halves(of: Program, recipe: Recording) -> _Halves:
     offsets = _offsets(of.args)
     found: list[int] = []
     for k in recipe.wrt:
+        if any(isinstance(s, TableSpec) and _differentiable(s) for s in walk((of.args[k],))):
+            raise NotDifferentiable(
+                f"'{of.parameter_names[k]}' is or holds a dict with numbers as keys: vjp does not give its derivative",
+                code="DL611",
+                help="use dlvm.grad, or name other parameters in wrt",
+            )
         floats = any(dtype_of_leaf(s).is_inexact for s in leaves(of.args[k]))
         if floats or not recipe.every:
             found += _float_leaves(of, k, of.args[k], offsets[k])
@@ -431,7 +444,7 @@ def _offsets(args: tuple[Spec, ...]) -> list[int]:
 
 def _float_leaves(of: Program, position: int, spec: Spec, offset: int) -> list[int]:
     name = of.parameter_names[position]
-    found = [offset + k for k, leaf in enumerate(leaves(spec)) if dtype_of_leaf(leaf).is_inexact]
+    found = [offset + k for k in _differentiable(spec)]
     if not found:
         advice = {
             ScalarSpec: f"pass a float: float({name})",
@@ -442,6 +455,19 @@ def _float_leaves(of: Program, position: int, spec: Spec, offset: int) -> list[i
             code="DL702",
             help=advice.get(type(spec), "wrt names parameters that get floats"),
         )
+    return found
+
+
+def _differentiable(spec: Spec) -> list[int]:
+    """The leaves of an argument that are floats, by their numbers; the keys of a dict are none."""
+    if isinstance(spec, TableSpec):
+        return [len(spec.keys)] if dtype_of_leaf(spec.value).is_inexact else []
+    found, start = [], 0
+    for item in spec.items if isinstance(spec, TupleSpec | RecordSpec) else ():
+        found += [start + k for k in _differentiable(item)]
+        start += len(leaves(item))
+    if not isinstance(spec, TupleSpec | RecordSpec):
+        return [k for k, leaf in enumerate(leaves(spec)) if dtype_of_leaf(leaf).is_inexact]
     return found
 
 
@@ -531,11 +557,33 @@ def _gradient_structure(spec: Spec) -> Spec:
             return RecordSpec(kind, names, tuple(_gradient_structure(i) for i in items))
         case ListSpec(item) if dtype_of_leaf(item).is_inexact:
             return GrowingSpec((spec.leaf,), "weak")
+        case TableSpec(keys, is_tuple, value) if dtype_of_leaf(value).is_inexact:
+            shapes = tuple("weak" if s.weak else "scalar" for s in (*keys, value))
+            key = RecordShape(tuple, shapes[:-1]) if is_tuple else shapes[0]
+            columns = GrowingSpec(spec.columns[:-1], key), GrowingSpec(spec.columns[-1:], shapes[-1])
+            return RecordSpec(Pairs, ("keys", "values"), columns)
         case ArraySpec(dtype, ones, _) if dtype_of_leaf(spec).is_inexact:
             return ArraySpec(dtype, ones, "C")
         case ScalarSpec() if dtype_of_leaf(spec).is_inexact:
             return spec
     return ConstantSpec(None)
+
+
+def _gradient_leaves(spec: Spec, offset: int, unique: list[int], params: list[BlockArg]) -> list[int | Value]:
+    """The leaves of a `_gradient_structure`: results of the adjoint by their numbers, and the keys of dicts, given.
+
+    offset: of the spec among the leaves of the arguments. unique: those that have derivatives.
+    """
+    if isinstance(spec, TableSpec):
+        end = offset + len(spec.keys)
+        return [*params[offset:end], unique.index(end)] if _differentiable(spec) else []
+    if not isinstance(spec, TupleSpec | RecordSpec):
+        return [unique.index(offset + k) for k in _differentiable(spec)]
+    found: list[int | Value] = []
+    for item in spec.items:
+        found += _gradient_leaves(item, offset, unique, params)
+        offset += len(leaves(item))
+    return found
 
 
 def _copy(b: Builder, value: Value) -> Value:
@@ -548,8 +596,8 @@ def _copy(b: Builder, value: Value) -> Value:
     return copy
 
 
-def _order_results(function: Function, order: list[int]) -> None:
-    """Reorder the leaves of every return; one that is asked for again is copied."""
+def _order_results(function: Function, order: Sequence[int | Value]) -> None:
+    """Reorder the leaves of every return; one that is asked for again is copied, and what is no number, a parameter."""
     for block in function.blocks:
         end = block.terminator
         if end is None or end.op.name != "return":
@@ -563,7 +611,10 @@ def _order_results(function: Function, order: list[int]) -> None:
             return
         b = Builder(function)
         b.before(end)
-        new = [_copy(b, parts[i]) if i in order[:k] else parts[i] for k, i in enumerate(order)]
+        new = [
+            _copy(b, i) if isinstance(i, Value) else _copy(b, parts[i]) if i in order[:k] else parts[i]
+            for k, i in enumerate(order)
+        ]
         end.operands = [b.emit("tuple", *new) if len(new) > 1 else new[0]]
         function.result = end.operands[0].type
 
@@ -594,6 +645,8 @@ def _described(spec: Spec) -> str:
             return "a list of computed length"
         case EitherSpec(items):
             return " or ".join(map(_described, items))
+        case TableSpec(_, is_tuple, value):
+            return f"a dict of {'tuples' if is_tuple else 'numbers'} to values that are each {_described(value)}"
         case ListSpec(item):
             return f"a list with items that are each {_described(item)}"
     return repr(spec.value)

@@ -874,6 +874,27 @@ def sums_by_key(x, n):
     return total + np.sum(rows[0] * rows[1]), max(sums.values())
 
 
+@language(
+    "dicts with computed keys as arguments",
+    lambda: ({3: 0.5, 1: 2.0, 7: -1.0}, [1, 3, 1, 4], 2.0),
+    lambda: ({1: 2.0}, [1], 2.0),
+    lambda: ({3: 1.0}, [2], 2.0),
+    grad=True,
+)
+def changes_dict_with_computed_keys(d, keys, x):
+    total = 0.0
+    for k in keys:
+        if k in d:
+            d[k] *= math.sin(x * d[k])
+        else:
+            d[k] = x
+        total += d[k] * d.get(k + 1, x)
+    other = d
+    del other[1]
+    other[1] = x
+    return total, len(d)
+
+
 def fibonacci_like(k, x, memo):
     if k in memo:
         return memo[k]

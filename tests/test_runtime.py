@@ -876,7 +876,7 @@ def test_specs():
     [
         (["a"], ArgumentError, "argument 'x' is a list of strings"),
         ([1.0, 1] * 150, ArgumentError, r"pass np.array\(...\)"),
-        ({1: 1}, ArgumentError, "is a dict with keys that are no strings"),
+        ({1: [1]}, ArgumentError, "is a dict whose values are no numbers"),
         (np.array([None]), TypeMismatch, "dtype object"),
         (np.zeros(3, ">f8"), TypeMismatch, "byte order"),
         (np.zeros(3, "U4"), TypeMismatch, "dtype <U4, which is not supported"),

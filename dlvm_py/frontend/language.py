@@ -180,6 +180,12 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "numbers or tuples of numbers, in the order in which they came; values of one type: numbers, arrays of one "
         "shape, tuples of these; all methods, del, in, loops; as results too",
     ),
+    Construct(
+        "dicts with computed keys as arguments",
+        "def f(d, k): d[k] = d[k] * d[k + 1]",
+        "one version for all sets of keys, which are of one type, as are the values, all numbers; changes are the "
+        "caller's; the derivative is a dict with the same keys",
+    ),
     Construct("named tuples", "Particle(x, mass=1.0)", "both kinds, with defaults, `_replace`, `_asdict`"),
     Construct("dataclasses", "state.u += dt * f(state)", "with methods, properties, __post_init__, frozen"),
     Construct(

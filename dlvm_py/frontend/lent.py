@@ -21,11 +21,12 @@ from collections.abc import Sequence as Items
 from typing import Any
 
 from dlvm_py.errors import Loc, UnsupportedSyntax
-from dlvm_py.frontend import objects
+from dlvm_py.frontend import objects, tables
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.exceptions import Clause, Raised, Try
 from dlvm_py.frontend.growing import copied, item_at
 from dlvm_py.frontend.joins import ArrayType, RefType, ScalarType, identical_values, leaf_types
+from dlvm_py.frontend.table_arguments import TableArgument
 from dlvm_py.frontend.values import (
     Binding,
     Conflict,
@@ -55,7 +56,7 @@ class Lent(Frozen):
     place: tuple[int, ...]
     name: str
     object: Object
-    held: Any
+    held: Any  # of a dict with numbers as keys its TableArgument
 
 
 class Loan:
@@ -73,10 +74,12 @@ class Loan:
     def begin(self, frame: Any) -> None:
         """Give the frame of the entry function what is lent."""
         for key, one in self.lent.items():
+            if isinstance(one.held, TableArgument):  # which fills it
+                continue
             # what is in memory is changed there: a copy tells what has been changed from what the caller has given
             held = copied(frame.e, one.held) if isinstance(one.held, Growing) else one.held
             frame.env[key] = Binding(held, frame.e.loc)
-        frame.inherited = frozenset(self.lent)
+        frame.inherited |= frozenset(self.lent)
         self._frame = frame
         if self._keeps:
             self.statement = Try(frame, [Clause((BaseException,), frozenset())], self.has_changed, is_call=True)
@@ -118,6 +121,10 @@ class Loan:
         """The end of the current block as a way out: what has been changed there."""
         places, specs, values = [], [], []
         for key, one in self.lent.items():
+            if isinstance(one.held, TableArgument):  # memory is changed in place: it is as good as changed
+                places.append(one.place)
+                specs.append(assemble(e, objects.resolved(e, tables.settled(e, one.object)), values))
+                continue
             before, now = self._tree(e, one, env, one.held), self._tree(e, one, env, env[key].value)
             if isinstance(now, Ref):  # it is written with the list that it lies in
                 _refuse_other_items(e, one, before, objects.contents(e, now))
@@ -154,6 +161,9 @@ class Loan:
         """A parameter's value as it is at the end, for a derivative; None where nothing in it has been changed."""
         env = e.frame.env
         reached = objects.references({**env, "": Binding(value)}, [""])
+        for k in reached:
+            if k in self.lent and isinstance(self.lent[k].held, TableArgument):
+                tables.settled(e, self.lent[k].object)
         if all(identical_values([self.lent[k].held, env[k].value]) for k in reached if k in self.lent):
             return None
         return objects.resolved(e, value)

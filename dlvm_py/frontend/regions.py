@@ -60,6 +60,7 @@ class Known:
         self._constants: dict[str, list[str]] = {}
         self._tables: set[str] = set()
         self._dicts: set[str] = set()
+        self._changed: set[str] = set()
         self._several: set[tuple[Any, ...]] = set()
         self.outside: dict[str, Any] = {}  # what objects from outside are, in Python
 
@@ -100,6 +101,14 @@ class Known:
         if not self.is_dict(key):
             self._dicts.add(key)
             raise Again
+
+    def is_changed(self, key: str) -> bool:
+        """Whether a dict of the caller whose keys are numbers is changed (table_arguments.py)."""
+        return key in self._changed
+
+    def note_changed(self, key: str) -> None:
+        """It is."""
+        self._changed.add(key)
 
     @property
     def knows_several(self) -> bool:

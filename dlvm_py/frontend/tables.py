@@ -18,7 +18,9 @@ from dlvm_py.frontend import folds, objects, operators, records, sets
 from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.growing import item_at
+from dlvm_py.frontend.joins import leaf_types, type_of
 from dlvm_py.frontend.library import hashing
+from dlvm_py.frontend.regions import Again
 from dlvm_py.frontend.sets import key_of
 from dlvm_py.frontend.texts import check_key
 from dlvm_py.frontend.values import (
@@ -67,6 +69,9 @@ def require(e: Emitter, owner: Any, key: Any) -> None:
     held = objects.contents(e, owner)
     if not isinstance(key, Scalar | Sequence):
         return
+    if isinstance(owner, Object) and owner.key.startswith(objects.ARGUMENT) and not held.names:
+        if not e.session.lends:
+            raise objects.ChangesCaller  # only then its key is that of a table
     if held.names:
         e.error(
             UnsupportedSyntax,
@@ -74,7 +79,7 @@ def require(e: Emitter, owner: Any, key: Any) -> None:
             "are numbers or tuples of numbers",
             help="use two dicts",
         )
-    if isinstance(owner, Object) and not owner.origin and not owner.key.startswith(objects.LENT):
+    if isinstance(owner, Object) and not owner.origin:
         e.session.known.require_dict(owner.key)
 
 
@@ -109,6 +114,33 @@ def _place(e: Emitter, owner: Object, key: Any) -> Value:
     return place
 
 
+def _change(e: Emitter, owner: Object, function: Any, *args: Any) -> None:
+    """Let a function of the library change a table; a dict of the caller must be one that is given back."""
+    known = e.session.known
+    if owner.key.startswith(objects.LENT) and not known.is_changed(owner.key):
+        known.note_changed(owner.key)
+        raise Again if e.session.lends else objects.ChangesCaller
+    e.session.library(e, function, [owner, *args], {})
+
+
+def _require_types(e: Emitter, owner: Object, key: Any, value: Any) -> None:
+    """An error for an item of another type than those of a dict of the caller, all of which would get one type."""
+    types = [leaf_types(key), leaf_types(value)]
+    if owner.key.startswith(objects.LENT) and types != e.session.table_types.setdefault(owner.key, types):
+        what = "key" if types[0] != e.session.table_types[owner.key][0] else "value"
+        e.error(
+            UnsupportedSyntax,
+            f"a dict of the caller gets a {what} of another type than those that it has",
+            help="use one type for all keys, and one for all values: float(x); or return a new dict",
+        )
+
+
+def _settle(e: Emitter, owner: Object) -> None:
+    """Let all in a table be live; in one of the caller that nothing changes all is."""
+    if not owner.key.startswith(objects.LENT) or e.session.known.is_changed(owner.key):
+        e.session.library(e, hashing.dense, [owner], {})
+
+
 # -- reading and changing ------------------------------------------------------------------------------------------
 
 
@@ -119,14 +151,16 @@ def item(e: Emitter, owner: Object, key: Any) -> Any:
 
 def set_item(e: Emitter, owner: Object, key: Any, value: Any) -> None:
     """d[key] = value."""
-    e.session.library(e, hashing.put, [owner, key_of(e, key, "a dict"), objects.settle(e, value)], {})
+    key, value = key_of(e, key, "a dict"), objects.settle(e, value)
+    _require_types(e, owner, type_of(e, key), type_of(e, value))
+    _change(e, owner, hashing.put, key, value)
 
 
 def delete_item(e: Emitter, owner: Object, key: Any) -> None:
     """del d[key]."""
     key = key_of(e, key, "a dict")
     _place(e, owner, key)
-    e.session.library(e, hashing.delete, [owner, key], {})
+    _change(e, owner, hashing.delete, key)
 
 
 def contains(e: Emitter, key: Any, owner: Object) -> Any:
@@ -145,7 +179,7 @@ def rows(e: Emitter, owner: Object, what: str = "keys") -> Iteration | Sequence:
     """What runs over the keys, values or items: each as it is when its turn comes."""
     if not _has_items(e, owner):
         return Sequence(())
-    e.session.library(e, hashing.dense, [owner], {})
+    _settle(e, owner)
     before = length(e, owner)
 
     def item(k: Value) -> Any:
@@ -160,7 +194,7 @@ def rows(e: Emitter, owner: Object, what: str = "keys") -> Iteration | Sequence:
 def settled(e: Emitter, owner: Any) -> Any:
     """What a table holds when all in it is live."""
     if _has_items(e, owner):
-        e.session.library(e, hashing.dense, [owner], {})
+        _settle(e, owner)
     return objects.contents(e, owner)
 
 
@@ -225,7 +259,7 @@ def _pop(e: Emitter, owner: Any, key: Any, default: Any = None) -> Any:
         return default
     found = _get(e, owner, key, default)
     _, is_there = _find(e, owner, key)
-    e.frame.branches(is_there, lambda: e.session.library(e, hashing.delete, [owner, key], {}), lambda: None)
+    e.frame.branches(is_there, lambda: _change(e, owner, hashing.delete, key), lambda: None)
     return found
 
 
@@ -273,8 +307,9 @@ def fill(e: Emitter, owner: Object, items: Any) -> None:
     if is_table(held):
         if not _has_items(e, items):
             return
-        e.session.library(e, hashing.dense, [items], {})
-        e.session.library(e, hashing.merge, [owner, items], {})
+        _settle(e, items)
+        _require_types(e, owner, *(_list(e, items, n).item for n in ("items", "values")))
+        _change(e, owner, hashing.merge, items)
         return
     if isinstance(held, Record) and held.kind is dict:
         if held.names:
@@ -302,17 +337,17 @@ def _popitem(e: Emitter, owner: Any) -> Any:
     if not _has_items(e, owner):
         e.emit("raise", exception="KeyError", message="popitem(): dictionary is empty")
         raise Unreachable
-    e.session.library(e, hashing.dense, [owner], {})
+    _settle(e, owner)
     count = length(e, owner)
     e.check(e.compare("lessThan", i64(0), count), "KeyError", "popitem(): dictionary is empty")
     last = e.offset(count, -1)
     found = Sequence((_at(e, owner, "items", last), _at(e, owner, "values", last)))
-    e.session.library(e, hashing.delete, [owner, found.items[0]], {})
+    _change(e, owner, hashing.delete, found.items[0])
     return found
 
 
 def _clear(e: Emitter, owner: Any) -> Any:
-    e.session.library(e, hashing.clear, [owner], {})
+    _change(e, owner, hashing.clear)
     return NONE
 
 

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import either, handed, objects, own_rules, tables
+from dlvm_py.frontend import either, handed, objects, own_rules, table_arguments, tables
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.assumptions import Assumptions
 from dlvm_py.frontend.calls import bind_function, invoke
@@ -62,6 +62,7 @@ from dlvm_py.frontend.signature import (
     same_result,
 )
 from dlvm_py.frontend.source import Source, function_source, library_source
+from dlvm_py.frontend.table_arguments import TableArgument
 from dlvm_py.frontend.values import (
     NONE,
     Array,
@@ -100,6 +101,7 @@ from dlvm_py.ir.interface import (
     RecordSpec,
     ScalarSpec,
     Spec,
+    TableSpec,
     TupleSpec,
 )
 from dlvm_py.options import Options
@@ -214,6 +216,8 @@ class Session:
         self.assumptions = Assumptions(answers or {})
         self.known = known or Known()
         self._lent: list[Lent] = []
+        self._tables: list[TableArgument] = []
+        self.table_types: dict[str, Any] = {}  # the types of the keys and values of such arguments
         self.loan: Loan | None = None
         self.name = _identifier(name)
         self.module = Module(self.name, "raw")
@@ -256,10 +260,10 @@ class Session:
                     f"{fn.__name__} has derivatives of its own, and changes a list, dict or instance of its caller",
                     help="return the new value",
                 )
-            self.loan = Loan(self._lent, keeps=not derives)
+            self.loan = Loan(self._lent, keeps=not derives) if self._lent else None
         depth = e.facts.push()
         if rules_of is None:
-            result = self.run(e, source, fn, values)
+            result = self.run(e, source, fn, values, self._filled(e, source, fn))
         else:
             result = self._own_entry(e, source, fn, rules_of, values)
         if derives and isinstance(result, Either):
@@ -282,6 +286,15 @@ class Session:
             self.attach()
         self._drop_unused(e.function)
         return Translation(self.module, e.function.name, spec, tuple(params), effects, finals)
+
+    def _filled(self, e: Emitter, source: Source, fn: FunctionType) -> dict[str, Binding] | None:
+        """What the dicts with numbers as keys hold that are arguments, and the lists in them."""
+        if not self._tables:
+            return None
+        e.frame = Frame(e, source, fn.__name__, fn)
+        table_arguments.fill(e, self._tables)
+        held, e.frame = e.frame.env, None
+        return held
 
     def _finals(self, e: Emitter, values: dict[str, Any], leaves: list[Value]) -> tuple[tuple[int, Spec], ...]:
         """What the parameters whose lists, dicts and instances have changed hold at the end."""
@@ -402,11 +415,40 @@ class Session:
                 array = self._array_parameter(e, name, leaf)
                 held = Growing(ScalarType(DTYPES[item.dtype], item.weak), (array,), array.extents[0])
                 return self._object_argument(name, held, place)
+            case TableSpec():
+                return self._table_argument(e, name, spec, params, place)
         return self.lift(e, spec.value, name)
+
+    def _table_argument(
+        self, e: Emitter, name: str, spec: TableSpec, params: list[ParamInfo], place: tuple[int, ...]
+    ) -> Object:
+        arrays = []
+        for leaf in spec.columns:
+            params.append(ParamInfo(name, leaf))
+            arrays.append(make_array(e, e.function.entry.add_arg(leaf.ir_type(), name)))  # of any length, also of 1
+        keys, values = arrays[:-1], arrays[-1]
+        parts = tuple(ScalarType(DTYPES[s.dtype], s.weak) for s in spec.keys)
+        item = SequenceType(parts, is_list=False) if spec.is_tuple else parts[0]
+        value = ScalarType(DTYPES[spec.value.dtype], spec.value.weak)
+        count = values.extents[0]
+        for array in keys:
+            e.facts.unify(array.extents[0], count)
+        columns = Growing(item, tuple(keys), count), Growing(value, (values,), count)
+        return self._table(TableArgument(place, name, Object(table_arguments.key_of(name)), columns))
+
+    def _table(self, given: TableArgument) -> Object:
+        self._tables.append(given)
+        if given.columns is not None:
+            self.table_types[given.object.key] = [leaf_types(c.item) for c in given.columns]
+        if self.lends and self.known.is_changed(given.object.key):
+            self._lent.append(Lent(given.place, given.name, given.object, given))
+        return given.object
 
     def _record_argument(
         self, e: Emitter, name: str, spec: RecordSpec, params: list[ParamInfo], place: tuple[int, ...]
     ) -> Any:
+        if spec.kind is dict and not spec.names and self.known.is_dict(table_arguments.key_of(name)):
+            return self._table(TableArgument(place, name, Object(table_arguments.key_of(name)), None))
         path = {list: "{}[{}]", dict: "{}[{!r}]"}.get(spec.kind, "{}.{}")
         keys = spec.names or range(len(spec.items))
         parts = [
@@ -455,8 +497,9 @@ class Session:
                 made = Sequence(tuple(self.lift(e, v, "an item of a set") for v in items), is_list=True)
                 return RecordSpec(set, ("items",), (self._result(e, made, leaves),))
             case Object() if tables.held_by(e, value) is not None:
-                held = tables.settled(e, value)
-                parts = (self._result(e, held.get(n), leaves) for n in ("items", "values"))
+                return self._result(e, tables.settled(e, value), leaves)
+            case Record() if value.kind is hashing.Dict:
+                parts = (self._result(e, value.get(n), leaves) for n in ("items", "values"))
                 return RecordSpec(Pairs, ("keys", "values"), tuple(parts))
             case Record():
                 return RecordSpec(value.kind, value.names, tuple(self._result(e, i, leaves) for i in value.items))

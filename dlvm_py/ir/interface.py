@@ -100,6 +100,28 @@ class ListSpec(Frozen):
         return ArraySpec(self.item.dtype, (False,))
 
 
+class TableSpec(Frozen):
+    """As an argument, a dict whose keys are numbers of one type, or tuples of such: a column a part of the keys.
+
+    Its columns may have one item: `ones` says nothing of them. `is_tuple`: whether the keys are tuples, of as many
+    parts as there are `keys`.
+    """
+
+    keys: tuple[ScalarSpec, ...]
+    is_tuple: bool
+    value: ScalarSpec
+
+    @property
+    def kind(self) -> type:
+        """Its class."""
+        return dict
+
+    @property
+    def columns(self) -> tuple[ArraySpec, ...]:
+        """The arrays: the parts of the keys, then the values."""
+        return tuple(ArraySpec(s.dtype, (False,)) for s in (*self.keys, self.value))
+
+
 class RecordShape(Frozen):
     """How a tuple, named tuple or list in a growing list is made: see GrowingSpec.
 
@@ -170,7 +192,10 @@ class EitherSpec(Frozen):
         return all(isinstance(item, ScalarSpec | ArraySpec | ConstantSpec) for item in self.items)
 
 
-Spec = ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec | EitherSpec | ListSpec
+Spec = (
+    ScalarSpec | ArraySpec | TupleSpec | RecordSpec | GrowingSpec | ConstantSpec | PlaceSpec | EitherSpec | ListSpec
+    | TableSpec
+)  # fmt: skip
 
 
 class Raise(Frozen):
@@ -222,7 +247,7 @@ def leaves(spec: Spec) -> list[ScalarSpec | ArraySpec]:
     """The scalars and arrays of a spec, left to right: one IR value each."""
     if isinstance(spec, TupleSpec | RecordSpec):
         return [leaf for item in spec.items for leaf in leaves(item)]
-    if isinstance(spec, GrowingSpec):
+    if isinstance(spec, GrowingSpec | TableSpec):
         return list(spec.columns)
     if isinstance(spec, EitherSpec):
         return spec.leaves
@@ -251,6 +276,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
             return ["growing", [to_json(c) for c in columns], _shape_to_json(item, classes), is_item]
         case ListSpec(item):
             return ["list", to_json(item)]
+        case TableSpec(keys, is_tuple, value):
+            return ["table", [to_json(k) for k in keys], is_tuple, to_json(value)]
         case EitherSpec(items):
             return ["either", [to_json(i, classes) for i in items]]
         case PlaceSpec(place):

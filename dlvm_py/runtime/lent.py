@@ -11,7 +11,7 @@ from typing import Any
 
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import ArgumentError, Loc
-from dlvm_py.ir.interface import Effects, ListSpec, RecordSpec, Spec, TupleSpec
+from dlvm_py.ir.interface import Effects, ListSpec, RecordSpec, Spec, TableSpec, TupleSpec
 from dlvm_py.ir.text import as_numpy, object_of
 from dlvm_py.runtime.trees import Contents, is_named_tuple, parts_of
 from dlvm_py.runtime.version import CallSpec, error_of
@@ -30,7 +30,7 @@ def lent(call: CallSpec, values: Sequence[Any]) -> Places:
     changed = {place for variant in call.effects.variants for place in variant}
     for place, spec, value in _objects(call.args, values):
         found[place] = value
-        if isinstance(spec, RecordSpec | ListSpec) and not is_named_tuple(spec.kind):
+        if isinstance(spec, RecordSpec | ListSpec | TableSpec) and not is_named_tuple(spec.kind):
             other = seen.setdefault(id(value), place)
             if other != place and (other in changed or place in changed):
                 names = [call.param_names[p[0]] for p in (other, place)]

@@ -30,6 +30,7 @@ from dlvm_py.ir.interface import (
     RecordSpec,
     ScalarSpec,
     Spec,
+    TableSpec,
     TupleSpec,
     dtype_of_leaf,
     is_generator,
@@ -187,6 +188,8 @@ def _take(spec: Spec, value: Any, found: list[Any]) -> bool:
             return False
         found.append(np.array(value, dtype_of_leaf(spec.item).numpy))
         return True
+    if isinstance(spec, TableSpec):
+        return _take_table(spec, value, found)
     found.append(value)
     known = isinstance(value, int | float | complex | np.generic | np.ndarray | DeviceArray)
     if not known and not is_generator(value):
@@ -195,6 +198,17 @@ def _take(spec: Spec, value: Any, found: list[Any]) -> bool:
         return spec_of(value) == spec
     except (DLError, OverflowError):
         return False
+
+
+def _take_table(spec: TableSpec, value: Any, found: list[Any]) -> bool:
+    try:
+        if type(value) is not dict or not value or spec_of(value) != spec:
+            return False
+    except (DLError, OverflowError):
+        return False
+    columns = [*(zip(*value, strict=True) if spec.is_tuple else [value]), value.values()]
+    found += [np.array(list(c), dtype_of_leaf(s).numpy) for c, s in zip(columns, spec.columns, strict=True)]
+    return True
 
 
 def same_constant(a: Any, b: Any) -> bool:

@@ -13,7 +13,7 @@ from types import (
     MethodType,
     ModuleType,
 )
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -26,7 +26,9 @@ from dlvm_py.ir.interface import (
     RecordSpec,
     ScalarSpec,
     Spec,
+    TableSpec,
     TupleSpec,
+    dtype_of_leaf,
     is_generator,
 )
 from dlvm_py.ir.types import dtype_of
@@ -119,10 +121,49 @@ def numbers_of(value: list[Any]) -> ListSpec | None:
     return ListSpec(found)
 
 
-def _record_spec(kind: type, value: Any, what: str) -> RecordSpec | ListSpec:
+def table_of(value: dict[Any, Any], what: str = "the argument") -> TableSpec:
+    """The spec of a dict whose keys are no strings.
+
+    Raises: ArgumentError where they are not real numbers of one type, or tuples of such, or the values not numbers of
+    one type; OverflowError for a Python int of more than 64 bits.
+    """
+    is_tuple = type(next(iter(value))) is tuple
+    keys = list(value)
+    if is_tuple:
+        lengths = {len(k) if type(k) is tuple else -1 for k in keys}
+        if len(lengths) > 1 or lengths == {0}:
+            _refuse_table(what, "keys are tuples of different lengths")
+        columns = list(zip(*keys, strict=True))
+    else:
+        columns = [tuple(keys)]
+    specs = tuple(_column_spec(column, what, "keys") for column in columns)
+    if any(dtype_of_leaf(s).is_complex or any(k != k for k in c) for s, c in zip(specs, columns, strict=True)):
+        _refuse_table(what, "keys are complex, or NaN")
+    return TableSpec(specs, is_tuple, _column_spec(tuple(value.values()), what, "values"))
+
+
+def _column_spec(column: tuple[Any, ...], what: str, part: str) -> ScalarSpec:
+    kinds = list(dict.fromkeys(map(type, column)))
+    if len(kinds) > 1:
+        _refuse_table(what, f"{part} are of several types ({', '.join(k.__name__ for k in kinds)})")
+    if kinds[0] not in (bool, int, float, complex) and not issubclass(kinds[0], np.generic):
+        _refuse_table(what, f"{part} are no numbers ({kinds[0].__name__})")
+    found = spec_of(max(column, key=abs) if kinds[0] is int else column[0], f"one of the {part} of {what}")
+    assert isinstance(found, ScalarSpec)
+    return found
+
+
+def _refuse_table(what: str, why: str) -> NoReturn:
+    raise ArgumentError(
+        f"{what} is a dict whose {why}",
+        help="let keys be strings; or real numbers of one type, or tuples of them, and the values numbers of one type",
+    )
+
+
+def _record_spec(kind: type, value: Any, what: str) -> RecordSpec | ListSpec | TableSpec:
     names = field_names(value)
     if kind is dict and not all(isinstance(name, str) for name in names):
-        raise ArgumentError(f"{what} is a dict with keys that are no strings", help="use a list or an array")
+        return table_of(value, what)
     if kind is list:
         if any(isinstance(item, str) for item in value):
             raise ArgumentError(f"{what} is a list of strings", help="text is not numeric data")

@@ -30,6 +30,7 @@ from dlvm_py.ir.interface import (
     RecordSpec,
     ScalarSpec,
     Spec,
+    TableSpec,
     leaves,
 )
 from dlvm_py.ir.relation import Relation
@@ -177,11 +178,11 @@ class CallSpec(Frozen):
     def by_python(self) -> bool:
         """Whether only the Python entry takes its calls.
 
-        They are variadic, have several locks, shared memory, effects or a device, take lists as arrays, give structures
-        on some paths and others on others, or leave traces that must be undone.
+        They are variadic, have several locks, shared memory, effects or a device, take lists or dicts as arrays, give
+        structures on some paths and others on others, or leave traces that must be undone.
         """
         by_calls = (
-            any(isinstance(s, ListSpec) for s in trees.walk(self.args))
+            any(isinstance(s, ListSpec | TableSpec) for s in trees.walk(self.args))
             or self.variadic
             or self.generators > 1
             or bool(self.shadows)

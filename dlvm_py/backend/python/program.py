@@ -46,10 +46,12 @@ from dlvm_py.ir.interface import (
     EitherSpec,
     GrowingSpec,
     ListSpec,
+    Pairs,
     RecordShape,
     RecordSpec,
     ScalarSpec,
     Spec,
+    TableSpec,
     TupleSpec,
     dtype_of_leaf,
     leaves,
@@ -200,6 +202,14 @@ class _Main(FunctionWriter):
             self._opening.append((name(text), build(f"np.array(_0, np.{dtype_of_leaf(spec.item).numpy_name})", node)))
             flat.append(text)
             return
+        if isinstance(spec, TableSpec):
+            keys = [build(f"[k[{n}] for k in _0]", node) for n in range(len(spec.keys))] if spec.is_tuple else None
+            columns = [*(keys or [call("list", node)]), build("list(_0.values())", node)]
+            for column, leaf in zip(columns, spec.columns, strict=True):
+                part = _free(plain_name(text) or "x", taken)
+                self._opening.append((name(part), build(f"np.array(_0, np.{dtype_of_leaf(leaf).numpy_name})", column)))
+                flat.append(part)
+            return
         if isinstance(spec, ConstantSpec | GrowingSpec):
             return
         for k, item in enumerate(spec.items):
@@ -263,6 +273,10 @@ class _Main(FunctionWriter):
     def _record(self, kind: type, keys: Sequence[str], nodes: list[Node]) -> Node:
         if kind is list:
             return gast.List(nodes, gast.Load())
+        if kind is set:
+            return call("set", *nodes)
+        if kind is Pairs:
+            return call("dict", call("zip", *nodes))
         if kind is dict:
             return gast.Dict([constant(k) for k in keys], nodes)
         path = f"{kind.__module__}.{kind.__qualname__}"

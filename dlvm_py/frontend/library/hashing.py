@@ -52,6 +52,13 @@ def empty_dict() -> Any:
     return Dict([], np.full(16, _FREE), 0, [], 0)
 
 
+def filled(items: Any, values: Any) -> Any:
+    """A dict of these keys, which all differ, and values."""
+    d = Dict(items, np.full(16, _FREE), 0, values, len(items))
+    _grow(d)
+    return d
+
+
 def hash_of(x: Any) -> Any:
     """An int that is the same for equal numbers."""
     if isinstance(x, tuple):

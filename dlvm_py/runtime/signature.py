@@ -215,6 +215,11 @@ def _dtype_name(dtype: np.dtype[Any], what: str) -> str:
             f"{what} has dtype {dtype.str}, whose byte order is not this machine's",
             help="x.astype(x.dtype.newbyteorder('=')) gives the same values in native byte order",
         )
+    if dtype == np.dtype("V2"):
+        raise TypeMismatch(
+            f"{what} has dtype {dtype}, two bytes that may be anything",
+            help="bfloat16 is that of ml_dtypes: x.view(ml_dtypes.bfloat16); arrays on a device say so by DLPack",
+        )
     raise TypeMismatch(
         f"{what} has dtype {dtype}, which is not supported",
         help="the dtypes are bool, int8 to int64, uint8 to uint64, float16 to float64, complex64 and complex128, and "

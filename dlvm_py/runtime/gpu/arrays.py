@@ -137,10 +137,21 @@ def is_on_device(value: Any) -> bool:
 def _is_there(value: Any) -> bool:
     if isinstance(value, np.ndarray | np.generic | int | float | complex | str):
         return False
-    if hasattr(value, "__cuda_array_interface__"):
+    if _interface(value) is not None:
         return True
     asked = getattr(value, "__dlpack_device__", None)
     return asked is not None and not isinstance(value, type) and int(asked()[0]) in (_CUDA, _MANAGED)
+
+
+def _interface(value: Any) -> dict[str, Any] | None:
+    """What the `__cuda_array_interface__` of a value says; None where there is none, or it refuses as JAX does.
+
+    That is for dtypes that have no name there (bfloat16), and other orders of axes: DLPack says what they are.
+    """
+    try:
+        return getattr(value, "__cuda_array_interface__", None)
+    except RuntimeError:
+        return None
 
 
 def _parts(value: Any) -> list[tuple[str, Any]] | None:
@@ -234,8 +245,11 @@ def device_array(value: Any, what: str, stream: int) -> DeviceArray:
     if isinstance(value, DeviceArray):
         # a result of ours, given back: its own stream is done when this one's work begins
         return replace(value, origin=value)
-    found = getattr(value, "__cuda_array_interface__", None)
-    return _of_dlpack(value, what, stream) if found is None else _of_interface(value, found, what)
+    found = _interface(value)
+    # PyTorch writes bfloat16 as two bytes of anything; DLPack has a code for it
+    if found is None or np.dtype(found["typestr"]).kind == "V" and hasattr(value, "__dlpack__"):
+        return _of_dlpack(value, what, stream)
+    return _of_interface(value, found, what)
 
 
 def _of_interface(value: Any, found: dict[str, Any], what: str) -> DeviceArray:

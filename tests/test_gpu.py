@@ -133,6 +133,23 @@ def test_leaves_across_come_through_shared_memory_where_extents_are_worth_it():
     assert "// transpose\n" not in dlvm.jit(lambda x: x.reshape(-1, 3).T * 2.0, target="gpu").ptx(_of(30))
 
 
+def flipped(z, x):
+    z[...] = x[::-1]
+    return np.sum(z * x[:, ::-1], axis=0)
+
+
+@pytest.mark.parametrize("shape", [(3, 5), (40, 50)])
+def test_strided_leaves_across_destinations_of_any_order(shape):
+    """Leaves have the strides along the destination's innermost axis that they have, not those of the last one."""
+    f = dlvm.jit(flipped, target="gpu")
+    for to in (np.ascontiguousarray, np.asfortranarray):
+        for of in (np.ascontiguousarray, np.asfortranarray):
+            z, x = to(np.zeros(shape)), of(_of(shape))
+            expected = flipped(z.copy(order="K"), x)
+            same(f(z, x), expected)
+            same(z, x[::-1].copy())
+
+
 def test_reductions_read_side_by_side_whichever_axis_is_kept():
     """Rows a thread, a warp, a block, and in parts; columns likewise; the same numbers whatever the layout is."""
     f = dlvm.jit(lambda x: (x.sum(axis=0), x.max(axis=1)), target="gpu")

@@ -34,9 +34,14 @@ ROWS = 4
 _REFERENCE = re.compile(r"%[\w.]+")
 
 
-def general(k: Kernel, value: Value) -> Tree:
-    """A tree that is read with all of its run-time strides and stretches: threads have no loop to be fast in."""
+def general(k: Kernel, value: Value, inner: int | None = None) -> Tree:
+    """A tree that is read with all of its run-time strides and stretches: threads have no loop to be fast in.
+
+    inner: the axis that threads side by side go along, the last one if not given.
+    """
     tree = Tree(k, value)  # type: ignore[arg-type]
+    if inner is not None:
+        tree.inner = inner
     tree.fast = not tree.conditions()
     return tree
 
@@ -61,10 +66,10 @@ def store_tree(h: HostEmitter, value: Value, dest: Pointer, shape: tuple[int | N
 def _by_elements(h: HostEmitter, value: Value, dest: Pointer) -> None:
     """An element a thread at a time, in the memory order of `dest`."""
     k = Kernel(h, "elementwise")
-    to, tree = k.pointer_of(dest), general(k, value)
+    to = k.pointer_of(dest)
     strides = strides_of(k, to)
     order = loop_order(to.extents, memory_order(to))
-    tree.inner = order[-1] if order else 0
+    tree = general(k, value, order[-1] if order else None)
 
     def computed() -> tuple[V, V]:
         """The element at the index of the tree, and where it goes."""

@@ -7,6 +7,7 @@ shapes, effects on the arguments, what is printed, exceptions and their messages
 from __future__ import annotations
 
 import bisect
+import contextlib
 import functools
 import heapq
 import itertools
@@ -1515,6 +1516,28 @@ def errstate(x):
     with np.errstate(divide="ignore", invalid="ignore"):
         y = 1.0 / x
     return np.sum(y)
+
+
+@language(
+    "with contextlib.suppress",
+    lambda: ({1: 2.0, 4: -3.0}, [1, 2, 4], 1.5),
+    lambda: ({1: 2.0}, [1, 0], 1.5),
+    lambda: ({1: 2.0}, [1, -1], 1.5),
+    grad=True,
+)
+def suppresses(d, keys, x):
+    total = 0.0
+    for k in keys:
+        last = -1
+        with contextlib.suppress(KeyError, ZeroDivisionError):
+            total += x / k
+            last = k
+            if k < 0:
+                raise ValueError(f"{k}")
+            total += d[k] * x
+            last += 1
+        total += last * x
+    return total
 
 
 @language("strings", lambda: ("euler", 1.5), lambda: ("rk" + "2", 1.5))

@@ -887,7 +887,7 @@ def test_specs():
         (np.ma.zeros(3), ArgumentError, "subclass of ndarray"),
         (2**70, OverflowError, "does not fit in 64 bits"),
         (types.SimpleNamespace(), ArgumentError, "types.SimpleNamespace"),
-        ((1, [{2: 3}]), ArgumentError, "item 0 of item 1 of argument 'x' is a dict"),
+        ((1, [{2: "a"}]), ArgumentError, "item 0 of item 1 of argument 'x' is a dict"),
     ],
 )
 def test_refusals(value, error, text):

@@ -176,6 +176,16 @@ def translate(frame: Any, node: Any) -> None:
     keep_in_blocks(frame.e)
 
 
+def suppress(frame: Any, node: Any) -> None:
+    """`with contextlib.suppress(A, B): body`, which is `try: body` and `except (A, B): pass`."""
+    (item,) = node.items
+    kinds = made(gast.Tuple, item.context_expr, elts=item.context_expr.args, ctx=gast.Load())
+    handler = made(gast.ExceptHandler, item.context_expr, type=kinds, name=None, body=[])
+    inner = made(gast.Try, node, body=node.body, handlers=[handler], orelse=[], finalbody=[])
+    frame.live.caught[inner], frame.live.after[inner] = frame.live.caught[node], frame.live.after[node]
+    translate(frame, inner)
+
+
 def _except(frame: Any, node: Any) -> None:
     e, live = frame.e, frame.live
     statement = Try(frame, [Clause(_kinds(frame, h), live.caught[node]) for h in node.handlers])

@@ -8,6 +8,7 @@ matching.py, control flow in flow.py.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
@@ -616,14 +617,17 @@ class Frame(Matching):
             self.e.error(UnsupportedSyntax, "this cannot be deleted", help="del name, del d['key'], del items[k]")
 
     def _with(self, node: Any) -> None:
-        """`with np.errstate(...)` changes warnings, of which compiled code has none."""
+        """`with np.errstate(...)` changes warnings, of which compiled code has none; `contextlib.suppress` catches."""
         for item in node.items:
             call = item.context_expr
             known = isinstance(call, gast.Call) and self.expression(call.func)
+            if isinstance(known, Static) and known.value is contextlib.suppress and len(node.items) == 1:
+                exceptions.suppress(self, node)
+                return
             if not (isinstance(known, Static) and known.value is np.errstate) or item.optional_vars is not None:
                 self.e.error(
                     UnsupportedSyntax,
-                    "`with` is not supported, np.errstate aside",
+                    "`with` is not supported, np.errstate and contextlib.suppress (alone) aside",
                     help="do this outside the compiled function, and pass it the values",
                 )
             for keyword in call.keywords:

@@ -208,6 +208,7 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct("ranges as sequences", "range(n, 0, -1)[k]", "an index, len, in; no slices"),
     Construct("comparison of tuples and lists", "(x, 1) < (y, 2)", "item by item; the first that differ decide"),
     Construct("random generators", "x = rng.normal(0, 1, size=n)", "NumPy's streams, bit for bit; docs/numpy.md"),
+    Construct("with contextlib.suppress", "with suppress(KeyError): x += d[k]", "as `try` with `except ...: pass`"),
     Construct("with np.errstate", 'with np.errstate(divide="ignore"): ...', "compiled code gives no warnings anyway"),
     Construct(
         "strings",

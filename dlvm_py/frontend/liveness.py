@@ -79,6 +79,12 @@ def nonlocal_names(nodes: Iterable[Any]) -> Names:
     return frozenset(found)
 
 
+def may_suppress(node: Any) -> bool:
+    """Whether a `with` may catch what its body raises: where its name says nothing else."""
+    called = [getattr(i.context_expr, "func", None) for i in node.items]
+    return any("errstate" not in (getattr(f, "attr", None), getattr(f, "id", None)) for f in called)
+
+
 def rebinds(nodes: Iterable[Any]) -> Names:
     """As `writes`, without the names that are only targets of augmented assignments."""
     found: set[str] = set()
@@ -126,7 +132,11 @@ class Liveness:
             case gast.Try():
                 return self._try(node, out, brk, cont)
             case gast.With():
+                held = self._held
+                if may_suppress(node):
+                    self.caught[node] = self._held = held | out
                 body = self._block(node.body, out, brk, cont)
+                self._held = held
                 return body.union(*(reads(i.context_expr) for i in node.items))
             case gast.While():
                 return self._loop(node, reads(node.test), frozenset(), out, brk, cont)

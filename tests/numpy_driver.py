@@ -31,7 +31,7 @@ MISCOUNTED = {
     f"np.{u.__name__}.{m}"
     for u in (np.arctan2, np.power)
     for m in ("reduce", "reduceat")
-    if u.reduce([0.4, 1.0, 1.5]) != u(u(0.4, 1.0), 1.5)
+    if u.reduce([0.4, 2.0, 1.5]) != u(u(0.4, 2.0), 1.5)
 }
 
 
@@ -124,7 +124,7 @@ def drawn(
         make = own.get(p.name) or OPTIONS[p.name]  # a KeyError: an option that nothing is drawn for
         if make is not NEVER and d.chance(0.35):
             options[p.name] = make(d)
-    if "where" in options and is_ufunc(name):
+    if "where" in options and (is_ufunc(name) or name == "np.clip"):
         options["out"] = OUT  # without it the rest is not initialised
     writer = _Writer()
     texts = [writer.text(a) for a in positional]
@@ -135,7 +135,9 @@ def drawn(
         # NumPy itself loses what `where` leaves out, where the dtypes differ or the memory overlaps
         found = run(function(source(template, writer.args)), writer.args)[1]
         several = isinstance(found, tuple)  # of a ufunc with two results: two arrays that do not overlap
-        outs = [_out(d, several or "where" in options, f) for f in (found if several else (found,))]
+        in_order = name in PLAIN_OUT
+        is_fixed = several or "where" in options or in_order
+        outs = [_out(d, is_fixed, in_order, f) for f in (found if several else (found,))]
         if outs[0] is not None:
             into = [writer.text(out) for out in outs]
             texts.append(f"out=({', '.join(into)})" if several else f"out={into[0]}")
@@ -153,12 +155,19 @@ def source(text: str, args: list[Any]) -> str:
     return f"def f({', '.join(f'x{k}' for k in range(len(args)))}):\n    return {text}\n"
 
 
-def _out(d: Draw, masked: bool, found: Any) -> Any:
-    """An array for a result: of its dtype or another, fresh, reversed, or the memory of an argument."""
+# np.choose writes to a transposed array at wrong places, np.linalg.multi_dot refuses it
+PLAIN_OUT = ("np.choose", "np.linalg.multi_dot")
+
+
+def _out(d: Draw, is_fixed: bool, in_order: bool, found: Any) -> Any:
+    """An array for a result: of its dtype or another, fresh, reversed, or the memory of an argument.
+
+    is_fixed: of its dtype, in memory of its own. in_order: in C order.
+    """
     if not isinstance(found, (np.ndarray, np.generic)):
         return None
     dtype, shape = found.dtype, found.shape
-    if d.chance(0.15) and not masked:
+    if d.chance(0.15) and not is_fixed:
         dtype = np.dtype(d.pick(("float64", "float32", "complex128", "int64")))
     first = d.first
     if (
@@ -166,11 +175,11 @@ def _out(d: Draw, masked: bool, found: Any) -> Any:
         and first.flags.writeable
         and first.shape == shape
         and d.chance(0.4)
-        and not masked
+        and not is_fixed
     ):
         return first[::-1] if shape and d.chance(0.3) else first
     out = np.zeros(shape, dtype)
-    return np.zeros(shape[::-1], dtype).T if d.chance(0.3) else out
+    return np.zeros(shape[::-1], dtype).T if d.chance(0.3) and not in_order else out
 
 
 def run(fn: Callable[..., Any], args: list[Any]) -> tuple[str, Any]:
@@ -201,8 +210,14 @@ def leaves(value: Any) -> list[Any]:
     return [leaf for item in value for leaf in leaves(item)] if isinstance(value, (tuple, list)) else [value]
 
 
-def difference(name: str, got: Any, want: Any) -> str | None:
-    """What is wrong with a result, None if nothing is."""
+def narrowest(args: list[Any]) -> float:
+    """The precision of the least precise numbers among the arguments, which what goes into an `out` may have."""
+    dtypes = [a.dtype for a in leaves(args) if isinstance(a, (np.ndarray, np.generic)) and a.dtype.kind in "fc"]
+    return max((float(np.finfo(t).eps) for t in dtypes), default=0.0)
+
+
+def difference(name: str, got: Any, want: Any, least: float = 0.0) -> str | None:
+    """What is wrong with a result, None if nothing is. least: a precision that no more is asked than."""
     ours, theirs = leaves(got), leaves(want)
     if len(ours) != len(theirs):
         return f"{len(ours)} results instead of {len(theirs)}"
@@ -213,12 +228,12 @@ def difference(name: str, got: Any, want: Any) -> str | None:
             return f"dtype {g.dtype} instead of {w.dtype}"
         if np.shape(g) != np.shape(w):
             return f"shape {np.shape(g)} instead of {np.shape(w)}"
-        if not close(name, g, w):
+        if not close(name, g, w, least):
             return f"{g!r} instead of {w!r}"
     return None
 
 
-def close(name: str, got: Any, want: Any) -> bool:
+def close(name: str, got: Any, want: Any, least: float = 0.0) -> bool:
     if want is None or isinstance(want, (str, type, np.dtype)):
         return got == want
     got, want = np.asarray(got), np.asarray(want)
@@ -227,9 +242,10 @@ def close(name: str, got: Any, want: Any) -> bool:
     if want.dtype.kind == "c":
         wild = ~(np.isfinite(want) & np.isfinite(got))
         if wild.any():  # which part of a complex number is not finite differs between NumPy's own loops
-            return bool(np.array_equal(np.isfinite(got), np.isfinite(want))) and close(name, got[~wild], want[~wild])
+            is_same = bool(np.array_equal(np.isfinite(got), np.isfinite(want)))
+            return is_same and close(name, got[~wild], want[~wild], least)
     with np.errstate(all="ignore"):
-        eps = np.finfo(NARROW.get(name, want.dtype)).eps
+        eps = max(np.finfo(NARROW.get(name, want.dtype)).eps, least)
         fine = np.isfinite(want)
         scale = np.max(np.abs(want[fine]), initial=CANCELS.get(name, 0))
         error = np.abs(np.subtract(got, want, dtype=np.result_type(want, np.float64)))[fine]
@@ -243,6 +259,15 @@ def close(name: str, got: Any, want: Any) -> bool:
         )
 
 
+def is_documented(call: Call, found: str) -> bool:
+    """Whether docs/numbers.md has this difference, which depends on values."""
+    if call.text.startswith("np.einsum"):
+        return "optimize=True" in call.text and found.startswith("class ")
+    if call.text.startswith("np.fft."):  # NumPy takes what it computes on the way for `out`, which has its last shape
+        return "s=" in call.text and "out=" in call.text and " instead of ValueError" in found
+    return ".tolist(" in call.text and found.startswith("OverflowError")
+
+
 def compare(name: str, make: Callable[[], Call], execute: Callable[..., Any]) -> tuple[str, str]:
     """("same" | "refused" | "wrong", what) of one call, executed by `execute(fn, args)`, against plain Python."""
     mine, plain = make(), make()
@@ -253,15 +278,19 @@ def compare(name: str, make: Callable[[], Call], execute: Callable[..., Any]) ->
         if got_kind == "refused":
             return ("refused" if got.loc else "wrong"), f"{mine!r}: {got.reason}" + ("" if got.help else " [no help]")
         if got_kind == "raises":
-            return "wrong", f"{make()!r}: {type(got).__name__}: {got} instead of {want!r}"
-        found = difference(name, got, want)
+            found = f"{type(got).__name__}: {got} instead of {want!r}"
+            return ("same", "") if is_documented(plain, found) else ("wrong", f"{make()!r}: {found}")
+        least = narrowest(plain.args) if "out=" in plain.text else 0.0
+        found = difference(name, got, want, least)
         if found is None:
             for g, w in zip(mine.args, plain.args, strict=True):
-                found = found or difference(name, g, w)
+                found = found or difference(name, g, w, least)
             found = found and "an argument: " + found
-        return ("same", "") if found is None else ("wrong", f"{make()!r}: {found}")
+        is_same = found is None or is_documented(plain, found)
+        return ("same", "") if is_same else ("wrong", f"{make()!r}: {found}")
     if got_kind == "value":
-        return "wrong", f"{make()!r}: {got!r} instead of {type(want).__name__}: {want}"
+        found = f"{got!r} instead of {type(want).__name__}: {want}"
+        return ("same", "") if is_documented(plain, found) else ("wrong", f"{make()!r}: {found}")
     if got_kind == "raises" and type(got) is not type(want) and not isinstance(got, type(want)):
         return "wrong", f"{make()!r}: {type(got).__name__}: {got} instead of {type(want).__name__}: {want}"
     return "same", ""

@@ -249,15 +249,6 @@ def uses_arguments_of_an_exception(n):
         return len(e.args)
 
 
-def grows_while_looped(n):
-    items = [1.0]
-    for _ in range(n):
-        items.append(2.0)
-    for v in items:
-        items.append(v)
-    return items
-
-
 @pytest.mark.parametrize(
     ("fn", "args", "words"),
     [
@@ -271,7 +262,6 @@ def grows_while_looped(n):
         (writes_an_item, (3,), "keeps copies"),
         (catches_memory, (1,), "passes by all handlers"),
         (uses_arguments_of_an_exception, (1,), "an exception"),
-        (grows_while_looped, (2,), "loop over a copy"),
     ],
 )
 def test_what_would_need_references_is_refused(fn, args, words):

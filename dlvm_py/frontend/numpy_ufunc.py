@@ -172,7 +172,11 @@ def _reduce(ufunc: np.ufunc, rule: Handler) -> Handler:
                     UnsupportedSyntax, f"np.{ufunc.__name__}.reduce with dtype= is not supported",
                     help="convert the result with .astype",
                 )  # fmt: skip
-        return rule(e, array, axis=axis, out=out, **given)
+        if "initial" in names or "initial" not in given:
+            return rule(e, array, axis=axis, out=out, **given)
+        first = given.pop("initial")
+        found = rule(e, array, axis=axis, **given)
+        return e.session.invoke(e, Static(ufunc), [found, first], {} if is_none(out) else {"out": out})
 
     return reduce
 

@@ -103,7 +103,7 @@ BY_METHOD = frozenset(
     for f in FUNCTIONS
     if getattr(f, "__name__", None) in METHODS.keys() - {"copy", "astype", "dot", "sort", "trace", "conj", "conjugate"}
     and f is getattr(np, f.__name__, None)
-)
+) | {np.amax, np.amin, np.around}
 RANDOM_METHODS: dict[str, Handler] = library_table({**random_numbers.RANDOM, **random_vectors.RANDOM})
 SUBSCRIPTED = {**library_table(create.SUBSCRIPTED), np.s_: index_of, np.index_exp: indices_of}  # np.mgrid[...]
 # results are integers, bools or types, or do not change with the operands: no derivative flows through

@@ -291,7 +291,8 @@ def to_json(spec: Spec, classes: Sequence[type] = ()) -> Any:
 
 # classes that are known by their names: Python's, and the named tuples that NumPy returns
 _NAMED = (np.linalg.slogdet, np.linalg.eigh, np.linalg.eig, np.linalg.svd, np.linalg.qr)
-_BUILT_IN = (list, dict, tuple, set, Pairs, *(type(f(np.ones((1, 1)))) for f in _NAMED))
+_NEWER = tuple(getattr(np, n) for n in ("unique_counts", "unique_inverse", "unique_all") if hasattr(np, n))
+_BUILT_IN = (list, dict, tuple, set, Pairs, *(type(f(np.ones((1, 1)))) for f in (*_NAMED, *_NEWER)))
 
 
 def _class_number(kind: type, classes: Sequence[type]) -> int | str:

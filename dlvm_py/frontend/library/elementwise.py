@@ -81,6 +81,8 @@ def around(a: Any, decimals: Any = 0, out: Any = None) -> Any:
     """np.round: to the nearest, ties to even, at a place behind (or, negative, before) the point."""
     if np.result_type(a).kind in ("i", "u"):
         if decimals < 0:
+            if out is not None:
+                check_cast(np.float64(0), out, "same_kind")  # NumPy divides into it
             whole = (np.rint(a / 10.0**-decimals) * 10.0**-decimals).astype(np.result_type(a))
             return deliver(whole, out)
         if out is None:

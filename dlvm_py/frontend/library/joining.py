@@ -64,6 +64,8 @@ def joined_rows(a: Any, axis: Any, out: Any, dtype: Any, casting: Any) -> Any:
     """The slices of one array along its first axis, one after the other along another axis."""
     if np.ndim(a) < 2:
         refuse("zero-dimensional arrays cannot be concatenated")
+    if a.shape[0] == 0:
+        raise ValueError("need at least one array to concatenate")
     if out is not None:
         refuse("np.concatenate of the slices of one array with out is not supported", "out[...] = np.concatenate(x)")
     if dtype is not None:

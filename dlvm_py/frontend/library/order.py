@@ -61,7 +61,7 @@ def extreme_place(a: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
     """The first place of the largest or smallest element, NaN before all, along an axis or of all."""
     if axis is None:
         found = extreme_place(np.ravel(a), 0, False, largest)
-        if keepdims:
+        if keepdims and a.ndim > 0:
             return np.full((1,) * a.ndim, found)
         return found
     axis = axis_of(axis, a.ndim)
@@ -81,14 +81,24 @@ def extreme_place(a: Any, axis: Any, keepdims: Any, largest: bool) -> Any:
     return np.min(np.where(wins, counter(a, axis), a.shape[axis]), axis=axis, keepdims=keepdims)
 
 
+def deliver_places(found: Any, out: Any) -> Any:
+    """Places, in `out` if there is one, which NumPy takes for an array of them: its dtype must fit in theirs."""
+    if out is not None and not np.can_cast(np.result_type(out), np.int64, "safe"):
+        refuse(
+            f"Cannot cast array data from dtype('{np.result_type(out)}') to dtype('int64') by the rule 'safe'",
+            "give an array of np.int64",
+        )
+    return deliver(found, out)
+
+
 def argmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     """np.argmax: the first one of several, NaN if there is one."""
-    return deliver(extreme_place(np.asarray(a), axis, keepdims, True), out)
+    return deliver_places(extreme_place(np.asarray(a), axis, keepdims, True), out)
 
 
 def argmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
     """np.argmin: the first one of several, NaN if there is one."""
-    return deliver(extreme_place(np.asarray(a), axis, keepdims, False), out)
+    return deliver_places(extreme_place(np.asarray(a), axis, keepdims, False), out)
 
 
 def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
@@ -97,8 +107,8 @@ def nanargmax(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
         found = extreme_place(np.where(np.isnan(a), -np.inf, a), axis, keepdims, True)
         if np.any(np.all(np.isnan(a), axis=axis)):
             raise ValueError("All-NaN slice encountered")
-        return deliver(found, out)
-    return deliver(extreme_place(a, axis, keepdims, True), out)
+        return deliver_places(found, out)
+    return deliver_places(extreme_place(a, axis, keepdims, True), out)
 
 
 def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = False) -> Any:
@@ -107,8 +117,8 @@ def nanargmin(a: Any, axis: Any = None, out: Any = None, *, keepdims: Any = Fals
         found = extreme_place(np.where(np.isnan(a), np.inf, a), axis, keepdims, False)
         if np.any(np.all(np.isnan(a), axis=axis)):
             raise ValueError("All-NaN slice encountered")
-        return deliver(found, out)
-    return deliver(extreme_place(a, axis, keepdims, False), out)
+        return deliver_places(found, out)
+    return deliver_places(extreme_place(a, axis, keepdims, False), out)
 
 
 def check_kth(kth: Any, n: int) -> None:

@@ -51,7 +51,8 @@ def take(a: Any, indices: Any, axis: Any = None, out: Any = None, mode: Any = "r
             return a[np.clip(indices, 0, a.shape[0] - 1)]  # a known range as long as it has no name
         return a[in_mode(indices, a.shape[0], mode)]
     axis = axis_of(axis, a.ndim)
-    return np.asarray(a[along(axis, in_mode(indices, a.shape[axis], mode))])
+    found = a[along(axis, in_mode(indices, a.shape[axis], mode))]
+    return found if np.ndim(found) == 0 else np.copy(found)
 
 
 def stored(found: Any, out: Any, name: str) -> Any:

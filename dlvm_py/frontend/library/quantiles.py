@@ -36,7 +36,7 @@ def over_axes(function: Any, a: Any, axis: Any, keepdims: Any) -> Any:
         found = function(a, axes[0])
     for k in unroll(len(axes) if keepdims else 0):
         found = np.expand_dims(found, axes[k])
-    return found
+    return np.asarray(found) if keepdims else found
 
 
 def middle(a: Any, axis: Any) -> Any:
@@ -139,14 +139,13 @@ def quantiles(a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skips_nan: 
     else:
         axes = axes_of(axis, a.ndim)
         s = np.moveaxis(np.sort(a, axes[0]), axes[0], 0)
-    keeps_array = skips_nan and keepdims  # NumPy gives the result its axes by a reshape
     skips_nan = skips_nan and is_nan(s)
     if skips_nan and s.shape[0] == 0:
         s = np.full((1, *s.shape[1:]), np.nan, s.dtype)
     found = quantiles_in_order(s, q, method, skips_nan)
     for k in unroll(len(axes) if keepdims else 0):
         found = np.expand_dims(found, axes[k] + np.ndim(q))
-    return np.asarray(found) if keeps_array else found
+    return np.asarray(found) if keepdims else found  # NumPy gives the result its axes by a reshape
 
 
 def quantiles_in_order(s: Any, q: Any, method: Any, skips_nan: Any) -> Any:

@@ -93,7 +93,9 @@ def average(a: Any, axis: Any = None, weights: Any = None, returned: Any = False
             return result
         n = count(a.shape, axes_of(axis, a.ndim))
         return result, np.zeros_like(result) + n if np.ndim(result) else np.result_type(result).type(n)
-    dtype = np.result_type(a, weights) if is_inexact(a) else np.result_type(a, weights, np.float64)
+    dtype = np.result_type(np.asarray(a), np.asarray(weights))  # Python's numbers count as arrays
+    if not is_inexact(a):
+        dtype = np.result_type(dtype, np.float64)
     if np.ndim(weights) != a.ndim:
         if axis is None or isinstance(axis, tuple) or np.ndim(weights) != 1:
             refuse("np.average: weights of another rank need one axis and must be 1-d")
@@ -126,6 +128,11 @@ def cov(
     if dtype is None:
         dtype = np.result_type(x, np.float64) if y is None else np.result_type(x, y, np.float64)
     dtype = np.dtype(dtype)
+    if dtype.kind in ("b", "i", "u"):
+        refuse(
+            f"Cannot cast ufunc 'subtract' output from dtype('float64') to dtype('{dtype}') by the rule 'same_kind'",
+            "np.cov and np.corrcoef compute with a dtype of floats or complex numbers",
+        )
     # without variables the second array does not count, and the result is real: both only where they can be told apart
     if (y is not None or dtype.kind == "c") and not assumed(
         x.shape[0] > 0,

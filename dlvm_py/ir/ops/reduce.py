@@ -36,7 +36,9 @@ def _evaluate_reduce(x: Any, init: Any, by: str, axes: tuple[int, ...], joined: 
     ufunc = COMBINERS[by]
     if not axes:
         return ufunc(x, init)
-    if by in ("add", "multiply"):
+    if by == "multiply":  # in order, since products overflow: NaN or 0 by what comes first
+        return ufunc.reduce(x, axis=tuple(axes), dtype=x.dtype, initial=init)
+    if by == "add":
         # NumPy widens small integers here; the op does not
         return ufunc(ufunc.reduce(x, axis=tuple(axes), dtype=x.dtype), init).astype(x.dtype)
     return ufunc.reduce(x, axis=tuple(axes), initial=init)

@@ -129,6 +129,8 @@ def drawn(
     writer = _Writer()
     texts = [writer.text(a) for a in positional]
     wants_out = options.pop("out", None) is OUT
+    if name.startswith("np.fft.") and "s" in options:
+        wants_out = False  # NumPy transforms within it, where what it reads is another shape: it fails or is wrong
     texts += [f"{k}={writer.text(v)}" for k, v in options.items()]
     if wants_out:
         template = _text(name, texts, method)
@@ -263,8 +265,6 @@ def is_documented(call: Call, found: str) -> bool:
     """Whether docs/numbers.md has this difference, which depends on values."""
     if call.text.startswith("np.einsum"):
         return "optimize=True" in call.text and found.startswith("class ")
-    if call.text.startswith("np.fft."):  # NumPy takes what it computes on the way for `out`, which has its last shape
-        return "s=" in call.text and "out=" in call.text and " instead of ValueError" in found
     return ".tolist(" in call.text and found.startswith("OverflowError")
 
 
@@ -289,8 +289,7 @@ def compare(name: str, make: Callable[[], Call], execute: Callable[..., Any]) ->
         is_same = found is None or is_documented(plain, found)
         return ("same", "") if is_same else ("wrong", f"{make()!r}: {found}")
     if got_kind == "value":
-        found = f"{got!r} instead of {type(want).__name__}: {want}"
-        return ("same", "") if is_documented(plain, found) else ("wrong", f"{make()!r}: {found}")
+        return "wrong", f"{make()!r}: {got!r} instead of {type(want).__name__}: {want}"
     if got_kind == "raises" and type(got) is not type(want) and not isinstance(got, type(want)):
         return "wrong", f"{make()!r}: {type(got).__name__}: {got} instead of {type(want).__name__}: {want}"
     return "same", ""

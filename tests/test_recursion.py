@@ -615,3 +615,91 @@ def test_one_tree_may_be_several_recursive_closures():
     """By the cells of the function around it, and by what it reads: the version of one is not that of another."""
     assert dlvm.jit(of_two_cells)(3) == of_two_cells(3)
     assert dlvm.jit(of_two_derivatives)(3, 3.0) == 3 * (10 * 2 * 3.0 + 3.0**2)
+
+
+def _adapt(f, a, b, eps):
+    m = (a + b) / 2
+    coarse, fine = (b - a) * (f(a) + f(b)) / 2, (b - a) * (f(a) + 2 * f(m) + f(b)) / 4
+    if abs(coarse - fine) < eps:
+        return fine
+    return _adapt(f, a, m, eps / 2) + _adapt(f, m, b, eps / 2)
+
+
+def _scaled(f, w):
+    return lambda x: f(x) * w
+
+
+def of_two_names(w, b):
+    """Two closures of one tree, each of which reads an `f` and a `w` of its own."""
+
+    def g(x):
+        return w * x * x
+
+    return _adapt(_scaled(_scaled(g, 2.0), b), 0.0, b, 1e-1) + _adapt(g, 0.0, b, 1e-1)
+
+
+def of_array(w, b):
+    return _adapt(lambda x: w[0] * x + w[1] * np.sin(x), 0.0, b, 1e-1)
+
+
+def of_nested(w, b):
+    def halves(f, a, b, n):
+        if n == 0:
+            return f((a + b) / 2) * (b - a) * w
+        return halves(f, a, (a + b) / 2, n - 1) + halves(f, (a + b) / 2, b, n - 1)
+
+    return halves(lambda x, k=b: x * k * w, 0.0, b, 3)
+
+
+def of_what_it_has_seen(b):
+    seen = []
+
+    def g(x):
+        seen.append(x)
+        return x * x * x
+
+    y = _adapt(g, 0.0, b, 0.5)
+    return y, len(seen), sum(seen)
+
+
+def _renewed(f, n, x):
+    return f(x) if n == 0 else f(x) + _renewed(lambda y: y * x, n - 1, x + 1)
+
+
+def of_a_new_one_each_time(x, n):
+    return _renewed(lambda y: y + x, n, x)
+
+
+def _deeper(f, n, x):
+    return f(x) if n == 0 else _deeper(lambda y: f(y) + 1.0, n - 1, x)
+
+
+def of_one_around_the_last(x, n):
+    return _deeper(lambda y: y * x, n, x)
+
+
+TAKE_CLOSURES = [
+    (of_two_names, (2.0, 1.5)), (of_array, (np.array([1.0, 2.0]), 2.0)), (of_nested, (2.0, 1.5)),
+    (of_a_new_one_each_time, (2.0, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("f, args", TAKE_CLOSURES, ids=_name)
+def test_recursive_functions_take_closures(f, args):
+    got, want = dlvm.jit(f)(*args), f(*args)
+    assert type(got) is type(want) and got == want
+    h, one = 1e-6, np.ones_like(args[0]) if isinstance(args[0], np.ndarray) else 1.0
+    slope = (f(args[0] + h * one, *args[1:]) - f(args[0] - h * one, *args[1:])) / (2 * h)
+    along = float(np.sum(dlvm.grad(f)(*args)))
+    assert along == pytest.approx(float(slope), rel=1e-6)
+    rest = tuple(None if isinstance(a, int) else 0.0 for a in args[1:])
+    assert dlvm.jvp(f, args, (one, *rest))[1] == pytest.approx(along, rel=1e-12)
+
+
+def test_closures_of_recursive_functions_change_lists():
+    assert dlvm.jit(of_what_it_has_seen)(2.0) == of_what_it_has_seen(2.0)
+
+
+def test_a_function_around_the_last_one_has_no_version():
+    with pytest.raises(UnsupportedSyntax, match="_deeper calls itself with another function each time"):
+        dlvm.jit(of_one_around_the_last)(2.0, 3)

@@ -101,10 +101,11 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
             source = with_fields(function.frame.source, node=function.node)
             return generators.call(e, function.name, source, function.frame.function, function.frame, own)
         if not is_caught_here(e) and nested.calls_itself(function):
-            try:
-                return nested.call(e, function, own)
-            except NotFirstClass:  # in place, then, which ends where it calls itself
-                pass
+            for way in (nested.call, e.session.call_with_closures):
+                try:
+                    return way(e, function, own)
+                except NotFirstClass:  # in place, then, which ends where it calls itself
+                    pass
         return e.session.inline(e, function, own)
     if isinstance(function, Derivative):
         count = len(derivatives.parameters_of(e, function.closure))

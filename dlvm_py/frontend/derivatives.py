@@ -113,7 +113,7 @@ def call_nested(e: Emitter, derivative: Derivative, own: list[Any], seeds: list[
     nested.collect(e, closure, values, functions)
     settled = [objects.resolved(e, objects.settle(e, v)) for v in values.values()]
     captured = nested.captured_parameters(names, values)
-    stand_in = nested.stand_in_of(closure, [*names, *captured])
+    stand_in = nested.stand_in_of(closure.name, [*names, *captured])
     e.session.nested[stand_in] = nested.Nested(closure, captured, functions)
     f = stand_in
     for target, args, named in derivative.makers:

@@ -102,6 +102,11 @@ CONSTRUCTS: tuple[Construct, ...] = (
         "direct and mutual; what they read around them are numbers and arrays",
     ),
     Construct(
+        "recursion of functions that take functions",
+        "def halve(f, k): return f(k) if k < 1 else halve(f, k - 1)\ny = halve(lambda k: n * k, n)",
+        "a version for each of them: the same one at each call of itself, or one that reads only numbers and arrays",
+    ),
+    Construct(
         "recursion that changes lists and dicts",
         "def visit(k, seen):\n    seen[k] = True\n    if 2 * k not in seen: visit(2 * k, seen)",
         "lists, dicts, sets and instances that compiled code has made: as arguments, around it, and as results",

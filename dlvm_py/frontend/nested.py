@@ -100,10 +100,12 @@ def calls_itself(closure: Closure) -> bool:
     while pending:
         for name, frame in surroundings(pending.pop()).items():
             value = frame.env[name].value
-            if isinstance(value, Closure) and value.node is closure.node:
+            if not isinstance(value, Closure):
+                continue
+            if value.node is closure.node and value.frame is closure.frame:
                 return True
-            if isinstance(value, Closure) and value.node not in seen:
-                seen.append(value.node)
+            if (value.node, value.frame) not in seen:
+                seen.append((value.node, value.frame))
                 pending.append(value)
     return False
 
@@ -125,7 +127,7 @@ def call(e: Emitter, closure: Closure, own: dict[str, Any]) -> Any:
     key = (_identity(e, closure), tuple((n, _identity(e, f)) for n, f in functions.items()), tuple(taken))
     stand_in = e.session.stand_ins.get(key)
     if stand_in is None:
-        stand_in = e.session.stand_ins[key] = stand_in_of(closure, list(taken))
+        stand_in = e.session.stand_ins[key] = stand_in_of(closure.name, list(taken))
         e.session.nested[stand_in] = Nested(closure, captured, functions)
     return e.session.call(e, stand_in, taken)
 
@@ -162,8 +164,8 @@ def captured_parameters(own: list[str], names: Iterable[str]) -> dict[str, str]:
     return found
 
 
-def stand_in_of(closure: Closure, names: list[str]) -> FunctionType:
-    """A function with these parameters and the name of the closure."""
+def stand_in_of(name: str, names: list[str]) -> FunctionType:
+    """A function of this name with these parameters."""
     found: FunctionType = eval(f"lambda {', '.join(names)}: None")  # of identifiers alone
-    found.__name__ = closure.name
+    found.__name__ = name
     return found

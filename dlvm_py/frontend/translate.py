@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
-from dlvm_py.frontend import either, handed, objects, own_rules, table_arguments, tables
+from dlvm_py.frontend import carried, either, handed, objects, own_rules, table_arguments, tables
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.assumptions import Assumptions
 from dlvm_py.frontend.calls import bind_function, invoke
@@ -230,6 +230,8 @@ class Session:
         self._inlined: list[Any] = []
         self.nested: dict[FunctionType, Nested] = {}  # functions that stand for closures
         self.stand_ins: dict[Any, FunctionType] = {}  # those of recursive ones, by what they read
+        # functions that stand for recursive ones that take closures: the call, the function, the frames of the closures
+        self.carried: dict[FunctionType, tuple[carried.Carried, Any, tuple[Frame, ...]]] = {}
         self._sources: dict[Any, Source] = {}
         self._tokens: dict[int, Any] = {}
         self._equal: dict[Any, Any] = {}
@@ -372,6 +374,16 @@ class Session:
 
     def _frame(self, e: Emitter, source: Source, fn: Any, values: dict[str, Any]) -> Frame:
         """The frame of a body, its parameters bound; of a closure, in a frame of what it reads of its surroundings."""
+        if fn in self.carried:
+            call, _, frames = self.carried[fn]
+            target, given, arounds = carried.unpacked(e, call, frames, values)
+            if isinstance(target, Closure):
+                frame = Frame(e, source, target.name, target.frame.function, target.frame)
+            else:
+                frame = Frame(e, source, target.__name__, target)
+            frame.bind_parameters(given)
+            frame.given = frame.given.union(*(around.given for around in arounds))
+            return frame
         nested = self.nested.get(fn)
         if nested is None:
             frame = Frame(e, source, fn.__name__, fn)
@@ -738,19 +750,30 @@ class Session:
             )
             callee = self._callee(e, fn, tree)
         except NotFirstClass:
-            if fn in self.nested:
+            if fn in self.nested or fn in self.carried:
                 return self._with_contents(e, fn, settled)
             if self._inlined.count(self._source(fn).node):
-                try:
-                    return self._with_contents(e, fn, settled)
-                except NotFirstClass:
-                    pass  # in place, then, which ends where it calls itself
+                for way in (self._with_contents, carried.call):
+                    try:
+                        return way(e, fn, settled)
+                    except NotFirstClass:
+                        pass  # in place, then, which ends where it calls itself
             return self._in_place(e, self._source(fn), fn.__name__, fn, None, settled)
         return self._called(e, callee, [objects.resolved(e, v) for v in settled.values()], leaves, extents)
 
     def generator(self, e: Emitter, fn: FunctionType, values: dict[str, Any]) -> Suspended:
         """Call a generator function: its body begins where something loops over it."""
         return generator(e, fn.__name__, self._source(fn), fn, None, values)
+
+    @staticmethod
+    def call_with_closures(e: Emitter, function: Any, values: dict[str, Any]) -> Any:
+        """Call a recursive function with closures among its arguments, for the modules below carried.py."""
+        return carried.call(e, function, values)
+
+    def carried_in(self) -> list[Any]:
+        """The functions that take closures of which a version is being translated."""
+        running = (self.carried.get(self.untoken(name[0])) for name in self._running)
+        return [found[0].target for found in running if found is not None]
 
     def next_number(self) -> int:
         """A number that is given once."""
@@ -985,8 +1008,9 @@ class Session:
                 )
             e.error(
                 UnsupportedSyntax,
-                f"{name} calls itself: recursion of functions that take functions, or lists and dicts that compiled "
-                "code has made, or that change such things, or `nonlocal` names, around them, is not supported",
+                f"{name} calls itself: recursion of functions that take functions which rebind names, or lists and "
+                "dicts that compiled code has made, or that change such things, or `nonlocal` names, around them, is "
+                "not supported",
                 help="let it take numbers and arrays (or the caller's lists) and return what it finds, or write a loop",
             )
         self._inlined.append(source.node)
@@ -1004,6 +1028,11 @@ class Session:
         return result
 
     def _source(self, fn: FunctionType, loc: Loc | None = None) -> Source:
+        if fn in self.carried:
+            _, target, _ = self.carried[fn]
+            if isinstance(target, Closure):
+                return Source(target.node, target.frame.source.file, target.frame.source.shift)
+            return self._source(target)
         if fn in self.nested:
             closure = self.nested[fn].closure
             return Source(closure.node, closure.frame.source.file, closure.frame.source.shift)

@@ -436,6 +436,17 @@ def mutual_recursion(n, x):
     return is_even(n, x)
 
 
+def _halved(f, a, b, n):
+    if n == 0:
+        return f((a + b) / 2) * (b - a)
+    return _halved(f, a, (a + b) / 2, n - 1) + _halved(f, (a + b) / 2, b, n - 1)
+
+
+@language("recursion of functions that take functions", lambda: (vec(2), 1.5, 2), lambda: (vec(2), 0.5, 0), grad=True)
+def recursion_with_a_function(x, c, n):
+    return _halved(lambda t: x[0] * t + c * x[1], 0.0, c, n)
+
+
 @language("recursion of nested functions", lambda: (vec(7), 1.5, 2), lambda: (vec(2), 0.5, 0), grad=True)
 def nested_recursion(x, c, n):
     out = np.zeros(len(x))

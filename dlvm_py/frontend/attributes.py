@@ -19,10 +19,11 @@ from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
 from dlvm_py.frontend.numpy_view import flag
 from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, ufunc_method_help
-from dlvm_py.frontend.texts import formatted, join
+from dlvm_py.frontend.texts import args_of, formatted, join
 from dlvm_py.frontend.values import (
     NONE,
     Array,
+    Caught,
     Flags,
     Growing,
     Method,
@@ -121,6 +122,8 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         return _OF_NUMBERS[name](e, owner)
     if isinstance(owner, Scalar) and name == "conjugate":
         return Method(owner, name)
+    if isinstance(owner, Caught) and name == "args":
+        return args_of(e, owner)
     held = objects.contents(e, owner)
     if isinstance(held, Record):
         return records.attribute_of(e, owner, name)

@@ -17,7 +17,7 @@ from dlvm_py.frontend.emit import Unreachable
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.table import subscripted
-from dlvm_py.frontend.texts import Writer, escaped, snapshot
+from dlvm_py.frontend.texts import Writer, escaped, of_object, snapshot
 from dlvm_py.frontend.values import (
     Array,
     Binding,
@@ -34,6 +34,7 @@ from dlvm_py.frontend.values import (
     Static,
     Text,
     describe,
+    is_none,
 )
 from dlvm_py.ir import BOOL, Literal, Value
 
@@ -413,18 +414,14 @@ class Expressions(Comprehensions):
 
     def message(self, node: Any) -> Text:
         """An exception's message."""
-        if isinstance(node, gast.Constant):
-            return Text(escaped(str(node.value)), ())
         with self.at(node):
             value = self._written(node).text if isinstance(node, gast.JoinedStr) else self.expression(node)
             if isinstance(value, Static) and isinstance(value.value, str):
                 return Text(escaped(value.value), ())
             if isinstance(value, Text):
                 return value
-            if isinstance(value, Scalar):
-                writer = Writer(self.e)
-                writer.show(value)
-                return Text(writer.message, tuple(writer.operands))
+            if isinstance(value, Scalar) or is_none(value):
+                return of_object(self.e, value)
             self.e.error(UnsupportedSyntax, "a message must be a constant or an f-string")
 
     def _joinedstr(self, node: Any) -> Any:

@@ -117,7 +117,8 @@ CONSTRUCTS: tuple[Construct, ...] = (
     Construct(
         "try, except, else",
         "try:\n    y = 1 / n\nexcept (ZeroDivisionError, IndexError) as e:\n    print(e)",
-        "what Python's own checks, NumPy's shapes, `raise` and `assert` raise, also in functions that are called",
+        "what Python's own checks, NumPy's shapes, `raise` and `assert` raise, also in functions that are called; "
+        "`str(e)`, `repr(e)`, `e.args` of one argument",
     ),
     Construct(
         "try around linear algebra",

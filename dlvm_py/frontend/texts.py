@@ -40,7 +40,7 @@ from dlvm_py.frontend.values import (
     is_none,
 )
 from dlvm_py.ir import DTYPES, F64, I64, Value
-from dlvm_py.ir.exceptions import OF_KEY, exception_class
+from dlvm_py.ir.exceptions import OF_KEY, exception_class, exception_of
 from dlvm_py.ir.text import ARRAY, NUMBERS, NUMPY, PYTHON, ROWS, attributes
 
 _ALIKE = [DTYPES[n] for n in ("i8", "i16", "i32", "i64", "u8", "u16", "u32", "f64")]
@@ -86,12 +86,9 @@ class Writer:
             case Text() if not form or form == "!s":
                 self.operands += value.operands
                 return value.message
-            case Caught() if form in ("", "!s") and not issubclass(value.kind, KeyError):  # which shows a repr
+            case Caught() if (shown := _caught(value, form)) is not None:
                 self.operands += value.text.operands
-                return value.text.message
-            case Caught() if form == "!r" and _has_plain_text(value):
-                self.operands += value.text.operands
-                return f"{escaped(value.kind.__name__)}({_quoted(value.text.message)})"
+                return shown
             case Static() if isinstance(value.value, _PLAIN) or isinstance(value.value, type):
                 try:
                     return escaped(f"{{{form}}}".format(value.value))
@@ -207,11 +204,32 @@ def check(e: Emitter, condition: Value, exception: str, text: Text) -> None:
     e.check(condition, exception, text.message, *operands, **attributes(operands, flavours))
 
 
+def of_object(e: Emitter, value: Any) -> Text:
+    """What stands for the argument of an exception that is no string: its repr, behind a mark."""
+    writer = Writer(e)
+    writer.show(value, "!r")
+    return Text(OF_KEY + writer.message, tuple(writer.operands))
+
+
+def args_of(e: Emitter, exception: Caught) -> Sequence:
+    """The `args` of an exception: its text, or the number that it was raised with."""
+    message, operands = exception.text.message, exception.text.operands
+    if not message.startswith(OF_KEY):
+        if not message:  # there may be an empty text, or none
+            e.error(UnsupportedSyntax, "the arguments of an exception without a text", help="give it a text")
+        return Sequence((exception.text if operands else Static(message.format()),))
+    if message == OF_KEY + "{!r}":
+        ((value, flavour),) = operands
+        return Sequence((Scalar(value, flavour == PYTHON),))
+    if not operands:
+        found = exception_of(ValueError, message.format()).args
+        return Sequence(tuple(e.session.lift(e, v, "an argument of an exception") for v in found))
+    e.error(UnsupportedSyntax, "the argument of an exception that is a tuple", help="look at the key itself")
+
+
 def check_key(e: Emitter, condition: Value | None, key: Any) -> None:
     """Raise the KeyError of a key unless a condition holds (None: in any case): what it says is the key, no string."""
-    writer = Writer(e)
-    writer.show(resolved(e, key), "!r")
-    text = Text(OF_KEY + writer.message, tuple(writer.operands))
+    text = of_object(e, resolved(e, key))
     if condition is None:
         fail(e, "KeyError", text)
         raise Unreachable
@@ -281,11 +299,24 @@ def warn(e: Emitter, message: Any, category: Any = None, stacklevel: Any = None,
     return NONE
 
 
+def _caught(exception: Caught, form: str) -> str | None:
+    """The message that shows an exception; None where that is not known."""
+    message = exception.text.message
+    shown = None if form not in ("", "!s", "!r") else message
+    if message.startswith(OF_KEY):
+        shown = message[len(OF_KEY) :]
+        if form != "!r" and not issubclass(exception.kind, KeyError):  # str of its argument
+            shown = {"{!r}": "{}"}.get(shown, None if exception.text.operands or "np." in shown else shown)
+    elif form == "!r" or issubclass(exception.kind, KeyError):
+        shown = _quoted(message) if _has_plain_text(exception) else None
+    return f"{escaped(exception.kind.__name__)}({shown})" if form == "!r" and shown is not None else shown
+
+
 def _has_plain_text(exception: Caught) -> bool:
     """Whether the repr of an exception is its class and its text in quotes, and numbers are all that is in that."""
     text = exception.text
     numbers = all(flavour in (PYTHON, NUMPY) for _, flavour in text.operands)
-    return numbers and bool(text.message) and not issubclass(exception.kind, KeyError)
+    return numbers and bool(text.message)
 
 
 def _quoted(message: str) -> str:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import builtins
+import math
 
 import numpy as np
 
-# what the message of a KeyError begins with whose argument is no string, but what the rest of it is the repr of
+# what a message begins with where the argument is no string, but what the rest of it is the repr of
 OF_KEY = "\0"
 
 
@@ -21,7 +22,8 @@ class NotAssumed(TypeError):
 def exception_of(kind: type[BaseException], message: str) -> BaseException:
     """The exception of a class with a message."""
     if message.startswith(OF_KEY):
-        return kind(eval(message[len(OF_KEY) :], {"np": np}))  # of numbers and tuples of these
+        # of numbers and tuples of these
+        return kind(eval(message[len(OF_KEY) :], {"np": np, "nan": math.nan, "inf": math.inf}))
     return kind(message) if message else kind()
 
 

@@ -117,7 +117,7 @@ class Statements(Expressions):
         return call("print", self._message(i, i.operands, message.removesuffix("\n")), **keywords)
 
     def _complaint(self, i: Instruction, operands: Sequence[Value]) -> Node:
-        """What an exception is made with: a text, or the key of a KeyError."""
+        """What an exception is made with: a text, or a number."""
         message = i.attrs["message"]
         if not message.startswith(OF_KEY):
             return self._message(i, operands)

@@ -1,5 +1,6 @@
 """Recursion from Python to native code: values against Python, stages against native, gradients against differences."""
 
+import functools
 import os
 import signal
 import threading
@@ -10,7 +11,7 @@ import pytest
 import dlvm_py as dlvm
 from dlvm_py.dispatch import dispatcher_of
 from dlvm_py.driver import lower_to
-from dlvm_py.errors import CompileError, PassError, TypeMismatch, UnsupportedSyntax
+from dlvm_py.errors import CompileError, PassError, TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.ir.interpreter import run
 
 RNG = np.random.default_rng(5)
@@ -703,3 +704,25 @@ def test_closures_of_recursive_functions_change_lists():
 def test_a_function_around_the_last_one_has_no_version():
     with pytest.raises(UnsupportedSyntax, match="_deeper calls itself with another function each time"):
         dlvm.jit(of_one_around_the_last)(2.0, 3)
+
+
+@functools.lru_cache
+def _cached(n):
+    return n if n < 2 else _cached(n - 1) + _cached(n - 2)
+
+
+def test_caches_are_refused_with_what_to_write():
+    with pytest.raises(UnknownFunction, match=r"_cached, which functools caches(.|\n)*help: write a dict as the memo"):
+        dlvm.jit(lambda n: _cached(n))(30)
+
+
+def _remembered(n, memo):
+    if n in memo:
+        return memo[n]
+    y = n if n < 2 else _remembered(n - 1, memo) + _remembered(n - 2, memo)
+    memo[n] = y
+    return y
+
+
+def test_a_dict_is_a_memo():
+    assert dlvm.jit(lambda n: _remembered(n, {}))(60) == 1548008755920

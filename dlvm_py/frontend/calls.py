@@ -21,6 +21,7 @@ from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
+from dlvm_py.frontend.instead import advice, is_cached
 from dlvm_py.frontend.joins import ArrayType
 from dlvm_py.frontend.library import heaps, operator_functions
 from dlvm_py.frontend.library_calls import is_library, library_table
@@ -168,6 +169,10 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
             f"dlvm_py's own {name_of(target)} cannot be called in compiled code",
             help="call it outside of the compiled function",
         )
+    instead = advice(target)
+    if instead is not None:
+        name = f"{name_of(target)}, which functools caches," if is_cached(target) else name_of(target)
+        e.error(UnknownFunction, f"{name} is not supported in compiled code", help=f"write {instead}")
     plain = plain_function(target)
     if plain is not None and generators.is_generator(plain):
         return e.session.generator(e, plain, bind_function(e, plain, args, kwargs))

@@ -253,5 +253,16 @@ CONSTRUCTS: tuple[Construct, ...] = (
     ),
     _no("patterns with keys", 'match x:\n    case {"a": b}: pass', "if/elif"),
     _no("names of a comprehension in functions", "fs = [lambda v: v * k for k in range(3)]\ny = fs[0](n)", "v, k=k"),
+    _no("functools.cache", "from functools import cache\n@cache\ndef g(k): return k\ny = g(n)", "a dict as the memo"),
+    _no(
+        "collections.deque",
+        "from collections import deque\nq = deque()\nq.append(n)",
+        "a list, and the index of its first item",
+    ),
+    _no(
+        "collections.defaultdict, Counter",
+        "from collections import defaultdict\nd = defaultdict(int)\nd[n] += 1",
+        "d[n] = d.get(n, 0) + 1",
+    ),
     _no("eval, exec", "y = eval('n')", "write the code"),
 )

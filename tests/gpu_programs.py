@@ -176,6 +176,11 @@ def _of(shape, dtype=np.float64, seed=0):
     return _random(seed).standard_normal(shape).astype(dtype)
 
 
+def only(x):
+    """The one element of what is not known to have one."""
+    return (x * 2.0).reshape(()), np.sum(x[:1].reshape(()))
+
+
 # name: (function, () -> arguments, the parameters that gradients are taken with respect to)
 def narrow_products(a, x):
     return a @ x, x @ a.T, (a > 0.0) @ (x > 0.0)
@@ -188,6 +193,7 @@ def windows(x):
 
 PROGRAMS = {
     "narrow_products": (narrow_products, lambda: (_of((5, 7), np.float16), _of(7, np.float16, 1)), ()),
+    "only": (only, lambda: (_of(1),), ()),
     "windows": (windows, lambda: (_of(40),), (0,)),
     "chain": (chain, lambda: (_of(1000), _of(1000, seed=1)), (0, 1)),
     "chain_strided": (chain, lambda: (_of(64)[::-2], _of((32, 3))[:, 1]), (0, 1)),

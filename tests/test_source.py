@@ -112,6 +112,12 @@ def sampled(cases):
     return found
 
 
+def outcome_of_text(f, args):
+    """The outcome of the text, which has lines of its own: of a warning what it says."""
+    *found, warned = outcome(lambda *a: run_source(f, a), args)
+    return (*found, [w[:2] for w in warned])
+
+
 @pytest.mark.parametrize(("fn", "make"), sampled(CASES))
 def test_text_equals_python(fn, make):
     """The text of a function gives what the function gives: value, classes, effects, exceptions."""
@@ -121,8 +127,13 @@ def test_text_equals_python(fn, make):
         with pytest.raises(dlvm.CompileError, match="generator of random numbers"):
             dlvm.jit(fn).source(*args)
         return
-    got = outcome(lambda *a: run_source(dlvm.jit(fn), a), args)
-    assert_same(got, outcome(fn, reference))
+    try:
+        got = outcome_of_text(dlvm.jit(fn), args)
+    except dlvm.UnsupportedSyntax as error:
+        assert "changes a list, dict or instance of its caller: that has no text" in str(error)
+        return
+    *want, warned = outcome(fn, reference)
+    assert_same(got, (*want, [w[:2] for w in warned]))
     assert_same(args, reference)
 
 
@@ -163,7 +174,8 @@ def test_gradient_text_equals_native(fn, make):
         pytest.skip("no floats")
     args = make()
     before = copy.deepcopy(args)
-    assert_same(outcome(lambda *a: run_source(gradient, a), args), outcome(gradient, make()))
+    *want, warned = outcome(gradient, make())
+    assert_same(outcome_of_text(gradient, args), (*want, [w[:2] for w in warned]))
     assert_same(args, before)
 
 
@@ -357,6 +369,7 @@ def test_random_array_programs(seed):
         np.testing.assert_array_equal(got, w)
 
 
+@pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")  # plain NumPy code gives them
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(60))
 def test_random_functions(seed):

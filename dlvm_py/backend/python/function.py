@@ -7,7 +7,6 @@ get variables, placeholders become names, and the blocks are put in order by str
 from __future__ import annotations
 
 import copy
-import keyword
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -32,7 +31,7 @@ from dlvm_py.backend.python.nodes import (
 )
 from dlvm_py.backend.python.spelling import LOWERED, REFUSED
 from dlvm_py.backend.python.statements import Statements
-from dlvm_py.backend.python.variables import RESERVED, Flow, Step, Variables, plain_name
+from dlvm_py.backend.python.variables import RESERVED, Flow, Step, Variables, new_name, plain_name
 from dlvm_py.backend.python.writer import is_scalar, literal_of
 from dlvm_py.errors import Loc, UnsupportedSyntax
 from dlvm_py.ir import (
@@ -247,7 +246,7 @@ class FunctionWriter(Statements):
         alone: set[Value] = {c.variable for c in self.counted.values()}
         taken = {*RESERVED, *self.names.functions.values()}
         for k, p in enumerate(self.function.params):
-            given = self._given[k] if self._given is not None else _new_name(plain_name(p.name) or "x", taken)
+            given = self._given[k] if self._given is not None else new_name(plain_name(p.name) or "x", taken)
             v.give(p, given)
             if given in self._globals:
                 alone.add(p)
@@ -353,16 +352,6 @@ class _Naming(gast.NodeTransformer):
     def visit_Name(self, node: Node) -> Node:
         value = self.writer._values.get(node.id)
         return node if value is None else name(self.writer._variables.name_of(value))
-
-
-def _new_name(wanted: str, taken: set[str]) -> str:
-    """A name that is not taken; it is from now on."""
-    found, n = wanted, 0
-    while found in taken or keyword.iskeyword(found):
-        n += 1
-        found = f"{wanted}{n}"
-    taken.add(found)
-    return found
 
 
 def _is_droppable(i: Instruction) -> bool:

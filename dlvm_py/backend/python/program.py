@@ -35,7 +35,7 @@ from dlvm_py.backend.python.nodes import (
     name,
     returning,
 )
-from dlvm_py.backend.python.variables import RESERVED, plain_name
+from dlvm_py.backend.python.variables import RESERVED, new_name, plain_name
 from dlvm_py.errors import UnsupportedSyntax
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Function, Instruction, Module, Value
@@ -90,7 +90,7 @@ def python_text(module: Module, name: str, interface: Interface) -> str:
     names = Names({}, {}, {})
     for f in functions:
         own = f.name == name and not inner
-        names.functions[f.name] = interface.name if own else _free(plain_name(f.name) or "f", taken)
+        names.functions[f.name] = interface.name if own else new_name(plain_name(f.name) or "f", taken)
     parts = [_of_leaves(f, names) for f in functions if f.name != name or inner]
     parts.append(_Main(module.functions[name], names, interface).text(names.functions[name] if inner else ""))
     return _assembled(parts, names, [_captured(n, a) for n, a in interface.captured])
@@ -103,16 +103,8 @@ def functions_text(module: Module, wanted: Sequence[str]) -> str:
     """
     functions = list(dict.fromkeys(f for name in wanted for f in reachable(module, name)))
     taken = set(RESERVED)
-    names = Names({f.name: _free(plain_name(f.name) or "f", taken) for f in functions}, {}, {})
+    names = Names({f.name: new_name(plain_name(f.name) or "f", taken) for f in functions}, {}, {})
     return _assembled([_of_leaves(f, names) for f in functions], names, [])
-
-
-def _free(wanted: str, taken: set[str]) -> str:
-    found, n = wanted, 0
-    while found in taken:
-        found, n = f"{wanted}{n + 1}", n + 1
-    taken.add(found)
-    return found
 
 
 def _is_direct(interface: Interface) -> bool:
@@ -193,12 +185,12 @@ class _Main(FunctionWriter):
             if isinstance(spec, ScalarSpec) and not spec.weak:
                 strong.append(len(flat))
             if not isinstance(node, gast.Name):
-                text = _free(plain_name(text) or "x", taken)
+                text = new_name(plain_name(text) or "x", taken)
                 self._opening.append((name(text), node))
             flat.append(text)
             return
         if isinstance(spec, ListSpec):
-            text = _free(plain_name(text) or "x", taken)
+            text = new_name(plain_name(text) or "x", taken)
             self._opening.append((name(text), build(f"np.array(_0, np.{dtype_of_leaf(spec.item).numpy_name})", node)))
             flat.append(text)
             return
@@ -206,7 +198,7 @@ class _Main(FunctionWriter):
             keys = [build(f"[k[{n}] for k in _0]", node) for n in range(len(spec.keys))] if spec.is_tuple else None
             columns = [*(keys or [call("list", node)]), build("list(_0.values())", node)]
             for column, leaf in zip(columns, spec.columns, strict=True):
-                part = _free(plain_name(text) or "x", taken)
+                part = new_name(plain_name(text) or "x", taken)
                 self._opening.append((name(part), build(f"np.array(_0, np.{dtype_of_leaf(leaf).numpy_name})", column)))
                 flat.append(part)
             return

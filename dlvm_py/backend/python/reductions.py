@@ -147,7 +147,7 @@ REDUCTIONS: dict[str, Entry] = {
     "solve": "np.linalg.solve(_0, _1)",
     "cholesky": "np.linalg.cholesky(_0)",
     "choleskyAdjoint": lambda w, i: call(w.helper("cholesky_adjoint"), *map(w.of, i.operands)),
-    "factorizes": lambda w, i: call(w.helper("factorizes"), w.of(i.operands[0]), repr(i.attrs["by"])),
+    "factorizes": lambda w, i: call(w.helper("factorizes"), w.of(i.operands[0]), constant(i.attrs["by"])),
     "determinant": lambda w, i: call(w.helper("determinant"), w.of(i.operands[0])),
     "eigh": _decomposition("eigh", "upper"),
     "eigvalsh": _decomposition("np.linalg.eigvalsh", "upper"),

@@ -164,6 +164,16 @@ class Variables:
         return self._names[id(self._class(value))]
 
 
+def new_name(wanted: str, taken: set[str]) -> str:
+    """A name that is not taken, and no word of Python's; it is taken from now on."""
+    found, n = wanted, 0
+    while found in taken or keyword.iskeyword(found):
+        n += 1
+        found = f"{wanted}{n}"
+    taken.add(found)
+    return found
+
+
 def plain_name(text: str) -> str:
     """A name of the IR as one of Python, "" if none is left.
 

@@ -214,12 +214,14 @@ class FunctionWriter(Statements):
                 return self._reads(test).union(*map(self._statement_reads, [*then, *orelse]))
         return set()
 
+    def _step(self, writes: list[Value], some: list[Statement]) -> Step:
+        reads = [self._statement_reads(s) - set(writes) for s in some]
+        return Step(writes, set().union(*reads), set().union(*reads[1:]))
+
     def _name(self, made: _Made, tests: _Tests, edges: _Edges, heads: _Heads) -> None:
         flows: dict[Block, Flow] = {}
         for b in self.plan.order:
-            steps = [
-                Step(writes, set().union(*map(self._statement_reads, some)) - set(writes)) for writes, some in made[b]
-            ]
+            steps = [self._step(writes, some) for writes, some in made[b]]
             test = tests[b]
             c = self.counted.get(b)
             reads = self._reads(test) if test is not None and c is None else set()

@@ -18,10 +18,14 @@ RESERVED = frozenset(("np", "special", "sys", "warnings", "block"))  # modules, 
 
 
 class Step(Mutable):
-    """A statement: the variables that it assigns, and those that it reads before."""
+    """A statement, or several of one instruction: the variables that it assigns, and those that it reads.
+
+    late: what is read when the first of several statements may have assigned already.
+    """
 
     writes: list[Value]
     reads: set[Value]
+    late: set[Value] = field(default_factory=set)
 
 
 class Flow(Mutable):
@@ -78,7 +82,7 @@ class Variables:
             now = self._at_end(b, live)
             for step in reversed(flow.steps):
                 for k, v in enumerate(step.writes):
-                    self._set_apart(v, now - {v})
+                    self._set_apart(v, (now | step.late) - {v})
                     self._set_apart(v, set(step.writes[:k]))
                 now = (now - set(step.writes)) | step.reads
             for k, a in enumerate(flow.args):

@@ -96,36 +96,29 @@ def nlargest(n: int, iterable: Any, key: Any = None) -> Any:
     return sorted(iterable, key=key, reverse=True)[: max(n, 0)]
 
 
-def _bounds(a: Any, lo: int, hi: Any) -> tuple[int, int]:
+def _place(a: Any, x: Any, lo: int, hi: Any, key: Callable[[Any], Any] | None, is_after: bool) -> int:
+    """Where x belongs in a sequence that is in order: before what equals it, or after it."""
     if lo < 0:
         raise ValueError("lo must be non-negative")
-    return lo, len(a) if hi is None else hi
+    low, high = lo, len(a) if hi is None else hi
+    while low < high:
+        middle = (low + high) // 2
+        found = a[middle] if key is None else key(a[middle])
+        if not (x < found) if is_after else found < x:
+            low = middle + 1
+        else:
+            high = middle
+    return low
 
 
 def bisect_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Callable[[Any], Any] | None = None) -> int:
     """bisect.bisect_left."""
-    low, high = _bounds(a, lo, hi)
-    while low < high:
-        middle = (low + high) // 2
-        found = a[middle] if key is None else key(a[middle])
-        if found < x:
-            low = middle + 1
-        else:
-            high = middle
-    return low
+    return _place(a, x, lo, hi, key, False)
 
 
 def bisect_right(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Callable[[Any], Any] | None = None) -> int:
     """bisect.bisect_right, bisect.bisect."""
-    low, high = _bounds(a, lo, hi)
-    while low < high:
-        middle = (low + high) // 2
-        found = a[middle] if key is None else key(a[middle])
-        if x < found:
-            high = middle
-        else:
-            low = middle + 1
-    return low
+    return _place(a, x, lo, hi, key, True)
 
 
 def insort_left(a: Any, x: Any, lo: int = 0, hi: Any = None, *, key: Callable[[Any], Any] | None = None) -> None:

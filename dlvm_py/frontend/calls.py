@@ -86,38 +86,53 @@ def invoke(e: Emitter, function: Any, args: list[Any], kwargs: dict[str, Any]) -
             return _of_each_type(e, function, args, kwargs)
         kwargs = tables.keyed(e, args, kwargs)
         args = [tables.argument(e, function, v) for v in args]
-    if isinstance(function, Method) and isinstance(function.rule, FunctionType) and is_users(function.rule):
+    match function:
+        case Method():
+            return _method(e, function, args, kwargs)
+        case Closure():
+            return _closure(e, function, args, kwargs)
+        case Derivative():
+            count = len(derivatives.parameters_of(e, function.closure))
+            own = _bind_closure(e, function.closure, args[:count], kwargs)
+            return derivatives.call_nested(e, function, list(own.values()), args[count:])
+        case Static():
+            return _known(e, function.value, args, kwargs)
+    found = overloads.method(e, function, "__call__")
+    if found is None:
+        e.error(TypeMismatch, f"{describe(resolved(e, function))} is not callable")
+    return invoke(e, Static(found), [function, *args], kwargs)
+
+
+def _method(e: Emitter, function: Method, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The value of owner.name(*args, **kwargs)."""
+    if isinstance(function.rule, FunctionType) and is_users(function.rule):
         return invoke(e, Static(function.rule), [function.owner, *args], kwargs)
-    if isinstance(function, Method) and function.rule is not None:
+    if function.rule is not None:
         return _bound_call(e, function.rule, f".{function.name}", [function.owner, *args], kwargs)
-    if isinstance(function, Method) and not isinstance(function.owner, Static):
-        found = _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs, arrays=True,
-                         function=getattr(np.ndarray, function.name))  # fmt: skip
-        return _of_number(e, function.owner, found)
-    if isinstance(function, Method) and isinstance(function.owner, Static):
+    if isinstance(function.owner, Static):
         return _text_method(e, function, args, kwargs)
-    if isinstance(function, Closure):
-        own = _bind_closure(e, function, args, kwargs)
-        if generators.is_generator(function):
-            source = with_fields(function.frame.source, node=function.node)
-            return generators.call(e, function.name, source, function.frame.function, function.frame, own)
-        if not is_caught_here(e) and nested.calls_itself(function):
-            for way in (nested.call, e.session.call_with_closures):
-                try:
-                    return way(e, function, own)
-                except NotFirstClass:  # in place, then, which ends where it calls itself
-                    pass
-        return e.session.inline(e, function, own)
-    if isinstance(function, Derivative):
-        count = len(derivatives.parameters_of(e, function.closure))
-        own = _bind_closure(e, function.closure, args[:count], kwargs)
-        return derivatives.call_nested(e, function, list(own.values()), args[count:])
-    if not isinstance(function, Static):
-        found = overloads.method(e, function, "__call__")
-        if found is None:
-            e.error(TypeMismatch, f"{describe(resolved(e, function))} is not callable")
-        return invoke(e, Static(found), [function, *args], kwargs)
-    target = function.value
+    found = _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs, arrays=True,
+                     function=getattr(np.ndarray, function.name))  # fmt: skip
+    return _of_number(e, function.owner, found)
+
+
+def _closure(e: Emitter, function: Closure, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The value of a call of a nested function or a lambda."""
+    own = _bind_closure(e, function, args, kwargs)
+    if generators.is_generator(function):
+        source = with_fields(function.frame.source, node=function.node)
+        return generators.call(e, function.name, source, function.frame.function, function.frame, own)
+    if not is_caught_here(e) and nested.calls_itself(function):
+        for way in (nested.call, e.session.call_with_closures):
+            try:
+                return way(e, function, own)
+            except NotFirstClass:  # in place, then, which ends where it calls itself
+                pass
+    return e.session.inline(e, function, own)
+
+
+def _known(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> Any:
+    """The value of target(*args, **kwargs), of a function or a class that is known when this is compiled."""
     special = _SPECIAL.get(target) if isinstance(target, type | BuiltinFunctionType) and len(args) == 1 else None
     if special is not None and isinstance(args[0], Object | Record):
         found = overloads.called(e, args[0], special)

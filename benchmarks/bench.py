@@ -43,14 +43,17 @@ def options_of(arguments):
     parser.add_argument("--python", action="append", default=[], metavar="PACKAGE=PATH", help="a tool's interpreter")
     parser.add_argument("--warm", action="store_true", help="measure a second process on the disk cache too")
     parser.add_argument("--together", action="store_true", help="compile side by side: sooner done, no compile times")
+    parser.add_argument("--caches", type=Path, help="a folder for what peers compile: the next race is sooner done")
     parser.add_argument("--growth", type=Path, metavar="SVG", help="draw time against size for the kernels that grow")
     parser.add_argument("--json", type=Path, help="where to write the figures")
     parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose marked section to replace")
     options = parser.parse_args(arguments)
     wanted = [p.replace("_", " ") for p in options.peers] or list(PEERS)
     options.peers = list(dict.fromkeys([table.OURS, *wanted]))
-    if options.together and options.warm:
-        parser.error("--warm measures starts: not with --together")
+    if options.warm and (options.together or options.caches):
+        parser.error("--warm measures starts: not with --together or --caches")
+    if options.caches and not options.together:
+        parser.error("--caches leaves nothing to compile, so that it says nothing of compile times: with --together")
     for given, known in ((options.peers, PEERS), (options.modes, MODES)):
         if unknown := set(given) - set(known):
             parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(known)}")
@@ -106,7 +109,10 @@ def main(arguments=None):
     """Runs the races, prints what comes out, and writes the files that were asked for."""
     options = options_of(arguments)
     pythons = dict(p.split("=", 1) for p in options.python)
-    setting = Setting(options.threads, options.seconds, 10, options.limit, pythons, options.warm, options.together)
+    caches = options.caches and options.caches.resolve()
+    setting = Setting(
+        options.threads, options.seconds, 10, options.limit, pythons, options.warm, options.together, caches
+    )
     results, grown = [], []
 
     def keep():

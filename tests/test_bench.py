@@ -11,6 +11,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 bench = importlib.import_module("bench")
+peers = importlib.import_module("harness.peers")
 problems = importlib.import_module("harness.problems")
 race = importlib.import_module("harness.race")
 table = importlib.import_module("harness.table")
@@ -84,6 +85,34 @@ def test_wrong_outputs_leave_the_race(tmp_path):
     entrant = Entrant()
     race._compare([entrant], "right", tmp_path)
     assert entrant.record == "its outputs differ from those of right"
+
+
+def test_libraries_of_pythran_are_kept(tmp_path, monkeypatch):
+    """A second race with --caches finds them, another source does not."""
+    made = []
+
+    class Pythran:
+        __version__ = "0"
+
+        @staticmethod
+        def compile_pythranfile(path, extra_compile_args):
+            made.append(path)
+            library = Path(path).with_suffix(".cpython.so")
+            library.write_text(Path(path).read_text())
+            return str(library)
+
+    for name, value in race.kept(tmp_path).items():
+        monkeypatch.setenv(name, value)
+    first, second, other = [peers._pythran_library(Pythran, text) for text in ("a = 1", "a = 1", "a = 2")]
+    assert first == second != other and first.is_relative_to(tmp_path) and len(made) == 2
+    assert first.read_text() == "a = 1" and other.read_text() == "a = 2"
+
+
+@pytest.mark.parametrize("others", [[], ["--together", "--warm"]])
+def test_kept_caches_leave_no_compile_times(others, capsys):
+    with pytest.raises(SystemExit):
+        bench.options_of(["--caches", "kept", *others])
+    assert "--together" in capsys.readouterr().err
 
 
 def test_unknown_names_are_refused(capsys):

@@ -6,11 +6,11 @@ writes; for a gradient, one array for each argument of `wrt`. `Missing` says why
 differentiated is always the sum of all outputs that are floats.
 """
 
+import hashlib
 import importlib
 import importlib.util
 import inspect
 import os
-import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -158,15 +158,25 @@ def pythran(problem, gradient):
     else:
         function = port(problem, "pythran")
         text = Path(function.__code__.co_filename).read_text()
-    folder = tempfile.mkdtemp(prefix="pythran-", dir=".")  # of the race, which removes it
-    file = Path(folder, "built_kernel.py")
-    file.write_text(text)
-    flags = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-DUSE_XSIMD"]  # NPBench's
-    library = tool.compile_pythranfile(str(file), extra_compile_args=flags)
-    spec = importlib.util.spec_from_file_location("built_kernel", library)
+    spec = importlib.util.spec_from_file_location("built_kernel", _pythran_library(tool, text))
     built = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(built)
     return plain(getattr(built, function.__name__), problem)
+
+
+def _pythran_library(tool, text):
+    """The path of the compiled library of a source: of an earlier race if they are kept, else of this one's folder."""
+    flags = ["-O3", "-march=native", "-ffast-math", "-fopenmp", "-DUSE_XSIMD"]  # NPBench's
+    name = hashlib.sha256("\n".join([tool.__version__, *flags, text]).encode()).hexdigest()[:16]
+    folder = Path(os.environ.get("PYTHRAN_LIBRARIES", "."), name)
+    library = folder / "built_kernel.so"
+    if not library.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        source = folder / "built_kernel.py"
+        source.write_text(text)
+        made = tool.compile_pythranfile(str(source), extra_compile_args=flags)
+        Path(made).replace(library)
+    return library
 
 
 def dace(problem, gradient):

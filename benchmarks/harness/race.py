@@ -38,18 +38,19 @@ class Setting:
     pythons: dict = field(default_factory=dict)  # package → interpreter, where it is not this one
     warm: bool = False  # also start a second time, on a full disk cache
     together: bool = False  # first calls side by side, one a core: sooner done, but no compile times
+    caches: Path | None = None  # keep what peers compile here, for the next race: no compile times either
 
 
 class Entrant:
     """One tool's process, which answers lines of JSON. It has the first `threads` cores that there are."""
 
-    def __init__(self, peer, command, folder, threads, cwd, path=()):
+    def __init__(self, peer, command, folder, threads, cwd, path=(), caches=None):
         self.peer, self.record = peer, {}
         self.times = []
         cores = sorted(os.sched_getaffinity(0))[:threads]
         self.process = subprocess.Popen(
             command,
-            env=environment(folder, len(cores), path),
+            env=environment(folder, len(cores), path) | (kept(caches) if caches else {}),
             cwd=cwd,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -110,7 +111,8 @@ class Entrant:
 def _worker(peer, case, mode, folder, setting):
     """The process of worker.py for a case."""
     python = setting.pythons.get(PEERS[peer][0], sys.executable)
-    return Entrant(peer, [python, str(WORKER), peer, case.text(), mode, folder], folder, setting.threads, folder)
+    command = [python, str(WORKER), peer, case.text(), mode, folder]
+    return Entrant(peer, command, folder, setting.threads, folder, caches=setting.caches)
 
 
 def environment(folder, threads, path=()):
@@ -128,6 +130,18 @@ def environment(folder, threads, path=()):
         "NUMBA_CACHE_DIR": str(Path(folder, "numba")),
         "JAX_COMPILATION_CACHE_DIR": str(Path(folder, "jax")),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    }
+
+
+def kept(caches):
+    """The variables by which peers find what they compiled in earlier races; ours is compiled in each."""
+    return {
+        "NUMBA_CACHE_DIR": str(caches / "numba"),
+        "JAX_COMPILATION_CACHE_DIR": str(caches / "jax"),
+        "PYTHRAN_LIBRARIES": str(caches / "pythran"),  # read by our adapter: Pythran keeps nothing itself
+        "DACE_default_build_folder": str(caches / "dace"),
+        "DACE_cache": "name",  # of the program, with its module: the hash of one program changes from run to run
+        "DACE_compiler_use_cache": "1",
     }
 
 

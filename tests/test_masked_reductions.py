@@ -33,6 +33,13 @@ def both(x, m):
     return picked, picked.sum()
 
 
+@dlvm.jit
+def of_places(x, m):
+    (i,) = np.nonzero(m)
+    j, k = np.nonzero(x[:, None] > x)
+    return i.sum(), i.max(), np.min(2 * i), (i + 0.5).sum(), (x[m] * i).sum(), (j < k).sum(), (j * k).max()
+
+
 def same(found, expected, dtype=np.float64):
     for a, b in zip(found, expected, strict=True):
         assert np.asarray(a).dtype == np.asarray(b).dtype
@@ -71,6 +78,12 @@ def test_places_and_what_is_kept():
     assert by_places(x, m) == pytest.approx(x[:4][m].sum())
     m = x > 0
     same(both(x, m), both.__wrapped__(x, m))
+
+
+def test_places_that_are_reduced():
+    """Reduced, and computed with, the places are numbers like others: nothing is there where the mask is false."""
+    x, m = np.linspace(-1, 1, 9), np.array([True, False, True, False, True, True, False, True, True])
+    same(of_places(x, m), of_places.__wrapped__(x, m))
 
 
 def test_derivatives():

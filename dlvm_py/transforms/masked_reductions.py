@@ -63,22 +63,28 @@ def run(function: Function) -> bool:
 def _reductions(places: Instruction, users: _Users) -> list[Instruction]:
     """The reductions that take all that is picked at `places`; none if anything else takes some of it."""
     found: list[Instruction] = []
-    seen: set[Value] = set()
+    rows: set[Value] = {places}  # the places themselves, which only say where to read
+    picked: set[Value] = set()
     work: list[Instruction] = [places]
     while work:
         v = work.pop()
-        if v in seen:
-            continue
-        seen.add(v)
         for u in users[v]:
-            if _is_reduction(u, v):
+            if u in rows or u in picked or u.op is OPS["extent"]:
+                continue
+            if v in picked and _is_reduction(u, v):
                 found.append(u)
-            elif u.op is not OPS["extent"]:
-                if u.block is not places.block or not (_is_row(u, places) or _is_picked(u, places) or _is_step(u)):
-                    return []
-                work.append(u)
-    steps = [v for v in seen if isinstance(v, Instruction) and _is_step(v)]
-    fits = all(x in seen or not is_array(x.type) or _repeated(x) is not None for v in steps for x in v.operands)
+                continue
+            if u.block is not places.block:
+                return []
+            if v in rows and _is_row(u, places):
+                rows.add(u)
+            elif (v in rows and _is_picked(u, places)) or (v in picked and _is_step(u)):
+                picked.add(u)
+            else:
+                return []
+            work.append(u)
+    operands = [x for v in picked if _is_step(v) for x in v.operands]  # type: ignore[arg-type, attr-defined]
+    fits = all(x in picked or not is_array(x.type) or _repeated(x) is not None for x in operands)
     return list(dict.fromkeys(found)) if fits and all(i.block is places.block for i in found) else []
 
 

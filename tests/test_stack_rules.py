@@ -41,6 +41,20 @@ WRONG = {
     push %x: f64 to %s: {S}
     return
 """,
+    "pop from a stack that is empty": f"""'entry(%x: f64, %c: bool):
+    conditional %c: bool then 'round() else 'end()
+'round():
+    %s = createStack f64
+    conditional %c: bool then 'a() else 'b()
+'a():
+    branch 'b()
+'b():
+    %y = pop f64 from %s: {S}
+    destroyStack %s: {S}
+    branch 'end()
+'end():
+    return
+""",
 }
 RIGHT = {
     "never destroyed": f"""'entry(%x: f64, %c: bool):
@@ -72,6 +86,16 @@ RIGHT = {
     push %x: f64 to %s: {S}
     branch 'b()
 'b():
+    conditional %c: bool then 'pop() else 'end()
+'pop():
+    %y = pop f64 from %s: {S}
+    branch 'end()
+'end():
+    destroyStack %s: {S}
+    return
+""",
+    "behind a condition that may never be": f"""'entry(%x: f64, %c: bool):
+    %s = createStack f64
     conditional %c: bool then 'pop() else 'end()
 'pop():
     %y = pop f64 from %s: {S}

@@ -2,9 +2,11 @@
 
 Part of the verifier. For a typed stack that a function creates and keeps to itself, the number of entries is followed
 through the graph. (DLVM's untyped ones raise when they are asked in vain.) It is known at a place if all paths there
-agree; where they do not (a loop that pushes), nothing is said. Reported is what goes wrong whenever it is reached: a
-pop of an empty stack, the destruction of one that holds something, any use of one that is destroyed. One that is
-never destroyed is memory until the outermost call ends.
+agree; where they do not (a loop that pushes), nothing is said. Reported is what goes wrong whenever it is reached, if
+it is reached whenever the stack is created (or drained, or destroyed): a pop of an empty stack, the destruction of one
+that holds something, any use of one that is destroyed. Behind a branch nothing is said. It may be one that no run
+takes: where a pass finds that a branch of the forward sweep is never taken, its push goes, and the pop stays behind a
+condition that was kept on another tape. A stack that is never destroyed is memory until the outermost call ends.
 """
 
 from __future__ import annotations
@@ -12,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from dlvm_py.ir.analysis.cfg import reverse_postorder
+from dlvm_py.ir.analysis.dominance import PostDominatorTree
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.types import StackType
@@ -21,6 +24,7 @@ Report = Callable[[object, str], None]  # (instruction or block, message)
 
 DESTROYED = -1
 _UNKNOWN = None
+_DECIDING = frozenset(("createStack", "drain", "destroyStack"))  # whatever was there before
 _OWN_USES = frozenset(("push", "pop", "drain", "destroyStack"))
 State = dict[Instruction, int | None]  # the entries of each stack; missing: not created yet
 
@@ -32,11 +36,27 @@ def check_stacks(function: Function, report: Report) -> None:
     private = {s for s in stacks if s.type != StackType(None) and all(_is_own_use(u, s) for u in users[s])}
     if not private:
         return
-    entering = _solve(function, private)
-    for block, state in entering.items():
+    breaches: list[tuple[Instruction, Instruction, str]] = []
+    for block, state in _solve(function, private).items():
         for i in block.instructions:
-            _look(i, state, report)
+            stack = _worked_on(i)
+            if stack is not None and (message := _breach(i, state.get(stack, _UNKNOWN))) is not None:
+                breaches.append((i, stack, message))
             _step(i, state, private)
+    if not breaches:
+        return
+    ends = PostDominatorTree(function)
+    for i, stack, message in breaches:
+        if any(_leads_to(u, i, ends) for u in (stack, *users[stack]) if u.op.name in _DECIDING):
+            report(i, message)
+
+
+def _leads_to(first: Instruction, i: Instruction, ends: PostDominatorTree) -> bool:
+    """Whether `i` runs, later, whenever `first` does and the function comes to its end."""
+    assert first.block is not None and i.block is not None
+    if first.block is i.block:
+        return first.block.instructions.index(first) < i.block.instructions.index(i)
+    return ends.postdominates(i.block, first.block)
 
 
 def _is_own_use(user: Instruction, stack: Instruction) -> bool:
@@ -94,12 +114,12 @@ def _worked_on(i: Instruction) -> Instruction | None:
     return stack if isinstance(stack, Instruction) and stack.op.name == "createStack" else None
 
 
-def _look(i: Instruction, state: State, report: Report) -> None:
-    stack = _worked_on(i)
-    entries = state.get(stack, _UNKNOWN) if stack is not None else _UNKNOWN
+def _breach(i: Instruction, entries: int | None) -> str | None:
+    """What is wrong with an instruction that works on a stack of so many entries."""
     if entries == DESTROYED:
-        report(i, "the stack is destroyed already")
-    elif entries == 0 and i.op.name == "pop":
-        report(i, "pop from a stack that is empty here")
-    elif entries and i.op.name == "destroyStack":
-        report(i, f"the stack holds {entries} {'entry' if entries == 1 else 'entries'} here")
+        return "the stack is destroyed already"
+    if entries == 0 and i.op.name == "pop":
+        return "pop from a stack that is empty here"
+    if entries and i.op.name == "destroyStack":
+        return f"the stack holds {entries} {'entry' if entries == 1 else 'entries'} here"
+    return None

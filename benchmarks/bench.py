@@ -91,9 +91,12 @@ def _chosen(known, options):
 
 
 def run(case, mode, options, setting):
-    """The result of one race, with a line about it on the way."""
+    """The result of one race, with a line about it on the way; None if there is no gradient."""
+    sizes = problems.gradient_sizes(problems.load(case)) if mode == "gradient" else ()
+    if mode == "gradient" and not sizes:
+        return None
     suited = [p for p in options.peers if options.npbench is not None or p.split()[0] == p]
-    tools = race(case, mode, suited, setting, "NumPy" if mode == "function" else table.OURS)
+    tools = race(case, mode, suited, setting, "NumPy" if mode == "function" else table.OURS, sizes)
     merged = table.merged(tools)
     ours = merged.get(table.OURS, {})
     ratios = [f"{p} {r:.2f}" for p in merged if p != table.OURS and (r := table.ratio(merged, p))]
@@ -123,15 +126,16 @@ def main(arguments=None):
     print("A ratio is a peer's time over ours.\n")
     for case in cases(options):
         for mode in options.modes:
-            if mode == "function" or problems.load(case).wrt:
-                results.append(run(case, mode, options, setting))
+            if found := run(case, mode, options, setting):
+                results.append(found)
                 keep()
     if options.growth:
         quick = dataclasses.replace(setting, seconds=setting.seconds / 2, turns=5, warm=False)
         for case in growing(options):
             for mode in options.modes:
-                grown.append(run(case, mode, options, quick))
-                keep()
+                if found := run(case, mode, options, quick):
+                    grown.append(found)
+                    keep()
         figure.growth(grown, options.growth)
     lines = table.report(results, machine.sentence(results, setting.threads))
     print("\n" + "\n".join(lines))

@@ -95,11 +95,16 @@ def numba(variant):
     return run
 
 
-def jax(problem, gradient):
-    """JAX: the port, jitted, in double precision, its arguments on the device before the clock starts."""
+def jax(name):
+    """JAX, with the port of that name."""
+    return lambda problem, gradient: _jax(problem, gradient, name)
+
+
+def _jax(problem, gradient, name):
+    """The port, jitted, in double precision, its arguments on the device before the clock starts."""
     tool = module("jax")
     tool.config.update("jax_enable_x64", True)
-    function = port(problem, "jax")
+    function = port(problem, name)
     arrays = [n for n, v in problem.arguments.items() if isinstance(v, np.ndarray) or n in problem.wrt]
 
     def whole(values, arguments):
@@ -237,7 +242,8 @@ PEERS = {  # the name in the tables → (its package, how it runs a problem)
     "Numba o": ("numba", numba("o")),
     "Numba op": ("numba", numba("op")),
     "Numba opr": ("numba", numba("opr")),
-    "JAX": ("jax", jax),
+    "JAX": ("jax", jax("jax")),
+    "JAX ours": ("jax", jax("jax ours")),
     "PyTorch": ("torch", torch),
     "Pythran": ("pythran", pythran),
     "DaCe": ("dace", dace),

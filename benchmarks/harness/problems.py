@@ -91,6 +91,8 @@ def _npbench(case):
     def port(name):
         if name == "numpy":
             return function
+        if name == "jax ours":
+            return getattr(importlib.import_module("jax_ports"), case.kernel, None)
         path = f"npbench.benchmarks.{place}.{info['module_name']}_{name}"
         return getattr(importlib.import_module(path), info["func_name"], None) if _exists(path) else None
 
@@ -101,11 +103,26 @@ def _npbench(case):
 def written(clone, kernel, size):
     """The outputs among the arguments of a kernel of NPBench: those that its description names and a call writes.
 
-    If there are none (it may name others than the kernel writes), all that a call writes.
+    If there are none (it may name others than the kernel writes), all that a call writes. What it returns as well
+    counts as returned.
     """
     info, function, data = suite.load(clone, kernel, size)
-    _, found = suite.changed(function, info, data)
+    results, found = suite.changed(function, info, data)
+    found = {n: a for n, a in found.items() if not any(a is r for r in results)}
     return tuple(n for n in info["output_args"] if n in found) or tuple(found)
+
+
+def gradient_sizes(problem):
+    """How large each gradient would be if relative changes were as large as outputs: what rounding is compared with.
+
+    (): no output is a float.
+    """
+    arguments = problem.fresh()
+    with np.errstate(all="ignore"):
+        outputs = returned(problem.port("numpy")(*arguments.values())) + [arguments[n] for n in problem.written]
+    largest = [np.max(np.abs(v), initial=0.0) for v in outputs if _is_float(v)]
+    inputs = [max(np.max(np.abs(problem.arguments[n]), initial=0.0), 1e-300) for n in problem.wrt]
+    return [max(largest) / size for size in inputs] if largest else []
 
 
 def _is_float(value):

@@ -14,13 +14,13 @@ MORE = (("compile_s", "compiling, s", ".2f"), ("peak_mb", "peak, MB", ".0f"))  #
 
 
 def merged(tools):
-    """The records with the variants of a tool (`Numba np`) as one: the fastest of them."""
+    """The records with the variants of a tool (`Numba np`) as one: the fastest of them, with its `variant` (`np`)."""
     best = {}
     for peer, record in tools.items():
-        name = peer.split()[0]
+        name, _, variant = peer.partition(" ")
         kept = best.get(name, {})
         if record.get("time_s", float("inf")) < kept.get("time_s", float("inf")) or not kept:
-            best[name] = record
+            best[name] = record | ({"variant": variant} if variant and record else {})
     return best
 
 
@@ -72,7 +72,8 @@ def _cell(tools, peer):
     record = tools.get(peer, {})
     times = ratio(tools, peer)
     if times:
-        return f"**{times:.2f}**" if times < 1 else f"{times:.2f}"
+        said = f"**{times:.2f}**" if times < 1 else f"{times:.2f}"
+        return f"{said} {record['variant']}" if "variant" in record else said
     error = record.get("error", "")
     return "differs" if "differ" in error else "too long" if "stopped" in error else "fails" if error else "–"
 

@@ -60,7 +60,7 @@ gpu-check: $(RUN)
 
 # Peers may live in other environments: RACERS="--python torch=/path/to/python --python dace=/path/to/python"
 bench-all: $(DEV)
-	$(BIN)/python benchmarks/bench.py --sizes S,M --warm --growth docs/growth.svg --write docs/performance.md \
+	$(BIN)/python benchmarks/bench.py --sizes S,M --warm --growth docs/figures/growth.svg --write docs/performance.md \
 	    --json benchmarks/results.json $(RACERS)
 	$(if $(NPBENCH),$(BIN)/python benchmarks/bench.py --npbench "$(NPBENCH)" --sizes S,M --write docs/performance.md \
 	    --json benchmarks/npbench/results.json $(RACERS))

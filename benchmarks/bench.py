@@ -1,7 +1,8 @@
 """Races dlvm-py against the tools that are installed: functions, gradients, compiling, memory, growth with size.
 
     python benchmarks/bench.py                                   our own kernels at S, every tool that is installed
-    python benchmarks/bench.py --sizes S,M --growth docs/growth.svg --warm --write docs/performance.md
+    python benchmarks/bench.py --sizes S,M --warm --write docs/performance.md
+    python benchmarks/bench.py --sizes "" --growth docs/figures/growth.svg      time against size, and nothing else
     python benchmarks/bench.py --npbench CLONE --sizes S         the kernels of a clone of NPBench, with its ports
 
 Each tool runs in a process of its own; they take turns (harness/race.py says how). A ratio is a peer's time over ours:
@@ -22,6 +23,7 @@ from harness.peers import PEERS  # noqa: E402
 from harness.race import Setting, race  # noqa: E402
 
 MODES = ("function", "gradient")
+PATIENCE = 1.0  # seconds: a tool that would take longer for a call of the next size is left out of the figure from there
 
 
 def names(text):
@@ -75,13 +77,22 @@ def cases(options):
     yield from [problems.Case("own", k, size) for size in options.sizes for k in _chosen(known, options)]
 
 
-def growing(options):
-    """The cases of the figure."""
-    return [
-        problems.Case("own", k, str(elements), json.dumps(keywords))
-        for k in _chosen(problems.own_kernels(), options)
-        for elements, keywords in getattr(problems.own_module(k), "GROWTH", [])
-    ]
+def grown(options, setting, keep):
+    """The results of the figure, of each kernel the sizes upwards; `keep` is told of each."""
+    quick = dataclasses.replace(setting, seconds=setting.seconds / 2, turns=5, warm=False, together=True)
+    for kernel in _chosen(problems.own_kernels(), options):
+        sizes = getattr(problems.own_module(kernel), "GROWTH", [])
+        for mode in options.modes:
+            peers = options.peers
+            for k, (count, keywords) in enumerate(sizes):
+                case = problems.Case("own", kernel, str(count), json.dumps(keywords))
+                result = run(case, mode, peers, options, quick, like=problems.Case("own", kernel, "S"))
+                if result is None:
+                    break
+                keep(result)
+                more = sizes[k + 1][0] / count if k + 1 < len(sizes) else 0
+                took = {p: r.get("time_s", 0.0) * more for p, r in result["tools"].items() if p != table.OURS}
+                peers = [p for p in peers if took.get(p, 0.0) < PATIENCE]
 
 
 def _chosen(known, options):
@@ -90,13 +101,17 @@ def _chosen(known, options):
     return [k for k in known if not options.kernels or k in options.kernels]
 
 
-def run(case, mode, options, setting):
-    """The result of one race, with a line about it on the way; None if there is no gradient."""
-    sizes = problems.gradient_sizes(problems.load(case)) if mode == "gradient" else ()
+def run(case, mode, peers, options, setting, like=None):
+    """The result of one race, with a line about it on the way; None if there is no gradient.
+
+    like: a case whose outputs are as large, where plain Python would take too long for this one.
+    """
+    sizes = problems.gradient_sizes(problems.load(like or case)) if mode == "gradient" else ()
     if mode == "gradient" and not sizes:
         return None
-    suited = [p for p in options.peers if options.npbench is not None or p.split()[0] == p]
-    tools = race(case, mode, suited, setting, "NumPy" if mode == "function" else table.OURS, sizes)
+    suited = [p for p in peers if options.npbench is not None or p.split()[0] == p]
+    reference = "NumPy" if mode == "function" and "NumPy" in suited else table.OURS
+    tools = race(case, mode, suited, setting, reference, sizes)
     merged = table.merged(tools)
     ours = merged.get(table.OURS, {})
     ratios = [f"{p} {r:.2f}" for p in merged if p != table.OURS and (r := table.ratio(merged, p))]
@@ -116,30 +131,25 @@ def main(arguments=None):
     setting = Setting(
         options.threads, options.seconds, 10, options.limit, pythons, options.warm, options.together, caches
     )
-    results, grown = [], []
+    results, growth = [], []
 
-    def keep():
+    def keep(result, into):
+        into.append(result)
         if options.json:
-            said = {"machine": machine.sentence(results, setting.threads), "results": results, "growth": grown}
-            options.json.write_text(json.dumps(said, indent=1) + "\n")
+            said = {"machine": machine.sentence(results + growth, setting.threads), "results": results}
+            options.json.write_text(json.dumps(said | {"growth": growth}, indent=1) + "\n")
 
     print("A ratio is a peer's time over ours.\n")
     for case in cases(options):
         for mode in options.modes:
-            if found := run(case, mode, options, setting):
-                results.append(found)
-                keep()
+            if found := run(case, mode, options.peers, options, setting):
+                keep(found, results)
     if options.growth:
-        quick = dataclasses.replace(setting, seconds=setting.seconds / 2, turns=5, warm=False)
-        for case in growing(options):
-            for mode in options.modes:
-                if found := run(case, mode, options, quick):
-                    grown.append(found)
-                    keep()
-        figure.growth(grown, options.growth)
-    lines = table.report(results, machine.sentence(results, setting.threads))
+        grown(options, setting, lambda result: keep(result, growth))
+        figure.growth(growth, options.growth)
+    lines = table.report(results, machine.sentence(results + growth, setting.threads))
     print("\n" + "\n".join(lines))
-    if options.write:
+    if options.write and results:
         suite = "NPBench" if options.npbench else "kernels"
         table.write_section(options.write, f"races of {suite} at {'+'.join(options.sizes)}", lines)
 

@@ -25,12 +25,16 @@ __version__ = f"({_banner}, {' '.join(FLAGS[:2])})"
 
 def compiled(name):
     """The function of benchmarks/c/<name>.c; None if there is no such file."""
-    source = FOLDER / f"{name}.c"
-    if not source.exists():
+    if not (FOLDER / f"{name}.c").exists():
         return None
-    library = Path(tempfile.mkdtemp(prefix="c-", dir="."), f"{name}.so")  # of the race, which removes it
-    subprocess.run([COMPILER, str(source), "-o", str(library), *FLAGS], check=True)
-    return ctypes.CDLL(str(library.resolve())).kernel
+    return library(name, tempfile.mkdtemp(prefix="c-", dir=".")).kernel  # a folder of the race, which removes it
+
+
+def library(name, folder):
+    """What benchmarks/c/<name>.c defines, compiled into a file in `folder`."""
+    path = Path(folder, f"{name}.so").resolve()
+    subprocess.run([COMPILER, str(FOLDER / f"{name}.c"), "-o", str(path), *FLAGS], check=True)
+    return ctypes.CDLL(str(path))
 
 
 def caller(function, results, arguments):

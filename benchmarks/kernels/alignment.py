@@ -3,6 +3,7 @@
 import numpy as np
 
 SIZES = {"S": {"n": 100}, "M": {"n": 1_000}}
+UNIT = "cell"
 GROWTH = [(n * n, {"n": n}) for n in (10, 30, 100, 300, 1_000)]
 WRT = ("x", "y")
 PYTHRAN = "float64[], float64[]"

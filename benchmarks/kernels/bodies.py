@@ -3,7 +3,8 @@
 import numpy as np
 
 SIZES = {"S": {"n": 200}, "M": {"n": 2_000}}
-GROWTH = [(n, {"n": n}) for n in (30, 100, 300, 1_000, 3_000)]
+UNIT = "pair"
+GROWTH = [(n * (n - 1) // 2, {"n": n}) for n in (30, 100, 300, 1_000, 3_000, 10_000)]
 WRT = ("p", "m")
 PYTHRAN = "float64[:,:], float64[]"
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 SIZES = {"S": {"n": 100_000}, "M": {"n": 4_000_000}}
-GROWTH = [(n, {"n": n}) for n in (10**3, 10**4, 10**5, 10**6, 10**7)]
+GROWTH = [(n, {"n": n}) for n in (10**3, 10**4, 10**5, 10**6, 10**7, 6 * 10**7)]
 WRT = ("x", "y")
 PYTHRAN = "float64[], float64[]"
 

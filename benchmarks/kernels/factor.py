@@ -3,7 +3,8 @@
 import numpy as np
 
 SIZES = {"S": {"n": 60}, "M": {"n": 400}}
-GROWTH = [(n * n, {"n": n}) for n in (10, 30, 100, 300)]
+UNIT = "product"
+GROWTH = [(n * (n * n - 1) // 6, {"n": n}) for n in (10, 30, 100, 300, 1_000)]
 WRT = ("a",)
 PYTHRAN = "float64[:,:]"
 

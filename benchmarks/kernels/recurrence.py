@@ -3,6 +3,7 @@
 import numpy as np
 
 SIZES = {"S": {"steps": 1_000}, "M": {"steps": 1_000_000}}
+UNIT = "step"
 GROWTH = [(n, {"steps": n}) for n in (10, 100, 1_000, 10_000, 100_000, 1_000_000)]
 WRT = ("x",)
 PYTHRAN = "float64, int"

@@ -3,8 +3,8 @@
     python benchmarks/bandwidth.py [--megabytes 2,16,256,1000] [--threads 2] [--seconds 2]
 
 Streams written in C (benchmarks/c/stream.c: a sum, a scaled copy, a triad, the latter two with plain stores and with
-stores past the caches) and functions of ours, in turns in one process, the same number of threads for both. Megabytes are
-those of all the arrays of a pass. A bandwidth counts each array once, read or written; so a plain store, for which
+stores past the caches) and functions of ours, in turns in one process, the same number of threads for both. Megabytes
+are those of all the arrays of a pass. A bandwidth counts each array once, read or written; so a plain store, for which
 the CPU reads the line that it overwrites, can reach two thirds of what one past the caches reaches.
 The last column is ours over the best stream of that size; best of the turns for all.
 """
@@ -124,7 +124,7 @@ def ours(megabytes):
     """Our functions of a size, as `streams` gives them."""
     found = {}
     for function, (rank, count, passes) in OURS.items():
-        side = max(4, round((megabytes * 1e6 / 8 / max(count, 3 if function is fresh else count)) ** (1 / rank)))
+        side = max(4, round((megabytes * 1e6 / 8 / (count + (function is fresh))) ** (1 / rank)))
         arrays = [aligned((side,) * rank) for _ in range(count)]
         jitted = dlvm.jit(function)
         found[function.__name__] = (lambda f=jitted, a=arrays: f(*a), passes * arrays[0].nbytes)
@@ -160,8 +160,6 @@ def main():
     sizes = [float(m) for m in options.megabytes.split(",")]
     with ThreadPoolExecutor(options.threads) as pool:
         for megabytes in sizes:
-            for kind in (streams, ours):
-                pass
             calls = streams(megabytes, options.threads, pool) | ours(megabytes)
             found = measured(calls, options.seconds)
             top = max(v for name, v in found.items() if name.startswith("C: "))

@@ -23,7 +23,7 @@ from harness.peers import PEERS  # noqa: E402
 from harness.race import Setting, race  # noqa: E402
 
 MODES = ("function", "gradient")
-PATIENCE = 1.0  # seconds: a tool that would take longer for a call of the next size is left out of the figure from there
+PATIENCE = 1.0  # seconds: a tool that would take longer for a call of the next size is in the figure up to here
 
 
 def names(text):

@@ -74,7 +74,7 @@ def dlvm(problem, gradient):
     if not gradient:
         return plain(function, problem)
     of = problem.written
-    results = returned(port(problem, "numpy")(*problem.fresh().values()))
+    results = returned(port(problem, "numpy")(*problem.sample().values()))
     of = (*of, *(k for k, r in enumerate(results) if np.asarray(r).dtype.kind == "f"))
     return plain(tool.grad(function, wrt=problem.wrt, from_=of), problem, ())
 

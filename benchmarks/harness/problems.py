@@ -53,6 +53,11 @@ class Problem:
     written: tuple  # the arguments that the kernel writes and that count as outputs
     wrt: tuple
     pythran: str | None = None
+    small: Callable | None = None  # arguments of a small size, of which plain Python soon knows what is returned
+
+    def sample(self):
+        """Arguments with which results are as many, and of the same dtypes, and soon there."""
+        return self.fresh() if self.small is None else self.small()
 
     def fresh(self):
         """The arguments, arrays copied."""
@@ -81,7 +86,11 @@ def _own(case):
     def port(name):
         return module.kernel if name == "numpy" else getattr(module, name, None)
 
-    return Problem(case.kernel, module.arguments(**keywords), port, (), module.WRT, getattr(module, "PYTHRAN", None))
+    def small():
+        return module.arguments(**module.SIZES["S"])
+
+    pythran = getattr(module, "PYTHRAN", None)
+    return Problem(case.kernel, module.arguments(**keywords), port, (), module.WRT, pythran, small)
 
 
 def _npbench(case):

@@ -4,7 +4,7 @@ import numpy as np
 
 SIZES = {"S": {"n": 200, "steps": 50}, "M": {"n": 1000, "steps": 50}}
 UNIT = "point"
-GROWTH = [(10 * n * n, {"n": n, "steps": 10}) for n in (30, 100, 300, 1000, 3000, 8000)]
+GROWTH = [(4 * n * n, {"n": n, "steps": 4}) for n in (30, 100, 300, 1000, 3000, 8000)]
 WRT = ("u", "c")
 PYTHRAN = "float64[:,:], float64[:,:], int"
 

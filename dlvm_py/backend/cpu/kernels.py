@@ -13,6 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.jam import jammed_axis, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.text import Parallel
@@ -167,9 +168,22 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
             row = Row(e, tree, extents[tree.inner])
             with nest(e, tree.index, order[:-1], extents, part=part):
                 row.write(put)
-        else:
-            parallel = Parallel(e, tree.is_rare, fast and _ends_in_a_mask(e, tree, extents, order))
+            return
+        axis = jammed_axis(e, tree, extents, order) if fast else None
+        ends_in_a_mask = fast and _ends_in_a_mask(e, tree, extents, order)
+        if axis is None:
+            parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
             with nest(e, tree.index, order, extents, parallel.loop, part):
+                put(parallel)
+            return
+        inner = [axis, tree.inner]
+        outer = [k for k in order if k not in inner]
+        cuts_rows = shared_axis(order, extents) == axis
+        with nest(e, tree.index, outer, extents, part=None if cuts_rows else part):
+            first, last = part if cuts_rows and part is not None else (ZERO, extents[axis])
+            left = write_rows(e, tree, extents[tree.inner], axis, (first, last), put)
+            parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
+            with nest(e, tree.index, inner, extents, parallel.loop, (left, last)):
                 put(parallel)
 
     # a row with borders is not cut

@@ -1,0 +1,75 @@
+"""Stencils over wide rows, which compute several rows at a time."""
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+from dlvm_py.backend.cpu.jam import ROWS, WIDE
+
+
+def five_points(a, out):
+    out[1:-1, 1:-1] = 0.2 * (a[1:-1, 1:-1] + a[2:, 1:-1] + a[:-2, 1:-1] + a[1:-1, 2:] + a[1:-1, :-2])
+
+
+def in_place(a, out):
+    a[1:-1] += 0.5 * (a[2:] + a[:-2] - 2.0 * a[1:-1])
+    out[...] = a
+
+
+def fresh(a, out):
+    out[2:] = a[2:] - a[1:-1] * a[:-2]
+
+
+# rows that are a multiple, or not, none at all, wide enough or not
+SHAPES = [(rows, WIDE + 2 + more) for rows in (2, 3, ROWS + 2, 2 * ROWS + 5) for more in (-1, 0, 5)]
+
+
+@pytest.mark.parametrize("function", [five_points, in_place, fresh])
+def test_rows_together_are_rows(function):
+    compiled = dlvm.jit(function)
+    rng = np.random.default_rng(1)
+    for shape in SHAPES:
+        plain = rng.random(shape)
+        for a in (plain, np.asfortranarray(plain), np.repeat(plain, 2, axis=1)[:, ::2]):
+            ours, theirs = (a.copy(order="K"), np.zeros(shape)), (a.copy(order="K"), np.zeros(shape))
+            compiled(*ours)
+            function(*theirs)
+            for found, expected in zip(ours, theirs, strict=True):
+                np.testing.assert_array_equal(found, expected)
+
+
+def test_threads_cut_where_they_like():
+    a = np.random.default_rng(2).random((501, 1501))
+    found = []
+    before = dlvm.get_num_threads()
+    try:
+        for threads in (1, 2):
+            dlvm.set_num_threads(threads)
+            out = np.zeros_like(a)
+            dlvm.jit(five_points)(a, out)
+            found.append(out)
+    finally:
+        dlvm.set_num_threads(before)
+    np.testing.assert_array_equal(*found)
+    expected = np.zeros_like(a)
+    five_points(a, expected)
+    np.testing.assert_array_equal(found[0], expected)
+
+
+def loop_stores(function, *args):
+    return dlvm.jit(function).llvm(*args).count("store double")
+
+
+def test_only_rows_that_are_read_again():
+    def rows(a, out):
+        out[1:-1] = a[2:] + a[:-2]
+
+    def columns(a, out):
+        out[:, 1:-1] = a[:, 2:] + a[:, :-2]
+
+    def functions(a, out):
+        out[1:-1] = np.exp(a[2:]) + np.exp(a[:-2])
+
+    a = np.ones((4, 4))
+    counts = [loop_stores(f, a, a.copy()) for f in (rows, columns, functions)]
+    assert counts[0] >= counts[1] + ROWS and counts[1] == counts[2]

@@ -97,3 +97,56 @@ def test_gradients(fn):
     slope = (fn(x + step * dx, w) - fn(x - step * dx, w)) / (2 * step)
     assert np.isclose(np.dot(gradient, dx), slope, rtol=1e-6)
     assert np.isclose(dlvm.jvp(fn, (x, w), (dx, np.zeros(6)))[1], np.dot(gradient, dx), rtol=1e-12)
+
+
+def by_the_angle(x, w):
+    """The branch of the derivative asks for cosine and sine of an angle that the function's branch has made."""
+    square = x[0] * x[0] + x[1] * x[1]
+    if square > 0.0:
+        angle = np.sqrt(square)
+        turned = np.cos(angle) * x[0] * w[0] + np.sin(angle) * x[1] * w[1]
+    else:
+        turned = w[0] + x[0]
+    return turned * turned * w[2]
+
+
+@pytest.mark.parametrize("x", [np.array([0.3, -0.8]), np.zeros(2)])
+def test_a_branch_taken_again_knows_what_the_first_one_made(x):
+    w = np.array([1.5, -0.7, 0.4])
+    gradient = dlvm.grad(by_the_angle)
+    text = gradient.ir(x, w, stage="optimizable")
+    assert [text.count(f" {op} ") for op in ("sqrt", "cos", "sin")] == [1, 1, 1]
+    if x.any():
+        moved = [[by_the_angle(x + sign * 1e-6 * e, w) for e in np.eye(2)] for sign in (1, -1)]
+        assert gradient(x, w) == pytest.approx(np.subtract(*moved) / 2e-6, rel=1e-7)
+    else:
+        assert gradient(x, w).tolist() == [2 * w[0] * w[2], 0.0]
+
+
+def of_two_conditions(x, a, b):
+    """What is known behind one condition is not known beside it, or behind another, or in the next trip."""
+    total = 0.0
+    for k in range(x.shape[0]):
+        if a[k]:
+            u = x[k] * 2.0
+            v = np.exp(u)
+        else:
+            u = x[k] * 3.0
+            v = 1.0
+        total += u
+        if b[k]:
+            total += np.exp(u)
+        if not a[k]:
+            total += np.exp(u) * v
+        else:
+            total -= np.exp(u) * v
+        if total > 5.0:
+            total += np.exp(u) + v
+    return total
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_beside_a_condition_nothing_is_known(seed):
+    rng = np.random.default_rng(seed)
+    x, a, b = rng.normal(size=6), rng.random(6) < 0.5, rng.random(6) < 0.5
+    assert dlvm.jit(of_two_conditions)(x, a, b) == pytest.approx(of_two_conditions(x, a, b), rel=1e-13)

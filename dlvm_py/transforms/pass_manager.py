@@ -63,6 +63,7 @@ from dlvm_py.transforms import (
     simplify_cfg,
     stack_promotion,
     temporary_layouts,
+    unroll_loops,
     value_numbering,
     value_promotion,
 )
@@ -104,6 +105,7 @@ PASSES: dict[str, Pass] = {
         _row(raise_products, "RP"),
         _row(simplify_cfg, "SCFG"),
         _row(constant_fold, "CF"),
+        _row(unroll_loops, "UL"),
         _row(constant_propagation, "SCCP"),
         _row(cse, "CSE"),
         _row(dce, "DCE"),

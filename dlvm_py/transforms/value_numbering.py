@@ -22,7 +22,9 @@ are in scope:
 
 * pure instructions have the number of their op, type, attributes and the numbers of their operands (cse's keys);
 * the argument of a join behind a conditional has that of the condition's number and of what the two sides pass; so
-  the sides need not dominate anything. Of any join to which all edges pass one number, it is that one;
+  the sides need not dominate anything. Of any join to which all edges pass one number, it is that one. Where the same
+  condition has decided again, its number is that of what the one side passed: a derivative's branch, which knows the
+  angle by such an argument, finds its cosine in another;
 * what is loaded from a parameter that nothing writes, or from an array that is written once, as a whole, before, has
   the number of the place, and of the stored value where all of it is loaded;
 * an array that is written once, where it is made, has the number of what it holds;
@@ -43,7 +45,7 @@ from collections.abc import Hashable
 from itertools import count
 
 from dlvm_py.frozen import Frozen, Mutable, field
-from dlvm_py.ir import OPS, Block, Function, Instruction, Kind, Literal, Value, is_array, is_scalar, literal
+from dlvm_py.ir import OPS, Block, BlockArg, Function, Instruction, Kind, Literal, Value, is_array, is_scalar, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import bound_blocks, predecessors
@@ -85,6 +87,7 @@ class _Scope(Mutable):
 
     leaders: list[int] = field(default_factory=list)
     decided: list[int] = field(default_factory=list)
+    refined: list[tuple[BlockArg, int]] = field(default_factory=list)  # arguments of joins, and their numbers before
 
 
 class _Numbering:
@@ -100,6 +103,8 @@ class _Numbering:
         self.table: dict[Hashable, int] = {}
         self.leaders: dict[int, list[Value]] = {}
         self.decided: dict[int, bool] = {}
+        # the number of a condition → scalar arguments of joins behind it, each with what its two sides pass
+        self.joins: dict[int, list[tuple[BlockArg, int, int]]] = {}
         self.replaced: dict[Value, Value] = {}
         self.dropped: set[Instruction] = set()
         self.changed = False
@@ -126,6 +131,7 @@ class _Numbering:
                     self.leaders[number].pop()
                 for number in scope.decided:
                     del self.decided[number]
+                self.numbers.update(scope.refined)
                 continue
             scopes.append(_Scope())
             self._visit(block, scopes[-1])
@@ -145,6 +151,7 @@ class _Numbering:
         if side is not None and side[0] not in self.decided:
             self.decided[side[0]] = side[1]
             scope.decided.append(side[0])
+            self._refine(block, *side, scope)
         for k, arg in enumerate(block.args):
             self._enter(arg, self._join_key(block, k), scope)
         for i in block.instructions:
@@ -168,6 +175,15 @@ class _Numbering:
         if end is None or end.op is not OPS["conditional"]:
             return None
         return self._number(end.operands[0]), edges[0][1] == 0
+
+    def _refine(self, block: Block, condition: int, holds: bool, scope: _Scope) -> None:
+        """Behind a condition, the arguments of joins that it decided are what its one side passed."""
+        for arg, *numbers in self.joins.get(condition, ()):
+            if self.dominators.dominates(arg.block, block):
+                scope.refined.append((arg, self.numbers[arg]))
+                number = self.numbers[arg] = numbers[not holds]
+                if self._leader(number) is None:
+                    self._lead(arg, number, scope)
 
     def _check(self, i: Instruction, scope: _Scope) -> None:
         condition = self._number(i.operands[0])
@@ -244,7 +260,10 @@ class _Numbering:
         if sorted(map(repr, sides)) != ["0", "1"]:
             return None
         first, second = numbers if sides[0] == 0 else numbers[::-1]
-        return "join", self._number(end.operands[0]), block.args[k].type, first, second
+        condition, arg = self._number(end.operands[0]), block.args[k]
+        if is_scalar(arg.type):
+            self.joins.setdefault(condition, []).append((arg, first, second))
+        return "join", condition, arg.type, first, second
 
     def _way(self, end: Instruction, leaving: Block, index: int) -> int | None:
         """Which target of a conditional all ways to an edge take; None where that is not one."""
@@ -278,9 +297,7 @@ class _Numbering:
             self._number(i)
             return
         value = once.store.operands[0]
-        number = self.numbers[i] = self._of_key(
-            ("array", i.type, *map(self._number, i.operands), self._number(value))
-        )
+        number = self.numbers[i] = self._of_key(("array", i.type, *map(self._number, i.operands), self._number(value)))
         leader = self._leader(number)
         if isinstance(leader, Instruction) and self._pays(leader, i):
             self.replaced[i] = leader

@@ -73,6 +73,8 @@ def nest(seed):
             else:
                 statement()
 
+    if seed % 3 == 0:
+        line("g = g.copy()")
     block()
     line("return np.sum(u * u) + np.sum(g * g)")
     return "\n".join(lines) + "\n"
@@ -107,3 +109,64 @@ def test_loops_over_places():
 def test_loops_over_more_places(first):
     for seed in range(first, first + 100):
         check(seed)
+
+
+def rest_of_parameter(u):
+    for i in range(len(u)):
+        u[i] += np.sum(u[i + 1 :] * u[i + 1 :])
+    return np.sum(u)
+
+
+def rest_of_copy(u):
+    v = u.copy()
+    for i in range(len(u)):
+        v[i] += np.sum(v[i + 1 :] * v[i + 1 :])
+    return np.sum(v)
+
+
+def rest_from_the_end(u):
+    for i in range(len(u) - 1, -1, -1):
+        u[i] += np.sum(u[:i] * u[:i])
+    return np.sum(u)
+
+
+def written_just_before(u):
+    for i in range(len(u) - 1):
+        u[i + 1] += u[i]
+        u[i] += np.sum(u[i + 1 :] * u[i + 1 :])
+    return np.sum(u)
+
+
+def written_in_an_earlier_trip(u):
+    for i in range(len(u)):
+        u[i] += np.sum(u[i - 1 :] * u[i - 1 :]) if i > 0 else 0.0
+    return np.sum(u)
+
+
+def written_by_another_loop(u):
+    for _ in range(2):
+        for i in range(len(u)):
+            u[i] += np.sum(u[i + 1 :] * u[i + 1 :])
+    return np.sum(u)
+
+
+@pytest.mark.parametrize(
+    "function, kept",
+    [
+        (rest_of_parameter, False),
+        (rest_of_copy, False),
+        (rest_from_the_end, False),
+        (written_just_before, True),
+        (written_in_an_earlier_trip, True),
+        (written_by_another_loop, True),
+    ],
+)
+def test_what_no_write_has_met_is_read_where_it_was_copied_from(function, kept):
+    u = np.random.default_rng(1).uniform(0.1, 0.4, 9)
+    gradient = dlvm.grad(dlvm.jit(function, cache=False), wrt=0)
+    assert ("createStack <_ x f64>" in gradient.ir(u)) == kept
+    found = gradient(u)
+    for k in range(9):
+        shift = np.eye(9)[k] * 1e-6
+        expected = (function(u + shift) - function(u - shift)) / 2e-6
+        assert found[k] == pytest.approx(expected, rel=1e-6)

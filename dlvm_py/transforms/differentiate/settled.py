@@ -10,6 +10,16 @@
 A load is settled if no write to its memory comes later: by where the blocks of the writes stand, and, of the writes
 that may come later, by the places that they write (later_places.py). Memory is that of parameters that are not
 written (of a function that is called: that nobody writes, lasting.py), and what the function has allocated.
+
+    %a_0 = allocateHeap ...                                 a copy of %a, which nothing writes
+    store (load %a) to %a_0
+    'rows(%i): ...
+        %rest = section %a_0 at (%i + 1) ...                what came before wrote rows up to %i: the rows of %rest
+        %0 = load %rest                                     are as they were in %a, and are read again there
+        store ... to (section %a_0 at (%i) ...)
+
+So is what no earlier write has met of an array that began as a copy: of a parameter that the function writes, or of
+what the program copies itself.
 """
 
 from __future__ import annotations
@@ -34,6 +44,8 @@ class Settled:
         self._reach: dict[tuple[Block, Block | None], frozenset[Block]] = {}
         self._counters: dict[Loop, Counter | None] = {}
         self._later = LaterPlaces(primal.loop_of, self._counter)
+        changed = (pair for pair in zip(primal.params, primal.formal, strict=True) if pair[0] is not pair[1])
+        self._originals: dict[Value, tuple[Value, Instruction | None]] = {copy: (p, None) for copy, p in changed}
 
     def is_settled(self, load: Instruction) -> bool:
         """Whether no write to what `load` reads can come after it."""
@@ -42,16 +54,18 @@ class Settled:
         return self._known[load]
 
     def place_of(self, value: Value) -> Value | None:
-        """A pointer to where a value was stored as soon as it was there, and nothing writes any more."""
+        """A pointer to where a value lies that nothing writes any more: stored as soon as it was there, or copied."""
         if value not in self._places:
-            self._places[value] = self._stored(value)
+            primal = self._primal
+            is_here = isinstance(value, Instruction) and value in primal.number
+            if not is_here or primal.is_split or primal.is_detached:
+                self._places[value] = None
+            else:
+                self._places[value] = self._stored(value) or self._copied(value)
         return self._places[value]
 
-    def _stored(self, value: Value) -> Value | None:
-        primal = self._primal
-        if not isinstance(value, Instruction) or value not in primal.number or primal.is_split or primal.is_detached:
-            return None
-        for store in primal.uses.get(value, ()):
+    def _stored(self, value: Instruction) -> Value | None:
+        for store in self._primal.uses.get(value, ()):
             if store.op.name != "store" or store.operands[0] is not value or store.block is not value.block:
                 continue
             pointer = store.operands[1]
@@ -59,6 +73,73 @@ class Settled:
             if pointer.type.pointee == value.type and self._stays(pointer, store):
                 return pointer
         return None
+
+    def _copied(self, load: Instruction) -> Value | None:
+        """Where a load reads what its array was copied from, and no write has met since."""
+        if load.op.name != "load":
+            return None
+        views: list[Instruction] = []
+        base = load.operands[0]
+        while (found := self._original(base)) is None:
+            if not isinstance(base, Instruction) or base.op.kind is not Kind.INDEX:
+                return None
+            views.append(base)
+            base = base.operands[0]
+        original, copying = found
+        roots = self._primal.points_to.roots(load.operands[0])
+        if len(roots) != 1 or not all(self._is_own(r) for r in roots):
+            return None
+        (root,) = roots
+        if self._is_written_before(root, load, copying):
+            return None
+        assert load.block is not None
+        at = load.block.instructions.index(load)
+        pointer = original
+        for k, view in enumerate(reversed(views)):
+            pointer = Instruction(view.op, [pointer, *view.operands[1:]], dict(view.attrs), name=view.name)
+            load.block.instructions.insert(at + k, pointer)
+            pointer.block = load.block
+        return pointer
+
+    def _original(self, pointer: Value) -> tuple[Value, Instruction | None] | None:
+        """What an array begins as a copy of, and the store that copies (None: the entry does); or None."""
+        if pointer not in self._originals and isinstance(pointer, Instruction) and pointer.op.name == "allocateHeap":
+            for _, store in self._primal.writes.get(pointer, ()):
+                value, to = store.operands[:2]
+                if (
+                    store.op.name == "store"
+                    and to is pointer
+                    and isinstance(value, Instruction)
+                    and value.op.name == "load"
+                    and value.operands[0].type == to.type
+                    and self._primal.loop_of(store.block) is None
+                    and self.is_settled(value)
+                ):
+                    self._originals[pointer] = value.operands[0], store
+                    break
+        return self._originals.get(pointer)
+
+    def _is_written_before(self, root: Value, load: Instruction, copying: Instruction | None) -> bool:
+        """Whether a write but the one that copies, or that itself, may have met what a load reads."""
+        block, number, pointer = load.block, self._primal.number, load.operands[0]
+        assert block is not None
+        if copying is not None:
+            home = copying.block
+            dominators = self._primal.dominators
+            if not (number[copying] < number[load] if home is block else dominators.dominates(home, block)):
+                return True
+        for writing, i in self._primal.writes.get(root, ()):
+            if i is copying:
+                continue
+            if writing is block:
+                here = number[i] < number[load]
+            else:
+                here = block in self._reached(writing, self._header_of_both(block, writing))
+            if here or block in self._reached(writing, None):
+                to = written_pointer(i)
+                if to is None or not self._later.is_apart((writing, to), (block, pointer), here):
+                    return True
+        return False
 
     def _decide(self, load: Instruction) -> bool:
         points_to = self._primal.points_to

@@ -115,6 +115,31 @@ def test_a_function_that_returns_none_gives_what_it_writes():
     np.testing.assert_array_equal(a, [1.0, 2.0])
 
 
+@pytest.mark.parametrize("order", ["F", "strided", "reversed"])
+def test_written_arguments_of_every_layout_bring_their_tangents(order):
+    """The copy that is written is another layout than fresh memory has: its tangent is that of the argument still."""
+
+    def f(a, x):
+        x[0] = x[-1] * a[1, 0]
+        a[0] = a[0] * x
+        a[:, 1] += a[:, 0]
+        return (a * a).sum() + (x * x * x).sum()
+
+    rng = np.random.default_rng(2)
+    wide, long = rng.standard_normal((4, 6)), rng.standard_normal(6)
+    a, x = {
+        "F": (np.asfortranarray(wide[:, :3]), long[:3].copy()),
+        "strided": (wide[::2, ::2], long[::2]),
+        "reversed": (wide[::-1, 2::-1], long[2::-1]),
+    }[order]
+    da, dx = dlvm.grad(f, wrt=(0, 1))(a, x)
+    ta, tx = rng.standard_normal(a.shape), rng.standard_normal(3)
+    assert dlvm.jvp(f, (a, x), (ta, tx))[1] == pytest.approx((da * ta).sum() + (dx * tx).sum(), rel=1e-12)
+    rows = dlvm.jacobian(f, wrt=(0, 1), mode="forward")(a, x)
+    for row, d in zip(rows, (da, dx), strict=True):
+        np.testing.assert_allclose(row, d, rtol=1e-12)
+
+
 def test_chosen_outputs():
     """from_ names what is the value: a written argument beside a result, one item of a tuple."""
 

@@ -168,6 +168,7 @@ class _Walk:
         self.callees = callees
         self.directions = directions
         self.shadows = Shadows(prepared, callees, self._start(given), directions)
+        self._start_copies(given)
         self.tangents: dict[Value, Value] = {v: t for v, t in given.items() if isinstance(v.type, TensorType)}
         self._b = Builder(prepared.function)
         function = prepared.function
@@ -203,6 +204,14 @@ class _Walk:
     def _start(self, given: dict[Value, Value]) -> Callable[[Builder, Value], Value]:
         how = self.directions
         return lambda b, root: how.given(b, given[root], root) if root in given else how.zeros(b, root)
+
+    def _start_copies(self, given: dict[Value, Value]) -> None:
+        """Bring tangents to the copies of parameters whose layout makes them views of their memory, no roots."""
+        for copy, tangent in given.items():
+            if isinstance(copy, Instruction) and copy.op.kind is Kind.INDEX and self.prepared.has_shadow(copy):
+                shadow = self.shadows.of(copy)
+                b = Builder(self.prepared.function).after(shadow)  # type: ignore[arg-type]
+                b.emit("store", self.directions.given(b, tangent, copy), shadow)
 
     def of(self, b: Builder, value: Value) -> Value:
         """The tangent of a scalar or tensor, zeros where it has none."""

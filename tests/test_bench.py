@@ -91,6 +91,16 @@ def test_wrong_outputs_leave_the_race(tmp_path):
     assert entrant.record is None  # a tenth is rounding where a million would be no wonder
 
 
+def test_what_a_gradient_is_compared_with():
+    def kernel(x, zero, out):
+        out[:] = 8 * x
+        return x.sum() + zero.sum()
+
+    arguments = {"x": np.full(3, 2.0), "zero": np.zeros(3), "out": np.zeros(3)}
+    problem = problems.Problem("k", arguments, lambda _: kernel, ("out",), ("x", "zero"))
+    assert problems.gradient_sizes(problem) == [8.0, 0.0]
+
+
 def test_ports_name_each_kernel_and_its_arguments():
     source = Path(bench.__file__).with_name("npbench") / "jax_ports.py"
     ports = [n for n in ast.parse(source.read_text()).body if isinstance(n, ast.FunctionDef) and n.name[0] != "_"]

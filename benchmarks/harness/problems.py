@@ -124,14 +124,14 @@ def written(clone, kernel, size):
 def gradient_sizes(problem):
     """How large each gradient would be if relative changes were as large as outputs: what rounding is compared with.
 
-    (): no output is a float.
+    (): no output is a float. 0: the input is zero, which says nothing of it.
     """
     arguments = problem.fresh()
     with np.errstate(all="ignore"):
         outputs = returned(problem.port("numpy")(*arguments.values())) + [arguments[n] for n in problem.written]
     largest = [np.max(np.abs(v), initial=0.0) for v in outputs if _is_float(v)]
-    inputs = [max(np.max(np.abs(problem.arguments[n]), initial=0.0), 1e-300) for n in problem.wrt]
-    return [max(largest) / size for size in inputs] if largest else []
+    inputs = [float(np.max(np.abs(problem.arguments[n]), initial=0.0)) for n in problem.wrt]
+    return [float(max(largest)) / size if size else 0.0 for size in inputs] if largest else []
 
 
 def _is_float(value):

@@ -16,6 +16,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import jammed_axis, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
+from dlvm_py.backend.cpu.streams import is_large, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
@@ -146,6 +147,7 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
         extents, strides = [work], [(i64(s.dest.itemsize),) for s in sinks]
     order = loop_order(extents, [0] if tree.linear else memory_order(first))
     tree.inner = order[-1]
+    dests = [s.dest for s in sinks]
     unit = [
         e.icmp("eq", steps[tree.inner], i64(s.dest.itemsize))
         for s, steps in zip(sinks, strides, strict=True)
@@ -158,11 +160,14 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
             if fast and s.dest.layout == "S":
                 steps[tree.inner] = i64(s.dest.itemsize)
 
-        def put(parallel: Parallel) -> None:
+        def address(k: int) -> V:
+            return offset(e, sinks[k].dest.data, [tree.index[n] for n in range(len(extents))], all_steps[k])
+
+        def put(parallel: Parallel, places: Sequence[V] = ()) -> None:
             tree.group = parallel.access
-            for s, steps, x in zip(sinks, all_steps, tree.elements(), strict=True):
-                address = offset(e, s.dest.data, [tree.index[k] for k in range(len(extents))], steps)
-                store_element(e, s.dest.dtype, x, address, s.dest.notes + parallel.access)
+            for k, (s, x) in enumerate(zip(sinks, tree.elements(), strict=True)):
+                place = places[k] if places else address(k)
+                store_element(e, s.dest.dtype, x, place, s.dest.notes + parallel.access)
 
         if fast and tree.has_embeds:
             row = Row(e, tree, extents[tree.inner])
@@ -170,6 +175,13 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
                 row.write(put)
             return
         axis = jammed_axis(e, tree, extents, order) if fast else None
+        is_row = fast and shared_axis(order, extents) == tree.inner
+        if is_row and all(steps[tree.inner] == i64(p.itemsize) for p, steps in zip(dests, all_steps, strict=True)):
+            large = is_large(e, tree, dests, work)
+            if large is not None:
+                with nest(e, tree.index, order[:-1], extents):
+                    write_pieces(e, tree, dests, part or (ZERO, extents[tree.inner]), large, address, put)
+                return
         ends_in_a_mask = fast and _ends_in_a_mask(e, tree, extents, order)
         if axis is None:
             parallel = Parallel(e, tree.is_rare, ends_in_a_mask)

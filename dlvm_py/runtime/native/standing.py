@@ -41,7 +41,7 @@ _HANDLER = ("malloc", "calloc", "realloc", "free")
 _MEMORY = ("allocate", "adopt", "count", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
 _TAPES = ("stack_grow", "push_place", "release_entries", "new_chunk", "new_cut")
 _LOOPS = ("share", "parallel", "share_pieces", "share_trips", "begin_trips", "end_trips", "poll_trips")
-_SUPPORT = (*_MEMORY, *_TAPES, "poll", "burn", *_LOOPS)
+_SUPPORT = (*_MEMORY, *_TAPES, "poll", "burn", "stream", *_LOOPS)
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
 
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)

@@ -1,0 +1,56 @@
+"""Kernels that write more than the caches hold, whose stores go past them."""
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+from dlvm_py.backend.cpu.streams import LEAST
+
+
+def scaled(a, out):
+    out[:] = 3.0 * a + 1.0
+
+
+def compared(a, out):
+    out[:] = a > 0.5
+
+
+def both(a, out):
+    b = a * a
+    out[:] = b - a
+    return b
+
+
+def fresh(a, out):
+    return a + a
+
+
+# lines of the destination that are whole at its ends, or not
+@pytest.mark.parametrize(("first", "more"), [(0, 0), (1, 5), (7, 64)])
+@pytest.mark.parametrize(
+    ("function", "dtype"),
+    [(scaled, "f8"), (scaled, "f4"), (both, "f8"), (fresh, "c16"), (compared, "?")],
+)
+def test_all_elements_are_written_and_no_others(function, dtype, first, more):
+    size = LEAST // np.dtype(dtype).itemsize + more
+    a = np.resize(np.linspace(0, 1, 251).astype("f4" if dtype == "?" else dtype), size)
+    outs, results = [np.zeros(size + 20, dtype) for _ in range(2)], []
+    for f, out in zip((dlvm.jit(function), function), outs, strict=True):
+        results.append(f(a, out[first : first + size]))
+    np.testing.assert_array_equal(*outs)
+    np.testing.assert_array_equal(*results)
+
+
+def streams(function, *args):
+    return "@dlvm.stream(" in dlvm.jit(function).llvm(*args)
+
+
+def test_which_kernels():
+    def in_place(a, out):
+        out[:] = 2.0 * out
+
+    def functions(a, out):
+        out[:] = np.exp(a)
+
+    a = np.ones(4)
+    assert [streams(f, a, a.copy()) for f in (scaled, fresh, in_place, functions)] == [True, True, False, False]

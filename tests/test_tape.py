@@ -103,7 +103,7 @@ PROGRAMS = [
     (pendulum, (0.3, 0.1, 0.01, 9), (0, 1), (1, 0, 0, 0, 0)),  # th: of sin(th)
     (stencil, (U, 0.1, 4), (0, 1), (0, 1, 0, 0, 0)),  # u, not two of its parts
     (relaxed, (U, 4, 3), 0, (0, 5, 0, 0, 0)),  # two numbers, whole arrays, no adjoint memory
-    (temporaries, (U, 0.1, 4), 0, (0, 0, 0, 0, 2)),  # adjoint memory of u, before and after; none of the rolled copies
+    (temporaries, (U, 0.1, 4), 0, (0, 0, 0, 0, 0)),  # no adjoint memory: of u it goes from trip to trip
     (until, (0.5, 0.1), 0, (0, 0, 1, 0, 0)),
     (sometimes, (U, 4), 0, (0, 0, 0, 1, 0)),  # u where it is needed, but for u[0], which nothing writes
     (factored, (np.eye(5) + 0.1,), 0, (0, 0, 0, 0, 0)),

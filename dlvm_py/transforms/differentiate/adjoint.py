@@ -24,6 +24,7 @@ The phases, each a file:
     reverse               the reverse sweep: rules (value ops), memory (loads, stores, stacks), outputs
     keep, remat, once     primal values for the reverse sweep: direct, computed again, or taped
     counted, ahead, dense tapes of counted loops: arrays with a row a trip
+    temporaries, handed_on         adjoint memory that is made in the reverse sweep
     strip_mine, checkpoint, rearrange   loops that the reverse sweep runs again, a segment at a time
     ssa_repair, tidy      variables become block arguments; zeros and dead code go
 

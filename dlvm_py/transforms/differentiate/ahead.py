@@ -62,9 +62,11 @@ def _structural(primal: Primal, array: Value, axis: int) -> Value | tuple[Value,
     """The value that an extent is, or (array, axis) that has it."""
     scratch = Block("scratch")
     found = extent_at(Builder(primal.function, scratch), array, axis)
-    if isinstance(found, Instruction) and found.block is scratch:
-        return found.operands[0], found.attrs["at"]
-    return found
+    if not isinstance(found, Instruction) or found.op.name != "extent":
+        return found
+    base, at = found.operands[0], found.attrs["at"]
+    # what is made with the extent of another array has that one's
+    return (base, at) if found.block is scratch else _structural(primal, base, at)
 
 
 def _common_origin(primal: Primal, arg: BlockArg, axis: int) -> Value | tuple[Value, int] | None:

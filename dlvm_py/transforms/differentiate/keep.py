@@ -5,7 +5,7 @@ block B) in the reverse of block C:
 
 * v is a parameter, or runs once and always: it is used as it is (but an array is read again if it can be);
 * v is the adjoint memory of a temporary of B = C, or of one that each trip of a loop has: it is made in the reverse,
-  there or where the reverse of a trip begins;
+  there or where the reverse of a trip begins, as that of an array which a trip makes for the next (handed_on.py);
 * v is cheap (remat.py, recompute.py): it is computed again, from values that are made available in the same way;
 * B is in no loop, or C is in none: the last v is the right one; SSA repair brings it along;
 * all loops around C contain B: v goes to a row of a dense tape where the loops around C have counts (dense.py), and is
@@ -23,7 +23,19 @@ of a value that run once a trip.
 
 from __future__ import annotations
 
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Literal, TensorType, Value, is_array
+from dlvm_py.ir import (
+    OPS,
+    Block,
+    Builder,
+    Function,
+    Instruction,
+    Kind,
+    Literal,
+    PointerType,
+    TensorType,
+    Value,
+    is_array,
+)
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.types import I8, I64, scalar
@@ -32,6 +44,7 @@ from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
 from dlvm_py.transforms.differentiate.checkpoint import Checkpoints
 from dlvm_py.transforms.differentiate.control import Control
 from dlvm_py.transforms.differentiate.dense import Nests, Rows, narrowed, widened
+from dlvm_py.transforms.differentiate.handed_on import hand_on
 from dlvm_py.transforms.differentiate.once import Once
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.record import REFERENCE
@@ -63,7 +76,9 @@ class Keeper:
         self._slots: dict[Value, Value] = {}
         self._scratch = Builder(self._function, Block("scratch"))
         self._recorded: list[Rows] = []
-        self._temporary, self._of_trip = temporaries(primal, sweep, self._blocks_of_reverse())
+        reversed_by = self._blocks_of_reverse()
+        self._temporary, self._of_trip = temporaries(primal, sweep, reversed_by)
+        self._handed, self._fills = ({}, []) if checkpoints.loops else hand_on(primal, sweep, reversed_by)
 
     @staticmethod
     def _reverse_blocks(sweep: Sweep) -> set[Block]:
@@ -105,7 +120,7 @@ class Keeper:
             for each in behind[block]:
                 self._rewrite(block, each)
         self._nests.fill()
-        for made in (*self._temporary.values(), *(trip.fill for trip in self._of_trip.values())):
+        for made in (*self._temporary.values(), *(trip.fill for trip in self._of_trip.values()), *self._fills):
             made.block.instructions.remove(made)  # type: ignore[union-attr]
 
     def _needed(self, reverse: Block) -> list[Value]:
@@ -133,8 +148,15 @@ class Keeper:
     def _obtain(self, value: Value) -> Value:
         if value in self._known:
             return self._known[value]
+        if value in self._handed:
+            return self._handed[value]
         if not self._is_forward(value):
             return value
+        if self._is_view_of_handed(value):
+            assert isinstance(value, Instruction)
+            base, *indices = map(self._obtain, value.operands)
+            self._known[value] = view_again(self._b, value, base, indices)
+            return self._known[value]
         if self._is_used_directly(value):
             if is_array(value.type) and self._is_result(value):
                 self._record.kept(value)
@@ -153,6 +175,13 @@ class Keeper:
             return self._variable(value)
         self._known[value] = found
         return found
+
+    def _is_view_of_handed(self, value: Value) -> bool:
+        while isinstance(value, Instruction) and value.op.kind is Kind.INDEX and isinstance(value.type, PointerType):
+            value = value.operands[0]
+            if value in self._handed:
+                return True
+        return False
 
     @staticmethod
     def _is_result(value: Value) -> bool:
@@ -239,6 +268,8 @@ class Keeper:
 
     def _extent(self, array: Value, axis: int, original: Instruction) -> Value:
         """An extent of a primal array without keeping the array."""
+        if array in self._handed:
+            return self._b.emit("extent", self._handed[array], name=original.name, at=axis)
         self._scratch.block.instructions.clear()  # type: ignore[union-attr]
         found = extent_at(self._scratch, array, axis)
         if isinstance(found, Literal):

@@ -32,7 +32,8 @@ if TYPE_CHECKING:
 class Sweep:
     """Emits the reverse sweep. `blocks` maps each block of the primal to its reverse.
 
-    `sums` collects the additions of adjoints: where one operand turns out to be zero, they fold.
+    `sums` collects the additions of adjoints: where one operand turns out to be zero, they fold. `reductions` collects
+    what is summed for an operand that an op has stretched.
     """
 
     def __init__(
@@ -52,6 +53,7 @@ class Sweep:
         self.b = Builder(primal.function)
         self.memory = ShadowSums(self.b, primal, shadows)
         self.sums: list[Instruction] = []
+        self.reductions: list[Instruction] = []
         self.adjoint_stacks: dict[Value, Value] = dict(primal.adjoint_stacks)
         self._control = control
         self._variables: dict[Value, Variable] = {}
@@ -174,5 +176,9 @@ class Sweep:
         wanted = [self.primal.is_active(o) for o in i.operands]
         guarded = i in self.primal.activity.guarded
         for operand, amount in zip(i.operands, contributions(self.b, i, seed, wanted, guarded), strict=True):
-            if amount is not None:
-                self.accumulate(operand, amount)
+            if amount is None:
+                continue
+            if amount is not seed and isinstance(amount, Instruction) and amount.op.name == "reduce":
+                if amount.block is self.b.block:  # it may be what the function has summed, times one
+                    self.reductions.append(amount)
+            self.accumulate(operand, amount)

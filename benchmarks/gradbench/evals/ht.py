@@ -84,6 +84,11 @@ def complicated(
 ):
     """The distances (3 c,) of points from places in their triangles, with coordinates us (c, 2)."""
     vertices = posed(theta, parents, relatives, inverses, positions, weights, mirrored)
+    return from_places(us, vertices, correspondences, points, triangles)
+
+
+def from_places(us, vertices, correspondences, points, triangles):
+    """The distances (3 c,) of points (c, 3) from places in their triangles of vertices (V, 3)."""
     corners = triangles[correspondences]
     u, v = us[:, :1], us[:, 1:]
     place = u * vertices[corners[:, 0]] + v * vertices[corners[:, 1]] + (1 - u - v) * vertices[corners[:, 2]]
@@ -92,19 +97,27 @@ def complicated(
 
 simple_jacobian = dlvm.jacobian(simple, mode="forward")
 theta_jacobian = dlvm.jacobian(complicated, mode="forward")
+compiled_posed, compiled_from_places = dlvm.jit(posed), dlvm.jit(from_places)
 
 
-def complicated_jacobian(theta, us, *rest):
+@dlvm.jit
+def side_by_side(first, second, others):
+    """A matrix (3 c, 28) of columns (3 c,), (3 c,) and (3 c, 26)."""
+    return np.concatenate((np.stack((first, second), axis=1), others), axis=1)
+
+
+def complicated_jacobian(theta, us, correspondences, points, triangles, *model):
     """The derivatives (3 c, 28): for the coordinates of the own triangle, then for theta.
 
     A distance depends on its own coordinates only, so one tangent for each of the two columns gives all of them.
     """
+    given = us, compiled_posed(theta, *model), correspondences, points, triangles
     columns = []
     for k in range(2):
         along = np.zeros_like(us)
         along[:, k] = 1
-        columns.append(dlvm.jvp(complicated, (theta, us, *rest), (None, along, *(None for _ in rest)))[1])
-    return np.concatenate((np.stack(columns, axis=1), theta_jacobian(theta, us, *rest)), axis=1)
+        columns.append(dlvm.jvp(compiled_from_places, given, (along, None, None, None, None))[1])
+    return side_by_side(*columns, theta_jacobian(theta, us, correspondences, points, triangles, *model))
 
 
 def objective(theta, us, correspondences, points, triangles, *model):

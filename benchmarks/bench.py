@@ -4,6 +4,7 @@
     python benchmarks/bench.py --sizes S,M --warm --write docs/performance.md
     python benchmarks/bench.py --sizes "" --growth docs/figures/growth.svg      time against size, and nothing else
     python benchmarks/bench.py --npbench CLONE --sizes S         the kernels of a clone of NPBench, with its ports
+    python benchmarks/bench.py --npbench CLONE --modes gradient --peers JAX,JAX_ours     and npbench/jax_ports.py's
 
 Each tool runs in a process of its own; they take turns (harness/race.py says how). A ratio is a peer's time over ours:
 above 1 we are faster. --python torch=/path/to/python names an interpreter for tools that live elsewhere.
@@ -151,7 +152,8 @@ def main(arguments=None):
     print("\n" + "\n".join(lines))
     if options.write and results:
         suite = "NPBench" if options.npbench else "kernels"
-        table.write_section(options.write, f"races of {suite} at {'+'.join(options.sizes)}", lines)
+        of = f"{suite} gradients" if options.modes == ["gradient"] else suite
+        table.write_section(options.write, f"races of {of} at {'+'.join(options.sizes)}", lines)
 
 
 if __name__ == "__main__":

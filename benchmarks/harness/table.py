@@ -73,7 +73,7 @@ def _cell(tools, peer):
     times = ratio(tools, peer)
     if times:
         said = f"**{times:.2f}**" if times < 1 else f"{times:.2f}"
-        return f"{said} {record['variant']}" if "variant" in record else said
+        return f"{said} ({record['variant']})" if "variant" in record else said
     error = record.get("error", "")
     return "differs" if "differ" in error else "too long" if "stopped" in error else "fails" if error else "–"
 

@@ -31,7 +31,7 @@ times as long as the loop. Any stage before memory is planned; clears up behind 
 
 from __future__ import annotations
 
-from dlvm_py.ir import OPS, Builder, Function, Instruction, Literal, Target, Value, literal
+from dlvm_py.ir import OPS, BlockArg, Builder, Function, Instruction, Target, Value, literal
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, Edges, counted_loop
 from dlvm_py.ir.analysis.loops import LoopForest
@@ -75,13 +75,13 @@ def _found(function: Function) -> CountedLoop | None:
     return None
 
 
-def _compared(end: Instruction) -> tuple[str, Value, int] | None:
-    """The comparison with a literal that a block's end goes by: its name, what is compared, the number."""
+def _compared(end: Instruction) -> tuple[str, BlockArg, int] | None:
+    """The comparison of an argument with a literal that a block's end goes by: its name, the argument, the number."""
     condition = end.operands[0] if end.op is OPS["conditional"] else None
     if not isinstance(condition, Instruction) or condition.op.name not in _DECIDES:
         return None
     value, number = condition.operands[0], integer(condition.operands[1])
-    return None if number is None or isinstance(value, Literal) else (condition.op.name, value, number)
+    return None if number is None or not isinstance(value, BlockArg) else (condition.op.name, value, number)
 
 
 def _pays(counted: CountedLoop, edges: Edges) -> bool:

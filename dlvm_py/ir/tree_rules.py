@@ -21,7 +21,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis import AliasAnalysis, uses, written_pointer
-from dlvm_py.ir.function import Function
+from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import StackType, TensorType, TupleType, Type, is_array
@@ -309,6 +309,16 @@ def _check_products(kernel: list[Instruction], alias: AliasAnalysis, report: Rep
     if not first.of_rows or first.how:
         report(second.store, "a product that another one of its kernel takes is of rows, and stored as it is")
     return {first.dot: second.dot}
+
+
+def reads_in_time(block: Block, alias: AliasAnalysis) -> bool:
+    """Whether the trees of a block find in memory what was there when their loads stood: what `check_trees` asks."""
+    breaches: list[str] = []
+    order = {i: k for k, i in enumerate(block.instructions)}
+    for kernel in kernels(block.instructions):
+        for i in kernel if is_root(kernel[0]) else ():
+            _check_root(i, order, order[kernel[0]], alias, lambda _, message: breaches.append(message))
+    return not breaches
 
 
 def _check_pair(a: Instruction, b: Instruction, alias: AliasAnalysis, report: Report) -> None:

@@ -66,6 +66,7 @@ from dlvm_py.transforms import (
     unroll_loops,
     value_numbering,
     value_promotion,
+    widen_loops,
 )
 
 # what comes out of a pass that changes the stage; the others keep it
@@ -130,6 +131,7 @@ PASSES: dict[str, Pass] = {
         _row(hoist_products, "HP"),
         _row(loop_versions, "LV"),
         _row(limit_counts, "LC"),
+        _row(widen_loops, "WL"),
         _row(bufferize, "BUF"),
         _row(temporary_layouts, "TL"),
         _row(sibling_fusion, "SF"),

@@ -1,0 +1,283 @@
+"""Loop widening: a loop whose trips each store a column becomes one kernel over all columns, which runs along rows.
+
+    'loop(%j: i64):                                  'loop(%j: i64):
+        conditional (lessThan %j, %n) then 'body()       %w = section %c at (0, 0) count (%k, %count)
+                                      else 'exit()       %r = section (elementPointer %b at %i) at (0) count (%count)
+    'body():                                             %x = padShape (load %r) at 0: <1 x n>
+        %s = section %c at (0, %j) count (%k, 1)    =>   %y = padShape (load %v) at 1: <k x 1>
+        %v = squeezeShape %s at 1                        store (add (load %w), (multiply %x, %y)) to %w
+        %x = load (elementPointer %b at %i, %j)          branch 'exit()
+        store (add (load %v), (multiply %x, (load %a))) to %v
+        branch 'loop(%j + 1)
+
+Down a column each element is in another line of the cache, and nothing is a vector: the axis that lies side by side is
+that of the trips. So the trips become the last axis of everything that changes with them (trip_views.py), and what
+stands in a trip is done for all trips, statement by statement; the same operations on each element, the same bits.
+
+The loop counts up by one, has one block besides its head and carries nothing else. Its trips are independent
+(ir/analysis/independence.py) and consist of elementwise steps, views that move by one element from trip to trip, loads
+and stores, of which one is down the columns of an array (and none along its rows). A number that a trip makes by more
+than a cheap step is made once, into memory. Where a trip may raise, and the ends of the loop do not say that none does
+(loop_bounds.py), the loop runs as it was. Stage compute, after loops have got their versions without checks; once in a
+pipeline, since the loop that is left could be widened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, PointerType, TensorType, Value, literal
+from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.ir.analysis.cost import step_cost
+from dlvm_py.ir.analysis.counted_loops import is_outside
+from dlvm_py.ir.analysis.effects import is_pure
+from dlvm_py.ir.analysis.independence import Independence, Trips
+from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.ir.analysis.places import place_of
+from dlvm_py.ir.tree_rules import reads_in_time
+from dlvm_py.ir.types import is_scalar
+from dlvm_py.ir.value import Literal
+from dlvm_py.transforms.loop_bounds import TRUE, LoopBounds
+from dlvm_py.transforms.loop_versions import second_version
+from dlvm_py.transforms.substitution import substitute
+from dlvm_py.transforms.trip_views import TripViews, Unfit
+
+LARGE = 100  # instructions of a trip
+
+
+def run(function: Function, noalias_params: bool = True) -> bool:
+    """Widen the loops of `function`; whether there were any."""
+    changed = False
+    for header in [loop.header for loop in LoopForest(function).loops if _may_gain(loop)]:
+        of = Independence(function, noalias_params)
+        loop = next(found for found in of.forest.loops if found.header is header)
+        counted = of.counted[header]
+        if counted is None or counted.step != 1 or not _ends_alone(function, loop):
+            continue
+        trips = of.of(loop)
+        if trips.independent:
+            changed |= _Widened(of, trips).run(noalias_params)
+    return changed
+
+
+def _may_gain(loop: Loop) -> bool:
+    """Whether it has one block besides its head, which stores down columns of arrays whose rows are its trips."""
+    if loop.children or len(loop.ordered) != 2 or len(loop.header.args) != 1:
+        return False
+    if len(loop.ordered[1].instructions) > LARGE:
+        return False
+    (counter,) = loop.header.args
+    stores = [i.operands[1] for i in loop.ordered[1].instructions if i.op.name == "store"]
+    columns = [p for p in stores if isinstance(p.type.pointee, TensorType) and p.type.pointee.rank]  # type: ignore[attr-defined]
+    return bool(columns) and all(_is_across(p, counter) for p in columns)
+
+
+def _is_across(pointer: Value, counter: Value) -> bool:
+    """Whether the axis of memory that lies side by side is the one that the counter moves along."""
+    place = place_of(pointer)
+    assert isinstance(place.base.type, PointerType)
+    layout = place.base.type.layout
+    if layout not in ("C", "F") or len(place.axes) < 2:
+        return False
+    start = place.axes[-1 if layout == "C" else 0].start
+    return start is not None and counter in start.terms
+
+
+def _ends_alone(function: Function, loop: Loop) -> bool:
+    """Whether it is left at its head, and nothing of it but its counter is used behind it."""
+    if [b for b, _ in loop.exit_edges()] != [loop.header]:
+        return False
+    behind = [v for b in function.blocks if b not in loop.blocks for i in b.instructions for v in i.all_operands()]
+    passed = [v for t in loop.header.targets if t.block not in loop.blocks for v in t.args]
+    return all(getattr(v, "block", None) not in loop.blocks or v in loop.header.args for v in (*behind, *passed))
+
+
+class _Widened:
+    """One loop."""
+
+    def __init__(self, of: Independence, trips: Trips) -> None:
+        assert trips.counted is not None
+        self.function, self.trips, self.counted, self.loop = of.function, trips, trips.counted, trips.loop
+        loc = self.loop.header.instructions[-1].loc
+        self.bounds = LoopBounds(Builder(of.function, Block("")), of, self.loop)
+        self.b = Builder(of.function, Block(""))
+        self.b.loc = self.bounds.b.loc = loc
+        first, last = self.counted.first, self.counted.last
+        count = self.bounds.emit("max", self.bounds.emit("subtract", last, first), literal(0))
+        self.views = TripViews(self.b, self.bounds, self.counted, first, count)
+        self.pointers: dict[Value, tuple[Value, int | None]] = {}
+        self.values: dict[Value, tuple[Value, bool]] = {}  # whether they have the axis of the trips
+
+    def run(self, noalias_params: bool) -> bool:
+        """Widen it, if that can be done."""
+        body = self.loop.ordered[1]
+        if not all(map(self.bounds.never_fails, self.trips.traps)):
+            return False
+        try:
+            for i in body.instructions:
+                self._step(i)
+        except Unfit:
+            return False
+        if not self._reads_in_time(noalias_params):
+            return False
+        condition = self.bounds.condition()
+        if condition is TRUE:
+            self._replace()
+        else:
+            self._add(condition)
+        return True
+
+    def _reads_in_time(self, noalias_params: bool) -> bool:
+        """Whether no number that a trip reads before it writes there is read when all columns are written."""
+        made = Block("")
+        for i in self._instructions():
+            made.append(i)
+        self.function.blocks.append(made)
+        found = reads_in_time(made, AliasAnalysis(self.function, noalias_params))
+        self.function.blocks.remove(made)
+        return found
+
+    def _instructions(self) -> list[Instruction]:
+        assert self.bounds.b.block is not None and self.b.block is not None
+        return [*self.bounds.b.block.instructions, *self.b.block.instructions]
+
+    def _replace(self) -> None:
+        """Let what was made stand in the place of the loop."""
+        header, body = self.loop.ordered
+        (leaving,) = (t for t in header.targets if t.block is not body)
+        made = self._instructions()
+        header.instructions = []
+        for i in made:
+            header.append(i)
+        b = Builder(self.function, header)
+        b.loc = self.b.loc
+        b.branch(leaving.block, list(leaving.args))
+        self.function.blocks.remove(body)
+        self._end_at(b, self.function.blocks)
+
+    def _add(self, condition: Value) -> None:
+        """Let what was made run where no trip raises."""
+        gate, (fast, body) = second_version(self.function, self.loop, {})
+        assert self.bounds.b.block is not None and self.b.block is not None
+        for i in self.bounds.b.block.instructions:
+            gate.append(i)
+        passed: list[Value] = list(gate.args)
+        Builder(self.function, gate).conditional(condition, fast, passed, self.loop.header, list(passed))
+        (leaving,) = (t for t in fast.targets if t.block is not body)
+        fast.instructions = []
+        for i in self.b.block.instructions:
+            fast.append(i)
+        b = Builder(self.function, fast)
+        b.loc = self.b.loc
+        b.branch(leaving.block, list(leaving.args))
+        self.function.blocks.remove(body)
+        self._end_at(b, [fast], fast.args[0])
+
+    def _end_at(self, b: Builder, blocks: Sequence[Block], counter: Value | None = None) -> None:
+        """What the counter is when the loop is over, where that is used."""
+        counter = self.counted.counter if counter is None else counter
+        assert b.block is not None
+        if any(counter in i.all_operands() for block in blocks for i in block.instructions):
+            branch = b.block.instructions[-1]
+            end = Builder(self.function).before(branch).emit("max", self.counted.first, self.counted.last)
+            substitute(blocks, {counter: end})
+
+    def _step(self, i: Instruction) -> None:
+        self.b.loc = i.loc
+        if i.op.name == "store":
+            self._store(i)
+        elif i.op.name == "load":
+            pointer, axis = self._pointer(i.operands[0])
+            if axis is None and is_scalar(i.type):
+                raise Unfit  # where there are no trips, there may be no such element
+            self.values[i] = self.b.emit("load", pointer), axis is not None
+        elif i.op.is_terminator or i in self.trips.traps or i.op.kind is Kind.INDEX or self._is_index(i):
+            pass  # views and their integers are made when they are asked for
+        elif is_pure(i) and i.op.kind is Kind.ELEMENTWISE:
+            operands = self._aligned([*map(self._value, i.operands)])
+            wide = any(self._value(o)[1] for o in i.operands)
+            v = self.b.emit(i.op, *operands, **i.attrs)
+            self.values[i] = self._in_memory(v) if wide and is_scalar(i.type) and step_cost(v) > 1 else v, wide
+        elif i.op.name == "broadcast":
+            self.values[i] = self._broadcast(i)
+        else:
+            raise Unfit
+
+    def _is_index(self, i: Instruction) -> bool:
+        """Integers that follow from the counter and what is outside: no load is needed for them."""
+        if not is_scalar(i.type) or not is_pure(i) or i.type.dtype.kind not in "biu":  # type: ignore[attr-defined]
+            return False
+        return all(is_outside(o, self.loop) or o is self.counted.counter or self._is_own_index(o) for o in i.operands)
+
+    def _is_own_index(self, v: Value) -> bool:
+        return isinstance(v, Instruction) and v not in self.values and self._is_index(v)
+
+    # -- pointers and values --------------------------------------------------------------------------
+
+    def _pointer(self, p: Value) -> tuple[Value, int | None]:
+        """A view of all trips with their axis last."""
+        if p not in self.pointers:
+            wide, axis = self.views.wide(p)
+            rank = wide.type.rank  # type: ignore[attr-defined]
+            if axis is not None and axis != rank - 1:
+                order = [k for k in range(rank) if k != axis]
+                wide = self.b.emit("transpose", wide, axes=(*order, axis))
+            self.pointers[p] = wide, axis
+        return self.pointers[p]
+
+    def _value(self, v: Value) -> tuple[Value, bool]:
+        if v in self.values:
+            return self.values[v]
+        if isinstance(v, Literal) or is_outside(v, self.loop):
+            return v, False
+        again = self.bounds.again(v) if is_scalar(v.type) else None
+        if again is None:
+            raise Unfit  # the counter itself, or what follows from it
+        return again, False
+
+    def _aligned(self, operands: Sequence[tuple[Value, bool]]) -> list[Value]:
+        """Operands of one rank, the axis of the trips the last one; what has no axes at all stays so."""
+        if not any(wide for _, wide in operands):
+            return [v for v, _ in operands]
+        rank = max(_rank(v) + (not wide) for v, wide in operands if wide or _rank(v))
+        found = []
+        for v, wide in operands:
+            if wide or _rank(v):
+                if not wide:
+                    v = self.b.emit("padShape", v, at=_rank(v))
+                for _ in range(rank - _rank(v)):
+                    v = self.b.emit("padShape", v, at=0)
+            found.append(v)
+        return found
+
+    def _broadcast(self, i: Instruction) -> tuple[Value, bool]:
+        v, wide = self._value(i.operands[0])
+        counts = [self.views.same(n) for n in i.operands[1:]]
+        if not wide:
+            return self.b.emit("broadcast", v, *counts, **i.attrs), False
+        for _ in range(len(counts) + 1 - _rank(v)):
+            v = self.b.emit("padShape", v, at=0)
+        return self.b.emit("broadcast", v, *counts, self.views.count, **i.attrs), True
+
+    def _in_memory(self, v: Value) -> Value:
+        """What a trip makes once, so that it is not made for each element of a column."""
+        memory = self.b.emit("allocateHeap", self.views.count, dtype=v.type.dtype.name)  # type: ignore[attr-defined]
+        self.b.emit("store", v, memory)
+        return self.b.emit("load", memory)
+
+    def _store(self, i: Instruction) -> None:
+        pointer, axis = self._pointer(i.operands[1])
+        v, wide = self._value(i.operands[0])
+        if axis is None or i.attrs:
+            raise Unfit
+        if not wide:
+            if _rank(v):
+                v = self.b.emit("padShape", v, at=_rank(v))
+            rank = pointer.type.rank  # type: ignore[attr-defined]
+            v = self.b.emit("broadcast", v, *(self.b.emit("extent", pointer, at=k) for k in range(rank)))
+        self.b.emit("store", v, pointer)
+
+
+def _rank(v: Value) -> int:
+    assert isinstance(v.type, TensorType)
+    return v.type.rank

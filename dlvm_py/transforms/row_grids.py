@@ -42,7 +42,7 @@ from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import PointerType, is_array
 from dlvm_py.ir.value import Instruction, Value
-from dlvm_py.transforms.row_strips import Finder, Writer, base_of, has_rows, is_filled, tree_of
+from dlvm_py.transforms.row_strips import Finder, Writer, has_rows, is_filled, tree_of
 
 ROWS = 32
 SHORT, LONG = 32, 4096
@@ -119,7 +119,7 @@ class _Writer(Writer):
         """What a root stores: of private memory with a number for each row the number itself."""
         b, p = self.b, r.operands[1]
         b.loc = r.loc
-        base = base_of(p, self.lead) or p
+        base = self.group.base_of(p) or p
         if base in self.group.private and base.type.rank == self.lead:  # type: ignore[attr-defined]
             while is_array(value.type):  # of axes of one element
                 value = b.emit("squeezeShape", value, at=0)
@@ -142,7 +142,7 @@ class _Writer(Writer):
     def _of_row(self, x: Instruction, new: dict[Value, Value]) -> Value:
         if x.op is OPS["load"]:
             p = x.operands[0]
-            number = self.numbers.get(base_of(p, self.lead) or p)
+            number = self.numbers.get(self.group.base_of(p) or p)
             return self.b.emit("load", self._strip(p)) if number is None else number
         operands = [new.get(o, o) for o in x.operands]
         attrs = dict(x.attrs)

@@ -17,21 +17,25 @@
                                                           branch 'behind()
 
 What one kernel writes of a strip is in the nearest caches when the next one reads it: softmax, normalisation by mean
-and deviation, and their adjoints pass over memory once, and what only these kernels use has memory for a strip. Threads
+and deviation, and their adjoints pass over memory once, and what only these kernels use has memory for a strip. So does
+a product of a tall matrix and a small one with what follows: a bias, an activation, a sum over its columns. Threads
 share the strips, not each kernel.
 
-A *group* is a run of kernels of one block, of elementwise trees and of reductions of such along their last axes. Their
-first axes, those that the reductions leave, have the same extents (ir/analysis/equal_extents.py); of several the last
-is cut into strips, of the others a strip has one index. It may be cut if
+A *group* is a run of kernels of one block, of elementwise trees, of reductions of such, and of products of matrices, of
+which the left one is cut. Their first axes, those before the first that is reduced, have the same extents
+(ir/analysis/equal_extents.py); of several the last is cut into strips, of the others a strip has one index. It may be
+cut if
 
 * what a kernel writes another one reads or writes at the same row only: what may share memory is the same elements;
-* no array is column-major: its rows do not lie together;
+* no array is column-major: its rows do not lie together; another shape of an array has rows of the same elements;
+* what a product has on its right is written by none of them;
 * what stands between the kernels is of scalars, views and fresh memory, and can run before them; checks too, if until
   then only memory has been written that is gone when they fail.
 
-It pays if two kernels read or write the same large array and at least one reduces; at run time, if all of it is more
-than LARGE bytes, and a row not more than STRIP, of which a strip has as many as fit. Else the kernels run as they were.
-Keeps every bit: a row is reduced as before (backend/cpu/reductions.py), whatever rows are beside it.
+It pays if two kernels read or write the same large array and at least one reduces, or is a product; at run time, if
+all of it is more than LARGE bytes, and neither a row nor what products have on their right more than STRIP, of which a
+strip has as many rows as fit. Else the kernels run as they were. Keeps every bit of reductions: a row is reduced as
+before (backend/cpu/reductions.py), whatever rows are beside it; the order of a product's sums is nobody's promise.
 
 Cost: linear in the kernels of a block with such a reduction, times those of a group (at most MANY).
 Stage compute, behind share_loops, for whose `parallel` this loop is known to be fit.
@@ -39,7 +43,7 @@ Stage compute, behind share_loops, for whose `parallel` this loop is known to be
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import reduce as fold
 
 from dlvm_py.frozen import Mutable
@@ -60,6 +64,7 @@ from dlvm_py.transforms.share_loops import mark_of
 # quarter of that cache
 LARGE, STRIP = 1 << 22, 1 << 17
 LEAST = 1 << 13  # bytes of a strip that are worth a round of the loop
+MULTIPLICATIONS = 524_287  # of a strip's product: BLAS would share more among threads of its own
 MANY = 24  # kernels of a group
 
 
@@ -70,7 +75,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     while blocks:
         block = blocks.pop()
         if has_rows(block):
-            finder = Finder(function, block, noalias_params)
+            finder = Finder(function, block, noalias_params, takes_products=True)
             if (group := finder.group()) is not None:
                 blocks.append(Writer(function, block, group).write())
                 changed = True
@@ -79,25 +84,46 @@ def run(function: Function, noalias_params: bool = True) -> bool:
 
 def has_rows(block: Block) -> bool:
     """Whether there may be a group in a block."""
-    return sum(i.op is OPS["store"] for i in block.instructions) > 1 and any(map(_reduced, block.instructions))
+    found = [i for i in block.instructions if i.op is OPS["store"]]
+    return len(found) > 1 and any(_reduced(i) or _product(i) for i in found)
 
 
 def _reduced(i: Instruction) -> Instruction | None:
-    """The reduction along its last axes that a store writes, or None."""
+    """The reduction that a store writes, if it leaves the first axis; or None."""
     value = i.operands[0] if i.op is OPS["store"] else None
     if not isinstance(value, Instruction) or value.op is not OPS["reduce"] or not is_array(value.type):
         return None
-    left, rank = value.type.rank, value.operands[0].type.rank  # type: ignore[attr-defined]
-    return value if sorted(value.attrs["axes"]) == list(range(left, rank)) else None
+    return value if min(value.attrs["axes"]) > 0 else None
+
+
+def _is_along_last(reduction: Instruction) -> bool:
+    """Whether the axes that a reduction leaves are the first ones."""
+    left, rank = reduction.type.rank, reduction.operands[0].type.rank  # type: ignore[attr-defined]
+    return sorted(reduction.attrs["axes"]) == list(range(left, rank))
+
+
+def _product(i: Instruction) -> Instruction | None:
+    """The product of two matrices that a store writes, or None."""
+    value = i.operands[0] if i.op is OPS["store"] else None
+    if not isinstance(value, Instruction) or value.op is not OPS["dot"]:
+        return None
+    is_plain = all(isinstance(v, Instruction) and v.op is OPS["load"] and v.type.rank == 2 for v in value.operands)  # type: ignore[attr-defined]
+    return value if is_plain else None
 
 
 class _Kernel(Mutable):
-    """Roots of one kernel: stores. extents: of what they write, kept: which has at least so many axes."""
+    """Roots of one kernel: stores. extents: of what they write, kept: so many first axes are those of its rows.
+
+    loads: of rows; whole: what all rows read all of, the right side of a product. left: how many axes are before the
+    first that it reduces, 0 if it reduces none.
+    """
 
     roots: list[Instruction]
     loads: list[Instruction]
     extents: list[Extent]
     kept: int
+    whole: list[Value]
+    left: int
 
     @property
     def pointers(self) -> Iterator[Value]:
@@ -111,18 +137,32 @@ class _Kernel(Mutable):
 
 
 class Group(Mutable):
-    """Kernels that strips run. lead: how many first axes they share. private: memory that nothing else knows."""
+    """Kernels that strips run. lead: how many first axes they share. private: memory that nothing else knows.
+
+    casts: other shapes of arrays, of the same rows.
+    """
 
     kernels: list[_Kernel]
     lead: int
     private: set[Value]
+    casts: set[Value]
+
+    def base_of(self, p: Value) -> Value | None:
+        """The array that a pointer is a view of, with the same rows."""
+        return base_of(p, self.lead, self.casts)
 
 
 class Finder:
-    """The first group of a block. least: bytes of all rows that are worth it."""
+    """The first group of a block. least: bytes of all rows that are worth it.
 
-    def __init__(self, function: Function, block: Block, noalias_params: bool, least: int = LARGE) -> None:
-        self.block, self.least = block, least
+    takes_products: whether products of matrices are of a group, and reductions along other axes than the last ones.
+    """
+
+    def __init__(
+        self, function: Function, block: Block, noalias_params: bool, least: int = LARGE, takes_products: bool = False
+    ) -> None:
+        self.block, self.least, self.takes_products = block, least, takes_products
+        self.casts: set[Value] = set()
         self.facts, self.aliases = EqualExtents(function), AliasAnalysis(function, noalias_params)
         self.users = uses(function)
 
@@ -137,14 +177,13 @@ class Finder:
                 if is_array(first.type) or not found or passes(self.aliases, written, first):
                     continue
             elif (kernel := self._kernel(instructions)) is not None and len(found) < MANY:
-                left = min((_rank_left(r) for r in kernel.roots if _reduced(r)), default=0)
-                common = self._common(found, lead, kernel, left) if found else 0
+                common = self._common(found, lead, kernel) if found else 0
                 if common and self._keeps_rows(found, kernel, common):
-                    found, lead = [*found, kernel], lead or left
+                    found, lead = [*found, kernel], lead or kernel.left
                     continue
                 if (group := self._worth(found, lead)) is not None:
                     return group
-                found, lead = [kernel], left
+                found, lead = [kernel], kernel.left
                 continue
             if (group := self._worth(found, lead)) is not None:
                 return group
@@ -154,21 +193,52 @@ class Finder:
     def _kernel(self, roots: list[Instruction]) -> _Kernel | None:
         """What is known of a kernel, if it goes over rows that are apart."""
         loads: list[Instruction] = []
+        whole: list[Value] = []
+        left: list[int] = []
         for r in roots:
             if r.op is not OPS["store"] or not is_array(r.operands[0].type):
                 return None
-            top = reduced.operands[0] if (reduced := _reduced(r)) is not None else r.operands[0]
+            if (product := _product(r)) is not None:
+                if not self.takes_products or len(roots) > 1:
+                    return None
+                rows, right = product.operands
+                loads.append(rows)  # type: ignore[arg-type]
+                whole.append(right.operands[0])  # type: ignore[attr-defined]
+                left.append(1)
+                continue
+            top = r.operands[0]
+            if (reduced := _reduced(r)) is not None:
+                if not self.takes_products and not _is_along_last(reduced):
+                    return None
+                top = reduced.operands[0]
+                left.append(min(reduced.attrs["axes"]))
             members = elementwise(top)
             if members is None:
                 return None
             loads += [v for v in members if v.op is OPS["load"]]
-        kept = min(map(_rank_left, roots))
-        kernel = _Kernel(roots, loads, self.facts.of(roots[0].operands[1]), kept)
+        for p in (*(v.operands[0] for v in loads), *(r.operands[1] for r in roots)):
+            self._look_for_casts(p)
+        kept = min([_rank_left(r) for r in roots] + left)
+        kernel = _Kernel(roots, loads, self.facts.of(roots[0].operands[1]), kept, whole, min(left, default=0))
         # column-major rows do not lie together: a strip of them would be a piece of each column
         return kernel if kept and all(p.type.layout != "F" for p in kernel.pointers) else None  # type: ignore[attr-defined]
 
-    def _common(self, found: list[_Kernel], lead: int, kernel: _Kernel, left: int) -> int:
+    def _look_for_casts(self, p: Value) -> None:
+        """Note other shapes of arrays that have the same rows."""
+        while isinstance(p, Instruction) and p.op in (OPS["padShape"], OPS["shapeCast"]):
+            q = p.operands[0]
+            if p.op is OPS["shapeCast"] and self.takes_products:
+                firsts = self.facts.of(p)[:1], self.facts.of(q)[:1]
+                if firsts[0] and self.facts.are_equal(*firsts, p):
+                    self.casts.add(p)
+            p = q
+
+    def _base_of(self, p: Value, lead: int) -> Value | None:
+        return base_of(p, lead, self.casts)
+
+    def _common(self, found: list[_Kernel], lead: int, kernel: _Kernel) -> int:
         """How many first axes the kernel shares with those before it; 0: it is of no group with them."""
+        left = kernel.left
         if lead and left and left < lead:
             return 0
         common = lead or left or 1
@@ -180,6 +250,9 @@ class Finder:
     def _keeps_rows(self, found: list[_Kernel], kernel: _Kernel, lead: int) -> bool:
         """Whether a kernel may run on some rows before those of the group run on the next ones."""
         for other in found:
+            for one, whole in ((kernel, other.whole), (other, kernel.whole)):
+                if any(self.aliases.may_overlap(p, q) for p in whole for q in one.written):
+                    return False
             for mine, theirs in ((kernel.written, list(other.pointers)), (list(kernel.pointers), other.written)):
                 for p in mine:
                     for q in theirs:
@@ -188,7 +261,7 @@ class Finder:
         return True
 
     def _are_same_rows(self, p: Value, q: Value, lead: int) -> bool:
-        a, b = base_of(p, lead), base_of(q, lead)
+        a, b = self._base_of(p, lead), self._base_of(q, lead)
         return a is not None and b is not None and self.aliases.same_elements(a, b) and self.aliases.is_distinct(a)
 
     def _worth(self, found: list[_Kernel], lead: int) -> Group | None:
@@ -199,31 +272,35 @@ class Finder:
             return None
         seen: dict[Value, int] = {}
         for kernel in found:
-            for base in {base_of(p, lead) or p for p in kernel.pointers if varies(p, lead)}:
+            for base in {self._base_of(p, lead) or p for p in kernel.pointers if varies(p, lead)}:
                 seen[base] = seen.get(base, 0) + 1
         if max(seen.values(), default=0) < 2:
             return None
         members = {x for k in found for x in (*k.roots, *k.loads)}
-        made = {base_of(p, lead) for k in found for p in k.written}
+        made = {self._base_of(p, lead) for k in found for p in k.written}
         private = {v for v in made if isinstance(v, Instruction) and self._is_private(v, lead, members)}
-        return Group(found, lead, private)
+        return Group(found, lead, private, self.casts if lead == 1 else set())
 
     def _is_private(self, v: Instruction, lead: int, members: set[Instruction]) -> bool:
-        if v.op is not OPS["allocateHeap"] and not (v.op is OPS["padShape"] and v.attrs["at"] >= lead):
+        if v.op is not OPS["allocateHeap"] and not self._is_view_of_rows(v, lead):
             return False
         return v.block is self.block and all(
-            u in members or (u.op is OPS["padShape"] and self._is_private(u, lead, members)) for u in self.users[v]
+            u in members or (self._is_view_of_rows(u, lead) and self._is_private(u, lead, members))
+            for u in self.users[v]
         )
+
+    def _is_view_of_rows(self, v: Instruction, lead: int) -> bool:
+        return (v.op is OPS["padShape"] and v.attrs["at"] >= lead) or (lead == 1 and v in self.casts)
 
 
 def _rank_left(r: Instruction) -> int:
     return r.operands[1].type.rank  # type: ignore[attr-defined,no-any-return]
 
 
-def base_of(p: Value, lead: int) -> Value | None:
-    """What axes behind the first ones have been added to."""
-    while isinstance(p, Instruction) and p.op is OPS["padShape"]:
-        if p.attrs["at"] < lead:
+def base_of(p: Value, lead: int, casts: Set[Value] = frozenset()) -> Value | None:
+    """What axes behind the first ones have been added to, or, if that is one, what another shape has been given."""
+    while isinstance(p, Instruction) and (p.op is OPS["padShape"] or (lead == 1 and p in casts)):
+        if p.op is OPS["padShape"] and p.attrs["at"] < lead:
             return None
         p = p.operands[0]
     return p
@@ -267,9 +344,9 @@ class Writer:
     def _write_choice(self, strips: Block, whole: Block) -> None:
         b, lead, some = self.b, self.lead, self.group.kernels[0].roots[0]
         b.loc = some.loc
-        self.extents = self.extents_of(some.operands[1])
+        self.extents = self.extents_of(some.operands[1], lead)
         pointers = [p for k in self.group.kernels for p in k.pointers]
-        arrays = dict.fromkeys(base_of(p, lead) or p for p in pointers if varies(p, lead))
+        arrays = dict.fromkeys(self.group.base_of(p) or p for p in pointers if varies(p, lead))
         b.conditional(fold(lambda x, y: b.emit("and", x, y), self._tests(arrays)), strips, None, whole)
 
     def _tests(self, arrays: Iterable[Value]) -> list[Value]:
@@ -278,17 +355,25 @@ class Writer:
         sizes = [self.product([*self.row(p), literal(p.type.dtype.itemsize)]) for p in arrays]  # type: ignore[attr-defined]
         size = fold(lambda x, y: b.emit("add", x, y), sizes)
         fit = b.emit("floorDivide", literal(STRIP), b.emit("max", size, literal(1)))
-        self.rows = b.emit("max", b.emit("min", fit, self.extents[-1]), literal(1))
+        fit = b.emit("min", fit, self.extents[-1])
+        for dot in filter(None, (_product(r) for k in self.group.kernels for r in k.roots)):
+            each = self.product(self.extents_of(dot.operands[1].operands[0], 2))  # type: ignore[attr-defined]
+            most = b.emit("floorDivide", literal(MULTIPLICATIONS), b.emit("max", each, literal(1)))
+            fit = b.emit("min", fit, most)
+        self.rows = b.emit("max", fit, literal(1))
         total = b.emit("multiply", self.product(self.extents), size)
+        whole = dict.fromkeys(p for k in self.group.kernels for p in k.whole)
+        right = [self.product([*self.extents_of(p, 2), literal(p.type.dtype.itemsize)]) for p in whole]  # type: ignore[attr-defined]
         return [
+            *(b.emit("lessThanOrEqual", n, literal(STRIP)) for n in right),
             b.emit("greaterThanOrEqual", total, literal(LARGE)),
             b.emit("lessThanOrEqual", size, literal(STRIP)),
             b.emit("greaterThanOrEqual", b.emit("multiply", self.rows, size), literal(LEAST)),
         ]
 
-    def extents_of(self, p: Value) -> list[Value]:
-        """Those that count rows."""
-        return [extent_at(self.b, p, k) for k in range(self.lead)]
+    def extents_of(self, p: Value, count: int) -> list[Value]:
+        """The first extents of an array."""
+        return [extent_at(self.b, p, k) for k in range(count)]
 
     def row(self, p: Value) -> list[Value]:
         """The extents of a row of an array."""
@@ -336,6 +421,9 @@ class Writer:
 
     def _cost(self, r: Instruction) -> Value:
         """Of one row."""
+        if (dot := _product(r)) is not None:
+            rows = dot.operands[0].operands[0]  # type: ignore[attr-defined]
+            return self.product([*self.row(rows), *self.row(r.operands[1])])
         reduced = _reduced(r)
         value = reduced.operands[0] if reduced is not None else r.operands[0]
         assert isinstance(value.type, TensorType)
@@ -356,6 +444,10 @@ class Writer:
         """A tree over a strip."""
         if not isinstance(v, Instruction) or not is_array(v.type):
             return v
+        if v.op is OPS["dot"]:
+            rows, right = (x.operands[0] for x in v.operands)  # type: ignore[attr-defined]
+            factors = (self.b.emit("load", p) for p in (self._strip(rows), right))
+            return self.b.emit("dot", *factors, name=v.name)
         for x in reversed(tree_of(v)):  # operands first
             if x in new:
                 continue
@@ -379,10 +471,12 @@ class Writer:
 
     def _make_strip(self, p: Value) -> Value:
         b, lead = self.b, self.lead
+        if p in self.group.casts and isinstance(p, Instruction):
+            return b.emit("shapeCast", self._strip(p.operands[0]), self.length, *p.operands[2:], **p.attrs)
         if p in self.group.private and isinstance(p, Instruction):
             whole = b.emit("allocateHeap", self.rows, *p.operands[lead:], name=p.name, **p.attrs)
             return self._section(whole, literal(0))
-        if isinstance(p, Instruction) and p.op is OPS["padShape"] and base_of(p, lead) in self.group.private:
+        if isinstance(p, Instruction) and p.op is OPS["padShape"] and self.group.base_of(p) in self.group.private:
             return b.emit("padShape", self._strip(p.operands[0]), at=p.attrs["at"] - lead + 1)
         shape = p.type.shape  # type: ignore[attr-defined]
         assert isinstance(p.type, PointerType)

@@ -93,7 +93,7 @@ def _reduced(i: Instruction) -> Instruction | None:
     value = i.operands[0] if i.op is OPS["store"] else None
     if not isinstance(value, Instruction) or value.op is not OPS["reduce"] or not is_array(value.type):
         return None
-    return value if min(value.attrs["axes"]) > 0 else None
+    return value if min(value.attrs["axes"], default=0) > 0 else None
 
 
 def _is_along_last(reduction: Instruction) -> bool:

@@ -22,6 +22,7 @@ from statistics import median
 import numpy as np
 
 from harness.peers import PEERS
+from harness.problems import norm_error
 
 WORKER = Path(__file__).with_name("worker.py")
 ROOT = WORKER.parents[2]
@@ -162,7 +163,7 @@ def race(case, mode, peers, setting, reference, sizes=()):
             else:
                 for entrant in entrants:
                     _begin(entrant, setting, "load compiler")
-            _compare(entrants, reference, folder, sizes)
+            _compare(entrants, reference, folder, sizes, norm_error(case) if mode == "function" else 0.0)
             _take_turns(entrants, setting)
         finally:
             for entrant in entrants:
@@ -194,8 +195,8 @@ def _second_start(peer, case, mode, folder, setting):
     return {"warm_import_s": record["import_s"], "warm_first_s": record["first_s"], "warm_process_s": whole}
 
 
-def _compare(entrants, reference, folder, sizes=()):
-    """Whose outputs are not the reference's leaves the race.
+def _compare(entrants, reference, folder, sizes=(), norm=0.0):
+    """Whose outputs are not the reference's leaves the race. norm: `problems.norm_error`.
 
     The terms of a derivative may cancel, some or all of them (a softmax's sum has none): it is compared less closely,
     and with a tenth of what it might be if it is smaller.
@@ -209,7 +210,7 @@ def _compare(entrants, reference, folder, sizes=()):
         if entrant.runs and entrant.peer != reference:
             found = _outputs(folder, entrant.peer)
             if len(found) != len(expected) or not all(
-                _close(f, e, floor, double) for f, e, floor in zip(found, expected, floors, strict=True)
+                _close(f, e, floor, double, norm) for f, e, floor in zip(found, expected, floors, strict=True)
             ):
                 entrant.leave(f"its outputs differ from those of {reference}")
 
@@ -222,11 +223,12 @@ def _outputs(folder, peer):
         return [arrays[name] for name in arrays.files]
 
 
-def _close(found, expected, floor, double):
+def _close(found, expected, floor, double, norm=0.0):
     """Equal up to what reordered sums of their precision differ by, relative to the whole array, or to `floor`.
 
     Or by the norm of the difference, the rule of NPBench: an iteration that is chaotic somewhere (a point at the edge
-    of Mandelbrot's set) makes much of the last digit at a few of many places.
+    of Mandelbrot's set) makes much of the last digit at a few of many places. norm: what that may be relative to the
+    norm of what is expected, if that is more.
     """
     if found.shape != expected.shape:
         return False
@@ -239,7 +241,7 @@ def _close(found, expected, floor, double):
     if found.dtype.kind not in "fc" or not np.array_equal(*rest, equal_nan=True):
         return False
     off = np.linalg.norm(np.ravel(found[finite] - expected[finite]))
-    return bool(off <= tolerance * np.linalg.norm(np.ravel(expected[finite])))
+    return bool(off <= max(tolerance, norm) * np.linalg.norm(np.ravel(expected[finite])))
 
 
 def _take_turns(entrants, setting):

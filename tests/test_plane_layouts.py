@@ -67,8 +67,8 @@ def is_used_along_its_rows(x):
     return t[0, 0, x.shape[2] - 1]
 
 
-TURNED = (sweeps, columns)
-STAY = (is_returned, is_summed, is_used_whole, is_used_along_its_rows)
+TURNED = (sweeps, columns, is_summed)
+STAY = (is_returned, is_used_whole, is_used_along_its_rows)
 
 
 def agree(function, x, rtol=0.0):
@@ -124,6 +124,8 @@ def drawn(seed):
             lines.append(f"        {to} = 0.5 * {name}[{rows}, {middle}{k}] + {r.choice(('0.1', 'y', to))} * 0.5")
             if r.random() < 0.15:
                 lines.append(f"        s += {r.choice('tu')}[{'1, ' * (rank - 1)}k]")
+            if r.random() < 0.15:
+                lines.append(f"        s += np.sum({plane(r.choice('tu'), 'k')[0]})")
             if r.random() < 0.1:
                 lines.append(f"        {r.choice('tu')}[{'0, ' * (rank - 1)}k] = s * 0.5")
     odd = r.random()

@@ -10,8 +10,9 @@
 
 The elements of `a[:, :, k]` lie a row of `a` apart: each is in another line of the cache, and nothing is a vector.
 Nobody else sees how a temporary lies, so its last axis becomes the first one. For memory that the function has made and
-keeps to itself, of which all uses are planes at one index, single elements, and stores of one number to all of it. Not
-where a plane is summed: the order of a sum follows the layout.
+keeps to itself, of which all uses are planes at one index, single elements, and stores of one number to all of it. The
+order of a sum follows the layout that the type states: where planes are summed, all of them are views of the whole with
+its axes as they were, of which no layout is known.
 
 Stage compute, after loops over columns have become kernels (widen_loops.py), which want rows. A second run changes
 nothing, since planes are then of the first axis.
@@ -80,14 +81,22 @@ def _is_plane(section: Instruction, users: Users) -> bool:
 
 
 def _is_local(p: Instruction, users: Users) -> bool:
-    """Whether a pointer is only viewed, loaded from without a sum, and stored to."""
+    """Whether a pointer is only viewed, loaded from, and stored to."""
     for u in users[p]:
         if u.op.kind is Kind.INDEX and u.op is not OPS["shapeCast"] and u.operands[0] is p:
             if isinstance(u.type, PointerType) and not _is_local(u, users):
                 return False
-        elif not _is_access(u, p) or (u.op is OPS["load"] and _is_summed(u, users)):
+        elif not _is_access(u, p):
             return False
     return True
+
+
+def _has_sum(p: Instruction, users: Users) -> bool:
+    """Whether what is loaded by a pointer, or by views of it, is more than elements of something stored."""
+    return any(
+        _is_summed(u, users) if u.op is OPS["load"] else isinstance(u.type, PointerType) and _has_sum(u, users)
+        for u in users[p]
+    )
 
 
 def _is_access(u: Instruction, p: Value) -> bool:
@@ -115,12 +124,19 @@ def _turn(function: Function, array: Instruction, users: Users) -> None:
     b.loc = array.loc
     *counts, last = array.operands
     made = b.emit("allocateHeap", last, *counts, name=array.name, **array.attrs)
+    as_it_was = b.emit("transpose", made, axes=(*range(1, len(counts) + 1), 0))
+    sections = [u for u in users[array] if u.op is OPS["section"]]
+    is_summed = any(_has_sum(squeezed, users) for u in sections for squeezed in users[u])
     replaced: dict[Value, Value] = {}
     for u in users[array]:
         b = Builder(function).before(u)
         b.loc = u.loc
         if u.op is OPS["section"]:
-            plane = _plane(b, made, u, counts)
+            if is_summed:
+                whole = b.emit("section", as_it_was, *u.operands[1:])
+                plane = b.emit("squeezeShape", whole, at=len(counts))
+            else:
+                plane = _plane(b, made, u, counts)
             for squeezed in users[u]:
                 replaced[squeezed] = plane
                 _view_again(function, squeezed, plane, users, replaced)
@@ -131,8 +147,8 @@ def _turn(function: Function, array: Instruction, users: Users) -> None:
             at = u.attrs["at"]
             replaced[u] = b.emit("extent", made, at=at + 1 if at < len(counts) else 0)
         else:
-            u.operands[1] = b.emit("transpose", made, axes=(*range(1, len(counts) + 1), 0))
-    gone = {*replaced, array, *(u for u in users[array] if u.op is OPS["section"])}
+            u.operands[1] = as_it_was
+    gone = {*replaced, array, *sections}
     for block in {i.block for i in gone if isinstance(i, Instruction)}:
         assert block is not None
         block.instructions = [i for i in block.instructions if i not in gone]

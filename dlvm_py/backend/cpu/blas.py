@@ -134,20 +134,26 @@ class Blas:
                 self._alone(left, right.transposed(c), replace(to, data=data, rows=extents[0], cols=extents[1]))
 
     def syrk_in_pieces(self, a: Operand) -> None:
-        """to = a aᵀ, in rows of it up to the diagonal, several for each processor: they are not alike."""
+        """to = a aᵀ, in strips of rows up to the diagonal; threads share pairs of a short and a long one."""
         c, x = self.c, a.matrix
         units = c.op("udiv", c.product([x.rows, x.rows, x.cols]), i64(2 * PRODUCTS))
         even = self._length(x.rows, c.mul(self._processors(), i64(4)), SIDE // 2)
         pieces = self._pieces(x.rows, even)
-        with shared(c, pieces, units, COST * self.dtype.itemsize // 4, chunk=ONE) as part:
-            first, last = part or (ZERO, pieces)
+        pairs = c.op("lshr", c.add(pieces, ONE), ONE)
+        with shared(c, pairs, units, COST * self.dtype.itemsize // 4, chunk=ONE) as part:
+            first, last = part or (ZERO, pairs)
             with c.loop(c.op("sub nsw", last, first)) as loop:
-                left, start = self._strip(a, c.add(first, loop.index, "nuw nsw"), even)
-                count = left.matrix.rows
-                right = self._rows(a, ZERO, c.add(start, count)).transposed(c)
-                data = offset(c, self.to.data, [start], [self.to.row_step])
-                self._alone(left, right, replace(self.to, data=data, rows=count, cols=right.matrix.cols))
-                self._mirror(start, count)
+                low = c.add(first, loop.index, "nuw nsw")
+                high = c.op("sub nsw", c.op("sub nsw", pieces, ONE), low)
+                is_alone = c.icmp("eq", low, high)
+                with c.loop(c.select(is_alone, ONE, i64(2))) as turn:
+                    number = c.select(c.icmp("eq", turn.index, ZERO), low, high)
+                    left, start = self._strip(a, number, even)
+                    count = left.matrix.rows
+                    right = self._rows(a, ZERO, c.add(start, count)).transposed(c)
+                    data = offset(c, self.to.data, [start], [self.to.row_step])
+                    self._alone(left, right, replace(self.to, data=data, rows=count, cols=right.matrix.cols))
+                    self._mirror(start, count)
 
     def _processors(self) -> V:
         return self.c.cast("ptrtoint", self.c.import_pointer("limit:processors"), "i64")

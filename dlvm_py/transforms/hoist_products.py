@@ -44,10 +44,10 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop
 from dlvm_py.ir.analysis.effects import may_trap
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import LoopForest
-from dlvm_py.ir.analysis.places import place_of
+from dlvm_py.ir.analysis.places import place_of, unit_axis
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.loop_bounds import LoopBounds
-from dlvm_py.transforms.loop_versions import remove_copies, second_version
+from dlvm_py.transforms.loop_versions import ends_in_header, remove_copies, second_version
 from dlvm_py.transforms.substitution import substitute
 from dlvm_py.transforms.trip_views import TripViews, Unfit, Window
 
@@ -107,7 +107,7 @@ class Hoist:
             trips = self.bounds.emit("subtract", trips, self.counted.first)
         b, start, count = self.bounds.b, self.counted.first, trips
         vectors = [i for i in products if i.type.rank]  # type: ignore[attr-defined]
-        in_strips = bool(vectors) and self.ends_in_header()
+        in_strips = bool(vectors) and ends_in_header(self.function, self.loop)
         if in_strips:
             strips = Block("strips")
             heads: dict[Value, Value] = {a: strips.add_arg(a.type, a.name) for a in self.loop.header.args}
@@ -161,17 +161,6 @@ class Hoist:
         b.branch(fast[0], list(after))
         substitute(self.function.blocks, sums)
         return True
-
-    def ends_in_header(self) -> bool:
-        """Whether nothing of the loop is used behind it but what its header is entered with."""
-        for block in self.function.blocks:
-            if block not in self.loop.blocks:
-                for v in (v for i in block.instructions for v in i.all_operands()):
-                    if getattr(v, "block", None) in self.loop.blocks and v not in self.loop.header.args:
-                        return False
-        ((_, k),) = self.loop.exit_edges()
-        passed = self.loop.header.targets[k].args
-        return all(getattr(v, "block", None) not in self.loop.blocks or v in self.loop.header.args for v in passed)
 
     def _cut(
         self, head: Block, strips: Block, product: Block, heads: dict[Value, Value], mapping: dict[Value, Value],
@@ -283,13 +272,8 @@ class Hoist:
 
     def _unit_axes(self, p: Value) -> tuple[bool, bool] | None:
         """Whether the terms of a vector lie side by side, and whether those of trip after trip do; None: not known."""
-        place = place_of(p)
-        assert isinstance(place.base.type, PointerType)
-        layout = place.base.type.layout
-        if layout not in ("C", "F") or not place.axes:
-            return None
-        axis = place.axes[-1 if layout == "C" else 0]
-        if axis.start is None:
+        axis = unit_axis(place_of(p))
+        if axis is None or axis.start is None:
             return None
         return axis.count != 1 and axis.step == 1, self.counted.counter in axis.start.terms
 

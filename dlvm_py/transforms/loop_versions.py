@@ -97,6 +97,13 @@ def _join(function: Function, loop: Loop) -> Block:
     return joined
 
 
+def ends_in_header(function: Function, loop: Loop) -> bool:
+    """Whether nothing of a loop that is left at its head is used behind it but what its header is entered with."""
+    behind = [v for b in function.blocks if b not in loop.blocks for i in b.instructions for v in i.all_operands()]
+    passed = [v for t in loop.header.targets if t.block not in loop.blocks for v in t.args]
+    return all(getattr(v, "block", None) not in loop.blocks or v in loop.header.args for v in (*behind, *passed))
+
+
 def remove_copies(instructions: Iterable[Instruction], mapping: dict[Value, Value]) -> None:
     """Take the copies of checks out of a second version."""
     for i in instructions:

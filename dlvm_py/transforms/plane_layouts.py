@@ -124,9 +124,11 @@ def _turn(function: Function, array: Instruction, users: Users) -> None:
     b.loc = array.loc
     *counts, last = array.operands
     made = b.emit("allocateHeap", last, *counts, name=array.name, **array.attrs)
-    as_it_was = b.emit("transpose", made, axes=(*range(1, len(counts) + 1), 0))
+    is_filled_whole = any(u.op is OPS["store"] for u in users[array])
     sections = [u for u in users[array] if u.op is OPS["section"]]
     is_summed = any(_has_sum(squeezed, users) for u in sections for squeezed in users[u])
+    if is_summed or is_filled_whole:
+        as_it_was = b.emit("transpose", made, axes=(*range(1, len(counts) + 1), 0))
     replaced: dict[Value, Value] = {}
     for u in users[array]:
         b = Builder(function).before(u)

@@ -39,6 +39,7 @@ from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms import assume_extents
 from dlvm_py.transforms.hoist_products import Hoist, Made, is_product
+from dlvm_py.transforms.loop_versions import ends_in_header
 from dlvm_py.transforms.substitution import substitute
 from dlvm_py.transforms.trip_views import TripViews, Unfit
 
@@ -126,7 +127,7 @@ class _Raise(Hoist):
     def run(self, products: list[Instruction]) -> bool:
         """Raise what can be; whether anything can."""
         counted, loop, function = self.counted, self.loop, self.function
-        if not self.ends_in_header() or self._is_used_behind(counted.counter):
+        if not ends_in_header(self.function, self.loop) or self._is_used_behind(counted.counter):
             return False
         trips = counted.last
         if integer(counted.first) != 0:

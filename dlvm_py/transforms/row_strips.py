@@ -297,7 +297,7 @@ def _rank_left(r: Instruction) -> int:
     return r.operands[1].type.rank  # type: ignore[attr-defined,no-any-return]
 
 
-def base_of(p: Value, lead: int, casts: Set[Value] = frozenset()) -> Value | None:
+def base_of(p: Value, lead: int, casts: Set[Value]) -> Value | None:
     """What axes behind the first ones have been added to, or, if that is one, what another shape has been given."""
     while isinstance(p, Instruction) and (p.op is OPS["padShape"] or (lead == 1 and p in casts)):
         if p.op is OPS["padShape"] and p.attrs["at"] < lead:
@@ -356,16 +356,15 @@ class Writer:
         size = fold(lambda x, y: b.emit("add", x, y), sizes)
         fit = b.emit("floorDivide", literal(STRIP), b.emit("max", size, literal(1)))
         fit = b.emit("min", fit, self.extents[-1])
-        for dot in filter(None, (_product(r) for k in self.group.kernels for r in k.roots)):
-            each = self.product(self.extents_of(dot.operands[1].operands[0], 2))  # type: ignore[attr-defined]
+        right = {p: self.product(self.extents_of(p, 2)) for k in self.group.kernels for p in k.whole}
+        for each in right.values():
             most = b.emit("floorDivide", literal(MULTIPLICATIONS), b.emit("max", each, literal(1)))
             fit = b.emit("min", fit, most)
         self.rows = b.emit("max", fit, literal(1))
         total = b.emit("multiply", self.product(self.extents), size)
-        whole = dict.fromkeys(p for k in self.group.kernels for p in k.whole)
-        right = [self.product([*self.extents_of(p, 2), literal(p.type.dtype.itemsize)]) for p in whole]  # type: ignore[attr-defined]
+        whole = [b.emit("multiply", n, literal(p.type.dtype.itemsize)) for p, n in right.items()]  # type: ignore[attr-defined]
         return [
-            *(b.emit("lessThanOrEqual", n, literal(STRIP)) for n in right),
+            *(b.emit("lessThanOrEqual", n, literal(STRIP)) for n in whole),
             b.emit("greaterThanOrEqual", total, literal(LARGE)),
             b.emit("lessThanOrEqual", size, literal(STRIP)),
             b.emit("greaterThanOrEqual", b.emit("multiply", self.rows, size), literal(LEAST)),

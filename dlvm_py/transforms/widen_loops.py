@@ -26,19 +26,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, PointerType, TensorType, Value, literal
+from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cost import step_cost
 from dlvm_py.ir.analysis.counted_loops import is_outside
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.independence import Independence, Trips
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
-from dlvm_py.ir.analysis.places import place_of
+from dlvm_py.ir.analysis.places import place_of, unit_axis
 from dlvm_py.ir.tree_rules import reads_in_time
 from dlvm_py.ir.types import is_scalar
 from dlvm_py.ir.value import Literal
 from dlvm_py.transforms.loop_bounds import TRUE, LoopBounds
-from dlvm_py.transforms.loop_versions import second_version
+from dlvm_py.transforms.loop_versions import ends_in_header, second_version
 from dlvm_py.transforms.substitution import substitute
 from dlvm_py.transforms.trip_views import TripViews, Unfit
 
@@ -75,21 +75,15 @@ def _may_gain(loop: Loop) -> bool:
 def _is_across(pointer: Value, counter: Value) -> bool:
     """Whether the axis of memory that lies side by side is the one that the counter moves along."""
     place = place_of(pointer)
-    assert isinstance(place.base.type, PointerType)
-    layout = place.base.type.layout
-    if layout not in ("C", "F") or len(place.axes) < 2:
-        return False
-    start = place.axes[-1 if layout == "C" else 0].start
-    return start is not None and counter in start.terms
+    axis = unit_axis(place) if len(place.axes) > 1 else None
+    return axis is not None and axis.start is not None and counter in axis.start.terms
 
 
 def _ends_alone(function: Function, loop: Loop) -> bool:
     """Whether it is left at its head, and nothing of it but its counter is used behind it."""
     if [b for b, _ in loop.exit_edges()] != [loop.header]:
         return False
-    behind = [v for b in function.blocks if b not in loop.blocks for i in b.instructions for v in i.all_operands()]
-    passed = [v for t in loop.header.targets if t.block not in loop.blocks for v in t.args]
-    return all(getattr(v, "block", None) not in loop.blocks or v in loop.header.args for v in (*behind, *passed))
+    return ends_in_header(function, loop)
 
 
 class _Widened:
@@ -144,16 +138,7 @@ class _Widened:
     def _replace(self) -> None:
         """Let what was made stand in the place of the loop."""
         header, body = self.loop.ordered
-        (leaving,) = (t for t in header.targets if t.block is not body)
-        made = self._instructions()
-        header.instructions = []
-        for i in made:
-            header.append(i)
-        b = Builder(self.function, header)
-        b.loc = self.b.loc
-        b.branch(leaving.block, list(leaving.args))
-        self.function.blocks.remove(body)
-        self._end_at(b, self.function.blocks)
+        self._write(self._instructions(), header, body, self.function.blocks)
 
     def _add(self, condition: Value) -> None:
         """Let what was made run where no trip raises."""
@@ -163,24 +148,22 @@ class _Widened:
             gate.append(i)
         passed: list[Value] = list(gate.args)
         Builder(self.function, gate).conditional(condition, fast, passed, self.loop.header, list(passed))
-        (leaving,) = (t for t in fast.targets if t.block is not body)
-        fast.instructions = []
-        for i in self.b.block.instructions:
-            fast.append(i)
-        b = Builder(self.function, fast)
-        b.loc = self.b.loc
-        b.branch(leaving.block, list(leaving.args))
-        self.function.blocks.remove(body)
-        self._end_at(b, [fast], fast.args[0])
+        self._write(self.b.block.instructions, fast, body, [fast])
 
-    def _end_at(self, b: Builder, blocks: Sequence[Block], counter: Value | None = None) -> None:
-        """What the counter is when the loop is over, where that is used."""
-        counter = self.counted.counter if counter is None else counter
-        assert b.block is not None
-        if any(counter in i.all_operands() for block in blocks for i in block.instructions):
-            branch = b.block.instructions[-1]
-            end = Builder(self.function).before(branch).emit("max", self.counted.first, self.counted.last)
-            substitute(blocks, {counter: end})
+    def _write(self, made: Sequence[Instruction], header: Block, body: Block, users: Sequence[Block]) -> None:
+        """Let instructions stand in the place of a loop of two blocks. users: the blocks that may use its counter."""
+        (leaving,) = (t for t in header.targets if t.block is not body)
+        header.instructions = []
+        for i in made:
+            header.append(i)
+        b = Builder(self.function, header)
+        b.loc = self.b.loc
+        end = b.branch(leaving.block, list(leaving.args))
+        self.function.blocks.remove(body)
+        (counter,) = header.args
+        if any(counter in i.all_operands() for block in users for i in block.instructions):
+            b.before(end)
+            substitute(users, {counter: b.emit("max", self.counted.first, self.counted.last)})
 
     def _step(self, i: Instruction) -> None:
         self.b.loc = i.loc

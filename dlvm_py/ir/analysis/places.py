@@ -101,6 +101,16 @@ class Place(Frozen):
     axes: tuple[Axis, ...]
 
 
+def unit_axis(place: Place) -> Axis | None:
+    """The axis along which elements of the base lie side by side; None where that or its beginning is not known."""
+    assert isinstance(place.base.type, PointerType)
+    layout = place.base.type.layout
+    if layout not in ("C", "F") or not place.axes:
+        return None
+    axis = place.axes[-1 if layout == "C" else 0]
+    return axis if axis.start is not None else None
+
+
 def place_of(pointer: Value) -> Place:
     """Where a pointer looks."""
     place, _ = _seen(pointer)

@@ -32,6 +32,8 @@ from dlvm_py.ir.analysis.places import Linear, linear
 from dlvm_py.transforms.differentiate.counted import counted
 from dlvm_py.transforms.differentiate.primal import Primal
 
+_Access = tuple[Instruction, Value | None]  # what reads or writes, and where; None: that is not known
+
 
 class Settled:
     """Tells what nothing writes any more: the reverse sweep, which comes later, may read it again."""
@@ -128,18 +130,8 @@ class Settled:
             dominators = self._primal.dominators
             if not (number[copying] < number[load] if home is block else dominators.dominates(home, block)):
                 return True
-        for writing, i in self._primal.writes.get(root, ()):
-            if i is copying:
-                continue
-            if writing is block:
-                here = number[i] < number[load]
-            else:
-                here = block in self._reached(writing, self._header_of_both(block, writing))
-            if here or block in self._reached(writing, None):
-                to = written_pointer(i)
-                if to is None or not self._later.is_apart((writing, to), (block, pointer), here):
-                    return True
-        return False
+        writes = (i for _, i in self._primal.writes.get(root, ()) if i is not copying)
+        return any(self._meets((i, written_pointer(i)), (load, pointer)) for i in writes)
 
     def _decide(self, load: Instruction) -> bool:
         points_to = self._primal.points_to
@@ -166,18 +158,21 @@ class Settled:
         return isinstance(root, Instruction) and root.op.name == "allocateHeap" and root not in self._primal.handed
 
     def _is_written_after(self, root: Value, pointer: Value, after: Instruction) -> bool:
-        block, number = after.block, self._primal.number
-        assert block is not None
-        for writing, i in self._primal.writes.get(root, ()):
-            if writing is block:
-                here = number[i] > number.get(after, -1)
-            else:
-                here = writing in self._reached(block, self._header_of_both(block, writing))
-            if here or writing in self._reached(block, None):
-                to = written_pointer(i)
-                if to is None or not self._later.is_apart((block, pointer), (writing, to), here):
-                    return True
-        return False
+        writes = (i for _, i in self._primal.writes.get(root, ()))
+        return any(self._meets((after, pointer), (i, written_pointer(i))) for i in writes)
+
+    def _meets(self, first: _Access, second: _Access) -> bool:
+        """Whether an access may come after another one, and to the same place."""
+        (a, p), (b, q) = first, second
+        here, there, number = a.block, b.block, self._primal.number
+        assert here is not None and there is not None
+        if here is there:
+            in_same_trip = number[b] > number.get(a, -1)
+        else:
+            in_same_trip = there in self._reached(here, self._header_of_both(here, there))
+        if not in_same_trip and there not in self._reached(here, None):
+            return False
+        return p is None or q is None or not self._later.is_apart((here, p), (there, q), in_same_trip)
 
     def _header_of_both(self, a: Block, b: Block) -> Block | None:
         """The header of the innermost loop that is around both blocks."""

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
-from dlvm_py.backend.cpu.jam import ROWS, WIDE
+from dlvm_py.transforms.unroll_and_jam import ROWS, WIDE
 
 
 def five_points(a, out):

@@ -109,7 +109,7 @@ FORMS: dict[str, str] = {
     "wholeEnum": "wholeEnum % : <type:type>",
     "allocateHeap": "allocateHeap <dtype:dtype> count (%*)",
     "load": "load %",
-    "store": "store % to % [joined]",
+    "store": "store % to % [jam <jam:int> along <along:int> from <least:int>] [joined]",
     "elementPointer": "elementPointer % at %,",
     "keepCopy": "keepCopy %",
     "keepView": "keepView % in %",

@@ -64,6 +64,7 @@ from dlvm_py.transforms import (
     simplify_cfg,
     stack_promotion,
     temporary_layouts,
+    unroll_and_jam,
     unroll_loops,
     value_numbering,
     value_promotion,
@@ -145,6 +146,7 @@ PASSES: dict[str, Pass] = {
         _row(hoist_buffers, "HB"),
         _row(element_promotion, "ELP"),
         _row(stack_promotion, "SP"),
+        _row(unroll_and_jam, "UJ"),
         _row(ownership, "OWN"),
         _row(replay_loops, "RPL"),
     )

@@ -23,6 +23,7 @@ from dlvm_py.backend.cpu.decompositions import store_decomposition
 from dlvm_py.backend.cpu.factored import store_factored
 from dlvm_py.backend.cpu.fourier import store_fourier
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
+from dlvm_py.backend.cpu.jam import Jam, jam_of
 from dlvm_py.backend.cpu.joined import write_joined
 from dlvm_py.backend.cpu.kernels import Sink, store_reshaped, store_tree, store_trees
 from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
@@ -436,7 +437,7 @@ def write_kernel(e: FunctionEmitter, roots: Sequence[Instruction]) -> None:
             e.env |= {i: x for i, x in zip(roots, results, strict=True) if x is not None}
         else:
             sinks = [Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in roots]  # type: ignore[attr-defined]
-            work = store_trees(e, [i.operands[0] for i in roots], sinks)
+            work = store_trees(e, [i.operands[0] for i in roots], sinks, jam_of(roots[0]))
     e.charge(work)
 
 
@@ -473,12 +474,12 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
             if product is not None:
                 work = store_dot(e, product, dest, value.op.name)
             else:
-                work = _store_array(e, value, dest, type)
+                work = _store_array(e, value, dest, type, jam_of(i))
         e.charge(work)
 
 
-def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType) -> V:
-    """Write an array value to `dest`; the work that it is."""
+def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType, jam: Jam | None) -> V:
+    """Write an array value to `dest`; the work that it is. jam: how many rows of a tree are computed together."""
     match value.op.name:
         case "reduce":
             return store_reduce(e, value, dest)
@@ -506,7 +507,7 @@ def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: Po
             return store_nonzero(e, value, dest)
         case "shapeCast":
             return _store_reshaped(e, value, dest)
-    return store_tree(e, value, dest, type.shape)
+    return store_tree(e, value, dest, type.shape, jam)
 
 
 def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:

@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 
 from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.jam import jammed_axis, write_rows
+from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.streams import is_large, write_pieces
@@ -130,13 +130,18 @@ class Sink(Frozen):
     shape: tuple[int | None, ...]
 
 
-def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...]) -> V:
+def store_tree(
+    e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...], jam: Jam | None = None
+) -> V:
     """Write every element of a tree to `dest`, whose type has `shape`; the work that it is."""
-    return store_trees(e, [value], [Sink(dest, shape)])
+    return store_trees(e, [value], [Sink(dest, shape)], jam)
 
 
-def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink]) -> V:
-    """Write every element of some trees of equal extents to their destinations in one loop nest; the work."""
+def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink], jam: Jam | None = None) -> V:
+    """Write every element of some trees of equal extents to their destinations in one loop nest; the work.
+
+    jam: how many rows are computed together.
+    """
     tree = Tree(e, *values)
     first = sinks[0].dest
     extents: Sequence[V] = first.extents
@@ -174,7 +179,6 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
             with nest(e, tree.index, order[:-1], extents, part=part):
                 row.write(put)
             return
-        axis = jammed_axis(e, tree, extents, order) if fast else None
         is_row = fast and shared_axis(order, extents) == tree.inner
         if is_row and all(steps[tree.inner] == i64(p.itemsize) for p, steps in zip(dests, all_steps, strict=True)):
             large = is_large(e, tree, dests, work)
@@ -183,17 +187,17 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
                     write_pieces(e, tree, dests, part or (ZERO, extents[tree.inner]), large, address, put)
                 return
         ends_in_a_mask = fast and _ends_in_a_mask(e, tree, extents, order)
-        if axis is None:
+        if not fast or jam is None or tree.linear or jam.axis == tree.inner:
             parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
             with nest(e, tree.index, order, extents, parallel.loop, part):
                 put(parallel)
             return
-        inner = [axis, tree.inner]
+        inner = [jam.axis, tree.inner]
         outer = [k for k in order if k not in inner]
-        cuts_rows = shared_axis(order, extents) == axis
+        cuts_rows = shared_axis(order, extents) == jam.axis
         with nest(e, tree.index, outer, extents, part=None if cuts_rows else part):
-            first, last = part if cuts_rows and part is not None else (ZERO, extents[axis])
-            left = write_rows(e, tree, extents[tree.inner], axis, (first, last), put)
+            first, last = part if cuts_rows and part is not None else (ZERO, extents[jam.axis])
+            left = write_rows(e, tree, extents[tree.inner], jam, (first, last), put)
             parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
             with nest(e, tree.index, inner, extents, parallel.loop, (left, last)):
                 put(parallel)

@@ -59,7 +59,18 @@ def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
         return VOID  # a struct, an enum, ...
     if not isinstance(value.type, TensorType) or value.type.dtype is not to.dtype or not _same_extents(value.type, to):
         raise TypeError(f"{value.type} cannot be stored to {destination.type}")
+    if "jam" in attrs:
+        _check_jam(destination.type, attrs)
     return VOID
+
+
+def _check_jam(to: PointerType, attrs: dict[str, Any]) -> None:
+    """That several indices of an axis can be stored at a time: it is not the one whose elements lie side by side."""
+    axes = range(to.rank)[1:] if to.layout == "F" else range(to.rank)[:-1]
+    if attrs["along"] not in axes:
+        raise TypeError(f"jam along {attrs['along']}: of {to} that may be {', '.join(map(str, axes)) or 'no axis'}")
+    if attrs["jam"] < 2:
+        raise TypeError(f"jam {attrs['jam']}: at least 2 rows are stored at a time")
 
 
 def element_keys(operands: Sequence[Value], attrs: dict[str, Any]) -> list[str | Value]:
@@ -114,7 +125,9 @@ allocateHeap = _memory("allocateHeap", _allocate_type, {ALLOCATE}, ("dtype",))
 load = _memory("load", _load_type, {READ})
 # store v to p: same shape; all of v is read before any element is written
 # (joined: one kernel with the store before it, all reads before all writes at each place; see tree_rules.py)
-store = _memory("store", _store_type, {WRITE}, ("joined",))
+# (jam: a schedule, so many indices of the axis `along` at a time where the innermost loop has `least` trips or more;
+# the first store of a kernel says it; see transforms/unroll_and_jam.py)
+store = _memory("store", _store_type, {WRITE}, ("jam", "along", "least", "joined"))
 # elementPointer p at (i...): leading axes are indexed away; indices are in range
 # (of aggregates: `path` has the names of fields, and "" for each index, where there are names)
 elementPointer = _memory("elementPointer", _element_type, set(), ("path",), kind=Kind.INDEX)

@@ -14,7 +14,7 @@ from random_ir import random_program
 from structured import F, Program
 
 from dlvm_py.errors import NotDifferentiable, PassError
-from dlvm_py.ir import F32, F64, OPS, literal, print_function, scalar
+from dlvm_py.ir import F32, F64, OPS, Instruction, literal, print_function, scalar
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.verifier import verify
 from dlvm_py.transforms import inline
@@ -364,6 +364,21 @@ def test_transposed_and_reshaped_views():
     p.put(p.get(flat, 1) * p.get(flat, 2), flat, 0)
     p.ret(p.sum(p.sin(p.get(flat))))
     check(p.done(), np.array([[0.3, 0.5], [0.7, -0.4], [1.0, 2.0]]))
+
+
+def test_what_is_added_to_cleared_memory_is_stored():
+    """An array written over as a whole is clear in the reverse sweep: no view of its adjoint is read to be added to."""
+    p = Program(M, M)
+    a, c = p.params
+    n, m = p.size(a, 0), p.size(a, 1)
+    product = p.emit("dot", p.get(p.emit("shapeCast", a, m, n)), p.get(c))
+    p.put(p.emit("shapeCast", product, n, m), a)
+    p.ret(p.sum(p.sin(p.get(a))))
+    matrix = np.array([[0.3, 0.5, 0.2], [0.7, -0.4, 1.1]])
+    name = check(module := p.done(), matrix, np.array([[0.8, 0.1], [-0.6, 1.2]]))
+    g = module.functions[name]
+    is_load = lambda v: isinstance(v, Instruction) and v.op.name == "load"  # noqa: E731
+    assert not any(i.op.name == "add" and any(is_load(v) for v in i.operands) for i in g.instructions())
 
 
 @pytest.mark.parametrize("layout", ["F", "S"])

@@ -163,6 +163,22 @@ def test_whole_array_loads_are_shared_within_a_block():
         assert (total.operands[0] is total.operands[1]) is not writes
 
 
+def test_views_of_filled_memory_are_the_number():
+    """A load by a view of what one number fills is that number; not after a write to the memory by another view."""
+    for writes in (False, True):
+        _, f, b, (n, v) = new_function(INT, FLOAT, result=FLOAT)
+        m = b.emit("allocateHeap", n, literal(2), dtype="f64")
+        b.emit("store", b.emit("broadcast", literal(0.5), n, literal(2)), m)
+        if writes:
+            b.emit("store", v, b.emit("elementPointer", b.emit("transpose", m), literal(1), literal(0)))
+        row = b.emit("load", b.emit("shapeCast", m, b.emit("multiply", n, literal(2))))
+        element = b.emit("load", b.emit("elementPointer", m, literal(0), literal(0)))
+        b.ret(b.emit("add", element, b.emit("reduce", row, literal(0.0), by="add", axes=(0,))))
+        assert redundant_load.run(f) is not writes
+        verify(f)
+        assert ops(f).count("load") == 2 * writes
+
+
 # -- dead code ---------------------------------------------------------------------------------------
 
 

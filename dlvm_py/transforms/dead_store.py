@@ -24,7 +24,7 @@ Stages raw and optimizable. Cost: for each candidate at most STEPS instructions 
 
 from __future__ import annotations
 
-from dlvm_py.ir.analysis.alias import AliasAnalysis
+from dlvm_py.ir.analysis.alias import AliasAnalysis, whole
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
@@ -118,7 +118,7 @@ class _Search:
         return True
 
     def _covers(self, pointer: Value, wanted: Value, root: Value | None) -> bool:
-        return pointer is root or self.alias.same_elements(pointer, wanted)
+        return whole(pointer) is root or self.alias.same_elements(pointer, wanted)
 
     def _reads(self, i: Instruction, pointer: Value, anew: Value | None) -> bool:
         """Whether `i` may look at the elements, or lets somebody else look at them.

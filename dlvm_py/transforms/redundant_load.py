@@ -11,10 +11,10 @@
 
 The walk goes down the dominator tree and carries a list of (pointer, value) facts: "a load of the pointer
 now gives this value". A load that hits a fact is replaced by its value. A load of a scalar or an array adds
-a fact, a store of a scalar does too, and one of a scalar that is broadcast. A store or scatter takes away the
-facts about all memory that it may overlap, by the alias analysis; a call those about all memory that its
-arguments may refer to. Two pointers mean the same memory when the alias analysis knows that they have the same
-elements.
+a fact, a store of a scalar does too, and one of a scalar that is broadcast: of this every view gives that scalar,
+broadcast to the extents of the view. A store or scatter takes away the facts about all memory that it may overlap, by
+the alias analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same memory
+when the alias analysis knows that they have the same elements.
 
 A block inherits the facts of its predecessor if it has just one, so that no other path can have written in
 between; anything else starts from nothing. Facts about array values end with the block. (Any other stored array
@@ -26,12 +26,25 @@ retain and release, if there are any, forget everything. A second run changes no
 
 from __future__ import annotations
 
-from dlvm_py.ir import OPS, Block, Function, Instruction, Literal, PointerType, Value, is_array, is_scalar
+from dlvm_py.ir import (
+    OPS,
+    Block,
+    Builder,
+    Function,
+    Instruction,
+    Kind,
+    Literal,
+    PointerType,
+    Value,
+    is_array,
+    is_scalar,
+)
 from dlvm_py.ir.analysis.alias import AliasAnalysis, is_opaque
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
+from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.transforms.literals import is_number
 from dlvm_py.transforms.substitution import substitute
 
@@ -50,8 +63,8 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     pending: list[tuple[Block, Facts]] = [(function.entry, [])]
     while pending:
         block, facts = pending.pop()
-        for i in block.instructions:
-            facts = _transfer(i, facts, alias, replaced)
+        for i in list(block.instructions):
+            facts = _transfer(function, i, facts, alias, replaced)
         block.instructions = [i for i in block.instructions if i not in replaced]
         scalars = [(p, v) for p, v in facts if not is_array(v.type)]
         for child in children[block]:
@@ -60,14 +73,19 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     return bool(replaced)
 
 
-def _transfer(i: Instruction, facts: Facts, alias: AliasAnalysis, replaced: dict[Value, Value]) -> Facts:
+def _transfer(
+    function: Function, i: Instruction, facts: Facts, alias: AliasAnalysis, replaced: dict[Value, Value]
+) -> Facts:
     """The facts after `i`; a load that hits one is entered into `replaced`."""
     if i.op.name == "load":
         (pointer,) = i.operands
         known = (v for p, v in facts if v.type == i.type and alias.same_elements(p, pointer))
         value = next(known, None)
         if value is None:
-            return [(pointer, i), *facts][:_MAX_FACTS]
+            value = _filled(function, i, facts, alias)
+            facts = [(pointer, i if value is None else value), *facts][:_MAX_FACTS]
+        if value is None:
+            return facts
         replaced[i] = value
         return facts
     if written_pointer(i) is not None:
@@ -88,6 +106,27 @@ def _is_uniform(v: Value) -> bool:
     if isinstance(v, Literal):
         return is_number(v)
     return isinstance(v, Instruction) and v.op is OPS["broadcast"] and is_scalar(v.operands[0].type)
+
+
+def _filled(function: Function, load: Instruction, facts: Facts, alias: AliasAnalysis) -> Value | None:
+    """What a load gives by a view of memory that one number fills; None where there is no such."""
+    (pointer,) = load.operands
+    fills = [(p, v) for p, v in facts if is_array(p.type.pointee) and _is_uniform(v)]  # type: ignore[attr-defined]
+    while fills and isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
+        # the part of a complex number is another number
+        if pointer.op is OPS["partView"]:
+            return None
+        pointer = pointer.operands[0]
+        for whole, value in fills:
+            if alias.same_elements(whole, pointer):
+                number = value if isinstance(value, Literal) else value.operands[0]  # type: ignore[attr-defined]
+                if is_scalar(load.type):
+                    return number if number.type == load.type else None  # type: ignore[no-any-return]
+                b = Builder(function).before(load)
+                b.loc = load.loc
+                made = b.emit("broadcast", number, *extents_of(b, load))
+                return made if made.type == load.type else None
+    return None
 
 
 def _is_open(v: Value) -> bool:

@@ -37,7 +37,7 @@ ALONE = 524_287  # multiplications: OpenBLAS gives each of its threads 262,144
 SYRK = 439_776  # of these gives it each 109,944
 BATCH = 1_000_000  # up to here, batches go through kernels that some builds of OpenBLAS cannot find
 # what a piece costs before it multiplies is felt in shorter ones; their rows are multiples of those of the kernels
-SIDE, MULTIPLE = 128, 16
+SIDE, MULTIPLE = 64, 16
 # the grain of threads, as in share.py: so many multiplications, and what these cost, in tenths of ns for 4 bytes
 PRODUCTS, COST = 16, 3
 ROW_MAJOR, PLAIN, TRANSPOSED = 101, 111, 112  # of CBLAS
@@ -137,7 +137,7 @@ class Blas:
         """to = a aᵀ, in strips of rows up to the diagonal; threads share pairs of a short and a long one."""
         c, x = self.c, a.matrix
         units = c.op("udiv", c.product([x.rows, x.rows, x.cols]), i64(2 * PRODUCTS))
-        even = self._length(x.rows, c.mul(self._processors(), i64(4)), SIDE // 2)
+        even = self._length(x.rows, c.mul(self._processors(), i64(4)))
         pieces = self._pieces(x.rows, even)
         pairs = c.op("lshr", c.add(pieces, ONE), ONE)
         with shared(c, pairs, units, COST * self.dtype.itemsize // 4, chunk=ONE) as part:
@@ -161,19 +161,21 @@ class Blas:
     def _grid(self) -> tuple[V, V]:
         """So many pieces below and beside each other as there are processors: a square, or nearly.
 
-        More below each other, which costs less, than beside each other, but where the product is wide.
+        More below each other, which costs less, than beside each other, but where the product is wide, or has too few
+        rows to cut.
         """
         c, processors = self.c, self._processors()
         bits = c.op("sub", i64(63), c.intrinsic("llvm.ctlz.i64", "i64", processors, V("i1", "true")))
         across = c.op("shl", ONE, c.op("lshr", bits, ONE))
         down = self._pieces(processors, across)
-        wide = c.icmp("sgt", self.to.cols, c.mul(self.to.rows, i64(2)))
+        rows = self.to.rows
+        wide = c.any(c.icmp("sgt", self.to.cols, c.mul(rows, i64(2))), c.icmp("sle", rows, i64(SIDE)))
         return c.select(wide, across, down), c.select(wide, down, across)
 
-    def _length(self, extent: V, count: V, side: int = SIDE) -> V:
-        """The length of pieces of an extent: at most `count`, none much shorter than `side`."""
+    def _length(self, extent: V, count: V) -> V:
+        """The length of pieces of an extent: at most `count`, none much shorter than SIDE."""
         c = self.c
-        most = self._pieces(extent, i64(side))
+        most = self._pieces(extent, i64(SIDE))
         length = self._pieces(extent, c.minimum(count, most))
         return c.op("and", c.add(length, i64(MULTIPLE - 1)), i64(-MULTIPLE))
 

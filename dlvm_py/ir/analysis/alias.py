@@ -311,7 +311,7 @@ class AliasAnalysis:
 
         What both are made of has then one value: a definition that dominates a place is passed on every way there.
         """
-        p, q = _whole(p), _whole(q)
+        p, q = whole(p), whole(q)
         if not _is_place(p) or not _is_place(q):
             return False
         assert isinstance(p, Instruction) and isinstance(q, Instruction)
@@ -444,7 +444,7 @@ def _uncast(p: Value) -> Value:
 _REARRANGED = ("pointerCast", "transpose", "padShape", "squeezeShape", "shapeCast")
 
 
-def _whole(p: Value) -> Value:
+def whole(p: Value) -> Value:
     """Look through views that have all elements of what they are views of."""
     while isinstance(p, Instruction) and p.op.name in _REARRANGED:
         p = p.operands[0]

@@ -9,8 +9,9 @@ to memory that overlaps a cleared place stands behind it. What is added at compu
 by a scatter: no array of zeros is made for it. So goes what is added to a view in which an element may stand at several
 places, as a view of windows that a branch has chosen.
 
-In the block where the reverse sweep begins, which runs once, shadows hold zeros until something is written to them:
-the first sum for all of one is stored, not added. dead_store.py then takes the zeros away that nobody reads.
+In the block where the reverse sweep begins, which runs once, shadows hold zeros until something is written to them, in
+any block those that are cleared as a whole: the first sum for one, or for a view of it, is stored, not added.
+dead_store.py then takes the zeros away that nobody reads.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import TYPE_CHECKING
 from dlvm_py.errors import Loc
 from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import OPS, Builder, Instruction, PointerType, Value
+from dlvm_py.ir.analysis.alias import whole
 from dlvm_py.transforms.differentiate.arguments import extents
 from dlvm_py.transforms.differentiate.primal import Primal
 from dlvm_py.transforms.differentiate.shadows import Shadows, zeros_like
@@ -136,12 +138,17 @@ class ShadowSums:
             b.emit("scatter", value, shadow, *numbers[: len(numbers) // 2], by="add")
         b.loc = loc
         self.touch(entry.pointer)
+        if entry.sets and entry.amount is None and not entry.scattered:
+            roots = self._primal.points_to.roots(entry.pointer)
+            if roots == {whole(entry.pointer)}:
+                self._zero |= roots
         del self._waiting[entry.pointer]
 
     def _is_first(self, pointer: Value, amount: Value) -> bool:
-        """Whether the amount is all that there is, for all of a shadow."""
+        """Whether the amount is all that there is, for all elements of a pointer."""
         t = self._shadows.of(pointer).type
-        return pointer in self._zero and isinstance(t, PointerType) and amount.type == t.pointee
+        is_zero = self._primal.points_to.roots(pointer) <= self._zero
+        return is_zero and isinstance(t, PointerType) and amount.type == t.pointee
 
 
 def _places(b: Builder, pointer: Value) -> list[Value]:

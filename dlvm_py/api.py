@@ -70,8 +70,10 @@ def jit(
         DLVM_TAPE MiB (a quarter of the memory there is), and has that for a budget beyond. The gradient has the same
         bits. docs/derivatives.md says which loops.
     tune: measure, at the first call for new types, several ways to generate the code, with the arguments of that call
-        (what it writes is put back in between), and keep the fastest, on disk as well. Results have the same bits.
-        Calls that print, draw random numbers or raise are not repeated: they get the usual code.
+        and copies of those that it writes, and keep the fastest, on disk as well: options of LLVM, and what the passes
+        decide by their cost models in this function (docs/performance.md, "Tuning"). Results have the same bits. It is
+        fastest for lengths like those of that call. Calls that print, draw random numbers or raise are not repeated:
+        they get the usual code.
 
     Raises, when called: CompileError (with file, line and caret) for what cannot be compiled, DeviceError for
     target="gpu" without a device, and what NumPy or Python would raise for what goes wrong at run time.

@@ -386,6 +386,7 @@ class Dispatcher:
             (image[ends[-1] :], facts.get("kernels", 0)),
             parts,
             digest=digest,
+            decisions=facts.get("decisions", {}),
         )
 
     def asked(self, args: tuple[Any, ...], kwargs: dict[str, Any], what: str) -> Request:
@@ -558,9 +559,14 @@ def _report(self: Any, *args: Any, **kwargs: Any) -> Any:
 def _stats(self: Any) -> dict[str, Any]:
     """What was made for this callable in this process.
 
-    versions: installed now. compiled, loaded: made by LLVM, read from the disk cache. compile_s, load_s: seconds.
+    versions: installed now. compiled, loaded: made by LLVM, read from the disk cache. compile_s, load_s: seconds. With
+    tune=True also schedule: what is otherwise than usual in the version that was made last.
     """
-    return {"versions": len(native.versions(self)), **dispatcher_of(self).counts}
+    d = dispatcher_of(self)
+    found: dict[str, Any] = {"versions": len(native.versions(self)), **d.counts}
+    if d.options.tune and d.latest is not None:
+        found["schedule"] = d.latest.options.schedule.changes()
+    return found
 
 
 def _repr(self: Any) -> str:

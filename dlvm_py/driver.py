@@ -17,6 +17,7 @@ from dlvm_py.backend.cpu.compile import compile_parts, has_masks, schedules
 from dlvm_py.backend.cpu.emit import EmitResult, emit
 from dlvm_py.backend.cpu.parts import Part, cut
 from dlvm_py.backend.imports import Imports
+from dlvm_py.decisions import Decisions
 from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
@@ -161,13 +162,16 @@ def _related(program: Program, request: Request) -> tuple[Relation, ...]:
     return program.function.meta.get(RELATIONS, ())  # type: ignore[return-value]
 
 
-def lower_to(request: Request, stage: str, holds: Holds | None = None) -> Program:
+def lower_to(
+    request: Request, stage: str, holds: Holds | None = None, decisions: Decisions | None = None
+) -> Program:
     """The program of a request at one of `STAGES`. Of a derivative, raw is what the adjoint pass made.
 
-    holds: as of `lower`.
+    holds: as of `lower`. decisions: those that the passes take; None: those of the request's schedule.
     """
     if stage not in STAGES:
         raise ArgumentError(f"stage={stage!r}: the stages are {', '.join(STAGES)}", code="DL708")
+    decisions = decisions or Decisions(request.options.schedule.decisions)
     with _depth_limited(request):
         if stage == "raw" and isinstance(request.recipe, Primal):
             return _translated(request)
@@ -183,7 +187,7 @@ def lower_to(request: Request, stage: str, holds: Holds | None = None) -> Progra
         scheduled = tuple(name for name in scheduled if name not in left_out)
         for wanted, passes in (("compute", compute), ("scheduled", scheduled)):
             if STAGES.index(stage) >= STAGES.index(wanted):
-                _run(program, passes, request, program.module.stage)
+                _run(program, passes, request, program.module.stage, decisions)
                 program.module.stage = wanted
         return program
 
@@ -247,7 +251,9 @@ def _differentiated(
     return program.name, program.result
 
 
-def _run(program: Program, passes: tuple[str, ...], request: Request, stage: str) -> None:
+def _run(
+    program: Program, passes: tuple[str, ...], request: Request, stage: str, decisions: Decisions | None = None
+) -> None:
     """Run passes on the function of the program, and on what it still calls: recursive functions."""
     pending, seen = [program.name], {program.name}
     called: set[str] = set().union(*(callees(f) for f in reachable(program.module, program.name)))
@@ -262,6 +268,7 @@ def _run(program: Program, passes: tuple[str, ...], request: Request, stage: str
             stage=stage,
             # nobody looks at the arguments of inner calls
             noalias_params=request.noalias and name == program.name and name not in called,
+            decisions=decisions,
         )
         new = [n for n in callees(function) if n not in seen]
         seen.update(new)
@@ -373,12 +380,13 @@ def _check_result(program: Program) -> None:
 
 def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
     """Run the whole pipeline for a request; `holds` as of `lower`."""
-    program = lower_to(request, "scheduled", holds)
+    decisions = Decisions(request.options.schedule.decisions)
+    program = lower_to(request, "scheduled", holds, decisions)
     count = sum(len(leaves(spec)) for spec in (*program.args, *program.captured))
     written = [i for i in sorted(written_params(program.module, program.name)) if i < count]
     imports = Imports()
     with _depth_limited(request):
-        kernel, on_device = _emitted(request, program, imports)
+        kernel, on_device = _emitted(request, program, imports, decisions)
     _check_result(program)
     is_seen = seen_outside(program.module, program.name) is not None
     assumed = [[n, site.assumes] for n, site in enumerate(kernel.sites) if site.assumes]
@@ -395,6 +403,7 @@ def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
         "limited": bool(program.function.meta.get(CAN_RUN_AGAIN)),
         "sites": sites_to_json(kernel.sites),
         "imports": imports.names,
+        "decisions": decisions.asked,
     }
     call = call_spec(request, facts)
     entry = compiled_entry(call)
@@ -413,12 +422,15 @@ def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
     return Compiled(image + _image(on_device, request.device.name), facts, done)
 
 
-def _emitted(request: Request, program: Program, imports: Imports) -> tuple[EmitResult, list[Kernel]]:
+def _emitted(
+    request: Request, program: Program, imports: Imports, decisions: Decisions
+) -> tuple[EmitResult, list[Kernel]]:
     """The LLVM IR of a program, for a GPU that of its host driver, and the kernels."""
     function, options, apart = program.function, request.options, request.noalias
     if request.device is None:
         module, masks = program.module, has_masks()
-        return emit(function, imports, options, noalias_params=apart, program=module, shares=True, masks=masks), []
+        how: dict[str, Any] = {"shares": True, "masks": masks, "decisions": decisions}
+        return emit(function, imports, options, noalias_params=apart, program=module, **how), []
     found = gpu.emit(function, imports, options, noalias_params=apart, program=program.module)
     return found.host, found.kernels
 

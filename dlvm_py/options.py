@@ -6,17 +6,33 @@ At the bottom of the import graph.
 from __future__ import annotations
 
 import os
+from typing import Any
 
+from dlvm_py.decisions import Taken
 from dlvm_py.frozen import Frozen, field_names
 
 
 class Schedule(Frozen):
-    """How code is generated: what changes times, and never results. The defaults are the cost model's choices."""
+    """How code is generated: what changes times, and never results. The defaults are the cost model's choices.
+
+    The first four are LLVM's. decisions: those of our passes that are taken otherwise than usual (decisions.py).
+    """
 
     level: int = 0  # of LLVM's pipeline, 2 or 3; 0: by the length of the module
     interleave: bool = True  # several vectors a trip of a loop
     unroll: bool = True  # loops of known, short counts
     vector_bits: int = 0  # at most that wide, 256 or 512, where the CPU has both; 0: LLVM's choice for the CPU
+    decisions: Taken = ()
+
+    def changes(self) -> dict[str, Any]:
+        """What is otherwise than usual: options of LLVM, and decisions, by their names."""
+        mine = {name: getattr(self, name) for name in field_names(type(self)) if name != "decisions"}
+        return {n: v for n, v in mine.items() if v != getattr(Schedule(), n)} | dict(self.decisions)
+
+    @staticmethod
+    def from_json(values: dict[str, Any]) -> Schedule:
+        """That of `as_dict`, as JSON gives it back."""
+        return Schedule(**{**values, "decisions": tuple((name, value) for name, value in values["decisions"])})
 
 
 class Options(Frozen):

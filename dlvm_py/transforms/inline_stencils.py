@@ -35,6 +35,7 @@ from collections.abc import Iterator
 from functools import reduce as fold
 from math import prod
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir.analysis import AliasAnalysis, LoopForest, uses
 from dlvm_py.ir.analysis.cost import step_cost
@@ -60,15 +61,15 @@ _Form = tuple[int, frozenset[tuple[Value, int]]]  # a linear form that can be lo
 _Step = tuple[Value, tuple[_Form, ...]]  # a value of a tree or a base, and from where on
 
 
-def run(function: Function, noalias_params: bool = True) -> bool:
+def run(function: Function, noalias_params: bool = True, decisions: Decisions | None = None) -> bool:
     """Inline the stencils of `function`; whether there were any."""
     blocks = [b for b in function.blocks if _has_stencils(b)]
-    changed = False
+    decisions, changed = decisions or Decisions(), False
     while blocks:
         block = blocks.pop()
-        chain = _Finder(function, block, noalias_params).chain() if _has_stencils(block) else None
+        chain = _Finder(function, block, noalias_params, decisions).chain() if _has_stencils(block) else None
         if chain is not None:
-            blocks.append(_Writer(function, block, chain).write())
+            blocks.append(_Writer(function, block, chain, decisions).write())
             changed = True
     return changed
 
@@ -157,11 +158,16 @@ def _is_part(p: Value) -> bool:
     return all(integer(v) == 1 for v in p.operands[1 + 2 * rank :])
 
 
+def _large(decisions: Decisions) -> int:
+    """The bytes of temporaries that are large."""
+    return decisions.take("inline_stencils.large", LARGE, (LARGE >> 4, LARGE << 4))
+
+
 class _Finder:
     """The first chain of a block."""
 
-    def __init__(self, function: Function, block: Block, noalias_params: bool) -> None:
-        self.block, self.users = block, uses(function)
+    def __init__(self, function: Function, block: Block, noalias_params: bool, decisions: Decisions) -> None:
+        self.block, self.users, self.decisions = block, uses(function), decisions
         self.aliases = AliasAnalysis(function, noalias_params)
         self.places = _Places()
 
@@ -193,6 +199,7 @@ class _Finder:
         may = {r.pointer: r for r in roots if self._is_temporary(r, roots, owner)}
         if not may:
             return None
+        self.memory = self.decisions.take("inline_stencils.memory", MEMORY, (0, 3 * MEMORY))
         best, least = dict(may), self._cost(found, may)
         while best:
             costs = {p: self._cost(found, {q: r for q, r in best.items() if q is not p}) for p in best}
@@ -201,7 +208,8 @@ class _Finder:
                 break
             del best[worst]
             least = costs[worst]
-        if not best or (self._size_of(best) or LARGE) < LARGE:
+        large = _large(self.decisions) if best else 0
+        if not best or (self._size_of(best) or large) < large:
             return None
         readers = [r.at for r in roots if any(_base_of(v.operands[0]) in best for v in r.loads)]
         first, last = min(r.at for r in best.values()), max(readers)
@@ -247,7 +255,7 @@ class _Finder:
         for kernel in found:
             left = [r for r in kernel if r.pointer not in inlined]
             if left:
-                total += (MEMORY - 1) * len(left)
+                total += (self.memory - 1) * len(left)
                 steps = _steps(left, inlined, self.places)
                 if len(steps) > STEPS:
                     return float("inf")
@@ -308,7 +316,8 @@ def _key(at: list[Linear]) -> tuple[_Form, ...]:
 class _Writer:
     """The two versions of a chain, in new blocks behind its block."""
 
-    def __init__(self, function: Function, block: Block, chain: _Chain) -> None:
+    def __init__(self, function: Function, block: Block, chain: _Chain, decisions: Decisions) -> None:
+        self.large = _large(decisions)
         self.function, self.block, self.chain, self.inlined = function, block, chain, chain.inlined
         self.b = Builder(function).at_end(block)
         self.starts: dict[_Form, Value] = {}
@@ -381,7 +390,7 @@ class _Writer:
         for p in self.inlined:
             factors = [*extents_of(b, p), literal(p.type.dtype.itemsize)]  # type: ignore[attr-defined]
             sizes.append(fold(lambda x, y: b.emit("multiply", x, y), factors))
-        return b.emit("greaterThanOrEqual", fold(lambda x, y: b.emit("add", x, y), sizes), literal(LARGE))
+        return b.emit("greaterThanOrEqual", fold(lambda x, y: b.emit("add", x, y), sizes), literal(self.large))
 
     # -- the kernels ---------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ that threads share (share_loops.py) stay as they are. Stage compute, once in a p
 
 from __future__ import annotations
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.ir import Block, Builder, Function, Instruction, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors
@@ -44,9 +45,9 @@ _BODY = 40  # instructions of the inner loop
 _TAIL = 60  # and behind it
 
 
-def run(function: Function, noalias_params: bool = True) -> bool:
+def run(function: Function, noalias_params: bool = True, decisions: Decisions | None = None) -> bool:
     """Interleave the trips of loops of `function`; whether there were any."""
-    changed = False
+    decisions, changed = decisions or Decisions(), False
     made: set[Block] = set()
     while True:
         forest, edges = LoopForest(function), predecessors(function)
@@ -54,8 +55,9 @@ def run(function: Function, noalias_params: bool = True) -> bool:
             if len(loop.children) == 1 and loop.header not in made:
                 made.add(loop.header)
                 found = _found(function, loop, edges, noalias_params)
-                if found is not None:
-                    made.add(found.make())
+                trips = decisions.take("interleave_loops.trips", TRIPS, (2, 8, 1)) if found is not None else 1
+                if found is not None and trips > 1:
+                    made.add(found.make(trips))
                     changed = True
                     break
         else:
@@ -147,8 +149,8 @@ class _Nest:
 
     # -- making it ---------------------------------------------------------------------------------------
 
-    def make(self) -> Block:
-        """Put the loop of four trips before the loop; the head of what is new."""
+    def make(self, trips: int) -> Block:
+        """Put the loop of so many trips at a time before the loop; the head of what is new."""
         header = self.outer.loop.header
         b = Builder(self.function)
         b.loc = header.instructions[-1].loc
@@ -160,11 +162,11 @@ class _Nest:
                 p.targets[k].block = four
         counter = passed[header.args.index(self.outer.counter)]
         b.at_end(four)
-        limit = b.emit("subtract", b.emit("max", self.outer.last, literal(TRIPS - 1)), literal(TRIPS - 1))
+        limit = b.emit("subtract", b.emit("max", self.outer.last, literal(trips - 1)), literal(trips - 1))
         b.conditional(b.emit("lessThan", counter, limit), ahead, [], header, list(passed))
 
         b.at_end(ahead)
-        counters = [counter, *(b.emit("add", counter, literal(t)) for t in range(1, TRIPS))]
+        counters = [counter, *(b.emit("add", counter, literal(t)) for t in range(1, trips))]
         maps = [self._first_map(dict(zip(header.args, passed, strict=True)), c) for c in counters]
         for block in (header, *self.way):
             self._copy(b, block.instructions[:-1], maps)

@@ -10,7 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
+from typing import Any
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.function import Function, Module
@@ -76,7 +78,10 @@ _STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
 
 
 class Pass(Frozen):
-    """One row: `run(function)`, with `noalias_params` where it `asks_alias`; `run(module, name)` if `on_module`."""
+    """One row: `run(function)`, `run(module, name)` if `on_module`.
+
+    With `noalias_params` where it `asks_alias`, and `decisions` where it `decides`.
+    """
 
     name: str
     abbreviation: str
@@ -84,14 +89,16 @@ class Pass(Frozen):
     description: str
     on_module: bool = False
     asks_alias: bool = False
+    decides: bool = False
 
 
 def _row(module: ModuleType, abbreviation: str, on_module: bool = False) -> Pass:
     name = module.__name__.rpartition(".")[2]
     description = (module.__doc__ or "").partition("\n")[0].rstrip(".")
     code = module.run.__code__
-    asks_alias = "noalias_params" in code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    return Pass(name, abbreviation, module.run, description, on_module, asks_alias)
+    takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    asks_alias, decides = "noalias_params" in takes, "decisions" in takes
+    return Pass(name, abbreviation, module.run, description, on_module, asks_alias, decides)
 
 
 PASSES: dict[str, Pass] = {
@@ -188,25 +195,27 @@ def run_pipeline(
     module: Module | None = None,
     stage: str = "optimizable",
     noalias_params: bool = True,
+    decisions: Decisions | None = None,
 ) -> bool:
     """Run passes on `function` in order; whether any of them changed it.
 
     verify: check the function after each pass; VerifierError then names the pass. `stage` is the one before.
     module: where the function is from, which the passes on modules need. noalias_params: that different
     pointer parameters do not overlap, for the passes that ask the alias analysis.
+    decisions: for the passes that take some.
     """
     changed = own_entry.run(function)
     for name in names:
         row = find_pass(name)
+        asked: dict[str, Any] = {"noalias_params": noalias_params} if row.asks_alias else {}
+        if row.decides:
+            asked["decisions"] = decisions
         if row.on_module:
             if module is None:
                 raise PassError(f"the pass {name} needs the module of @{function.name}")
-            asked = {"noalias_params": noalias_params} if row.asks_alias else {}
             changed |= row.run(module, function.name, **asked)
-        elif row.asks_alias:
-            changed |= row.run(function, noalias_params=noalias_params)
         else:
-            changed |= row.run(function)
+            changed |= row.run(function, **asked)
         stage = _STAGE_AFTER.get(row.name, stage)
         if verify:
             try:

@@ -20,6 +20,7 @@ nothing, since planes are then of the first axis.
 
 from __future__ import annotations
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.ir import OPS, Builder, Function, Instruction, Kind, PointerType, TensorType, Value, is_array
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.value import Literal, integer
@@ -29,13 +30,15 @@ from dlvm_py.transforms.substitution import substitute
 Users = dict[Value, list[Instruction]]
 
 
-def run(function: Function) -> bool:
+def run(function: Function, decisions: Decisions | None = None) -> bool:
     """Turn temporaries of `function`; whether there were any to turn."""
     memory = [i for i in function.instructions() if i.op is OPS["allocateHeap"] and _rank(i) > 1]
     if not memory:
         return False
     users = uses(function)
     turned = [a for a in memory if _is_used_by_planes(a, users)]
+    if turned and not (decisions or Decisions()).take("plane_layouts.planes", 1, (0,)):
+        return False
     for array in turned:
         _turn(function, array, users)
     return bool(turned)

@@ -46,6 +46,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence, Set
 from functools import reduce as fold
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable
 from dlvm_py.ir.analysis import AliasAnalysis, LoopForest, uses
 from dlvm_py.ir.analysis.cost import element_cost
@@ -68,18 +69,27 @@ MULTIPLICATIONS = 524_287  # of a strip's product: BLAS would share more among t
 MANY = 24  # kernels of a group
 
 
-def run(function: Function, noalias_params: bool = True) -> bool:
+def run(function: Function, noalias_params: bool = True, decisions: Decisions | None = None) -> bool:
     """Cut the groups of `function` into strips; whether there were any."""
-    changed = False
+    decisions, changed = decisions or Decisions(), False
     blocks = list(function.blocks)
     while blocks:
         block = blocks.pop()
         if has_rows(block):
             finder = Finder(function, block, noalias_params, takes_products=True)
-            if (group := finder.group()) is not None:
-                blocks.append(Writer(function, block, group).write())
+            group = finder.group()
+            size = _size_of_strips(group, decisions) if group is not None else 0
+            if group is not None and size:
+                blocks.append(Writer(function, block, group, size).write())
                 changed = True
     return changed
+
+
+def _size_of_strips(group: Group, decisions: Decisions) -> int:
+    """The bytes of a strip; 0: its kernels run as they are. The order of a product's sums may depend on it."""
+    if any(k.whole for k in group.kernels):
+        return STRIP
+    return decisions.take("row_strips.bytes", STRIP, (0, STRIP >> 2, STRIP << 2))
 
 
 def has_rows(block: Block) -> bool:
@@ -326,7 +336,8 @@ def _size_of(found: list[_Kernel], lead: int) -> int | None:
 class Writer:
     """The two versions of a group, in new blocks behind its block."""
 
-    def __init__(self, function: Function, block: Block, group: Group) -> None:
+    def __init__(self, function: Function, block: Block, group: Group, size: int = STRIP) -> None:
+        self.size = size
         self.function, self.block, self.group = function, block, group
         self.lead = group.lead
         self.b = Builder(function).at_end(block)
@@ -354,7 +365,7 @@ class Writer:
         b = self.b
         sizes = [self.product([*self.row(p), literal(p.type.dtype.itemsize)]) for p in arrays]  # type: ignore[attr-defined]
         size = fold(lambda x, y: b.emit("add", x, y), sizes)
-        fit = b.emit("floorDivide", literal(STRIP), b.emit("max", size, literal(1)))
+        fit = b.emit("floorDivide", literal(self.size), b.emit("max", size, literal(1)))
         fit = b.emit("min", fit, self.extents[-1])
         right = {p: self.product(self.extents_of(p, 2)) for k in self.group.kernels for p in k.whole}
         for each in right.values():
@@ -366,7 +377,7 @@ class Writer:
         return [
             *(b.emit("lessThanOrEqual", n, literal(STRIP)) for n in whole),
             b.emit("greaterThanOrEqual", total, literal(LARGE)),
-            b.emit("lessThanOrEqual", size, literal(STRIP)),
+            b.emit("lessThanOrEqual", size, literal(self.size)),
             b.emit("greaterThanOrEqual", b.emit("multiply", self.rows, size), literal(LEAST)),
         ]
 

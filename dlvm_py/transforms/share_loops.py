@@ -27,6 +27,7 @@ compute, before buffers are hoisted.
 
 from __future__ import annotations
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.errors import Loc
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.cfg import predecessors
@@ -59,7 +60,7 @@ class LoopNote(Frozen):
     about: Loc | None
 
 
-def run(function: Function, noalias_params: bool = True) -> bool:
+def run(function: Function, noalias_params: bool = True, decisions: Decisions | None = None) -> bool:
     """Mark the loops of `function` that threads may share; whether there were any."""
     found = Independence(function, noalias_params)
     notes: list[LoopNote] = []
@@ -73,9 +74,12 @@ def run(function: Function, noalias_params: bool = True) -> bool:
         if not reason:
             chosen.append(trips)
         notes.append(LoopNote(_loc(trips.loop), reason, about))
+    if chosen and not (decisions or Decisions()).take("share_loops.loops", 1, (0,)):
+        notes = [n if n.reason else LoopNote(n.loc, "one thread was faster when it was tuned", None) for n in notes]
+        chosen = []
+    function.meta[LOOPS] = tuple(notes)
     for trips in chosen:
         _mark(function, found, trips)
-    function.meta[LOOPS] = tuple(notes)
     return bool(chosen)
 
 

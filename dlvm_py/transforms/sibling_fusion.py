@@ -49,6 +49,7 @@ from __future__ import annotations
 
 import math
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir.analysis import AliasAnalysis, effects, uses
 from dlvm_py.ir.analysis.cost import is_function
@@ -80,13 +81,14 @@ SMALL = 1 << 15  # elements of a matrix that one pass more does not cost much
 SHORT = 32  # a row shorter than this is not worth a loop of its own
 
 
-def run(function: Function, noalias_params: bool = True) -> bool:
+def run(function: Function, noalias_params: bool = True, decisions: Decisions | None = None) -> bool:
     """Join the kernels of `function`; whether any were."""
     blocks = [b for b in function.blocks if sum(map(_is_candidate, b.instructions)) > 1]
     if not blocks:
         return False
     facts, aliases = EqualExtents(function), AliasAnalysis(function, noalias_params)
-    found = [joiner for block in blocks if (joiner := _Joiner(function, block, facts, aliases)).joins()]
+    decisions = decisions or Decisions()
+    found = [joiner for block in blocks if (joiner := _Joiner(function, block, facts, aliases, decisions)).joins()]
     for joiner in found:
         joiner.write()
     if found:
@@ -137,8 +139,11 @@ class _Group(Mutable):
 class _Joiner:
     """One block: first it is decided what joins, on the block as it is, then the block is written anew."""
 
-    def __init__(self, function: Function, block: Block, facts: EqualExtents, aliases: AliasAnalysis) -> None:
+    def __init__(
+        self, function: Function, block: Block, facts: EqualExtents, aliases: AliasAnalysis, decisions: Decisions
+    ) -> None:
         self.function, self.block, self.facts, self.aliases = function, block, facts, aliases
+        self.decisions = decisions
         self.body = [i for i in block.instructions if not is_array(i.type)]  # in the order that comes out
         self.groups: dict[Instruction, _Group] = {}  # by their last roots
         self.late: dict[Instruction, list[Instruction]] = {}  # a check → visible stores that moved over it
@@ -313,7 +318,11 @@ class _Joiner:
         # one tree may have more functions by itself: what has none may join it
         functions = max(FUNCTIONS, *(sum(map(is_function, some)) for some in (before, added)))
         steps = before | added
-        return len(arrays) <= STREAMS and len(steps) <= STEPS and sum(map(is_function, steps)) <= functions
+        if len(arrays) > 2 * STREAMS or len(steps) > STEPS or sum(map(is_function, steps)) > functions:
+            return False
+        # the closer of the two sides is offered: kernels apart, or more arrays in one loop
+        near = 2 * STREAMS if len(arrays) > STREAMS else 1
+        return len(arrays) <= self.decisions.take("sibling_fusion.arrays", STREAMS, (near,))
 
     # -- the block anew ------------------------------------------------------------------------------
 

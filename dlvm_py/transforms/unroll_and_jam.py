@@ -28,6 +28,7 @@ more than what is left to gain. Stage compute, at the end of the pipeline: nothi
 
 from __future__ import annotations
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.ir import OPS, Function, Instruction, PointerType, TensorType, Value
 from dlvm_py.ir.analysis.cost import is_function
 from dlvm_py.ir.tree_rules import is_linear, kernels, may_be_joined
@@ -40,18 +41,26 @@ MOST_STEPS = 24  # of an element: beyond, computing is what takes the time, and 
 LONG = 400  # instructions of a function
 
 
-def run(function: Function) -> bool:
+def run(function: Function, decisions: Decisions | None = None) -> bool:
     """Say which kernels of `function` compute several rows at a time; whether there are any."""
     if sum(len(block.instructions) for block in function.blocks) > LONG or not _has_shifts(function):
         return False
-    changed = False
+    decisions, changed = decisions or Decisions(), False
     for block in function.blocks:
         for first, *others in kernels(block.instructions):
-            axis = _axis([first, *others]) if "jam" not in first.attrs else None
-            if axis is not None:
-                first.attrs = {**first.attrs, "jam": ROWS, "along": axis, "least": WIDE}
+            axis = _axis([first, *others], decisions) if "jam" not in first.attrs else None
+            if axis is None:
+                continue
+            rows, least = decisions.take("unroll_and_jam.rows", ROWS, (2, 8, 1)), _least(decisions)
+            if rows > 1:
+                first.attrs = {**first.attrs, "jam": rows, "along": axis, "least": least}
                 changed = True
     return changed
+
+
+def _least(decisions: Decisions) -> int:
+    """The elements of a row that is wide."""
+    return decisions.take("unroll_and_jam.least", WIDE, (256,))
 
 
 def _has_shifts(function: Function) -> bool:
@@ -60,7 +69,7 @@ def _has_shifts(function: Function) -> bool:
     return len(set(sections)) < len(sections)
 
 
-def _axis(kernel: list[Instruction]) -> int | None:
+def _axis(kernel: list[Instruction], decisions: Decisions) -> int | None:
     """The axis of the rows that a kernel is to compute together; None where that is not worth the code."""
     if any(i.op is not OPS["store"] or not may_be_joined(i) for i in kernel):
         return None
@@ -69,9 +78,16 @@ def _axis(kernel: list[Instruction]) -> int | None:
         return None
     trees = [elementwise(i.operands[0], may_stretch=True) for i in kernel]
     steps = list(dict.fromkeys(v for tree in trees for v in tree or ()))
-    if None in trees or len(steps) > MOST_STEPS or any(map(is_function, steps)):
+    if None in trees or len(steps) > 2 * MOST_STEPS or any(map(is_function, steps)):
         return None
-    return axis if _reads_rows_again(steps, axis) else None
+    if not _reads_rows_again(steps, axis):
+        return None
+    width = _width(kernel[0].operands[1])
+    if width is not None and width < _least(decisions):
+        return None
+    if len(steps) > MOST_STEPS and not decisions.take("unroll_and_jam.many", 0, (1,)):
+        return None
+    return axis
 
 
 def _stored(store: Instruction) -> tuple[Value, str, tuple[int | None, ...]]:
@@ -81,15 +97,26 @@ def _stored(store: Instruction) -> tuple[Value, str, tuple[int | None, ...]]:
 
 
 def _row_axis(destination: Value) -> int | None:
-    """The axis outside of the innermost loop over an array; None if there is none, or rows are known to be short."""
+    """The axis outside of the innermost loop over an array; None if there is none."""
     type = destination.type
     assert isinstance(type, PointerType) and isinstance(type.pointee, TensorType)
-    order = range(type.rank)[:: -1 if type.layout == "F" else 1]
+    order = _order(type)
     if type.rank < 2 or type.shape[order[-1]] == 1:
         return None
     axes = [k for k in order if type.shape[k] != 1]
-    width = type.shape[order[-1]]
-    return axes[-2] if len(axes) > 1 and (width is None or width >= WIDE) else None
+    return axes[-2] if len(axes) > 1 else None
+
+
+def _width(destination: Value) -> int | None:
+    """The length of the innermost loop over an array, where it is known."""
+    type = destination.type
+    assert isinstance(type, PointerType)
+    return type.shape[_order(type)[-1]]
+
+
+def _order(type: PointerType) -> range:
+    """Axes, the one whose elements lie side by side last."""
+    return range(type.rank)[:: -1 if type.layout == "F" else 1]
 
 
 def _starts(section: Instruction) -> list[Value]:

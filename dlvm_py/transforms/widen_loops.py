@@ -26,6 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlvm_py.decisions import Decisions
 from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cost import step_cost
@@ -45,9 +46,9 @@ from dlvm_py.transforms.trip_views import TripViews, Unfit
 LARGE = 100  # instructions of a trip
 
 
-def run(function: Function, noalias_params: bool = True) -> bool:
+def run(function: Function, noalias_params: bool = True, decisions: Decisions | None = None) -> bool:
     """Widen the loops of `function`; whether there were any."""
-    changed = False
+    decisions, changed = decisions or Decisions(), False
     for header in [loop.header for loop in LoopForest(function).loops if _may_gain(loop)]:
         of = Independence(function, noalias_params)
         loop = next(found for found in of.forest.loops if found.header is header)
@@ -56,7 +57,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
             continue
         trips = of.of(loop)
         if trips.independent:
-            changed |= _Widened(of, trips).run(noalias_params)
+            changed |= _Widened(of, trips).run(noalias_params, decisions)
     return changed
 
 
@@ -102,7 +103,7 @@ class _Widened:
         self.pointers: dict[Value, tuple[Value, int | None]] = {}
         self.values: dict[Value, tuple[Value, bool]] = {}  # whether they have the axis of the trips
 
-    def run(self, noalias_params: bool) -> bool:
+    def run(self, noalias_params: bool, decisions: Decisions) -> bool:
         """Widen it, if that can be done."""
         body = self.loop.ordered[1]
         if not all(map(self.bounds.never_fails, self.trips.traps)):
@@ -112,7 +113,7 @@ class _Widened:
                 self._step(i)
         except Unfit:
             return False
-        if not self._reads_in_time(noalias_params):
+        if not self._reads_in_time(noalias_params) or not decisions.take("widen_loops.columns", 1, (0,)):
             return False
         condition = self.bounds.condition()
         if condition is TRUE:

@@ -41,6 +41,7 @@ from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
 from dlvm_py.backend.cpu.windows import store_overlap, store_scan
 from dlvm_py.backend.imports import Imports
+from dlvm_py.decisions import Decisions
 from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen, field, replace
 from dlvm_py.ir import (
@@ -96,14 +97,15 @@ def emit(
     program: Module | None = None,
     shares: bool = False,
     masks: bool = False,
+    decisions: Decisions | None = None,
 ) -> EmitResult:
     """Lower a function at stage scheduled; PassError on anything that an earlier stage should have removed.
 
     program: where the functions are that it calls; they become kernels of the same text. Their parameters may
     overlap, and so may those of `function` if it is called itself. shares: leave out what all modules have in common
-    (`EmitResult.helpers`). masks: as in ModuleText.
+    (`EmitResult.helpers`). masks, decisions: as in ModuleText.
     """
-    module = ModuleText(shares, masks)
+    module = ModuleText(shares, masks, decisions)
     functions = calls.kernels(function, program)
     called = {name for f in functions for name in callees(f)}
     bound: tuple[str, ...] = () if function.name in called else function.meta.get(VARIABLES, ())  # type: ignore[assignment]

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from dlvm_py.backend.cpu.contract import DATA, FUEL, NBYTES, SITE, SITE_MEMORY
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.outline import NAME, Region, mentioned, outline, region_of
-from dlvm_py.backend.cpu.share import CHEAP, CHUNK, GRAIN, MOST_CHUNKS, split
+from dlvm_py.backend.cpu.share import CHEAP, CHUNK, MOST_CHUNKS, grain_of, split
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, float_constant, i64
 from dlvm_py.frozen import Mutable, field
@@ -263,7 +263,7 @@ class _Body:
         for k, captured in enumerate(self.captured):
             e.store(V(e.types[captured], captured), self._field(e, mine, k + 1))
         e.give_fuel()
-        pays = e.fcmp("oge", cost, float_constant("double", GRAIN))
+        pays = e.fcmp("oge", cost, float_constant("double", grain_of(e)))
         e.cond_br(e.both(pays, safe, e.icmp("sgt", trips, ONE)), many, alone)
         e.here = alone
         status = e.call(f'@"{name}"', "i32", [e.ctx, mine, ZERO, trips])
@@ -272,7 +272,7 @@ class _Body:
         pieces = e.fop("fdiv", cost, float_constant("double", CHUNK))
         most = float_constant("double", MOST_CHUNKS)
         pieces = e.cast("fptosi", e.select(e.fcmp("olt", pieces, most), pieces, most), "i64")
-        # the cost is at least GRAIN, so that there are some
+        # the cost is at least that of two chunks, so that there are some
         size = e.op("udiv", e.add(trips, e.op("sub", pieces, ONE)), pieces)
         e.module.declare("dlvm.share_trips", "i32", ["ptr", "ptr", "ptr", "ptr", "i64", "i64", "i1"], "nounwind")
         status = e.call(

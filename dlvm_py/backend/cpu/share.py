@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dlvm_py.backend.cpu.outline import NAME, body_of, kernel_of, leaves, region_of, reserved_memory, users_of
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import ZERO, Label, V, constant, i64
+from dlvm_py.decisions import NEVER
 from dlvm_py.frozen import Mutable
 
 # costs are in tenths of nanoseconds: work from which on threads are worth their wake-up, and of one chunk
@@ -49,10 +50,17 @@ class Share(Mutable):
     end: int = 0
 
 
+def grain_of(f: FunctionText) -> int:
+    """The work from which on threads share what is in a function."""
+    return f.module.decisions.take("threads.grain", GRAIN, (NEVER, GRAIN // 4, 4 * GRAIN))
+
+
 def may_share(f: FunctionText, work: V, cost: int, wanted: bool = True) -> bool:
     """Whether a range with so much work may be cut: what the compiler knows of it."""
     known = constant(work)
-    return wanted and f.shares_kernels and (known is None or known * cost >= GRAIN)
+    if not wanted or not f.shares_kernels or (known is not None and known * cost < GRAIN // 4):
+        return False
+    return known is None or known * cost >= grain_of(f)
 
 
 @contextmanager
@@ -133,7 +141,7 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
         place = f.new("ptr")
         f.line(_field(place, struct, mine, k))
         f.store(V(f.types[name], name), place)
-    grain, chunk = i64(-(-GRAIN // share.cost)), i64(max(1, CHUNK // share.cost))
+    grain, chunk = i64(-(-grain_of(f) // share.cost)), i64(max(1, CHUNK // share.cost))
     args = [V("ptr", f'@"{kernel}"'), mine, share.count, share.work, grain, chunk, i64(share.multiple)]
     name = "dlvm.share"
     if share.chunk is not None:

@@ -25,6 +25,7 @@ from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
+from dlvm_py.decisions import NEVER
 from dlvm_py.ir import Kind
 from dlvm_py.ir.analysis.cost import is_function
 
@@ -41,7 +42,7 @@ def is_large(e: FunctionEmitter, tree: Tree, dests: Sequence[Pointer], work: V) 
     known = constant(work)
     if not e.module.shares or e.is_long or e.depth > 1 or len(dests) > MOST or tree.has_embeds:
         return None
-    if (known is not None and known * size < LEAST) or any(p.itemsize & (p.itemsize - 1) for p in dests):
+    if (known is not None and known * size < LEAST >> 3) or any(p.itemsize & (p.itemsize - 1) for p in dests):
         return None
     steps = dict.fromkeys(i for i, _ in tree.nodes())
     if sum(i.op.kind is Kind.ELEMENTWISE for i in steps) > MOST_STEPS or any(map(is_function, steps)):
@@ -49,7 +50,8 @@ def is_large(e: FunctionEmitter, tree: Tree, dests: Sequence[Pointer], work: V) 
     written = {p.header for p in dests}
     if any(p.header in written for p in tree.loads()):
         return None
-    return e.icmp("uge", work, i64(LEAST // size))
+    least = e.module.decisions.take("streams.least", LEAST, (LEAST >> 3, NEVER))
+    return None if known is not None and known * size < least else e.icmp("uge", work, i64(least // size))
 
 
 def write_pieces(

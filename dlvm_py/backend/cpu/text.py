@@ -12,6 +12,7 @@ from typing import Any
 
 from dlvm_py.backend.cpu.contract import BORROWED
 from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64
+from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable, field
 
 # LLVM's list of what it must not drop
@@ -28,9 +29,11 @@ class ModuleText:
 
     shares: functions that are the same in all modules are not written but declared, and noted in `helpers` (code.py).
     masks: the CPU that it is for loads and stores vectors under masks as fast as without.
+    decisions: those that are left to the back end.
     """
 
-    def __init__(self, shares: bool = False, masks: bool = False) -> None:
+    def __init__(self, shares: bool = False, masks: bool = False, decisions: Decisions | None = None) -> None:
+        self.decisions = decisions or Decisions()
         self.shares = shares
         self.masks = masks
         self.helpers: dict[str, Any] = {}

@@ -59,7 +59,7 @@ def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
         return VOID  # a struct, an enum, ...
     if not isinstance(value.type, TensorType) or value.type.dtype is not to.dtype or not _same_extents(value.type, to):
         raise TypeError(f"{value.type} cannot be stored to {destination.type}")
-    if "jam" in attrs:
+    if "jam" in attrs and isinstance(destination.type, PointerType):
         _check_jam(destination.type, attrs)
     return VOID
 

@@ -170,3 +170,27 @@ def test_what_no_write_has_met_is_read_where_it_was_copied_from(function, kept):
         shift = np.eye(9)[k] * 1e-6
         expected = (function(u + shift) - function(u - shift)) / 2e-6
         assert found[k] == pytest.approx(expected, rel=1e-6)
+
+
+def neighbouring_rows(m):
+    for i in range(len(m) - 1):
+        m[i] -= 0.3 * np.max(m[i : i + 2], axis=0)
+    return np.sum(m * m)
+
+
+def rows_seen_as_a_vector(m):
+    for i in range(len(m) - 1):
+        m[i] += np.sum(m[i + 1 :].reshape(-1) ** 2)
+    return np.sum(m * m)
+
+
+@pytest.mark.parametrize("function", [neighbouring_rows, rows_seen_as_a_vector])
+def test_views_of_what_was_copied(function):
+    """Their types may say less than those of the copy's: of whole rows of another array it is not known."""
+    m = np.random.default_rng(1).uniform(-0.3, 0.3, (4, 3))
+    found = dlvm.grad(dlvm.jit(function, cache=False))(m)
+    for at in np.ndindex(m.shape):
+        shift = np.zeros(m.shape)
+        shift[at] = 1e-6
+        expected = (function(m + shift) - function(m - shift)) / 2e-6
+        assert found[at] == pytest.approx(expected, rel=1e-6)

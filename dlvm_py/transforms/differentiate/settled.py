@@ -94,13 +94,21 @@ class Settled:
         (root,) = roots
         if self._is_written_before(root, load, copying):
             return None
+        pointer, made = original, list[Instruction]()
+        for view in reversed(views):
+            attrs, layout = dict(view.attrs), pointer.type.layout  # type: ignore[attr-defined]
+            if view.op.name == "shapeCast" and layout != "C":
+                return None
+            # the type of a view may say less of what was copied than of the copy
+            if view.op.name == "pointerCast" and attrs["to"].layout != layout:
+                attrs["to"] = PointerType(attrs["to"].pointee, "S")
+            pointer = Instruction(view.op, [pointer, *view.operands[1:]], attrs, name=view.name)
+            made.append(pointer)
         assert load.block is not None
         at = load.block.instructions.index(load)
-        pointer = original
-        for k, view in enumerate(reversed(views)):
-            pointer = Instruction(view.op, [pointer, *view.operands[1:]], dict(view.attrs), name=view.name)
-            load.block.instructions.insert(at + k, pointer)
-            pointer.block = load.block
+        for view in made:
+            view.block = load.block
+        load.block.instructions[at:at] = made
         return pointer
 
     def _original(self, pointer: Value) -> tuple[Value, Instruction | None] | None:

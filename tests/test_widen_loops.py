@@ -85,9 +85,16 @@ def arguments(m=6, n=9):
     return rng.random((m, n)), rng.random((m, n)), rng.random(m), rng.random(n)
 
 
-def is_widened(function):
+def triangle(c, a, b, alpha):
+    """The lower triangle of a product, row by row: the reverse sweep of a row adds to columns, and sums them."""
+    for i in range(c.shape[0]):
+        for k in range(a.shape[1]):
+            c[i, : i + 1] += a[: i + 1, k] * alpha * b[i, k] + b[: i + 1, k] * np.sin(a[i, k])
+
+
+def is_widened(compiled, *args):
     """Whether the pass does anything."""
-    program = dlvm.jit(function).program(*arguments(), stage="optimizable")
+    program = compiled.program(*(args or arguments()), stage="optimizable")
     run_pipeline(program.function, ("bufferize", "dce", "loop_versions", "limit_counts", "dce"), verify=True)
     return run_pipeline(program.function, ("widen_loops",), verify=True, stage="compute")
 
@@ -120,12 +127,19 @@ def test_same_bits_and_effects(function):
 
 @pytest.mark.parametrize("function", [update, of_a_matrix, fortran, constant, wider, made_once])
 def test_a_loop_over_columns_is_a_kernel(function):
-    assert is_widened(function)
+    assert is_widened(dlvm.jit(function))
 
 
 @pytest.mark.parametrize("function", [carried, along_rows, with_its_number, read_before_it_is_written])
 def test_what_stays_a_loop(function):
-    assert not is_widened(function)
+    assert not is_widened(dlvm.jit(function))
+
+
+def test_reverse_sweeps():
+    rng = np.random.default_rng(4)
+    args = rng.random((5, 5)), rng.random((5, 7)), rng.random((5, 7)), 1.5
+    assert is_widened(dlvm.grad(triangle, wrt=("c", "a", "b", "alpha"), from_="c"), *args)
+    dlvm.check(triangle, *args).assert_ok()
 
 
 def drawn(seed):
@@ -171,7 +185,7 @@ def check_drawn(seed):
 
 
 def test_drawn_loops():
-    for seed in range(12):
+    for seed in range(8):
         check_drawn(seed)
 
 
@@ -180,3 +194,11 @@ def test_drawn_loops():
 def test_more_drawn_loops(first):
     for seed in range(first, first + 50):
         check_drawn(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("first", range(600, 680, 20))
+def test_gradients_of_drawn_loops(first):
+    for seed in range(first, first + 20):
+        args = arguments(5, 8)
+        dlvm.check(load(drawn(seed), f"columns_{seed}"), *args, 2).assert_ok()

@@ -14,12 +14,19 @@ Down a column each element is in another line of the cache, and nothing is a vec
 that of the trips. So the trips become the last axis of everything that changes with them (trip_views.py), and what
 stands in a trip is done for all trips, statement by statement; the same operations on each element, the same bits.
 
-The loop counts up by one, has one block besides its head and carries nothing else. Its trips are independent
+The loop counts by one, has one block besides its head and carries nothing else. Its trips are independent
 (ir/analysis/independence.py) and consist of elementwise steps, views that move by one element from trip to trip, loads
 and stores, of which one is down the columns of an array (and none along its rows). A number that a trip makes by more
 than a cheap step is made once, into memory. Where a trip may raise, and the ends of the loop do not say that none does
 (loop_bounds.py), the loop runs as it was. Stage compute, after loops have got their versions without checks; once in a
 pipeline, since the loop that is left could be widened.
+
+A loop that counts down is of a reverse sweep, whose sums have no order that a program gives. There a trip may sum along
+its own axes as well, which is done for all trips into memory; and what the trips add up is one sum over all of them:
+
+    %r = reduce (multiply (load %u), (load %v)) ...     store (reduce (multiply %y, (load %w)) ... along 0) to %s
+    %total = add %sum: f64, (multiply %r, %x)       =>  %t = reduce (multiply (load %s), (load %r)) ... along 0
+    branch 'loop(%total, %j - 1)                        branch 'exit(), where %sum is (add %sum, %t)
 """
 
 from __future__ import annotations
@@ -30,14 +37,16 @@ from dlvm_py.decisions import Decisions
 from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cost import step_cost
-from dlvm_py.ir.analysis.counted_loops import is_outside
+from dlvm_py.ir.analysis.counted_loops import CountedLoop, counting_head, is_outside
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.independence import Independence, Trips
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.places import place_of, unit_axis
+from dlvm_py.ir.analysis.sums import Sum, sums
+from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.tree_rules import reads_in_time
-from dlvm_py.ir.types import is_scalar
-from dlvm_py.ir.value import Literal
+from dlvm_py.ir.types import is_scalar, scalar
+from dlvm_py.ir.value import BlockArg, Literal
 from dlvm_py.transforms.loop_bounds import TRUE, LoopBounds
 from dlvm_py.transforms.loop_versions import ends_in_header, second_version
 from dlvm_py.transforms.substitution import substitute
@@ -53,24 +62,35 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
         of = Independence(function, noalias_params)
         loop = next(found for found in of.forest.loops if found.header is header)
         counted = of.counted[header]
-        if counted is None or counted.step != 1 or not _ends_alone(function, loop):
+        if counted is None or not _ends_alone(function, loop):
             continue
-        trips = of.of(loop)
+        totals = _totals(function, of, counted)
+        if len(header.args) != 1 + len(totals):
+            continue
+        trips = of.of(loop, sums=totals.keys())
         if trips.independent:
-            changed |= _Widened(of, trips).run(noalias_params, decisions)
+            changed |= _Widened(of, trips, totals).run(noalias_params, decisions)
     return changed
+
+
+def _totals(function: Function, of: Independence, counted: CountedLoop) -> dict[BlockArg, Sum]:
+    """The sums of floats that a loop carries and that may have any order."""
+    if counted.step == 1 or len(counted.loop.header.args) == 1:
+        return {}
+    found = sums(counted.loop, uses(function), of.edges)
+    return {a: total for a, total in found.items() if total.dtype.is_float}
 
 
 def _may_gain(loop: Loop) -> bool:
     """Whether it has one block besides its head, which stores down columns of arrays whose rows are its trips."""
-    if loop.children or len(loop.ordered) != 2 or len(loop.header.args) != 1:
+    if loop.children or len(loop.ordered) != 2 or len(loop.ordered[1].instructions) > LARGE:
         return False
-    if len(loop.ordered[1].instructions) > LARGE:
+    head = counting_head(loop)
+    if head is None:
         return False
-    (counter,) = loop.header.args
     stores = [i.operands[1] for i in loop.ordered[1].instructions if i.op.name == "store"]
     columns = [p for p in stores if isinstance(p.type.pointee, TensorType) and p.type.pointee.rank]  # type: ignore[attr-defined]
-    return bool(columns) and all(_is_across(p, counter) for p in columns)
+    return bool(columns) and all(_is_across(p, head.counter) for p in columns)
 
 
 def _is_across(pointer: Value, counter: Value) -> bool:
@@ -90,18 +110,26 @@ def _ends_alone(function: Function, loop: Loop) -> bool:
 class _Widened:
     """One loop."""
 
-    def __init__(self, of: Independence, trips: Trips) -> None:
+    def __init__(self, of: Independence, trips: Trips, totals: dict[BlockArg, Sum]) -> None:
         assert trips.counted is not None
         self.function, self.trips, self.counted, self.loop = of.function, trips, trips.counted, trips.loop
         loc = self.loop.header.instructions[-1].loc
         self.bounds = LoopBounds(Builder(of.function, Block("")), of, self.loop)
         self.b = Builder(of.function, Block(""))
         self.b.loc = self.bounds.b.loc = loc
-        first, last = self.counted.first, self.counted.last
-        count = self.bounds.emit("max", self.bounds.emit("subtract", last, first), literal(0))
-        self.views = TripViews(self.b, self.bounds, self.counted, first, count)
+        start, count = self._trips()
+        self.views = TripViews(self.b, self.bounds, self.counted, start, count)
+        self.totals = totals
+        self.added: dict[BlockArg, list[Value]] = {a: [] for a in totals}  # sums over all trips
         self.pointers: dict[Value, tuple[Value, int | None]] = {}
         self.values: dict[Value, tuple[Value, bool]] = {}  # whether they have the axis of the trips
+
+    def _trips(self) -> tuple[Value, Value]:
+        """The counter of the trip that is first along an axis, and how many trips there are."""
+        first, last = self.counted.first, self.counted.last
+        if self.counted.step == -1:
+            return literal(1), first  # down to 0, which has no trip
+        return first, self.bounds.emit("max", self.bounds.emit("subtract", last, first), literal(0))
 
     def run(self, noalias_params: bool, decisions: Decisions) -> bool:
         """Widen it, if that can be done."""
@@ -161,10 +189,21 @@ class _Widened:
         b.loc = self.b.loc
         end = b.branch(leaving.block, list(leaving.args))
         self.function.blocks.remove(body)
-        (counter,) = header.args
+        b.before(end)
+        before = self.loop.header.args
+        counter = header.args[before.index(self.counted.counter)]
         if any(counter in i.all_operands() for block in users for i in block.instructions):
-            b.before(end)
-            substitute(users, {counter: b.emit("max", self.counted.first, self.counted.last)})
+            last = self.counted.last
+            substitute(users, {counter: b.emit("max", self.counted.first, last) if self.counted.step == 1 else last})
+        for argument, added in self.added.items():
+            carried = header.args[before.index(argument)]
+            total: Value = carried
+            steps = []
+            for v in added:
+                total = b.emit("add", total, v)
+                steps.append(total)
+            substitute(users, {carried: total})
+            steps[0].operands = [carried, added[0]]
 
     def _step(self, i: Instruction) -> None:
         self.b.loc = i.loc
@@ -175,6 +214,10 @@ class _Widened:
             if axis is None and is_scalar(i.type):
                 raise Unfit  # where there are no trips, there may be no such element
             self.values[i] = self.b.emit("load", pointer), axis is not None
+        elif total := next((a for a, total in self.totals.items() if i in total.adds), None):
+            self._add_up(i, total)
+        elif i.op.name == "reduce" and self.counted.step == -1 and i.attrs["by"] == "add":
+            self.values[i] = self._sums(i), True
         elif i.op.is_terminator or i in self.trips.traps or i.op.kind is Kind.INDEX or self._is_index(i):
             pass  # views and their integers are made when they are asked for
         elif is_pure(i) and i.op.kind is Kind.ELEMENTWISE:
@@ -186,6 +229,23 @@ class _Widened:
             self.values[i] = self._broadcast(i)
         else:
             raise Unfit
+
+    def _sums(self, i: Instruction) -> Value:
+        """The number that each trip sums, in memory."""
+        (v, wide), (init, changes) = map(self._value, i.operands)
+        if not wide or changes or not is_scalar(i.type):
+            raise Unfit
+        return self._in_memory(self.b.emit("reduce", v, init, **i.attrs))
+
+    def _add_up(self, i: Instruction, to: BlockArg) -> None:
+        """Sum what all trips add to a number."""
+        partial = {to, *self.totals[to].adds}
+        (v,) = (o for o in i.operands if o not in partial)
+        value, wide = self._value(v)
+        if not wide or i.op.name != "add":
+            raise Unfit
+        zero = literal(0.0, scalar(value.type.dtype))  # type: ignore[attr-defined]
+        self.added[to].append(self.b.emit("reduce", value, zero, by="add", axes=(0,)))
 
     def _is_index(self, i: Instruction) -> bool:
         """Integers that follow from the counter and what is outside: no load is needed for them."""

@@ -69,7 +69,7 @@ def lowered_once():
     lower_to, made = driver.lower_to, {}
     steps = (("compute", driver.TO_COMPUTE), ("scheduled", driver.TO_SCHEDULED))
 
-    def continued(request, stage, holds=None):
+    def continued(request, stage, holds=None, decisions=None):
         request = request._replace(is_joined=True)  # what runs is what is interpreted
         key = (request.recipe, request.args, request.options, request.noalias, request.general)
         program = made.get(key)
@@ -79,7 +79,7 @@ def lowered_once():
             made[key] = program = lower_to(request, "optimizable", holds)
         for wanted, passes in steps:
             if STAGES.index(program.module.stage) < STAGES.index(wanted) <= STAGES.index(stage):
-                driver._run(program, passes, request, program.module.stage)
+                driver._run(program, passes, request, program.module.stage, decisions)
                 program.module.stage = wanted
         return program
 

@@ -47,6 +47,7 @@ from dlvm_py.transforms import ssa_repair
 from dlvm_py.transforms.differentiate.arguments import entry_builder, extents
 from dlvm_py.transforms.differentiate.calls import bundle, give
 from dlvm_py.transforms.differentiate.dead import remove_dead
+from dlvm_py.transforms.differentiate.shadows import zeros_like
 from dlvm_py.transforms.ssa_repair import Variable, assignment
 
 VALUES = "values"  # the callee of the marker that holds the value until the function is cut
@@ -85,6 +86,7 @@ class Cut:
         self._later = later
         self._seeds = seeds
         self._given: list[Value] = []
+        self._copied: list[Value] = []
         self._taken: list[BlockArg] = []
         self._replaced: dict[Value, Value] = {}
         self._check_writes()
@@ -115,12 +117,17 @@ class Cut:
         return list(found.items())
 
     def _define(self) -> None:
-        """Numbers of paths that were not taken are zero on the tape: nobody asks for them, but they are returned."""
-        work, seen = [v for v in self._given if isinstance(v, BlockArg)], set()
+        """What paths that were not taken leave undefined is zero on the tape: nobody asks for it, but it goes there.
+
+        Numbers are returned. An array is copied, of as many elements as its type says; where that says nothing, of
+        none.
+        """
+        work, seen = [v for v in (*self._given, *self._copied) if isinstance(v, BlockArg)], set()
         edges = predecessors(self.recorded)
         while work:
             arg = work.pop()
-            if arg in seen or arg.block is self.recorded.entry or not isinstance(arg.type, TensorType):
+            shape = getattr(arg.type, "shape", (None,))
+            if arg in seen or arg.block is self.recorded.entry or None in shape:
                 continue
             seen.add(arg)
             at = arg.block.args.index(arg)
@@ -129,8 +136,9 @@ class Cut:
                 v = passed[at]
                 if isinstance(v, BlockArg):
                     work.append(v)
-                elif isinstance(v, Literal) and v.value is UNDEFINED and not arg.type.shape:
-                    passed[at] = literal(0, arg.type)
+                elif isinstance(v, Literal) and v.value is UNDEFINED:
+                    assert source.terminator is not None
+                    passed[at] = _zero(Builder(self.recorded).before(source.terminator), arg.type)
 
     def _check_writes(self) -> None:
         for block in self._later:
@@ -157,6 +165,10 @@ class Cut:
 
     def _kept(self, b: Builder, value: Value) -> Value:
         """Memory with an array value, or with what a pointer refers to."""
+        base = value
+        while isinstance(base, Instruction) and base.op.kind is Kind.INDEX:
+            base = base.operands[0]
+        self._copied.append(base)
         memory = b.emit("allocateHeap", *extents(b, value), name=value.name, dtype=value.type.dtype.name)  # type: ignore[attr-defined]
         b.emit("store", b.emit("load", value) if isinstance(value.type, PointerType) else value, memory)
         return memory
@@ -343,3 +355,18 @@ class Cut:
         b.branch(head, [b.emit("add", k, literal(1))])
         b.at_end(after)
         self._substitute(stack, users, new)
+
+
+def _zero(b: Builder, type: Type) -> Value:
+    """The number, or the array or memory whose extents are those of the type, that is zero."""
+    if isinstance(type, TensorType):
+        number = literal(0, scalar(type.dtype))
+        return b.emit("broadcast", number, *map(literal, type.shape)) if type.shape else number  # type: ignore[arg-type]
+    assert isinstance(type, PointerType)
+    counts = [literal(n) for n in type.shape if n is not None]
+    order = -1 if type.layout == "F" else 1
+    memory: Value = b.emit("allocateHeap", *counts[::order], dtype=type.dtype.name)
+    b.emit("store", zeros_like(b, memory), memory)
+    if type.layout == "F":
+        return b.emit("transpose", memory)
+    return memory if memory.type == type else b.emit("pointerCast", memory, to=type)

@@ -38,6 +38,27 @@ def test_rows_together_are_rows(function):
                 np.testing.assert_array_equal(found, expected)
 
 
+def seven_points(a, out):
+    out[1:-1, 1:-1, 1:-1] = a[2:, 1:-1, 1:-1] - a[:-2, 1:-1, 1:-1] * a[1:-1, 2:, 1:-1] + a[1:-1, 1:-1, :-2]
+
+
+def middle(a, out):
+    out[:, 1:-1] = a[:, 2:] - a[:, :-2]
+
+
+@pytest.mark.parametrize("function", [seven_points, middle])
+def test_planes_together_are_planes(function):
+    # too few planes, some that are left, rows that are short, planes that are small
+    compiled = dlvm.jit(function)
+    for shape in (5, 20, 70), (2 * ROWS + 5, 18, 71), (13, 60, 30), (13, 3, 80), (100, 7, 300):
+        plain = np.random.default_rng(3).random(shape)
+        for a in (plain, plain.transpose(2, 1, 0).copy().T, np.repeat(plain, 2, axis=1)[:, ::2]):
+            ours, theirs = np.zeros(shape), np.zeros(shape)
+            compiled(a, ours)
+            function(a, theirs)
+            np.testing.assert_array_equal(ours, theirs)
+
+
 def test_threads_cut_where_they_like():
     a = np.random.default_rng(2).random((501, 1501))
     found = []

@@ -1,4 +1,4 @@
-"""Unroll and jam: stencils over wide rows compute several rows at a time.
+"""Unroll and jam: stencils over wide rows compute several rows at a time, those in space several planes.
 
     %c = section %a at (1, 0) count (%n, %m) ...      (as before)
     %u = section %a at (0, 0) count (%n, %m) ...
@@ -15,18 +15,23 @@
 
 A stencil reads each row for several rows of its result. Where these rows together are more than the first cache, they
 come again from the second each time, and what that delivers is the limit: three rows for one. Four rows at once read
-six for four. Every element has the steps that it has otherwise; those of a store are independent: their order is free.
+six for four. Of three axes these are planes, which come from farther: the loops between run inside of the four indices.
+Every element has the steps that it has otherwise; those of a store are independent: their order is free.
 
-`jam 4 along 0 from 1024` at the first store of a kernel says: four indices of axis 0 at a time, where a row has at
-least 1024 elements, which is asked at run time. The back end does what is written there (backend/cpu/jam.py), for any
-axis but the one whose elements lie side by side; what is there already stays.
+`jam 4 along 0 from 1024` at the first store of a kernel says: four indices of axis 0 at a time, where one has at least
+1024 elements (a row, or a plane of rows that are not short), which is asked at run time. The back end does what is
+written there (backend/cpu/jam.py), for any axis but the one whose elements lie side by side; what is there already
+stays. Threads take whole fours.
 
-A kernel is chosen if it is elementwise over at least two axes, reads an array at several places of the axis of its rows
-(sections of one base), and has few steps, none of them a function like exp. Not in long functions, where code counts
-more than what is left to gain. Stage compute, at the end of the pipeline: nothing behind it changes kernels.
+A kernel is chosen if it is elementwise over at least two axes, reads an array at several places of an axis that is not
+the innermost (sections of one base; the outermost such axis is taken), and has few steps, none of them a function like
+exp. Not in long functions, where code counts more than what is left to gain. Stage compute, at the end of the pipeline:
+nothing behind it changes kernels.
 """
 
 from __future__ import annotations
+
+import math
 
 from dlvm_py.decisions import Decisions
 from dlvm_py.ir import OPS, Function, Instruction, PointerType, TensorType, Value
@@ -59,7 +64,7 @@ def run(function: Function, decisions: Decisions | None = None) -> bool:
 
 
 def _least(decisions: Decisions) -> int:
-    """The elements of a row that is wide."""
+    """From how many elements of a row, or plane, on."""
     return decisions.take("unroll_and_jam.least", WIDE, (256,))
 
 
@@ -73,17 +78,18 @@ def _axis(kernel: list[Instruction], decisions: Decisions) -> int | None:
     """The axis of the rows that a kernel is to compute together; None where that is not worth the code."""
     if any(i.op is not OPS["store"] or not may_be_joined(i) for i in kernel):
         return None
-    axis = _row_axis(kernel[0].operands[1])
-    if axis is None or all(is_linear(*_stored(i)) for i in kernel):
+    axes = _outer_axes(kernel[0].operands[1])
+    if not axes or all(is_linear(*_stored(i)) for i in kernel):
         return None
     trees = [elementwise(i.operands[0], may_stretch=True) for i in kernel]
     steps = list(dict.fromkeys(v for tree in trees for v in tree or ()))
     if None in trees or len(steps) > 2 * MOST_STEPS or any(map(is_function, steps)):
         return None
-    if not _reads_rows_again(steps, axis):
+    axis = next((k for k in axes if _reads_rows_again(steps, k)), None)
+    if axis is None:
         return None
-    width = _width(kernel[0].operands[1])
-    if width is not None and width < _least(decisions):
+    size = _size(kernel[0].operands[1], axis)
+    if size is not None and size < _least(decisions):
         return None
     if len(steps) > MOST_STEPS and not decisions.take("unroll_and_jam.many", 0, (1,)):
         return None
@@ -96,22 +102,23 @@ def _stored(store: Instruction) -> tuple[Value, str, tuple[int | None, ...]]:
     return value, to.type.layout, to.type.shape
 
 
-def _row_axis(destination: Value) -> int | None:
-    """The axis outside of the innermost loop over an array; None if there is none."""
+def _outer_axes(destination: Value) -> list[int]:
+    """The axes of the loops around the innermost one over an array, outermost first."""
     type = destination.type
     assert isinstance(type, PointerType) and isinstance(type.pointee, TensorType)
     order = _order(type)
     if type.rank < 2 or type.shape[order[-1]] == 1:
-        return None
-    axes = [k for k in order if type.shape[k] != 1]
-    return axes[-2] if len(axes) > 1 else None
+        return []
+    return [k for k in order if type.shape[k] != 1][:-1]
 
 
-def _width(destination: Value) -> int | None:
-    """The length of the innermost loop over an array, where it is known."""
+def _size(destination: Value, axis: int) -> int | None:
+    """How many elements an array has at one index of an axis and of those before it, where that is known."""
     type = destination.type
     assert isinstance(type, PointerType)
-    return type.shape[_order(type)[-1]]
+    order = _order(type)
+    extents = [type.shape[k] for k in order[order.index(axis) + 1 :]]
+    return None if None in extents else math.prod(extents)  # type: ignore[arg-type]
 
 
 def _order(type: PointerType) -> range:

@@ -1,25 +1,33 @@
 """Several rows of a kernel at a time, where the IR says so (transforms/unroll_and_jam.py): `jam 4 along 0 from 1024`.
 
-    for i in range(first, last - 3, 4):       if the width is 1024 or more
-        for j in range(width):
-            element (i, j);  element (i + 1, j);  element (i + 2, j);  element (i + 3, j)
+    for i in range(first, last - 3, 4):       if one index has 1024 elements or more
+        for j in ...:                         (loops between: rows of 64 or more, less than 4 Mi elements in all)
+            for k in range(width):
+                element (i, j, k);  element (i + 1, j, k);  element (i + 2, j, k);  element (i + 3, j, k)
     (the rows that are left: the kernel's own loops)
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
-from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Instruction
 
+SHORT = 64  # elements: of shorter rows, their ends are what takes the time
+# elements: what does not fit into the last caches is read in its order, one plane after the other; of short rows of
+# several planes in turn, each begins before the CPU has seen where it goes on
+FAR = 4 << 20
+SHARES = 16  # times the rows of a block: from then on threads take whole blocks
+
 
 class Jam(Frozen):
-    """How many indices of an axis are computed together, and from which width of the innermost loop on."""
+    """How many indices of an axis are computed together, where each has at least so many elements."""
 
     rows: int
     axis: int
@@ -32,21 +40,48 @@ def jam_of(store: Instruction) -> Jam | None:
     return None if rows is None else Jam(rows, store.attrs["along"], store.attrs["least"])
 
 
+def whole_rows(e: FunctionEmitter, jam: Jam, axis: int, count: V) -> V:
+    """The multiple of which threads take the indices of an axis: what is computed together, if the axis is long enough.
+
+    Without it a chunk of seven rows is one block and three rows by themselves.
+    """
+    if axis != jam.axis or jam.rows & (jam.rows - 1):
+        return ONE
+    return _where_many(e, count, jam.rows * SHARES, i64(jam.rows), ONE)
+
+
+def _where_many(e: FunctionEmitter, count: V, least: int, then: V, other: V) -> V:
+    known = constant(count)
+    if known is not None:
+        return then if known >= least else other
+    return e.select(e.icmp("sge", count, i64(least)), then, other)
+
+
 def write_rows(
-    e: FunctionEmitter, tree: Tree, width: V, jam: Jam, rows: tuple[V, V], put: Callable[[Parallel], None]
+    e: FunctionEmitter,
+    tree: Tree,
+    order: Sequence[int],
+    extents: Sequence[V],
+    jam: Jam,
+    rows: tuple[V, V],
+    put: Callable[[Parallel], None],
 ) -> V:
-    """Write rows from a first to a last one, some at a time, if they are wide; the first that is left."""
+    """Write rows from a first to a last one, some at a time, if they are wide; the first that is left.
+
+    order: the axes of the loops, from that of the rows on.
+    """
     first, last = rows
     times = e.op("udiv", e.op("sub nuw nsw", last, first), i64(jam.rows))
-    known = constant(width)
-    if known is None:
-        times = e.select(e.icmp("sge", width, i64(jam.least)), times, ZERO)
-    elif known < jam.least:
-        times = ZERO
-    with e.loop(times) as block:
+    times = _where_many(e, e.product([extents[k] for k in order[1:]]), jam.least, times, ZERO)
+    if len(order) > 2:
+        times = _where_many(e, extents[tree.inner], SHORT, times, ZERO)
+        times = _where_many(e, e.product(extents), FAR, ZERO, times)
+    with e.loop(times) as block, ExitStack() as stack:
         start = e.add(first, e.mul(block.index, i64(jam.rows), "nuw nsw"), "nuw nsw")
+        for k in order[1:-1]:
+            tree.index[k] = stack.enter_context(e.loop(extents[k], runs=True)).index
         parallel = Parallel(e)
-        with e.loop(width, note=parallel.loop, runs=True) as loop:
+        with e.loop(extents[tree.inner], note=parallel.loop, runs=True) as loop:
             tree.index[tree.inner] = loop.index
             for k in range(jam.rows):
                 tree.index[jam.axis] = e.add(start, i64(k), "nuw nsw")

@@ -13,13 +13,13 @@ from contextlib import ExitStack, contextmanager
 
 from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.jam import Jam, write_rows
+from dlvm_py.backend.cpu.jam import Jam, whole_rows, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.streams import is_large, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
-from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Kind, Value
 from dlvm_py.ir.analysis.cost import STREAM, element_cost, is_function
@@ -80,12 +80,18 @@ def shared_axis(order: Sequence[int], extents: Sequence[V]) -> int | None:
 
 @contextmanager
 def shared_nest(
-    e: FunctionEmitter, order: Sequence[int], extents: Sequence[V], loops: int, cost: int, work: V
+    e: FunctionEmitter,
+    order: Sequence[int],
+    extents: Sequence[V],
+    loops: int,
+    cost: int,
+    work: V,
+    jam: Jam | None = None,
 ) -> Iterator[Part]:
     """Code for a nest over `order` that threads share; what it gives is the `part` of `nest`.
 
     loops: how many loops the kernel has that may be cut. A single one is worth the choice only where it does not run
-    often, and not with lengths that change all the time.
+    often, and not with lengths that change all the time. jam: what is computed together is not cut.
     """
     axis = shared_axis(order, extents)
     if axis is None:
@@ -93,7 +99,7 @@ def shared_nest(
         return
     pays = loops > 1 or (loops == 1 and (e.depth == 0 or (e.depth == 1 and e.is_fixed(extents[axis]))))
     # whole vectors and cache lines of the destination
-    multiple = 64 if axis == order[-1] else 1
+    multiple = i64(64) if axis == order[-1] else ONE if jam is None else whole_rows(e, jam, axis, extents[axis])
     with shared(e, extents[axis], work, cost, multiple, pays) as part:
         yield part
 
@@ -192,19 +198,19 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
             with nest(e, tree.index, order, extents, parallel.loop, part):
                 put(parallel)
             return
-        inner = [jam.axis, tree.inner]
-        outer = [k for k in order if k not in inner]
+        at = order.index(jam.axis)
+        outer, inner = order[:at], order[at:]
         cuts_rows = shared_axis(order, extents) == jam.axis
         with nest(e, tree.index, outer, extents, part=None if cuts_rows else part):
             first, last = part if cuts_rows and part is not None else (ZERO, extents[jam.axis])
-            left = write_rows(e, tree, extents[tree.inner], jam, (first, last), put)
+            left = write_rows(e, tree, inner, extents, jam, (first, last), put)
             parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
             with nest(e, tree.index, inner, extents, parallel.loop, (left, last)):
                 put(parallel)
 
     # a row with borders is not cut
     loops = 0 if tree.has_embeds and shared_axis(order, extents) == tree.inner else len(first.extents)
-    with shared_nest(e, order, extents, loops, sum(map(element_cost, values)), work) as part:
+    with shared_nest(e, order, extents, loops, sum(map(element_cost, values)), work, jam) as part:
         versions(e, tree, write, unit)
     return work
 

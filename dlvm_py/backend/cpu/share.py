@@ -22,7 +22,7 @@ from contextlib import contextmanager
 
 from dlvm_py.backend.cpu.outline import NAME, body_of, kernel_of, leaves, region_of, reserved_memory, users_of
 from dlvm_py.backend.cpu.text import FunctionText
-from dlvm_py.backend.cpu.values import ZERO, Label, V, constant, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, Label, V, constant, i64
 from dlvm_py.decisions import NEVER
 from dlvm_py.frozen import Mutable
 
@@ -43,7 +43,7 @@ class Share(Mutable):
     count: V
     work: V  # elements
     cost: int  # of one of them
-    multiple: int  # of which chunks are sizes
+    multiple: V  # of which chunks are sizes
     is_brief: bool  # whether the choice is left to the runtime
     chunk: V | None  # of how many, where the work of one does not say it
     begin: int = 0
@@ -65,13 +65,13 @@ def may_share(f: FunctionText, work: V, cost: int, wanted: bool = True) -> bool:
 
 @contextmanager
 def shared(
-    f: FunctionText, count: V, work: V, cost: int, multiple: int = 1, wanted: bool = True, chunk: V | None = None
+    f: FunctionText, count: V, work: V, cost: int, multiple: V = ONE, wanted: bool = True, chunk: V | None = None
 ) -> Iterator[tuple[V, V] | None]:
     """Code that does the part of range(count) from a first to a last index, None: all of it.
 
     Parts run at the same time, in any order. work: how many elements all of them have, of `cost` tenths of a
-    nanosecond each. wanted: whether threads may pay at all. chunk: how much of `count` is done at a time; by the work,
-    if it is not given.
+    nanosecond each. multiple: a power of two. wanted: whether threads may pay at all.
+    chunk: how much of `count` is done at a time; by the work, if it is not given.
     """
     if not may_share(f, work, cost, wanted) or constant(count) == 1:
         yield None
@@ -142,7 +142,7 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
         f.line(_field(place, struct, mine, k))
         f.store(V(f.types[name], name), place)
     grain, chunk = i64(-(-grain_of(f) // share.cost)), i64(max(1, CHUNK // share.cost))
-    args = [V("ptr", f'@"{kernel}"'), mine, share.count, share.work, grain, chunk, i64(share.multiple)]
+    args = [V("ptr", f'@"{kernel}"'), mine, share.count, share.work, grain, chunk, share.multiple]
     name = "dlvm.share"
     if share.chunk is not None:
         time = f.mul(f.op("udiv", share.work, chunk), i64(CHUNK // 10))

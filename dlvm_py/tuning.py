@@ -1,11 +1,14 @@
 """`dlvm.jit(tune=True)`: the schedule of a version, by measurement instead of by the cost models.
 
     request ──▶ the usual version ──what LLVM and our passes could do otherwise──▶ one version each
-            ──called in turns──▶ the fastest of each decision ──▶ these together ──▶ the fastest of all
+            ──called in turns──▶ what gains, and all that gains together ──one against one──▶ the fastest
 
 A schedule (options.Schedule) changes times and never results: tuned and untuned calls give the same bits, and a
 candidate that does not, in the call that is measured, is dropped. What could be otherwise are options of LLVM, and the
 decisions that our passes have taken in this program (decisions.py), of which each candidate changes one.
+
+The fastest of many noisy times is often luck. So a candidate that was faster is measured again, in turns with the best
+one so far, and has to win by its median and by its best time.
 
 The candidates are called with the arguments of the first call, and copies of the arrays among them that are written:
 the user's are written once, by the call itself. The choice is kept in the disk cache, under a key of its own, so that
@@ -30,7 +33,9 @@ from dlvm_py.runtime.version import Version
 
 TURNS = 7
 SECONDS = 0.5  # for all turns of all candidates; each has one at least
+PAIRS, DUEL = 31, 1.0  # the most turns of one against one, and their seconds; at least three
 CLEARLY = 0.97  # of the usual schedule's time: what is less than this faster is noise
+FINALISTS = 2  # of the candidates that gain, beside all of them together
 HOPELESS = 1.5  # times the fastest: has no second turn
 MOST = 12  # candidates that change a decision of ours
 
@@ -101,13 +106,14 @@ def _fastest(request: Request, values: Sequence[Any], make: Make, schedules: Sch
         if usual not in times:
             return None  # a call that takes more memory than a limited version may
         gains = [s for s in sorted(times, key=times.__getitem__) if times[s] < CLEARLY * times[usual]]
-        if len(gains) > 1:
-            more = _others(request, versions, make, [together(usual, gains)])
-            times = measured.times({s: versions[s] for s in (usual, gains[0])} | more) if more else times
+        more = _others(request, versions, make, [together(usual, gains)]) if len(gains) > 1 else {}
+        versions, best = versions | measured.right(more), usual
+        for challenger in (*gains[:FINALISTS], *more):
+            if challenger in versions and measured.wins(versions[challenger], versions[best]):
+                best = challenger
     except Exception:  # the call itself will raise it
         return None
-    best = min(times, key=times.__getitem__)
-    return best if times[best] < CLEARLY * times[usual] else usual
+    return best
 
 
 def _others(
@@ -155,6 +161,25 @@ class _Measured:
             return False
         return all(same_bits(self.given[k], left) for (k, _), left in zip(self.written, self.left, strict=True))
 
+    def right(self, versions: Mapping[Schedule, Version]) -> dict[Schedule, Version]:
+        """Those that give the right bits."""
+        return {schedule: version for schedule, version in versions.items() if self._is_right(version)}
+
+    def wins(self, challenger: Version, best: Version) -> bool:
+        """Whether a version is clearly faster than another one, in turns."""
+        seconds: tuple[list[float], list[float]] = ([], [])
+        until = time.perf_counter() + DUEL
+        for turn in range(PAIRS):
+            pairs = list(zip((challenger, best), seconds, strict=True))
+            for version, mine in pairs[:: 1 if turn % 2 else -1]:
+                found, _ = self._called(version)
+                if found is not None:
+                    mine.append(found)
+            if turn >= 2 and time.perf_counter() > until:
+                break
+        mine, theirs = seconds
+        return all(of(mine) < CLEARLY * of(theirs) for of in (min, np.median))
+
     def times(self, versions: Mapping[Schedule, Version]) -> dict[Schedule, float]:
         """The least seconds of a call of each version that gives the right bits, called in turns.
 
@@ -162,7 +187,7 @@ class _Measured:
         """
         if not self.is_known:
             return {}
-        left = {schedule: version for schedule, version in versions.items() if self._is_right(version)}
+        left = self.right(versions)
         times: dict[Schedule, float] = {}
         for schedule, seconds in self._turns(left):
             times[schedule] = min(seconds, times.get(schedule, seconds))

@@ -8,7 +8,7 @@ candidate that does not, in the call that is measured, is dropped. What could be
 decisions that our passes have taken in this program (decisions.py), of which each candidate changes one.
 
 The fastest of many noisy times is often luck. So a candidate that was faster is measured again, in turns with the best
-one so far, and has to win by its median and by its best time.
+one so far, and has to win by its median, by its best time, and most turns.
 
 The candidates are called with the arguments of the first call, and copies of the arrays among them that are written:
 the user's are written once, by the call itself. The choice is kept in the disk cache, under a key of its own, so that
@@ -35,9 +35,13 @@ TURNS = 7
 SECONDS = 0.5  # for all turns of all candidates; each has one at least
 PAIRS, DUEL = 31, 1.0  # the most turns of one against one, and their seconds; at least three
 CLEARLY = 0.97  # of the usual schedule's time: what is less than this faster is noise
+MOSTLY = 0.75  # of the turns are won by what is faster
 FINALISTS = 2  # of the candidates that gain, beside all of them together
 HOPELESS = 1.5  # times the fastest: has no second turn
 MOST = 12  # candidates that change a decision of ours
+MAKING = 10.0  # seconds after which no further candidate is compiled
+
+_OF_THREADS = ("threads.", "share_loops.")
 
 Make = Callable[[Request], Version]
 Schedules = Callable[[], Sequence[Schedule]]
@@ -65,11 +69,15 @@ def tuned(request: Request, values: Sequence[Any], make: Make, schedules: Schedu
 def candidates(usual: Schedule, of_llvm: Iterable[Schedule], decided: Mapping[str, Sequence[int]]) -> list[Schedule]:
     """Schedules that differ from the usual one in one thing each.
 
-    decided: what else the decisions of a program could be. The likeliest value of each comes before a second one.
+    decided: what else the decisions of a program could be. The likeliest value of each comes before LLVM's options, and
+    these before a second one. With one thread there is nothing to share.
     """
-    rows = zip_longest(*([(name, value) for value in others] for name, others in decided.items()))
-    changes = [change for change in chain.from_iterable(rows) if change is not None]
-    return [*of_llvm, *(replace(usual, decisions=(change,)) for change in changes[:MOST])]
+    alone = threads.number() == 1
+    asked = {name: others for name, others in decided.items() if not alone or not name.startswith(_OF_THREADS)}
+    rows = zip_longest(*([(name, value) for value in others] for name, others in asked.items()))
+    changes = [change for change in chain.from_iterable(rows) if change is not None][:MOST]
+    mine = [replace(usual, decisions=(change,)) for change in changes]
+    return [*mine[: len(asked)], *of_llvm, *mine[len(asked) :]]
 
 
 def together(usual: Schedule, gains: Sequence[Schedule]) -> Schedule:
@@ -119,10 +127,13 @@ def _fastest(request: Request, values: Sequence[Any], make: Make, schedules: Sch
 def _others(
     request: Request, made: Mapping[Schedule, Version], make: Make, schedules: Sequence[Schedule]
 ) -> dict[Schedule, Version]:
-    """The versions of other schedules, each code once."""
+    """The versions of other schedules, each code once; of the first ones, if there is no time for all."""
     seen = {version.facts["digest"] for version in made.values()}
-    found = {}
+    found: dict[Schedule, Version] = {}
+    until = time.perf_counter() + MAKING
     for schedule in schedules:
+        if time.perf_counter() > until:
+            break
         version = make(_scheduled(request, schedule))
         if version.facts["digest"] not in seen:
             seen.add(version.facts["digest"])
@@ -178,6 +189,8 @@ class _Measured:
             if turn >= 2 and time.perf_counter() > until:
                 break
         mine, theirs = seconds
+        if sum(a < b for a, b in zip(mine, theirs, strict=False)) < MOSTLY * len(theirs):
+            return False
         return all(of(mine) < CLEARLY * of(theirs) for of in (min, np.median))
 
     def times(self, versions: Mapping[Schedule, Version]) -> dict[Schedule, float]:

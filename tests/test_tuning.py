@@ -18,6 +18,7 @@ def few(monkeypatch, tmp_path):
     monkeypatch.setenv("DLVM_CACHE_DIR", str(tmp_path))
     monkeypatch.setattr("dlvm_py.driver.schedules", lambda: [SLOWER])
     monkeypatch.setattr(tuning, "SECONDS", 0.0)
+    monkeypatch.setattr(tuning, "DUEL", 0.0)
     monkeypatch.setattr(tuning, "MOST", 0)
 
 
@@ -159,9 +160,9 @@ def test_what_decides_nothing_has_only_options_of_llvm():
 
 def test_one_value_of_each_decision_comes_before_a_second_one(monkeypatch):
     monkeypatch.setattr(tuning, "MOST", 3)
-    found = tuning.candidates(Schedule(), [], {"a": [1, 2], "b": [3]})
-    assert [s.decisions for s in found] == [(("a", 1),), (("b", 3),), (("a", 2),)]
-    both = tuning.together(Schedule(), [found[2], SLOWER, found[0], found[1]])
+    found = tuning.candidates(Schedule(), [SLOWER], {"a": [1, 2], "b": [3, 4]})
+    assert [s.decisions for s in found] == [(("a", 1),), (("b", 3),), (), (("a", 2),)]
+    both = tuning.together(Schedule(), [found[3], SLOWER, found[0], found[1]])
     assert both == replace(SLOWER, decisions=(("a", 2), ("b", 3)))
 
 

@@ -276,7 +276,7 @@ PROGRAMS = {
     "row_strips": (softmax, (700, 1000)),
     "widen_loops": (columns, (40,), (50, 2), (40, 50)),
     "plane_layouts": (planes, (9, 10, 11)),
-    "interleave_loops": (sums, (13, 30), (30,)),
+    "interleave_loops": (sums, (15, 30), (30,)),
     "sibling_fusion": (siblings, (50, 60), (50, 60), (50, 60)),
     "share_loops": (rows_of_work, (300, 400), (300, 400)),
     "threads": (siblings, (300, 400), (300, 400), (300, 400)),

@@ -1,6 +1,6 @@
-"""Interleaved loops: four trips of a loop run the loop inside of them as one, and their sums side by side.
+"""Interleaved loops: four or eight trips of a loop run the loop inside of them as one, and their sums side by side.
 
-    'loop(%j, %s):                                  'four(%j, %s):
+    'loop(%j, %s):                                  'several(%j, %s):
         %m = lessThan %j, %n                            %m4 = lessThan %j, (max(%n, 3) - 3)
         conditional %m then 'in(0, 0.0)                 conditional %m4 then 'in4(0, 0.0, 0.0, 0.0, 0.0)
                        else 'exit()                                     else 'loop(%j, %s)
@@ -12,11 +12,12 @@
         %y = load (%b at %j, %e)                        %y0 = load (%b at %j, %e);  %y1 = load (%b at %j + 1, %e); ..
         branch 'in(%e + 1, %d + %x * %y)                branch 'in4(%e + 1, %d0 + %x * %y0, %d1 + %x * %y1, ..)
     'after():                                       'after0(): (of %j, %s, %d0) .. 'after1(): (of %j + 1, .., %d1) ..
-        ... (of %j, %s, %d) ...                         branch 'four(%j + 4, ..)
+        ... (of %j, %s, %d) ...                         branch 'several(%j + 4, ..)
         branch 'loop(%j + 1, %t)                    'loop: as it was, for the trips that are left
 
 A sum in the order of the program waits for its last addition in each trip. Four of them are under way at a time, and
 what does not depend on the trip is read once for all four. The additions of each sum keep their order: the same bits.
+Where trips are short and carry one sum each, eight are, as long as so many are left, and then four.
 
 The outer loop counts up from a number that is not negative, is left at its head (or by a `raise`), and has one loop in
 it, which counts, has nothing inside, and carries floats. The bounds of that one are the same in all trips; what it
@@ -39,7 +40,8 @@ from dlvm_py.ir.value import integer
 from dlvm_py.transforms.inline import clone_region
 from dlvm_py.transforms.share_loops import mark_of
 
-TRIPS = 4
+TRIPS, MORE = 4, 8
+_SHORT = 20  # instructions of the inner loop, up to which it is eight trips
 _SUMS = 3  # floats that a trip carries: more fill the registers
 _BODY = 40  # instructions of the inner loop
 _TAIL = 60  # and behind it
@@ -55,13 +57,19 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
             if len(loop.children) == 1 and loop.header not in made:
                 made.add(loop.header)
                 found = _found(function, loop, edges, noalias_params)
-                trips = decisions.take("interleave_loops.trips", TRIPS, (2, 8, 1)) if found is not None else 1
+                trips = _trips(found, decisions) if found is not None else 1
                 if found is not None and trips > 1:
-                    made.add(found.make(trips))
+                    made.update(found.make(n) for n in ([MORE, TRIPS] if trips == MORE else [trips]))
                     changed = True
                     break
         else:
             return changed
+
+
+def _trips(nest: _Nest, decisions: Decisions) -> int:
+    """How many trips are interleaved; 1: they stay apart."""
+    usual = MORE if nest.sums == 1 and nest.length <= _SHORT else TRIPS
+    return decisions.take("interleave_loops.trips", usual, (MORE, TRIPS, 2, 1))
 
 
 def _found(function: Function, loop: Loop, edges: Edges, noalias_params: bool) -> _Nest | None:
@@ -83,6 +91,8 @@ class _Nest:
 
     def __init__(self, function: Function, outer: CountedLoop, inner: CountedLoop, edges: Edges) -> None:
         self.function, self.outer, self.inner, self.edges = function, outer, inner, edges
+        self.sums = sum(map(_is_float, inner.loop.header.args))
+        self.length = sum(len(b.instructions) - 1 for b in inner.loop.ordered)
         self.way: list[Block] = []
         block = outer.body
         while block is not inner.loop.header and len(edges[block]) == len(block.targets) == 1 and not block.args:
@@ -103,12 +113,11 @@ class _Nest:
     def is_fit(self, noalias_params: bool) -> bool:
         """Whether the inner loop may be run ahead, and it is worth it."""
         outer, inner = self.outer.loop, self.inner.loop
-        floats = [a for a in inner.header.args if is_scalar(a.type) and a.type.dtype.kind == "f"]  # type: ignore[attr-defined]
-        if not self.reaches or not 1 <= len(floats) <= _SUMS or len(inner.ordered) != 2:
+        if not self.reaches or not 1 <= self.sums <= _SUMS or len(inner.ordered) != 2:
             return False
         ahead = [*outer.header.instructions[:-1], *(i for b in self.way for i in b.instructions[:-1])]
         body = [i for b in inner.ordered for i in b.instructions[:-1]]
-        if not all(_is_step(i) for i in (*ahead, *body)) or len(body) > _BODY:
+        if not all(_is_step(i) for i in (*ahead, *body)) or self.length > _BODY:
             return False
         if sum(len(b.instructions) for b in self.tail) > _TAIL:
             return False
@@ -150,18 +159,18 @@ class _Nest:
     # -- making it ---------------------------------------------------------------------------------------
 
     def make(self, trips: int) -> Block:
-        """Put the loop of so many trips at a time before the loop; the head of what is new."""
+        """Put the loop of so many trips at a time right before the loop; the head of what is new."""
         header = self.outer.loop.header
         b = Builder(self.function)
         b.loc = header.instructions[-1].loc
-        blocks = [Block(name) for name in ("four", "ahead", "together", "sums")]
-        four, ahead, together, sums = blocks
-        passed: list[Value] = [four.add_arg(a.type, a.name) for a in header.args]
-        for p, k in self.edges[header]:
+        blocks = [Block(name) for name in ("several", "ahead", "together", "sums")]
+        several, ahead, together, sums = blocks
+        passed: list[Value] = [several.add_arg(a.type, a.name) for a in header.args]
+        for p, k in predecessors(self.function)[header]:
             if p not in self.outer.loop.blocks:
-                p.targets[k].block = four
+                p.targets[k].block = several
         counter = passed[header.args.index(self.outer.counter)]
-        b.at_end(four)
+        b.at_end(several)
         limit = b.emit("subtract", b.emit("max", self.outer.last, literal(trips - 1)), literal(trips - 1))
         b.conditional(b.emit("lessThan", counter, limit), ahead, [], header, list(passed))
 
@@ -187,7 +196,7 @@ class _Nest:
         b.at_end(together)
         self._copy(b, inner.instructions[:-1], maps)
         test = inner.instructions[-1]
-        entries = self._tails(maps, header, four)
+        entries = self._tails(maps, header, several)
         stays = 0 if test.targets[0].block in self.inner.loop.blocks else 1
         targets = [(sums, []), (entries[0], [])]
         b.conditional(maps[0].get(test.operands[0], test.operands[0]), *targets[stays], *targets[1 - stays])
@@ -197,7 +206,7 @@ class _Nest:
         b.branch(together, all_of(body.targets[0].args))
         at = self.function.blocks.index(header)
         self.function.blocks[at:at] = [*blocks, *self.copies]
-        return four
+        return several
 
     def _first_map(self, passed: dict[Value, Value], counter: Value) -> dict[Value, Value]:
         return {**passed, self.outer.counter: counter}
@@ -213,7 +222,7 @@ class _Nest:
                 else:
                     m[i] = b.insert(Instruction(i.op, operands[t], dict(i.attrs), type=i.type, name=i.name, loc=i.loc))
 
-    def _tails(self, maps: list[dict[Value, Value]], header: Block, four: Block) -> list[Block]:
+    def _tails(self, maps: list[dict[Value, Value]], header: Block, several: Block) -> list[Block]:
         """What stands behind the inner loop, for one trip after the other; where each begins."""
         inner = self.inner.loop.header
         (out,) = (t for t in inner.targets if t.block not in self.inner.loop.blocks)
@@ -228,15 +237,19 @@ class _Nest:
             Builder(self.function, entries[t]).branch(
                 copy_of.get(out.block, out.block), [m.get(v, v) for v in out.args]
             )
-            following = entries[t + 1] if t + 1 < len(maps) else four
+            following = entries[t + 1] if t + 1 < len(maps) else several
             for block in (entries[t], *copies):
                 for target in block.targets:
                     if target.block is header:
                         target.block = following
-                        if following is not four:
+                        if following is not several:
                             del target.args[at]
             self.copies += [entries[t], *copies]
         return entries
+
+
+def _is_float(v: Value) -> bool:
+    return is_scalar(v.type) and v.type.dtype.kind == "f"  # type: ignore[attr-defined]
 
 
 def _is_step(i: Instruction) -> bool:

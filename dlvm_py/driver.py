@@ -60,7 +60,8 @@ STAGES = ("raw", "optimizable", "compute", "scheduled")
 # exact clean-ups, before differentiation and after it
 CLEAN_UP = (
     "simplify_cfg", "constant_fold", "unroll_loops", "cse", "value_numbering", "redundant_load", "value_promotion",
-    "carried_scalars", "licm", "cse", "dce", "dead_store", "constant_fold", "simplify_cfg", "dce",
+    "carried_scalars", "licm", "cse", "dce", "dead_store", "unwritten_copies", "constant_fold",
+    "simplify_cfg", "dce",
 )  # fmt: skip
 # laws of real numbers, which round otherwise
 FAST_MATH = (

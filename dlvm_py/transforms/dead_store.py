@@ -13,8 +13,9 @@ A store of an array goes if it is to memory that this function allocates, and
 
 * on every path from it the first that happens to these elements is a store of all of them, or the function ends
   without that memory: a raise leaves nothing of it behind. All but loads, stores and views that is given a pointer to
-  that memory counts as reading it. So does a path that comes back to where the store may run again, unless the memory
-  is made anew there: the names that it has here stand for the new one then, and who reads the old one has another; or
+  that memory counts as reading it. On a path that comes back to where the store may run again, the names that it has
+  here stand for other elements: there any load from that memory counts, and only a store of all of it ends the path.
+  Unless the memory is made anew there: the names stand for the new one then, and who reads the old one has another; or
 * it stores what was loaded from the same elements, with no write to them in between.
 
 Memory of callers is left alone: a raise shows it, and whether a function writes to it is part of what it is. Gradients
@@ -35,6 +36,8 @@ from dlvm_py.ir.types import PointerType, StackType, TupleType, is_array
 from dlvm_py.ir.value import Instruction, Value
 
 STEPS = 2000
+# what the names of a store stand for, further on along a path
+_SAME, _OTHER_ELEMENTS, _OTHER_MEMORY = "same", "other elements", "other memory"
 # what a stack gives back was pushed, which counts; who reads it then has a pointer from there
 _LOOKS_NOWHERE = frozenset(("extent", "branch", "pop", "destroyStack"))
 
@@ -93,28 +96,28 @@ class _Search:
         root = _root_of(s)
         home = root.block if isinstance(root, Instruction) else None
         assert home is not None
-        # (block, where to begin, whether the memory has been made anew)
-        pending = [(s.block, s.block.instructions.index(s) + 1, False)]
-        seen: set[tuple[Block, bool]] = set()
+        # (block, where to begin, what the names stand for by now)
+        pending = [(s.block, s.block.instructions.index(s) + 1, _SAME)]
+        seen: set[tuple[Block, str]] = set()
         steps = 0
         while pending:
-            block, first, again = pending.pop()
+            block, first, state = pending.pop()
+            pointer = root if state == _OTHER_ELEMENTS else s.operands[1]
             for i in block.instructions[first:]:
                 steps += 1
-                if steps > STEPS or self._reads(i, s.operands[1], root if again else None):
+                if steps > STEPS or self._reads(i, pointer, root if state == _OTHER_MEMORY else None):
                     return False
-                if not again and i.op is OPS["store"] and self._covers(i.operands[1], s.operands[1], root):
+                if state != _OTHER_MEMORY and i.op is OPS["store"] and self._covers(i.operands[1], pointer, root):
                     break
             else:
                 for successor in block.successors():
-                    anew = again
-                    if not again and self.dominators.dominates(successor, s.block):
-                        if not self.dominators.dominates(successor, home):
-                            return False
-                        anew = True
-                    if (successor, anew) not in seen:
-                        seen.add((successor, anew))
-                        pending.append((successor, 0, anew))
+                    after = state
+                    if state != _OTHER_MEMORY and self.dominators.dominates(successor, s.block):
+                        is_anew = self.dominators.dominates(successor, home)
+                        after = _OTHER_MEMORY if is_anew else _OTHER_ELEMENTS
+                    if (successor, after) not in seen:
+                        seen.add((successor, after))
+                        pending.append((successor, 0, after))
         return True
 
     def _covers(self, pointer: Value, wanted: Value, root: Value | None) -> bool:

@@ -11,6 +11,7 @@ steps, with everything inside.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import threading
 from collections.abc import Collection, Sequence
@@ -308,7 +309,8 @@ def optimise(
         if g.name.startswith(VARIABLE):
             g.linkage = llvm.Linkage.internal
     _verify(module)
-    is_long = sum(1 for f in module.functions for _ in f.blocks) > LONG
+    blocks = (block for f in module.functions for block in f.blocks)
+    is_long = next(itertools.islice(blocks, LONG, None), None) is not None
     options = llvm.create_pipeline_tuning_options(speed_level=schedule.level or (2 if is_long else 3))
     options.loop_vectorization = True
     options.slp_vectorization = True

@@ -18,7 +18,7 @@ from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import MOST_BITS, cut, rows_of
 from dlvm_py.backend.cpu.kernels import Sink, nest, versions
-from dlvm_py.backend.cpu.pointers import offset, store_element, strides_of
+from dlvm_py.backend.cpu.pointers import is_open, offset, store_element, strides_of
 from dlvm_py.backend.cpu.reductions import combine, is_by_blocks, pays
 from dlvm_py.backend.cpu.share import may_share, shared
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
@@ -79,7 +79,7 @@ class _Joined:
         self.tree.inner = 0 if self.tree.linear else self.tree.rank - 1
         for _, sink in self.sinks:
             step, size = strides_of(e, sink.dest)[self.tree.inner], i64(sink.dest.itemsize)
-            if sink.dest.layout == "S" and step != size:
+            if sink.dest.layout == "S" and is_open(e, step, size):
                 self.unit.append(e.icmp("eq", step, size))
 
     def _is_linear(self) -> bool:
@@ -205,8 +205,9 @@ class _Joined:
             for k, sink in self.sinks:
                 dest = sink.dest
                 steps = list(strides_of(e, dest))
-                if tree.linear or tree.fast:
-                    steps[tree.inner] = i64(dest.itemsize)
+                size = i64(dest.itemsize)
+                if tree.linear or (tree.fast and is_open(e, steps[tree.inner], size)):
+                    steps[tree.inner] = size
                 address = offset(e, dest.data, [tree.index[k] for k in axes], [steps[k] for k in axes])
                 store_element(e, dest.dtype, xs[k], address, dest.notes + parallel.access)
             place = e.add(filled, loop.index, "nuw nsw") if filled != ZERO else loop.index

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam, whole_rows, write_rows
-from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
+from dlvm_py.backend.cpu.pointers import Pointer, is_open, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.streams import is_large, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
@@ -162,13 +162,13 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
     unit = [
         e.icmp("eq", steps[tree.inner], i64(s.dest.itemsize))
         for s, steps in zip(sinks, strides, strict=True)
-        if s.dest.layout == "S" and steps[tree.inner] != i64(s.dest.itemsize)
+        if s.dest.layout == "S" and is_open(e, steps[tree.inner], i64(s.dest.itemsize))
     ]
 
     def write(fast: bool) -> None:
         all_steps = [list(steps) for steps in strides]
         for s, steps in zip(sinks, all_steps, strict=True):
-            if fast and s.dest.layout == "S":
+            if fast and s.dest.layout == "S" and is_open(e, steps[tree.inner], i64(s.dest.itemsize)):
                 steps[tree.inner] = i64(s.dest.itemsize)
 
         def address(k: int) -> V:
@@ -185,14 +185,14 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
             with nest(e, tree.index, order[:-1], extents, part=part):
                 row.write(put)
             return
-        is_row = fast and shared_axis(order, extents) == tree.inner
-        if is_row and all(steps[tree.inner] == i64(p.itemsize) for p, steps in zip(dests, all_steps, strict=True)):
+        is_dense = all(steps[tree.inner] == i64(p.itemsize) for p, steps in zip(dests, all_steps, strict=True))
+        if fast and is_dense and shared_axis(order, extents) == tree.inner:
             large = is_large(e, tree, dests, work)
             if large is not None:
                 with nest(e, tree.index, order[:-1], extents):
                     write_pieces(e, tree, dests, part or (ZERO, extents[tree.inner]), large, address, put)
                 return
-        ends_in_a_mask = fast and _ends_in_a_mask(e, tree, extents, order)
+        ends_in_a_mask = fast and is_dense and _ends_in_a_mask(e, tree, extents, order)
         if not fast or jam is None or tree.linear or jam.axis == tree.inner:
             parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
             with nest(e, tree.index, order, extents, parallel.loop, part):

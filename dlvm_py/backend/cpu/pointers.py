@@ -65,7 +65,16 @@ def strides_of(f: FunctionText, p: Pointer) -> tuple[V, ...]:
     for k in axes:
         found[k] = step
         step = f.mul(step, p.extents[k])
+    f.row_strides.update(step for step in found if constant(step) is None)
     return tuple(found)
+
+
+def is_open(f: FunctionText, stride: V, size: V) -> bool:
+    """Whether only a call says if elements with this stride are neighbours.
+
+    Those down a column of contiguous memory are not, unless it is the only column.
+    """
+    return stride != size and constant(stride) is None and stride not in f.row_strides
 
 
 def _strides_at_entry(f: FunctionText, p: Pointer) -> tuple[V, ...]:

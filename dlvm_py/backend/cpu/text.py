@@ -94,6 +94,7 @@ class FunctionText:
         self.shares_kernels = False
         self.exits: set[str] = set()  # references of blocks that leave, which several places share
         self.param_notes: dict[V, str] = {}  # LLVM attributes
+        self.row_strides: set[V] = set()  # of contiguous memory, along axes other than the one of neighbours
         self.flags = ""
         self.is_in_kernel = False
         self._count = 0

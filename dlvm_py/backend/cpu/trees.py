@@ -10,7 +10,8 @@ so that each element asks ("tested"); along the innermost axis all is inside, an
 do not use it ("rows"); or everything is inside ("all"). See borders.py.
 
 Two versions of a nest exist where run-time facts matter: the *fast* one assumes that strided leaves have
-unit stride along the innermost loop and that no unknown extent is stretched; `conditions` says when. Extents of 1 that
+unit stride along the innermost loop and that no unknown extent is stretched; `conditions` says when. A column of
+contiguous memory is read with its stride in both. Extents of 1 that
 are not known to be 1 are rare: where nothing else is open the other version is for them alone, and `is_rare`.
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, strides_of
+from dlvm_py.backend.cpu.pointers import Pointer, is_open, load_element, offset, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.errors import PassError
@@ -275,9 +276,9 @@ class Tree:
         found: dict[V, V] = {}
         if not self.linear:
             for leaf, axes in self.leaves():
-                if leaf.op.name == "load" and (k := self._inner_axis(leaf, axes)) is not None:
+                if leaf.op.name == "load" and (k := self._open_axis(leaf, axes)) is not None:
                     stride, size = self._strides[leaf][k], i64(self.e.pointer(leaf.operands[0]).itemsize)
-                    if stride != size and stride not in found:
+                    if stride not in found:
                         found[stride] = self.e.icmp("eq", stride, size)
         return list(found.values())
 
@@ -292,12 +293,15 @@ class Tree:
             for leaf, axes in self.leaves()
         )
 
-    def _inner_axis(self, leaf: Instruction, axes: Axes) -> int | None:
-        """The axis of a strided leaf that alone follows the innermost loop."""
+    def _open_axis(self, leaf: Instruction, axes: Axes) -> int | None:
+        """The axis of a strided leaf that alone follows the innermost loop, if its stride may be that of neighbours."""
         if leaf.operands[0].type.layout != "S":  # type: ignore[attr-defined]
             return None
         follows = [k for k, axis in enumerate(axes) if axis is not None and axis[0] == self.inner]
-        return follows[0] if len(follows) == 1 else None
+        if len(follows) != 1:
+            return None
+        size = i64(self.e.pointer(leaf.operands[0]).itemsize)
+        return follows[0] if is_open(self.e, self._strides[leaf][follows[0]], size) else None
 
     # -- elements ------------------------------------------------------------------------------------
 
@@ -406,7 +410,7 @@ class Tree:
     def _steps(self, i: Instruction, axes: Axes) -> list[V]:
         """The strides of a load, in the fast version with what its conditions say."""
         strides = list(self._strides[i])
-        k = self._inner_axis(i, axes) if self.fast else None
+        k = self._open_axis(i, axes) if self.fast else None
         if k is not None:
             strides[k] = i64(self.e.pointer(i.operands[0]).itemsize)
         return strides
@@ -416,7 +420,7 @@ class Tree:
         if not isinstance(self.root, Instruction) or self.root.op.name != "load":
             return False
         size = i64(self.e.pointer(self.root.operands[0]).itemsize)
-        by_condition = self.fast and self._inner_axis(self.root, self.root_axes) is not None
+        by_condition = self.fast and self._open_axis(self.root, self.root_axes) is not None
         return self.linear or by_condition or self._strides[self.root][self.inner] == size
 
     def root_address(self) -> V:

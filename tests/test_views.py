@@ -5,6 +5,7 @@ import pytest
 from indexing import check, check_gradient
 
 import dlvm_py as dlvm
+from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.ir import interpreter
 
 rng = np.random.default_rng(2)
@@ -335,3 +336,25 @@ def test_an_array_is_itself():
         return z is x, x is not z, x is None
 
     assert dlvm.jit(f, cache=False)(np.ones(3), np.ones(3)) == (True, False, False)
+
+
+def test_a_column_of_contiguous_memory_has_one_version(monkeypatch):
+    asked = []
+    plain = Tree.stride_conditions
+    monkeypatch.setattr(Tree, "stride_conditions", lambda tree: asked.append(plain(tree)) or asked[-1])
+
+    @dlvm.jit(cache=False)
+    def shift(x, y):
+        m = np.outer(y, y)
+        m[:, 0] = m[:, -1] + 2.0 * m[:, 1] - x
+        m[0, ::2] *= 0.5
+        return m, np.sum(m[:, 0] * m[:, -1])
+
+    for n in (3, 1000):
+        x, y = np.arange(2.0 * n)[::2], np.linspace(1.0, 2.0, n)
+        for found, wanted in zip(shift(x, y), shift.__wrapped__(x, y), strict=True):
+            np.testing.assert_allclose(found, wanted, rtol=1e-14)
+    assert sum(map(len, asked)) == 1  # of x, which is the caller's
+    one = dlvm.jit(lambda x: x[:, 0] * 2.0 + x[:, -1], cache=False)
+    for x in (np.arange(5.0)[:, None], np.arange(10.0).reshape(5, 2), np.arange(10.0).reshape(2, 5).T):
+        np.testing.assert_array_equal(one(x), x[:, 0] * 2.0 + x[:, -1])

@@ -1,4 +1,4 @@
-"""Loops of which four or eight trips run at a time (interleave_loops.py): the same bits, effects and exceptions."""
+"""Loops whose trips run four at a time (transforms/interleave_loops.py): the same bits, effects and exceptions."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""Interleaved loops: four or eight trips of a loop run the loop inside of them as one, and their sums side by side.
+"""Interleaved loops: four trips of a loop run the loop inside of them as one, and their sums side by side.
 
     'loop(%j, %s):                                  'several(%j, %s):
         %m = lessThan %j, %n                            %m4 = lessThan %j, (max(%n, 3) - 3)
@@ -17,7 +17,8 @@
 
 A sum in the order of the program waits for its last addition in each trip. Four of them are under way at a time, and
 what does not depend on the trip is read once for all four. The additions of each sum keep their order: the same bits.
-Where trips are short and carry one sum each, eight are, as long as so many are left, and then four.
+Eight, as long as so many are left, and then four, are for tuning to find (decisions.py): they take from 0.5 to 1.6
+times as long as four.
 
 The outer loop counts up from a number that is not negative, is left at its head (or by a `raise`), and has one loop in
 it, which counts, has nothing inside, and carries floats. The bounds of that one are the same in all trips; what it
@@ -41,7 +42,6 @@ from dlvm_py.transforms.inline import clone_region
 from dlvm_py.transforms.share_loops import mark_of
 
 TRIPS, MORE = 4, 8
-_SHORT = 20  # instructions of the inner loop, up to which it is eight trips
 _SUMS = 3  # floats that a trip carries: more fill the registers
 _BODY = 40  # instructions of the inner loop
 _TAIL = 60  # and behind it
@@ -57,19 +57,13 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
             if len(loop.children) == 1 and loop.header not in made:
                 made.add(loop.header)
                 found = _found(function, loop, edges, noalias_params)
-                trips = _trips(found, decisions) if found is not None else 1
+                trips = decisions.take("interleave_loops.trips", TRIPS, (MORE, 2, 1)) if found is not None else 1
                 if found is not None and trips > 1:
                     made.update(found.make(n) for n in ([MORE, TRIPS] if trips == MORE else [trips]))
                     changed = True
                     break
         else:
             return changed
-
-
-def _trips(nest: _Nest, decisions: Decisions) -> int:
-    """How many trips are interleaved; 1: they stay apart."""
-    usual = MORE if nest.sums == 1 and nest.length <= _SHORT else TRIPS
-    return decisions.take("interleave_loops.trips", usual, (MORE, TRIPS, 2, 1))
 
 
 def _found(function: Function, loop: Loop, edges: Edges, noalias_params: bool) -> _Nest | None:
@@ -91,8 +85,6 @@ class _Nest:
 
     def __init__(self, function: Function, outer: CountedLoop, inner: CountedLoop, edges: Edges) -> None:
         self.function, self.outer, self.inner, self.edges = function, outer, inner, edges
-        self.sums = sum(map(_is_float, inner.loop.header.args))
-        self.length = sum(len(b.instructions) - 1 for b in inner.loop.ordered)
         self.way: list[Block] = []
         block = outer.body
         while block is not inner.loop.header and len(edges[block]) == len(block.targets) == 1 and not block.args:
@@ -113,11 +105,12 @@ class _Nest:
     def is_fit(self, noalias_params: bool) -> bool:
         """Whether the inner loop may be run ahead, and it is worth it."""
         outer, inner = self.outer.loop, self.inner.loop
-        if not self.reaches or not 1 <= self.sums <= _SUMS or len(inner.ordered) != 2:
+        floats = [a for a in inner.header.args if is_scalar(a.type) and a.type.dtype.kind == "f"]  # type: ignore[attr-defined]
+        if not self.reaches or not 1 <= len(floats) <= _SUMS or len(inner.ordered) != 2:
             return False
         ahead = [*outer.header.instructions[:-1], *(i for b in self.way for i in b.instructions[:-1])]
         body = [i for b in inner.ordered for i in b.instructions[:-1]]
-        if not all(_is_step(i) for i in (*ahead, *body)) or self.length > _BODY:
+        if not all(_is_step(i) for i in (*ahead, *body)) or len(body) > _BODY:
             return False
         if sum(len(b.instructions) for b in self.tail) > _TAIL:
             return False
@@ -246,10 +239,6 @@ class _Nest:
                             del target.args[at]
             self.copies += [entries[t], *copies]
         return entries
-
-
-def _is_float(v: Value) -> bool:
-    return is_scalar(v.type) and v.type.dtype.kind == "f"  # type: ignore[attr-defined]
 
 
 def _is_step(i: Instruction) -> bool:

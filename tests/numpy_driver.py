@@ -15,11 +15,11 @@ from numpy_forms import FORMS, NEVER, OPTIONS, OUT, OWN, RETURNS_DTYPE
 from test_frontend import call
 
 import dlvm_py as dlvm
-from dlvm_py.frontend.table import FUNCTIONS, METHODS, is_numpy
+from dlvm_py.frontend.table import METHODS, functions, is_numpy
 from dlvm_py.tools.numpy_page import function_name
 
 RULES: dict[str, Callable[..., Any]] = {}
-for known, rule in FUNCTIONS.items():
+for known, rule in functions().items():
     if is_numpy(known) and not isinstance(known, type) and known is not np.random.default_rng:
         RULES[function_name(known)] = rule
     elif isinstance(getattr(known, "__self__", None), np.ufunc):

@@ -14,7 +14,7 @@ import numpy as np
 from numpy_draw import ANY, LAPACK, NUMBERS, REAL, Draw, Text
 
 from dlvm_py.frontend.library.quantiles import BETWEEN, DISCRETE
-from dlvm_py.frontend.table import FUNCTIONS
+from dlvm_py.frontend.table import functions
 
 # -- options -----------------------------------------------------------------------------------------------
 
@@ -871,7 +871,7 @@ def _reduceat(d: Draw, kinds: str) -> list[Any]:
 
 
 def _of_ufuncs() -> None:
-    for f in FUNCTIONS:
+    for f in functions():
         if isinstance(f, np.ufunc) and f.signature is None:
             kinds = _ufunc_kinds(f)
             form(f"np.{f.__name__}", one(kinds) if f.nin == 1 else two(kinds))

@@ -13,15 +13,15 @@ from numpy_driver import METHOD_FORMS, RULES, Call, compare, leaves, run, source
 from numpy_forms import FORMS, NEVER, OPTIONS, OWN, RETURNS_DTYPE
 
 from dlvm_py.frontend.numpy_signature import numpy_signature
-from dlvm_py.frontend.table import FUNCTIONS, METHODS, is_numpy
+from dlvm_py.frontend.table import METHODS, functions, is_numpy
 from dlvm_py.tools.numpy_page import function_name
 
 _SEEDS = 40
 KNOWN = (
-    {name: f for f in FUNCTIONS if is_numpy(f) and not isinstance(f, type) and (name := function_name(f)) in RULES}
+    {name: f for f in functions() if is_numpy(f) and not isinstance(f, type) and (name := function_name(f)) in RULES}
     | {
         f"np.{f.__self__.__name__}.{f.__name__}": f
-        for f in FUNCTIONS
+        for f in functions()
         if isinstance(getattr(f, "__self__", None), np.ufunc)
     }
     | {f"ndarray.{name}": getattr(np.ndarray, name) for name in METHODS}

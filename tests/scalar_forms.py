@@ -11,8 +11,8 @@ import math
 import random
 from typing import Any
 
+from dlvm_py.frontend import table
 from dlvm_py.frontend.folds import FOLDS
-from dlvm_py.frontend.table import FUNCTIONS
 
 _FLOATS = (
     0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, 2.5, -2.5, 3.0, 0.1, 1e-300, -1e-310, 5e-324, 1e300, -1.7976931348623157e308,
@@ -111,7 +111,7 @@ def functions() -> dict[str, Any]:
     found = {}
     for module in (builtins, math, cmath):
         for name, f in vars(module).items():
-            if getattr(f, "__module__", None) == module.__name__ and (f in FUNCTIONS or f in FOLDS):
+            if getattr(f, "__module__", None) == module.__name__ and (f in table.functions() or f in FOLDS):
                 prefix = module.__name__ + "." if module is cmath or f is math.pow else ""
                 found[prefix + name] = f
     return found

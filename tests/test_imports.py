@@ -54,7 +54,10 @@ LATER = (
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory):
-    """The modules that each stage has loaded beside NumPy's, in a process that finds its code in the cache."""
+    """The modules that each stage has loaded beside NumPy's, in a process that finds its code in the cache.
+
+    "compile" are those of a process that compiles it.
+    """
     folder = tmp_path_factory.mktemp("imports")
     program = folder / "program.py"
     program.write_text(PROGRAM)
@@ -63,7 +66,9 @@ def loaded(tmp_path_factory):
         done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
         stages, compiled = json.loads(done.stdout)
         assert compiled == wanted
-    return stages
+        if wanted[0]:
+            compiling = stages["call"]
+    return {**stages, "compile": compiling}
 
 
 def of(modules, names):
@@ -83,6 +88,14 @@ def test_cached_calls_load_no_compiler(loaded):
     assert of(loaded["call"], ["dlvm_py"]) == of(loaded["import"], ["dlvm_py"])
     assert of(loaded["call"], ["numpy.random", "subprocess", "sysconfig"]) == []
     assert of(loaded["call"], ["llvmlite.binding"])
+
+
+def test_compiling_loads_only_the_parts_of_numpy_that_are_called(loaded):
+    """What NumPy imports when it is asked for, and the rules for its functions."""
+    parts = ["numpy.random", "numpy.fft", "numpy.polynomial"]
+    rules = ["dlvm_py.frontend.library.fourier", "dlvm_py.frontend.library.series"]
+    assert of(loaded["compile"], ["dlvm_py.frontend.table"])
+    assert of(loaded["compile"], [*parts, *rules]) == []
 
 
 class Point(Frozen):

@@ -64,6 +64,7 @@ from dlvm_py.frontend.values import (
     describe,
 )
 from dlvm_py.frozen import replace as with_fields
+from dlvm_py.ir.interface import is_of_random
 from dlvm_py.parameters import signature_of
 
 OBJECT_FUNCTIONS: dict[Any, Handler] = {
@@ -159,7 +160,7 @@ def _known(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> 
         return e.session.library(e, target, args, kwargs)
     if any(target is known for known in STATIC_CALLS):
         return _static_call(e, target, args, kwargs)
-    if isinstance(getattr(target, "__self__", None), np.random.RandomState):
+    if is_of_random(getattr(target, "__self__", None), "RandomState"):
         e.error(
             UnknownFunction,
             f"np.random.{target.__name__} draws from the one hidden stream of the process, which is not supported",

@@ -1,15 +1,19 @@
 """Every function and method that compiled code may call, by the Python object that it is.
 
-The families' tables are collected here; a ufunc with an op row needs no entry at all.
+The families' tables are collected here; a ufunc with an op row needs no entry at all. Functions of the parts that NumPy
+imports when they are asked for (np.fft, np.polynomial, np.random) have theirs from then on.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+import sys
+from collections.abc import Callable, Iterable
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from dlvm_py.deferred import deferred
 from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.elementwise import UFUNCS
 from dlvm_py.frontend.emit import Emitter
@@ -22,7 +26,6 @@ from dlvm_py.frontend.library import (
     decompositions,
     elementwise,
     floating,
-    fourier,
     histograms,
     joining,
     linear_algebra,
@@ -38,7 +41,6 @@ from dlvm_py.frontend.library import (
     random_vectors,
     reshaping,
     scimath,
-    series,
     sets,
     statistics,
     tensors,
@@ -62,6 +64,11 @@ from dlvm_py.frontend.texts import TEXTS
 from dlvm_py.frontend.values import Static
 from dlvm_py.ir import BF16, OWN_DTYPES, DType, is_bfloat16
 
+if TYPE_CHECKING:
+    from dlvm_py.frontend.library import fourier, series
+else:
+    fourier, series = (deferred(f"dlvm_py.frontend.library.{name}") for name in ("fourier", "series"))
+
 Handler = Callable[..., Any]
 
 
@@ -73,8 +80,8 @@ def _scalar(dtype: DType) -> Handler:
 
 
 _LIBRARY = (
-    arrange, bessel, calculus, create, decompositions, elementwise, fourier, histograms, joining, linear_algebra,
-    mathematics, norms, order, padding, places, polynomial, products, quantiles, reshaping, scimath, series, sets,
+    arrange, bessel, calculus, create, decompositions, elementwise, histograms, joining, linear_algebra,
+    mathematics, norms, order, padding, places, polynomial, products, quantiles, reshaping, scimath, sets,
     statistics, tensors, ufuncs,
 )  # fmt: skip
 _OF_UFUNCS: dict[Any, Handler] = {
@@ -82,15 +89,21 @@ _OF_UFUNCS: dict[Any, Handler] = {
     **{ufunc: written(ufunc, function) for module in (ufuncs, floating) for ufunc, function in module.UFUNCS.items()},
     **ELEMENTWISE,
 }
-FUNCTIONS: dict[Any, Handler] = {
+_FUNCTIONS: dict[Any, Handler] = {
     **methods(_OF_UFUNCS), **_OF_UFUNCS,
     **{d.numpy.type: _scalar(d) for d in OWN_DTYPES},
     **CREATE, **REDUCE, **SHAPE, **INDEX, **ORDER, **COMPLEX, **BUILTINS, **MATH, **CMATH,
     **TYPES, **TEXTS, **EINSUM, **VIEW, np.dot: dot_into, np.matmul: matmul_into,
-    **INTRINSICS, np.random.default_rng: default_rng,
+    **INTRINSICS,
     np.ndindex: ndindex, np.ndenumerate: ndenumerate,
     **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
+# the rules that those for functions of a part of NumPy's are added to when it is there
+_OF_PARTS: dict[str, Callable[[], dict[Any, Handler]]] = {
+    "numpy.fft": lambda: library_table(fourier.FUNCTIONS),
+    "numpy.polynomial": lambda: library_table(series.FUNCTIONS),
+    "numpy.random": lambda: {np.random.default_rng: default_rng},
+}
 _BFLOAT16 = _scalar(BF16)  # by its name, so that ml_dtypes need not be there
 METHODS: dict[str, Handler] = {
     **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot_into,
@@ -100,7 +113,7 @@ METHODS: dict[str, Handler] = {
 # functions of NumPy's that call the method of their name
 BY_METHOD = frozenset(
     f
-    for f in FUNCTIONS
+    for f in _FUNCTIONS
     if getattr(f, "__name__", None) in METHODS.keys() - {"copy", "astype", "dot", "sort", "trace", "conj", "conjugate"}
     and f is getattr(np, f.__name__, None)
 ) | {np.amax, np.amin, np.around}
@@ -133,9 +146,26 @@ STATIC_CALLS = (np.finfo, np.iinfo, np.dtype)  # evaluated at compile time on co
 def lookup(function: Any) -> Handler | None:
     """The rule of a callable, None if it has none."""
     try:
-        return _BFLOAT16 if is_bfloat16(function) else FUNCTIONS.get(function)
+        if is_bfloat16(function):
+            return _BFLOAT16
+        if function not in _FUNCTIONS:
+            _add(_OF_PARTS.keys() & sys.modules.keys())
+        return _FUNCTIONS.get(function)
     except TypeError:  # not hashable
         return None
+
+
+def functions() -> dict[Any, Handler]:
+    """The rules of all functions."""
+    _add([name for name in list(_OF_PARTS) if import_module(name)])
+    return _FUNCTIONS
+
+
+def _add(parts: Iterable[str]) -> None:
+    for name in parts:
+        if name in _OF_PARTS:  # another thread may have been here
+            _FUNCTIONS.update(_OF_PARTS[name]())
+            _OF_PARTS.pop(name, None)
 
 
 def subscripted(value: Any) -> Handler | None:
@@ -185,7 +215,7 @@ def name_of(function: Any) -> str:
 
 def numpy_names() -> list[str]:
     """Names of all NumPy functions with a rule."""
-    return sorted(f.__name__ for f in FUNCTIONS if is_numpy(f))
+    return sorted(f.__name__ for f in functions() if is_numpy(f))
 
 
 # what to write instead of functions of NumPy's that have no close relative here
@@ -208,7 +238,7 @@ def numpy_help(target: Any) -> str:
     hint: str | None = _INSTEAD.get(name)
     if hint is None:
         spelled: dict[str, str] = {}
-        for f in FUNCTIONS:
+        for f in functions():
             if is_numpy(f) and not isinstance(f, type):
                 spelled.setdefault(f.__name__, name_of(f))
         hint = suggestion(name, spelled)
@@ -217,7 +247,7 @@ def numpy_help(target: Any) -> str:
 
 def ufunc_method_help(ufunc: np.ufunc) -> str:
     """Which methods a ufunc has here."""
-    names = [m for m in ("reduce", "accumulate", "reduceat", "outer", "at") if getattr(ufunc, m) in FUNCTIONS]
+    names = [m for m in ("reduce", "accumulate", "reduceat", "outer", "at") if getattr(ufunc, m) in _FUNCTIONS]
     if not names:
         return f"np.{ufunc.__name__} has no method here: call it on arrays"
     return f"np.{ufunc.__name__} has {', '.join(f'`{m}`' for m in names)} here"

@@ -36,9 +36,14 @@ class GeneratorSpec(ScalarSpec):
 
 
 def is_generator(value: object) -> bool:
-    """Whether a value is a `numpy.random.Generator`; where there is one NumPy has imported `numpy.random`."""
+    """Whether a value is a `numpy.random.Generator`."""
+    return is_of_random(value, "Generator")
+
+
+def is_of_random(value: object, name: str) -> bool:
+    """Whether a value is of the class of this name of `numpy.random`, which is imported where there is such a value."""
     random = sys.modules.get("numpy.random")
-    return random is not None and type(value) is random.Generator
+    return random is not None and type(value) is getattr(random, name)
 
 
 class ArraySpec(Frozen):

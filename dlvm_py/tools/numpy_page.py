@@ -12,7 +12,7 @@ from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, 
 from dlvm_py.frontend.attributes import ARRAY_ATTRIBUTES
 from dlvm_py.frontend.elementwise import ON_COMPLEX, UFUNCS
 from dlvm_py.frontend.numpy_signature import refused_parameters
-from dlvm_py.frontend.table import FUNCTIONS, METHODS, RANDOM_METHODS, SUBSCRIPTED, WITHOUT_DERIVATIVE, is_numpy
+from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, SUBSCRIPTED, WITHOUT_DERIVATIVE, functions, is_numpy
 from dlvm_py.ir import dtype_of, literal, scalar
 
 _INTRODUCTION = """# NumPy in compiled code
@@ -80,13 +80,13 @@ def _ufunc_table() -> Iterator[str]:
     yield "operands broadcast.\n"
     yield "| function | operands | derivative |"
     yield "|---|---|---|"
-    for f in sorted(filter(_takes_forms, FUNCTIONS), key=lambda f: f.__name__):
+    for f in sorted(filter(_takes_forms, functions()), key=lambda f: f.__name__):
         yield f"| `np.{f.__name__}` | {', '.join(_operands(f))} | {'yes' if _ufunc_differentiable(f) else 'no'} |"
 
 
 def _takes_forms(function: Any) -> bool:
     """Whether it is a ufunc that takes all forms: those with axes of their own, or two results, do not."""
-    return isinstance(function, np.ufunc) and "where" in inspect.signature(FUNCTIONS[function]).parameters
+    return isinstance(function, np.ufunc) and "where" in inspect.signature(functions()[function]).parameters
 
 
 def _operands(ufunc: np.ufunc) -> list[str]:
@@ -134,7 +134,7 @@ def is_differentiable(name: str) -> bool:
 
 def _methods_of_ufuncs() -> Iterator[str]:
     found: dict[str, list[str]] = {}
-    for f in FUNCTIONS:
+    for f in functions():
         if isinstance(getattr(f, "__self__", None), np.ufunc):
             found.setdefault(f.__name__, []).append(f.__self__.__name__)
     for method, names in sorted(found.items()):
@@ -147,9 +147,9 @@ def _methods_of_ufuncs() -> Iterator[str]:
 def _function_table() -> Iterator[str]:
     yield "| function | derivative | not taken | what it does |"
     yield "|---|---|---|---|"
-    plain = [f for f in FUNCTIONS if is_numpy(f) and not isinstance(f, type) and not _takes_forms(f)]
+    plain = [f for f in functions() if is_numpy(f) and not isinstance(f, type) and not _takes_forms(f)]
     for name, f in sorted((function_name(f), f) for f in plain):
-        rule = FUNCTIONS[f]
+        rule = functions()[f]
         derivative = "no" if name.removeprefix("np.") in WITHOUT_DERIVATIVE else "yes"
         yield f"| `{name}({_parameters(rule)})` | {derivative} | {_not_taken(f, rule)} | {_summary(name, rule)} |"
 

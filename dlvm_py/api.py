@@ -71,9 +71,9 @@ def jit(
         bits. docs/derivatives.md says which loops.
     tune: measure, at the first call for new types, several ways to generate the code, with the arguments of that call
         and copies of those that it writes, and keep the fastest, on disk as well: options of LLVM, and what the passes
-        decide by their cost models in this function (docs/performance.md, "Tuning"). Results have the same bits. It is
-        fastest for lengths like those of that call. Calls that print, draw random numbers or raise are not repeated:
-        they get the usual code.
+        decide by their cost models in this function (docs/performance.md, "Tuning"). Results have the same bits (with
+        fastmath=True those of that call; for other values they may round otherwise). It is fastest for lengths like
+        those of that call. Calls that print, draw random numbers or raise are not repeated: they get the usual code.
 
     Raises, when called: CompileError (with file, line and caret) for what cannot be compiled, DeviceError for
     target="gpu" without a device, and what NumPy or Python would raise for what goes wrong at run time.

@@ -214,6 +214,23 @@ def test_a_schedule_changes_no_bit(schedule):
     assert chosen(g) == schedule
 
 
+@pytest.mark.slow
+def test_both_halves_of_a_pullback_are_tuned(monkeypatch):
+    """Each has a schedule of its own; the tape between them is what it is without."""
+    monkeypatch.setattr(tuning, "MOST", 12)
+
+    def smoothed(x):
+        p = np.exp(x - np.max(x, axis=1)[:, None])
+        for _ in range(3):
+            p[1:-1, 1:-1] = 0.25 * (p[2:, 1:-1] + p[:-2, 1:-1] + p[1:-1, 2:] + p[1:-1, :-2])
+        return np.sum(p * p)
+
+    x = np.random.default_rng(5).random((20, 1100))
+    (value, pullback), (usual, of_usual) = (dlvm.vjp(f, x) for f in (dlvm.jit(tune=True)(smoothed), smoothed))
+    assert value == usual
+    assert tuning.same_bits(pullback(1.0), of_usual(1.0))
+
+
 # -- every decision, with every value that its pass offers ------------------------------------------------
 
 

@@ -165,6 +165,33 @@ def test_special_values_are_numpys(name, dtype):
     np.testing.assert_array_equal(np.signbit(got[known]), np.signbit(want[known]))
 
 
+@dlvm.jit
+def roots(x):
+    return x**-3.5, x**-2.5, x**-1.5, x**-0.5, x**1.5, x**2.5, x**3.5
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_powers_of_roots(dtype):
+    """Literal exponents, odd multiples of 1/2: within half a unit of the last place; subnormal and special values."""
+    info, rng = np.finfo(dtype), np.random.default_rng(3)
+    limit = 37 if dtype is np.float32 else 300
+    x = np.concatenate([10.0 ** rng.uniform(-limit, limit, 60), rng.uniform(0.2, 9, 40)])
+    ends = [0.0, -0.0, 1, -1, np.inf, -np.inf, np.nan, info.max, -info.tiny]
+    x = np.concatenate([x, info.tiny * rng.uniform(size=9), ends]).astype(dtype)
+    for exponent, y in zip(np.arange(-3.5, 4, 1)[np.arange(8) != 4], roots(x), strict=True):
+        assert y.dtype == dtype
+        with mpmath.workprec(140):
+            for a, b in zip(x[:-9].tolist(), y.tolist(), strict=False):
+                exact = mpmath.power(a, exponent) if a else mpmath.inf
+                if exact < info.max:
+                    size = max(mpmath.floor(mpmath.log(exact, 2)), info.minexp)
+                    assert abs(b - exact) <= 0.75 * mpmath.mpf(2) ** (size - info.nmant), (a, exponent)
+        with np.errstate(all="ignore"):
+            want = np.power(x, dtype(exponent))[-9:]
+        np.testing.assert_allclose(y[-9:], want, rtol=2 * info.eps)
+        np.testing.assert_array_equal(np.signbit(y[-9:][~np.isnan(want)]), np.signbit(want[~np.isnan(want)]))
+
+
 def test_zeros_of_lgamma_on_the_negative_axis():
     """There the error is absolute: what cancels has some digits more than the result."""
     x = -np.random.default_rng(0).uniform(0, 10, 100)

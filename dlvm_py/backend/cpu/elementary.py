@@ -40,6 +40,7 @@ _RULES: dict[str, Callable[..., X]] = {
     "atan": trigonometric.atan,
     "atan2": trigonometric.atan2,
     "power": powers.power,
+    **{f"power.{n}": powers.of_root(n) for n in powers.HALVES},
     "cbrt": powers.cbrt,
     "hypot": powers.hypot,
     "erf": error_functions.erf,

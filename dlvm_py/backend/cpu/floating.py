@@ -12,6 +12,7 @@ from typing import Any
 from dlvm_py.backend.cpu.code import PURE, Code
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.elementary import own
+from dlvm_py.backend.cpu.powers import HALVES
 from dlvm_py.backend.cpu.values import V, constant_float, float_constant
 from dlvm_py.ir import F32, DType
 
@@ -172,8 +173,9 @@ def modulo(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
 
 
 def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
-    """a to the b; the constant exponents whose power is one or two roundings need no call."""
-    match constant_float(b):
+    """a to the b; the constant exponents whose power is one or two roundings need no call, and some need a root."""
+    exponent = constant_float(b)
+    match exponent:
         case 0.0:
             return fc(a, 1.0)
         case 1.0:
@@ -187,6 +189,8 @@ def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
             return c.select(c.fcmp("oeq", a, fc(a, -math.inf)), fc(a, math.inf), root)
         case 3.0:
             return c.fop("fmul", c.fop("fmul", a, a), a)
+    if exponent is not None and 2.0 * exponent in HALVES:
+        return own(c, f"power.{int(2.0 * exponent)}", a)
     return own(c, "power", a, b)
 
 

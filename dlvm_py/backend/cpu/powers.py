@@ -2,6 +2,7 @@
 
     pow    e^(y log x): the logarithm as a pair with 64 bits or more, the product exact, e^ of the pair. In f32 all of
            it in f64, where neither pair nor product is needed
+    x^(n/2)  x = z 4^q; the root of z or its inverse as a pair, times powers of z or of the inverse of z, times 2^(nq)
     cbrt   x = 2^(3q + j) m; the polynomial for m^(-1/3), one step of third order, one of Newton on the root
     hypot  √(a² + b²), scaled by a power of two where a square might leave the range
 
@@ -11,6 +12,7 @@ Special values are those of C99, annex F.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from dlvm_py.backend.cpu import coefficients as known
 from dlvm_py.backend.cpu.exponential import decomposed, exp_parts, log_pair
@@ -66,6 +68,43 @@ def _power_single(a: X, y: X) -> X:
     p = clamped(y * _at_ends(a, log), -_LIMIT, _LIMIT)
     n, _, r = split(p, (known.LOG2_E["double"][0], *known.LN2["double"]))
     return scaled(1.0 + (r * r).fma(polynomial_of(r, known.EXP["float"]), r), n).to("float")
+
+
+# n of the powers x^(n/2) that are made of a root
+HALVES = (-7, -5, -3, -1, 3, 5, 7)
+
+
+def of_root(n: int) -> Callable[[X], X]:
+    """x to the n/2, for an odd n."""
+
+    def rule(x: X) -> X:
+        a, form = abs(x), x.form
+        k, m = decomposed(a)
+        q = (0.5 * k).floor()
+        z = m.where((k - 2.0 * q).compare("oeq", 0.0), m + m)
+        root = z.sqrt()
+        inverse = 1.0 / root
+        root_low = (-root).fma(root, z) * (0.5 * inverse)
+        if n > 0:
+            high, low, factor, factor_low = root, root_low, z, z.of(0.0)
+        else:
+            high, low = inverse, inverse * ((-root).fma(inverse, 1.0) - root_low * inverse)
+            factor, factor_low = product_of(high, high)
+            factor_low = (2.0 * high).fma(low, factor_low)
+        for _ in range(abs(n) // 2):
+            product, lost = product_of(high, factor)
+            high, low = product, low.fma(factor, high.fma(factor_low, lost))
+        # the exponents of the two factors that scale stay in range; beyond, the power is 0 or infinite
+        most = 2.0 * (form.bias - 23)
+        shifted = clamped(float(n) * q, -most, most) + form.magic
+        found = scaled(high + low, x.f.op("sub", shifted.bits(), x.of(form.magic).bits()))
+        at_zero, at_infinity = (0.0, math.inf) if n > 0 else (math.inf, 0.0)
+        found = found.unless(a.compare("oeq", 0.0), at_zero)
+        found = found.unless(x.compare("olt", 0.0), math.nan)
+        found = found.unless(a.compare("oeq", math.inf), at_infinity)
+        return x.where(x.is_nan(), found)
+
+    return rule
 
 
 def _is_end(a: X) -> V:

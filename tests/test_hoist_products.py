@@ -259,7 +259,7 @@ def test_products_of_all_trips_are_one_before_differentiation(f, wrt, of, make, 
 
 
 def test_what_no_trip_computes_leaves_no_trace():
-    """An infinity is not multiplied by the zeros of a triangle that nobody asked for."""
+    """Infinities are not multiplied by the zeros of a triangle that nobody asked for."""
 
     def upper(a, b):
         out = np.zeros((a.shape[1], b.shape[1]))
@@ -268,9 +268,10 @@ def test_what_no_trip_computes_leaves_no_trace():
         return out
 
     a, b = square(40), square(40)
-    a[3, 20] = np.inf
-    found = dlvm.grad(upper, wrt="b")(a, b)
-    assert np.isfinite(found[:, :20]).all() and np.isinf(found[3, 20:]).all()
+    a[3, 20] = b[2, 30] = np.inf
+    of_a, of_b = dlvm.grad(upper, wrt=("a", "b"))(a, b)
+    assert np.isfinite(of_b[:, :20]).all() and np.isinf(of_b[3, 20:]).all() and np.isfinite(np.delete(of_b, 3, 0)).all()
+    assert np.isfinite(of_a[:, 31:]).all() and np.isinf(of_a[2, :31]).all() and np.isfinite(np.delete(of_a, 2, 0)).all()
 
 
 def test_what_is_not_so_is_not_assumed():

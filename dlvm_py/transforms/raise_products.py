@@ -2,18 +2,24 @@
 
     'loop(%k: i64):  lessThan %k, %n                    'strips(%s: i64):  lessThan %s, %strips
     'body():                                            'product():
-        check (lessThan %k, %m) else IndexError ...         %start = %s * 32;  %count = min (%n - %start), 32
+        check (lessThan %k, %m) else IndexError ...         %start = %s * 64;  %count = min (%n - %start), 64
         %c = section %x at (0, %k) count (%h, 1)            %last = %start + %count - 1
-        %v = squeezeShape %c at 1                           %p = allocateHeap f64 count (%count, %n - %last)
-        %d = section %x at (0, %k) count (%h, %n - %k)      %a = section %x at (0, %start) count (%h, %count)
-        %y = dot (load %v), (load %d)                       %b = section %x at (0, %last) count (%h, %n - %last)
+        %v = squeezeShape %c at 1                           %a = section %x at (0, %start) count (%h, %count)
+        %d = section %x at (0, %k) count (%h, %n - %k)      %b = section %x at (0, %last) count (%h, %n - %last)
+        %y = dot (load %v), (load %d)                       %p = allocateHeap f64 count (%count, %n - %last)
         store %y to (section of %out)                  =>   store (dot (transpose (load %a)), (load %b)) to %p
-        branch 'loop(%k + 1)                                branch 'loop(0)
+        branch 'loop(%k + 1)                                %e = section %x at (0, %start) count (%h, %last - %start)
+                                                            %q = allocateHeap f64 count (%count, %last - %start)
+                                                            conditional (%a and %e are finite)
+                                                                        then 'square() else 'rows(0)
+                                                        'square():
+                                                            store (dot (transpose (load %a)), (load %e)) to %q
+                                                        'rows(%t: i64):  (the same, of each trip what it has)
                                                         'loop(%t: i64):  lessThan %t, %count, else 'next
                                                         'body():
                                                             %k = add %start, %t
                                                             %y = allocateHeap f64 count (%n - %k)
-                                                            store (dot (load %v), the first of %d) to its begin
+                                                            store (load (part of %q at %t)) to its begin
                                                             store (load (elementPointer %p at %t)) to its end
                                                             store (load %y) to (section of %out)
                                                             branch 'loop(%t + 1)
@@ -25,26 +31,30 @@ over the whole matrix; of a strip's product they are two products of matrices. T
 fits), with these differences: products of two vectors gain however they lie in memory; there is one version, so that
 the derivative has one; and so nothing may be asked at run time. What would be, that no check before the product fails
 in any trip, is assumed of the arguments (assume_extents.py), or the product stays as it is. And nothing is computed
-that no trip has: its derivative would be zeros times what is in memory, infinities too. So of parts that begin later
-from trip to trip the strip's product has what is in all of them, and a trip makes its own of the rest. Both loops
+that no trip has, unless it is finite: its derivative would be zeros times what is in memory, infinities too. So of
+parts that begin later from trip to trip the strip's product has what is in all of them. What is before that is a
+product as well where its factors are finite, of which each trip takes its part, else one product a trip. Both loops
 count from 0, as loops do whose tapes are dense. A loop whose counter is used behind it stays as well. Stage raw, after
 extents are assumed.
 """
 
 from __future__ import annotations
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, Builder, Function, Instruction, Target, Value, literal
+from dlvm_py.ir.analysis.counted_loops import CountedLoop
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms import assume_extents
 from dlvm_py.transforms.hoist_products import Hoist, Made, is_product
+from dlvm_py.transforms.loop_bounds import TRUE
 from dlvm_py.transforms.loop_versions import ends_in_header
 from dlvm_py.transforms.substitution import substitute
 from dlvm_py.transforms.trip_views import TripViews, Unfit
 
-# trips whose products of vectors and matrices are made at a time
-STRIP = 32
+# trips whose products of vectors and matrices are made at a time: so many that threads share them
+STRIP = 64
 
 
 def may(function: Function) -> bool:
@@ -71,8 +81,29 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     return changed
 
 
+class _Parts(Frozen):
+    """What a strip computes of a matrix whose parts differ from trip to trip.
+
+    common: of the matrix what all trips have. head, row: the blocks, empty but for views, of a loop over the trips,
+    whose counter is `trip`. factors: of what a trip has before that, a row and a matrix; place: where its product
+    begins in the row of the trip, and its length.
+    """
+
+    common: Value
+    head: Block
+    row: Block
+    trip: Value
+    factors: tuple[Value, Value]
+    place: tuple[Value, Value]
+
+
 class _Raise(Hoist):
     """The products of one loop."""
+
+    def __init__(self, of: Independence, counted: CountedLoop) -> None:
+        super().__init__(of, counted)
+        self.parts: dict[Made, _Parts] = {}
+        self.before: dict[Made, tuple[Value, Value]] = {}  # what is before the common part, and how wide it is
 
     def gains(self, pointers: list[Value]) -> bool:
         """What is differentiated always does."""
@@ -82,41 +113,87 @@ class _Raise(Hoist):
         """One term is enough."""
 
     def of_matrix(self, pointers: list[Value], views: TripViews) -> Made:
-        """Of a matrix whose parts differ, what all trips of a strip have: from where the last one begins."""
+        """Of a matrix whose parts differ, what all trips have stands by itself: from where the last one begins."""
         made = super().of_matrix(pointers, views)
         if made.window is None or made.window.part is None:
             return made
         is_left = pointers[0].type.rank == 2  # type: ignore[attr-defined]
-        matrix = pointers[0 if is_left else 1]
+        matrix, vector = pointers if is_left else pointers[::-1]
         axis = 0 if is_left else 1
         if matrix.type.shape[axis] is not None:  # type: ignore[attr-defined]
             raise Unfit
-        window = self.views_of_last.window(matrix, axis)
-        right = views.b.emit("transpose", window.pointer) if is_left else window.pointer
-        return Made((made.factors[0], right), window)
+        last = self.views_of_last.window(matrix, axis)
+        head, row = Block("rows"), Block("row")
+        b = Builder(self.function).at_end(row)
+        b.loc = views.b.loc
+        trip = head.add_arg(views.start.type, "t")
+        own = TripViews(b, self.bounds, self.counted, b.emit("add", views.start, trip), literal(1))
+        left, at = own.wide(vector)
+        window = own.window(matrix, axis)
+        assert window.part is not None and window.begin is not None and made.window.begin is not None
+        assert last.begin is not None
+        if at != 0:
+            left = b.emit("transpose", left)
+        right = b.emit("transpose", window.pointer) if is_left else window.pointer
+        before_last = b.emit("subtract", last.begin, window.begin)
+        count = b.emit("max", b.emit("min", own.at_start(window.part[1]), before_last), literal(0))
+        zero, one = literal(0), literal(1)
+        part = b.emit("section", right, zero, zero, b.emit("extent", right, at=0), count, one, one)
+        begin = b.emit("subtract", window.begin, made.window.begin)
+        common = views.b.emit("transpose", last.pointer) if is_left else last.pointer
+        self.parts[made] = _Parts(common, head, row, trip, (left, part), (begin, count))
+        return made
+
+    def multiplied(self, b: Builder, i: Instruction, of: Made, count: Value) -> Value:
+        """Memory with what all trips of a strip have in common, or with all of their products."""
+        if of not in self.parts:
+            return super().multiplied(b, i, of, count)
+        parts, (rows, right) = self.parts[of], of.factors
+        zero, one = literal(0), literal(1)
+        width, far = (b.emit("extent", p, at=1) for p in (right, parts.common))
+        near = b.emit("subtract", width, far)
+        dtype = i.type.dtype.name  # type: ignore[attr-defined]
+        memory = b.emit("allocateHeap", count, far, dtype=dtype, name=i.name)
+        b.emit("store", b.emit("dot", b.emit("load", rows), b.emit("load", parts.common)), memory)
+        before = self.before[of] = b.emit("allocateHeap", count, near, dtype=dtype, name=i.name), near
+        rest = b.emit("section", right, zero, zero, b.emit("extent", right, at=0), near, one, one)
+        square, behind = Block("square"), Block("multiplied")
+        assert b.block is not None
+        at = self.function.blocks.index(b.block) + 1
+        self.function.blocks[at:at] = [square, parts.head, parts.row, behind]
+        b.conditional(b.emit("and", *(self._is_finite(b, p) for p in (rows, rest))), square, [], parts.head, [zero])
+        b.at_end(square)
+        b.emit("store", b.emit("dot", b.emit("load", rows), b.emit("load", rest)), before[0])
+        b.branch(behind, [])
+        b.at_end(parts.head)
+        b.conditional(b.emit("lessThan", parts.trip, count), parts.row, [], behind, [])
+        b.at_end(parts.row)
+        to = b.emit("section", before[0], parts.trip, parts.place[0], one, parts.place[1], one, one)
+        b.emit("store", b.emit("dot", *(b.emit("load", p) for p in parts.factors)), to)
+        b.branch(parts.head, [b.emit("add", parts.trip, one)])
+        b.at_end(behind)
+        return memory
+
+    def _is_finite(self, b: Builder, p: Value) -> Value:
+        if isinstance(p, Instruction) and p.op.name == "transpose":
+            p = p.operands[0]  # in the order of memory, if one of them is
+        return b.emit("reduce", b.emit("isFinite", b.emit("load", p)), TRUE, by="and", axes=(0, 1))
 
     def taken(
         self, b: Builder, copy: Instruction, of: Made, memory: Value, at: Value, mapping: dict[Value, Value]
     ) -> Value:
-        """What a trip takes in the place of its product: of what only some trips have it makes its own product."""
-        if of.window is None or of.window.part is None:
+        """What a trip takes in the place of its product: of what only some trips have, and of what all have."""
+        if of not in self.parts:
             return super().taken(b, copy, of, memory, at, mapping)
+        assert of.window is not None and of.window.part is not None and of.window.begin is not None
         begin, count = (mapping.get(v, v) for v in of.window.part)
-        axis = 0 if copy.operands[0].type.rank == 2 else 1  # type: ignore[attr-defined]
-        load = copy.operands[axis]
-        assert isinstance(load, Instruction) and of.window.begin is not None
-        there = Builder(self.function).before(load)
-        there.loc = load.loc
+        square, near = self.before[of]
         zero, one = literal(0), literal(1)
-        apart = there.emit("min", count, there.emit("subtract", of.window.begin, begin))
-        counts = [apart, there.emit("extent", load.operands[0], at=1 - axis)]
-        near = there.emit("section", load.operands[0], zero, zero, *(counts if axis == 0 else counts[::-1]), one, one)
-        operands = list(copy.operands)
-        operands[axis] = there.emit("load", near)
-        b = Builder(self.function).before(copy)
-        b.loc = copy.loc
+        offset = b.emit("subtract", begin, of.window.begin)
+        apart = b.emit("max", b.emit("min", count, b.emit("subtract", near, offset)), zero)
         whole = b.emit("allocateHeap", count, dtype=copy.type.dtype.name)  # type: ignore[attr-defined]
-        b.emit("store", b.emit("dot", *operands), b.emit("section", whole, zero, apart, one))
+        first = b.emit("section", b.emit("elementPointer", square, at), offset, apart, one)
+        b.emit("store", b.emit("load", first), b.emit("section", whole, zero, apart, one))
         rest = b.emit("subtract", count, apart)
         far = b.emit("section", b.emit("elementPointer", memory, at), zero, rest, one)
         b.emit("store", b.emit("load", far), b.emit("section", whole, apart, rest, one))

@@ -35,7 +35,7 @@ from dlvm_py.frontend.emit import Emitter, Unreachable
 from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
 from dlvm_py.frontend.iterate import iteration_of
 from dlvm_py.frontend.library import streams
-from dlvm_py.frontend.liveness import body_facts, writes
+from dlvm_py.frontend.liveness import body_facts, comprehended
 from dlvm_py.frontend.matching import Matching
 from dlvm_py.frontend.mixed import mixed
 from dlvm_py.frontend.nodes import Consumed, Ended, Generated
@@ -373,18 +373,13 @@ class Frame(Matching):
             return self.e.session.outside(self.e, scope.function, own)
         if self.outer is not None:
             return self.outer.read_name(name)
-        if name not in self.function.__globals__ and name in self._comprehended():
+        if name not in self.function.__globals__ and name in comprehended(self.source.node):
             self.e.error(
                 UnsupportedSyntax,
                 f"a function that a comprehension has made reads its `{name}` after its end, where it is the last one",
                 help=f"give it as a default, lambda v, {name}={name}: ...",
             )
         return self.e.session.outside(self.e, self.function, name)
-
-    def _comprehended(self) -> frozenset[str]:
-        """The names that comprehensions of this function bind."""
-        found = (g.target for n in gast.walk(self.source.node) for g in getattr(n, "generators", ()))
-        return writes(list(found))
 
     def _read_local(self, name: str) -> Any:
         binding = self.env.get(name)

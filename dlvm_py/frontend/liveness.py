@@ -79,6 +79,12 @@ def nonlocal_names(nodes: Iterable[Any]) -> Names:
     return frozenset(found)
 
 
+@lru_cache(maxsize=512)
+def comprehended(node: Any) -> Names:
+    """The names that comprehensions of a function bind. Found once for a tree, which nobody changes (source.py)."""
+    return writes([g.target for n in gast.walk(node) for g in getattr(n, "generators", ())])
+
+
 def may_suppress(node: Any) -> bool:
     """Whether a `with` may catch what its body raises: where its name says nothing else."""
     called = [getattr(i.context_expr, "func", None) for i in node.items]

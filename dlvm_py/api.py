@@ -335,7 +335,7 @@ def free_buffers() -> int:
     """Free the memory that is kept for the next arrays; how many bytes it was.
 
     Compiled code keeps what its arrays have freed, and what its results free when Python drops them, up to
-    DLVM_BUFFERS MiB (read once a process, 0 keeps nothing; unset: a 32nd of the machine's memory, at least 256 MiB),
+    DLVM_BUFFERS MiB (read once a process, 0 keeps nothing; unset: a 16th of the machine's memory, at least 256 MiB),
     because new memory costs time to touch. Arrays that are alive stay as they are. It need not be called for want of
     memory: an allocation that fails frees it first.
     """

@@ -70,7 +70,7 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "DLVM_CACHE": ("1", "0 turns the disk cache off"),
     "DLVM_BUFFERS": (
         "",
-        "MiB of freed memory that are kept for the next arrays, 0 for none; empty: a 32nd of the memory, at least 256",
+        "MiB of freed memory that are kept for the next arrays, 0 for none; empty: a 16th of the memory, at least 256",
     ),
     "DLVM_NUM_THREADS": ("", "threads that share array kernels; empty: the processors that the process may use"),
     "DLVM_TAPE": (

@@ -77,7 +77,7 @@ def _memory() -> int:
 def _limit_wanted() -> int:
     if environment("DLVM_BUFFERS"):
         return min(max(_mebibytes("DLVM_BUFFERS"), 0), _MOST)
-    return min(max(_memory() // 32, 256 * 2**20), _MOST)
+    return min(max(_memory() // 16, 256 * 2**20), _MOST)
 
 
 def _mebibytes(name: str) -> int:

@@ -41,6 +41,25 @@ def test_all_elements_are_written_and_no_others(function, dtype, first, more):
     np.testing.assert_array_equal(*results)
 
 
+def shifted(a, out):
+    out[1:-1, 1:-1] = a[2:, 1:-1] - a[:-2, 1:-1] * a[1:-1, 2:]
+
+
+@pytest.mark.parametrize(("dtype", "skipped"), [("f8", 0), ("c16", 8), ("f4", 0)])
+def test_rows_are_written_at_all_places_of_a_line(dtype, skipped):
+    # rows of no whole number of lines, part of longer ones; complex elements that lie across lines
+    rows, width = 2070, 2057 * 8 // np.dtype(dtype).itemsize
+    a = np.resize(np.linspace(0, 1, 251).astype(dtype), (rows, width))
+    found = []
+    for f in (dlvm.jit(shifted), shifted):
+        raw = np.zeros(rows * (width + 5) * a.itemsize + 80, np.uint8)
+        begin = -raw.ctypes.data % 64 + skipped
+        out = raw[begin:][: rows * (width + 5) * a.itemsize].view(dtype).reshape(rows, width + 5)
+        f(a, out[:, 2:-3])
+        found.append(out)
+    np.testing.assert_array_equal(*found)
+
+
 def streams(function, *args):
     return "@dlvm.stream(" in dlvm.jit(function).llvm(*args)
 

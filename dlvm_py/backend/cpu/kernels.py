@@ -16,7 +16,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam, whole_rows, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
-from dlvm_py.backend.cpu.streams import is_large, write_pieces
+from dlvm_py.backend.cpu.streams import Rows, fence, is_large, write_lines, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
@@ -201,12 +201,20 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
         at = order.index(jam.axis)
         outer, inner = order[:at], order[at:]
         cuts_rows = shared_axis(order, extents) == jam.axis
+        is_dense = len(sinks) == 1 and len(inner) == 2 and all_steps[0][tree.inner] == i64(dests[0].itemsize)
+        large = is_large(e, tree, dests, work) if is_dense else None
         with nest(e, tree.index, outer, extents, part=None if cuts_rows else part):
             first, last = part if cuts_rows and part is not None else (ZERO, extents[jam.axis])
-            left = write_rows(e, tree, inner, extents, jam, (first, last), put)
+            if large is None:
+                left = write_rows(e, tree, inner, extents, jam, (first, last), put)
+            else:
+                rows = Rows(dests[0], all_steps[0][jam.axis], extents[tree.inner], first, last)
+                left = write_lines(e, tree, rows, jam, large, address, put)
             parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
             with nest(e, tree.index, inner, extents, parallel.loop, (left, last)):
                 put(parallel)
+        if large is not None:
+            fence(e, large)
 
     # a row with borders is not cut
     loops = 0 if tree.has_embeds and shared_axis(order, extents) == tree.inner else len(first.extents)

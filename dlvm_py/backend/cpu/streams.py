@@ -12,8 +12,18 @@ vectoriser has no such stores for addresses that are known at run time alone, so
 cache as it would to the destination, and the runtime (support.ll) carries that over, line by line: the same bytes.
 
 Not for kernels that read what they write, whose lines are in the caches anyway, not for less than the last caches hold,
-which who comes next would find there, and only for kernels of one loop: pieces of rows begin anywhere in a line. That
-loop serves both cases.
+which who comes next would find there, and for kernels of one loop: that loop serves both cases.
+
+Rows begin anywhere in a line. Where some are computed together (jam.py) each is written by its own whole lines:
+
+    for i in range(first, last - 3, 4):       the first lines of the four rows begin at their elements h0, h1, h2, h3
+        for n in range(lines):
+            for k in range(8):  line0[k] = element (i, h0 + 8 n + k);  line1[k] = element (i + 1, h1 + 8 n + k);  ...
+            store the four lines, past the caches if large
+        the elements before and behind these lines of each row
+
+The lines are in registers when LLVM is done. In the caches it is faster than the plain loop too: no store touches two
+lines. A buffer for pieces of the four rows was not faster than plain stores.
 """
 
 from __future__ import annotations
@@ -21,11 +31,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.jam import Jam
 from dlvm_py.backend.cpu.pointers import Pointer
-from dlvm_py.backend.cpu.text import Parallel
+from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree
-from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.decisions import NEVER
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Kind
 from dlvm_py.ir.analysis.cost import is_function
 
@@ -95,5 +107,88 @@ def write_pieces(
             e.module.declare("dlvm.stream", "void", ["ptr", "ptr", "i64"], "nounwind")
             for p, goal, source in zip(dests, goals, buffers, strict=True):
                 e.call("@dlvm.stream", "void", [goal, source, e.mul(length, i64(p.itemsize))])
+    fence(e, large)
+
+
+def fence(e: FunctionEmitter, large: V) -> None:
+    """Behind it, who is told that this is done sees what was written: such stores keep no order of their own."""
     with e.when(large):
         e.line("fence seq_cst")
+
+
+class Rows(Frozen):
+    """The rows of a destination from a first to a last one, of so many elements, at multiples of so many bytes."""
+
+    dest: Pointer
+    stride: V
+    width: V
+    first: V
+    last: V
+
+
+def write_lines(
+    e: FunctionEmitter,
+    tree: Tree,
+    rows: Rows,
+    jam: Jam,
+    large: V,
+    address: Callable[[int], V],
+    put: Callable[[Parallel, Sequence[V]], None],
+) -> V:
+    """Write some rows at a time, line by line, if they are wide and lie at whole elements; the first that is left.
+
+    jam: how many rows, of which width. address, put: as in `write_pieces`. `fence` belongs behind it.
+    """
+    dest, width, first = rows.dest, rows.width, rows.first
+    per, bits = LINE // dest.itemsize, dest.itemsize.bit_length() - 1
+
+    def place(row: V, column: V) -> V:
+        tree.index[jam.axis], tree.index[tree.inner] = row, column
+        return address(0)
+
+    def before(row: V) -> V:
+        """How many elements a row has before its first whole line."""
+        up = e.op("and", e.op("sub", ZERO, e.cast("ptrtoint", place(row, ZERO), "i64")), i64(LINE - 1))
+        return e.op("lshr", up, i64(bits))
+
+    both = e.op("or", e.cast("ptrtoint", place(first, ZERO), "i64"), rows.stride)
+    is_whole = e.icmp("eq", e.op("and", both, i64(dest.itemsize - 1)), ZERO)
+    takes = e.both(is_whole, e.icmp("sge", width, i64(max(jam.least, 2 * LINE))))
+    times = e.select(takes, e.op("udiv", e.op("sub nuw nsw", rows.last, first), i64(jam.rows)), ZERO)
+    lines = e.op("udiv", e.op("sub", width, i64(per - 1)), i64(per))
+    buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
+    slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
+    with e.loop(times) as block:
+        start = e.add(first, e.mul(block.index, i64(jam.rows)))
+        together = [e.add(start, i64(k)) for k in range(jam.rows)]
+        begins = [before(row) for row in together]
+        with e.loop(lines) as line:
+            columns = [e.add(begin, e.mul(line.index, i64(per))) for begin in begins]
+            parallel = Parallel(e)
+            with e.loop(i64(per), note=parallel.loop, runs=True) as loop:
+                for row, column, slot in zip(together, columns, slots, strict=True):
+                    tree.index[jam.axis], tree.index[tree.inner] = row, e.add(column, loop.index, "nsw")
+                    put(parallel, [e.gep("i8", slot, e.mul(loop.index, i64(dest.itemsize)))])
+            found = [e.load("<16 x i32>", slot, ", align 64") for slot in slots]
+            goals = [place(row, column) for row, column in zip(together, columns, strict=True)]
+            with e.either(large) as arms:
+                next(arms)
+                for whole, goal in zip(found, goals, strict=True):
+                    e.store(whole, goal, ", align 64, !nontemporal !{i32 1}")
+                next(arms)
+                # by halves: LLVM makes one plain store of stores in both arms that differ in metadata alone
+                for whole, goal in zip(found, goals, strict=True):
+                    for half in range(2):
+                        lanes = ", ".join(f"i32 {8 * half + k}" for k in range(8))
+                        text = f"shufflevector <16 x i32> {whole.ref}, <16 x i32> poison, <8 x i32> <{lanes}>"
+                        e.store(e.value("<8 x i32>", text), e.gep("i8", goal, i64(32 * half)), ", align 32")
+        with e.loop(i64(2 * jam.rows), note=plain_loop(e)) as end:
+            row = e.add(start, e.op("lshr", end.index, ONE))
+            is_tail = e.icmp("ne", e.op("and", end.index, ONE), ZERO)
+            head = before(row)
+            begin = e.select(is_tail, e.add(head, e.mul(lines, i64(per))), ZERO)
+            rest = Parallel(e, True)
+            with e.loop(e.op("sub", e.select(is_tail, width, head), begin), note=rest.loop) as loop:
+                place(row, e.add(begin, loop.index))
+                put(rest, [])
+    return e.add(first, e.mul(times, i64(jam.rows)))

@@ -81,7 +81,7 @@ ENVIRONMENT: dict[str, tuple[str, str]] = {
     "DLVM_ENTRY": ("native", "python forces the entry that is written in Python"),
     "DLVM_GPU": ("", "emulator runs what is compiled with target='gpu' on the CPU; empty: the first NVIDIA device"),
     "DLVM_GPU_GRAPHS": ("1", "0 launches every kernel by itself, where loops would be replayed as CUDA graphs"),
-    "DLVM_VERIFY": ("0", "1 runs the IR verifier after every pass"),
+    "DLVM_VERIFY": ("0", "1 runs the IR verifier after every pass that changes something"),
 }
 
 

@@ -820,6 +820,15 @@ def test_cache_bound(tmp_path):
     assert sum(p.stat().st_size for p in tmp_path.iterdir()) <= 2**20
 
 
+def test_a_process_measures_the_folder_once_a_tenth_of_its_bound(tmp_path, monkeypatch):
+    """Whichever of its caches puts: a folder of thousands of files is not read at each compilation."""
+    swept = []
+    monkeypatch.setattr(cache.Cache, "sweep", lambda self: swept.append(self.folder))
+    for k in range(20):
+        cache.Cache(tmp_path, size_mib=1).put(f"k{k}", {}, bytes(30_000))
+    assert len(swept) == 5  # at the first of 20 puts, and at each fourth
+
+
 def _put_and_get(folder, seed):
     store = cache.Cache(folder)
     for k in range(60):

@@ -46,6 +46,10 @@ _READ = functools.reduce(operator.or_, (getattr(os, f"O_{n}", 0) for n in ("RDON
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.realpath(__file__)))
 
 
+# by folder: bytes that this process has put since it last measured it
+_written: dict[str, int] = {}
+
+
 def cache_key(*parts: object) -> str:
     """A file name for `parts`: bytes, or anything whose repr says all about it."""
     digest = hashlib.sha256()
@@ -93,7 +97,6 @@ class Cache:
         chosen = folder or environment("DLVM_CACHE_DIR")
         self.folder = os.path.expanduser(chosen) if chosen else platformdirs.user_cache_dir("dlvm-py", appauthor=False)
         self.limit = int((_size_wanted() if size_mib is None else size_mib) * 2**20)
-        self._written: int | None = None  # bytes put since the folder was last measured
 
     def get(self, key: str) -> tuple[dict[str, Any], bytes] | None:
         """The facts and the object file under `key`, or None."""
@@ -133,11 +136,12 @@ class Cache:
         return True
 
     def _bound(self, added: int) -> None:
-        """Sweeps at the first put, and after each further tenth of the bound."""
-        if self._written is not None and self._written + added < self.limit // 10:
-            self._written += added
+        """Sweeps at the first put of the process, and after each further tenth of the bound."""
+        before = _written.get(self.folder)
+        if before is not None and before + added < self.limit // 10:
+            _written[self.folder] = before + added
             return
-        self._written = 0
+        _written[self.folder] = 0
         self.sweep()
 
     def sweep(self) -> None:

@@ -201,13 +201,14 @@ def run_pipeline(
 ) -> bool:
     """Run passes on `function` in order; whether any of them changed it.
 
-    verify: check the function after each pass; VerifierError then names the pass. `stage` is the one before.
+    verify: check the function after each pass that changes it, and at the end; VerifierError then names the pass.
+    `stage` is the one before.
     module: where the function is from, which the passes on modules need. noalias_params: that different
     pointer parameters do not overlap, for the passes that ask the alias analysis.
     decisions: for the passes that take some.
     """
     changed = own_entry.run(function)
-    for name in names:
+    for k, name in enumerate(names):
         row = find_pass(name)
         asked: dict[str, Any] = {"noalias_params": noalias_params} if row.asks_alias else {}
         if row.decides:
@@ -215,11 +216,12 @@ def run_pipeline(
         if row.on_module:
             if module is None:
                 raise PassError(f"the pass {name} needs the module of @{function.name}")
-            changed |= row.run(module, function.name, **asked)
+            changes = row.run(module, function.name, **asked)
         else:
-            changed |= row.run(function, **asked)
+            changes = row.run(function, **asked)
+        changed |= changes
         stage = _STAGE_AFTER.get(row.name, stage)
-        if verify:
+        if verify and (changes or k == len(names) - 1):
             try:
                 verify_ir(function, stage)
             except Exception as e:

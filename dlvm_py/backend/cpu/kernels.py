@@ -201,8 +201,7 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
         at = order.index(jam.axis)
         outer, inner = order[:at], order[at:]
         cuts_rows = shared_axis(order, extents) == jam.axis
-        is_dense = len(sinks) == 1 and len(inner) == 2 and all_steps[0][tree.inner] == i64(dests[0].itemsize)
-        large = is_large(e, tree, dests, work) if is_dense else None
+        large = is_large(e, tree, dests, work) if is_dense and len(sinks) == 1 and len(inner) == 2 else None
         with nest(e, tree.index, outer, extents, part=None if cuts_rows else part):
             first, last = part if cuts_rows and part is not None else (ZERO, extents[jam.axis])
             if large is None:

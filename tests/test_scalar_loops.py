@@ -206,3 +206,30 @@ def test_products_with_reversed_vectors():
     compiled = dlvm.jit(against)
     np.testing.assert_allclose(compiled(a, b), against(a, b), rtol=1e-13)
     assert "llvm.vector.reduce.fadd" in compiled.llvm(a, b)
+
+
+def fixed_element(x, j):
+    y = x * 1.0
+    for i in range(len(x)):
+        y[j] *= np.cos(x[i])
+    return np.sum(y)
+
+
+def fixed_element_behind_a_store(x, j):
+    y, z = x * 1.0, x * 1.0
+    for i in range(len(x)):
+        z[i] = 2.0 * i
+        y[j] *= np.cos(x[i])
+    return np.sum(y) + np.sum(z)
+
+
+@pytest.mark.parametrize("function", [fixed_element, fixed_element_behind_a_store])
+def test_an_element_that_does_not_exist_is_not_read_before_the_loop(function):
+    compiled, x = dlvm.jit(function), np.linspace(0.1, 0.9, 5)
+    assert compiled(x, 3) == pytest.approx(function(x, 3), rel=1e-12)
+    for call in (compiled, dlvm.grad(compiled)):
+        with pytest.raises(IndexError):
+            call(x, 10**13)
+    with pytest.raises(IndexError):
+        compiled(x[:1], 1)
+    assert compiled(x[:0], 10**13) == 0.0

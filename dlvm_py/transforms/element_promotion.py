@@ -15,9 +15,9 @@
 
 The loop counts (counted_loops.py), contains no other, and is left at its head alone. The element has fixed indices, is
 stored to in every trip, and nothing else in the loop touches it: other elements of its array are at other indices, as
-their linear forms say (k < j, or i + 1), and no other array shares its memory. What a trip may raise must not let
-anybody see the memory without the latest sum: either it is memory that is gone with the function, or nothing raises
-but checks of what is the same in all trips, which come first in the body and move to 'enter.
+their linear forms say (k < j, or i + 1), and no other array shares its memory. Checks of what is the same in all trips,
+which may say that there is such an element, come first in the body and move to 'enter, before it is read. What else a
+trip may raise must not let anybody see the memory without the latest sum: it is memory that is gone with the function.
 
 (A signal whose handler raises in the middle of the loop, KeyboardInterrupt, leaves the element as it was at its entry.)
 LLVM makes the cell a register. With the element in memory every trip waits for the store before it, and no loop is
@@ -105,14 +105,15 @@ class _Search:
                 key = (place.base, *((a.start and (a.start.constant, *a.start.terms.items())) for a in place.axes))
                 groups.setdefault(key, _Element(pointer, place)).uses.append(i)
         checks, rest = self._leading_checks()
+        if any(i.op is OPS["check"] and self._is_same(i.operands[0]) for i in rest):
+            return _Found([], [])  # it may be what says that there is such an element
         raises = any(may_trap(i) for i in rest)
         good = [
             e
             for e in groups.values()
             if self._is_updated(e) and self._is_fixed(e) and self._is_alone(e, touching) and self._is_unseen(e, raises)
         ]
-        # a moved check alone is no gain: without elements nothing changes
-        return _Found(good, checks if any(not self.alias.is_local(e.place.base) for e in good) else [])
+        return _Found(good, checks)
 
     def _leading_checks(self) -> tuple[list[Instruction], list[Instruction]]:
         """The checks with which every trip begins, the same in all of them; and all else that a trip does."""
@@ -125,6 +126,12 @@ class _Search:
         if self.counted.body is self.loop.header:
             checks = []
         return checks, [i for i in self.instructions if i not in checks]
+
+    def _is_same(self, v: Value) -> bool:
+        """Whether a value follows from what is outside of the loop."""
+        if is_outside(v, self.loop):
+            return True
+        return isinstance(v, Instruction) and is_pure(v) and all(map(self._is_same, v.operands))
 
     def _is_updated(self, e: _Element) -> bool:
         """Whether every trip loads and stores it."""

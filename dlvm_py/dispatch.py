@@ -345,7 +345,7 @@ class Dispatcher:
         start = time.perf_counter()
         try:
             with _collecting_later():
-                done = driver.compile_request(request, holds)
+                done = driver.compile_request(request, holds, readable=False)
         except Unrelated as found:
             if disk is not None:
                 disk.put(key, {"relations": [r.to_json() for r in found.relations]}, b"")

@@ -379,8 +379,8 @@ def _check_result(program: Program) -> None:
         raise InternalError(f"the result of @{program.name} is {made}, and would be taken for {told}")
 
 
-def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
-    """Run the whole pipeline for a request; `holds` as of `lower`."""
+def compile_request(request: Request, holds: Holds | None = None, readable: bool = True) -> Compiled:
+    """Run the whole pipeline for a request; `holds` as of `lower`, `readable` as of `compile_module`."""
     decisions = Decisions(request.options.schedule.decisions)
     program = lower_to(request, "scheduled", holds, decisions)
     count = sum(len(leaves(spec)) for spec in (*program.args, *program.captured))
@@ -411,7 +411,7 @@ def compile_request(request: Request, holds: Holds | None = None) -> Compiled:
     first, *others = cut(kernel.module)
     parts = [Part(exported(first.text, kernel.symbol), first.exports), *others]
     schedule = replace(request.options.schedule, level=request.options.schedule.level or kernel.level)
-    done = compile_parts(parts, imports, (kernel.symbol,), schedule, threads.number())
+    done = compile_parts(parts, imports, (kernel.symbol,), schedule, threads.number(), readable)
     facts["shared"] = list(done.shared)
     facts["entry"] = [entry.imports, entry.shared]
     facts["sizes"] = [len(entry.image), *map(len, done.objects)]

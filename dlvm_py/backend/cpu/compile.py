@@ -60,7 +60,7 @@ _SLOT = re.compile(r"\{import:([^}]+)\}")
 class Compiled(Frozen):
     """Object files, the optimised LLVM IR that they were made of, and the CPU that they are for.
 
-    shared: the functions of ours that they call and do not have.
+    texts: none, where nobody asked for them. shared: the functions of ours that they call and do not have.
     """
 
     objects: tuple[bytes, ...]
@@ -98,6 +98,7 @@ def compile_module(
     schedule: Schedule = USUAL,
     table: str = IMPORTS_SYMBOL,
     plain: bool = False,
+    readable: bool = True,
 ) -> Compiled:
     """Link, optimise and assemble `texts`.
 
@@ -105,6 +106,7 @@ def compile_module(
     kernel (kernels are `dl.NAME`), or the kernels where there is nothing else. table: the symbol of the imports table,
     for an object that is linked with another one that has a table. plain: LLVM does not optimise the texts, it only
     generates good code for them as they are, which for straight code without loops takes half the time.
+    readable: whether what LLVM makes of the texts is wanted as a text, too.
     InternalError if a text is no valid LLVM IR.
     """
     runtime = _runtime(texts, imports)
@@ -114,19 +116,24 @@ def compile_module(
     linked = link([parse(_memory(imports)), *modules, *map(parse, runtime)], exports)
     linked.get_global_variable(IMPORTS_SYMBOL).name = table
     if plain:
-        return Compiled((assemble_plainly(linked, opt=1),), (str(linked),), shared=_shared(linked))
-    return assemble(linked, schedule=schedule)
+        return Compiled((assemble_plainly(linked, opt=1),), (str(linked),) if readable else (), shared=_shared(linked))
+    return assemble(linked, schedule=schedule, readable=readable)
 
 
 def compile_parts(
-    parts: Sequence[Part], imports: Imports, exports: Sequence[str], schedule: Schedule, threads: int
+    parts: Sequence[Part],
+    imports: Imports,
+    exports: Sequence[str],
+    schedule: Schedule,
+    threads: int,
+    readable: bool = True,
 ) -> Compiled:
     """The parts of one module (parts.py), each an object, of which the first exports `exports`.
 
-    They are compiled at the same time by so many threads.
+    They are compiled at the same time by so many threads. readable: as of `compile_module`.
     """
     if len(parts) == 1:
-        return compile_module([parts[0].text], imports, exports, schedule)
+        return compile_module([parts[0].text], imports, exports, schedule, readable=readable)
     runtimes = [_runtime([part.text], imports) for part in parts]  # before all: which names further imports
     heads = [[_memory(imports)], *([] for _ in parts[1:])]
     visible = [{*exports, *parts[0].exports}, *(part.exports for part in parts[1:])]
@@ -135,7 +142,7 @@ def compile_parts(
         context = llvm.create_context()
         texts = [*heads[k], parts[k].text, *runtimes[k]]
         linked = link([parse(text, context=context) for text in texts], visible[k])
-        return assemble(linked, schedule=schedule, is_apart=True)
+        return assemble(linked, schedule=schedule, is_apart=True, readable=readable)
 
     if threads == 1 or not threading.main_thread().is_alive():  # no thread starts while the interpreter ends
         found = [compiled(k) for k in range(len(parts))]
@@ -143,7 +150,8 @@ def compile_parts(
         with futures.ThreadPoolExecutor(min(threads, len(parts))) as pool:
             found = list(pool.map(compiled, range(len(parts))))
     shared = dict.fromkeys(name for one in found for name in one.shared)
-    return Compiled(tuple(c.object for c in found), tuple(c.texts[0] for c in found), shared=tuple(shared))
+    texts = tuple(text for c in found for text in c.texts)
+    return Compiled(tuple(c.object for c in found), texts, shared=tuple(shared))
 
 
 def _runtime(texts: Sequence[str], imports: Imports) -> list[str]:
@@ -176,17 +184,22 @@ def link(modules: Sequence[llvm.ModuleRef], exports: Collection[str]) -> llvm.Mo
 
 
 def assemble(
-    module: llvm.ModuleRef, cpu: str = NATIVE, schedule: Schedule = USUAL, is_apart: bool = False
+    module: llvm.ModuleRef,
+    cpu: str = NATIVE,
+    schedule: Schedule = USUAL,
+    is_apart: bool = False,
+    readable: bool = True,
 ) -> Compiled:
     """Optimise a whole module and make its object. InternalError if it is no valid LLVM IR.
 
     is_apart: no other thread has the context of the module, so that other threads may compile at the same time.
+    readable: as of `compile_module`.
     """
     machine = target_machine(cpu, schedule.vector_bits)
     optimise(module, machine, schedule, is_apart)
-    text = str(module)  # before code generation, which rewrites the module for itself
+    texts = (str(module),) if readable else ()  # before code generation, which rewrites the module for itself
     shared = _shared(module)
-    return Compiled((_emit_object(machine, module, is_apart),), (text,), cpu, shared)
+    return Compiled((_emit_object(machine, module, is_apart),), texts, cpu, shared)
 
 
 def _emit_object(machine: llvm.TargetMachine, module: llvm.ModuleRef, is_apart: bool = False) -> bytes:

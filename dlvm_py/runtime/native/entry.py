@@ -78,7 +78,7 @@ def _compiled(text: str, names: tuple[str, ...]) -> Entry:
     imports = Imports()
     for name in names:
         imports.index(name)
-    done = compile_module([text], imports, (ENTRY, INVOKE, FINISH), table=ENTRY_IMPORTS, plain=True)
+    done = compile_module([text], imports, (ENTRY, INVOKE, FINISH), table=ENTRY_IMPORTS, plain=True, readable=False)
     made = Entry(done.object, imports.names, list(done.shared))
     if kept is not None:
         kept.put(key, {"imports": made.imports, "shared": made.shared}, made.image)

@@ -127,7 +127,7 @@ def _stored(name: str) -> tuple[dict[str, Any], bytes] | None:
 
 def _compile(name: str, texts: Callable[[Imports], list[str]]) -> tuple[dict[str, Any], bytes]:
     imports = Imports()
-    done = native_compile.compile_module(texts(imports), imports, _exports(name))
+    done = native_compile.compile_module(texts(imports), imports, _exports(name), readable=False)
     _made[name] = {"imports": imports.names, "shared": list(done.shared)}, done.object
     if environment("DLVM_CACHE") != "0":
         cache.Cache().put(cache.cache_key("standing", name), *_made[name])

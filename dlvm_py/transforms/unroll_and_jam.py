@@ -5,7 +5,7 @@
     %0 = load %c                                  =>
     %1 = load %u
     %2 = subtract %0, %1                              %2 = subtract %0, %1
-    store %2 to %p: *<_ x _ x f64>                    store %2 to %p: *<_ x _ x f64> jam 4 along 0 from 1024
+    store %2 to %p: *<_ x _ x f64>                    store %2 to %p: *<_ x _ x f64> jam 4 along 0 from 768
 
     for i in range(first, last):                 for i in range(first, last - 3, 4):       if rows are wide
         for j in range(m):                           for j in range(m):
@@ -18,8 +18,8 @@ come again from the second each time, and what that delivers is the limit: three
 six for four. Of three axes these are planes, which come from farther: the loops between run inside of the four indices.
 Every element has the steps that it has otherwise; those of a store are independent: their order is free.
 
-`jam 4 along 0 from 1024` at the first store of a kernel says: four indices of axis 0 at a time, where one has at least
-1024 elements (a row, or a plane of rows that are not short), which is asked at run time. The back end does what is
+`jam 4 along 0 from 768` at the first store of a kernel says: four indices of axis 0 at a time, where one has at least
+768 elements (a row, or a plane of rows that are not short), which is asked at run time. The back end does what is
 written there (backend/cpu/jam.py), for any axis but the one whose elements lie side by side; what is there already
 stays. Threads take whole fours.
 
@@ -41,7 +41,7 @@ from dlvm_py.ir.value import Literal
 from dlvm_py.transforms.kernel_versions import elementwise
 
 ROWS = 4
-WIDE = 1024  # elements: three rows of f64 are 24 KiB then, most of a first cache
+WIDE = 768  # elements: three rows of f64 and one that is written are 24 KiB then, most of a first cache
 MOST_STEPS = 24  # of an element: beyond, computing is what takes the time, and four rows need too many registers
 LONG = 400  # instructions of a function
 

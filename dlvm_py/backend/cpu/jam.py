@@ -1,6 +1,6 @@
-"""Several rows of a kernel at a time, where the IR says so (transforms/unroll_and_jam.py): `jam 4 along 0 from 1024`.
+"""Several rows of a kernel at a time, where the IR says so (transforms/unroll_and_jam.py): `jam 4 along 0 from 768`.
 
-    for i in range(first, last - 3, 4):       if one index has 1024 elements or more
+    for i in range(first, last - 3, 4):       if one index has 768 elements or more
         for j in ...:                         (loops between: rows of 64 or more, less than 4 Mi elements in all)
             for k in range(width):
                 element (i, j, k);  element (i + 1, j, k);  element (i + 2, j, k);  element (i + 3, j, k)

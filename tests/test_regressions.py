@@ -281,3 +281,20 @@ def test_numpy_takes_instances_beside_arrays_apart():
     check(f, np.float64(1.5))
     with pytest.raises(dlvm.CompileError, match="takes a Scaled beside an array"):
         dlvm.jit(f)(np.ones(2))
+
+
+def test_extremes_along_axes_without_elements():
+    """NumPy takes none, even where the result has no elements either."""
+
+    def f(x):
+        return np.max(x, axis=1)
+
+    compiled = dlvm.jit(f)
+    for shape in ((0, 3), (3, 0), (0, 0)):
+        x = np.zeros(shape)
+        if shape[1]:
+            assert compiled(x).shape == f(x).shape
+            continue
+        for call in (f, compiled):
+            with pytest.raises(ValueError, match="zero-size array to reduction operation maximum"):
+                call(x)

@@ -1,7 +1,8 @@
-"""Loops that are kernels written out: windows, poolings, dots and products of a triangle's rows, for random programs.
+"""Loops that are kernels written out: windows, poolings, dots and products of a triangle's rows, updates of columns.
 
-What raise_loops, gather_windows and hoist_products look for, and what looks like it: sources and targets are drawn from
-the same names, so that they are the same array by times.
+What raise_loops, gather_windows, hoist_products, widen_loops, plane_layouts and row_strips look for, and what looks
+like it: sources and targets are drawn from the same names, so that they are the same array by times. For random
+programs.
 """
 
 from __future__ import annotations
@@ -81,6 +82,33 @@ PRODUCTS = (
         "        {w}[{j}] -= 0.2 * {g}[{i}, {j}] * {v}[{i}]",
     ),
 )
+# updates a column or a plane a trip; rows of a product, and stencils, that are used further
+COLUMNS = (
+    ("for {j} in range({c}.shape[1]):", "    {c}[:, {j}] {op} 0.4 * {d}[:, {j}] * {d}[0, {j}]"),
+    ("for {j} in range(1, {c}.shape[1]):", "    {c}[1:, {j}] {op} np.sin({d}[1:, {j} - 1] - {c}[:-1, {j}])"),
+    ("for {j} in range({c}.shape[1] - 1, -1, -1):", "    {c}[::-1, {j}] {op} 0.3 * ({d}[:, {j}] + {f})"),
+    (
+        "for {j} in range({c}.shape[1]):",
+        "    {c}[:, {j}] = np.where({d}[:, {j}] > 0.2, {c}[:, {j}], 0.5 * {f})",
+        "    {d}[:, {j}] -= 0.1 * {c}[:, -1 - {j}]",
+    ),
+    (
+        "{k} = np.zeros((*{c}.shape, 3))",
+        "for {j} in range(2):",
+        "    {k}[:, :, {j} + 1] = 0.5 * {k}[:, :, {j}] + np.sin({d}) * np.sum({k}[:, :, {j}]) + {c}",
+        "{c} {op} 0.2 * {k}[:, :, -1] + np.sum({k}, axis=2)",
+    ),
+    (
+        "{k} = np.tanh({c} @ {d}.T + {f})",
+        "{k} = np.exp({k} - np.max({k}, axis=1, keepdims=True))",
+        "{c} {op} 0.3 * (({k} / np.sum({k}, axis=1)[:, None]) @ {d})",
+    ),
+    (
+        "{k} = {c}.copy()",
+        "{k}[1:-1, 1:-1] {op} 0.2 * ({d}[2:, 1:-1] + {c}[:-2, 1:-1] - {c}[1:-1, 2:] * {d}[1:-1, :-2])",
+        "{c} += 0.3 * {k}",
+    ),
+)
 
 
 class LoopWriter(Writer):
@@ -95,7 +123,7 @@ class LoopWriter(Writer):
             self.line(i, f"{square[0]} = {self.bounded(self.matrix(s, ('n', 'n'), 1))}")
             s.matrices[square[0]] = ("n", "n")
         c, shape = r.choice(list(s.matrices.items()))
-        lines = r.choice(r.choice((WINDOWS, PRODUCTS)))
+        lines = r.choice(r.choice((WINDOWS, PRODUCTS, COLUMNS)))
         names = {name: r.choice([n for n, d in s.arrays.items() if d == "n"]) for name in "uvw"}
         names |= {"g": r.choice(square), "c": c, "f": r.choice(s.floats), "h": self.leaf(s, "p")}
         names["d"] = r.choice([n for n, d in s.matrices.items() if d == shape])
@@ -103,7 +131,7 @@ class LoopWriter(Writer):
         names |= {name: self.fresh("i") for name in "ijq"} | {"t": self.fresh("t"), "k": self.fresh("w")}
         if shape[0] != "n":  # rows or columns of a square matrix go with n rows
             names["c"] = names["d"] = names["g"]
-        if "{k}" in lines[1]:
+        if lines in PRODUCTS and "{k}" in lines[1]:
             self.line(i, f"{names['k']} = np.zeros(({names['c']}.shape[1], {names['c']}.shape[1]))")
             s.matrices[names["k"]] = (s.matrices[names["c"]][1],) * 2
         for line in lines:

@@ -178,3 +178,20 @@ def test_a_tangent_without_a_rule_is_refused_as_ever():
 
     with pytest.raises(CompileError):
         dlvm.jacobian(highest, mode="forward")(np.ones(3))
+
+
+def few_numbers_on_one_path(x, a):
+    total = 0.0
+    if a > 0.0:
+        u = np.array([x[0], x[1], a])
+        total = np.sum(u * u * np.sin(u))
+    return total + a * a
+
+
+def test_memory_that_one_path_alone_has():
+    """Beside a pointer that leads nowhere stands one that would lead to all directions."""
+    x, gradient = np.array([0.3, 0.4]), dlvm.grad(few_numbers_on_one_path)
+    for a in (0.8, -0.8):
+        want = np.diag((2.0 - x * x) * np.sin(x) + 4.0 * x * np.cos(x)) * (a > 0.0)
+        for mode in ("forward", "reverse"):
+            np.testing.assert_allclose(dlvm.jacobian(gradient, mode=mode)(x, a), want, rtol=1e-12, atol=1e-15)

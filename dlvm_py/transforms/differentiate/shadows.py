@@ -160,8 +160,10 @@ class Shadows:
         """The reverse sweep begins: nothing is made there."""
 
     def of(self, value: Value) -> Value:
-        """The shadow of a pointer (itself for NULL and UNDEFINED), or the shadow stack of a stack."""
-        return value if isinstance(value, Literal) else self._shadow[value]
+        """The shadow of a pointer (NULL and UNDEFINED for themselves), or the shadow stack of a stack."""
+        if isinstance(value, Literal):
+            return Literal(self._alike.type_of(value.type), value.value)
+        return self._shadow[value]
 
     def pairs(self) -> list[tuple[Value, Value]]:
         """Every pointer and stack that has a shadow, and the shadow."""

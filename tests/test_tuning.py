@@ -240,6 +240,11 @@ def chain(x):
     return np.sum(u[1:] * u[:-1] * x[3:])
 
 
+def in_place(u):
+    u[1:-1] = 0.5 * (u[2:] + u[:-2])
+    return np.sum(u * u)
+
+
 def softmax(x):
     e = np.exp(x - np.max(x, axis=1, keepdims=True))
     x[:] = e / np.sum(e, axis=1, keepdims=True)
@@ -290,6 +295,7 @@ def large(a, b):
 PROGRAMS = {
     "unroll_and_jam": (jacobi, (9, 1030), (9, 1030)),
     "inline_stencils": (chain, (70_000,)),
+    "sliding_windows": (in_place, (700, 1000)),
     "row_strips": (softmax, (700, 1000)),
     "widen_loops": (columns, (40,), (50, 2), (40, 50)),
     "plane_layouts": (planes, (9, 10, 11)),

@@ -13,17 +13,17 @@ What stands between the kernels stays before them, so it has to be able to run t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from dlvm_py.ir.analysis import AliasAnalysis
 from dlvm_py.ir.analysis.effects import is_pure, may_trap
-from dlvm_py.ir.builder import Builder
+from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.tree_rules import kernels
 from dlvm_py.ir.types import is_array
-from dlvm_py.ir.value import Instruction, Value
+from dlvm_py.ir.value import Instruction, Value, integer
 from dlvm_py.transforms.sibling_fusion import drop_dead_trees
 
 
@@ -125,3 +125,42 @@ def tree_of(top: Value) -> list[Instruction]:
             work.append((v, True))
             work += [(o, False) for o in v.operands]
     return order[::-1]
+
+
+def over_rows(
+    b: Builder, top: Value, rows: Callable[[Value], Value], length: Value, new: dict[Value, Value], lead: int = 1
+) -> Value:
+    """A tree over some rows of its arrays, which `rows` gives. new: what is made already.
+
+    No array in it may have one row only at run time that is stretched, but for those whose types say so.
+    lead: of so many first axes, one is left, of this length.
+    """
+    if not isinstance(top, Instruction) or not is_array(top.type):
+        return top
+    for x in reversed(tree_of(top)):  # operands first
+        if x in new:
+            continue
+        if x.op is OPS["load"]:
+            new[x] = b.emit("load", rows(x.operands[0]))
+            continue
+        operands = [new.get(o, o) for o in x.operands]
+        attrs = dict(x.attrs)
+        if x.op is OPS["broadcast"] and (is_filled(x) or integer(operands[1]) != 1):
+            operands[1 : 1 + lead] = [length]
+        elif x.op is OPS["reduce"]:
+            attrs["axes"] = tuple(a - lead + 1 for a in attrs["axes"])
+        new[x] = b.emit(x.op, *operands, name=x.name, **attrs)
+    return new[top]
+
+
+def section_of_rows(b: Builder, p: Value, start: Value, count: Value) -> Value:
+    """Some rows of an array, and all of each: what is contiguous stays so."""
+    if isinstance(p, Instruction) and p.op is OPS["section"]:
+        rank = (len(p.operands) - 1) // 3
+        base, first, *others = p.operands
+        if integer(p.operands[1 + 2 * rank]) == 1:
+            start = start if integer(first) == 0 else b.emit("add", first, start)
+            return b.emit("section", base, start, *others[: rank - 1], count, *others[rank:])
+    rest = [literal(n) if n is not None else b.emit("extent", p, at=k) for k, n in enumerate(p.type.shape) if k]  # type: ignore[attr-defined]
+    zeros, ones = [literal(0)] * len(rest), [literal(1)] * (len(rest) + 1)
+    return b.emit("section", p, start, *zeros, count, *rest, *ones)

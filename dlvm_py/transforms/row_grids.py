@@ -42,7 +42,8 @@ from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import PointerType, is_array
 from dlvm_py.ir.value import Instruction, Value
-from dlvm_py.transforms.row_strips import Finder, Writer, has_rows, is_filled, tree_of
+from dlvm_py.transforms.kernel_versions import is_filled, tree_of
+from dlvm_py.transforms.row_strips import Finder, Writer, has_rows
 
 ROWS = 32
 SHORT, LONG = 32, 4096

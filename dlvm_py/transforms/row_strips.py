@@ -48,7 +48,7 @@ from functools import reduce as fold
 
 from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable
-from dlvm_py.ir.analysis import AliasAnalysis, LoopForest, uses
+from dlvm_py.ir.analysis import AliasAnalysis, uses
 from dlvm_py.ir.analysis.cost import element_cost
 from dlvm_py.ir.analysis.equal_extents import EqualExtents, Extent
 from dlvm_py.ir.analysis.extents import extent_at
@@ -58,8 +58,8 @@ from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.tree_rules import is_root, kernels
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Value, integer
-from dlvm_py.transforms.kernel_versions import cut_out, elementwise, is_filled, passes, tree_of
-from dlvm_py.transforms.share_loops import mark_of
+from dlvm_py.transforms.kernel_versions import cut_out, elementwise, over_rows, passes, section_of_rows, tree_of
+from dlvm_py.transforms.share_loops import is_shared
 
 # bytes: of all rows, from which on strips pay (several times the cache that a core has for itself), and of a strip: a
 # quarter of that cache
@@ -398,7 +398,7 @@ class Writer:
         up = b.emit("subtract", b.emit("add", self.extents[-1], self.rows), literal(1))
         cuts = b.emit("floorDivide", up, self.rows)
         trips = self.product([*self.extents[:-1], cuts])
-        if not self._is_shared():
+        if not is_shared(self.function, self.block):
             costs = [self._cost(r) for k in self.group.kernels for r in k.roots]
             cost = b.emit("multiply", self.product(self.extents), fold(lambda x, y: b.emit("add", x, y), costs))
             b.emit("parallel", trips, b.emit("dataTypeCast", cost, to="f64"), literal(True))
@@ -418,16 +418,6 @@ class Writer:
                 b.loc = r.loc
                 b.emit("store", value, to, **r.attrs)
         b.branch(header, [b.emit("add", k, literal(1))])
-
-    def _is_shared(self) -> bool:
-        """Whether threads share a loop around the group already."""
-        forest = LoopForest(self.function)
-        around = forest.loop_of(self.block)
-        while around is not None:
-            if any(mark_of(p) and p.targets[0].block is around.header for p in self.function.blocks):
-                return True
-            around = around.parent
-        return False
 
     def _cost(self, r: Instruction) -> Value:
         """Of one row."""
@@ -458,20 +448,7 @@ class Writer:
             rows, right = (x.operands[0] for x in v.operands)  # type: ignore[attr-defined]
             factors = (self.b.emit("load", p) for p in (self._strip(rows), right))
             return self.b.emit("dot", *factors, name=v.name)
-        for x in reversed(tree_of(v)):  # operands first
-            if x in new:
-                continue
-            if x.op is OPS["load"]:
-                new[x] = self.b.emit("load", self._strip(x.operands[0]))
-                continue
-            operands = [new.get(o, o) for o in x.operands]
-            attrs = dict(x.attrs)
-            if is_filled(x):
-                operands[1 : 1 + self.lead] = [self.length]
-            elif x.op is OPS["reduce"]:
-                attrs["axes"] = tuple(a - self.lead + 1 for a in attrs["axes"])
-            new[x] = self.b.emit(x.op, *operands, name=x.name, **attrs)
-        return new[v]
+        return over_rows(self.b, v, self._strip, self.length, new, self.lead)
 
     def _strip(self, p: Value) -> Value:
         """A pointer to the rows of the strip."""
@@ -499,11 +476,7 @@ class Writer:
         return literal(0) if extent == 1 else self.indices[k]
 
     def _section(self, p: Value, start: Value) -> Value:
-        """Some rows, and all of each: what is contiguous stays so."""
-        b, shape = self.b, p.type.shape  # type: ignore[attr-defined]
-        rest = [literal(n) if n is not None else b.emit("extent", p, at=k) for k, n in enumerate(shape) if k]
-        zeros, ones = [literal(0)] * len(rest), [literal(1)] * len(shape)
-        return b.emit("section", p, start, *zeros, self.length, *rest, *ones)
+        return section_of_rows(self.b, p, start, self.length)
 
 
 def _is_whole(load: Instruction, value: Value) -> bool:

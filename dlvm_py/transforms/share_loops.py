@@ -35,7 +35,7 @@ from dlvm_py.ir.analysis.cost import element_cost, scalar_cost
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
 from dlvm_py.ir.analysis.extents import known_extent
 from dlvm_py.ir.analysis.independence import Independence, Trips
-from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.types import F64, VOID, StackType, TensorType, is_array, scalar
@@ -91,6 +91,17 @@ def mark_of(block: Block) -> Instruction | None:
     """The `parallel` at the end of a block, which is about the loop that it leads to."""
     at = [i for i in block.instructions[-2:] if i.op.name == "parallel"]
     return at[0] if at else None
+
+
+def is_shared(function: Function, block: Block) -> bool:
+    """Whether threads share a loop around a block."""
+    forest = LoopForest(function)
+    around = forest.loop_of(block)
+    while around is not None:
+        if any(mark_of(p) and p.targets[0].block is around.header for p in function.blocks):
+            return True
+        around = around.parent
+    return False
 
 
 # -- which loops -----------------------------------------------------------------------------------------

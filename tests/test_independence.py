@@ -5,6 +5,7 @@ import pytest
 
 import dlvm_py as dlvm
 from dlvm_py import driver
+from dlvm_py.decisions import Decisions
 from dlvm_py.dispatch import dispatcher_of
 from dlvm_py.ir.analysis.independence import Independence
 
@@ -228,7 +229,9 @@ DEPENDENT = (
 
 
 def trips_of(f, args):
-    program = driver.lower_to(dispatcher_of(f).asked(args, {}, "ir"), "compute")
+    """The loops of what is not widened to kernels (transforms/widen_loops.py)."""
+    as_loops = Decisions((("widen_loops.columns", 0),))
+    program = driver.lower_to(dispatcher_of(f).asked(args, {}, "ir"), "compute", decisions=as_loops)
     return list(Independence(program.function).loops())
 
 

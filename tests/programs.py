@@ -14,6 +14,15 @@ SCALE = 1.25
 WEIGHTS = np.array([0.5, -1.0, 2.0, 0.25])
 
 
+def few_numbers(x, a):
+    """Memory of fixed extents that one path alone makes."""
+    total = 0.0
+    if a > 0.0:
+        u = np.array([x[0], x[1], a])
+        total = np.sum(u * u * np.sin(u))
+    return total + a * a
+
+
 @dataclass(frozen=True)
 class Program:
     """One function with arguments to try it on."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
+from programs import few_numbers
 from random_ir import random_program
 
 import dlvm_py as dlvm
@@ -335,14 +336,6 @@ def test_arguments_that_overlap():
             dlvm.vjp(scaled_in_place, a, b)
         assert error.value.code == "DL707"
     np.testing.assert_allclose(dlvm.grad(scaled_in_place)(x[:3], x[3:]), 2 * x[3:])
-
-
-def few_numbers(x, a):
-    total = 0.0
-    if a > 0.0:
-        u = np.array([x[0], x[1], a])
-        total = np.sum(u * u * np.sin(u))
-    return total + a * a
 
 
 def few_numbers_of_a_loop(x, a):

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from dlvm_py.ir.analysis import AliasAnalysis
 from dlvm_py.ir.analysis.effects import is_pure, may_trap
+from dlvm_py.ir.analysis.places import section_parts
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
@@ -156,11 +157,10 @@ def over_rows(
 def section_of_rows(b: Builder, p: Value, start: Value, count: Value) -> Value:
     """Some rows of an array, and all of each: what is contiguous stays so."""
     if isinstance(p, Instruction) and p.op is OPS["section"]:
-        rank = (len(p.operands) - 1) // 3
-        base, first, *others = p.operands
-        if integer(p.operands[1 + 2 * rank]) == 1:
-            start = start if integer(first) == 0 else b.emit("add", first, start)
-            return b.emit("section", base, start, *others[: rank - 1], count, *others[rank:])
+        starts, counts, steps = section_parts(p)
+        if integer(steps[0]) == 1:
+            start = start if integer(starts[0]) == 0 else b.emit("add", starts[0], start)
+            return b.emit("section", p.operands[0], start, *starts[1:], count, *counts[1:], *steps)
     rest = [literal(n) if n is not None else b.emit("extent", p, at=k) for k, n in enumerate(p.type.shape) if k]  # type: ignore[attr-defined]
     zeros, ones = [literal(0)] * len(rest), [literal(1)] * (len(rest) + 1)
     return b.emit("section", p, start, *zeros, count, *rest, *ones)

@@ -10,20 +10,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 
-from dlvm_py.ir import Builder, Function, Instruction, TensorType, Value, literal
+from dlvm_py.ir import Block, Builder, Function, Instruction, TensorType, Value, literal
 from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.transforms.substitution import substitute
 
 
-class Loop:
-    """A counted loop that is being built: `index` and `carried` are arguments of its header."""
+def blocks_behind(b: Builder, *names: str) -> list[Block]:
+    """New blocks behind the open one, in order."""
+    assert b.block is not None
+    found, after = [], b.block
+    for name in names:
+        after = b.function.new_block(name, after=after)
+        found.append(after)
+    return found
 
-    def __init__(self, b: Builder, count: Value, carried: Sequence[Value] = ()) -> None:
-        assert b.block is not None
+
+class Loop:
+    """A counted loop that is being built: `index` and `carried` are arguments of its header.
+
+    names: of the header, the body, and what stands behind.
+    """
+
+    def __init__(
+        self,
+        b: Builder,
+        count: Value,
+        carried: Sequence[Value] = (),
+        names: tuple[str, str, str] = ("loop", "body", "after"),
+    ) -> None:
         self.b = b
-        self.header = b.function.new_block("loop", after=b.block)
-        body = b.function.new_block("body", after=self.header)
-        self.after = b.function.new_block("after", after=body)
+        self.header, body, self.after = blocks_behind(b, *names)
         b.branch(self.header, [literal(0), *carried])
         self.index: Value = self.header.add_arg(literal(0).type, "k")
         self.carried: list[Value] = [self.header.add_arg(v.type) for v in carried]

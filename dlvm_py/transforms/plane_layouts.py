@@ -39,6 +39,7 @@ from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import Edges, counted_loop
 from dlvm_py.ir.analysis.extents import extents_of, known_extent
 from dlvm_py.ir.analysis.loops import LoopForest
+from dlvm_py.ir.analysis.places import section_parts
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.function import Block
 from dlvm_py.ir.value import Literal, integer
@@ -90,7 +91,7 @@ class _Loops:
         return sum(_accesses(squeezed, users) for u in planes for squeezed in users[u])
 
     def _is_run_through(self, section: Instruction) -> bool:
-        index, block = _parts(section)[0][-1], section.block
+        index, block = section_parts(section)[0][-1], section.block
         assert isinstance(block, Block)
         loop = self.forest.loop_of(block)
         while loop is not None:
@@ -159,7 +160,7 @@ def _is_used_by_planes(array: Instruction, users: Users) -> bool:
         if u.op is OPS["section"] and u.operands[0] is array:
             if not _is_plane(u, users):
                 return False
-            planes += not isinstance(_parts(u)[0][-1], Literal)
+            planes += not isinstance(section_parts(u)[0][-1], Literal)
         elif u.op is OPS["elementPointer"] and not u.attrs.get("path") and len(u.operands) == _rank(array) + 1:
             if not all(_is_access(x, u) for x in users[u]):
                 return False
@@ -175,15 +176,9 @@ def _is_plane_of(u: Instruction, array: Value, users: Users) -> bool:
     return u.op is OPS["section"] and u.operands[0] is array and _is_plane(u, users)
 
 
-def _parts(section: Instruction) -> list[list[Value]]:
-    """Starts, counts and steps."""
-    rank = (len(section.operands) - 1) // 3
-    return [section.operands[1 + k * rank : 1 + (k + 1) * rank] for k in range(3)]
-
-
 def _is_plane(section: Instruction, users: Users) -> bool:
     """Whether a section is one index of the last axis, and everything that is done with it can be done elsewhere."""
-    _, counts, steps = _parts(section)
+    _, counts, steps = section_parts(section)
     last = len(counts) - 1
     if integer(counts[last]) != 1 or integer(steps[last]) != 1 or not users[section]:
         return False
@@ -307,7 +302,7 @@ def _layout(pointer: Value) -> str:
 
 
 def _plane(b: Builder, array: Value, made: Value, section: Instruction) -> Value:
-    starts, lengths, steps = _parts(section)
+    starts, lengths, steps = section_parts(section)
     is_whole = all(integer(v) == 0 for v in starts[:-1]) and all(integer(v) == 1 for v in steps)
     if is_whole and all(_is_extent(n, array, axis) for axis, n in enumerate(lengths[:-1])):
         return b.emit("elementPointer", made, starts[-1], name=section.name)

@@ -59,7 +59,7 @@ from dlvm_py.ir.tree_rules import is_root, kernels
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Value, integer
 from dlvm_py.transforms.kernel_versions import cut_out, elementwise, over_rows, passes, section_of_rows, tree_of
-from dlvm_py.transforms.share_loops import is_shared
+from dlvm_py.transforms.share_loops import share
 
 # bytes: of all rows, from which on strips pay (several times the cache that a core has for itself), and of a strip: a
 # quarter of that cache
@@ -398,10 +398,7 @@ class Writer:
         up = b.emit("subtract", b.emit("add", self.extents[-1], self.rows), literal(1))
         cuts = b.emit("floorDivide", up, self.rows)
         trips = self.product([*self.extents[:-1], cuts])
-        if not is_shared(self.function, self.block):
-            costs = [self._cost(r) for k in self.group.kernels for r in k.roots]
-            cost = b.emit("multiply", self.product(self.extents), fold(lambda x, y: b.emit("add", x, y), costs))
-            b.emit("parallel", trips, b.emit("dataTypeCast", cost, to="f64"), literal(True))
+        share(b, self.block, trips, self._cost_of_all)
         b.branch(header, [literal(0)])
         k = header.add_arg(literal(0).type, "k")
         b.at_end(header).conditional(b.emit("lessThan", k, trips), rows, None, behind)
@@ -418,6 +415,10 @@ class Writer:
                 b.loc = r.loc
                 b.emit("store", value, to, **r.attrs)
         b.branch(header, [b.emit("add", k, literal(1))])
+
+    def _cost_of_all(self) -> Value:
+        costs = [self._cost(r) for k in self.group.kernels for r in k.roots]
+        return self.b.emit("multiply", self.product(self.extents), fold(lambda x, y: self.b.emit("add", x, y), costs))
 
     def _cost(self, r: Instruction) -> Value:
         """Of one row."""

@@ -27,6 +27,8 @@ compute, before buffers are hoisted.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dlvm_py.decisions import Decisions
 from dlvm_py.errors import Loc
 from dlvm_py.frozen import Frozen
@@ -93,15 +95,15 @@ def mark_of(block: Block) -> Instruction | None:
     return at[0] if at else None
 
 
-def is_shared(function: Function, block: Block) -> bool:
-    """Whether threads share a loop around a block."""
-    forest = LoopForest(function)
+def share(b: Builder, block: Block, trips: Value, cost: Callable[[], Value]) -> None:
+    """Say that threads share the loop that follows, whose trips are apart, unless they share one around a block."""
+    forest = LoopForest(b.function)
     around = forest.loop_of(block)
     while around is not None:
-        if any(mark_of(p) and p.targets[0].block is around.header for p in function.blocks):
-            return True
+        if any(mark_of(p) and p.targets[0].block is around.header for p in b.function.blocks):
+            return
         around = around.parent
-    return False
+    b.emit("parallel", trips, b.emit("dataTypeCast", cost(), to="f64"), literal(True))
 
 
 # -- which loops -----------------------------------------------------------------------------------------

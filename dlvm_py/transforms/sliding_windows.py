@@ -41,7 +41,7 @@ from dlvm_py.frozen import Mutable
 from dlvm_py.ir.analysis import AliasAnalysis, uses
 from dlvm_py.ir.analysis.cost import element_cost, is_function
 from dlvm_py.ir.analysis.extents import extent_at
-from dlvm_py.ir.analysis.places import Linear, linear
+from dlvm_py.ir.analysis.places import Linear, linear, section_parts
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.ops import OPS
@@ -49,26 +49,26 @@ from dlvm_py.ir.tree_rules import kernels
 from dlvm_py.ir.types import PointerType, is_array
 from dlvm_py.ir.value import Instruction, Value, integer
 from dlvm_py.transforms.kernel_versions import cut_out, elementwise, is_filled, over_rows, passes, section_of_rows
-from dlvm_py.transforms.share_loops import is_shared
+from dlvm_py.transforms.loop_nests import Loop, blocks_behind
+from dlvm_py.transforms.share_loops import share
+from dlvm_py.transforms.unroll_and_jam import LONG, ROWS
 
 LARGE = 1 << 22  # bytes of a temporary: several times the cache that a core has for itself
-STRIP = 1 << 17  # bytes of a strip: two of them, and the rows that are read, are in that cache
-FEW = 4  # the least rows of a strip, which are computed together (unroll_and_jam.py)
+STRIP = 1 << 17  # bytes of a strip of ROWS rows or more: two of them, and the rows that are read, are in that cache
 WIDE = 1 << 17  # the most bytes of a row: of wider ones a strip is not in that cache
-DISTANCE = FEW  # rows, the most from one that is computed to one that is read for it
+DISTANCE = ROWS  # rows, the most from one that is computed to one that is read for it
 BAND = 16  # times the distance: the least rows of a band, of which some are computed apart
 STRIPS = 4  # the least of a band
 STEPS = 48  # the most of an element: beyond, computing is what takes the time
-LONG = 400  # instructions of a function, of which code counts more than what is to gain
 BANDS, EVEN = 64, 4  # the most, and of what they are a multiple: each core gets as many
 
 
 def run(function: Function, noalias_params: bool = True, decisions: Decisions | None = None) -> bool:
     """Let the updates in place of `function` slide; whether there were any."""
-    decisions, changed = decisions or Decisions(), False
-    blocks = [b for b in function.blocks if _temporaries(b)]
     if sum(len(block.instructions) for block in function.blocks) > LONG:
         return False
+    decisions, changed = decisions or Decisions(), False
+    blocks = list(function.blocks)
     while blocks:
         block = blocks.pop()
         update = _found(function, block, noalias_params)
@@ -95,11 +95,6 @@ class _Update(Mutable):
         return self.compute.operands[1]  # type: ignore[return-value]
 
 
-def _temporaries(block: Block) -> list[Instruction]:
-    """Stores of temporaries of a block, as they are."""
-    return [i for i in block.instructions if (t := _copied(i)) is not None and t.block is block]
-
-
 def _copied(i: Instruction) -> Instruction | None:
     """The memory, of this function, that a store copies as it is."""
     value = i.operands[0] if i.op is OPS["store"] else None
@@ -111,16 +106,16 @@ def _copied(i: Instruction) -> Instruction | None:
 
 def _found(function: Function, block: Block, noalias_params: bool) -> _Update | None:
     """The first update in place of a block."""
-    if not _temporaries(block):
+    if not any((t := _copied(i)) is not None and t.block is block for i in block.instructions):
         return None
     users, aliases = uses(function), AliasAnalysis(function, noalias_params)
     before: Instruction | None = None  # the last kernel, if it is a store alone, and nothing stands in the way since
     for kernel in kernels(block.instructions):
         first = kernel[0]
         if before is not None and _copied(first) is before.operands[1] and len(kernel) == 1:
-            distance = _distance(before, first, users, aliases)
-            if distance:
-                return _Update(before, first, distance, _stretched(before.operands[0]))
+            update = _update(before, first, users, aliases)
+            if update is not None:
+                return update
         if first.op is OPS["store"] and is_array(first.operands[0].type):
             before = first if len(kernel) == 1 else None
         elif before is not None and not (is_array(first.type) or passes(aliases, [before.operands[1]], first)):
@@ -128,19 +123,28 @@ def _found(function: Function, block: Block, noalias_params: bool) -> _Update | 
     return None
 
 
-def _distance(
+def _update(
     compute: Instruction, copy: Instruction, users: dict[Value, list[Instruction]], aliases: AliasAnalysis
-) -> int | None:
-    """How many rows away from a row that is written the farthest is that is read for it; None: who knows, 0: none."""
-    temporary, to = compute.operands[1], copy.operands[1]
+) -> _Update | None:
+    """Two kernels that compute and store what is to be stored, if windows may slide over them."""
+    temporary, to, load = compute.operands[1], copy.operands[1], copy.operands[0]
     members = elementwise(compute.operands[0], may_stretch=True)
-    load = copy.operands[0]
     if members is None or len(members) > STEPS or any(map(is_function, members)):
         return None
     if set(users[temporary]) != {compute, load} or users[load] != [copy]:
         return None
-    written = _rows_of(to)
     pointers = [v.operands[0] for v in members if v.op is OPS["load"]]
+    distance = _distance(pointers, to, aliases)
+    if not distance or distance > DISTANCE or _is_small(temporary, distance):
+        return None
+    stretches = any(v.op is OPS["broadcast"] and not is_filled(v) for v in members)
+    stretched = [p for p in pointers if stretches and p.type.shape[0] != 1]  # type: ignore[attr-defined]
+    return _Update(compute, copy, distance, stretched)
+
+
+def _distance(pointers: list[Value], to: Value, aliases: AliasAnalysis) -> int | None:
+    """How many rows away from a row that is written the farthest is that is read for it; None: who knows, 0: none."""
+    written = _rows_of(to)
     if written is None or any(p.type.layout == "F" for p in (*pointers, to)):  # type: ignore[attr-defined]
         return None
     base, start = written
@@ -155,16 +159,7 @@ def _distance(
         if apart.terms:
             return None
         farthest = max(farthest, abs(apart.constant))
-    is_near = farthest <= DISTANCE and aliases.is_distinct(base)
-    return farthest if is_near and not _is_small(temporary, farthest) else None
-
-
-def _stretched(tree: Value) -> list[Value]:
-    """The arrays of which the types do not tell whether they are stretched."""
-    members = elementwise(tree, may_stretch=True) or []
-    if not any(v.op is OPS["broadcast"] and not is_filled(v) for v in members):
-        return []
-    return [v.operands[0] for v in members if v.op is OPS["load"] and v.type.shape[0] != 1]  # type: ignore[attr-defined]
+    return farthest if aliases.is_distinct(base) else None
 
 
 def _is_small(temporary: Value, distance: int) -> bool:
@@ -180,8 +175,8 @@ def _rows_of(p: Value) -> tuple[Value, Linear] | None:
     """The array that a pointer has rows of, one after the other, and the first of them."""
     if not isinstance(p, Instruction) or p.op is not OPS["section"]:
         return p, Linear(0)
-    rank = (len(p.operands) - 1) // 3
-    return (p.operands[0], linear(p.operands[1])) if integer(p.operands[1 + 2 * rank]) == 1 else None
+    starts, _, steps = section_parts(p)
+    return (p.operands[0], linear(starts[0])) if integer(steps[0]) == 1 else None
 
 
 class _Writer:
@@ -195,14 +190,12 @@ class _Writer:
     def write(self) -> Block:
         """Cut the block; the block that what stood behind the update is in."""
         u = self.update
-        of_borders, of_bands = ("borders", "border", "edge"), ("bands", "band", "begin")
-        of_strips = ("step", "more", "rows", "stored", "kept", "strip", "next", "end")
-        names = (*of_borders, *of_bands, *of_strips, "whole", "")
-        new = cut_out(self.function, self.block, [u.compute, u.copy], (), names)
-        whole, behind = new[-2:]
-        self._write_choice(new[0], whole)
-        self._write_borders(*new[:4])
-        self._write_bands(behind, *new[3:-2])
+        borders, whole, behind = cut_out(self.function, self.block, [u.compute, u.copy], (), ("borders", "whole", ""))
+        self._write_choice(borders, whole)
+        self.b.at_end(borders)
+        self._write_borders()
+        self._write_bands()
+        self.b.branch(behind)
         return behind
 
     def _write_choice(self, large: Block, whole: Block) -> None:
@@ -213,7 +206,7 @@ class _Writer:
         self.count, *self.rest = temporary.operands
         size = self._product(literal(temporary.type.dtype.itemsize), *self.rest)  # type: ignore[attr-defined]
         fit = b.emit("floorDivide", literal(STRIP), b.emit("max", size, literal(1)))
-        self.length = b.emit("max", fit, literal(FEW))
+        self.length = b.emit("max", fit, literal(ROWS))
         strips = b.emit("multiply", self.length, literal(STRIPS))
         self.least_rows = b.emit("max", literal(BAND * self.update.distance), strips)
         few = b.emit("multiply", self.least_rows, literal(EVEN))
@@ -229,42 +222,41 @@ class _Writer:
         b.insert(temporary)
         b.conditional(is_large, large, None, whole)
 
-    def _write_borders(self, borders: Block, border: Block, edge: Block, bands: Block) -> None:
+    def _write_borders(self) -> None:
         """Compute the first and the last rows of each band, into memory of their own."""
-        b = self.b.at_end(borders)
+        b = self.b
         most = b.emit("min", b.emit("floorDivide", self.count, self.least_rows), literal(BANDS))
         self.bands = b.emit("multiply", b.emit("floorDivide", most, literal(EVEN)), literal(EVEN))
         count = b.emit("multiply", self.bands, literal(2))
-        self.kept = self._memory(b.emit("multiply", count, self.far), "kept")
-        e = self._loop(count, b.emit("multiply", count, self.far), borders, border, edge, bands)
+        rows = b.emit("multiply", count, self.far)
+        self.kept = self._memory(rows, "kept")
+        share(b, self.block, count, lambda: self._cost(rows))
+        borders = Loop(b, count, names=("border", "edge", "bands"))
+        e = borders.index
         band = b.emit("floorDivide", e, literal(2))
         first, last = self._ends(band)
         is_last = b.emit("notEqual", e, b.emit("multiply", band, literal(2)))
         start = b.emit("select", b.emit("subtract", last, self.far), first, is_last)
         self._compute(start, self.far, self._rows(self.kept, b.emit("multiply", e, self.far), self.far))
-        b.branch(border, [b.emit("add", e, literal(1))])
+        borders.close()
 
-    def _write_bands(
-        self, behind: Block, bands: Block, band: Block, begin: Block, step: Block, more: Block, rows: Block,
-        stored: Block, kept: Block, strip: Block, next: Block, end: Block,
-    ) -> None:  # fmt: skip
+    def _write_bands(self) -> None:
         """Run each band: a step computes a strip of the rows between, then stores the one of the step before.
 
         What is kept of the first rows is stored in the first step; of the last rows in one behind all strips.
         """
-        b = self.b.at_end(bands)
-        j = self._loop(self.bands, self.count, bands, band, begin, behind)
-        start, stop = self._ends(j)
+        b = self.b
+        share(b, self.block, self.bands, lambda: self._cost(self.count))
+        bands = Loop(b, self.bands, names=("band", "begin", "slid"))
+        start, stop = self._ends(bands.index)
         low, high = b.emit("add", start, self.far), b.emit("subtract", stop, self.far)
         between = b.emit("subtract", high, low)
         up = b.emit("subtract", b.emit("add", between, self.length), literal(1))
         strips = b.emit("floorDivide", up, self.length)
         last = b.emit("add", strips, literal(1))
         window = self._memory(b.emit("multiply", self.length, literal(2)), "window")
-        b.branch(step, [literal(0)])
-        k = step.add_arg(literal(0).type, "k")
-        b.at_end(step).conditional(b.emit("lessThanOrEqual", k, last), more, None, end)
-        b.at_end(more).conditional(b.emit("lessThan", k, strips), rows, None, stored)
+        steps = Loop(b, b.emit("add", last, literal(1)), names=("step", "more", "end"))
+        k = steps.index
 
         def place(k: Value) -> tuple[Value, Value, Value]:
             """The first row of a strip, how many it has, and where they are."""
@@ -273,6 +265,8 @@ class _Writer:
             turn = b.emit("subtract", k, b.emit("multiply", b.emit("floorDivide", k, literal(2)), literal(2)))
             return b.emit("add", low, at), count, self._rows(window, b.emit("multiply", turn, self.length), count)
 
+        rows, stored, kept, strip, next = blocks_behind(b, "rows", "stored", "kept", "strip", "next")
+        b.conditional(b.emit("lessThan", k, strips), rows, None, stored)
         b.at_end(rows)
         self._compute(*place(k))
         b.branch(stored)
@@ -280,27 +274,21 @@ class _Writer:
         is_first, is_last = b.emit("equal", k, literal(0)), b.emit("equal", k, last)
         b.conditional(b.emit("or", is_first, is_last), kept, None, strip)
         b.at_end(kept)
-        at = b.emit("add", b.emit("multiply", j, literal(2)), b.emit("select", literal(1), literal(0), is_last))
+        twice = b.emit("multiply", bands.index, literal(2))
+        at = b.emit("add", twice, b.emit("select", literal(1), literal(0), is_last))
         of = self._rows(self.kept, b.emit("multiply", at, self.far), self.far)
         self._copy(b.emit("select", high, start, is_last), self.far, of)
         b.branch(next)
         b.at_end(strip)
         self._copy(*place(b.emit("subtract", k, literal(1))))
         b.branch(next)
-        b.at_end(next).branch(step, [b.emit("add", k, literal(1))])
-        b.at_end(end).branch(band, [b.emit("add", j, literal(1))])
+        b.at_end(next)
+        steps.close()
+        bands.close()
 
-    def _loop(self, trips: Value, rows: Value, before: Block, header: Block, body: Block, after: Block) -> Value:
-        """A loop that threads share, of an open block; the counter, with the body open."""
-        b, tree = self.b, self.update.compute.operands[0]
-        if not is_shared(self.function, self.block):
-            each = self._product(literal(max(1, element_cost(tree))), *self.rest)
-            b.emit("parallel", trips, b.emit("dataTypeCast", b.emit("multiply", rows, each), to="f64"), literal(True))
-        b.branch(header, [literal(0)])
-        k = header.add_arg(literal(0).type, "k")
-        b.at_end(header).conditional(b.emit("lessThan", k, trips), body, None, after)
-        b.at_end(body)
-        return k
+    def _cost(self, rows: Value) -> Value:
+        each = self._product(literal(max(1, element_cost(self.update.compute.operands[0]))), *self.rest)
+        return self.b.emit("multiply", rows, each)
 
     def _ends(self, band: Value) -> tuple[Value, Value]:
         """The first row of a band, and of the next one."""

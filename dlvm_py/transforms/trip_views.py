@@ -14,7 +14,7 @@ from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Builder, Instruction, Kind, Literal, PointerType, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
 from dlvm_py.ir.analysis.effects import is_pure
-from dlvm_py.ir.analysis.places import Linear, at_most, linear
+from dlvm_py.ir.analysis.places import Linear, at_most, linear, section_parts
 from dlvm_py.ir.types import is_scalar
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.loop_bounds import LoopBounds
@@ -80,8 +80,7 @@ class TripViews:
         if not isinstance(p, Instruction) or p.op.name != "section":
             raise Unfit
         base, moves = self.wide(p.operands[0])
-        rank = (len(p.operands) - 1) // 3
-        starts, counts, steps = (list(p.operands[1 + k * rank : 1 + (k + 1) * rank]) for k in range(3))
+        starts, counts, steps = section_parts(p)
         begin, part = starts[axis], (starts[axis], counts[axis])
         if moves is not None or integer(steps[axis]) != 1 or not self._rises(begin):
             raise Unfit
@@ -119,8 +118,7 @@ class TripViews:
     # -- wide views --------------------------------------------------------------------------------------
 
     def _section(self, p: Instruction, base: Value, axis: int | None) -> tuple[Value, int | None]:
-        rank = (len(p.operands) - 1) // 3
-        starts, counts, steps = (list(p.operands[1 + k * rank : 1 + (k + 1) * rank]) for k in range(3))
+        starts, counts, steps = section_parts(p)
         moving = [k for k, v in enumerate(starts) if self._steps_by_one(v)]
         if not moving:
             rows = [[*map(self.same, row)] for row in (starts, counts, steps)]

@@ -36,6 +36,7 @@ import math
 from dlvm_py.decisions import Decisions
 from dlvm_py.ir import OPS, Function, Instruction, PointerType, TensorType, Value
 from dlvm_py.ir.analysis.cost import is_function
+from dlvm_py.ir.analysis.places import section_parts
 from dlvm_py.ir.tree_rules import is_linear, kernels, may_be_joined
 from dlvm_py.ir.value import Literal
 from dlvm_py.transforms.kernel_versions import elementwise
@@ -70,7 +71,7 @@ def _least(decisions: Decisions) -> int:
 
 def _has_shifts(function: Function) -> bool:
     """Whether there may be an array of two axes that is read at several places."""
-    sections = [i.operands[0] for i in function.instructions() if i.op is OPS["section"] and len(_starts(i)) > 1]
+    sections = [i.operands[0] for i in function.instructions() if i.op is OPS["section"] and i.type.rank > 1]  # type: ignore[attr-defined]
     return len(set(sections)) < len(sections)
 
 
@@ -126,10 +127,6 @@ def _order(type: PointerType) -> range:
     return range(type.rank)[:: -1 if type.layout == "F" else 1]
 
 
-def _starts(section: Instruction) -> list[Value]:
-    return section.operands[1 : 1 + (len(section.operands) - 1) // 3]
-
-
 def _reads_rows_again(steps: list[Instruction], axis: int) -> bool:
     """Whether some array is read at several places of an axis."""
     found: dict[Value, set[object]] = {}
@@ -137,7 +134,7 @@ def _reads_rows_again(steps: list[Instruction], axis: int) -> bool:
         section = load.operands[0] if load.op is OPS["load"] else None
         if not isinstance(section, Instruction) or section.op is not OPS["section"] or load.type.shape[axis] == 1:  # type: ignore[attr-defined]
             continue
-        start = _starts(section)[axis]
+        start = section_parts(section)[0][axis]
         place = start.value if isinstance(start, Literal) else start
         found.setdefault(section.operands[0], set()).add(place)
     return any(len(places) > 1 for places in found.values())

@@ -23,6 +23,7 @@ from dlvm_py.ir import (
     literal,
 )
 from dlvm_py.ir.analysis.extents import extent_at
+from dlvm_py.ir.analysis.places import section_parts
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.identities import Rule, become
 from dlvm_py.transforms.substitution import is_extent
@@ -77,12 +78,10 @@ def _takes_all(count: Value, base: Value, axis: int) -> bool:
 
 
 def _section(i: Instruction) -> Value | None:
-    base, *indices = i.operands
-    rank = len(indices) // 3
-    starts, counts, steps = indices[:rank], indices[rank : 2 * rank], indices[2 * rank :]
+    base = i.operands[0]
     whole = all(
         integer(s) == 0 and integer(t) == 1 and _takes_all(n, base, k)
-        for k, (s, n, t) in enumerate(zip(starts, counts, steps, strict=True))
+        for k, (s, n, t) in enumerate(zip(*section_parts(i), strict=True))
     )
     return base if whole else None
 

@@ -57,6 +57,13 @@ def linear(value: Value, depth: int = _DEPTH) -> Linear:
     return Linear(0, {value: 1})
 
 
+def section_parts(section: Instruction) -> tuple[list[Value], list[Value], list[Value]]:
+    """The starts, counts and steps of a section, axis by axis."""
+    numbers = section.operands[1:]
+    rank = len(numbers) // 3
+    return numbers[:rank], numbers[rank : 2 * rank], numbers[2 * rank :]
+
+
 def at_most(length: Value, depth: int = 4) -> list[Linear]:
     """Numbers that a length does not exceed, or there is nothing so long: of a maximum with 0 what the other one is."""
     found = [linear(length)]
@@ -127,7 +134,7 @@ def _seen(p: Value) -> tuple[Place, _Live]:
         rank = p.type.rank if isinstance(p.type.pointee, TensorType) else 0
         return Place(p, (Axis(),) * rank), list(range(rank))
     place, live = _seen(p.operands[0])
-    axes, rank = list(place.axes), len(live)
+    axes = list(place.axes)
     match p.op.name:
         case "pointerCast" | "partView":
             pass
@@ -143,8 +150,7 @@ def _seen(p: Value) -> tuple[Place, _Live]:
                 _narrow(axes, at, index, literal(1), 1)
             live = live[len(p.operands) - 1 :]
         case "section":
-            starts, counts, steps = (p.operands[1 + k * rank : 1 + (k + 1) * rank] for k in range(3))
-            for at, start, count, step in zip(live, starts, counts, steps, strict=True):
+            for at, start, count, step in zip(live, *section_parts(p), strict=True):
                 _narrow(axes, at, start, count, integer(step))
         case _:
             for at in live:

@@ -1,4 +1,4 @@
-"""Sums of truth values, which are counted in bytes (backend/cpu/counts.py)."""
+"""Sums of truth values, which are counted in bytes (backend/cpu/counts.py), and their places (scatter.py)."""
 
 import re
 
@@ -48,3 +48,30 @@ def test_counts_along_axes_and_of_views():
 def test_counts_are_made_in_bytes():
     b = np.ones(9, bool)
     assert re.search(r"llvm\.vector\.reduce\.add\.v\d+i8", dlvm.jit(nonzero).llvm(b))
+
+
+def places(b):
+    return np.nonzero(b)
+
+
+def test_places_of_true_elements_by_64():
+    """Rows of less than 64, of whole blocks, with something behind them; nothing, little, half and everything true."""
+    compiled = dlvm.jit(places)
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 63, 64, 200):
+        for share in (0.0, 0.02, 0.5, 1.0):
+            b = rng.random((3, 2 * n)) < share
+            for mask in (b[0, :n].copy(), b[0, ::2], b, b.T, b[::-1, ::-2]):
+                for found, wanted in zip(compiled(mask), np.nonzero(mask), strict=True):
+                    np.testing.assert_array_equal(found, wanted)
+
+
+def far(x, limit):
+    i, j = np.nonzero((x > limit) & (x[::-1] < 0.9))
+    return i * 1000 + j, x[i, j].sum()
+
+
+def test_places_of_a_mask_that_is_computed_on_the_way():
+    x = np.random.default_rng(1).random((2, 130))
+    for found, wanted in zip(dlvm.jit(far)(x, 0.3), far(x, 0.3), strict=True):
+        np.testing.assert_allclose(found, wanted, rtol=1e-14)

@@ -6,7 +6,7 @@ Along a row (the axes behind the indices) no place comes twice, and the innermos
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter
@@ -15,8 +15,10 @@ from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_el
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
-from dlvm_py.backend.cpu.values import ZERO, V, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.ir import Instruction, Value, is_array
+
+BITS = 64  # truth values that are looked at together
 
 
 def scatter(e: FunctionEmitter, i: Instruction) -> None:
@@ -79,24 +81,93 @@ def _scatter(e: FunctionEmitter, value: Value, dest: Pointer, indices: Sequence[
 
 
 def store_nonzero(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
-    """Write the indices of the true elements of a tree, one row of `dest` an axis; the work."""
+    """Write the indices of the true elements of a tree, one row of `dest` an axis; the work.
+
+    64 elements of a row at a time become the bits of one number, and there is a step for each bit that is set:
+
+        for 64 elements at a time:  bits = those that are true
+                                    while bits != 0:  write the place of the lowest;  clear it
+        for each that is left:      write its place, to where nobody reads if it is not true
+
+    A branch for each element could not be foretold, and LLVM may make one of a choice.
+    """
     tree = _tree(e, i.operands[0])
     extents = tree_extents(e, i.operands[0])
     strides = strides_of(e, dest)
     nowhere = e.alloca("i64")
+    inner = tree.rank - 1
+
+    def write(found: V, flag: V | None = None) -> None:
+        for k in range(tree.rank):
+            place = offset(e, dest.data, [i64(k), found], strides)
+            store_element(e, dest.dtype, tree.index[k], place if flag is None else e.select(flag, place, nowhere), "")
+
+    def each(first: V, found: V) -> V:
+        with e.loop(e.op("sub nsw", extents[inner], first), [found]) as loop:
+            tree.index[inner] = e.add(first, loop.index, "nsw")
+            flag = tree.element()
+            write(loop.carried[0], flag)
+            loop.next = [e.add(loop.carried[0], e.cast("zext", flag, "i64"), "nuw nsw")]
+        return loop.results[0]
+
+    def row(found: V) -> V:
+        length = constant(extents[inner])
+        if length is not None and length < BITS:
+            return each(ZERO, found)
+        blocks = e.op("ashr", extents[inner], i64(BITS.bit_length() - 1))
+        with e.loop(blocks, [found]) as loop:
+            first = e.mul(loop.index, i64(BITS), "nuw nsw")
+            bits = _bits(e, tree, first)
+
+            def put(bit: V, found: V) -> None:
+                tree.index[inner] = e.add(first, bit, "nuw nsw")
+                write(found)
+
+            loop.next = [_each_bit(e, bits, loop.carried[0], put)]
+        return each(e.mul(blocks, i64(BITS), "nuw nsw"), loop.results[0])
 
     def walk(axis: int, found: V) -> V:
-        if axis < tree.rank:
-            with e.loop(extents[axis], [found]) as loop:
-                tree.index[axis] = loop.index
-                loop.next = [walk(axis + 1, loop.carried[0])]
-            return loop.results[0]
-        # without a branch, which could not be foretold: what is not true is written to a place that nobody reads
-        flag = tree.element()
-        for k in range(tree.rank):
-            place = e.select(flag, offset(e, dest.data, [i64(k), found], strides), nowhere)
-            store_element(e, dest.dtype, tree.index[k], place, "")
-        return e.add(found, e.cast("zext", flag, "i64"), "nuw nsw")
+        if axis == inner:
+            return row(found)
+        with e.loop(extents[axis], [found]) as loop:
+            tree.index[axis] = loop.index
+            loop.next = [walk(axis + 1, loop.carried[0])]
+        return loop.results[0]
 
     walk(0, ZERO)
     return e.product(extents)
+
+
+def _bits(e: FunctionEmitter, tree: Tree, first: V) -> V:
+    """The truth values of a row from `first` on as the bits of a number, the first the lowest."""
+    flags = e.scratch(f"[{BITS} x i8]", BITS)
+    parallel = Parallel(e)
+    tree.group = parallel.access
+    with e.loop(i64(BITS), note=parallel.loop) as loop:
+        tree.index[tree.rank - 1] = e.add(first, loop.index, "nuw nsw")
+        e.store(e.cast("zext", tree.element(), "i8"), e.gep("i8", flags, loop.index), parallel.access)
+    tree.group = ""
+    type = f"<{BITS} x i8>"
+    found = e.value(f"<{BITS} x i1>", f"icmp ne {type} {e.load(type, flags).ref}, zeroinitializer")
+    return e.cast("bitcast", found, f"i{BITS}")
+
+
+def _each_bit(e: FunctionEmitter, bits: V, count: V, put: Callable[[V, V], None]) -> V:
+    """put(the number of a bit, how many were before) for each bit that is set, from the lowest on; the count after."""
+    zero, before, body, after = V(bits.type, "0"), e.here, e.label("bit"), e.label("bits")
+    e.cond_br(e.icmp("ne", bits, zero), body, after)
+    e.place(body)
+    left, seen = e.phi(bits.type), e.phi("i64")
+    put(e.intrinsic("llvm.cttz.i64", "i64", left.value, V("i1", "true")), seen.value)
+    following = e.add(seen.value, ONE, "nuw nsw")
+    cleared = e.op("and", left.value, e.op("add", left.value, V(bits.type, "-1")))
+    left.add(bits, before)
+    left.add(cleared, e.here)
+    seen.add(count, before)
+    seen.add(following, e.here)
+    e.cond_br(e.icmp("ne", cleared, zero), body, after)
+    found = e.phi("i64", after)
+    found.add(count, before)
+    found.add(following, e.here)
+    e.place(after)
+    return found.value

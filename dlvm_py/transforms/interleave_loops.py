@@ -18,7 +18,8 @@
 A sum in the order of the program waits for its last addition in each trip. Four of them are under way at a time, and
 what does not depend on the trip is read once for all four. The additions of each sum keep their order: the same bits.
 Eight, as long as so many are left, and then four, are for tuning to find (decisions.py): they take from 0.5 to 1.6
-times as long as four.
+times as long as four. Trips that read different rows of an array, in a loop that does so again and again, are eight at
+a time and read a transposed copy (packed_rows.py).
 
 The outer loop counts up from a number that is not negative, is left at its head (or by a `raise`), and has one loop in
 it, which counts, has nothing inside, and carries floats. The bounds of that one are the same in all trips; what it
@@ -39,6 +40,7 @@ from dlvm_py.ir.analysis.effects import is_pure, writes_memory, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.inline import clone_region
+from dlvm_py.transforms.packed_rows import Packed, pack
 from dlvm_py.transforms.share_loops import mark_of
 
 TRIPS, MORE = 4, 8
@@ -59,6 +61,9 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
                 found = _found(function, loop, edges, noalias_params)
                 trips = decisions.take("interleave_loops.trips", TRIPS, (MORE, 2, 1)) if found is not None else 1
                 if found is not None and trips > 1:
+                    packed = found.packed(noalias_params)
+                    if packed is not None:
+                        made.add(found.make(MORE, packed))
                     made.update(found.make(n) for n in ([MORE, TRIPS] if trips == MORE else [trips]))
                     changed = True
                     break
@@ -151,8 +156,17 @@ class _Nest:
 
     # -- making it ---------------------------------------------------------------------------------------
 
-    def make(self, trips: int) -> Block:
-        """Put the loop of so many trips at a time right before the loop; the head of what is new."""
+    def packed(self, noalias_params: bool) -> Packed | None:
+        """Copies of what the trips read of different rows, which `make` may be told to read."""
+        blocks = (*self.way, *self.inner.loop.ordered)
+        steps = [i for b in blocks for i in b.instructions]
+        return pack(self.function, self.outer, self.inner, self.edges, steps, noalias_params)
+
+    def make(self, trips: int, packed: Packed | None = None) -> Block:
+        """Put the loop of so many trips at a time right before the loop; the head of what is new.
+
+        packed: copies that it is to read, or else not to run.
+        """
         header = self.outer.loop.header
         b = Builder(self.function)
         b.loc = header.instructions[-1].loc
@@ -165,13 +179,15 @@ class _Nest:
         counter = passed[header.args.index(self.outer.counter)]
         b.at_end(several)
         limit = b.emit("subtract", b.emit("max", self.outer.last, literal(trips - 1)), literal(trips - 1))
+        if packed is not None:
+            limit = b.emit("select", limit, literal(0), packed.fits)
         b.conditional(b.emit("lessThan", counter, limit), ahead, [], header, list(passed))
 
         b.at_end(ahead)
         counters = [counter, *(b.emit("add", counter, literal(t)) for t in range(1, trips))]
         maps = [self._first_map(dict(zip(header.args, passed, strict=True)), c) for c in counters]
         for block in (header, *self.way):
-            self._copy(b, block.instructions[:-1], maps)
+            self._copy(b, block.instructions[:-1], maps, packed)
         entering = (self.way[-1] if self.way else header).targets
         (entry,) = [t for t in entering if t.block is self.inner.loop.header]
         inner = self.inner.loop.header
@@ -195,7 +211,7 @@ class _Nest:
         b.conditional(maps[0].get(test.operands[0], test.operands[0]), *targets[stays], *targets[1 - stays])
         b.at_end(sums)
         (body,) = (block for block in self.inner.loop.ordered if block is not inner)
-        self._copy(b, body.instructions[:-1], maps)
+        self._copy(b, body.instructions[:-1], maps, packed)
         b.branch(together, all_of(body.targets[0].args))
         at = self.function.blocks.index(header)
         self.function.blocks[at:at] = [*blocks, *self.copies]
@@ -205,13 +221,17 @@ class _Nest:
         return {**passed, self.outer.counter: counter}
 
     @staticmethod
-    def _copy(b: Builder, instructions: list[Instruction], maps: list[dict[Value, Value]]) -> None:
+    def _copy(
+        b: Builder, instructions: list[Instruction], maps: list[dict[Value, Value]], packed: Packed | None = None
+    ) -> None:
         """Copies of instructions for all trips: one where it is the same in all of them."""
         for i in instructions:
             operands = [[m.get(o, o) for o in i.operands] for m in maps]
             for t, m in enumerate(maps):
                 if t and operands[t] == operands[0]:
                     m[i] = maps[0][i]
+                elif packed is not None and i in packed.copies:
+                    m[i] = packed.pointer(b, i, operands[t][1:])
                 else:
                     m[i] = b.insert(Instruction(i.op, operands[t], dict(i.attrs), type=i.type, name=i.name, loc=i.loc))
 

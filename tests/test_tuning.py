@@ -292,6 +292,13 @@ def large(a, b):
     return b[1]
 
 
+def sweeps(a):
+    for i in range(1, a.shape[0] - 1):
+        for j in range(1, a.shape[1] - 1):
+            a[i, j] = 0.25 * (a[i - 1, j + 1] + a[i + 1, j] + a[i, j - 1] + a[i, j])
+    return np.sum(a * a)
+
+
 PROGRAMS = {
     "unroll_and_jam": (jacobi, (9, 1030), (9, 1030)),
     "inline_stencils": (chain, (70_000,)),
@@ -300,6 +307,7 @@ PROGRAMS = {
     "widen_loops": (columns, (40,), (50, 2), (40, 50)),
     "plane_layouts": (planes, (9, 10, 11)),
     "interleave_loops": (sums, (15, 30), (30,)),
+    "skew_loops": (sweeps, (23, 40)),
     "sibling_fusion": (siblings, (50, 60), (50, 60), (50, 60)),
     "share_loops": (rows_of_work, (300, 400), (300, 400)),
     "threads": (siblings, (300, 400), (300, 400), (300, 400)),

@@ -204,7 +204,10 @@ class LoopBounds:
             return None
         conditions: list[Value] = []
         apart = self._chosen(counted.last, conditions, linear(x)).plus(linear(x), -1)
-        return self._all(conditions) if not apart.terms and apart.constant >= 0 else None
+        if not apart.terms and apart.constant >= 0:
+            return self._all(conditions)
+        most, reached = self.of(x), self.of(counted.last)
+        return self._emit(op, most[1], reached[0]) if most is not None and reached is not None else None
 
     def _equal(self, x: Value, y: Value) -> Value | None:
         """Where the smaller of two numbers is always the same one, it is that."""

@@ -131,7 +131,7 @@ def outcome(f, args):
 
 HOISTED = (
     (triangular, lambda n, t: (square(n, t), square(n, t)[:, : n + 3])),
-    (factors, lambda n, t: (square(n, t),)),
+    pytest.param(factors, lambda n, t: (square(n, t),), marks=pytest.mark.slow),
     pytest.param(orthogonal, lambda n, t: (square(n, t), np.zeros((n, n), t)), marks=pytest.mark.slow),
     (in_a_cube, lambda n, t: (rng.standard_normal((2, n, n)).astype(t), square(n, t).sum(0), np.zeros(n, t))),
     (column_by_rows, lambda n, t: (square(n, t), square(n, t), np.zeros(n, t))),
@@ -221,9 +221,9 @@ def test_the_gradient():
     gradient = dlvm.grad(loss, wrt=(0, 1))(a, b)
     for x, g, k in ((a, gradient[0], (7, 2)), (b, gradient[1], (3, 11))):
         h = np.zeros_like(x)
-        h[k] = 1e-6
+        h[k] = 1e-4  # the loss is some 10,000, and of the second degree along each number
         args = [tuple(v + s * h if v is x else v for v in (a, b)) for s in (1, -1)]
-        np.testing.assert_allclose(g[k], (loss(*args[0]) - loss(*args[1])) / 2e-6, rtol=1e-5)
+        np.testing.assert_allclose(g[k], (loss(*args[0]) - loss(*args[1])) / 2e-4, rtol=1e-5, atol=1e-6)
 
 
 RAISED = (

@@ -38,6 +38,9 @@ the loop say (loop_bounds.py): else, and where trips or terms are few, the loop 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import TypeVar
+
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, PointerType, Target, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop
@@ -56,14 +59,24 @@ LARGE = 150
 ENOUGH = 8
 # trips whose products of vectors and matrices are made at a time
 STRIP = 64
+_Views = TypeVar("_Views", bound=TripViews)
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
     """Hoist the products of the loops of `function`; whether there were any to hoist."""
     changed = False
+    for of, counted, products in loops_with_products(function, noalias_params):
+        changed |= Hoist(of, counted).run(products)
+    return changed
+
+
+def loops_with_products(
+    function: Function, noalias_params: bool
+) -> Iterator[tuple[Independence, CountedLoop, list[Instruction]]]:
+    """The loops that count up, are left at their heads alone and make products, which whoever asks may replace."""
     for header in [loop.header for loop in LoopForest(function).loops]:
         if not any(map(is_product, function.instructions())):
-            return changed
+            return
         # what is before the loops has changed, if anything: they are looked at anew
         loop = next(found for found in LoopForest(function).loops if found.header is header)
         inner = {b for child in loop.children for b in child.blocks}
@@ -73,8 +86,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
             of = Independence(function, noalias_params)
             counted = of.counted[header]
             if counted is not None and counted.step == 1:
-                changed |= Hoist(of, counted).run(found)
-    return changed
+                yield of, counted, found
 
 
 def is_product(i: Instruction) -> bool:
@@ -99,36 +111,58 @@ class Hoist:
         self.bounds = LoopBounds(Builder(self.function, self.ahead), of, self.loop)
         self.bounds.b.loc = self.loop.header.instructions[-1].loc
         self.checks: dict[Instruction, None] = {}  # that hold in all trips
+        self.strips: Block | None = None  # where a strip begins, with what stands for the arguments of the loop's head
+        self.heads: dict[Value, Value] = {}
 
     def run(self, products: list[Instruction]) -> bool:
         """Hoist what can be; whether anything can."""
-        trips = self.counted.last
-        if integer(self.counted.first) != 0:
-            trips = self.bounds.emit("subtract", trips, self.counted.first)
-        b, start, count = self.bounds.b, self.counted.first, trips
         vectors = [i for i in products if i.type.rank]  # type: ignore[attr-defined]
-        in_strips = bool(vectors) and ends_in_header(self.function, self.loop)
-        if in_strips:
-            strips = Block("strips")
-            heads: dict[Value, Value] = {a: strips.add_arg(a.type, a.name) for a in self.loop.header.args}
-            b = Builder(self.function, Block(""))
-            b.loc = self.bounds.b.loc
-            start = heads[self.counted.counter]
-            count = b.emit("min", b.emit("subtract", self.counted.last, start), literal(STRIP))
-        views = TripViews(b, self.bounds, self.counted, start, count)
+        scalars = [i for i in products if i not in vectors]
+        if not vectors or not ends_in_header(self.function, self.loop):
+            return self._hoisted(scalars, TripViews(self.bounds.b, self.bounds, self.counted, *self.trips()))
+        views = self.views_of_strips(TripViews, STRIP)
+        made = self.made(products, views)
+        if not any(i in made for i in vectors):
+            # without the strips that are of no use
+            return bool(scalars) and Hoist(self.of, self.counted).run(scalars)
+        self.replace(made, views, ENOUGH)
+        return True
+
+    def _hoisted(self, products: list[Instruction], views: TripViews) -> bool:
+        made = self.made(products, views)
+        if made:
+            self.replace(made, views, ENOUGH)
+        return bool(made)
+
+    def trips(self) -> tuple[Value, Value]:
+        """The counter of the first trip, and how many there are."""
+        first, last = self.counted.first, self.counted.last
+        return first, last if integer(first) == 0 else self.bounds.emit("subtract", last, first)
+
+    def views_of_strips(self, kind: type[_Views], length: int) -> _Views:
+        """Views of the trips of a strip, the `length` of which is less where no more trips are left."""
+        strips = self.strips = Block("strips")
+        self.heads = {a: strips.add_arg(a.type, a.name) for a in self.loop.header.args}
+        b = Builder(self.function, Block(""))
+        b.loc = self.bounds.b.loc
+        start = self.heads[self.counted.counter]
+        count = b.emit("min", b.emit("subtract", self.counted.last, start), literal(length))
+        return kind(b, self.bounds, self.counted, start, count)
+
+    def made(self, products: list[Instruction], views: TripViews) -> dict[Instruction, Made]:
+        """The products that can be hoisted."""
         made: dict[Instruction, Made] = {}
         for i in products:
-            if i in vectors and not in_strips:
-                continue
             try:
                 made[i] = self.of_all_trips(i, views)
             except Unfit:
                 continue
-        if not made or (in_strips and not any(i in made for i in vectors)):
-            scalars = [i for i in products if i not in vectors]
-            # without the strips that are of no use
-            return in_strips and bool(scalars) and Hoist(self.of, self.counted).run(scalars)
-        enough = self.bounds.emit("lessThanOrEqual", literal(ENOUGH), trips)
+        return made
+
+    def replace(self, made: dict[Instruction, Made], views: TripViews, trips: int) -> None:
+        """Write the version of the loop that takes its products from memory, if there are so many trips."""
+        b, start, count, strips = views.b, views.start, views.count, self.strips
+        enough = self.bounds.emit("lessThanOrEqual", literal(trips), self.trips()[1])
         condition = self.bounds.emit("and", self.bounds.condition(), enough)
         mapping: dict[Value, Value] = {}
         gate, fast = second_version(self.function, self.loop, mapping)
@@ -138,14 +172,14 @@ class Hoist:
         product = self.function.new_block("product", after=gate)
         passed: list[Value] = list(gate.args)
         after: list[Value] = passed
-        if in_strips:
+        if strips is not None:
             for each in b.block.instructions:  # type: ignore[union-attr]
                 product.append(each)
             self.function.blocks.insert(self.function.blocks.index(product), strips)
             after = list(strips.args)
-            self._cut(fast[0], strips, product, heads, mapping, Builder(self.function, product), count)
+            self._cut(fast[0], strips, product, self.heads, mapping, Builder(self.function, product), count)
         Builder(self.function, gate).conditional(
-            condition, strips if in_strips else product, passed if in_strips else [], self.loop.header, list(passed)
+            condition, strips or product, passed if strips is not None else [], self.loop.header, list(passed)
         )
         b = Builder(self.function, product)
         sums: dict[Value, Value] = {}
@@ -160,7 +194,6 @@ class Hoist:
             sums[copy] = self.taken(here, copy, of, self.multiplied(b, i, of, count), at, mapping)
         b.branch(fast[0], list(after))
         substitute(self.function.blocks, sums)
-        return True
 
     def _cut(
         self, head: Block, strips: Block, product: Block, heads: dict[Value, Value], mapping: dict[Value, Value],
@@ -218,7 +251,7 @@ class Hoist:
             raise Unfit
         pointers = [v.operands[0] for v in loads]
         scalar = not i.type.rank  # type: ignore[attr-defined]
-        if (scalar and not self.gains(pointers)) or not all(self.of.reads_what_was(self.loop, v) for v in loads):
+        if (scalar and not self.gains(pointers)) or not all(self.stays(v, views) for v in loads):
             raise Unfit
         traps = [
             c for b in self.loop.ordered for c in b.instructions
@@ -228,11 +261,15 @@ class Hoist:
         if not all(map(self.bounds.never_fails, traps)):
             del self.bounds.conditions[kept:]
             raise Unfit
-        made = self._of_vectors(pointers, views) if scalar else self.of_matrix(pointers, views)
+        made = self.of_vectors(pointers, views) if scalar else self.of_matrix(pointers, views)
         self.checks.update(dict.fromkeys(c for c in traps if c.op is OPS["check"]))
         return made
 
-    def _of_vectors(self, pointers: list[Value], views: TripViews) -> Made:
+    def stays(self, load: Instruction, views: TripViews) -> bool:
+        """Whether no trip that is one of `views` writes what a later one loads."""
+        return self.of.reads_what_was(self.loop, load)
+
+    def of_vectors(self, pointers: list[Value], views: TripViews) -> Made:
         """A vector times the columns of a matrix."""
         wide = [views.wide(p) for p in pointers]
         if [axis is None for _, axis in wide].count(True) != 1:

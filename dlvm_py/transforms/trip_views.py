@@ -59,7 +59,7 @@ class TripViews:
             case "squeezeShape":
                 at = p.attrs["at"]
                 if axis is None:
-                    return self.bounds.emit("squeezeShape", base, at=at), None
+                    return self.fixed("squeezeShape", base, at=at), None
                 before = at < axis
                 return self.b.emit("squeezeShape", base, at=at if before else at + 1), axis - before
         raise Unfit
@@ -82,7 +82,7 @@ class TripViews:
         base, moves = self.wide(p.operands[0])
         starts, counts, steps = section_parts(p)
         begin, part = starts[axis], (starts[axis], counts[axis])
-        if moves is not None or integer(steps[axis]) != 1 or not self._rises(begin):
+        if moves is not None or integer(steps[axis]) != 1 or not self.rises(begin):
             raise Unfit
         starts[axis] = self.at_start(begin)
         end = self.bounds.emit("min", self._common_end(*part), self.bounds.emit("extent", base, at=axis))
@@ -115,22 +115,31 @@ class TripViews:
             raise Unfit
         return found
 
+    def fixed(self, op: str, *operands: Value, **attrs: object) -> Value:
+        """A view that is the same in all trips."""
+        return self.bounds.emit(op, *operands, **attrs)
+
+    def length(self, v: Value) -> Value:
+        """How many indices a view takes on an axis that no trip moves along."""
+        return self.same(v)
+
     # -- wide views --------------------------------------------------------------------------------------
 
     def _section(self, p: Instruction, base: Value, axis: int | None) -> tuple[Value, int | None]:
         starts, counts, steps = section_parts(p)
         moving = [k for k, v in enumerate(starts) if self._steps_by_one(v)]
         if not moving:
-            rows = [[*map(self.same, row)] for row in (starts, counts, steps)]
+            rows = [[*map(self.same, starts)], [*map(self.length, counts)], [*map(self.same, steps)]]
             if axis is None:
-                return self.bounds.emit("section", base, *rows[0], *rows[1], *rows[2]), None
+                return self.fixed("section", base, *rows[0], *rows[1], *rows[2]), None
             for row, v in zip(rows, (literal(0), self.count, literal(1)), strict=True):
                 row.insert(axis, v)
             return self.b.emit("section", base, *rows[0], *rows[1], *rows[2]), axis
         (at, *more) = moving
         if more or axis is not None or integer(counts[at]) != 1:
             raise Unfit
-        rows = [[self.same(v) if k != at else v for k, v in enumerate(row)] for row in (starts, counts, steps)]
+        each = ((self.same, starts), (self.length, counts), (self.same, steps))
+        rows = [[ask(v) if k != at else v for k, v in enumerate(row)] for ask, row in each]
         rows[0][at], rows[1][at], rows[2][at] = self.at_start(starts[at]), self.count, literal(1)
         wide = self.b.emit("section", base, *rows[0], *rows[1], *rows[2])
         return self.b.emit("padShape", wide, at=at + 1), at
@@ -138,9 +147,10 @@ class TripViews:
     def _element(self, p: Instruction, base: Value, axis: int | None) -> tuple[Value, int | None]:
         moving = [k for k, v in enumerate(p.operands[1:]) if self._steps_by_one(v)]
         if axis is None and not moving:
-            return self.bounds.emit("elementPointer", base, *map(self.same, p.operands[1:])), None
+            return self.fixed("elementPointer", base, *map(self.same, p.operands[1:])), None
         if len(moving) + (axis is not None) != 1:
             raise Unfit
+        emit = self.fixed if axis is None else self.b.emit
         indices = [v if k in moving else self.same(v) for k, v in enumerate(p.operands[1:])]
         if axis is None:
             (axis,) = moving
@@ -150,7 +160,7 @@ class TripViews:
         assert isinstance(base.type, PointerType)
         rest = range(len(indices), base.type.rank)
         starts = [*indices, *(literal(0) for _ in rest)]
-        counts = [literal(1) for _ in indices] + [self.bounds.emit("extent", base, at=k) for k in rest]
+        counts = [literal(1) for _ in indices] + [emit("extent", base, at=k) for k in rest]
         if axis < len(indices):
             counts[axis] = self.count
         wide = self.b.emit("section", base, *starts, *counts, *(literal(1) for _ in starts))
@@ -168,15 +178,15 @@ class TripViews:
 
     # -- windows -----------------------------------------------------------------------------------------
 
-    def _rises(self, v: Value) -> bool:
+    def rises(self, v: Value) -> bool:
         """Whether an integer is, in each trip, at least what it was in the trip before."""
         if v is self.counted.counter or self.bounds.again(v) is not None:
             return True
         if not isinstance(v, Instruction) or self.bounds.of(v) is None:  # else it might wrap
             return False
         if v.op.name == "subtract":
-            return self._rises(v.operands[0]) and self.bounds.again(v.operands[1]) is not None
-        return v.op.name in ("add", "min", "max") and all(map(self._rises, v.operands))
+            return self.rises(v.operands[0]) and self.bounds.again(v.operands[1]) is not None
+        return v.op.name in ("add", "min", "max") and all(map(self.rises, v.operands))
 
     def _common_end(self, begin: Value, count: Value) -> Value:
         """A place that no part goes beyond, the same in all trips."""

@@ -128,9 +128,16 @@ class Independence:
         """
         return _Judge(self, loop, private, sums).judge()
 
-    def reads_what_was(self, loop: Loop, load: Instruction) -> bool:
-        """Whether a load in a loop that counts finds in each trip what was in memory before the first trip."""
-        return _Judge(self, loop).reads_what_was(load)
+    def reads_what_was(
+        self, loop: Loop, load: Instruction, start: Value | None = None, part: Value | None = None
+    ) -> bool:
+        """Whether a load in a loop that counts finds in each trip what was in memory before the first trip.
+
+        start: what stands for the counter in a trip of the loop; the question is then of the trips from that one on.
+        part: a view of what is loaded; the question is then of that part, which is the same places in all these trips,
+        or moves with the counter.
+        """
+        return _Judge(self, loop, start=start).reads_what_was(load, part)
 
 
 class _Dependent(Exception):
@@ -149,10 +156,16 @@ class _Access(Frozen):
 
 class _Judge:
     def __init__(
-        self, of: Independence, loop: Loop, private: Set[Value] = frozenset(), sums: Set[Value] = frozenset()
+        self,
+        of: Independence,
+        loop: Loop,
+        private: Set[Value] = frozenset(),
+        sums: Set[Value] = frozenset(),
+        start: Value | None = None,
     ) -> None:
         self.of, self.loop, self.private, self.sums = of, loop, private, sums
         self.counted = of.counted[loop.header]
+        self.start = self.counted.first if start is None and self.counted is not None else start
         self.accesses: list[_Access] = []
         self.traps: list[Instruction] = []
         self.leaving: list[Block] = []  # blocks that raise, which are in no loop
@@ -171,10 +184,10 @@ class _Judge:
         seen = any(a.writes and not self.of.alias.is_local(a.place.base) for a in self.accesses)
         return Trips(self.loop, self.counted, traps=tuple(self.traps), visible=seen)
 
-    def reads_what_was(self, load: Instruction) -> bool:
+    def reads_what_was(self, load: Instruction, part: Value | None) -> bool:
         """See `Independence`."""
         (pointer,) = load.operands
-        place = place_of(pointer)
+        place = place_of(pointer if part is None else part)
         if self.counted is None or not is_outside(place.base, self.loop) or self.of.function.meta.get(SHARED):
             return False
         assert load.block is not None
@@ -186,10 +199,11 @@ class _Judge:
                 if not self.of.alias.may_write(i, pointer):
                     continue
                 to = written_pointer(i)
-                if to is None or not (later or (block is load.block and not above)):
-                    return False  # in this trip already
+                if to is None:
+                    return False
+                in_same_trip = not (later or (block is load.block and not above))
                 try:
-                    self._apart(_Access(place_of(to), True, i.loc), _Access(place, False, load.loc))
+                    self._apart(_Access(place_of(to), True, i.loc), _Access(place, False, load.loc), in_same_trip)
                 except _Dependent:
                     return False
         return True
@@ -301,7 +315,8 @@ class _Judge:
                 if not b.writes:
                     self._apart(a, b)
 
-    def _apart(self, a: _Access, b: _Access) -> None:
+    def _apart(self, a: _Access, b: _Access, in_same_trip: bool = False) -> None:
+        """Raise `_Dependent` if two accesses may meet in different trips, or, where that is asked, in the same one."""
         base = a.place.base
         if base is not b.place.base:
             if self.of.alias.may_overlap(base, b.place.base):
@@ -310,14 +325,15 @@ class _Judge:
         assert isinstance(base.type, PointerType)
         if base.type.layout == "S":
             raise _Dependent(f"elements of {_name(base)}, which has strides, may be one another", a.loc)
-        if not any(self._axis_apart(x, y) for x, y in zip(a.place.axes, b.place.axes, strict=True)):
+        is_apart = self._axis_below if in_same_trip else self._axis_apart
+        if not any(is_apart(x, y) for x, y in zip(a.place.axes, b.place.axes, strict=True)):
             if b.writes:
                 raise _Dependent(f"two trips may write the same element of {_name(base)}", a.loc)
             raise _Dependent(f"a trip may read what another one writes to {_name(base)}", b.loc)
 
     def _axis_apart(self, a: Axis, b: Axis) -> bool:
         """Whether the indices of two accesses on an axis are never the same in different trips."""
-        if self._is_below(a, b) or self._is_below(b, a):
+        if self._axis_below(a, b):
             return True
         one, other = self._spread(a), self._spread(b)
         if one is None or other is None or one.fixed.terms != other.fixed.terms:
@@ -332,6 +348,10 @@ class _Judge:
         # the first a trip later than the second, and a trip earlier
         near = abs(factor)
         return near + distance + one.low > other.high and -near + distance + one.high < other.low
+
+    def _axis_below(self, a: Axis, b: Axis) -> bool:
+        """Whether the indices of two accesses on an axis are never the same, in any two trips or in one."""
+        return self._is_below(a, b) or self._is_below(b, a)
 
     def _is_below(self, a: Axis, b: Axis) -> bool:
         """Whether each index of one access, in any trip, is less than each of another one, in any trip."""
@@ -366,7 +386,8 @@ class _Judge:
             at_first = (n > 0) is (counted.step == 1)
             if not at_first and v in self.of.past_end:
                 return None
-            end = linear(counted.first) if at_first else linear(counted.last).plus(Linear(-counted.step))
+            first = self.start if counted is self.counted and self.start is not None else counted.first
+            end = linear(first) if at_first else linear(counted.last).plus(Linear(-counted.step))
             rest = self._least(end.times(n), budget)
             if rest is None:
                 return None

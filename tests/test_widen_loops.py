@@ -7,6 +7,7 @@ import pytest
 from random_python import load
 
 import dlvm_py as dlvm
+from dlvm_py.ir.parser import parse_function
 from dlvm_py.transforms.pass_manager import run_pipeline
 
 
@@ -140,6 +141,39 @@ def test_reverse_sweeps():
     args = rng.random((5, 5)), rng.random((5, 7)), rng.random((5, 7)), 1.5
     assert is_widened(dlvm.grad(triangle, wrt=("c", "a", "b", "alpha"), from_="c"), *args)
     dlvm.check(triangle, *args).assert_ok()
+
+
+SUMS_DOWN = """
+func @f: (*<_ x _ x f64>, *<_ x f64>) -> f64 {{
+'entry(%a: *<_ x _ x f64>, %w: *<_ x f64>):
+    %n = extent %w: *<_ x f64> at 0
+    %h = extent %a: *<_ x _ x f64> at 0
+    branch 'loop(%n: i64, 0.0: f64)
+'loop(%k: i64, %s: f64):
+    %done = equal %k: i64, 0: i64
+    conditional %done: bool then 'end() else 'body(){mark}
+'body():
+    %j = subtract %k: i64, 1: i64
+    %c = section %a: *<_ x _ x f64> at (0: i64, %j: i64) count (%h: i64, 1: i64) step (1: i64, 1: i64)
+    %p = squeezeShape %c: *strided <_ x 1 x f64> at 1
+    %e = elementPointer %w: *<_ x f64> at %j: i64
+    %x = load %e: *f64
+    %v = load %p: *strided <_ x f64>
+    %u = multiply %v: <_ x f64>, %x: f64
+    store %u: <_ x f64> to %p: *strided <_ x f64>
+    %t = add %s: f64, %x: f64
+    branch 'loop(%j: i64, %t: f64)
+'end():
+    return %s: f64
+}}
+"""
+
+
+@pytest.mark.parametrize("mark", ["", " unordered"])
+def test_only_sums_of_reverse_sweeps_have_no_order(mark):
+    """A program may count down as well; its additions are made in the order in which it makes them."""
+    function = parse_function(SUMS_DOWN.format(mark=mark))
+    assert run_pipeline(function, ("widen_loops",), verify=True, stage="compute") == bool(mark)
 
 
 def drawn(seed):

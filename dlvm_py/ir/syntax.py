@@ -134,7 +134,7 @@ FORMS: dict[str, str] = {
     "replay": "replay % after <after:int> period <period:int>",
     "print": "print <message:string> to <to:name> [flush] [above] (%*) [as <flavours:word>]",
     "branch": "branch '",
-    "conditional": "conditional % then ' else '",
+    "conditional": "conditional % then ' else ' [unordered]",
     "return": "return %?",
     "raise": "raise <exception:name> <message:string> (%*) [as <flavours:word>]",
 }

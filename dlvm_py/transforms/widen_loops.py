@@ -21,9 +21,11 @@ than a cheap step is made once, into memory. Where a trip may raise, and the end
 (loop_bounds.py), the loop runs as it was. Stage compute, after loops have got their versions without checks; once in a
 pipeline, since the loop that is left could be widened.
 
-A loop that counts down is of a reverse sweep, whose sums have no order that a program gives. There a trip may sum along
-its own axes as well, which is done for all trips into memory; and what the trips add up is one sum over all of them:
+A loop of a reverse sweep, whose head says that its sums are `unordered`, has sums whose order no program gives. There a
+trip may sum along its own axes as well, which is done for all trips into memory; and what the trips add up is one sum
+over all of them:
 
+    conditional %done ... unordered
     %r = reduce (multiply (load %u), (load %v)) ...     store (reduce (multiply %y, (load %w)) ... along 0) to %s
     %total = add %sum: f64, (multiply %r, %x)       =>  %t = reduce (multiply (load %s), (load %r)) ... along 0
     branch 'loop(%total, %j - 1)                        branch 'exit(), where %sum is (add %sum, %t)
@@ -75,10 +77,15 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
 
 def _totals(function: Function, of: Independence, counted: CountedLoop) -> dict[BlockArg, Sum]:
     """The sums of floats that a loop carries and that may have any order."""
-    if counted.step == 1 or len(counted.loop.header.args) == 1:
+    if not _is_unordered(counted.loop) or len(counted.loop.header.args) == 1:
         return {}
     found = sums(counted.loop, uses(function), of.edges)
     return {a: total for a, total in found.items() if total.dtype.is_float}
+
+
+def _is_unordered(loop: Loop) -> bool:
+    """Whether it is of a reverse sweep: what it sums may be summed in any order."""
+    return loop.header.instructions[-1].attrs.get("unordered", False)
 
 
 def _may_gain(loop: Loop) -> bool:
@@ -216,7 +223,7 @@ class _Widened:
             self.values[i] = self.b.emit("load", pointer), axis is not None
         elif total := next((a for a, total in self.totals.items() if i in total.adds), None):
             self._add_up(i, total)
-        elif i.op.name == "reduce" and self.counted.step == -1 and i.attrs["by"] == "add":
+        elif i.op.name == "reduce" and _is_unordered(self.loop) and i.attrs["by"] == "add":
             self.values[i] = self._sums(i), True
         elif i.op.is_terminator or i in self.trips.traps or i.op.kind is Kind.INDEX or self._is_index(i):
             pass  # views and their integers are made when they are asked for

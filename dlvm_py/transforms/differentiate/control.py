@@ -112,7 +112,7 @@ class Control:
             loop = self._loop_at[block]
             first = b.emit("equal", self.counters[loop], literal(0))
             outside, latch = self._primal.preheader(loop), self._primal.latch(loop)
-            b.conditional(first, reverse[outside], [], reverse[latch])
+            b.conditional(first, reverse[outside], [], reverse[latch]).attrs["unordered"] = True
         else:
             which, numbers = self._which[block]
             self._choose(b, which, numbers, sources)

@@ -19,10 +19,11 @@ time (row_distances.py): a wavefront. Every operation has the operands that it h
 
 The nest: an outer loop that carries nothing but its counter, and in it one loop whose ends are the same in all rows,
 left at its head, which stores elements, and is a recurrence: it carries floats, or reads what it has written one or two
-trips ago. Nothing but elements of arrays from outside is read and written in a row. What a trip may raise must not
-happen in rows that are not its turn yet: conditions before the loop say that nothing raises (loop_bounds.py), and that
-rows are long enough; else all rows run one after the other. What a row reads one trip after it wrote it is handed on
-as a value: with the stores of other rows in between, LLVM would load it again, and the chain go through memory.
+trips ago. Kernels before that loop run with its columns (row_kernels.py). Nothing but elements of arrays from outside
+is read and written in a row. What a trip may raise must not happen in rows that are not its turn yet: conditions before
+the loop say that nothing raises (loop_bounds.py), and that rows are long enough; else all rows run one after the other.
+What a row reads one trip after it wrote it is handed on as a value: with the stores of other rows in between, LLVM
+would load it again, and the chain go through memory.
 
 The loop of groups counts, so that threads share it where rows are apart; this pass stands before share_loops.py. Stage
 compute, once in a pipeline: what is left is such a nest. Cost: none for functions without such a loop.
@@ -46,6 +47,7 @@ from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
 from dlvm_py.transforms.inline import clone_region
 from dlvm_py.transforms.loop_bounds import LoopBounds
 from dlvm_py.transforms.loop_nests import Loop as NewLoop
+from dlvm_py.transforms.row_kernels import RowKernels
 from dlvm_py.transforms.substitution import substitute
 
 ROWS = 4
@@ -126,11 +128,21 @@ class _Rows:
             return False
         aside = [i for b in (*self.way, *self.tail) for i in b.instructions]
         body = [i for b in self.columns for i in b.instructions]
-        if len(aside) > _ASIDE or not all(map(_is_step, (*aside, *body))):
+        self.kernels = RowKernels(self.function, self.way)
+        kernels = set(self.kernels.instructions)
+        if not self.kernels.is_fit or len(aside) > _ASIDE:
             return False
-        self.accesses = [i for i in (*aside, *body) if i.op.name in ("load", "store")]
+        if not all(_is_step(i) for i in (*aside, *body) if i not in kernels):
+            return False
         self.distances = RowDistances(self.outer, self.inner, self.found.alias)
-        return self._is_recurrence()
+        touching = [i for i in (*aside, *body) if i.op.name in ("load", "store") and i not in kernels]
+        of_columns, of_kernels = [self.distances.of(i) for i in touching], self.kernels.accesses(self.distances)
+        self.of = {i: a for i, a in zip(touching, of_columns, strict=True) if a is not None}
+        self.of_kernels = [a for a in of_kernels if a is not None]
+        if len(self.of) < len(of_columns) or len(self.of_kernels) < len(of_kernels):
+            return False
+        of_body = [a for a in self.of.values() if a.moves]
+        return RowKernels.may_follow(self.of_kernels, of_body, self.distances) and self._is_recurrence()
 
     def _raises(self, block: Block) -> bool:
         return block not in self.loop.blocks and block.instructions[-1].op.name == "raise"
@@ -138,21 +150,24 @@ class _Rows:
     def _is_recurrence(self) -> bool:
         """Whether a column waits for the one before it; finds what is handed on."""
         assert self.inner is not None
-        inside = [i for i in self.accesses if i.block in self.inner.loop.blocks]
+        inside = [i for i in self.of if i.block in self.inner.loop.blocks]
         loads = [i for i in inside if i.op.name == "load"]
         stores = [i for i in inside if i.op.name == "store"]
-        near = [(r, w) for r in loads for w in stores if self.distances.handed_on(w, r) in _NEAR]
+        near = [(r, w) for r in loads for w in stores if self.distances.handed_on(self.of[w], self.of[r]) in _NEAR]
         floats = [a for a in self.inner.loop.header.args if is_scalar(a.type) and a.type.dtype.kind == "f"]  # type: ignore[attr-defined]
         self.kept: list[_Kept] = []
         dominators = of_graph(DominatorTree, self.function)
         (latch,) = self.inner.loop.latches
         for load in loads:
-            writers = [w for w in stores if self.distances.may_meet(w, load, (0, 1))]
+            read = self.of[load]
+            if any(a.writes and self.distances.may_meet(a, read, (0,)) for a in self.of_kernels):
+                continue
+            writers = [w for w in stores if self.distances.may_meet(self.of[w], read, (0, 1))]
             last = writers[-1] if writers else None
             if last is None or any(w.block is not last.block or w.operands[1] is not last.operands[1] for w in writers):
                 continue
             always = all(dominators.dominates(i.block, latch) for i in (load, last))  # type: ignore[arg-type]
-            if always and self.distances.handed_on(last, load) == 1 and self._is_of_counter(load.operands[0]):
+            if always and self.distances.handed_on(self.of[last], read) == 1 and self._is_of_counter(load.operands[0]):
                 self.kept.append(_Kept(load, last))
         return bool(near or (floats and stores))
 
@@ -165,7 +180,8 @@ class _Rows:
 
     def skew(self, rows: int) -> int | None:
         """By how many columns each row is behind the one before it; None where that would not do."""
-        found = 0 if self.found.of(self.loop).independent else self.distances.skew(self.accesses, rows)
+        apart = self.found.of(self.loop).independent
+        found = 0 if apart else self.distances.skew([*self.of_kernels, *self.of.values()], rows)
         return found if found is not None and found <= _FAR else None
 
     # -- making it ---------------------------------------------------------------------------------------
@@ -186,6 +202,8 @@ class _Rows:
         self._never_raises(bounds)
         columns = self._trips(self.inner)
         fine = b.emit("and", bounds.condition(), b.emit("lessThanOrEqual", literal(max(1, skew * (rows - 1))), columns))
+        if self.kernels.count is not None:
+            fine = b.emit("and", fine, b.emit("equal", self.kernels.count, columns))
         groups = b.emit("floorDivide", b.emit("max", self._trips(self.outer), literal(0)), literal(rows))
         count = b.emit("select", groups, literal(0), fine)
         before.instructions.pop()
@@ -253,6 +271,9 @@ class _Rows:
         (entry,) = (t for block in (*self.way, self.loop.header) for t in block.targets if t.block is inner)
         if self.way:
             copies = self._copies(self.way, values, self.way[0])
+            kernels = {values[i] for i in self.kernels.instructions}
+            for block in copies.values():
+                block.instructions = [i for i in block.instructions if i not in kernels]
             b.branch(copies[self.way[0]], [])
             b.at_end(copies[self.way[-1]])
             b.block.instructions.pop()  # type: ignore[union-attr]
@@ -295,6 +316,7 @@ class _Rows:
         own = [a for a in self.inner.loop.header.args if self._is_own(a)]
         values = {**row.values, **dict(zip(own, row.carried, strict=False))}
         values[self.inner.counter] = self._counter(self.inner, trip)
+        self.kernels.emit(self.b, row.values, trip)
         (entry,) = (t for t in self.inner.loop.header.targets if t.block is self.inner.body)
         values.update((a, values.get(v, v)) for a, v in zip(entry.block.args, entry.args, strict=True))
         copies = self._copies(self.columns, values, entry.block)

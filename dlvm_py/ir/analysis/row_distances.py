@@ -19,9 +19,9 @@ from collections.abc import Iterable
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
-from dlvm_py.ir.analysis.places import Axis, Place, place_of
+from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of
 from dlvm_py.ir.types import PointerType
-from dlvm_py.ir.value import Instruction, Literal, Variable
+from dlvm_py.ir.value import Instruction, Literal, Value, Variable
 
 # factors from here on may take an index around, past 2^64
 _FAR = 2**31
@@ -34,10 +34,12 @@ class _Any:
 ANY = _Any()
 
 
-class _Access(Frozen):
+class Access(Frozen):
+    """A place that is read or written, of one element; moves: once in every trip of the inner loop."""
+
     place: Place
     writes: bool
-    moves: bool  # in the inner loop
+    moves: bool
 
 
 class RowDistances:
@@ -46,17 +48,34 @@ class RowDistances:
     def __init__(self, outer: CountedLoop, inner: CountedLoop, alias: AliasAnalysis) -> None:
         self.outer, self.inner, self.alias = outer, inner, alias
 
-    def skew(self, accesses: Iterable[Instruction], rows: int) -> int | None:
+    def of(self, i: Instruction) -> Access | None:
+        """What a load or a store does; None where it is not known to what memory."""
+        place = self._place(i.operands[-1])
+        moves = i.block in self.inner.loop.blocks
+        return Access(place, i.op.name == "store", moves) if place is not None else None
+
+    def of_element(self, pointer: Value, writes: bool) -> Access | None:
+        """The element of a row that has the number of the inner loop's trip; None where that is not known."""
+        place = self._place(pointer)
+        rows = [a for a in place.axes if a.count != 1] if place is not None else []
+        if place is None or len(rows) != 1 or rows[0].start is None or self.inner.step != 1:
+            return None
+        trip = Linear(0, {self.inner.counter: 1}).plus(linear(self.inner.first), -1)
+        start = rows[0].start.plus(trip, rows[0].step)
+        return Access(Place(place.base, tuple(Axis(start, 1) if a is rows[0] else a for a in place.axes)), writes, True)
+
+    def _place(self, pointer: Value) -> Place | None:
+        place = place_of(pointer)
+        base = place.base
+        if not isinstance(base.type, PointerType) or base.type.layout == "S" or isinstance(base, Literal | Variable):
+            return None
+        return place if is_outside(base, self.outer.loop) else None
+
+    def skew(self, accesses: list[Access], rows: int) -> int | None:
         """By how many columns each of so many rows must be behind the one before it; None where none will do."""
-        found: list[_Access] = []
-        for i in accesses:
-            access = self._access(i)
-            if access is None:
-                return None
-            found.append(access)
         least = 0
-        for a in found:
-            for b in found:
+        for a in accesses:
+            for b in accesses:
                 if a.writes or b.writes:
                     for d in range(1, rows):
                         ahead = self._ahead(a, b, d)
@@ -66,35 +85,26 @@ class RowDistances:
                             least = max(least, ahead // d + 1)
         return least
 
-    def handed_on(self, write: Instruction, read: Instruction) -> int | None:
+    def handed_on(self, write: Access, read: Access) -> int | None:
         """How many trips later a row reads what it has written, in all of them; None: not known, or never."""
-        a, b = self._access(write), self._access(read)
-        if a is None or b is None or a.place.base is not b.place.base:
+        if write.place.base is not read.place.base:
             return None
-        if any(self._gap(x, y, 0) is None for x, y in zip(a.place.axes, b.place.axes, strict=True)):
+        if any(self._gap(x, y, 0) is None for x, y in zip(write.place.axes, read.place.axes, strict=True)):
             return None
-        ahead = self._ahead(a, b, 0)
+        ahead = self._ahead(write, read, 0)
         return -ahead if isinstance(ahead, int) else None
 
-    def may_meet(self, write: Instruction, read: Instruction, trips: Iterable[int]) -> bool:
+    def may_meet(self, write: Access, read: Access, trips: Iterable[int]) -> bool:
         """Whether a row may read so many trips later what it has written."""
-        a, b = self._access(write), self._access(read)
-        if a is None or b is None:
-            return True
-        ahead = self._ahead(a, b, 0)
+        ahead = self._ahead(write, read, 0)
         return ahead is ANY or any(ahead == -n for n in trips)
 
-    def _access(self, i: Instruction) -> _Access | None:
-        pointer = i.operands[-1]
-        place = place_of(pointer)
-        base = place.base
-        if not isinstance(base.type, PointerType) or base.type.layout == "S" or isinstance(base, Literal | Variable):
-            return None
-        if not is_outside(base, self.outer.loop):
-            return None
-        return _Access(place, i.op.name == "store", i.block in self.inner.loop.blocks)
+    def may_be_ahead(self, a: Access, b: Access) -> bool:
+        """Whether `a` may meet `b` in an earlier trip of the same row."""
+        ahead = self._ahead(a, b, 0)
+        return ahead is ANY or (isinstance(ahead, int) and ahead > 0)
 
-    def _ahead(self, a: _Access, b: _Access, d: int) -> int | _Any | None:
+    def _ahead(self, a: Access, b: Access, d: int) -> int | _Any | None:
         """How many trips of the inner loop `a` is ahead of `b`, `d` rows later, where they meet; None: they do not."""
         if a.place.base is not b.place.base:
             return ANY if self.alias.may_overlap(a.place.base, b.place.base) else None

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py import driver
+from dlvm_py.backend.cpu import compile
 
 RNG = np.random.default_rng(7)
 
@@ -105,7 +107,7 @@ def test_the_same_bits_of_complex_products():
     np.testing.assert_allclose(np.frombuffer(found[0], np.complex128).reshape(7, -1), a @ b, rtol=1e-12, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
+@pytest.mark.parametrize("dtype", [pytest.param(np.float32, marks=pytest.mark.slow), np.float64, np.complex128])
 def test_a_matrix_times_its_own_transpose(dtype):
     """Both triangles are written, and equal; a matrix that only begins at the same place is not taken for it."""
     gram = dlvm.jit(lambda a: (a @ a.T, a.T @ a))
@@ -118,3 +120,31 @@ def test_a_matrix_times_its_own_transpose(dtype):
                 assert dtype is np.complex128 or np.array_equal(found, found.T)
     a = RNG.standard_normal((70, 70)).astype(dtype)
     np.testing.assert_allclose(part(a), a @ a, rtol=1e-12, atol=1e-3 if dtype is np.float32 else 1e-11)
+
+
+@pytest.mark.parametrize("has_masks", [True, False])
+@pytest.mark.usefixtures("eager_threads")
+def test_long_products_with_the_own_transpose(monkeypatch, has_masks):
+    """By wide vectors and by narrow ones, of any number of threads, the same bits; numbers that are not finite."""
+    if has_masks and not compile.has_masks():
+        pytest.skip("this CPU has no wide vectors")
+    monkeypatch.setattr(driver, "has_masks", lambda: has_masks)
+    gram = dlvm.jit(lambda a, b: (a @ a.T, b.T @ b))
+    for dtype, digits in ((np.float64, 1e-11), (np.float32, 2e-3)):
+        # less than a panel, several terms at a time and of a span, squares with rests of rows, columns and vectors
+        for n, k in ((12, 5000), (35, 1003), (193, 257), (211, 6007), (300, 12)):
+            a = RNG.standard_normal((n, k)).astype(dtype)
+            b = np.asfortranarray(a).T if n % 2 else a[::-1].T
+            exact = a.astype(np.float64) @ a.T.astype(np.float64)
+            found = []
+            for count in (1, 2, 3):
+                dlvm.set_num_threads(count)
+                found.append(gram(a, b))
+            for x, y in zip(found[0], (exact, exact if n % 2 else exact[::-1, ::-1]), strict=True):
+                np.testing.assert_allclose(x, y, rtol=0, atol=digits * k**0.5)
+                np.testing.assert_array_equal(x, x.T)
+            assert all(x.tobytes() == y.tobytes() for more in found[1:] for x, y in zip(found[0], more, strict=True))
+        a[[7, 200], [3, 5]] = np.inf, np.nan
+        for x in gram(a, np.ascontiguousarray(a.T)):
+            np.testing.assert_array_equal(np.isfinite(x), np.isfinite(a @ a.T))
+            np.testing.assert_array_equal(np.isnan(x), np.isnan(a @ a.T))

@@ -11,7 +11,7 @@ ours share (share.py) and which BLAS computes by the thread that calls it:
     up to ALONE multiplications     gemm, which then has one thread in all versions of OpenBLAS
     from BATCH on                   cblas_gemm_batch of one product, which has as many threads as products
     between them                    two halves
-    a matrix times its transpose    syrk up to SYRK multiplications, else rows of the lower triangle as above
+    a matrix times its transpose    syrk up to SYRK multiplications, else tiles of our own (symmetric.py)
 
 The borders of pieces follow from the extents and the number of processors, not from the threads that are wanted.
 """
@@ -87,15 +87,15 @@ class Blas:
         alpha, beta = self._factors()
         letters = [V("i8", str(ord("U"))), self._letter(a.plain)]
         self._call("syrk", [*letters, x.rows, x.cols, alpha, x.data, a.lead, beta, self.to.data, self.lead])
-        self._mirror(ZERO, x.rows)
+        self.mirror()
 
-    def _mirror(self, first: V, count: V) -> None:
-        """Copy so many rows of the lower triangle to the upper one, by squares."""
+    def mirror(self) -> None:
+        """Copy the lower triangle to the upper one, by squares."""
         c, to, square = self.c, self.to, i64(32)
-        last = c.add(first, count)
+        count = to.rows
         with c.loop(self._pieces(count, square)) as down:
-            top = c.add(first, c.mul(down.index, square))
-            bottom = c.minimum(last, c.add(top, square))
+            top = c.mul(down.index, square)
+            bottom = c.minimum(count, c.add(top, square))
             with c.loop(self._pieces(bottom, square)) as across:
                 left = c.mul(across.index, square)
                 with c.loop(c.op("sub nsw", bottom, top)) as i:
@@ -132,28 +132,6 @@ class Blas:
                 data = offset(c, to.data, [rows, columns], [to.row_step, self.size])
                 extents = left.matrix.rows, right.matrix.rows
                 self._alone(left, right.transposed(c), replace(to, data=data, rows=extents[0], cols=extents[1]))
-
-    def syrk_in_pieces(self, a: Operand) -> None:
-        """to = a aᵀ, in strips of rows up to the diagonal; threads share pairs of a short and a long one."""
-        c, x = self.c, a.matrix
-        units = c.op("udiv", c.product([x.rows, x.rows, x.cols]), i64(2 * PRODUCTS))
-        even = self._length(x.rows, c.mul(self._processors(), i64(4)))
-        pieces = self._pieces(x.rows, even)
-        pairs = c.op("lshr", c.add(pieces, ONE), ONE)
-        with shared(c, pairs, units, COST * self.dtype.itemsize // 4, chunk=ONE) as part:
-            first, last = part or (ZERO, pairs)
-            with c.loop(c.op("sub nsw", last, first)) as loop:
-                low = c.add(first, loop.index, "nuw nsw")
-                high = c.op("sub nsw", c.op("sub nsw", pieces, ONE), low)
-                is_alone = c.icmp("eq", low, high)
-                with c.loop(c.select(is_alone, ONE, i64(2))) as turn:
-                    number = c.select(c.icmp("eq", turn.index, ZERO), low, high)
-                    left, start = self._strip(a, number, even)
-                    count = left.matrix.rows
-                    right = self._rows(a, ZERO, c.add(start, count)).transposed(c)
-                    data = offset(c, self.to.data, [start], [self.to.row_step])
-                    self._alone(left, right, replace(self.to, data=data, rows=count, cols=right.matrix.cols))
-                    self._mirror(start, count)
 
     def _processors(self) -> V:
         return self.c.cast("ptrtoint", self.c.import_pointer("limit:processors"), "i64")

@@ -57,17 +57,23 @@ def helper(
     module = e.module
     if module.shares:
         module.declare(name, result, types, "nounwind")
-        module.helpers[name] = functools.partial(_helper_text, name, result, types, write, shares)
+        module.helpers[name] = functools.partial(_helper_text, name, result, types, write, (shares, module.masks))
     elif name not in module.functions:
         write(Code(module, e.imports, name, result, types, "internal |noinline nounwind"))
     return name
 
 
 def _helper_text(
-    name: str, result: str, types: Sequence[str], write: Callable[[Code], None], shares: bool, imports: Imports
+    name: str,
+    result: str,
+    types: Sequence[str],
+    write: Callable[[Code], None],
+    has: tuple[bool, bool],
+    imports: Imports,
 ) -> str:
-    """The LLVM IR of a module with nothing but one such function."""
-    module = ModuleText()
+    """The LLVM IR of a module with nothing but one such function; has: ranges that threads share, and masks."""
+    shares, masks = has
+    module = ModuleText(masks=masks)
     c = Code(module, imports, name, result, types, "|noinline nounwind")
     c.shares_kernels = shares
     write(c)

@@ -9,7 +9,7 @@ Step by step:
     c64, c128: few rows and few terms     the same loops, where rows are contiguous
     to, a or b with no unit stride        through a row-major copy, by a recursive call
     one row or one column                 gemv
-    f32, f64: a matrix times its transpose    syrk, which computes half of it
+    f32, f64: a matrix times its transpose    tiles of our own, which threads share (symmetric.py), or syrk
     else                                  gemm, transposes chosen by which stride is the unit; f32, f64: in pieces that
                                           our threads share (blas.py)
 """
@@ -27,6 +27,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
+from dlvm_py.backend.cpu.symmetric import Symmetric
 from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, V, i64
 from dlvm_py.frozen import replace
@@ -78,7 +79,8 @@ def matmul_function(e: Code, dtype: DType, add: str = "") -> str:
     add: "add" or "subtract", the product is added to `to` or subtracted from it.
     """
     shares = e.shares_kernels
-    name = ".".join(["dlvm.matmul", str(dtype), *([add] if add else []), *(["shared"] if shares else [])])
+    has = [add, *(["shared", "masks" if e.module.masks else ""] if shares else [])]
+    name = ".".join(["dlvm.matmul", str(dtype), *filter(None, has)])
     types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
     return helper(e, name, "i32", types, lambda c: _Matmul(c, dtype, add).write(), shares)
 
@@ -132,13 +134,9 @@ class _Matmul:
             self._unless(c.icmp("eq", self.m, ONE), lambda: blas.gemv(b.transposed(c), a, ONE))
             alone = blas.has_alone() if c.shares_kernels else None
             if not self.add:
-                is_syrk = self._is_by_itself()
-                if alone is not None:
-                    is_long = c.icmp("ugt", work, i64(SYRK))
-                    self._unless(c.both(is_syrk, alone, is_long), lambda: blas.syrk_in_pieces(a))
-                self._unless(is_syrk, lambda: blas.syrk(a))
+                self._by_its_transpose(blas, a, c.icmp("ugt", work, i64(SYRK)), alone)
             if alone is not None:
-                self._unless(alone, lambda: blas.gemm_in_pieces(a, b))
+                self._unless(alone, lambda: self._in_pieces(blas, a, b))
         blas.gemm(a, b)
         c.line("ret i32 0")
         split(c)
@@ -173,7 +171,7 @@ class _Matmul:
     def _count(self, step: V) -> V:
         return self.c.op("sdiv", step, self.size)
 
-    def _is_by_itself(self) -> V:
+    def _is_own_transpose(self) -> V:
         """Whether b is a transposed: the same memory."""
         c, a, b = self.c, self.a, self.b.transposed
         steps = (c.icmp("eq", x, y) for x, y in ((a.row_step, b.row_step), (a.col_step, b.col_step)))
@@ -241,12 +239,39 @@ class _Matmul:
         self._release(header)
         return status
 
+    def _unless_own(self, a: Matrix) -> Matrix:
+        """b; its copy where it is a transposed, of which `a` is a copy."""
+        c, own, copy, b = self.c, self._is_own_transpose(), a.transposed, self.b
+        data, row_step, col_step = (c.select(own, x, y) for x, y in zip(copy.flat(), b.flat(), strict=True))
+        return replace(b, data=data, row_step=row_step, col_step=col_step)
+
     def _operand_copy(self, x: Matrix, first: bool, turned: bool = False) -> V:
         header, fresh = self._fresh(x, turned)
         self._copy(x, fresh)
-        status = self._again(*((fresh, self.b) if first else (self.a, fresh)), self.to)
+        status = self._again(*((fresh, self._unless_own(fresh)) if first else (self.a, fresh)), self.to)
         self._release(header)
         return status
+
+    def _by_its_transpose(self, blas: Blas, a: Operand, is_long: V, alone: V | None) -> None:
+        """Products by the transpose of a; long ones without BLAS's threads, those of few rows in pieces of gemm."""
+        c, is_own = self.c, self._is_own_transpose()
+        if alone is not None:
+            product = Symmetric(c, self.dtype, self.a, self.to)
+            without_blas = c.both(is_own, alone, is_long)
+            self._unless(c.both(without_blas, product.pays()), lambda: self._symmetric(product, a.plain))
+            is_own = c.both(is_own, self._not(without_blas))
+        self._unless(is_own, lambda: blas.syrk(a))
+
+    def _symmetric(self, product: Symmetric, is_plain: V) -> None:
+        header, panels = self._fresh(product.packed)
+        product.write(panels.data, is_plain)
+        self._release(header)
+
+    def _in_pieces(self, blas: Blas, a: Operand, b: Operand) -> None:
+        blas.gemm_in_pieces(a, b)
+        if not self.add:
+            with self.c.when(self._is_own_transpose()):
+                blas.mirror()
 
     # -- few rows, columns or terms -----------------------------------------------------------------------
 

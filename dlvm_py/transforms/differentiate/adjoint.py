@@ -27,6 +27,7 @@ The phases, each a file:
     temporaries, handed_on         adjoint memory that is made in the reverse sweep
     strip_mine, checkpoint, rearrange   loops that the reverse sweep runs again, a segment at a time
     common_sums           sums that differ in factors alone are one
+    product_sums          sums over the elements of a matrix in memory are products with it
     ssa_repair, tidy      variables become block arguments; zeros and dead code go
 
 In this package `x_adj` is the adjoint of `x`, `x_shadow` the adjoint memory of the pointer `x`.
@@ -44,7 +45,7 @@ from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType,
 from dlvm_py.ir.analysis.calls import seen_outside
 from dlvm_py.ir.relation import Relation
 from dlvm_py.transforms import assume_extents, ssa_repair
-from dlvm_py.transforms.differentiate import common_sums, joined_factors, replacements
+from dlvm_py.transforms.differentiate import common_sums, joined_factors, product_sums, replacements
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
@@ -167,6 +168,7 @@ def _complete(primal: Primal, sweep: Sweep, control: Control, checkpoints: Check
     _destroy(function, sweep, [*keeper.stacks, *states, *adjoints])
     ssa_repair.run(function)
     common_sums.run(function, sweep.reductions)
+    product_sums.run(function, sweep.reductions)
     tidy(function, sweep.sums)
     sweep.given.lower(function)
 

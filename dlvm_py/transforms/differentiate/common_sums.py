@@ -31,7 +31,7 @@ def run(function: Function, sums: list[Instruction]) -> bool:
     for i in sums:
         if i not in present:
             continue
-        arrays, numbers = _factors(i)
+        arrays, numbers = factors(i)
         key = (i.block, frozenset((a, arrays.count(a)) for a in arrays), i.type, i.attrs["axes"])
         groups.setdefault(key, []).append((i, arrays, numbers))
     replaced: dict[Value, Value] = {}
@@ -45,7 +45,7 @@ def run(function: Function, sums: list[Instruction]) -> bool:
     return bool(replaced)
 
 
-def _factors(i: Instruction) -> tuple[list[Value], list[Value]]:
+def factors(i: Instruction) -> tuple[list[Value], list[Value]]:
     """The arrays and the numbers whose product the reduction `i` adds up."""
     arrays, numbers = [], []
     pending = [i.operands[0]]

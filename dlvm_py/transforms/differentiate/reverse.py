@@ -178,7 +178,10 @@ class Sweep:
         for operand, amount in zip(i.operands, contributions(self.b, i, seed, wanted, guarded), strict=True):
             if amount is None:
                 continue
-            if amount is not seed and isinstance(amount, Instruction) and amount.op.name == "reduce":
-                if amount.block is self.b.block:  # it may be what the function has summed, times one
-                    self.reductions.append(amount)
+            total = amount
+            if amount is not seed and isinstance(amount, Instruction) and amount.op.name == "padShape":
+                total = amount.operands[0]  # along an axis that has one element here
+            if total is not seed and isinstance(total, Instruction) and total.op.name == "reduce":
+                if total.block is self.b.block:  # it may be what the function has summed, times one
+                    self.reductions.append(total)
             self.accumulate(operand, amount)

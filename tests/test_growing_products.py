@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.transforms import growing_products
 
 rng = np.random.default_rng(11)
 
@@ -33,6 +34,24 @@ def moved(a, x):
         x[j + 1] -= 0.5 * (x[: j + 1] @ a[: j + 1, j])
 
 
+def substitution(a, x):
+    """Rows, which lie side by side."""
+    for i in range(x.shape[0]):
+        x[i] = (x[i] - a[i, :i] @ x[:i]) / a[i, i]
+
+
+def written_again(a, x):
+    for i in range(1, x.shape[0]):
+        x[i] = (x[i] - a[i, :i] @ x[:i]) / a[i, i]
+        x[i - 1] += 0.5
+
+
+def next_row(a, x):
+    for i in range(x.shape[0] - 1):
+        x[i] = (x[i] - a[i, :i] @ x[:i]) / a[i, i]
+        a[i + 1, 0] = x[i]
+
+
 def first_again(a, x):
     """What the strip has read at its beginning is written."""
     for j in range(a.shape[1]):
@@ -60,7 +79,7 @@ def run(f, args):
     args = [v.copy() for v in args]
     try:
         return f(*args), args, None
-    except IndexError as e:
+    except (IndexError, ValueError) as e:
         return None, args, str(e)
 
 
@@ -86,7 +105,18 @@ def test_strips_share_a_product(f):
         compare(f, compiled, (square(100)[:, :80].copy(),))
 
 
-@pytest.mark.parametrize("f", (first_again, next_column, shrinking))
+def test_rows(monkeypatch):
+    """Whole strips, some more trips, too few; matrices with too few rows or columns, which raise in some trip."""
+    monkeypatch.setattr(growing_products, "ROWS", 64)
+    compiled = dlvm.jit(substitution, cache=False)
+    for n in (96, 130, 65, 64, 63, 0):
+        compare(substitution, compiled, (square(n), rng.standard_normal(n)))
+    for rows, columns in ((100, 130), (130, 100)):
+        compare(substitution, compiled, (square(130)[:rows, :columns].copy(), rng.standard_normal(130)))
+    assert "'strips" in compiled.ir(stage="compute")
+
+
+@pytest.mark.parametrize("f", (first_again, next_column, shrinking, written_again, next_row))
 def test_products_that_stay_as_they_are(f):
     compiled, args = dlvm.jit(f), (square(100) / 100, rng.standard_normal(100))
     compare(f, compiled, args)

@@ -19,12 +19,15 @@ of its products are final: they are the product of a vector with a matrix, which
 trip adds the few terms that the strip itself has made since. NumPy gives no order to the sum of a product
 (docs/numbers.md); everything else is done as it was, and when it was.
 
+Rows (`x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]`) gain too where they come from beyond the caches: what the hardware
+reads ahead begins anew with each row, and the product of a strip has several rows under way, and threads that share it.
+
 Both vectors begin at the same place in all trips, and are in no trip shorter than in the one before. One of them moves
-by one element along another axis in each trip, the other one does not; that columns are what is slow is asked as of
-products that are hoisted, and so is that nothing raises before a product in any trip. No trip writes what a later one
-has in common with the first one of its strip (`Independence.reads_what_was`, from the trip on that begins a strip).
-The loop runs as it was where it has fewer than two strips. Stage compute, behind `hoist_products`, which takes what
-does not grow; once in a pipeline, since the slow loop is one with such products.
+by one element along another axis in each trip, the other one does not; that nothing raises before a product in any trip
+is asked as of products that are hoisted. No trip writes what a later one has in common with the first one of its strip
+(`Independence.reads_what_was`, from the trip on that begins a strip). The loop runs as it was where it has fewer than
+two strips, or of rows fewer than ROWS. Stage compute, behind `hoist_products`, which takes what does not grow; once in
+a pipeline, since the slow loop is one with such products.
 """
 
 from __future__ import annotations
@@ -40,6 +43,8 @@ from dlvm_py.transforms.trip_views import TripViews, Unfit
 
 # trips of a strip
 STRIP = 32
+# trips from which on rows gain: those of fewer are in the second cache, or nearly
+ROWS = 1024
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
@@ -86,8 +91,13 @@ class _Growing(Hoist):
         views = self.views_of_strips(_CommonViews, STRIP)
         made = self.made(products, views)
         if made:
-            self.replace(made, views, 2 * STRIP)
+            has_columns = any(super(_Growing, self).gains([v.operands[0] for v in i.operands]) for i in made)  # type: ignore[attr-defined]
+            self.replace(made, views, 2 * STRIP if has_columns else ROWS)
         return bool(made)
+
+    def gains(self, pointers: list[Value]) -> bool:
+        """Columns and rows do, from different numbers of trips on."""
+        return True
 
     def stays(self, load: Instruction, views: TripViews) -> bool:
         """Whether no trip of a strip writes what the first one loads, of what a later one loads."""

@@ -244,22 +244,25 @@ class FusionPlan:
         return not any(p not in self.constants and self.aliases.may_overlap(p, s.operands[1]) for p in pointers)
 
     def _find_home(self, v: Instruction) -> None:
-        if v in self._forced:
-            return
         for s in self._users[v]:
             if s.op.name != "store" or s.block is not v.block:
                 continue
             users = [u for u in self._users[v] if u is not s and u.op.name != "extent"]
-            is_early = not all(self._precedes(s, u) for u in users)
+            is_forced = v in self._forced
+            is_early = not all(self._precedes(s, u) for u in users) or (is_forced and self._has_writes(v, s))
             if self._is_only_write(s, s.operands[1]):
                 lives_there = not is_early or self.number[s.operands[1]] < self.number[v]
             else:
-                lives_there = not is_early and self._is_kept(s, users)
+                lives_there = not is_early and not is_forced and self._is_kept(s, users)
             if lives_there:
                 self.home[v] = s
                 if is_early:
                     self.early.add(v)
                 return
+
+    def _has_writes(self, v: Instruction, s: Instruction) -> bool:
+        """Whether anything is written between v and the store s, in one block."""
+        return bisect_right(self._write_numbers, self.number[v]) < bisect_left(self._write_numbers, self.number[s])
 
     def _is_kept(self, s: Instruction, users: list[Instruction]) -> bool:
         """Whether what s stores is there, unchanged, wherever these users of it are evaluated: later in its block."""

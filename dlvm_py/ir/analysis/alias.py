@@ -322,11 +322,23 @@ class AliasAnalysis:
 
     def is_distinct(self, base: Value) -> bool:
         """Whether different indices of `base` are different elements."""
-        while isinstance(base, Instruction) and base.op.name in (*_REARRANGED, "section", "elementPointer"):
-            base = base.operands[0]
-        if base in self._params:
-            return isinstance(base.type, PointerType) and base.type.layout != "S"
-        return isinstance(base, Instruction) and base.op.name in ("allocateHeap", "allocateStack")
+        seen: set[Value] = set()
+        work = [base]
+        while work:
+            p = work.pop()
+            while isinstance(p, Instruction) and p.op.name in (*_REARRANGED, "section", "elementPointer"):
+                p = p.operands[0]
+            if p in self._params:
+                if not isinstance(p.type, PointerType) or p.type.layout == "S":
+                    return False
+            elif isinstance(p, BlockArg) and p.block not in self._bound:
+                if p not in seen:
+                    seen.add(p)
+                    at = p.block.args.index(p)
+                    work += [source.targets[k].args[at] for source, k in self._incoming[p.block]]
+            elif not isinstance(p, Instruction) or p.op.name not in ("allocateHeap", "allocateStack"):
+                return False
+        return True
 
     def _is_fixed(self, base: Value) -> bool:
         """Whether `base` is one place during the whole call (or fresh memory each time it is made).

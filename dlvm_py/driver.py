@@ -411,7 +411,8 @@ def compile_request(request: Request, holds: Holds | None = None, readable: bool
     entry = compiled_entry(call)
     first, *others = cut(kernel.module)
     parts = [Part(exported(first.text, kernel.symbol), first.exports), *others]
-    schedule = replace(request.options.schedule, level=request.options.schedule.level or kernel.level)
+    asked = request.options.schedule
+    schedule = replace(asked, level=asked.level or kernel.level, slp=asked.slp and kernel.slp)
     done = compile_parts(parts, imports, (kernel.symbol,), schedule, threads.number(), readable)
     facts["shared"] = list(done.shared)
     facts["entry"] = [entry.imports, entry.shared]

@@ -4,6 +4,11 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.backend.cpu.emit import emit
+from dlvm_py.backend.imports import Imports
+from dlvm_py.dispatch import dispatcher_of
+from dlvm_py.driver import lower_to
+from dlvm_py.options import Options
 
 
 def relaxed(a, b, w):
@@ -138,3 +143,11 @@ def test_gradients_of_sweeps():
 
     a = np.random.default_rng(0).standard_normal((9, 8))
     dlvm.check(energy, a, 0.3)
+
+
+def test_neighbours_that_were_just_stored_are_read_one_by_one():
+    """SLP is off where rows read what others have just written: two stores do not feed one load of both."""
+    for f, slp in ((table, False), (filtered, True)):
+        request = dispatcher_of(dlvm.jit(f)).asked((np.ones((9, 9)), np.ones((9, 9)), 0.3), {}, "ir")
+        function = lower_to(request, "scheduled").function
+        assert emit(function, Imports(), Options()).slp is slp

@@ -23,7 +23,8 @@ trips ago. Kernels before that loop run with its columns (row_kernels.py). Nothi
 is read and written in a row. What a trip may raise must not happen in rows that are not its turn yet: conditions before
 the loop say that nothing raises (loop_bounds.py), and that rows are long enough; else all rows run one after the other.
 What a row reads one trip after it wrote it is handed on as a value: with the stores of other rows in between, LLVM
-would load it again, and the chain go through memory.
+would load it again, and the chain go through memory. What it reads of the row before was stored a few steps ago: LLVM
+is kept from reading two such elements at once (`WAVEFRONT`), which the CPU does not before both are in the cache.
 
 The loop of groups counts, so that threads share it where rows are apart; this pass stands before share_loops.py. Stage
 compute, once in a pipeline: what is left is such a nest. Cost: none for functions without such a loop.
@@ -42,7 +43,7 @@ from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
-from dlvm_py.ir.analysis.row_distances import RowDistances
+from dlvm_py.ir.analysis.row_distances import WAVEFRONT, RowDistances
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
 from dlvm_py.transforms.inline import clone_region
 from dlvm_py.transforms.loop_bounds import LoopBounds
@@ -192,7 +193,7 @@ class _Rows:
         scratch = Function("", self.function.result)
         if not self._never_raises(LoopBounds(Builder(scratch, scratch.new_block()), self.found, self.loop)):
             return False
-        header, self.skewed = self.loop.header, skew
+        header = self.loop.header
         entering = [(p, k) for p, k in self.edges[header] if p not in self.loop.blocks]
         before = join_edges(self.function, entering, "skewed")
         move_block(self.function, before, before=header)
@@ -213,6 +214,8 @@ class _Rows:
         first = b.emit("multiply", loop.index, literal(rows))
         lanes = [self._enter(b.emit("add", first, literal(t))) for t in range(rows)]
         lead = skew * (rows - 1)
+        if skew:
+            self.function.meta[WAVEFRONT] = True
         for t, row in enumerate(lanes):
             self._load_kept(row)
             if lead > skew * t:

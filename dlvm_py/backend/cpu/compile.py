@@ -326,7 +326,7 @@ def optimise(
     is_long = next(itertools.islice(blocks, LONG, None), None) is not None
     options = llvm.create_pipeline_tuning_options(speed_level=schedule.level or (2 if is_long else 3))
     options.loop_vectorization = True
-    options.slp_vectorization = True
+    options.slp_vectorization = schedule.slp
     options.loop_interleaving = schedule.interleave
     options.loop_unrolling = schedule.unroll
     builder = llvm.create_pass_builder(machine, options)

@@ -64,6 +64,7 @@ from dlvm_py.ir.analysis.calls import callees
 from dlvm_py.ir.analysis.cfg import predecessors, reverse_postorder
 from dlvm_py.ir.analysis.counted_loops import counted_loop
 from dlvm_py.ir.analysis.loops import LoopForest
+from dlvm_py.ir.analysis.row_distances import WAVEFRONT
 from dlvm_py.ir.layout import VARIABLES
 from dlvm_py.ir.tree_rules import accumulated, kernels, matrix_product
 from dlvm_py.options import Options
@@ -72,14 +73,16 @@ from dlvm_py.options import Options
 class EmitResult(Frozen):
     """The LLVM module of one function, its symbol, and the places that can raise.
 
-    level: of LLVM's pipeline; 0: as its length says. helpers: of the functions that it only declares, because modules
-    share them, those that `code.helper` writes; by their names the LLVM IR of each, for a table of imports.
+    level: of LLVM's pipeline; 0: as its length says. slp: as of Schedule. helpers: of the functions that it only
+    declares, because modules share them, those that `code.helper` writes; by their names the LLVM IR of each, for a
+    table of imports.
     """
 
     module: ModuleText
     symbol: str
     sites: list[Site]
     level: int
+    slp: bool
     helpers: dict[str, Callable[[Imports], str]] = field(default_factory=dict)
 
     @property
@@ -112,7 +115,7 @@ def emit(
     if not called:
         e = FunctionEmitter(module, imports, function, options, noalias_params, bound=bound)
         Control(e).write()
-        return EmitResult(module, e.name, e.sites, _level([e]), module.helpers)
+        return EmitResult(module, e.name, e.sites, _level([e]), not function.meta.get(WAVEFRONT), module.helpers)
     sites: list[Site] = []
     emitters = []
     for f in functions:
@@ -120,7 +123,8 @@ def emit(
         its = bound if f is function else ()
         emitters.append(FunctionEmitter(module, imports, f, options, apart, sites, its))
         Control(emitters[-1]).write()
-    return EmitResult(module, f"dl.{function.name}", sites, _level(emitters), module.helpers)
+    slp = not any(f.meta.get(WAVEFRONT) for f in functions)
+    return EmitResult(module, f"dl.{function.name}", sites, _level(emitters), slp, module.helpers)
 
 
 def _level(emitters: Sequence[FunctionEmitter]) -> int:

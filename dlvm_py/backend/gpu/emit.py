@@ -65,7 +65,7 @@ def emit(
         e = HostEmitter(module, imports, f, options, apart, texts, sites)
         GridControl(e, write_on_host, apart).write()
         found = e.sites
-    return GpuProgram(EmitResult(module, symbol, found, 2, module.helpers), list(texts.values()))
+    return GpuProgram(EmitResult(module, symbol, found, 2, True, module.helpers), list(texts.values()))
 
 
 def write_on_host(e: FunctionEmitter, i: Instruction) -> None:

@@ -23,6 +23,9 @@ from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of
 from dlvm_py.ir.types import PointerType
 from dlvm_py.ir.value import Instruction, Literal, Value, Variable
 
+# in `meta` of a function in which rows run side by side that read what others wrote a few steps before: a store has not
+# reached the cache then, and a load of two neighbours that were stored one by one has to wait until both have
+WAVEFRONT = "wavefront"
 # factors from here on may take an index around, past 2^64
 _FAR = 2**31
 

@@ -148,3 +148,43 @@ def test_long_products_with_the_own_transpose(monkeypatch, has_masks):
         for x in gram(a, np.ascontiguousarray(a.T)):
             np.testing.assert_array_equal(np.isfinite(x), np.isfinite(a @ a.T))
             np.testing.assert_array_equal(np.isnan(x), np.isnan(a @ a.T))
+
+
+def weighted(x, w):
+    """Products of matrices and their own transposes, of one that is written in between, of real and imaginary parts."""
+    y = x.copy()
+    before = y.T
+    y[0] = 2.0 * y[0]
+    z = before @ y + y @ y.T  # both views see what was written
+    old = y.T.copy()
+    y[1] = 3.0 * y[1]
+    return ((x @ x.T + z + y @ old) * w).sum() + (np.exp(-(x.T @ x)) * w * w).sum()
+
+
+def hermitian(x, w):
+    return np.real((x @ x.T + x @ np.conj(x.T) + np.dot(x.T, x)) * w).sum() ** 2
+
+
+@pytest.mark.parametrize("function", [weighted, hermitian])
+def test_gradients_of_products_with_the_own_transpose(function):
+    """Against differences, in reverse and forward mode, and differentiated again."""
+    x, w, d, e = (RNG.standard_normal((3, 3)) for _ in range(4))
+    if function is hermitian:
+        x, w, d, e = x + 0.5j * d, w + 0.2j * e, d - 1j * e, e + 1j * x
+    gradient = dlvm.grad(function)
+    step = 1e-5
+    expected = (function(x + step * d, w) - function(x - step * d, w)) / (2 * step)
+    np.testing.assert_allclose(np.vdot(gradient(x, w), d).real, expected, rtol=1e-7)
+    np.testing.assert_allclose(dlvm.jvp(function, (x, w), (d, None))[1], expected, rtol=1e-7)
+    if function is weighted:
+        along = (gradient(x + step * d, w) - gradient(x - step * d, w)) / (2 * step)
+        np.testing.assert_allclose(dlvm.hvp(function)(x, w, d), along, rtol=1e-5, atol=1e-6)
+
+
+def test_both_factors_of_a_product_get_one_adjoint():
+    ways = [lambda x: x @ x.T, lambda x: x.T @ x, lambda x: np.inner(x, x), lambda x: np.einsum("ij,kj->ik", x, x),
+            lambda x: np.cov(x), lambda x: np.dot(x, np.transpose(x))]  # fmt: skip
+    x = RNG.standard_normal((4, 4))
+    for way in ways:
+        text = dlvm.grad(lambda x, w, way=way: (way(x) * w).sum()).ir(x, x, stage="optimizable")
+        assert text.count(" dot ") == 1

@@ -14,7 +14,7 @@ from dlvm_py.ir.ops.rules import is_constant, static_extent, tensor
 from dlvm_py.ir.ops.scan import products_of_others
 from dlvm_py.ir.ops.shape import extents_of, indices_are_i64, padShape, transpose
 from dlvm_py.ir.types import TensorType, Type, scalar
-from dlvm_py.ir.value import Value
+from dlvm_py.ir.value import Instruction, Value
 
 
 def _reduce_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
@@ -215,6 +215,10 @@ def _dot_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 def _dot_adjoint(seed: Any, f: Any, x: Any, y: Any) -> Any:
     ranks = x.type.rank, y.type.rank
+    if ranks == (2, 2) and _is_transpose(y.value, x.value):  # both in one: dx = (seed + seedᵀ) conj(x)
+        return dot(seed + transpose(seed), conjugate_of(x)), None
+    if ranks == (2, 2) and _is_transpose(x.value, y.value):  # dy = conj(y) (seed + seedᵀ)
+        return None, dot(conjugate_of(y), seed + transpose(seed))
     x, y = conjugate_of(x), conjugate_of(y)
     if ranks[0] > 2:
         turned = (*range(ranks[0] - 2), ranks[0] - 1, ranks[0] - 2)
@@ -226,6 +230,10 @@ def _dot_adjoint(seed: Any, f: Any, x: Any, y: Any) -> Any:
     if ranks == (2, 1):  # dx = seed ⊗ conj(y), dy = xᴴ seed
         return dot(padShape(seed, at=1), padShape(y, at=0)), dot(transpose(x), seed)
     return dot(y, seed), dot(padShape(x, at=1), padShape(seed, at=0))
+
+
+def _is_transpose(x: Value, of: Value) -> bool:
+    return isinstance(x, Instruction) and x.op is transpose and x.operands[0] is of
 
 
 # contracts the last axis of x with the first of y, ranks 1 and 2 (the builder has checked the extents); of equal higher

@@ -15,6 +15,7 @@ The phases, each a file:
     clone, normal_form    a private copy with one exit, loops of one entry and one exit edge
     replacements          what a loop chooses is computed again from the trip that it was
     joined_factors        products with what branches chose are made in the branches
+    own_transposes        products of a matrix and its transpose have one factor
     demote, arguments     arrays across blocks in memory; copies of the arguments that are written
     points_to, activity   which values and allocations carry derivatives
     shadows, control      the forward sweep: adjoint memory, the record of the path taken
@@ -45,7 +46,7 @@ from dlvm_py.ir import VOID, Builder, Function, Module, PointerType, TensorType,
 from dlvm_py.ir.analysis.calls import seen_outside
 from dlvm_py.ir.relation import Relation
 from dlvm_py.transforms import assume_extents, ssa_repair
-from dlvm_py.transforms.differentiate import common_sums, joined_factors, product_sums, replacements
+from dlvm_py.transforms.differentiate import common_sums, joined_factors, own_transposes, product_sums, replacements
 from dlvm_py.transforms.differentiate.activity import carries_derivative
 from dlvm_py.transforms.differentiate.arguments import copy_written
 from dlvm_py.transforms.differentiate.calls import Split, Splits, cut, has_adjoint_stack, mark_results, never_returns
@@ -82,6 +83,7 @@ def adjoint(module: Module, name: str, config: AdjointConfig) -> Function:
     function = clone(primal_function, f"{name}_grad")
     replacements.run(function)
     joined_factors.run(function)
+    own_transposes.run(function)
     mined = [] if config.checkpoint in ("auto", "store") else strip_mine(function)
     # what everybody sees happen, or moves a stream of random numbers, cannot be undone
     is_undone = config.checkpoint == "auto" and seen_outside(module, name) is None
@@ -120,6 +122,7 @@ def recorded(module: Module, name: str, config: AdjointConfig) -> Cut:
     function = clone(body_of(module, name), f"{name}_grad")
     replacements.run(function)
     joined_factors.run(function)
+    own_transposes.run(function)
     given = Given(module, adjoint)
     given.raise_calls(function)
     exit_ = normalize(function)
@@ -178,6 +181,7 @@ def _split(given: Given, splits: Splits, split: Split) -> None:
     function = clone(split.primal, split.primal.name)
     replacements.run(function)
     joined_factors.run(function)
+    own_transposes.run(function)
     given.raise_calls(function)
     exit_ = normalize(function)
     if exit_ is None:

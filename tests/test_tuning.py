@@ -283,6 +283,17 @@ def sums(a, x):
     return total
 
 
+def stages(x):
+    total, t = x * 0.5, x
+    for c in (0.5, 0.25, 0.125):
+        k = np.empty_like(x)
+        k[0] = x[1] * c
+        k[1:] = x[1:] * t[:-1]
+        t = x + c * k
+        total = total + t * k
+    return np.sum(total)
+
+
 def siblings(a, b, c):
     c += a * b
     a -= b * 0.5
@@ -312,6 +323,7 @@ PROGRAMS = {
     "inline_stencils": (chain, (70_000,)),
     "double_buffers": (stepped, (50, 60)),
     "sliding_windows": (in_place, (700, 1000)),
+    "skewed_strips": (stages, (40_000,)),
     "row_strips": (softmax, (700, 1000)),
     "widen_loops": (columns, (40,), (50, 2), (40, 50)),
     "plane_layouts": (planes, (9, 10, 11)),

@@ -6,6 +6,8 @@ A number is a symbol (a value, or an extent that is not known) and a distance fr
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dlvm_py.ir.types import PointerType
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -22,15 +24,16 @@ def is_section(pointer: Value) -> bool:
     return all(isinstance(v, Literal) and v.value == 1 for v in pointer.operands[1 + 2 * rank :])
 
 
-def lies_near_all(section: Instruction) -> bool:
-    """Whether a section in steps of one is nearly all of what it is a section of."""
+def lies_near_all(section: Instruction, extent: Callable[[Value, int], Number] | None = None) -> bool:
+    """Whether a section in steps of one is nearly all of what it is a section of. extent: who knows those of arrays."""
+    extent = extent or extent_about
     base = section.operands[0]
     rank = len(section.operands) // 3
     if not isinstance(base.type, PointerType) or not is_section(section):
         return False
     starts, counts = section.operands[1 : 1 + rank], section.operands[1 + rank : 1 + 2 * rank]
     return all(
-        are_near(about(start), (None, 0)) and are_near(about(count), extent_about(base, k))
+        are_near(about(start), (None, 0)) and are_near(about(count), extent(base, k))
         for k, (start, count) in enumerate(zip(starts, counts, strict=True))
     )
 

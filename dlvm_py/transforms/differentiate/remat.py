@@ -29,7 +29,7 @@ from dlvm_py.transforms.differentiate.settled import Settled
 # array ops that only move elements and their parts, or make them from scalars
 _MOVES = {
     "transpose", "padShape", "squeezeShape", "shapeCast", "broadcast", "iota", "gather", "dataTypeCast", "select",
-    "realPart", "imaginaryPart", "makeComplex", "conjugate",
+    "realPart", "imaginaryPart", "makeComplex", "conjugate", "embed",
 }  # fmt: skip
 
 

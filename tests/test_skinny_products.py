@@ -51,6 +51,24 @@ def test_few_rows_columns_or_terms(dtype, layouts):
             assert np.all(np.abs(x - expected) <= bound), (m, k, n)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_short_rows_of_a_known_length(dtype):
+    """A vector times a matrix whose rows fit registers: of no terms, of many, of rows that do not lie side by side."""
+
+    @dlvm.jit
+    def products(x, w):
+        rows = w.reshape(len(x), 64)
+        return x @ rows.reshape(2 * len(x), 32)[: len(x)], x @ rows[:, ::2]
+
+    for k in (0, 1, 301, 5000):
+        x, w = RNG.standard_normal(k).astype(dtype), RNG.standard_normal(64 * k).astype(dtype)
+        rows = w.reshape(k, 64).astype(np.float64)
+        for found, b in zip(products(x, w), (rows.reshape(2 * k, 32)[:k], rows[:, ::2]), strict=True):
+            bound = 4 * np.finfo(dtype).eps * np.sqrt(k) * (np.abs(x) @ np.abs(b) + 10)
+            assert found.dtype == dtype
+            assert np.all(np.abs(found - x @ b) <= bound), k
+
+
 @pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
 def test_few_rows_and_terms_of_complex_numbers(dtype):
     """Products, sums and differences; what has few rows or few terms alone is left to BLAS."""

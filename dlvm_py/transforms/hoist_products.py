@@ -113,6 +113,7 @@ class Hoist:
         self.checks: dict[Instruction, None] = {}  # that hold in all trips
         self.strips: Block | None = None  # where a strip begins, with what stands for the arguments of the loop's head
         self.heads: dict[Value, Value] = {}
+        self.strip: Value = literal(0)  # how many trips it has
 
     def run(self, products: list[Instruction]) -> bool:
         """Hoist what can be; whether anything can."""
@@ -146,8 +147,8 @@ class Hoist:
         b = Builder(self.function, Block(""))
         b.loc = self.bounds.b.loc
         start = self.heads[self.counted.counter]
-        count = b.emit("min", b.emit("subtract", self.counted.last, start), literal(length))
-        return kind(b, self.bounds, self.counted, start, count)
+        self.strip = b.emit("min", b.emit("subtract", self.counted.last, start), literal(length))
+        return kind(b, self.bounds, self.counted, start, self.strip)
 
     def made(self, products: list[Instruction], views: TripViews) -> dict[Instruction, Made]:
         """The products that can be hoisted."""
@@ -177,7 +178,7 @@ class Hoist:
                 product.append(each)
             self.function.blocks.insert(self.function.blocks.index(product), strips)
             after = list(strips.args)
-            self._cut(fast[0], strips, product, self.heads, mapping, Builder(self.function, product), count)
+            self._cut(fast[0], strips, product, mapping)
         Builder(self.function, gate).conditional(
             condition, strips or product, passed if strips is not None else [], self.loop.header, list(passed)
         )
@@ -195,21 +196,18 @@ class Hoist:
         b.branch(fast[0], list(after))
         substitute(self.function.blocks, sums)
 
-    def _cut(
-        self, head: Block, strips: Block, product: Block, heads: dict[Value, Value], mapping: dict[Value, Value],
-        b: Builder, count: Value,
-    ) -> None:  # fmt: skip
+    def _cut(self, head: Block, strips: Block, product: Block, mapping: dict[Value, Value]) -> None:
         """Let the loop from `head` on end with its strip, and go on with the next one."""
         counter = mapping[self.counted.counter]
         test = head.instructions[-1]
         ((k, out),) = [(k, t) for k, t in enumerate(test.targets) if t.block.name == "joined"]
-        old = {mapping[a]: v for a, v in heads.items()}
+        old = {mapping[a]: v for a, v in self.heads.items()}
         more = Builder(self.function, strips)
         more.loc = test.loc
-        start = heads[self.counted.counter]
+        start = self.heads[self.counted.counter]
         inside = more.emit("lessThan", start, self.counted.last)
         more.conditional(inside, product, [], out.block, [old.get(v, v) for v in out.args])
-        end = b.emit("add", start, count)
+        end = Builder(self.function, product).emit("add", start, self.strip)
         test.operands = [Builder(self.function).before(test).emit("lessThan", counter, end)]
         test.targets[k] = Target(strips, list(head.args))
 

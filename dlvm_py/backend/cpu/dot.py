@@ -2,6 +2,7 @@
 
     m, n, k from the ranks: a is m × k, b is k × n, a vector is a matrix with one row or column
     known to be tiny                      loops in place, which LLVM unrolls
+    a vector times short rows             sums in registers, where the length of the rows is known
     f32, f64, c64, c128                   @dlvm.matmul.T at run time: loops if small, else gemm or gemv (matmul.py)
     other dtypes                          loops
 
@@ -19,7 +20,13 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import FunctionText, Parallel, plain_loop
 from dlvm_py.backend.cpu.values import ONE, V, constant, i64
 from dlvm_py.frozen import Frozen, replace
-from dlvm_py.ir import F32, DType
+from dlvm_py.ir import F32, F64, DType
+
+# bytes of a row that is added up in registers: 4 or 8 of AVX2, so that few wait for their sums; powers of two, which
+# LLVM cuts into registers (24 numbers of f64 took twice as long as 32)
+NARROW = (128, 256)
+# terms up to which one thread, and one sum in order, will do
+SHORT = 4096
 
 
 class Matrix(Frozen):
@@ -145,6 +152,26 @@ def _by_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, mode: str)
                 y = load_element(c, dtype, offset(c, other, [j.index], [b.col_step]), add.access)
                 old = load_element(c, dtype, place, add.access)
                 store_element(c, dtype, multiply_add(c, dtype, old, x, y, "contract"), place, add.access)
+
+
+def is_narrow(dtype: DType, a: Matrix, b: Matrix) -> bool:
+    """Whether it is a vector times a matrix of which a row, of known length, is a few registers."""
+    n = constant(b.cols)
+    is_row = n is not None and dtype in (F32, F64) and constant(a.rows) == 1
+    return is_row and n * dtype.itemsize in NARROW  # type: ignore[operator]
+
+
+def narrow_product(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix) -> None:
+    """to = a b of such: rows of b, which are contiguous as that of `to` is, are added up in registers."""
+    type, one = f"<{constant(b.cols)} x {scalar_type(dtype)}>", f", align {dtype.itemsize}"
+    with c.loop(a.cols, [V(type, "zeroinitializer")]) as p:
+        x = load_element(c, dtype, offset(c, a.data, [p.index], [a.col_step]))
+        row = c.load(type, offset(c, b.data, [p.index], [b.row_step]), one)
+        first = c.value(type, f"insertelement {type} poison, {x.type} {x.ref}, i64 0")
+        lanes = f"<{constant(b.cols)} x i32> zeroinitializer"
+        factor = c.value(type, f"shufflevector {type} {first.ref}, {type} poison, {lanes}")
+        p.next = [multiply_add(c, dtype, p.carried[0], factor, row, "contract")]
+    c.store(p.results[0], to.data, one)
 
 
 def is_tiny(*extents: V, limit: int = 512) -> bool:

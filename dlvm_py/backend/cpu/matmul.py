@@ -22,7 +22,16 @@ from dlvm_py.backend.cpu import skinny
 from dlvm_py.backend.cpu.blas import LETTERS, SYRK, Blas, Operand
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA
-from dlvm_py.backend.cpu.dot import Matrix, as_matrix, is_tiny, loops, versioned_inner_product
+from dlvm_py.backend.cpu.dot import (
+    SHORT,
+    Matrix,
+    as_matrix,
+    is_narrow,
+    is_tiny,
+    loops,
+    narrow_product,
+    versioned_inner_product,
+)
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
@@ -65,12 +74,24 @@ def store_product(e: FunctionEmitter, p: Pointer, q: Pointer, dest: Pointer, add
     extents = a.rows, b.cols, a.cols
     if is_tiny(*extents) or dest.dtype.name not in LETTERS:
         loops(e, dest.dtype, a, b, to, add)
+    elif not add and is_narrow(dest.dtype, a, b):
+        size = i64(dest.dtype.itemsize)
+        side_by_side = (e.icmp("eq", x.col_step, size) for x in (b, to))
+        with e.either(e.both(*side_by_side, e.icmp("sle", a.cols, i64(SHORT)))) as arms:
+            next(arms)
+            narrow_product(e, dest.dtype, a, b, to)
+            next(arms)
+            _call(e, dest.dtype, a, b, to, add)
     else:
-        name = matmul_function(e, dest.dtype, add)
-        status = e.call(f"@{name}", "i32", [e.ctx, *extents, *a.flat(), *b.flat(), *to.flat()])
-        done = e.icmp("eq", status, V("i32", "0"))
-        e.require_memory(e.select(done, e.ctx, NULL))
+        _call(e, dest.dtype, a, b, to, add)
     return e.op("ashr", e.product(extents), i64(3))
+
+
+def _call(e: FunctionEmitter, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str) -> None:
+    name = matmul_function(e, dtype, add)
+    status = e.call(f"@{name}", "i32", [e.ctx, a.rows, b.cols, a.cols, *a.flat(), *b.flat(), *to.flat()])
+    done = e.icmp("eq", status, V("i32", "0"))
+    e.require_memory(e.select(done, e.ctx, NULL))
 
 
 def matmul_function(e: Code, dtype: DType, add: str = "") -> str:

@@ -525,3 +525,27 @@ def test_recursion():
     z = 0.5 + 0.25j
     assert dlvm.jit(f)(z) == pytest.approx(f(z), rel=1e-14)
     np.testing.assert_allclose(dlvm.grad(f)(z), gradient_by_differences(lambda z: f(complex(z)), z), rtol=1e-7)
+
+
+def halves(z, x):
+    re, im = z.real, z.imag
+    for i in range(z.shape[0]):
+        for k in range(x.shape[0]):
+            re[i] = re[i] + x[k] * im[i]
+
+
+def half_and_whole(z, x):
+    re = z.real
+    for i in range(z.shape[0]):
+        for k in range(x.shape[0]):
+            z[i] = z[i] * 0.5 + x[k]
+            re[i] = re[i] * 0.5
+
+
+@pytest.mark.parametrize("f", [halves, half_and_whole], ids=lambda f: f.__name__)
+def test_an_element_that_a_loop_updates_is_the_half_of_one(f):
+    """The parts of an element are at one place, and are different memory."""
+    ours, theirs = numbers(3), numbers(3)
+    dlvm.jit(f)(ours, np.arange(4.0))
+    f(theirs, np.arange(4.0))
+    np.testing.assert_array_equal(ours, theirs)

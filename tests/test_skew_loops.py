@@ -62,6 +62,22 @@ def expression_of_columns(a, b, w):
             a[i, j] = (a[i, j] + a[i, j - 1]) / 9.0
 
 
+def parts(a, b, w):
+    """What is written is the other half of the number that is read."""
+    real, imaginary = a.real, a.imag
+    for i in range(a.shape[0]):
+        for j in range(1, a.shape[1]):
+            real[i, j] = imaginary[i, j - 1] * w + real[i, j]
+
+
+def part_of_whole(a, b, w):
+    """A half is read of what was written."""
+    real = a.real
+    for i in range(a.shape[0]):
+        for j in range(1, a.shape[1]):
+            a[i, j] = real[i, j - 1] * w + a[i, j]
+
+
 def last_column(a, b, w):
     """A row begins with what the row above ends with."""
     for i in range(1, a.shape[0]):
@@ -103,6 +119,16 @@ def test_the_same_bits(f):
         for x, y in zip(ours, theirs, strict=True):
             assert x.tobytes() == y.tobytes()
     assert ("'together" in g.ir(stage="scheduled")) == (f in SKEWED)
+
+
+@pytest.mark.parametrize("f", [parts, part_of_whole], ids=lambda f: f.__name__)
+def test_halves_of_complex_numbers(f):
+    rng = np.random.default_rng(5)
+    ours = rng.standard_normal((6, 7)) + 1j * rng.standard_normal((6, 7))
+    theirs = ours.copy()
+    dlvm.jit(f)(ours, ours.real, 0.5)
+    f(theirs, theirs.real, 0.5)
+    np.testing.assert_array_equal(ours, theirs)
 
 
 def test_arguments_that_share_memory():

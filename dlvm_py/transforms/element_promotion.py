@@ -37,7 +37,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outs
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, reads_memory, writes_memory
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
-from dlvm_py.ir.analysis.places import Linear, Place, linear, place_of
+from dlvm_py.ir.analysis.places import Linear, Place, linear, parts_of, place_of
 from dlvm_py.transforms.share_loops import mark_of
 
 
@@ -102,7 +102,8 @@ class _Search:
             if i.op.name in ("load", "store") and is_scalar(i.operands[0].type if i.op.name == "store" else i.type):
                 pointer = i.operands[-1]
                 place = place_of(pointer)
-                key = (place.base, *((a.start and (a.start.constant, *a.start.terms.items())) for a in place.axes))
+                starts = ((a.start and (a.start.constant, *a.start.terms.items())) for a in place.axes)
+                key = (place.base, parts_of(pointer), *starts)
                 groups.setdefault(key, _Element(pointer, place)).uses.append(i)
         checks, rest = self._leading_checks()
         if any(i.op is OPS["check"] and self._is_same(i.operands[0]) for i in rest):

@@ -124,6 +124,16 @@ def place_of(pointer: Value) -> Place:
     return place
 
 
+def parts_of(pointer: Value) -> tuple[int, ...]:
+    """Which halves of complex elements a pointer is about: the same memory at one place only where they agree."""
+    found: list[int] = []
+    while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
+        if pointer.op.name == "partView":
+            found.append(pointer.attrs["at"])
+        pointer = pointer.operands[0]
+    return tuple(found)
+
+
 # which axis of the base an axis of the view runs along; None: along more than one, or none
 _Live = list[int | None]
 

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
-from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of
+from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, parts_of, place_of
 from dlvm_py.ir.types import PointerType
 from dlvm_py.ir.value import Instruction, Literal, Value, Variable
 
@@ -38,11 +38,15 @@ ANY = _Any()
 
 
 class Access(Frozen):
-    """A place that is read or written, of one element; moves: once in every trip of the inner loop."""
+    """A place that is read or written, of one element; moves: once in every trip of the inner loop.
+
+    parts: which halves of complex elements are meant: two accesses of one place are of the same memory if they agree.
+    """
 
     place: Place
     writes: bool
     moves: bool
+    parts: tuple[int, ...]
 
 
 class RowDistances:
@@ -55,7 +59,7 @@ class RowDistances:
         """What a load or a store does; None where it is not known to what memory."""
         place = self._place(i.operands[-1])
         moves = i.block in self.inner.loop.blocks
-        return Access(place, i.op.name == "store", moves) if place is not None else None
+        return Access(place, i.op.name == "store", moves, parts_of(i.operands[-1])) if place is not None else None
 
     def of_element(self, pointer: Value, writes: bool) -> Access | None:
         """The element of a row that has the number of the inner loop's trip; None where that is not known."""
@@ -65,7 +69,8 @@ class RowDistances:
             return None
         trip = Linear(0, {self.inner.counter: 1}).plus(linear(self.inner.first), -1)
         start = rows[0].start.plus(trip, rows[0].step)
-        return Access(Place(place.base, tuple(Axis(start, 1) if a is rows[0] else a for a in place.axes)), writes, True)
+        axes = tuple(Axis(start, 1) if a is rows[0] else a for a in place.axes)
+        return Access(Place(place.base, axes), writes, True, parts_of(pointer))
 
     def _place(self, pointer: Value) -> Place | None:
         place = place_of(pointer)
@@ -90,7 +95,7 @@ class RowDistances:
 
     def handed_on(self, write: Access, read: Access) -> int | None:
         """How many trips later a row reads what it has written, in all of them; None: not known, or never."""
-        if write.place.base is not read.place.base:
+        if write.place.base is not read.place.base or write.parts != read.parts:
             return None
         if any(self._gap(x, y, 0) is None for x, y in zip(write.place.axes, read.place.axes, strict=True)):
             return None

@@ -173,7 +173,7 @@ def weighted(x, w):
     y = x.copy()
     before = y.T
     y[0] = 2.0 * y[0]
-    z = before @ y + y @ y.T  # both views see what was written
+    z = before[:3, :3] @ y[:3, :3] + y @ y.T  # both views see what was written
     old = y.T.copy()
     y[1] = 3.0 * y[1]
     return ((x @ x.T + z + y @ old) * w).sum() + (np.exp(-(x.T @ x)) * w * w).sum()

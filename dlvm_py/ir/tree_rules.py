@@ -199,8 +199,17 @@ def accumulated(store: Instruction) -> Instruction | None:
         here, product = product, here
     if not _is_load_of(here, store.operands[1]) or not isinstance(product, Instruction) or product.op.name != "dot":
         return None
-    fits = here.type == product.type == total.type and total.block is product.block is store.block
-    return product if fits and is_array(product.type) and not product.type.dtype.is_narrow else None  # type: ignore[attr-defined]
+    if total.block is not product.block or total.block is not store.block or not is_array(product.type):
+        return None
+    fits = all(_have_equal_extents(v.type, product.type) for v in (here, total))
+    return product if fits and not product.type.dtype.is_narrow else None  # type: ignore[attr-defined]
+
+
+def _have_equal_extents(a: Type, b: Type) -> bool:
+    """Whether arrays that are added have the same shape: no axis is stretched, of which one type may say more."""
+    if not isinstance(a, TensorType) or not isinstance(b, TensorType) or (a.dtype, a.rank) != (b.dtype, b.rank):
+        return False
+    return all(m == n or (None in (m, n) and 1 not in (m, n)) for m, n in zip(a.shape, b.shape, strict=True))
 
 
 def is_in_place(operand: Value, user: Instruction) -> bool:

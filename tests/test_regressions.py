@@ -298,3 +298,34 @@ def test_extremes_along_axes_without_elements():
         for call in (f, compiled):
             with pytest.raises(ValueError, match="zero-size array to reduction operation maximum"):
                 call(x)
+
+
+def test_extents_that_one_path_has_compared_are_apart_on_the_others():
+    """What a branch knows of extents stays in it, whatever ends in it: a loop, a return, a comprehension."""
+
+    def loop(a, t, c):
+        if c > 0.0:
+            a[:] = t * a
+            for _ in range(2):
+                c += 1.0
+        return t[-1], np.sum(t), c
+
+    def early(a, t, c):
+        if c > 0.0:
+            a[:] = t * a
+            if c > 10.0:
+                return t[0], c, c
+        return t[-1], np.sum(t), c
+
+    def nested(a, t, c):
+        x = [t]
+        if c > 0.0:
+            a[:] = x[0] * a
+            c += sum([t[i] for i in range(len(a))])
+        return x[0][-1], np.sum(x[0]), c
+
+    for f in (loop, early, nested):
+        compiled = dlvm.jit(f)
+        for n, m, c in ((9, 3, -1.0), (3, 9, -1.0), (4, 4, 1.0)):
+            args = np.ones(n), np.arange(1.0, m + 1), c
+            assert compiled(args[0].copy(), *args[1:]) == f(*args)

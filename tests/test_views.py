@@ -323,6 +323,7 @@ def test_a_buffer_from_an_offset_of_the_call_on(offset):
     lambda x: np.transpose(x) is x,
     lambda x: np.expand_dims(x, ()) is x,
     lambda x: np.flip(x, ()) is x,
+    lambda x: np.einsum("i->i", x) is x,
 ])  # fmt: skip
 def test_a_view_of_all_of_an_array_is_another_object(whole):
     """Refused where the compiler cannot tell, but never taken for the array itself."""

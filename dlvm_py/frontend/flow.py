@@ -73,6 +73,7 @@ class Edge(Frozen, eq=False):
     block: Block
     env: Env  # extents named as they are known equal at the edge
     raw: Env  # the bindings as they were
+    named: tuple[tuple[Value, Value], ...]  # extents of these, and the equal ones that stand for them in `env`
 
 
 class LoopContext(Mutable, eq=False):
@@ -134,8 +135,9 @@ class Flow:
         wanted = self.env.keys() if names is None else self._reached(names)
         self._follow_moved()
         raw = {n: self.env[n] for n in sorted(wanted) if n in self.env}
-        env = {n: self._settled(b, (expected or {}).get(n)) for n, b in raw.items()}
-        edge = Edge(self.e.block, env, raw)
+        named: list[tuple[Value, Value]] = []
+        env = {n: self._settled(b, (expected or {}).get(n), named) for n, b in raw.items()}
+        edge = Edge(self.e.block, env, raw, tuple(named))
         self.stop()
         return edge
 
@@ -154,12 +156,12 @@ class Flow:
         visible = {*names, *own}
         return {*visible, *self.inherited, *objects.references(self.env, sorted({*visible, *self.inherited}))}
 
-    def _settled(self, binding: Binding, expected: Binding | None) -> Binding:
+    def _settled(self, binding: Binding, expected: Binding | None, named: list[tuple[Value, Value]]) -> Binding:
         """The binding with extents named as they are known here: by the header's name if equal to it."""
-        value = self._settled_value(binding.value, expected.value if expected else None)
+        value = self._settled_value(binding.value, expected.value if expected else None, named)
         return binding if value is binding.value else Binding(value, binding.loc, binding.is_set)
 
-    def _settled_value(self, value: Any, expected: Any) -> Any:
+    def _settled_value(self, value: Any, expected: Any, named: list[tuple[Value, Value]]) -> Any:
         facts = self.e.facts
         if isinstance(value, Array):
             known = expected.extents if isinstance(expected, Array) and expected.rank == value.rank else ()
@@ -167,24 +169,25 @@ class Flow:
             for axis, n in enumerate(known):
                 if facts.same(n, value.extents[axis]):
                     extents[axis] = n
+            named += (pair for pair in zip(value.extents, extents, strict=True) if pair[0] is not pair[1])
             return Array(value.pointer, tuple(extents), value.copied)
         if isinstance(value, Sequence):
             likes = expected.items if isinstance(expected, Sequence) else ()
             padded = [*likes, *[None] * len(value.items)]
-            items = [self._settled_value(v, x) for v, x in zip(value.items, padded, strict=False)]
+            items = [self._settled_value(v, x, named) for v, x in zip(value.items, padded, strict=False)]
             return Sequence(tuple(items), value.is_list)
         if isinstance(value, Record):
             likes = expected.items if isinstance(expected, Record) else ()
             padded = [*likes, *[None] * len(value.items)]
-            items = [self._settled_value(v, x) for v, x in zip(value.items, padded, strict=False)]
+            items = [self._settled_value(v, x, named) for v, x in zip(value.items, padded, strict=False)]
             return Record(value.kind, value.names, tuple(items))
         if isinstance(value, Growing):
             likes = expected.buffers if isinstance(expected, Growing) else ()
             padded = [*likes, *[None] * len(value.buffers)]
-            buffers = [self._settled_value(v, x) for v, x in zip(value.buffers, padded, strict=False)]
+            buffers = [self._settled_value(v, x, named) for v, x in zip(value.buffers, padded, strict=False)]
             return replace(value, buffers=tuple(buffers))
         if isinstance(value, Either):
-            return Either(value.place, tuple(self._settled_value(v, None) for v in value.values))
+            return Either(value.place, tuple(self._settled_value(v, None, named) for v in value.values))
         return value
 
     def merge(self, edges: list[Edge], label: str = "join") -> None:
@@ -195,7 +198,10 @@ class Flow:
             return
         if len(edges) == 1:
             self.start(edges[0].block)
-            self.env = dict(edges[0].env)
+            # bound as they were, where other paths join later on; what is known of extents at the edge is known here
+            self.env = dict(edges[0].raw)
+            for n, other in edges[0].named:
+                self.e.facts.unify(n, other)
             return
         block = self.e.function.new_block(label)
         edges = self._unified(edges)
@@ -236,7 +242,7 @@ class Flow:
         if counts is None:
             return edges
         return [
-            Edge(edge.block, objects.rename(edge.env, keys), objects.rename(edge.raw, keys)) if keys else edge
+            replace(edge, env=objects.rename(edge.env, keys), raw=objects.rename(edge.raw, keys)) if keys else edge
             for edge, keys in zip(edges, changed, strict=True)
         ]
 

@@ -248,9 +248,11 @@ def end(e: Emitter, loan: Loan, result: Spec, returned: list[Value] | None, asse
     frame = e.frame
     exits = [] if returned is None else [loan.changes(e, frame.env, assemble)]
     for one in loan.raised():
+        depth = e.facts.push()
         frame.merge([one.edge])
         e.builder.loc = one.loc
         found = loan.changes(e, frame.env, assemble)
+        e.facts.pop(depth)
         found.raised = one
         exits.append(found)
     kinds = list(dict.fromkeys((x.places, x.specs) for x in exits))

@@ -36,7 +36,9 @@ def library(function: Any) -> Callable[..., Any]:
     """The rule of a NumPy function that a library function implements, with the parameters of that one."""
 
     def call(e: Emitter, *args: Any, **kwargs: Any) -> Any:
-        return e.session.library(e, function, list(args), kwargs)
+        found = e.session.library(e, function, list(args), kwargs)
+        # what NumPy leaves as it is, it makes a view of: another object
+        return found.whole() if isinstance(found, Array) else found
 
     call.__doc__ = function.__doc__
     return Implementing(function, call)

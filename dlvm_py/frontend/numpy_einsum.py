@@ -220,7 +220,7 @@ def _arranged(e: Emitter, term: _Term, output: str, extents: dict[str, Value]) -
     if isinstance(value, Scalar):
         return value
     if labels == output:
-        return Temp(value.tensor, value.extents, value.block) if isinstance(value, Temp) else value
+        return Temp(value.tensor, value.extents, value.block) if isinstance(value, Temp) else value.whole()
     return transpose(e, value, Sequence(tuple(_int(labels.index(c)) for c in output)))
 
 

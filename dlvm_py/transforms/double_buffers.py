@@ -57,7 +57,6 @@ from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.tree_rules import kernels
 from dlvm_py.ir.types import PointerType, StackType, TupleType, is_array
 from dlvm_py.ir.value import BlockArg, Instruction, Literal, Target, Value, integer
-from dlvm_py.transforms import dce
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
 from dlvm_py.transforms.kernel_versions import cut_out
 from dlvm_py.transforms.share_loops import mark_of
@@ -81,7 +80,7 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
             _Writer(function, found, least).write()
             changed = True
     if changed:
-        dce.run(function)
+        _drop_unused_views(function)
     return changed
 
 
@@ -182,6 +181,20 @@ def _base(p: Value) -> Value:
     while isinstance(p, Instruction) and p.op.kind is Kind.INDEX:
         p = p.operands[0]
     return p
+
+
+def _drop_unused_views(function: Function) -> None:
+    """Take away what looks at arrays for nobody. Not stores that nobody needs: others may be joined to them."""
+    count = {v: len(users) for v, users in uses(function).items()}
+    for block in reversed(function.blocks):
+        kept = []
+        for i in reversed(block.instructions):
+            if (_is_view(i) or i.op is OPS["extent"]) and not count.get(i):
+                for v in i.operands:
+                    count[v] = count.get(v, 0) - 1
+            else:
+                kept.append(i)
+        block.instructions = kept[::-1]
 
 
 def _all_users(pointer: Value, users: _Users) -> list[tuple[Instruction, Value]]:

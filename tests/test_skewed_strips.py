@@ -35,6 +35,7 @@ def both_ways(x, y, steps):
         a[2:] = b[:-2] - c[2:] / 2
         b[1:] = c[1:] + a[:-1] / 4
         c[4:-4] = b[8:] - a[:-8]
+        b[1:-1] = b[1:-1] * 0.5
         total += c[5]
         y[:] = a + b * c / 8
     return y * total

@@ -313,6 +313,8 @@ class _Writer:
         self.function, self.block, self.chain, self.size = function, block, chain, size
         self.b = Builder(function).at_end(block)
         self.windows: dict[Value, _Window] = {}
+        # one pointer for one place: what is read and written in place is seen to be that
+        self.sections: dict[tuple[Value, Value, Value], Value] = {}
 
     def write(self) -> None:
         """Cut the block."""
@@ -366,6 +368,11 @@ class _Writer:
 
     def _section(self, p: Value, start: Value, length: Value) -> Value:
         """A part of a vector, or of its window."""
+        if (p, start, length) not in self.sections:
+            self.sections[p, start, length] = self._new_section(p, start, length)
+        return self.sections[p, start, length]
+
+    def _new_section(self, p: Value, start: Value, length: Value) -> Value:
         base, at = _base_of(p)
         window = self.windows.get(base)
         if window is None:

@@ -12,8 +12,10 @@
 The walk goes down the dominator tree and carries a list of (pointer, value) facts: "a load of the pointer
 now gives this value". A load that hits a fact is replaced by its value. A load of a scalar or an array adds
 a fact, a store of a scalar does too, and one of a scalar that is broadcast: of this every view gives that scalar,
-broadcast to the extents of the view. A store or scatter takes away the facts about all memory that it may overlap, by
-the alias analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same memory
+broadcast to the extents of the view. A store of what an array was loaded as, to memory of the same layout, adds a fact
+as well, which ends where either is written: what is updated as a whole behind its copy is made of the original, and
+the copy is a dead store. A store or scatter takes away the facts about all memory that it may overlap, by the alias
+analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same memory
 when the alias analysis knows that they have the same elements.
 
 A block inherits the facts of its predecessor if it has just one, so that no other path can have written in
@@ -90,15 +92,34 @@ def _transfer(
         return facts
     if written_pointer(i) is not None:
         value, destination = (replaced.get(v, v) for v in i.operands[:2])
-        facts = [(p, v) for p, v in facts if not alias.may_alias(p, destination)]
+        facts = [f for f in facts if not any(alias.may_alias(p, destination) for p in _memory(*f))]
         assert isinstance(destination.type, PointerType)
-        if i.op.name == "store" and (is_scalar(destination.type.pointee) or _is_uniform(value)):
+        if i.op.name == "store" and (
+            is_scalar(destination.type.pointee) or _is_uniform(value) or _is_copy(value, i, alias)
+        ):
             facts = [(destination, value), *facts][:_MAX_FACTS]
         return facts
     if i.op.name == "apply" and not alias.is_shared and all(_is_open(v) for v in i.operands):
         handed = [v for v in i.operands if isinstance(v.type, PointerType)]
-        return [(p, v) for p, v in facts if not any(alias.may_alias(p, q) for q in handed)]
+        return [f for f in facts if not any(alias.may_alias(p, q) for p in _memory(*f) for q in handed)]
     return [] if writes_memory(i) else facts
+
+
+def _memory(pointer: Value, value: Value) -> tuple[Value, ...]:
+    """The memory of which a fact says something: of a copy what it was copied from as well."""
+    if not is_array(value.type) or not isinstance(value, Instruction) or value.op.name != "load":
+        return (pointer,)
+    (source,) = value.operands
+    return (pointer,) if source is pointer else (pointer, source)
+
+
+def _is_copy(value: Value, store: Instruction, alias: AliasAnalysis) -> bool:
+    """Whether a store copies an array of the same layout from memory that it does not write."""
+    if not isinstance(value, Instruction) or value.op.name != "load" or value.block is not store.block:
+        return False
+    (source,), to = value.operands, store.operands[1]
+    same = source.type.layout == to.type.layout and value.type == to.type.pointee  # type: ignore[attr-defined]
+    return same and is_array(value.type) and not alias.may_alias(source, to)
 
 
 def _is_uniform(v: Value) -> bool:

@@ -109,7 +109,8 @@ FORMS: dict[str, str] = {
     "wholeEnum": "wholeEnum % : <type:type>",
     "allocateHeap": "allocateHeap <dtype:dtype> count (%*)",
     "load": "load %",
-    "store": "store % to % [jam <jam:int> along <along:int> from <least:int>] [joined]",
+    "store": "store % to % [jam <jam:int> along <along:int> from <least:int>]"
+    " [tile <tile:int> along <along:int>] [joined]",
     "elementPointer": "elementPointer % at %,",
     "keepCopy": "keepCopy %",
     "keepView": "keepView % in %",

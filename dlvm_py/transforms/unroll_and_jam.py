@@ -54,7 +54,7 @@ def run(function: Function, decisions: Decisions | None = None) -> bool:
     decisions, changed = decisions or Decisions(), False
     for block in function.blocks:
         for first, *others in kernels(block.instructions):
-            axis = _axis([first, *others], decisions) if "jam" not in first.attrs else None
+            axis = _axis([first, *others], decisions) if not {"jam", "tile"} & first.attrs.keys() else None
             if axis is None:
                 continue
             rows, least = decisions.take("unroll_and_jam.rows", ROWS, (2, 8, 1)), _least(decisions)

@@ -37,6 +37,7 @@ from dlvm_py.backend.cpu.scatter import scatter, store_nonzero, store_scatter_ad
 from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.strips import Cut, Strip, strip_of
 from dlvm_py.backend.cpu.text import ModuleText
+from dlvm_py.backend.cpu.tiles import Tile, tile_of
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
 from dlvm_py.backend.cpu.windows import store_overlap, store_scan
@@ -443,7 +444,7 @@ def write_kernel(e: FunctionEmitter, roots: Sequence[Instruction]) -> None:
             e.env |= {i: x for i, x in zip(roots, results, strict=True) if x is not None}
         else:
             sinks = [Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in roots]  # type: ignore[attr-defined]
-            work = store_trees(e, [i.operands[0] for i in roots], sinks, jam_of(roots[0]))
+            work = store_trees(e, [i.operands[0] for i in roots], sinks, _groups(roots[0]))
     e.charge(work)
 
 
@@ -480,12 +481,19 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
             if product is not None:
                 work = store_dot(e, product, dest, value.op.name)
             else:
-                work = _store_array(e, value, dest, type, jam_of(i))
+                work = _store_array(e, value, dest, type, _groups(i))
         e.charge(work)
 
 
-def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType, jam: Jam | None) -> V:
-    """Write an array value to `dest`; the work that it is. jam: how many rows of a tree are computed together."""
+def _groups(store: Instruction) -> Jam | Tile | None:
+    """What the first store of a kernel says of its elements that are computed together."""
+    return jam_of(store) or tile_of(store)
+
+
+def _store_array(
+    e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType, groups: Jam | Tile | None
+) -> V:
+    """Write an array value to `dest`; the work that it is. groups: what of a tree is computed together."""
     match value.op.name:
         case "reduce":
             return store_reduce(e, value, dest)
@@ -513,7 +521,7 @@ def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: Po
             return store_nonzero(e, value, dest)
         case "shapeCast":
             return _store_reshaped(e, value, dest)
-    return store_tree(e, value, dest, type.shape, jam)
+    return store_tree(e, value, dest, type.shape, groups)
 
 
 def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:

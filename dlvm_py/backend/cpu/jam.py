@@ -1,10 +1,10 @@
 """Several rows of a kernel at a time, where the IR says so (transforms/unroll_and_jam.py): `jam 4 along 0 from 768`.
 
-    for i in range(first, last - 3, 4):       if one index has 768 elements or more
-        for j in ...:                         (loops between: rows of 64 or more, less than 4 Mi elements in all)
-            for k in range(width):
-                element (i, j, k);  element (i + 1, j, k);  element (i + 2, j, k);  element (i + 3, j, k)
-    (the rows that are left: the kernel's own loops)
+for i in range(first, last - 3, 4):       if one index has 768 elements or more
+    for j in ...:                         (loops between: rows of 64 or more, less than 4 Mi elements in all)
+        for k in range(width):
+            element (i, j, k);  element (i + 1, j, k);  element (i + 2, j, k);  element (i + 3, j, k)
+(the rows that are left: the kernel's own loops)
 """
 
 from __future__ import annotations
@@ -33,21 +33,20 @@ class Jam(Frozen):
     axis: int
     least: int
 
+    def whole(self, e: FunctionEmitter, axis: int, count: V) -> V:
+        """The multiple of which threads take the indices of an axis: what is computed together, if it is long enough.
+
+        Without it a chunk of seven rows is one block and three rows by themselves.
+        """
+        if axis != self.axis or self.rows & (self.rows - 1):
+            return ONE
+        return _where_many(e, count, self.rows * SHARES, i64(self.rows), ONE)
+
 
 def jam_of(store: Instruction) -> Jam | None:
     """What the first store of a kernel says; None: nothing."""
     rows = store.attrs.get("jam")
     return None if rows is None else Jam(rows, store.attrs["along"], store.attrs["least"])
-
-
-def whole_rows(e: FunctionEmitter, jam: Jam, axis: int, count: V) -> V:
-    """The multiple of which threads take the indices of an axis: what is computed together, if the axis is long enough.
-
-    Without it a chunk of seven rows is one block and three rows by themselves.
-    """
-    if axis != jam.axis or jam.rows & (jam.rows - 1):
-        return ONE
-    return _where_many(e, count, jam.rows * SHARES, i64(jam.rows), ONE)
 
 
 def _where_many(e: FunctionEmitter, count: V, least: int, then: V, other: V) -> V:

@@ -13,11 +13,12 @@ from contextlib import ExitStack, contextmanager
 
 from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.jam import Jam, whole_rows, write_rows
+from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.streams import Rows, fence, is_large, write_lines, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
+from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
@@ -86,12 +87,12 @@ def shared_nest(
     loops: int,
     cost: int,
     work: V,
-    jam: Jam | None = None,
+    groups: Jam | Tile | None = None,
 ) -> Iterator[Part]:
     """Code for a nest over `order` that threads share; what it gives is the `part` of `nest`.
 
     loops: how many loops the kernel has that may be cut. A single one is worth the choice only where it does not run
-    often, and not with lengths that change all the time. jam: what is computed together is not cut.
+    often, and not with lengths that change all the time. groups: what is computed together is not cut.
     """
     axis = shared_axis(order, extents)
     if axis is None:
@@ -99,7 +100,7 @@ def shared_nest(
         return
     pays = loops > 1 or (loops == 1 and (e.depth == 0 or (e.depth == 1 and e.is_fixed(extents[axis]))))
     # whole vectors and cache lines of the destination
-    multiple = i64(64) if axis == order[-1] else ONE if jam is None else whole_rows(e, jam, axis, extents[axis])
+    multiple = i64(64) if axis == order[-1] else ONE if groups is None else groups.whole(e, axis, extents[axis])
     with shared(e, extents[axis], work, cost, multiple, pays) as part:
         yield part
 
@@ -137,16 +138,18 @@ class Sink(Frozen):
 
 
 def store_tree(
-    e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...], jam: Jam | None = None
+    e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...], groups: Jam | Tile | None = None
 ) -> V:
     """Write every element of a tree to `dest`, whose type has `shape`; the work that it is."""
-    return store_trees(e, [value], [Sink(dest, shape)], jam)
+    return store_trees(e, [value], [Sink(dest, shape)], groups)
 
 
-def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink], jam: Jam | None = None) -> V:
+def store_trees(
+    e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink], groups: Jam | Tile | None = None
+) -> V:
     """Write every element of some trees of equal extents to their destinations in one loop nest; the work.
 
-    jam: how many rows are computed together.
+    groups: what is computed together: rows, or tiles.
     """
     tree = Tree(e, *values)
     first = sinks[0].dest
@@ -180,6 +183,20 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
                 place = places[k] if places else address(k)
                 store_element(e, s.dest.dtype, x, place, s.dest.notes + parallel.access)
 
+        def by_elements(parallel: Parallel) -> None:
+            with nest(e, tree.index, order, extents, parallel.loop, part):
+                put(parallel)
+
+        def by_tiles(tile: Tile, cuts_tiles: bool, steps: Sequence[V], is_dense: bool) -> None:
+            others = [k for k in order if k not in (tile.axis, tree.inner)]
+            span = part if cuts_tiles and part is not None else (ZERO, extents[tile.axis])
+            large = is_large(e, tree, dests, work) if is_dense and len(dests) == 1 else None
+            past = past_caches(e, tile, dests[0], steps, large, lambda: address(0))
+            with nest(e, tree.index, others, extents, part=None if cuts_tiles else part):
+                write_tiles(e, tree, tile, span, extents[tree.inner], put, past)
+            if past is not None:
+                fence(e, past.large)
+
         if fast and tree.has_embeds:
             row = Row(e, tree, extents[tree.inner])
             with nest(e, tree.index, order[:-1], extents, part=part):
@@ -192,11 +209,18 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
                 with nest(e, tree.index, order[:-1], extents):
                     write_pieces(e, tree, dests, part or (ZERO, extents[tree.inner]), large, address, put)
                 return
+        jam = groups if isinstance(groups, Jam) else None
+        cut = shared_axis(order, extents)
+        if fast and isinstance(groups, Tile) and not tree.linear and tree.inner not in (groups.axis, cut):
+            with e.either(tiles_pay(e, tree, groups, extents[tree.inner], work)) as arms:
+                next(arms)
+                by_tiles(groups, cut == groups.axis, all_steps[0], is_dense)
+                next(arms)
+                by_elements(Parallel(e))
+            return
         ends_in_a_mask = fast and is_dense and _ends_in_a_mask(e, tree, extents, order)
         if not fast or jam is None or tree.linear or jam.axis == tree.inner:
-            parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
-            with nest(e, tree.index, order, extents, parallel.loop, part):
-                put(parallel)
+            by_elements(Parallel(e, tree.is_rare, ends_in_a_mask))
             return
         at = order.index(jam.axis)
         outer, inner = order[:at], order[at:]
@@ -217,7 +241,7 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
 
     # a row with borders is not cut
     loops = 0 if tree.has_embeds and shared_axis(order, extents) == tree.inner else len(first.extents)
-    with shared_nest(e, order, extents, loops, sum(map(element_cost, values)), work, jam) as part:
+    with shared_nest(e, order, extents, loops, sum(map(element_cost, values)), work, groups) as part:
         versions(e, tree, write, unit)
     return work
 

@@ -23,6 +23,7 @@ from contextlib import contextmanager
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, multiply_add
+from dlvm_py.backend.cpu.lanes import transposed
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.text import plain_loop
@@ -135,23 +136,6 @@ class _Writer:
         one = c.value(type, f"insertelement {type} poison, {x.type} {x.ref}, i64 0")
         return c.value(type, f"shufflevector {type} {one.ref}, {type} poison, <{lanes} x i32> zeroinitializer")
 
-    def transposed(self, rows: list[V]) -> list[V]:
-        """The columns of as many rows as each has lanes: halves beside the diagonal change places, then theirs."""
-        c, lanes = self.c, self.registers.lanes
-        distance = lanes // 2
-        while distance:
-            for r in (r for r in range(lanes) if not r & distance):
-                a, b = rows[r], rows[r + distance]
-                # lanes of b count on behind those of a
-                low = [k if not k & distance else lanes + k - distance for k in range(lanes)]
-                high = [k + distance if not k & distance else lanes + k for k in range(lanes)]
-                rows[r], rows[r + distance] = (
-                    c.value(a.type, f"shufflevector {a.type} {a.ref}, {b.type} {b.ref}, <{lanes} x i32> <{text}>")
-                    for text in (", ".join(f"i32 {k}" for k in order) for order in (low, high))
-                )
-            distance //= 2
-        return rows
-
     def element(self, data: V, indices: Sequence[V], steps: Sequence[V]) -> V:
         return load_element(self.c, self.dtype, offset(self.c, data, indices, steps))
 
@@ -188,7 +172,7 @@ class _Pack(_Writer):
                 for start in starts:
                     part = [c.minimum(c.add(start, i64(r)), last) for r in range(lanes)]
                     found = [self.load(offset(c, x, [r, first], [row_step, self.size])) for r in part]
-                    for r, column in enumerate(self.transposed(found)):
+                    for r, column in enumerate(transposed(c, found)):
                         self.store(column, offset(c, panel, [c.add(first, i64(r)), start], [step, self.size]))
             done = c.mul(whole, i64(lanes), "nuw nsw")
             with c.loop(c.op("sub nsw", terms, done)) as rest:
@@ -322,7 +306,7 @@ class _Square(_Writer):
             with self._steps(self.left, c.minimum(self.right, row), lanes) as column:
                 here = [c.add(row, i64(r)) for r in range(lanes)]
                 found = [self.load(offset(c, self.to, [r, column], steps)) for r in here]
-                for r, x in enumerate(self.transposed(found)):
+                for r, x in enumerate(transposed(c, found)):
                     self.store(x, offset(c, self.to, [c.add(column, i64(r)), row], steps))
         with c.loop(rest, note=plain_loop(c)) as last:
             row = c.add(whole, last.index, "nuw nsw")

@@ -123,6 +123,7 @@ class Tree:
         self.embedding = "tested"
         self.has_embeds = False
         self.is_rare = False  # whether what is written is a version that hardly ever runs
+        self.places: dict[tuple[Instruction, Axes], V] = {}  # where elements of loads are that lie elsewhere by now
         self._stretch: dict[tuple[Value, int], tuple[V, V]] = {}
         self._known: dict[tuple[V, V], tuple[V, V]] = {}
         self._ones: set[tuple[Value, int]] = set()  # axes of broadcasts along which there is one element
@@ -390,6 +391,8 @@ class Tree:
 
     def _load(self, i: Instruction, axes: Axes) -> V:
         e, p = self.e, self.e.pointer(i.operands[0])
+        if (i, axes) in self.places:
+            return load_element(e, p.dtype, self.places[i, axes], self.group)
         return load_element(e, p.dtype, self.address(i, axes), p.notes + self.group)
 
     def _gathered(self, i: Instruction, axes: Axes) -> V:

@@ -19,11 +19,12 @@ from contextlib import contextmanager
 from dlvm_py.backend.cpu.kernels import loop_order, memory_order
 from dlvm_py.backend.cpu.pointers import Pointer, offset, store_element, strides_of
 from dlvm_py.backend.cpu.text import FunctionText
+from dlvm_py.backend.cpu.tiles import unit_axis
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import FALSE, ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, Kernel, blocks_for, within
-from dlvm_py.backend.gpu.tiles import TILE, TiledTree, leaves_across, tiles_along, unit_axis, write_tiles
+from dlvm_py.backend.gpu.tiles import TILE, axis_across, tiles_along, write_tiles
 from dlvm_py.ir import Value
 from dlvm_py.ir.analysis.cost import element_cost
 
@@ -180,11 +181,11 @@ class _Sheet:
 def _by_tiles(h: HostEmitter, value: Value, dest: Pointer) -> bool:
     """Write the store by tiles where leaves lie across `dest`, with extents worth it; whether there are any."""
     k = Kernel(h, "transpose")
-    to, tree = k.pointer_of(dest), TiledTree(k, value)
+    to, tree = k.pointer_of(dest), Tree(k, value)  # type: ignore[arg-type]
     tree.fast = not tree.conditions()
     strides = strides_of(k, to)
     inner = unit_axis(to, strides)
-    across = None if inner is None else leaves_across(tree, inner)
+    across = None if inner is None else axis_across(tree, inner)
     if across is None:
         return False
     assert inner is not None

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element
 from dlvm_py.backend.cpu.text import FunctionText
-from dlvm_py.backend.cpu.trees import Axes, Tree
+from dlvm_py.backend.cpu.tiles import Leaf, leaves_across
+from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import V, constant, i64
 from dlvm_py.backend.gpu.kernel import THREADS, WARP, Kernel
-from dlvm_py.ir import Instruction, Value
 
 TILE = WARP
 _ROWS = THREADS // TILE
@@ -28,54 +28,30 @@ _PITCH = TILE + 1
 _MEMORY = 24 << 10
 
 
-class TiledTree(Tree):
-    """A tree some of whose leaves are read from `places` in shared memory."""
+def axis_across(tree: Tree, inner: int) -> tuple[int, list[Leaf]] | None:
+    """The loop axis along which most leaves lie side by side that is not `inner`, and these leaves; None without any.
 
-    def __init__(self, k: Kernel, root: Value) -> None:
-        super().__init__(k, root)  # type: ignore[arg-type]
-        self.places: dict[tuple[Instruction, Axes], V] = {}
-
-    def _load(self, i: Instruction, axes: Axes) -> V:
-        place = self.places.get((i, axes))
-        if place is None:
-            return super()._load(i, axes)
-        return load_element(self.e, self.e.pointer(i.operands[0]).dtype, place)
-
-
-def unit_axis(p: Pointer, strides: Sequence[V]) -> int | None:
-    """The axis along which the elements of an array lie side by side, as far as is known."""
-    found = [n for n in range(p.rank) if constant(p.extents[n]) != 1 and strides[n] == i64(p.itemsize)]
-    return found[0] if len(found) == 1 else None
-
-
-def leaves_across(tree: Tree, inner: int) -> tuple[int, list[tuple[Instruction, Axes]]] | None:
-    """The loop axis along which leaves lie side by side that is not `inner`, and these leaves; None without any.
-
-    Leaves that do not follow `inner` are left out: threads side by side read the same element.
+    As many as shared memory has place for.
     """
-    found: dict[int, list[tuple[Instruction, Axes]]] = {}
-    used = 0
-    for leaf, axes in tree.leaves():
-        if leaf.op.name != "load" or not any(axis is not None and axis[0] == inner for axis in axes):
-            continue
-        p = tree.e.pointer(leaf.operands[0])
-        unit = unit_axis(p, tree.steps(leaf))
-        axis = None if unit is None else axes[unit]
-        if axis is None or axis[1] or axis[0] == inner:
-            continue
-        used += p.itemsize
-        if used * TILE * _PITCH <= _MEMORY:
-            found.setdefault(axis[0], []).append((leaf, axes))
-    return max(found.items(), key=lambda item: len(item[1]), default=None)
+    found = leaves_across(tree, inner)
+    if not found:
+        return None
+    axis, leaves = max(found.items(), key=lambda item: len(item[1]))
+    fitting, used = [], 0
+    for leaf, axes in leaves:
+        used += tree.e.pointer(leaf.operands[0]).itemsize * TILE * _PITCH
+        if used <= _MEMORY:
+            fitting.append((leaf, axes))
+    return axis, fitting
 
 
 def write_tiles(
     k: Kernel,
-    tree: TiledTree,
+    tree: Tree,
     to: Pointer,
     strides: Sequence[V],
     inner: int,
-    across: tuple[int, list[tuple[Instruction, Axes]]],
+    across: tuple[int, list[Leaf]],
 ) -> None:
     """Write the kernel of a store by tiles along `inner` and the axis of `across`, whose leaves it has come in by."""
     outer, leaves = across

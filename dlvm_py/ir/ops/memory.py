@@ -59,18 +59,23 @@ def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
         return VOID  # a struct, an enum, ...
     if not isinstance(value.type, TensorType) or value.type.dtype is not to.dtype or not _same_extents(value.type, to):
         raise TypeError(f"{value.type} cannot be stored to {destination.type}")
-    if "jam" in attrs and isinstance(destination.type, PointerType):
-        _check_jam(destination.type, attrs)
+    if {"jam", "tile"} & attrs.keys() and isinstance(destination.type, PointerType):
+        _check_groups(destination.type, attrs)
     return VOID
 
 
-def _check_jam(to: PointerType, attrs: dict[str, Any]) -> None:
+def _check_groups(to: PointerType, attrs: dict[str, Any]) -> None:
     """That several indices of an axis can be stored at a time: it is not the one whose elements lie side by side."""
+    word = "jam" if "jam" in attrs else "tile"
     axes = range(to.rank)[1:] if to.layout == "F" else range(to.rank)[:-1]
     if attrs["along"] not in axes:
-        raise TypeError(f"jam along {attrs['along']}: of {to} that may be {', '.join(map(str, axes)) or 'no axis'}")
-    if attrs["jam"] < 2:
-        raise TypeError(f"jam {attrs['jam']}: at least 2 rows are stored at a time")
+        raise TypeError(f"{word} along {attrs['along']}: of {to} that may be {', '.join(map(str, axes)) or 'no axis'}")
+    if attrs[word] < 2:
+        raise TypeError(
+            f"{word} {attrs[word]}: at least 2 {'rows' if word == 'jam' else 'of a side'} are stored at a time"
+        )
+    if word == "jam" and "tile" in attrs:
+        raise TypeError("a kernel goes by rows (jam) or by tiles, not by both")
 
 
 def element_keys(operands: Sequence[Value], attrs: dict[str, Any]) -> list[str | Value]:
@@ -127,7 +132,7 @@ load = _memory("load", _load_type, {READ})
 # (joined: one kernel with the store before it, all reads before all writes at each place; see tree_rules.py)
 # (jam: a schedule, so many indices of the axis `along` at a time where the innermost loop has `least` trips or more;
 # the first store of a kernel says it; see transforms/unroll_and_jam.py)
-store = _memory("store", _store_type, {WRITE}, ("jam", "along", "least", "joined"))
+store = _memory("store", _store_type, {WRITE}, ("jam", "tile", "along", "least", "joined"))
 # elementPointer p at (i...): leading axes are indexed away; indices are in range
 # (of aggregates: `path` has the names of fields, and "" for each index, where there are names)
 elementPointer = _memory("elementPointer", _element_type, set(), ("path",), kind=Kind.INDEX)

@@ -31,6 +31,8 @@ from dlvm_py.transforms import dead_calls, differentiate_module, lower_functions
 from dlvm_py.transforms.pass_manager import Pass, find_pass
 
 STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
+# the stages that a pass can be asked for in; from compute on the value of an array is what its trees read when they run
+_STAGES = {"bufferize": ("optimizable",), "ownership": ("compute",), "value_promotion": ("raw", "optimizable")}
 
 EPILOG = """
 what it prints, on standard output, for each input:
@@ -214,7 +216,7 @@ class Runner:
         """One pass on every function that has a body; whether any of them changed."""
         start = time.perf_counter()
         changed = False
-        if row.name in ("bufferize", "ownership"):
+        if row.name in _STAGES:
             self._need_stage(row.name)
             if row.name == "bufferize":
                 changed = lower_values.run(self.module)
@@ -240,9 +242,8 @@ class Runner:
         return changed
 
     def _need_stage(self, name: str) -> None:
-        wanted = "optimizable" if name == "bufferize" else "compute"
-        if self.module.stage != wanted:
-            raise Failure(f"the pass {name} needs the stage {wanted}, not {self.module.stage}")
+        if self.module.stage not in _STAGES[name]:
+            raise Failure(f"the pass {name} needs the stage {' or '.join(_STAGES[name])}, not {self.module.stage}")
 
     def after(self, name: str) -> None:
         """Verify and print, as asked."""

@@ -62,12 +62,15 @@ def _axis(kernel: list[Instruction]) -> int | None:
     if any(i.op is not OPS["store"] or not may_be_joined(i) for i in kernel):
         return None
     inner = {neighbours(i.operands[1]) for i in kernel}
-    if len(inner) != 1 or None in inner or kernel[0].operands[1].type.rank < 2:  # type: ignore[attr-defined]
+    # the innermost loop is along the layout of what is written
+    if len(inner) != 1 or inner != {_innermost(i.operands[1]) for i in kernel}:
         return None
     trees = [elementwise(i.operands[0], may_stretch=True) for i in kernel]
     if None in trees:
         return None
     (along,) = inner
+    if along is None or kernel[0].operands[1].type.rank < 2:  # type: ignore[attr-defined]
+        return None
     found: dict[int, int] = {}
     for load in dict.fromkeys(v for tree in trees for v in tree or () if v.op is OPS["load"]):
         axis = neighbours(load.operands[0])
@@ -80,13 +83,20 @@ def _axis(kernel: list[Instruction]) -> int | None:
     return axis
 
 
+def _innermost(pointer: Value) -> int | None:
+    """The axis of the innermost loop of a kernel that writes by a pointer."""
+    type = pointer.type
+    assert isinstance(type, PointerType)
+    axes = [k for k in range(type.rank) if type.shape[k] != 1]
+    return None if not axes else axes[0 if type.layout == "F" else -1]
+
+
 def neighbours(pointer: Value) -> int | None:
     """The axis along which the elements of an array lie side by side, as far as its type and its views say."""
     type = pointer.type
     assert isinstance(type, PointerType)
     if type.layout != "S":
-        axes = [k for k in range(type.rank) if type.shape[k] != 1]
-        return None if not axes else axes[0 if type.layout == "F" else -1]
+        return _innermost(pointer)
     if not isinstance(pointer, Instruction) or pointer.op.name not in (
         "section",
         "transpose",

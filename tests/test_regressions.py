@@ -329,3 +329,41 @@ def test_extents_that_one_path_has_compared_are_apart_on_the_others():
         for n, m, c in ((9, 3, -1.0), (3, 9, -1.0), (4, 4, 1.0)):
             args = np.ones(n), np.arange(1.0, m + 1), c
             assert compiled(args[0].copy(), *args[1:]) == f(*args)
+
+
+def test_extents_that_an_iteration_has_compared_are_apart_where_there_was_none():
+    """What the end of a loop's body knows holds at the back edge, and neither in `else` nor behind the loop."""
+
+    def counted(a, t, n):
+        x = t
+        for _ in range(n):
+            x = t
+            a[:] = t + a
+        else:
+            a[0] = np.sum(t) + t[-1]
+        return x[-1], np.sum(t), a
+
+    def tested(a, t, n):
+        i, x = 0, t
+        while i < n:
+            a[:] = x + a
+            x = t
+            i += 1
+        return x[-1], np.sum(x), a
+
+    def carried(a, t, n):
+        """The extents of x stay those of a in all iterations, which makes no check of them."""
+        x = a + t
+        for _ in range(n):
+            a += x
+            x = a * t
+        return x[-1], np.sum(x), a
+
+    for f in (counted, tested, carried):
+        compiled = dlvm.jit(f)
+        for rows, others, n in ((3, 7, 0), (7, 3, 0), (4, 4, 2)) if f is not carried else ((4, 4, 0), (4, 4, 2)):
+            ours, theirs = ((np.ones(rows), np.arange(1.0, others + 1), n) for _ in range(2))
+            for found, expected in zip(compiled(*ours), f(*theirs), strict=True):
+                np.testing.assert_array_equal(found, expected)
+    text = str(dlvm.jit(carried).ir(*ours, stage="optimizable"))
+    assert "extent %x: " not in text[text.index("'loop") :]

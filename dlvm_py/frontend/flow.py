@@ -593,10 +593,21 @@ class Flow:
         self, node: Any, context: LoopContext, header: Block, counter: Value | None, types: dict[str, Any]
     ) -> bool:
         """The back edge. False if it brings wider types than the header has: they are learned."""
+        depth = self.e.facts.push()  # what an iteration has found does not hold where there was none
+        closed = self._close_here(node, context, header, counter, types)
+        self.e.facts.pop(depth)
+        return closed
+
+    def _close_here(
+        self, node: Any, context: LoopContext, header: Block, counter: Value | None, types: dict[str, Any]
+    ) -> bool:
         e = self.e
         self.merge(context.continues, "latch")
         if not self.alive:
             return True
+        for name in types:
+            if (binding := self.env.get(name)) is not None:
+                self.env[name] = self._settled(binding, context.expected.get(name), [])
         self._rename_back(context, types)
         stable = self._learn_changed(node, context, types)
         for name, t in types.items():

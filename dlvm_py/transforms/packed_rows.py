@@ -69,7 +69,8 @@ def pack(
     b = _in_front(function, around, edges)
     if b is None:
         return None
-    trips = b.emit("subtract", *((counted.last, counted.first) if counted.step == 1 else (counted.first, counted.last)))
+    low, high = counted.ends
+    trips = b.emit("subtract", high, low)
     fits: Value = b.emit("greaterThanOrEqual", trips, literal(LEAST))
     extents = {a: extents_of(b, a) for a in arrays}
     for n, w in extents.values():

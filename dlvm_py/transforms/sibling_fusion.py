@@ -99,25 +99,28 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
 def _is_candidate(i: Instruction) -> bool:
     if not may_be_joined(i):
         return matrix_product(i) is not None
-    return not any(v.op is OPS["embed"] for v in _tree(i.operands[0]))
+    return not any(v.op is OPS["embed"] for v in members(i.operands[0]))
 
 
-def _tree(top: Value) -> list[Instruction]:
-    """The array values of a tree, each once, users before operands where there is one path."""
+def members(top: Value, but_embedded: bool = False) -> list[Instruction]:
+    """The array values of a tree, each once, users before operands where there is one path.
+
+    but_embedded: without what is embedded in larger arrays.
+    """
     found: dict[Instruction, None] = {}
     work = [top]
     while work:
         v = work.pop()
         if isinstance(v, Instruction) and is_array(v.type) and v not in found:
             found[v] = None
-            work.extend(v.operands)
+            work += v.operands[1:2] if but_embedded and v.op is OPS["embed"] else v.operands
     return list(found)
 
 
 def _needed(i: Instruction) -> set[Value]:
     """The numbers and pointers that an instruction and its trees are made of."""
     return {
-        v for x in (i, *(t for o in i.operands for t in _tree(o))) for v in x.all_operands() if not is_array(v.type)
+        v for x in (i, *(t for o in i.operands for t in members(o))) for v in x.all_operands() if not is_array(v.type)
     }
 
 
@@ -314,7 +317,7 @@ class _Joiner:
         if not forwards and not shared:
             return False
         arrays = {v.operands[0] for v in (*theirs, *ours)} | {*group.destinations, *mine.destinations}
-        before, added = ({v for r in g.roots for v in _tree(r.operands[0])} for g in (group, mine))
+        before, added = ({v for r in g.roots for v in members(r.operands[0])} for g in (group, mine))
         # one tree may have more functions by itself: what has none may join it
         functions = max(FUNCTIONS, *(sum(map(is_function, some)) for some in (before, added)))
         steps = before | added
@@ -378,7 +381,7 @@ class _Trees:
             return self.stored[self.forwards[v]]
         if v not in self._new:
             # operands first, so that this recurses no further
-            for x in _operands_first([x for x in _tree(v) if x not in self._new and x not in self.forwards]):
+            for x in _operands_first([x for x in members(v) if x not in self._new and x not in self.forwards]):
                 self._new[x] = self._made(x)
         return self._new[v]
 

@@ -241,8 +241,8 @@ class _Rows:
         return all([bounds.never_fails(i) for i in (*inside, *behind)])
 
     def _trips(self, counted: CountedLoop) -> Value:
-        ends = (counted.first, counted.last)[:: counted.step]
-        return self.b.emit("subtract", ends[1], ends[0])
+        low, high = counted.ends
+        return self.b.emit("subtract", high, low)
 
     def _counter(self, counted: CountedLoop, trip: Value) -> Value:
         """The counter of a loop in one of its trips."""

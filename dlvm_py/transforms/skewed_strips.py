@@ -51,6 +51,7 @@ from dlvm_py.ir.types import TensorType, is_array
 from dlvm_py.ir.value import Instruction, Value, integer
 from dlvm_py.transforms.kernel_versions import cut_out, is_filled, passes, section_of_rows, tree_of
 from dlvm_py.transforms.share_loops import GRAIN
+from dlvm_py.transforms.sibling_fusion import members
 from dlvm_py.transforms.unroll_and_jam import LONG
 
 STRIP = 512  # elements: a dozen such vectors are in the nearest cache, or close to it
@@ -397,7 +398,7 @@ class _Writer:
 
     def _fits(self, top: Value, n: Value) -> Iterator[Value]:
         """Tests that nothing in a tree is stretched to n elements."""
-        for v in _level(top):
+        for v in members(top, but_embedded=True):
             if v.op is OPS["load"]:
                 yield from self._are_as_long(v.operands[0], n)
             elif v.op is OPS["broadcast"]:
@@ -415,7 +416,7 @@ class _Writer:
 
     def _length(self, x: Value) -> Value:
         """The extent of a tree that is embedded."""
-        return extent_at(self.b, next(v for v in _level(x) if v.op is OPS["load"]).operands[0], 0)
+        return extent_at(self.b, next(v for v in members(x, but_embedded=True) if v.op is OPS["load"]).operands[0], 0)
 
     def _write_part(self, kernel: _Kernel, count: Value, lo: Value) -> None:
         """A kernel over its elements of a strip."""
@@ -460,15 +461,3 @@ class _Writer:
             place = b.emit("min", b.emit("max", b.emit("subtract", at, start), literal(0)), length)
             return b.emit("embed", inner, self._cut(fill, start, length, new), length, place, step, name=v.name)
         return b.emit(v.op, *(self._cut(o, start, length, new) for o in v.operands), name=v.name, **v.attrs)
-
-
-def _level(top: Value) -> list[Instruction]:
-    """The array values of a tree, without what is embedded."""
-    found: dict[Instruction, None] = {}
-    work = [top]
-    while work:
-        v = work.pop()
-        if isinstance(v, Instruction) and is_array(v.type) and v not in found:
-            found[v] = None
-            work += v.operands[1:2] if v.op is OPS["embed"] else v.operands
-    return list(found)

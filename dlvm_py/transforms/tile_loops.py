@@ -74,7 +74,8 @@ def _axis(kernel: list[Instruction]) -> int | None:
     found: dict[int, int] = {}
     for load in dict.fromkeys(v for tree in trees for v in tree or () if v.op is OPS["load"]):
         axis = neighbours(load.operands[0])
-        if axis is not None and axis != along and load.type.shape[along] != 1:  # type: ignore[attr-defined]
+        shape = load.type.shape  # type: ignore[attr-defined]
+        if axis is not None and axis != along and shape[axis] != 1 and shape[along] != 1:
             found[axis] = found.get(axis, 0) + 1
     shape = kernel[0].operands[1].type.shape  # type: ignore[attr-defined]
     axis = max(found, key=lambda k: found[k], default=None)

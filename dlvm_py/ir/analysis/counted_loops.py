@@ -53,6 +53,11 @@ class CountedLoop(Frozen):
     body: Block
     exit: Block
 
+    @property
+    def ends(self) -> tuple[Value, Value]:
+        """`first` and `last`, the smaller one first: there are as many trips as they are apart."""
+        return (self.first, self.last) if self.step == 1 else (self.last, self.first)
+
 
 def counted_loop(loop: Loop, edges: Edges) -> CountedLoop | None:
     """How `loop` counts; None where no counter alone decides at its head how often it runs.

@@ -208,6 +208,30 @@ def test_products_with_reversed_vectors():
     assert "llvm.vector.reduce.fadd" in compiled.llvm(a, b)
 
 
+def powers_of(out, u, n):
+    for k in range(n):
+        out[k] = 2.0 * u ** k + n ** (u - k)
+    return out
+
+
+def horner_of_powers(out, u, n):
+    total = 0.0
+    for k in range(n):
+        total = total * 0.5 + u ** k + n ** (u - k)
+        out[k] = total
+    return out
+
+
+@pytest.mark.parametrize(("f", "is_written_out"), [(powers_of, True), (horner_of_powers, False)])
+def test_functions_in_loops_whose_trips_are_alike(f, is_written_out):
+    """Long functions are written out where LLVM makes vectors of them: not where a trip waits for the last one."""
+    compiled, u = dlvm.jit(f), np.float64(1.01)
+    np.testing.assert_allclose(compiled(np.empty(37), u, 37), f(np.empty(37), u, 37), rtol=1e-14)
+    text = compiled.llvm(np.empty(37), u, 37)
+    assert ("call fastcc double @dlvm.power.double" not in text) is is_written_out
+    assert ("x double>" in text) is is_written_out
+
+
 def fixed_element(x, j):
     y = x * 1.0
     for i in range(len(x)):

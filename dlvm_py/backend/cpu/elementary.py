@@ -1,8 +1,9 @@
 """Elementary functions of our own, for f32 and f64: the table of their rules.
 
-Each is one LLVM function without branches, made where it is first used: inlined into the loops of array kernels it
-vectorises, and what it gives does not depend on the width, the position or the length. Errors are below 2 ulp
-(tests measure them against multiple precision; docs/performance.md lists them).
+Each is one LLVM function without branches, made where it is first used. Inlined into the loops of array kernels, and
+into loops of the program whose trips are alike (`may_be_vectors` in strips.py), it vectorises, and what it gives does
+not depend on the width, the position or the length. Errors are below 2 ulp (tests measure them against multiple
+precision; docs/performance.md lists them).
 """
 
 from __future__ import annotations
@@ -60,9 +61,9 @@ def by_rule(name: str) -> Any:
 
 
 def own(c: Code, name: str, *args: V) -> V:
-    """A call of an elementary function, inlined in array kernels."""
+    """A call of an elementary function, inlined where LLVM may make vectors of it."""
     type = args[0].type
-    return c.call(f"@{_function(c, name, type, len(args))}", type, args, "alwaysinline" if c.is_in_kernel else "")
+    return c.call(f"@{_function(c, name, type, len(args))}", type, args, "alwaysinline" if c.inlines else "")
 
 
 def _function(c: Code, name: str, type: str, count: int) -> str:

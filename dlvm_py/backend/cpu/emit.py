@@ -35,7 +35,7 @@ from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_un
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.scatter import scatter, store_nonzero, store_scatter_add
 from dlvm_py.backend.cpu.share import split
-from dlvm_py.backend.cpu.strips import Cut, Strip, strip_of
+from dlvm_py.backend.cpu.strips import Cut, Strip, may_be_vectors, strip_of
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.tiles import Tile, tile_of
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
@@ -269,11 +269,13 @@ class Control:
         loop = self.forest.loop_of(block)
         if loop is None:
             self.e.enter_loop(0, lambda v: False)
+            self.e.inlines = False
             return
         if block is loop.header:
             self.marks[block] = self.e.mark(), {p.value for b in loop.ordered for p in self.phis[b]}
         mark, phis = self.marks[loop.header]
         self.e.enter_loop(loop.depth, lambda v: v in phis or not self.e.is_before(v, mark))
+        self.e.inlines = loop.header in self.strips and may_be_vectors(loop, self.strips[loop.header])
 
     # -- loops that threads share ----------------------------------------------------------------------
 

@@ -23,7 +23,7 @@ from collections.abc import Callable
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import ONE, ZERO, V
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import BlockArg, Instruction, Literal, Target, Value
+from dlvm_py.ir import BlockArg, Instruction, Literal, Target, Value, is_scalar
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
 from dlvm_py.ir.analysis.loops import Loop
@@ -67,6 +67,15 @@ def strip_of(loop: Loop, entering: list[Target], burns: Callable[[Instruction], 
         return None
     at = loop.header.args.index(counter)
     return Strip(counter, last, is_down, exits[0][1], _is_small([t.args[at] for t in entering], last))
+
+
+def may_be_vectors(loop: Loop, strip: Strip) -> bool:
+    """Whether LLVM may run several trips of a strip as one: none of them raises or hands a float to the next."""
+    carried = [a for a in loop.header.args if a is not strip.counter]
+    raising = ("check", "raise")
+    return not any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in carried) and not any(
+        i.op.name in raising or i.attrs.get("checked") for block in loop.ordered for i in block.instructions
+    )
 
 
 def _is_small(entering: list[Value], last: Value) -> bool:

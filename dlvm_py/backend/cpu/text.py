@@ -96,7 +96,7 @@ class FunctionText:
         self.param_notes: dict[V, str] = {}  # LLVM attributes
         self.row_strides: set[V] = set()  # of contiguous memory, along axes other than the one of neighbours
         self.flags = ""
-        self.is_in_kernel = False
+        self.inlines = False  # whether elementary functions are written out: LLVM may make vectors of what is around
         self._count = 0
         self._labels = 0
         self.reserved: dict[str, str] = {}  # memory of the frame: the lines that reserve it, by its name
@@ -165,9 +165,9 @@ class FunctionText:
         self.br(first)
         self.place(first)
         position = len(self.labels) - 1
-        self.is_in_kernel = True
+        before, self.inlines = self.inlines, True
         yield
-        self.is_in_kernel = False
+        self.inlines = before
         self.br(behind)
         self.regions.append((position, len(self.labels)))
         self.place(behind)

@@ -53,7 +53,7 @@ class Kernel(Code):
         self.host = host
         self.family = family
         self.flags = host.flags
-        self.is_in_kernel = True
+        self.inlines = True
         self.arguments: list[V] = []
         self.shared_bytes = 0
         self._shared: V | None = None

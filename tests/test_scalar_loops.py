@@ -208,6 +208,31 @@ def test_products_with_reversed_vectors():
     assert "llvm.vector.reduce.fadd" in compiled.llvm(a, b)
 
 
+def whole(x, counts):
+    for k in range(len(x)):
+        counts[0] += 1
+        counts[1] += int(x[k])
+    return counts[1]
+
+
+@pytest.mark.parametrize("last", [1.75, -0.75, -(2.0**63), 2.0**63, -1.1 * 2.0**63, np.inf, -np.inf, np.nan])
+def test_whole_numbers_of_floats(last):
+    """One question for what may be converted; what may not raises what Python raises, and what was before is done."""
+    x, ours, theirs = np.array([-2.5, 1e15, last]), np.zeros(2, np.int64), np.zeros(2, np.int64)
+    compiled = dlvm.jit(whole)
+    fits = -(2.0**63) <= last < 2.0**63
+    if fits:
+        assert compiled(x, ours) == whole(x, theirs)
+    else:
+        with pytest.raises((ValueError, OverflowError)) as ours_raised:
+            compiled(x, ours)
+        with pytest.raises((ValueError, OverflowError)) as theirs_raised:
+            whole(x, theirs)
+        assert ours_raised.type is theirs_raised.type
+        assert np.isfinite(last) or str(ours_raised.value) == str(theirs_raised.value)
+    np.testing.assert_array_equal(ours, theirs)
+
+
 def powers_of(out, u, n):
     for k in range(n):
         out[k] = 2.0 * u ** k + n ** (u - k)

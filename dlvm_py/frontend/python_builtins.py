@@ -112,7 +112,7 @@ def int_(e: Emitter, x: Any = None) -> Any:
     e.check(e.pure("isFinite", value), "OverflowError", "cannot convert float infinity to integer")
     fits = e.both(e.pure("lessThan", value, literal(_TWO63)), e.pure("greaterThanOrEqual", value, literal(-_TWO63)))
     e.check(fits, "OverflowError", "int({}) does not fit 64 bits", value)
-    return weak(e.cast(e.pure("truncate", value), I64))
+    return weak(e.cast(value, I64))
 
 
 def float_(e: Emitter, x: Any = None) -> Any:

@@ -67,6 +67,7 @@ class FunctionEmitter(Code):
         self.env: dict[Value, Lowered] = {}
         self.sites: list[Site] = [] if sites is None else sites
         self.loc: Loc | None = None
+        self.waiting: list[Instruction] = []  # checks that are asked where a later one fails, which implies them
         self._scratch: dict[str, V] = {}
         self._kept: dict[str, V] = {}
         self.depth = 0  # how many loops of the program are around what is written

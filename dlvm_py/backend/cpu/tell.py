@@ -19,7 +19,8 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import V
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import PassError
-from dlvm_py.ir import Instruction, Literal, PointerType, Value
+from dlvm_py.ir import OPS, Instruction, Literal, PointerType, Value
+from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.text import flavours_of
 
 _RECORDED = ("i64", "f64", "f32", "bool")
@@ -39,13 +40,69 @@ def fail(e: FunctionEmitter, i: Instruction, operands: Sequence[Value]) -> None:
 
 
 def check(e: FunctionEmitter, i: Instruction) -> None:
-    """Go on where the condition holds."""
+    """Go on where the condition holds.
+
+    A check behind which another one follows that implies it waits for that one: `int(x)` asks whether x is a number,
+    whether it is finite, and whether it fits, of which the last is asked first, and the others where it fails.
+    """
+    if _is_implied_later(i):
+        e.waiting.append(i)
+        return
     ok, bad = e.label("ok"), e.label("fail")
     branch = e.cond_br if _is_case(i.operands[0]) else e.likely
     branch(e.scalar(i.operands[0]), ok, bad)
     e.place(bad)
-    fail(e, i, i.operands[1:])
+    for earlier in e.waiting:
+        go_on, raises = e.label("ok"), e.label("fail")
+        e.cond_br(e.scalar(earlier.operands[0]), go_on, raises)
+        e.place(raises)
+        _fail_at(e, earlier)
+        e.place(go_on)
+    e.waiting.clear()
+    _fail_at(e, i)
     e.place(ok)
+
+
+def _fail_at(e: FunctionEmitter, i: Instruction) -> None:
+    before, e.loc = e.loc, i.loc or e.loc
+    fail(e, i, i.operands[1:])
+    e.loc = before
+
+
+def _is_implied_later(i: Instruction) -> bool:
+    """Whether a check of a float is followed by one that it lies between two numbers, with no effect between them."""
+    x = _is_number(i.operands[0])
+    if x is None or i.block is None:
+        return False
+    behind = i.block.instructions[i.block.instructions.index(i) + 1 :]
+    for other in behind:
+        if other.op is OPS["check"] and _lies_between(other.operands[0]) is x:
+            return True
+        if not (is_pure(other) or other.op is OPS["check"] and _is_number(other.operands[0]) is x):
+            return False
+    return False
+
+
+def _is_number(condition: Value) -> Value | None:
+    """The float of which a condition asks that it is finite, or no NaN."""
+    if not isinstance(condition, Instruction):
+        return None
+    if condition.op is OPS["isFinite"]:
+        return condition.operands[0]
+    (asked, *_) = condition.operands
+    is_negated = condition.op is OPS["not"] and isinstance(asked, Instruction) and asked.op is OPS["isNan"]
+    return asked.operands[0] if is_negated else None  # type: ignore[attr-defined]
+
+
+def _lies_between(condition: Value) -> Value | None:
+    """The value that is less than a literal and not less than another one."""
+    if not isinstance(condition, Instruction) or condition.op is not OPS["and"]:
+        return None
+    sides = [c for c in condition.operands if isinstance(c, Instruction) and isinstance(c.operands[-1], Literal)]
+    if [c.op.name for c in sides] != ["lessThan", "greaterThanOrEqual"]:
+        return None
+    below, above = sides
+    return below.operands[0] if below.operands[0] is above.operands[0] else None
 
 
 def _is_case(condition: Value) -> bool:

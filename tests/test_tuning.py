@@ -318,6 +318,16 @@ def sweeps(a):
     return np.sum(a * a)
 
 
+def down(a):
+    for j in range(a.shape[1]):
+        s = 0.0
+        for i in range(1, a.shape[0]):
+            a[i, j] += 0.5 * a[i - 1, j]
+            s += a[i, j]
+        a[0, j] = s
+    return np.sum(a * a)
+
+
 PROGRAMS = {
     "unroll_and_jam": (jacobi, (9, 1030), (9, 1030)),
     "inline_stencils": (chain, (70_000,)),
@@ -328,6 +338,7 @@ PROGRAMS = {
     "widen_loops": (columns, (40,), (50, 2), (40, 50)),
     "plane_layouts": (planes, (9, 10, 11)),
     "interleave_loops": (sums, (15, 30), (30,)),
+    "interchange_loops": (down, (40, 50)),
     "skew_loops": (sweeps, (23, 40)),
     "sibling_fusion": (siblings, (50, 60), (50, 60), (50, 60)),
     "share_loops": (rows_of_work, (300, 400), (300, 400)),

@@ -48,7 +48,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outs
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
-from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of, tops
+from dlvm_py.ir.analysis.places import Axis, Linear, Place, at_most, linear, place_of, tops
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.types import PointerType, StackType, is_scalar
@@ -424,7 +424,7 @@ class _Judge:
         inner = self.of.counted.get(v.block) if isinstance(v, BlockArg) else None
         if inner is None or v is not inner.counter:
             return None
-        first, last = linear(inner.first), linear(inner.last)
+        first, last = linear(inner.first), _at_most(inner.last)
         end = last.constant if v in self.of.past_end else last.constant - inner.step
         if inner.step == 1:
             return (-inf if first.terms else first.constant, inf if last.terms else max(end, first.constant))
@@ -451,6 +451,12 @@ class _Spread(Frozen):
     low: float
     high: float
     unit: int
+
+
+def _at_most(v: Value) -> Linear:
+    """The linear form of a number, or of a literal that it does not exceed."""
+    known = [form for form in at_most(v) if not form.terms]
+    return min(known, key=lambda form: form.constant) if known else linear(v)
 
 
 def _loc_of(header: Block) -> Loc | None:

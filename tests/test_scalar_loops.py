@@ -257,6 +257,39 @@ def test_functions_in_loops_whose_trips_are_alike(f, is_written_out):
     assert ("x double>" in text) is is_written_out
 
 
+def of_points(points, out, n):
+    for k in range(n):
+        out[k] = points[k, 0] ** points[k, 1] + points[k, 2] ** points[k, 1]
+    return out
+
+
+def of_points_and_sums(points, out, n):
+    for k in range(n):
+        out[k] = points[k, 0] + 2 * (n - k) + points[k, 1]
+    return out
+
+
+@pytest.mark.parametrize("f", [of_points, of_points_and_sums])
+def test_checks_of_fixed_axes_are_limits(f):
+    """What an index asks of an axis that it does not run along is asked before the loop; the first to fail raises."""
+    compiled, points = dlvm.jit(f), np.random.default_rng(5).random((5, 3))
+    for rows, columns, n in [(5, 3, 5), (4, 3, 5), (4, 2, 5), (5, 1, 5), (0, 2, 5), (5, 0, 0), (4, 0, 5), (5, 3, 6)]:
+        given, seen = points[:rows, :columns].copy(), []
+        for g in (compiled, f):
+            out = np.zeros(5)
+            try:
+                seen.append((g(given, out, n), ""))
+            except IndexError as error:
+                seen.append((out, str(error)))
+        np.testing.assert_allclose(seen[0][0], seen[1][0], rtol=1e-14)
+        assert seen[0][1] == seen[1][1]
+    if f is of_points:
+        assert "call fastcc double @dlvm.power.double" not in compiled.llvm(points, np.zeros(5), 5)
+    else:
+        with pytest.raises(OverflowError):  # of an int of 64 bits, before the index of the column is asked
+            compiled(points[:, :1].copy(), np.zeros(5), 2**62)
+
+
 def fixed_element(x, j):
     y = x * 1.0
     for i in range(len(x)):

@@ -13,13 +13,15 @@
                                                           raise IndexError "..." (...)
 
 The counter goes up by a literal to a number that the loop does not change; what the check compares is the counter, or
-its sum with a literal, and another such number. The check stands where every iteration comes by before it has any
-effect, so that what the iterations before it did is done, and nothing else, when the exception is raised. Of several
-checks the first one that fails raises: all of them are asked again behind the loop, but the last one, which then is
-sure to fail.
+its sum with a literal, and another such number; or the check asks the same in all iterations, and the limit is 0 where
+it fails. It stands where every iteration comes by before it has any effect, so that what the iterations before it did
+is done, and nothing else, when the exception is raised. Of several checks the first one that fails raises: all of them,
+and what else may raise between them, are asked again behind the loop, but the last one, which then is sure to fail.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from dlvm_py.ir import (
     OPS,
@@ -35,7 +37,7 @@ from dlvm_py.ir import (
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountingHead, counting_head, is_outside, steps
 from dlvm_py.ir.analysis.dominance import DominatorTree
-from dlvm_py.ir.analysis.effects import is_pure
+from dlvm_py.ir.analysis.effects import may_trap
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.value import integer
 
@@ -54,7 +56,7 @@ def run(function: Function) -> bool:
             continue
         passed, checks = _first_checks(loop, count, edges)
         if checks:
-            sizes = [v for c in checks for v in c.operands[0].operands]  # type: ignore[attr-defined]
+            sizes = [v for c in checks for v in _asked(c, loop)]
             above = _before_loops(forest, dominators, above, [count.last, *sizes])
             _limit(function, loop, count, above, passed, checks)
             found = True
@@ -97,12 +99,14 @@ def _first_checks(
     """What each iteration runs before its first effect: all of it, and the checks that are limits of the count."""
     passed: list[Instruction] = []
     checks: list[Instruction] = []
+    is_natural = _begins_at_natural_numbers(loop, count, edges)
     block = count.body
     while True:
         for i in block.instructions:
-            if i.op is OPS["check"] and _bound(i, loop, count) is not None:
-                checks.append(i)
-            elif not (is_pure(i) or i.op is OPS["load"]):
+            if i.op is OPS["check"]:
+                if is_natural and is_outside(i.operands[0], loop) or _bound(i, loop, count) is not None:
+                    checks.append(i)
+            elif not (i.op.is_pure or i.op is OPS["load"]):
                 break
             passed.append(i)
         if i.op is not OPS["branch"]:
@@ -111,6 +115,21 @@ def _first_checks(
         block = target.block
         if target.args or not loop.contains(block) or block is loop.header or len(edges[block]) != 1:
             return passed, checks
+
+
+def _begins_at_natural_numbers(
+    loop: Loop, count: CountingHead, edges: dict[Block, list[tuple[Block, int]]]
+) -> bool:
+    """Whether the counter begins at literals that are not negative."""
+    at = loop.header.args.index(count.counter)
+    firsts = [integer(b.targets[k].args[at]) for b, k in edges[loop.header] if b not in loop.blocks]
+    return all(n is not None and n >= 0 for n in firsts)
+
+
+def _asked(check: Instruction, loop: Loop) -> Sequence[Value]:
+    """The values that a limit is made of, among them the counter."""
+    condition = check.operands[0]
+    return [condition] if is_outside(condition, loop) else condition.operands  # type: ignore[attr-defined]
 
 
 def _bound(check: Instruction, loop: Loop, count: CountingHead) -> tuple[Value, int] | None:
@@ -144,7 +163,9 @@ def _limit(
     limit = count.last
     for check in checks:
         found = _bound(check, loop, count)
-        assert found is not None
+        if found is None:
+            limit = b.emit("select", limit, literal(0), check.operands[0])
+            continue
         size, beyond = found
         limit = b.emit("min", limit, b.emit("subtract", size, literal(beyond)) if beyond else size)
     b = Builder(function).before(end)
@@ -165,7 +186,7 @@ def _limit(
 def _raise(b: Builder, passed: list[Instruction], checks: list[Instruction]) -> None:
     """The checks again, with what they need of the iteration that fails; the last one raises."""
     copies: dict[Value, Value] = {}
-    needed = set(checks)
+    needed = {i for i in passed[: passed.index(checks[-1]) + 1] if may_trap(i)}
     for i in reversed(passed):
         if i in needed:
             needed.update(o for o in i.operands if isinstance(o, Instruction))

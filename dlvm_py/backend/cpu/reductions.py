@@ -223,7 +223,7 @@ def _store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
 
                 def step(old: V, parallel: Parallel) -> V:
                     tree.group = parallel.access
-                    return combine(e, by, dest.dtype, old, tree.element())
+                    return combine(e, by, dest.dtype, old, tree.element(), inside=True)
 
                 _row(e, tree, outer[-1], extents, address, dest, step, of_row)
 
@@ -241,7 +241,7 @@ def _store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
                 e.store(init, place())
             tree.group = ""
             with nest(e, tree.index, along, extents), nest(e, tree.index, [last], extents):
-                e.store(combine(e, by, dest.dtype, e.load(type, place()), tree.element()), place())
+                e.store(combine(e, by, dest.dtype, e.load(type, place()), tree.element(), inside=True), place())
             with nest(e, tree.index, [last], extents):
                 store_element(e, dest.dtype, e.load(type, place()), address(), dest.notes)
 

@@ -102,6 +102,18 @@ def test_strips_and_what_is_left():
             assert x.tobytes() == y.tobytes()
 
 
+@pytest.mark.parametrize("f", [turned, turned_back], ids=lambda f: f.__name__)
+def test_narrow_strips(f):
+    """Columns that are long enough for them, and rows that are no multiple of a strip."""
+    rng = np.random.default_rng(6)
+    shapes = ((1601, 17), (17, 1601), 17) if f is turned else ((17, 1601), (1601, 17), 1601)
+    args = [rng.standard_normal(shape) for shape in shapes]
+    ours, theirs = ([a.copy() for a in args] for _ in range(2))
+    dlvm.jit(f)(*ours)
+    f(*theirs)
+    np.testing.assert_array_equal(ours[1], theirs[1])
+
+
 def test_a_gradient_runs_along_rows():
     def f(a, b, s):
         recurrence(a, b, s)

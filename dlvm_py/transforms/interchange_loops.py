@@ -23,7 +23,8 @@ independent as well, and nothing is kept for them, there are none, and threads s
 
 Where some go across either way (the transpose of an array), strips are narrow: the lines that are read across are still
 in the cache when the next row comes to use their neighbours. What is written goes along. If it does so as the loops
-are, the rows become the strips, and the columns the rows, for which both loops must have independent trips.
+are, the rows become the strips, and the columns the rows, for which both loops must have independent trips. Loops that
+write across either way stay as they are.
 
 What a trip may raise is asked before the loop (loop_bounds.py), and also whether there are columns enough; else the
 loop runs as it was. Stage compute, before checks become limits (limit_counts.py). What comes out has nothing to gain.
@@ -44,8 +45,9 @@ from dlvm_py.ir.value import integer
 from dlvm_py.transforms.distribute_loops import Distribution, Nest, Unfit, exchanged, nest_of, strips
 from dlvm_py.transforms.loop_bounds import LoopBounds
 
-WIDE, NARROW = 512, 16  # trips of a strip
+WIDE, NARROW = 512, 64  # trips of a strip
 _LEAST = 16  # columns
+_LINES = 1536  # that are read across, from which on narrow strips pay: a page each
 _LARGE = 200  # instructions of a nest
 _LINE = 8  # what an access across costs
 
@@ -139,6 +141,7 @@ def _interchange(function: Function, of: Independence, loop: Loop, decisions: De
         return False
     try:
         nest = nest_of(loop, of.counted, of.edges)
+        innermost = [n for n in nest.nests() if not n.counted.loop.children]
         across, narrow = _crossing(nest)
         if across:
             nest = exchanged(nest)
@@ -153,7 +156,7 @@ def _interchange(function: Function, of: Independence, loop: Loop, decisions: De
     width: int | None = NARROW if narrow else wide
     if not narrow and not distribution.carries and _has_independent_rows(of, nest):
         width = None
-    return _Interchange(function, of, trips, distribution, width).make()
+    return _Interchange(function, of, trips, distribution, width, innermost).make()
 
 
 def _is_used_behind(function: Function, loop: Loop) -> bool:
@@ -172,7 +175,9 @@ def _crossing(nest: Nest) -> tuple[bool, bool]:
         return False, any(other == _LINE for _, other in pairs)
     if ((1, _LINE) in stores) is not ((_LINE, 1) in stores):
         return (1, _LINE) in stores, True
-    return sum(a - b for a, b in pairs) < 0, True
+    if sum(a - b for a, b in pairs) <= 0:
+        raise Unfit  # what is written across either way costs as much either way
+    return False, True
 
 
 def _has_independent_rows(of: Independence, nest: Nest) -> bool:
@@ -184,11 +189,17 @@ class _Interchange:
     """The making of the second version of one loop."""
 
     def __init__(
-        self, function: Function, of: Independence, trips: Trips, distribution: Distribution, width: int | None
+        self,
+        function: Function,
+        of: Independence,
+        trips: Trips,
+        distribution: Distribution,
+        width: int | None,
+        across: list[Nest],
     ) -> None:
         assert trips.counted is not None
         self.function, self.trips, self.counted, self.loop = function, trips, trips.counted, trips.loop
-        self.distribution, self.width = distribution, width
+        self.distribution, self.width, self.across = distribution, width, across
         self.gate = Block("gate")
         self.loc = self.loop.header.instructions[-1].loc
         builder = Builder(function, self.gate)
@@ -201,11 +212,10 @@ class _Interchange:
             return False
         columns = self.distribution.nest.counted
         for counted in dict.fromkeys((columns, self.counted)):
-            low, high = counted.ends
-            if self.bounds.of(low) is None or self.bounds.of(high) is None:  # far apart, their difference would wrap
+            if not self._are_at_least(counted, _LEAST):
                 return False
-            count = self.bounds.emit("subtract", high, low)
-            self.bounds.conditions.append(self.bounds.emit("greaterThanOrEqual", count, literal(_LEAST)))
+        if self.width == NARROW and not all(self._are_at_least(n.counted, _LINES) for n in self.across):
+            return False
         condition = self.bounds.condition()
         low, high = self._ends(columns)
         if isinstance(condition, Literal) and not condition.value:
@@ -222,6 +232,17 @@ class _Interchange:
             strips(b, self.distribution, low, high, self.width)
         (leaving,) = (t for t in self.loop.header.targets if t.block not in self.loop.blocks)
         b.branch(leaving.block, list(leaving.args))
+        return True
+
+    def _are_at_least(self, counted: CountedLoop, least: int) -> bool:
+        """Ask for so many trips; whether that can be asked."""
+        low, high = map(self.bounds.again, counted.ends)
+        if low is None or high is None:
+            return False
+        for end in (low, high):
+            self.bounds.of(end)  # limits it, so that the difference does not wrap
+        count = self.bounds.emit("subtract", high, low)
+        self.bounds.conditions.append(self.bounds.emit("greaterThanOrEqual", count, literal(least)))
         return True
 
     def _ends(self, columns: CountedLoop) -> tuple[Value, Value]:

@@ -59,7 +59,7 @@ def run(function: Function) -> bool:
             sizes = [v for c in checks for v in _asked(c, loop)]
             above = _before_loops(forest, dominators, above, [count.last, *sizes])
             _limit(function, loop, count, above, passed, checks)
-            found = True
+            edges, found = predecessors(function), True
     return found
 
 

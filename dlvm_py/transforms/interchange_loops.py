@@ -15,7 +15,8 @@
 Down a column each element is in another line of the cache, and nothing is a vector. So the loop whose counter moves
 along what lies side by side becomes the innermost one (distribute_loops.py), which is right if its trips are
 independent (ir/analysis/independence.py): what one trip does stays in order, the sum of a column is added up from its
-first row on, and every element gets the bits that it had.
+first row on, and every element gets the bits that it had. In a reverse sweep, whose head says that its sums are
+`unordered`, trips may add to the same elements: the adjoint of what several columns read.
 
 Cost: accesses of the innermost loops, a line for one that goes across, an element for one that goes along, nothing for
 one that stays. Strips keep what goes from row to row in the cache, and are what threads share; if the rows are
@@ -33,13 +34,15 @@ loop runs as it was. Stage compute, before checks become limits (limit_counts.py
 from __future__ import annotations
 
 from dlvm_py.decisions import Decisions
-from dlvm_py.ir import Block, Builder, Function, Literal, TensorType, Value, literal
+from dlvm_py.ir import Block, Builder, Function, Instruction, Literal, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import SHARED
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.independence import Independence, Trips
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.places import Linear, place_of, unit_axis
+from dlvm_py.ir.analysis.sums import accumulations
+from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.types import is_array
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.distribute_loops import Distribution, Nest, Unfit, exchanged, nest_of, strips
@@ -136,7 +139,10 @@ def _interchange(function: Function, of: Independence, loop: Loop, decisions: De
         return False
     if any(isinstance(i.type, TensorType) and i.type.rank for b in loop.ordered for i in b.instructions):
         return False
-    trips = of.of(loop)
+    added: set[Instruction] = set()
+    if loop.header.instructions[-1].attrs.get("unordered"):
+        added = accumulations(loop, uses(function), of.alias)
+    trips = of.of(loop, accumulations=added)
     if not trips.independent:
         return False
     try:

@@ -121,12 +121,19 @@ class Independence:
         """The trips of all loops, outer loops before those in them."""
         return map(self.of, self.forest.loops)
 
-    def of(self, loop: Loop, private: Set[Value] = frozenset(), sums: Set[Value] = frozenset()) -> Trips:
+    def of(
+        self,
+        loop: Loop,
+        private: Set[Value] = frozenset(),
+        sums: Set[Value] = frozenset(),
+        accumulations: Set[Instruction] = frozenset(),
+    ) -> Trips:
         """The trips of one loop. private: memory from before it of which each trip has its own.
 
-        sums: arguments of its head that may be added up in any order.
+        sums: arguments of its head that may be added up in any order. accumulations: loads and stores that add to
+        elements in any order, one after the other (see sums.py).
         """
-        return _Judge(self, loop, private, sums).judge()
+        return _Judge(self, loop, private, sums, accumulations=accumulations).judge()
 
     def reads_what_was(
         self, loop: Loop, load: Instruction, start: Value | None = None, part: Value | None = None
@@ -152,6 +159,7 @@ class _Access(Frozen):
     place: Place
     writes: bool
     loc: Loc | None
+    adds: bool = False
 
 
 class _Judge:
@@ -162,8 +170,10 @@ class _Judge:
         private: Set[Value] = frozenset(),
         sums: Set[Value] = frozenset(),
         start: Value | None = None,
+        accumulations: Set[Instruction] = frozenset(),
     ) -> None:
         self.of, self.loop, self.private, self.sums = of, loop, private, sums
+        self.accumulations = accumulations
         self.counted = of.counted[loop.header]
         self.start = self.counted.first if start is None and self.counted is not None else start
         self.accesses: list[_Access] = []
@@ -271,7 +281,7 @@ class _Judge:
         if not i.op.is_pure and name not in _MEMORY and i.op.kind not in (Kind.CHECK, Kind.CONTROL, Kind.CONTRACTION):
             raise _Dependent(f"{name} has an order", i.loc)
         for pointer in self._touched(i):
-            self._access(pointer, pointer is written_pointer(i), i.loc)
+            self._access(pointer, pointer is written_pointer(i), i)
 
     def _touched(self, i: Instruction) -> list[Value]:
         """The pointers whose elements an instruction reads or writes."""
@@ -282,15 +292,15 @@ class _Judge:
         # what a terminator passes on is judged where it is used
         return [v for v in i.operands if isinstance(v.type, PointerType)]
 
-    def _access(self, pointer: Value, writes: bool, loc: Loc | None) -> None:
-        place = place_of(pointer)
+    def _access(self, pointer: Value, writes: bool, i: Instruction) -> None:
+        place, loc = place_of(pointer), i.loc
         if isinstance(place.base, Literal) or all(map(self._is_of_trip, self.of.alias.roots(pointer))):
             return
         if not is_outside(place.base, self.loop):
             raise _Dependent(f"which array {_name(pointer)} is changes from trip to trip", loc)
         if isinstance(place.base, Variable) or self.of.function.meta.get(SHARED):
             raise _Dependent("it uses variables of the module", loc)
-        self.accesses.append(_Access(place, writes, loc))
+        self.accesses.append(_Access(place, writes, loc, i in self.accumulations))
 
     def _is_of_trip(self, root: Value) -> bool:
         """Whether memory, or a stack, is made anew in each trip, or private."""
@@ -318,6 +328,8 @@ class _Judge:
     def _apart(self, a: _Access, b: _Access, in_same_trip: bool = False) -> None:
         """Raise `_Dependent` if two accesses may meet in different trips, or, where that is asked, in the same one."""
         base = a.place.base
+        if a.adds and b.adds and base is b.place.base:
+            return
         if base is not b.place.base:
             if self.of.alias.may_overlap(base, b.place.base):
                 raise _Dependent(f"{_name(base)} and {_name(b.place.base)} may share memory", a.loc)

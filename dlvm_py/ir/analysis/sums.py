@@ -21,6 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from dlvm_py.frozen import Frozen
+from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.counted_loops import Edges
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.function import Block
@@ -84,6 +85,33 @@ def _sum(loop: Loop, argument: BlockArg, users: Mapping[Value, list[Instruction]
         return None
     most = sum(abs(n) for n in numbers if n is not None) if checked else None
     return Sum(dtype, frozenset(adds), heads, most)
+
+
+def accumulations(loop: Loop, users: Mapping[Value, list[Instruction]], alias: AliasAnalysis) -> set[Instruction]:
+    """The loads and stores of a loop that do nothing but add to an element: `store (add (load %p), %x) to %p`.
+
+    Nothing else is written there in between, so that two of them may change places, but for the rounding.
+    """
+    found: set[Instruction] = set()
+    for block in loop.ordered:
+        for at, store in enumerate(block.instructions):
+            total = store.operands[0] if store.op.name == "store" and not store.attrs else None
+            if not isinstance(total, Instruction) or total.block is not block or users[total] != [store]:
+                continue
+            for load in total.operands:
+                if (
+                    isinstance(load, Instruction)
+                    and load.op.name == "load"
+                    and load.operands[0] is store.operands[1]
+                    and load.block is block
+                    and users[load] == [total]
+                    and _added(load, total) is not None
+                    and not total.attrs.get("checked")
+                ):
+                    between = block.instructions[block.instructions.index(load) : at]
+                    if not any(alias.may_write(i, load.operands[0]) for i in between):
+                        found |= {load, store}
+    return found
 
 
 def _heads(loop: Loop) -> set[Block]:

@@ -260,3 +260,34 @@ def test_array_loops_vectorise(name):
     f = compiled.__wrapped__(name)
     f(*[np.ones(9)] * (1 + (name in TWO)))
     assert "x double>" in f.llvm() and not re.search(r"call double %|@dlvm\.(?!each)\w+\.double", f.llvm())
+
+
+def of_columns(p):
+    return np.arctan2(p[:, 1], p[:, 0])
+
+
+def into_a_column(p):
+    q = p.copy()
+    q[:, 1] = np.exp(p[:, 0])
+    return q
+
+
+def by_a_loop(x):
+    found = np.empty(len(x))
+    for k in range(len(x)):
+        found[k] = np.exp(x[k]) + np.sqrt(x[k])
+    return found
+
+
+@pytest.mark.parametrize(("f", "args"), [
+    (of_columns, (np.random.default_rng(4).random((37, 3)),)),
+    (into_a_column, (np.random.default_rng(5).random((37, 3)),)),
+    (by_a_loop, (np.random.default_rng(6).random((37, 3))[:, 1],)),
+])  # fmt: skip
+def test_elements_apart_are_vectors(f, args):
+    """LLVM makes no version for a stride of 1 byte, with one element at a time for all other strides."""
+    found = dlvm.jit(f)
+    np.testing.assert_allclose(found(*args), f(*args), rtol=1e-15)
+    np.testing.assert_array_equal(found(*(a[::-1] for a in args))[::-1], found(*args))
+    text = found.llvm(*args)
+    assert "x double>" in text and "ident.check" not in text

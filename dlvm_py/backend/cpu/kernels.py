@@ -175,7 +175,8 @@ def store_trees(
                 steps[tree.inner] = i64(s.dest.itemsize)
 
         def address(k: int) -> V:
-            return offset(e, sinks[k].dest.data, [tree.index[n] for n in range(len(extents))], all_steps[k])
+            steps = [tree.inner_step(step) if n == tree.inner else step for n, step in enumerate(all_steps[k])]
+            return offset(e, sinks[k].dest.data, [tree.index[n] for n in range(len(extents))], steps)
 
         def put(parallel: Parallel, places: Sequence[V] = ()) -> None:
             tree.group = parallel.access

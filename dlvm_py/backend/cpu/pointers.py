@@ -217,7 +217,8 @@ def _windows(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> 
 def _element(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> Pointer:
     taken = len(indices)
     assert p.strides is not None
-    data = offset(f, p.data, indices, p.strides[:taken])
+    strides = [f.unguessed(s) for s in p.strides[:taken]] if f.inlines else p.strides[:taken]
+    data = offset(f, p.data, indices, strides)
     return replace(p, data=data, extents=p.extents[taken:], strides=p.strides[taken:])
 
 

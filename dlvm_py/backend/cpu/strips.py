@@ -24,6 +24,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import ONE, ZERO, V
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import BlockArg, Instruction, Literal, Target, Value, is_scalar
+from dlvm_py.ir.analysis.cost import is_slow
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
 from dlvm_py.ir.analysis.loops import Loop
@@ -70,11 +71,16 @@ def strip_of(loop: Loop, entering: list[Target], burns: Callable[[Instruction], 
 
 
 def may_be_vectors(loop: Loop, strip: Strip) -> bool:
-    """Whether LLVM may run several trips of a strip as one: none of them raises or hands a float to the next."""
+    """Whether LLVM may run several trips of a strip as one, and they are long enough for elements that lie apart.
+
+    None of them raises, or hands a float to the next one.
+    """
+    instructions = [i for block in loop.ordered for i in block.instructions]
     carried = [a for a in loop.header.args if a is not strip.counter]
-    raising = ("check", "raise")
-    return not any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in carried) and not any(
-        i.op.name in raising or i.attrs.get("checked") for block in loop.ordered for i in block.instructions
+    return (
+        any(map(is_slow, instructions))
+        and not any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in carried)
+        and not any(i.op.name in ("check", "raise") or i.attrs.get("checked") for i in instructions)
     )
 
 

@@ -362,6 +362,18 @@ class FunctionText:
             return a
         return self.op(f"add {flags}", a, b)
 
+    def unguessed(self, stride: V) -> V:
+        """A stride of which LLVM does not guess that it is 1.
+
+        A loop whose address steps by a value that it does not know, or by a multiple of it, gets a vector version for
+        the case that the value is 1, which no stride in bytes is, and one element at a time for all others. The least
+        of the stride and a number that no stride reaches is no such value.
+        """
+        if constant(stride) is not None:
+            return stride
+        self.module.declare("llvm.smin.i64", "i64", ["i64", "i64"])
+        return self.pure("i64", f"call i64 @llvm.smin.i64(i64 {stride.ref}, i64 {1 << 62})")
+
     def product(self, factors: Sequence[V]) -> V:
         """The product of i64 values."""
         found = ONE

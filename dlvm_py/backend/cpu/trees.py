@@ -25,6 +25,7 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import Instruction, Kind, TensorType, Value, is_array
+from dlvm_py.ir.analysis.cost import is_slow
 from dlvm_py.ir.tree_rules import index_rank, is_linear
 
 Axis = tuple[int, tuple[tuple[V, V | None], ...]]  # loop axis; then in order (flag, None) or (start, extent)
@@ -128,6 +129,7 @@ class Tree:
         self._known: dict[tuple[V, V], tuple[V, V]] = {}
         self._ones: set[tuple[Value, int]] = set()  # axes of broadcasts along which there is one element
         self._strides: dict[Value, tuple[V, ...]] = {}
+        self._is_slow: bool | None = None  # whether an element takes longer than the loads that it needs
         self._memo: dict[tuple[Value, Axes], V] = {}
         self.root_axes: Axes = tuple((k, ()) for k in range(self.rank))
         for value in self.roots:
@@ -408,7 +410,17 @@ class Tree:
         e, p = self.e, self.e.pointer(i.operands[0])
         if self.linear:
             return offset(e, p.data, [self.index[0]], [i64(p.itemsize)])
-        return offset(e, p.data, [self._position(axis) for axis in axes], self._steps(i, axes))
+        steps = [
+            self.inner_step(step) if axis is not None and axis[0] == self.inner else step
+            for axis, step in zip(axes, self._steps(i, axes), strict=True)
+        ]
+        return offset(e, p.data, [self._position(axis) for axis in axes], steps)
+
+    def inner_step(self, stride: V) -> V:
+        """The stride of the innermost loop, along which LLVM makes vectors of elements apart where that pays."""
+        if self._is_slow is None:
+            self._is_slow = any(is_slow(i) for i, _ in self.nodes())
+        return self.e.unguessed(stride) if self._is_slow else stride
 
     def _steps(self, i: Instruction, axes: Axes) -> list[V]:
         """The strides of a load, in the fast version with what its conditions say."""

@@ -59,6 +59,10 @@ class Kernel(Code):
         self._shared: V | None = None
         self._known: dict[V, V] = {}
 
+    def unguessed(self, stride: V) -> V:
+        """The stride: nobody makes vectors of what a thread does."""
+        return stride
+
     # -- what it uses of the host ----------------------------------------------------------------------
 
     def parameter(self, v: V) -> V:

@@ -32,6 +32,11 @@ def is_function(i: Instruction) -> bool:
     return _OPS.get(i.op.name, 1) >= _LONG["exp"]
 
 
+def is_slow(i: Instruction) -> bool:
+    """Whether an operation takes longer, even as a vector, than to read its operands at places that lie apart."""
+    return i.op.name in _OPS
+
+
 def element_cost(root: Value, held: Callable[[Instruction], Value | None] = lambda load: None) -> int:
     """The cost of computing one element of a tree, and of storing it.
 

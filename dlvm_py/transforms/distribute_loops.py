@@ -21,7 +21,7 @@ happens in one trip stays, and that of different trips does not matter.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, Literal, PointerType, Target, Value, literal
@@ -122,7 +122,12 @@ def exchanged(nest: Nest) -> Nest:
     """A nest of two loops and nothing between, the other way round: right if the trips of both are independent."""
     rows = [part for part in nest.parts if isinstance(part, Nest)]
     beside = [part for part in nest.parts if isinstance(part, Leaf)]
-    if len(rows) != 1 or len(rows[0].parts) != 1 or not all(map(_does_nothing, beside)):
+    if (
+        len(rows) != 1
+        or len(rows[0].parts) != 1
+        or len(nest.counted.loop.header.args) > 1
+        or not all(map(_does_nothing, beside))
+    ):
         raise Unfit
     (inner,) = rows
     if not all(is_outside(v, nest.counted.loop) for v in inner.counted.ends) or len(inner.counted.loop.header.args) > 1:
@@ -139,18 +144,20 @@ def _does_nothing(leaf: Leaf) -> bool:
 class Distribution:
     """The distribution of the outermost loop of a nest: what is kept in memory, and the copy.
 
-    loop: what the copy is of, all of the nest.
+    loop: what the copy is of, all of the nest. totals: arguments of its head that all trips add to, in any order; each
+    trip adds to nothing, and what it leaves is in memory.
     """
 
-    def __init__(self, function: Function, nest: Nest, loop: Loop) -> None:
+    def __init__(self, function: Function, nest: Nest, loop: Loop, totals: Iterable[BlockArg] = ()) -> None:
         self.function, self.nest, self.loop = function, nest, loop
+        self.totals: dict[Value, Value] = {a: literal(0.0, a.type) for a in totals}
         self.home: dict[Value, Leaf | Nest] = {}
         for each in nest.nests():
             header = each.counted.loop.header
             self.home.update(dict.fromkeys((*header.args, *header.instructions), each))
         for leaf, _ in nest.leaves():
             self.home.update({v: leaf for b in leaf.blocks for v in (*b.args, *b.instructions)})
-        self.kept: dict[Value, None] = {}  # what lies in memory
+        self.kept: dict[Value, None] = dict.fromkeys(self.totals)  # what lies in memory
         self._made_again: dict[tuple[Value, tuple[Nest, ...]], bool] = {}
         self.needed = {leaf: self._needs(leaf, around) for leaf, around in nest.leaves()}
         for each, around in self._nests(nest, ()):
@@ -171,7 +178,7 @@ class Distribution:
         used = [v for b in leaf.blocks for i in b.instructions for v in i.all_operands()]
         found: dict[Value, None] = {}
         for v in (*leaf.entry.args, *used, *(v for _, v in self._handed(leaf))):
-            if is_outside(v, self.loop) or self.home.get(v) is leaf or v in found:
+            if is_outside(v, self.loop) or self.home.get(v) is leaf or v in found or v in self.totals:
                 continue
             found[v] = None
             if not self._is_made_again(v, around):
@@ -188,7 +195,9 @@ class Distribution:
         home = self.home[header.args[0]]
         assert isinstance(home, Nest)
         pairs = zip(header.args, leaf.end.args, strict=True)
-        return [] if home is self.nest else [(a, v) for a, v in pairs if a is not home.counted.counter]
+        return [
+            (a, v) for a, v in pairs if a in self.totals or (home is not self.nest and a is not home.counted.counter)
+        ]
 
     def _is_made_again(self, v: Value, around: tuple[Nest, ...], depth: int = _DEPTH) -> bool:
         """Whether a value follows from the counters of the nests around a leaf, by integer steps and views."""
@@ -264,7 +273,7 @@ class Distribution:
         inner = NewLoop(b, self.count, names=("columns", "column", "behind"))
         inner.header.instructions[-1].attrs.update(self.loop.header.instructions[-1].attrs)
         counter = inner.index if integer(self.begin) == 0 else b.emit("add", self.begin, inner.index)
-        mapping: dict[Value, Value] = {**self.counters, self.nest.counted.counter: counter}
+        mapping: dict[Value, Value] = {**self.totals, **self.counters, self.nest.counted.counter: counter}
         for v in self.needed[leaf]:
             if v in self.memory:
                 mapping[v] = b.emit("load", at(b, self.memory[v], [inner.index]))
@@ -307,14 +316,24 @@ class Distribution:
         return mapping[v]
 
 
-def strips(b: Builder, distribution: Distribution, low: Value, high: Value, width: int) -> None:
-    """Build the trips from `low` to `high`, `width` of them at a time."""
+def strips(
+    b: Builder, distribution: Distribution, low: Value, high: Value, width: int, totals: Sequence[Value] = ()
+) -> list[Value]:
+    """Build the trips from `low` to `high`, `width` of them at a time. totals: what is added to; what comes of it."""
     more = b.emit("subtract", high, low)
     whole = b.emit("floorDivide", b.emit("add", b.emit("max", more, literal(0)), literal(width - 1)), literal(width))
-    strip = NewLoop(b, whole, names=("strips", "strip", "done"))
+    strip = NewLoop(b, whole, totals, names=("strips", "strip", "done"))
     begin: Value = b.emit("multiply", strip.index, literal(width))
     left = b.emit("subtract", more, begin)
     if integer(low) != 0:
         begin = b.emit("add", low, begin)
-    distribution.copy(b, begin, b.emit("min", left, literal(width)), literal(width))
-    strip.close()
+    count = b.emit("min", left, literal(width))
+    distribution.copy(b, begin, count, literal(width))
+    added = strip.carried
+    if added:
+        sums = NewLoop(b, count, added, names=("sums", "sum", "behind"))
+        parts = [b.emit("load", at(b, distribution.memory[a], [sums.index])) for a in distribution.totals]
+        sums.close(*(b.emit("add", x, y) for x, y in zip(sums.carried, parts, strict=True)))
+        added = sums.carried
+    strip.close(*added)
+    return strip.carried

@@ -16,7 +16,8 @@ Down a column each element is in another line of the cache, and nothing is a vec
 along what lies side by side becomes the innermost one (distribute_loops.py), which is right if its trips are
 independent (ir/analysis/independence.py): what one trip does stays in order, the sum of a column is added up from its
 first row on, and every element gets the bits that it had. In a reverse sweep, whose head says that its sums are
-`unordered`, trips may add to the same elements: the adjoint of what several columns read.
+`unordered`, trips may add to the same elements, the adjoint of what several columns read, and to a number that the loop
+carries: each column adds up its own, and a strip those of its columns.
 
 Cost: accesses of the innermost loops, a line for one that goes across, an element for one that goes along, nothing for
 one that stays. Strips keep what goes from row to row in the cache, and are what threads share; if the rows are
@@ -34,19 +35,20 @@ loop runs as it was. Stage compute, before checks become limits (limit_counts.py
 from __future__ import annotations
 
 from dlvm_py.decisions import Decisions
-from dlvm_py.ir import Block, Builder, Function, Instruction, Literal, TensorType, Value, literal
+from dlvm_py.ir import Block, BlockArg, Builder, Function, Instruction, Literal, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import SHARED
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.independence import Independence, Trips
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.places import Linear, place_of, unit_axis
-from dlvm_py.ir.analysis.sums import accumulations
+from dlvm_py.ir.analysis.sums import accumulations, sums
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.types import is_array
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.distribute_loops import Distribution, Nest, Unfit, exchanged, nest_of, strips
 from dlvm_py.transforms.loop_bounds import LoopBounds
+from dlvm_py.transforms.loop_versions import join_behind
 
 WIDE, NARROW = 512, 64  # trips of a strip
 _LEAST = 16  # columns
@@ -135,14 +137,18 @@ def _cost(pointer: Value, counted: CountedLoop) -> int:
 def _interchange(function: Function, of: Independence, loop: Loop, decisions: Decisions) -> bool:
     counted = of.counted[loop.header]
     size = sum(len(b.instructions) for b in loop.ordered)
-    if counted is None or size > _LARGE or len(loop.header.args) != 1 or _is_used_behind(function, loop):
+    if counted is None or size > _LARGE:
+        return False
+    users = uses(function)
+    is_unordered = loop.header.instructions[-1].attrs.get("unordered", False)
+    found = sums(loop, users, of.edges) if is_unordered else {}
+    totals = [a for a, total in found.items() if total.dtype.is_float]
+    if len(loop.header.args) != 1 + len(totals) or _is_used_behind(function, loop, totals):
         return False
     if any(isinstance(i.type, TensorType) and i.type.rank for b in loop.ordered for i in b.instructions):
         return False
-    added: set[Instruction] = set()
-    if loop.header.instructions[-1].attrs.get("unordered"):
-        added = accumulations(loop, uses(function), of.alias)
-    trips = of.of(loop, accumulations=added)
+    added = accumulations(loop, users, of.alias) if is_unordered else set[Instruction]()
+    trips = of.of(loop, sums=set(totals), accumulations=added)
     if not trips.independent:
         return False
     try:
@@ -153,7 +159,7 @@ def _interchange(function: Function, of: Independence, loop: Loop, decisions: De
             nest = exchanged(nest)
             if not of.of(nest.counted.loop).independent:
                 return False
-        distribution = Distribution(function, nest, loop)
+        distribution = Distribution(function, nest, loop, totals)
     except Unfit:
         return False
     wide = decisions.take("interchange_loops.columns", WIDE, (2048, 0))
@@ -165,11 +171,11 @@ def _interchange(function: Function, of: Independence, loop: Loop, decisions: De
     return _Interchange(function, of, trips, distribution, width, innermost).make()
 
 
-def _is_used_behind(function: Function, loop: Loop) -> bool:
-    """Whether anything of a loop is used behind it."""
+def _is_used_behind(function: Function, loop: Loop, totals: list[BlockArg]) -> bool:
+    """Whether anything of a loop but its totals is used behind it."""
     behind = [v for b in function.blocks if b not in loop.blocks for i in b.instructions for v in i.all_operands()]
     passed = [v for t in loop.header.targets if t.block not in loop.blocks for v in t.args]
-    return not all(is_outside(v, loop) for v in (*behind, *passed))
+    return not all(is_outside(v, loop) or v in totals for v in (*behind, *passed))
 
 
 def _crossing(nest: Nest) -> tuple[bool, bool]:
@@ -227,6 +233,7 @@ class _Interchange:
         if isinstance(condition, Literal) and not condition.value:
             return False
         self._enter()
+        joined = join_behind(self.function, self.loop)
         b = Builder(self.function)
         b.loc = self.loc
         fast = self.function.new_block("fast", after=self.gate)
@@ -234,10 +241,13 @@ class _Interchange:
         b.at_end(fast)
         if self.width is None:
             self.distribution.copy(b, low, b.emit("subtract", high, low), None)
+            added: list[Value] = []
         else:
-            strips(b, self.distribution, low, high, self.width)
-        (leaving,) = (t for t in self.loop.header.targets if t.block not in self.loop.blocks)
-        b.branch(leaving.block, list(leaving.args))
+            totals = [self.gate.args[self.loop.header.args.index(a)] for a in self.distribution.totals]
+            added = strips(b, self.distribution, low, high, self.width, totals)
+        (leaving,) = (t for t in self.loop.header.targets if t.block is joined)
+        last = dict(zip(self.distribution.totals, added, strict=True))
+        b.branch(joined, [last[v] for v in leaving.args])
         return True
 
     def _are_at_least(self, counted: CountedLoop, least: int) -> bool:

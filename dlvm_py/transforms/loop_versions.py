@@ -65,7 +65,7 @@ def second_version(function: Function, loop: Loop, mapping: dict[Value, Value]) 
     Both versions go on in a block where what is used of them comes together. `mapping` receives the copied values.
     """
     header = loop.header
-    joined = _join(function, loop)
+    join_behind(function, loop)
     fast = clone_region(loop.ordered, mapping, "fast_")
     gate = Block("gate")
     for a in header.args:
@@ -75,11 +75,10 @@ def second_version(function: Function, loop: Loop, mapping: dict[Value, Value]) 
             block.targets[k].block = gate
     at = function.blocks.index(header)
     function.blocks[at:at] = [gate, *fast]
-    function.blocks.insert(function.blocks.index(loop.ordered[-1]) + 1, joined)
     return gate, fast
 
 
-def _join(function: Function, loop: Loop) -> Block:
+def join_behind(function: Function, loop: Loop) -> Block:
     """Behind the loop, a block for both versions; what is used there of the loop are its arguments."""
     ((_, k),) = loop.exit_edges()
     behind = loop.header.targets[k]
@@ -94,6 +93,7 @@ def _join(function: Function, loop: Loop) -> Block:
     substitute(outside, dict(args))
     Builder(function).at_end(joined).branch(behind.block, [args.get(v, v) for v in behind.args])
     loop.header.targets[k] = Target(joined, list(found))
+    function.blocks.insert(function.blocks.index(loop.ordered[-1]) + 1, joined)
     return joined
 
 

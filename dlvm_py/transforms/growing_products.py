@@ -108,9 +108,7 @@ class _Growing(Hoist):
         """Cut what can be; whether anything can."""
         views = self.views_of_strips(_CommonViews.of_strip, STRIP)
         made = self.made(products, views)
-        if made:
-            self.replace(made, views, 2 * STRIP if any(self.columns.values()) else ROWS)
-        return bool(made)
+        return bool(made) and self.replace(made, views, 2 * STRIP if any(self.columns.values()) else ROWS)
 
     def gains(self, pointers: list[Value]) -> bool:
         """Columns and rows do, from different numbers of trips on."""

@@ -1,14 +1,15 @@
 """Product hoisting: the products that the trips of a loop make are one product before it.
 
-    'loop(%j: i64):  lessThan %j, %n                   'gate():  (no trip fails the check, and there is enough work)
-    'body():                                               conditional ... then 'product() else 'loop(0)
-        check (lessThan %j, %m) else IndexError ...    'product():
-        %c = section %b at (0, %j) count (%k, 1) ...       %t = allocateHeap f64 count (%n: i64)
-        %v = squeezeShape %c at 1                          %w = section %b at (0, 0) count (%k, %n) ...
-        %s = dot (load %row), (load %v)           =>       store (dot (load %row), (load %w)) to %t
-        %e = elementPointer %out at %i, %j                 branch 'fast_loop(0)
-        store (add (load %e), %s) to %e                'fast_loop(%j: i64):  lessThan %j, %n
-        branch 'loop(%j + 1)                           'fast_body():
+    'loop(%j: i64):  lessThan %j, %n                   'gate():  conditional (8 <= %n) then 'long() else 'loop(0)
+    'body():                                           'long():  (no trip fails the check, and there are enough terms)
+        check (lessThan %j, %m) else IndexError ...        conditional ... then 'product() else 'loop(0)
+        %c = section %b at (0, %j) count (%k, 1) ...   'product():
+        %v = squeezeShape %c at 1                          %t = allocateHeap f64 count (%n: i64)
+        %s = dot (load %row), (load %v)           =>       %w = section %b at (0, 0) count (%k, %n) ...
+        %e = elementPointer %out at %i, %j                 store (dot (load %row), (load %w)) to %t
+        store (add (load %e), %s) to %e                    branch 'fast_loop(0)
+        branch 'loop(%j + 1)                           'fast_loop(%j: i64):  lessThan %j, %n
+                                                       'fast_body():
                                                            %s = load (elementPointer %t at %j)
                                                            (the rest, without the check)
                                                        'loop(%j: i64):  (as it was)
@@ -110,6 +111,7 @@ class Hoist:
         self.ahead = Block("")  # what will stand in the gate
         self.bounds = LoopBounds(Builder(self.function, self.ahead), of, self.loop)
         self.bounds.b.loc = self.loop.header.instructions[-1].loc
+        self.trips = self.bounds.trips(counted)
         self.checks: dict[Instruction, None] = {}  # that hold in all trips
         self.strips: Block | None = None  # where a strip begins, with what stands for the arguments of the loop's head
         self.heads: dict[Value, Value] = {}
@@ -120,25 +122,18 @@ class Hoist:
         vectors = [i for i in products if i.type.rank]  # type: ignore[attr-defined]
         scalars = [i for i in products if i not in vectors]
         if not vectors or not ends_in_header(self.function, self.loop):
-            return self._hoisted(scalars, TripViews(self.bounds.b, self.bounds, self.counted, *self.trips()))
+            first = self.counted.first
+            return self._hoisted(scalars, TripViews(self.bounds.b, self.bounds, self.counted, first, self.trips))
         views = self.views_of_strips(TripViews, STRIP)
         made = self.made(products, views)
         if not any(i in made for i in vectors):
             # without the strips that are of no use
             return bool(scalars) and Hoist(self.of, self.counted).run(scalars)
-        self.replace(made, views, ENOUGH)
-        return True
+        return self.replace(made, views, ENOUGH)
 
     def _hoisted(self, products: list[Instruction], views: TripViews) -> bool:
         made = self.made(products, views)
-        if made:
-            self.replace(made, views, ENOUGH)
-        return bool(made)
-
-    def trips(self) -> tuple[Value, Value]:
-        """The counter of the first trip, and how many there are."""
-        first, last = self.counted.first, self.counted.last
-        return first, last if integer(first) == 0 else self.bounds.emit("subtract", last, first)
+        return bool(made) and self.replace(made, views, ENOUGH)
 
     def views_of_strips(self, kind: type[_Views], length: int) -> _Views:
         """Views of the trips of a strip, the `length` of which is less where no more trips are left."""
@@ -160,18 +155,28 @@ class Hoist:
                 continue
         return made
 
-    def replace(self, made: dict[Instruction, Made], views: TripViews, trips: int) -> None:
-        """Write the version of the loop that takes its products from memory, if there are so many trips."""
+    def replace(self, made: dict[Instruction, Made], views: TripViews, least: int) -> bool:
+        """Write the version that takes its products from memory, for `least` trips; False: there are fewer.
+
+        A loop of few trips, which an outer one may enter often, asks how many there are, and nothing else.
+        """
+        known = integer(self.trips)
+        if known is not None and known < least:
+            return False
         b, start, count, strips = views.b, views.start, views.count, self.strips
-        enough = self.bounds.emit("lessThanOrEqual", literal(trips), self.trips()[1])
-        condition = self.bounds.emit("and", self.bounds.condition(), enough)
+        condition = self.bounds.condition()
         mapping: dict[Value, Value] = {}
         gate, fast = second_version(self.function, self.loop, mapping)
         remove_copies(self.checks, mapping)
+        long = self.function.new_block("long", after=gate)
         for each in self.ahead.instructions:
-            gate.append(each)
-        product = self.function.new_block("product", after=gate)
+            (gate if each is self.trips else long).append(each)
+        product = self.function.new_block("product", after=long)
         passed: list[Value] = list(gate.args)
+        asking = Builder(self.function, gate)
+        asking.loc = self.bounds.b.loc
+        enough = asking.emit("lessThanOrEqual", literal(least), self.trips)
+        asking.conditional(enough, long, [], self.loop.header, list(passed))
         after: list[Value] = passed
         if strips is not None:
             for each in b.block.instructions:  # type: ignore[union-attr]
@@ -179,7 +184,7 @@ class Hoist:
             self.function.blocks.insert(self.function.blocks.index(product), strips)
             after = list(strips.args)
             self._cut(fast[0], strips, product, mapping)
-        Builder(self.function, gate).conditional(
+        Builder(self.function, long).conditional(
             condition, strips or product, passed if strips is not None else [], self.loop.header, list(passed)
         )
         b = Builder(self.function, product)
@@ -195,6 +200,7 @@ class Hoist:
             sums[copy] = self.taken(here, copy, of, self.multiplied(b, i, of, count), at, mapping)
         b.branch(fast[0], list(after))
         substitute(self.function.blocks, sums)
+        return True
 
     def _cut(self, head: Block, strips: Block, product: Block, mapping: dict[Value, Value]) -> None:
         """Let the loop from `head` on end with its strip, and go on with the next one."""

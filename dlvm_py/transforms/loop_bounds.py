@@ -11,7 +11,7 @@ small enough for nothing to overflow: `condition` has these comparisons as well.
 
 from __future__ import annotations
 
-from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
+from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_natural, is_outside
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import Loop
@@ -157,6 +157,11 @@ class LoopBounds:
             if integer(v) is None and self._bits.get(v, _MOST) > bits:
                 self._limits[v] = bits
 
+    def trips(self, counted: CountedLoop) -> Value:
+        """How many trips a loop has whose ends are there before this one: 0 or less where it has none."""
+        low, high = counted.ends
+        return self._emit("subtract", high, low)
+
     # -- conditions --------------------------------------------------------------------------------------
 
     def always(self, v: Value, holds: bool = True) -> Value | None:
@@ -274,6 +279,7 @@ class LoopBounds:
             self._emit(op, v, literal(sign << bits))
             for v, bits in self._limits.items()
             for op, sign in (("lessThanOrEqual", 1), ("greaterThanOrEqual", -1))
+            if sign == 1 or not is_natural(v)
         ]
         return self._all(list(dict.fromkeys([*limits, *self.conditions])))
 

@@ -206,9 +206,6 @@ class _Raise(Hoist):
         counted, loop, function = self.counted, self.loop, self.function
         if not ends_in_header(self.function, self.loop) or self._is_used_behind(counted.counter):
             return False
-        trips = counted.last
-        if integer(counted.first) != 0:
-            trips = self.bounds.emit("subtract", trips, counted.first)
         strips, product = Block("strips"), Block("product")
         heads: dict[Value, Value] = {a: strips.add_arg(a.type, a.name) for a in loop.header.args}
         number = heads[counted.counter]
@@ -239,7 +236,7 @@ class _Raise(Hoist):
                 self.checks = checks
         if not made:
             return False
-        over = self.bounds.emit("add", trips, literal(STRIP - 1))
+        over = self.bounds.emit("add", self.trips, literal(STRIP - 1))
         strip_count = self.bounds.emit("floorDivide", over, literal(STRIP))
         own = self._count_from_zero(strips, product, heads, start, count, strip_count)
         sums: dict[Value, Value] = {}

@@ -184,9 +184,7 @@ class _Work:
 
     def trips(self) -> Value:
         """The number of trips, i64."""
-        c = self.counted
-        low, high = (c.first, c.last) if c.step == 1 else (c.last, c.first)
-        count = high if integer(low) == 0 else self.bounds.emit("subtract", high, low)
+        count = self.bounds.trips(self.counted)
         known = integer(count)
         return literal(max(known, 0)) if known is not None else self.bounds.emit("max", count, literal(0))
 

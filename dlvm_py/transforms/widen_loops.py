@@ -133,10 +133,10 @@ class _Widened:
 
     def _trips(self) -> tuple[Value, Value]:
         """The counter of the trip that is first along an axis, and how many trips there are."""
-        first, last = self.counted.first, self.counted.last
+        count = self.bounds.trips(self.counted)
         if self.counted.step == -1:
-            return literal(1), first  # down to 0, which has no trip
-        return first, self.bounds.emit("max", self.bounds.emit("subtract", last, first), literal(0))
+            return literal(1), count  # down to 0, which has no trip
+        return self.counted.first, self.bounds.emit("max", count, literal(0))
 
     def run(self, noalias_params: bool, decisions: Decisions) -> bool:
         """Widen it, if that can be done."""

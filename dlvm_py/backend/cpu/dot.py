@@ -15,7 +15,7 @@ from __future__ import annotations
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
-from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
+from dlvm_py.backend.cpu.pointers import Pointer, is_open, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import FunctionText, Parallel, plain_loop
 from dlvm_py.backend.cpu.values import ONE, V, constant, i64
@@ -88,10 +88,10 @@ def _are_dense(dtype: DType, *strides: V) -> bool:
 
 
 def versioned_inner_product(c: Code, dtype: DType, count: V, a: tuple[V, V], b: tuple[V, V]) -> V:
-    """As inner_product, with a vectorised version for unit strides."""
-    if _are_dense(dtype, a[1], b[1]):
-        return inner_product(c, dtype, count, a, b)
+    """As inner_product, with a vectorised version for unit strides, if only a call says that they are not."""
     size = i64(dtype.itemsize)
+    if _are_dense(dtype, a[1], b[1]) or not all(step == size or is_open(c, step, size) for step in (a[1], b[1])):
+        return inner_product(c, dtype, count, a, b)
     result = c.alloca(scalar_type(dtype), 16)
     unit = c.both(c.icmp("eq", a[1], size), c.icmp("eq", b[1], size))
     with c.either(unit) as arms:

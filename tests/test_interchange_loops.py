@@ -92,7 +92,7 @@ def test_the_same_bits_and_exceptions(f):
 def test_strips_and_what_is_left():
     """More columns than a strip has, with memory of the strip, on one thread and on several."""
     rng = np.random.default_rng(5)
-    args = rng.standard_normal((40, 1100)), rng.standard_normal((40, 1100)), rng.standard_normal(1100)
+    args = rng.standard_normal((9, 2100)), rng.standard_normal((9, 2100)), rng.standard_normal(2100)
     want = [a.copy() for a in args]
     summed(*want)
     for parallel in (True, False):

@@ -4,7 +4,7 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from random_modules import differences, random_module
 
@@ -27,6 +27,7 @@ def check(module):
 
 @settings(max_examples=120, deadline=None, derandomize=True, database=None)
 @given(st.integers(0, 2**32))
+@example(276909)  # had a tuple stored by rows and by tiles
 def test_random_modules(seed):
     """Types, variables, declarations, names of any characters, literals to the bit, locations, all rows."""
     module = random_module(seed, 2, 15)

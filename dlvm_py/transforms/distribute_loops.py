@@ -1,6 +1,6 @@
 """Distribution of a loop over the parts of its trip: around each part that has no loop, inside of the loops around it.
 
-    'loop(%j: i64): ...                                 'strip(): %t = allocateHeap f64 count (512)
+    'loop(%j: i64): ...                                 'strip(): %t = allocateHeap f64 count (2048)
     'body():                                                'columns: for %j in the strip
         branch 'inner(0, 0.0)                                   store 0.0 to (%t at %j)
     'inner(%i: i64, %s: f64): ...               =>          'inner(%i): ...

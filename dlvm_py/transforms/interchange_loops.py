@@ -2,7 +2,7 @@
 
     'loop(%j: i64):                                     conditional %fine then 'fast() else 'loop(0)
         lessThan %j, %m ...                         'fast():
-    'inner(%i: i64):                                'strips(%k: i64):  from %b = 512 * %k on, %c = min 512, (%m - %b)
+    'inner(%i: i64):                                'strips(%k: i64):  from %b = 2048 * %k on, %c = min 2048, (%m - %b)
         lessThan %i, %n ...                         'rows(%i: i64):
     'body():                                            lessThan %i, %n ...
         check (lessThan %j, %size) else ..      =>  'columns(%e: i64):
@@ -50,7 +50,7 @@ from dlvm_py.transforms.distribute_loops import Distribution, Nest, Unfit, excha
 from dlvm_py.transforms.loop_bounds import LoopBounds
 from dlvm_py.transforms.loop_versions import join_behind
 
-WIDE, NARROW = 512, 64  # trips of a strip
+WIDE, NARROW = 2048, 64  # trips of a strip
 _LEAST = 16  # columns
 _LINES = 1536  # that are read across, from which on narrow strips pay: a page each
 _LARGE = 200  # instructions of a nest
@@ -162,7 +162,7 @@ def _interchange(function: Function, of: Independence, loop: Loop, decisions: De
         distribution = Distribution(function, nest, loop, totals)
     except Unfit:
         return False
-    wide = decisions.take("interchange_loops.columns", WIDE, (2048, 0))
+    wide = decisions.take("interchange_loops.columns", WIDE, (512, 0))
     if not wide:
         return False
     width: int | None = NARROW if narrow else wide

@@ -56,6 +56,8 @@ def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     value, destination = operands
     to = pointer(destination, "destination").pointee
     if not isinstance(to, TensorType) and to == value.type:
+        if {"jam", "tile"} & attrs.keys():
+            raise TypeError(f"{to} has no rows that are stored at a time")
         return VOID  # a struct, an enum, ...
     if not isinstance(value.type, TensorType) or value.type.dtype is not to.dtype or not _same_extents(value.type, to):
         raise TypeError(f"{value.type} cannot be stored to {destination.type}")

@@ -1,5 +1,6 @@
 """Reductions of what a mask picks, against NumPy: values, dtypes, what is raised, derivatives."""
 
+import re
 import warnings
 
 import numpy as np
@@ -84,6 +85,29 @@ def test_places_that_are_reduced():
     """Reduced, and computed with, the places are numbers like others: nothing is there where the mask is false."""
     x, m = np.linspace(-1, 1, 9), np.array([True, False, True, False, True, True, False, True, True])
     same(of_places(x, m), of_places.__wrapped__(x, m))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_extremes_of_choices_are_vectors(dtype):
+    """The largest of what a mask leaves: NumPy's bits with nan and infinities, and no number after the other."""
+    x = RNG.standard_normal((7, 37)).astype(dtype)
+    x[2, 5], x[3, 6], x[4, 7], x[5] = np.nan, np.inf, -np.inf, np.nan
+
+    @dlvm.jit
+    def f(x):
+        return np.max(np.where(x > 1, -np.inf, x)), np.min(np.where(np.isnan(x), np.inf, x)), np.nanmin(x)
+
+    @dlvm.jit
+    def along(x):
+        return np.max(np.where(x < 0, x, -np.inf), axis=1), np.min(np.where(x < 0, np.inf, x), axis=0)
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)
+        for y in (x, x[:2], x[5:6], x.T):
+            same(f(y), f.__wrapped__(y))
+            same(along(y), along.__wrapped__(y))
+    f(x[0])
+    assert re.search(r"call.* @llvm\.maximum\.v\d+f\d\d", f.llvm(x[0]))
 
 
 def test_derivatives():

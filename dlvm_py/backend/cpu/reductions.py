@@ -34,9 +34,12 @@ SHORT = 16
 
 
 def combine(e: FunctionEmitter, by: str, dtype: DType, a: V, b: V, inside: bool = False) -> V:
-    """One step of a reduction. `inside` a fold, the float extremes are the intrinsics that LLVM vectorises."""
+    """One step of a reduction. `inside` a fold, the float extremes are the intrinsics that LLVM vectorises.
+
+    Of max(a, c ? x : -inf) LLVM would make c ? max(a, x) : a, which it does not: a frozen choice stays what it is.
+    """
     if inside and by in ("max", "min") and dtype.kind == "f" and dtype.bits > 16:
-        return e.intrinsic(f"llvm.{by}imum.f{dtype.bits}", a.type, a, b)
+        return e.intrinsic(f"llvm.{by}imum.f{dtype.bits}", a.type, a, e.value(b.type, f"freeze {b.type} {b.ref}"))
     return TABLE[by][dtype.kind](e, dtype, {}, a, b)
 
 

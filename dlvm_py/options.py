@@ -18,7 +18,7 @@ class Schedule(Frozen):
     The first five are LLVM's. decisions: those of our passes that are taken otherwise than usual (decisions.py).
     """
 
-    level: int = 0  # of LLVM's pipeline, 2 or 3; 0: by the length of the module
+    level: int = 0  # of LLVM's pipeline, 1 to 3; 0: by the length of the module
     interleave: bool = True  # several vectors a trip of a loop
     unroll: bool = True  # loops of known, short counts
     slp: bool = True  # vectors of what stands side by side in a block

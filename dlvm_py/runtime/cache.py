@@ -84,7 +84,7 @@ def _sources(folder: str) -> Iterator[tuple[str, int, int]]:
         for entry in found:
             if entry.name.endswith((".py", ".ll")):
                 facts = entry.stat()
-                yield os.path.relpath(entry.path, _PACKAGE), facts.st_size, facts.st_mtime_ns
+                yield entry.path[len(_PACKAGE) :], facts.st_size, facts.st_mtime_ns
             elif entry.name != "__pycache__" and entry.is_dir():
                 yield from _sources(entry.path)
 

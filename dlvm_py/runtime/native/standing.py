@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm_py.backend.imports import Imports
 from dlvm_py.deferred import deferred
-from dlvm_py.options import environment
+from dlvm_py.options import Schedule, environment
 from dlvm_py.runtime import cache, threads
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native.externals import complete
@@ -42,6 +42,8 @@ _MEMORY = ("allocate", "adopt", "count", "new", "keep", "drop", "free_one", "fre
 _TAPES = ("stack_grow", "push_place", "release_entries", "new_chunk", "new_cut")
 _LOOPS = ("share", "parallel", "share_pieces", "share_trips", "begin_trips", "end_trips", "poll_trips")
 _SUPPORT = (*_MEMORY, *_TAPES, "poll", "burn", "stream", *_LOOPS)
+# of the texts of the runtime, whose few loops are vectors as they stand: who has no disk cache yet waits for them
+_QUICK = Schedule(level=1, slp=False)
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
 
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)
@@ -74,7 +76,7 @@ def provide(helpers: Mapping[str, Callable[[Imports], str]]) -> None:
     for name, text in helpers.items():
         with _lock:
             if name not in _parts and _stored(name) is None:
-                _compile(name, lambda imports, text=text: [text(imports)])  # type: ignore[misc]
+                _compile(name, lambda imports, text=text: [text(imports)], Schedule())  # type: ignore[misc]
 
 
 @functools.cache
@@ -101,7 +103,7 @@ def _part(name: str) -> LoadedCode:
             if found is None:
                 if name not in _TEXTS:
                     raise LookupError(f"{name} has not been compiled")
-                found = _compile(name, _TEXTS[name])
+                found = _compile(name, _TEXTS[name], _QUICK)
             facts, image = found
             objects = {"mem_handler": memory_handler()} if name == "entry" else {}
             loaded = load(image, facts["imports"], _exports(name), objects, links(facts["shared"]))
@@ -125,9 +127,11 @@ def _stored(name: str) -> tuple[dict[str, Any], bytes] | None:
     return _made.get(name)
 
 
-def _compile(name: str, texts: Callable[[Imports], list[str]]) -> tuple[dict[str, Any], bytes]:
+def _compile(
+    name: str, texts: Callable[[Imports], list[str]], schedule: Schedule
+) -> tuple[dict[str, Any], bytes]:
     imports = Imports()
-    done = native_compile.compile_module(texts(imports), imports, _exports(name), readable=False)
+    done = native_compile.compile_module(texts(imports), imports, _exports(name), schedule, readable=False)
     _made[name] = {"imports": imports.names, "shared": list(done.shared)}, done.object
     if environment("DLVM_CACHE") != "0":
         cache.Cache().put(cache.cache_key("standing", name), *_made[name])

@@ -298,6 +298,21 @@ def test_checks_of_fixed_axes_are_limits(f):
             compiled(points[:, :1].copy(), np.zeros(5), 2**62)
 
 
+def relaxed(u, f):
+    for i in range(1, u.shape[0] - 1):
+        for j in range(1, u.shape[1] - 1):
+            u[i, j] = 0.25 * (u[i - 1, j] + u[i + 1, j] + u[i, j - 1] + u[i, j + 1] - f[i, j])
+    return u
+
+
+def test_rows_of_another_array_are_no_limits():
+    """A count that is another one in each row would keep the rows of a sweep from running side by side."""
+    u, f = np.random.default_rng(6).random((2, 9, 40))
+    compiled = dlvm.jit(relaxed)
+    np.testing.assert_array_equal(compiled(u.copy(), f), relaxed(u.copy(), f))
+    assert "'skewed" in compiled.ir(u, f, stage="scheduled")
+
+
 def fixed_element(x, j):
     y = x * 1.0
     for i in range(len(x)):

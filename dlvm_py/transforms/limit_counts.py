@@ -13,9 +13,9 @@
                                                           raise IndexError "..." (...)
 
 The counter goes up by a literal to a number that the loop does not change; what the check compares is the counter, or
-its sum with a literal, and another such number; or the check asks the same in all iterations, and the limit is 0 where
-it fails. It stands where every iteration comes by before it has any effect, so that what the iterations before it did
-is done, and nothing else, when the exception is raised. Of several checks the first one that fails raises: all of them,
+its sum with a literal, and another such number; or what it asks is known before all loops, and the limit is 0 where it
+fails. It stands where every iteration comes by before it has any effect, so that what the iterations before it did is
+done, and nothing else, when the exception is raised. Of several checks the first one that fails raises: all of them,
 and what else may raise between them, are asked again behind the loop, but the last one, which then is sure to fail.
 """
 
@@ -99,13 +99,18 @@ def _first_checks(
     """What each iteration runs before its first effect: all of it, and the checks that are limits of the count."""
     passed: list[Instruction] = []
     checks: list[Instruction] = []
-    is_natural = _begins_at_natural_numbers(loop, count, edges)
+    is_natural, outermost = _begins_at_natural_numbers(loop, count, edges), loop
+    while outermost.parent is not None:
+        outermost = outermost.parent
     block = count.body
     while True:
         for i in block.instructions:
             if i.op is OPS["check"]:
-                if is_natural and is_outside(i.operands[0], loop) or _bound(i, loop, count) is not None:
-                    checks.append(i)
+                # a count that changes from row to row would keep rows from running side by side
+                is_fixed = is_natural and is_outside(i.operands[0], outermost)
+                if not is_fixed and _bound(i, loop, count) is None:
+                    break
+                checks.append(i)
             elif not (i.op.is_pure or i.op is OPS["load"]):
                 break
             passed.append(i)

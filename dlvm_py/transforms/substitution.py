@@ -18,6 +18,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from dlvm_py.ir import I64, OPS, Block, Instruction, Literal, PointerType, Type, Value, literal, scalar
+from dlvm_py.ir.analysis.places import section_parts
 from dlvm_py.ir.function import resolve_chains
 
 # the ops whose result type depends on the operands beyond their types
@@ -66,8 +67,7 @@ def takes_whole(user: Instruction, count: Value) -> bool:
     """
     if user.op is not OPS["section"]:
         return False
-    rank = (len(user.operands) - 1) // 3
-    counts = user.operands[1 + rank : 1 + 2 * rank]
+    counts = section_parts(user)[1]
     return any(v is count and is_extent(v, user.operands[0], k) for k, v in enumerate(counts))
 
 

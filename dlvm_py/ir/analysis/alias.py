@@ -24,6 +24,7 @@ from math import gcd, inf
 from dlvm_py.ir.analysis.cfg import bound_blocks, predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import written_pointer
+from dlvm_py.ir.analysis.places import section_parts
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.layout import is_plain
 from dlvm_py.ir.op import Kind
@@ -475,11 +476,10 @@ def _is_place(p: Value) -> bool:
 def _ranges(p: Instruction) -> list[_Range]:
     """The indices that a section or an elementPointer takes on each leading axis of its base."""
     # not static_extent: a step may be negative
-    numbers = [integer(v) for v in p.operands[1:]]
     if p.op.name == "elementPointer":
-        return [(n, 1, 1) for n in numbers]
-    rank = len(numbers) // 3
-    return [(numbers[k], numbers[rank + k], numbers[2 * rank + k]) for k in range(rank)]
+        return [(integer(v), 1, 1) for v in p.operands[1:]]
+    starts, counts, steps = (map(integer, part) for part in section_parts(p))
+    return list(zip(starts, counts, steps, strict=True))
 
 
 def _ranges_apart(a: _Range, b: _Range) -> bool:

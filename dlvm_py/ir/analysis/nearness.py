@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from dlvm_py.ir.analysis.places import section_parts
 from dlvm_py.ir.types import PointerType
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -20,18 +21,16 @@ def is_section(pointer: Value) -> bool:
     """Whether a pointer is a section in steps of one."""
     if not isinstance(pointer, Instruction) or pointer.op.name != "section":
         return False
-    rank = len(pointer.operands) // 3
-    return all(isinstance(v, Literal) and v.value == 1 for v in pointer.operands[1 + 2 * rank :])
+    return all(isinstance(v, Literal) and v.value == 1 for v in section_parts(pointer)[2])
 
 
 def lies_near_all(section: Instruction, extent: Callable[[Value, int], Number] | None = None) -> bool:
     """Whether a section in steps of one is nearly all of what it is a section of. extent: who knows those of arrays."""
     extent = extent or extent_about
     base = section.operands[0]
-    rank = len(section.operands) // 3
     if not isinstance(base.type, PointerType) or not is_section(section):
         return False
-    starts, counts = section.operands[1 : 1 + rank], section.operands[1 + rank : 1 + 2 * rank]
+    starts, counts, _ = section_parts(section)
     return all(
         are_near(about(start), (None, 0)) and are_near(about(count), extent(base, k))
         for k, (start, count) in enumerate(zip(starts, counts, strict=True))
@@ -75,5 +74,5 @@ def extent_about(pointer: Value, axis: int) -> Number:
     if isinstance(pointer, Instruction) and pointer.op.name == "allocateHeap":
         return about(pointer.operands[axis])
     if isinstance(pointer, Instruction) and pointer.op.name == "section":
-        return about(pointer.operands[1 + len(pointer.operands) // 3 + axis])
+        return about(section_parts(pointer)[1][axis])
     return (pointer, axis), 0

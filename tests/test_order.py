@@ -33,10 +33,35 @@ def test_sorts(a):
     check(lambda a: (np.sort(a[:, ::2].T), np.argsort(a[::-1], kind="stable")), a)
 
 
-@pytest.mark.parametrize("n", [0, 1, 2, 3, 10, 17, 100])
+@pytest.mark.parametrize("n", [0, 1, 3, 8, 9, 64, 65, 100, 129, 300])
 def test_sort_of_any_length(n):
     """Runs that do not come out even are merged too."""
     check(lambda a: (np.sort(a), np.argsort(a, kind="stable")), rng.integers(0, 5, n))
+
+
+CROWD = 1 + np.round(rng.random(700) * 40) * 2.0**-52
+WIDE = {
+    "signed zeros": np.where(rng.random(300) < 0.5, -0.0, 0.0) + np.where(rng.random(300) < 0.3, 1.0, 0.0) * -0.0,
+    "zeros among numbers": np.copysign(np.round(rng.standard_normal(300)), rng.standard_normal(300)),
+    "a crowd and one far away": np.append(CROWD, 1e300),
+    "few neighbours": np.append(rng.random(200) * 1e-300, [1.0, 1.0 - 2.0**-53, 1.0 + 2.0**-52, -1e300]),
+    "infinities and NaN": np.where(rng.random(300) < 0.3, np.nan, np.where(rng.random(300) < 0.5, -np.inf, 2.0)),
+    "all of int64": rng.integers(-(2**63), 2**63 - 1, 700),
+    "its ends": np.append(rng.integers(0, 30, 300), [2**63 - 1, -(2**63)]),
+    "uint64": rng.integers(0, 2**64 - 1, 300, np.uint64),
+    "int32": rng.integers(-(2**31), 2**31 - 1, 300, np.int32),
+    "float16": rng.standard_normal(300).astype(np.float16),
+}
+
+
+@pytest.mark.parametrize("name", WIDE)
+def test_keys_of_a_wide_range(name):
+    """Keys that places leave too little room for, equal ones of other bits: the order, and places, of a stable sort."""
+    a, order = WIDE[name], np.argsort(WIDE[name], kind="stable")
+    found = dlvm.jit(lambda a: (np.sort(a), np.argsort(a, kind="stable")))(a)
+    np.testing.assert_array_equal(found[1], order)
+    np.testing.assert_array_equal(found[0], a[order])
+    np.testing.assert_array_equal(np.signbit(found[0]), np.signbit(a[order]))
 
 
 def test_sort_in_place():

@@ -1,0 +1,173 @@
+"""Sorting integers in vectors: blocks by a network, then runs by merging two groups of vectors at a time.
+
+The source is left as it is, so that who calls can look at the order in which the elements came. Nothing branches on
+what is compared: a network of comparisons sorts the eight columns of eight vectors, they are turned, and neighbours
+are merged until a block is one run. Two runs are merged by groups of 16: of all that was read the smaller half is
+written, and the next group comes from the run whose first element is smaller. Elements that are equal are the same
+here: who needs them in order of their places packs these into the integers (order.py).
+Sources: Knuth, The Art of Computer Programming 3, 5.3.4 (networks; merge exchange); Chhugani et al., Efficient
+implementation of sorting on multi-core SIMD CPU architecture, VLDB 2008 (runs by groups of vectors).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from dlvm_py.backend.cpu.code import Code, helper
+from dlvm_py.backend.cpu.lanes import shuffled, transposed
+from dlvm_py.backend.cpu.values import ONE, V, i64
+
+LANES = 8  # of a vector, and vectors of a block
+BLOCK = LANES * LANES
+GROUP = 2  # vectors that are merged at a time
+
+# elements behind the last one that buffers have: up to a whole block, and a group that is looked at in vain
+SLACK = BLOCK + GROUP * LANES
+
+
+def vector_sort(e: Code, type: str) -> str:
+    """A function that sorts i32 or i64: `ptr (ptr source, ptr a, ptr b, i64 n)`, where they are in order: a or b.
+
+    All three have room for SLACK elements more than n; what is behind the n of the source is overwritten.
+    """
+    return "@" + helper(e, f"dlvm.sort.{type}", "ptr", ["ptr", "ptr", "ptr", "i64"], lambda c: _Sort(c, type).write())
+
+
+class _Sort:
+    """The code of the function for one type of elements."""
+
+    def __init__(self, c: Code, type: str) -> None:
+        self.c = c
+        self.type = type
+        self.vector = f"<{LANES} x {type}>"
+        self.align = f", align {int(type[1:]) // 8}"
+
+    def write(self) -> None:
+        c = self.c
+        source, a, b, n = c.params
+        largest = V(self.type, str(2 ** (int(self.type[1:]) - 1) - 1))
+        with c.either(c.icmp("sle", n, i64(LANES))) as arms:
+            next(arms)
+            with c.loop(c.op("sub", i64(LANES), n)) as loop:
+                c.store(largest, c.gep(self.type, source, c.add(n, loop.index)))
+            row = self._load(source)
+            for size in _powers(LANES):
+                row = self._exchange(row, [k ^ (size - 1) for k in range(LANES)], size // 2)
+                row = self._cleaned(row, size // 4)
+            self._store(row, a)
+            next(arms)
+            blocks = c.op("lshr", c.add(n, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
+            whole = c.mul(blocks, i64(BLOCK))
+            with c.loop(c.op("sub", whole, n)) as loop:
+                c.store(largest, c.gep(self.type, source, c.add(n, loop.index)))
+            with c.loop(blocks) as loop:
+                at = c.mul(loop.index, i64(BLOCK))
+                self._block(c.gep(self.type, source, at), c.gep(self.type, a, at))
+        # sweeps until runs of 2^k blocks cover all
+        count = c.op("lshr", c.add(n, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
+        bits = c.intrinsic("llvm.ctlz.i64", "i64", c.op("sub", count, ONE), V("i1", "false"))
+        sweeps = c.select(c.icmp("sgt", count, ONE), c.op("sub", i64(64), bits), i64(0))
+        end = c.mul(count, i64(BLOCK))
+        with c.loop(sweeps, [i64(BLOCK), a, b]) as sweep:
+            width, here, there = sweep.carried
+            twice = c.op("shl", width, ONE)
+            runs = c.op("udiv", c.op("add", end, c.op("sub", twice, ONE)), twice)
+            with c.loop(runs) as run:
+                low = c.mul(run.index, twice)
+                middle = c.minimum(c.add(low, width), end)
+                self._merge_runs(here, there, low, middle, c.minimum(c.add(low, twice), end))
+            sweep.next = [twice, there, here]
+        c.line(f"ret ptr {sweep.results[1].ref}")
+
+    # -- blocks and runs -----------------------------------------------------------------------------
+
+    def _block(self, source: V, target: V) -> None:
+        rows = [self._load(source, k * LANES) for k in range(LANES)]
+        for i, j in _merge_exchange(LANES):
+            rows[i], rows[j] = self._ordered(rows[i], rows[j])
+        runs = [[row] for row in transposed(self.c, rows)]
+        while len(runs) > 1:
+            runs = [self._merged(a, b) for a, b in zip(runs[0::2], runs[1::2], strict=True)]
+        for k, row in enumerate(runs[0]):
+            self._store(row, target, k * LANES)
+
+    def _merge_runs(self, source: V, target: V, low: V, middle: V, high: V) -> None:
+        """source[low:middle] and source[middle:high], both in order and of whole groups, to target[low:high]."""
+        c, size = self.c, GROUP * LANES
+        first = [self._load(c.gep(self.type, source, low), k * LANES) for k in range(GROUP)]
+        groups = c.op("sub", c.op("sdiv exact", c.op("sub", high, low), i64(size)), ONE)
+        with c.loop(groups, [c.add(low, i64(size)), middle, *first]) as loop:
+            left, right, *kept = loop.carried
+            a, b = (c.load(self.type, c.gep(self.type, source, k)) for k in (left, right))
+            rest = c.any(c.icmp("sge", right, high), c.icmp("sle", a, b))
+            is_left = c.both(c.icmp("slt", left, middle), rest)
+            taken = c.gep(self.type, source, c.select(is_left, left, right))
+            merged = self._merged(kept, [self._load(taken, k * LANES) for k in range(GROUP)])
+            out = c.gep(self.type, target, c.add(low, c.mul(loop.index, i64(size))))
+            for k, row in enumerate(merged[:GROUP]):
+                self._store(row, out, k * LANES)
+            step = c.op("shl", c.cast("zext", is_left, "i64"), i64(size.bit_length() - 1))
+            loop.next = [c.add(left, step), c.add(right, c.op("sub", i64(size), step)), *merged[GROUP:]]
+        for k, row in enumerate(loop.results[2:]):
+            self._store(row, c.gep(self.type, target, c.op("sub", high, i64(size))), k * LANES)
+
+    # -- networks ------------------------------------------------------------------------------------
+
+    def _merged(self, a: Sequence[V], b: Sequence[V]) -> list[V]:
+        """Two runs of as many vectors as one."""
+        backwards = [shuffled(self.c, row, row, range(LANES)[::-1]) for row in reversed(b)]
+        low, high = zip(*(self._ordered(x, y) for x, y in zip(a, backwards, strict=True)), strict=True)
+        return [*self._bitonic(low), *self._bitonic(high)]
+
+    def _bitonic(self, rows: Sequence[V]) -> list[V]:
+        """Vectors whose elements go up, then down, or the other way round, in order."""
+        if len(rows) == 1:
+            return [self._cleaned(rows[0], LANES // 2)]
+        half = len(rows) // 2
+        low, high = zip(*map(self._ordered, rows[:half], rows[half:]), strict=True)
+        return [*self._bitonic(low), *self._bitonic(high)]
+
+    def _cleaned(self, row: V, distance: int) -> V:
+        """Elements of one vector in order, of parts that go up, then down: by their halves, then quarters."""
+        while distance:
+            row = self._exchange(row, [k ^ distance for k in range(LANES)], distance)
+            distance //= 2
+        return row
+
+    def _exchange(self, row: V, partners: Sequence[int], bit: int) -> V:
+        """The smaller one of an element and its partner where this bit of its lane is 0, the larger one elsewhere."""
+        low, high = self._ordered(row, shuffled(self.c, row, row, partners))
+        return shuffled(self.c, low, high, [k + LANES if k & bit else k for k in range(LANES)])
+
+    def _ordered(self, a: V, b: V) -> tuple[V, V]:
+        low, high = (
+            self.c.intrinsic(f"llvm.{name}.v{LANES}{self.type}", self.vector, a, b) for name in ("smin", "smax")
+        )
+        return low, high
+
+    def _load(self, address: V, k: int = 0) -> V:
+        return self.c.load(self.vector, self.c.gep(self.type, address, i64(k)), self.align)
+
+    def _store(self, row: V, address: V, k: int = 0) -> None:
+        self.c.store(row, self.c.gep(self.type, address, i64(k)), self.align)
+
+
+def _powers(n: int) -> Iterator[int]:
+    """2, 4, ... up to n."""
+    size = 2
+    while size <= n:
+        yield size
+        size *= 2
+
+
+def _merge_exchange(n: int) -> Iterator[tuple[int, int]]:
+    """The comparisons that sort n elements, a power of two: Knuth's algorithm 5.2.2 M."""
+    p = n // 2
+    while p:
+        q, r, d = n // 2, 0, p
+        while True:
+            yield from ((k, k + d) for k in range(n - d) if k & p == r)
+            if q == p:
+                break
+            d, q, r = q - p, q // 2, p
+        p //= 2

@@ -64,6 +64,35 @@ def test_keys_of_a_wide_range(name):
     np.testing.assert_array_equal(np.signbit(found[0]), np.signbit(a[order]))
 
 
+PERIODIC = np.sin(np.arange(5000.0) * 2 * np.pi / 17)  # as is what a sample with this step sees
+
+
+@pytest.mark.parametrize("a", [rng.random(5000), PERIODIC, np.round(rng.random(2048) * 3), rng.integers(0, 99, 4001)])
+def test_middle_of_many(a):
+    """What lies around the wanted rank alone is sorted, or all of it: the same value and gradient."""
+    f = dlvm.jit(lambda a, q: (np.median(a), np.quantile(a, q), np.nanmedian(a)))
+    for q in (0.0, 0.3, 0.999, 1.0):
+        np.testing.assert_array_equal(f(a, q), (np.median(a), np.quantile(a, q), np.nanmedian(a)))
+    if a.dtype.kind == "f":
+        assert np.isnan(f(np.append(a, np.nan), 0.5)[:2]).all()
+        seed = dlvm.grad(lambda a: np.median(a) + np.percentile(a, 30.0))(a)
+        assert np.count_nonzero(seed) <= 4
+        np.testing.assert_allclose(np.sum(seed), 2.0)
+        np.testing.assert_allclose(seed @ a, np.median(a) + np.percentile(a, 30.0))
+
+
+def test_isin_of_integers():
+    """By a table where the numbers that are wanted lie close together, by a search elsewhere."""
+    f = dlvm.jit(lambda a, b: (np.isin(a, b), np.isin(a, b, invert=True), np.unique(a, return_counts=True)))
+    ends = np.array([-(2**63), 2**63 - 1, 5])
+    for a, b in ((rng.integers(-9, 9, 40), rng.integers(-3, 3, 7)), (ends, rng.integers(0, 9, 5)), (ends, ends[:2])):
+        for x, y in ((a, b), (a.reshape(1, -1), b.astype(np.int16) if b.max() < 9 else b)):
+            wanted = np.isin(x, y), np.isin(x, y, invert=True)
+            found = f(x, y)
+            np.testing.assert_array_equal(found[:2], wanted)
+            np.testing.assert_array_equal(found[2][1], np.unique(x, return_counts=True)[1])
+
+
 def test_sort_in_place():
     """x.sort() changes x, also through a view."""
 

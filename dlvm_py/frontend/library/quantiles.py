@@ -43,13 +43,17 @@ def middle(a: Any, axis: Any) -> Any:
     """The median along one axis."""
     axis = axis_of(axis, a.ndim)
     n = a.shape[axis]
-    s = np.sort(a, axis)
+    half = n // 2
+    if a.ndim == 1:
+        s, start = in_order_around(a, half - 1 + n % 2)
+    else:
+        s, start = np.sort(a, axis), 0
     if not is_nan(s):
         s = s.astype(np.float64)
     if n == 0:
         return np.mean(s, axis=axis)
-    half = n // 2
-    low, high, last = s[along(axis, half - 1 + n % 2)], s[along(axis, half)], s[along(axis, n - 1)]
+    low, high = s[along(axis, half - 1 + n % 2 - start)], s[along(axis, half - start)]
+    last = s[along(axis, s.shape[axis] - 1)]
     return np.where(np.isnan(last), last, (low + high) / 2)
 
 
@@ -57,6 +61,8 @@ def middle_of_numbers(a: Any, axis: Any) -> Any:
     """The median along one axis of what is not NaN: in order the numbers come first."""
     if not is_nan(a):
         return middle(a, axis)
+    if a.ndim == 1:
+        return middle(a[~np.isnan(a)], 0)
     axis = axis_of(axis, a.ndim)
     s = np.sort(a, axis)
     if s.shape[axis] == 0:
@@ -65,6 +71,30 @@ def middle_of_numbers(a: Any, axis: Any) -> Any:
     low = np.take_along_axis(s, np.maximum(count - 1, 0) // 2, axis)
     high = np.take_along_axis(s, np.minimum(count // 2, s.shape[axis] - 1), axis)
     return ((low + high) / 2)[along(axis, 0)]
+
+
+MANY = 2048  # elements from which on a sample saves more than it costs
+
+
+def in_order_around(a: Any, k: Any) -> Any:
+    """Elements of a vector in order, k-th and next and any NaN among them, and the rank of the first.
+
+    A sample says between which two numbers these lie most probably, and what lies there is sorted; all of it where
+    the sample was wrong, or has a NaN. Source: Floyd and Rivest, Expected time bounds for selection, CACM 18 (1975).
+    """
+    n, start = a.shape[0], 0
+    if n >= MANY and not (is_nan(a) and np.any(np.isnan(a))):
+        step = int(np.cbrt(n))
+        sample = np.sort(a[::step])
+        m = sample.shape[0]
+        spread = int(1.5 * np.sqrt(m)) + 1
+        first, last = k // step - spread, k // step + spread + 1
+        low, high = sample[max(first, 0)], sample[min(last, m - 1)]
+        below = np.count_nonzero(a < low) if first > 0 else 0
+        between = a[((a >= low) | (first <= 0)) & ((a <= high) | (last >= m))]
+        if below <= k and min(k + 1, n - 1) < below + between.shape[0]:
+            a, start = between, below
+    return np.sort(a), start
 
 
 # -- quantiles ---------------------------------------------------------------------------------------
@@ -135,32 +165,50 @@ def quantiles(a: Any, q: Any, axis: Any, method: Any, keepdims: Any, skips_nan: 
         axis = tuple(range(a.ndim))
     if isinstance(axis, (tuple, list)):
         axes = distinct_axes(axis, a.ndim)
-        s = np.moveaxis(np.sort(merged(a, axes), -1), -1, 0)
+        a = merged(a, axes)
+        axis = -1
     else:
         axes = axes_of(axis, a.ndim)
-        s = np.moveaxis(np.sort(a, axes[0]), axes[0], 0)
+        axis = axes[0]
+    n, start = a.shape[axis], 0
+    if a.ndim == 1 and np.ndim(q) == 0 and not (skips_nan and is_nan(a)):
+        s, start = in_order_around(a, rank_below(n, q, method))
+    else:
+        s = np.moveaxis(np.sort(a, axis), axis, 0)
     skips_nan = skips_nan and is_nan(s)
     if skips_nan and s.shape[0] == 0:
-        s = np.full((1, *s.shape[1:]), np.nan, s.dtype)
-    found = quantiles_in_order(s, q, method, skips_nan)
+        s, n = np.full((1, *s.shape[1:]), np.nan, s.dtype), 1
+    found = quantiles_in_order(s, q, method, skips_nan, n, start)
     for k in unroll(len(axes) if keepdims else 0):
         found = np.expand_dims(found, axes[k] + np.ndim(q))
     return np.asarray(found) if keepdims else found  # NumPy gives the result its axes by a reshape
 
 
-def quantiles_in_order(s: Any, q: Any, method: Any, skips_nan: Any) -> Any:
-    """Quantiles along the first axis of an array that is in order there; of the numbers before the NaN alone."""
+def rank_below(n: Any, q: Any, method: Any) -> Any:
+    """The rank among n elements of the one that a quantile is, or of the first of the two between which it lies."""
+    if method in DISCRETE:
+        rank = discrete_place(n, q, method)
+    else:
+        rank = np.floor(place_between(n, q, method))
+    return int(np.clip(np.nan_to_num(rank), 0, max(n - 1, 0)))
+
+
+def quantiles_in_order(s: Any, q: Any, method: Any, skips_nan: Any, n: Any, start: Any) -> Any:
+    """Quantiles along the first axis of an array that is in order there; of the numbers before the NaN alone.
+
+    n: of the elements in all, of which the first in `s` has the rank `start`.
+    """
     is_whole = method == "linear" and np.result_type(q).kind in ("b", "i", "u")  # the smallest or the largest
     if not is_whole and method in BETWEEN and s.dtype.kind == "b":
         refuse("np.quantile of bools is not defined", "convert with .astype(np.int64)")
     if not np.all((q >= 0) & (q <= 1)):  # NaN is outside, too
         raise ValueError("Quantiles must be in the range [0, 1]")
     last = s.shape[0] - 1
-    if last < 0:
+    if n <= 0:
         raise IndexError("index -1 is out of bounds for axis 0 with size 0")
     is_weak = type(q) is float or type(q) is int  # Python's takes the array's dtype, q of NumPy counts by its own
     q = np.float64(q) if type(q) is float else q
-    n = count = s.shape[0]
+    count = n
     if skips_nan:  # a number of numbers for each place of the other axes
         n = count = np.maximum(np.sum(~np.isnan(s), axis=0), 1)
         for _ in unroll(s.ndim - 1 if np.ndim(q) > 0 else 0):
@@ -168,7 +216,8 @@ def quantiles_in_order(s: Any, q: Any, method: Any, skips_nan: Any) -> Any:
         if np.result_type(q).kind == "f":
             n = n.astype(np.result_type(q))
     if is_whole or method in DISCRETE:
-        found = element_in_order(s, q * (count - 1) if is_whole else discrete_place(n, q, method), skips_nan)
+        rank = q * (count - 1) if is_whole else discrete_place(n, q, method)
+        found = element_in_order(s, rank - start, skips_nan)
         return np.where(np.isnan(s[last]), s[last], found) if is_nan(s) and not skips_nan else found
     found = place_between(n, q, method)
     place = np.clip(found, 0, n - 1)
@@ -182,7 +231,7 @@ def quantiles_in_order(s: Any, q: Any, method: Any, skips_nan: Any) -> Any:
     second = np.where(found < 0, 0, np.minimum(first + 1, count - 1))
     for _ in unroll(s.ndim - 1 if np.ndim(q) > 0 and not skips_nan else 0):
         weight = np.expand_dims(weight, -1)
-    low, high = element_in_order(s, first, skips_nan), element_in_order(s, second, skips_nan)
+    low, high = element_in_order(s, first - start, skips_nan), element_in_order(s, second - start, skips_nan)
     # as NumPy does it: from the nearer one
     step = high - low
     value = np.where(weight >= 0.5, high - step * (1 - weight), low + step * weight)

@@ -25,8 +25,11 @@ def unique(
         axis = None
     if axis is None:
         s, shape = np.ravel(ar), ar.shape
-        order = np.argsort(s)
-        s = s[order]
+        if return_index or return_inverse:
+            order = np.argsort(s)
+            s = s[order]
+        else:
+            s = np.sort(s)
         first = begins(s)
         if is_nan(s) and equal_nan:
             first[1:] &= ~(np.isnan(s[1:]) & np.isnan(s[:-1]))
@@ -50,7 +53,7 @@ def unique(
     if return_counts:
         starts = np.flatnonzero(first)
         counts = np.empty(starts.shape[0], np.int64)
-        counts[:] = order.shape[0] - starts
+        counts[:] = first.shape[0] - starts
         counts[:-1] = starts[1:] - starts[:-1]
         results = (*results, counts)
     if len(results) == 1:
@@ -73,15 +76,30 @@ def isin(element: Any, test_elements: Any, assume_unique: Any = False, invert: A
     element, wanted = np.asarray(element), np.asarray(test_elements)
     if np.iscomplexobj(element) or np.iscomplexobj(wanted):
         return complex_isin(element, wanted, invert)
-    wanted = np.sort(np.ravel(wanted))
-    n = wanted.shape[0]
+    n = wanted.size
     if n == 0:
         if invert:
             return np.ones(element.shape, np.bool_)
         return np.zeros(element.shape, np.bool_)
+    if np.result_type(element, wanted).kind == "i":  # not of int64 and uint64
+        least, most = int(np.min(wanted)), int(np.max(wanted))
+        # in floats, where the difference of two integers has room; as many as NumPy thinks worth a table
+        if float(most) - float(least) <= 6.0 * (n + element.size):
+            return among(element, wanted, least, most, invert)
+    wanted = np.sort(np.ravel(wanted))
     place = np.minimum(np.searchsorted(wanted, element), n - 1)
     found = wanted[place] != element if invert else wanted[place] == element
     return np.asarray(found)
+
+
+def among(element: Any, wanted: Any, least: Any, most: Any, invert: Any) -> Any:
+    """np.isin of integers between two: by a table."""
+    table = np.zeros(most - least + 1, np.bool_)
+    table[np.ravel(wanted).astype(np.int64) - least] = True
+    element = element.astype(np.int64)
+    inside = (element >= least) & (element <= most)
+    found = inside & table[np.where(inside, element - least, 0)]
+    return np.asarray(~found if invert else found)
 
 
 def complex_isin(element: Any, wanted: Any, invert: Any) -> Any:

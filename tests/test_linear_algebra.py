@@ -199,6 +199,29 @@ def test_adjoint_of_a_factor_by_blocks(dtype):
         np.testing.assert_allclose(compiled(*spoiled), want, **limit)
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_many_right_hand_sides(dtype):
+    """A column is the same wherever it stands, in whatever layout, and with any number of threads."""
+    rng, before = np.random.default_rng(9), dlvm.get_num_threads()
+    solve = dlvm.jit(lambda a, b: np.linalg.solve(a, b))
+    parts = np.ones((), dtype) if np.dtype(dtype).kind == "f" else dtype(0.6 + 0.8j)
+    try:
+        for n, m in ((0, 9), (1, 16), (3, 33), (6, 40), (12, 17), (131, 300)):
+            a, b = ((rng.standard_normal((n, k)) * parts + rng.standard_normal((n, k))).astype(dtype) for k in (n, m))
+            a += 2 * n * np.eye(n, dtype=dtype)
+            found = []
+            for threads in (1, 2, 3):
+                dlvm.set_num_threads(threads)
+                found += [solve(a, b), solve(a, b[:, ::-1])[:, ::-1], solve(a, np.asfortranarray(b))]
+            bound = 50 * np.finfo(dtype).eps
+            np.testing.assert_allclose(found[0], np.linalg.solve(a, b), rtol=bound, atol=bound)
+            assert all(x.dtype == dtype and np.array_equal(x, found[0]) for x in found)
+    finally:
+        dlvm.set_num_threads(before)
+    with pytest.raises(np.linalg.LinAlgError, match="Singular matrix"):
+        solve(np.ones((3, 3), dtype), np.ones((3, 20), dtype))
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
 def test_solve_of_triangles(dtype):
     """Upper triangles are solved by substitution, whatever their layout; singular ones raise; NaN is an element."""

@@ -18,6 +18,8 @@ from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, OK, Routine
 from dlvm_py.backend.cpu.matmul import INT_MAX
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.share import split
+from dlvm_py.backend.cpu.substitution import LEAST, Substitution
 from dlvm_py.backend.cpu.triangular import cholesky_function, product_of
 from dlvm_py.backend.cpu.values import FALSE, NULL, ONE, TRUE, ZERO, V, float_constant, i64
 from dlvm_py.ir import DType, Instruction
@@ -46,8 +48,12 @@ def _function(e: FunctionEmitter, op: str, dtype: DType, count: int) -> str:
     product = ""
     if op in BY_HALVES and dtype.is_float:
         product = product_of(e, dtype)
-        name += ".shared" if e.shares_kernels else ""
-    return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype, product), op)())
+    shares = e.shares_kernels and op == "solve"
+    if e.shares_kernels and (product or shares):
+        name += ".shared"
+    if op == "solve" and e.module.masks:
+        name += ".masks"
+    return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype, product), op)(), shares)
 
 
 class _Factored(Routine):
@@ -62,24 +68,37 @@ class _Factored(Routine):
         self.matrices = [Matrix(g[0], *s, *g[1:]) for g, s in zip(groups, shapes, strict=True)]
 
     def solve(self) -> None:
-        """trtrs of an upper triangle, else gesv."""
+        """trtrs of an upper triangle, else gesv; of many columns getrf and panels (substitution.py)."""
         c, (a, b, to) = self.c, self.matrices
         n, m = self.n, self.m
-        block, behind, pivots = self.block(self.elements(n, n), self.elements(n, m), self.c.mul(n, i64(4)))
-        mine, right = self.columns(block, n, n), self.columns(behind, n, m)
+        panels = Substitution(c, self.dtype, n, m)
+        is_wide = c.icmp("sge", m, i64(LEAST))
+        sizes = [c.select(is_wide, x, y) for x, y in zip(panels.sizes, (self.elements(n, m), ZERO, ZERO), strict=True)]
+        *memory, data, pivots = self.block(*sizes, self.elements(n, n), c.mul(n, i64(4)))
+        mine, right = self.columns(data, n, n), self.columns(memory[0], n, m)
         self.copy(a, mine)
-        self.copy(b, right)
         size, columns, lead = self.int(n), self.int(m), self.lead(n)
         info = c.alloca("i32")
+
+        def by_lapack(name: str, first: list[V], last: list[V]) -> None:
+            self.copy(b, right)
+            c.store(self.call(name, [*first, size, columns, mine.data, lead, *last, right.data, lead]), info)
+            with c.when(c.icmp("eq", c.load("i32", info), OK)):
+                self.copy(right, to)
+
         with c.either(self._has_lower(mine)) as arms:
             next(arms)
-            c.store(self.call("gesv", [size, columns, mine.data, lead, pivots, right.data, lead]), info)
+            with c.either(is_wide) as ways:
+                next(ways)
+                c.store(self.call("getrf", [size, size, mine.data, lead, pivots]), info)
+                with c.when(c.icmp("eq", c.load("i32", info), OK)):
+                    panels.write(mine, pivots, b, to, memory)
+                next(ways)
+                by_lapack("gesv", [], [pivots])
             next(arms)
-            letters = [self.letter(x) for x in "UNN"]
-            c.store(self.call("trtrs", [*letters, size, columns, mine.data, lead, right.data, lead]), info)
-        with c.when(c.icmp("eq", c.load("i32", info), OK)):
-            self.copy(right, to)
+            by_lapack("trtrs", [self.letter(x) for x in "UNN"], [])
         self.end(c.load("i32", info))
+        split(c)
 
     def _has_lower(self, x: Matrix) -> V:
         """Whether an element below the diagonal is not zero; looks no further than its column."""

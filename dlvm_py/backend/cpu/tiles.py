@@ -107,9 +107,12 @@ def tiles_pay(e: FunctionEmitter, tree: Tree, tile: Tile, width: V, work: V) -> 
     Along rows, a line that lies across is used for one element, and for the next rows as long as a cache keeps it. The
     second cache does, for rows of no more lines than the CPU has addresses of pages at hand, unless the lines of a row
     clash in it: then rows are faster than tiles, since the CPU fetches ahead along them. Where all that a kernel reads
-    lies in the second cache, tiles gain by whole vectors.
+    lies in the second cache, tiles gain by whole vectors; always, where it reads two arrays across, or elements take
+    longer than what they load.
     """
     leaves = leaves_across(tree, tree.inner).get(tile.axis, [])
+    if len(leaves) > 1 or tree.is_slow:
+        return e.icmp("sgt", work, ZERO)
     small = e.icmp("sle", work, i64(SMALL))
     conditions = [small, e.icmp("sge", width, i64(PAGES))]
     for step in dict.fromkeys(_step(tree, leaf) for leaf in leaves):

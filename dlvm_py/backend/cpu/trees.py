@@ -129,7 +129,7 @@ class Tree:
         self._known: dict[tuple[V, V], tuple[V, V]] = {}
         self._ones: set[tuple[Value, int]] = set()  # axes of broadcasts along which there is one element
         self._strides: dict[Value, tuple[V, ...]] = {}
-        self._is_slow: bool | None = None  # whether an element takes longer than the loads that it needs
+        self._is_slow: bool | None = None
         self._memo: dict[tuple[Value, Axes], V] = {}
         self.root_axes: Axes = tuple((k, ()) for k in range(self.rank))
         for value in self.roots:
@@ -416,11 +416,16 @@ class Tree:
         ]
         return offset(e, p.data, [self._position(axis) for axis in axes], steps)
 
-    def inner_step(self, stride: V) -> V:
-        """The stride of the innermost loop, along which LLVM makes vectors of elements apart where that pays."""
+    @property
+    def is_slow(self) -> bool:
+        """Whether an element takes longer than the loads that it needs."""
         if self._is_slow is None:
             self._is_slow = any(is_slow(i) for i, _ in self.nodes())
-        return self.e.unguessed(stride) if self._is_slow else stride
+        return self._is_slow
+
+    def inner_step(self, stride: V) -> V:
+        """The stride of the innermost loop, along which LLVM makes vectors of elements apart where that pays."""
+        return self.e.unguessed(stride) if self.is_slow else stride
 
     def _steps(self, i: Instruction, axes: Axes) -> list[V]:
         """The strides of a load, in the fast version with what its conditions say."""

@@ -206,7 +206,7 @@ def test_many_right_hand_sides(dtype):
     solve = dlvm.jit(lambda a, b: np.linalg.solve(a, b))
     parts = np.ones((), dtype) if np.dtype(dtype).kind == "f" else dtype(0.6 + 0.8j)
     try:
-        for n, m in ((0, 9), (1, 16), (3, 33), (6, 40), (12, 17), (131, 300)):
+        for n, m in ((0, 9), (1, 16), (3, 33), (6, 40), (12, 17), (263, 70)):
             a, b = ((rng.standard_normal((n, k)) * parts + rng.standard_normal((n, k))).astype(dtype) for k in (n, m))
             a += 2 * n * np.eye(n, dtype=dtype)
             found = []

@@ -10,11 +10,14 @@ apart; then rows are computed ROWS at a time, with all sums in registers:
     backwards    rows i.. -= u[i.., k] row k  for all k behind, then the triangle, each divided by its pivot
 
 What is left of the rows, fewer than ROWS, comes first and row by row. The factors are copied so that elements for one k
-stand side by side. The columns beyond the last one are zeros: an element is computed by the same instructions wherever
-its column is.
+stand side by side; where they are many they are read once for a few panels. The columns beyond the last one are zeros:
+an element is computed by the same instructions wherever its column is.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -28,6 +31,8 @@ from dlvm_py.ir import DType
 
 LEAST = 8  # columns
 ROWS = 4
+# factors of more bytes than a core has in its cache are read for several panels at a time, so many rows of them
+NEAR, GROUP, TILES = 1 << 20, 4, 8
 # the grain of threads: so many multiplications of real numbers, and what these cost, in tenths of ns for 4 bytes
 PRODUCTS, COST = 16, 3
 
@@ -59,12 +64,15 @@ class Substitution:
         self._reorder(lu, factors)
         parts, real = (4, self.dtype.real) if self.dtype.is_complex else (1, self.dtype)
         work = c.op("udiv", c.product([n, n, b.cols, i64(parts)]), i64(PRODUCTS))
-        name = panel_function(c, self.dtype)
-        with shared(c, self.count, work, COST * real.itemsize // 4, chunk=ONE) as part:
-            first, last = part or (ZERO, self.count)
+        is_large = c.icmp("ugt", self.sizes[2], i64(NEAR))
+        together = c.select(is_large, i64(self.wide * GROUP), i64(self.wide))
+        count = c.op("udiv", c.add(b.cols, c.op("sub", together, ONE)), together)
+        name = panels_function(c, self.dtype)
+        with shared(c, count, work, COST * real.itemsize // 4, chunk=ONE) as part:
+            first, last = part or (ZERO, count)
             with c.loop(c.op("sub nsw", last, first)) as loop:
-                column = c.mul(c.add(first, loop.index, "nuw nsw"), i64(self.wide), "nuw nsw")
-                width = c.minimum(i64(self.wide), c.op("sub nsw", b.cols, column))
+                column = c.mul(c.add(first, loop.index, "nuw nsw"), together, "nuw nsw")
+                width = c.minimum(together, c.op("sub nsw", b.cols, column))
                 panel = offset(c, panels, [c.mul(column, n)], [self.size])
                 ends = [v for x in (b, to) for v in (offset(c, x.data, [column], [x.col_step]), x.row_step, x.col_step)]
                 c.call(f"@{name}", "void", [n, width, factors, places, panel, *ends])
@@ -101,14 +109,14 @@ class Substitution:
             copy(c.add(left, c.mul(block.index, i64(ROWS))), ROWS)
 
 
-def panel_function(c: Code, dtype: DType) -> str:
-    """define void panel(n, width, factors, places, panel, b, its steps, to, its steps): so many columns."""
-    name = f"dlvm.substitute_panel.{dtype}{'.masks' if c.module.masks else ''}"
+def panels_function(c: Code, dtype: DType) -> str:
+    """define void panels(n, width, factors, places, panels, b, its steps, to, its steps): so many columns."""
+    name = f"dlvm.substitute_panels.{dtype}{'.masks' if c.module.masks else ''}"
     types = ["i64", "i64", "ptr", "ptr", "ptr", *["ptr", "i64", "i64"] * 2]
-    return helper(c, name, "void", types, lambda c: _Panel(c, dtype).write())
+    return helper(c, name, "void", types, lambda c: _Panels(c, dtype).write())
 
 
-class _Panel:
+class _Panels:
     """Writes that function; `self.c` is its code."""
 
     def __init__(self, c: Code, dtype: DType) -> None:
@@ -120,41 +128,61 @@ class _Panel:
         self.lanes = (64 if c.module.masks else 32) // self.real.itemsize
         self.vectors = self.wide // self.lanes
         self.type = f"<{self.lanes} x {self.part}>"
-        self.n, self.width, self.factors, self.places, self.panel = c.params[:5]
+        self.n, self.columns, self.factors, self.places, self.panels = c.params[:5]
         self.size, self.real_size = i64(dtype.itemsize), i64(self.real.itemsize)
         self.row_step = i64(self.wide * dtype.itemsize)
         self.part_step = i64(self.wide * self.real.itemsize)
-        self.b, self.to = (Matrix(g[0], self.n, self.width, g[1], g[2]) for g in (c.params[5:8], c.params[8:11]))
+        self.b, self.to = (Matrix(g[0], self.n, self.columns, g[1], g[2]) for g in (c.params[5:8], c.params[8:11]))
 
     def write(self) -> None:
+        """Some rows of all panels after others, so that the factors are read once for all of them."""
         c, n = self.c, self.n
-        with c.when(c.icmp("slt", self.width, i64(self.wide))):
-            with c.loop(c.mul(n, i64(self.wide * self.parts // self.lanes))) as k:
-                self._put(V(self.type, "zeroinitializer"), c.gep(self.type, self.panel, k.index))
-        with c.loop(n) as i:
-            row = c.load("i64", c.gep("i64", self.places, i.index))
-            self._copy(i.index, self.b, row, is_load=True)
-        left = c.op("and", n, i64(ROWS - 1))
-        blocks = c.op("lshr", n, i64(ROWS.bit_length() - 1))
-        with c.loop(left) as i:
+        left, tiles = c.op("and", n, i64(ROWS - 1)), c.op("lshr", n, i64(ROWS.bit_length() - 1))
+        with self._each():
+            with c.when(c.icmp("slt", self.width, i64(self.wide))):
+                with c.loop(c.mul(n, i64(self.wide * self.parts // self.lanes))) as k:
+                    self._put(V(self.type, "zeroinitializer"), c.gep(self.type, self.panel, k.index))
+            with c.loop(n) as i:
+                row = c.load("i64", c.gep("i64", self.places, i.index))
+                self._copy(i.index, self.b, row, is_load=True)
+        with self._each(), c.loop(left) as i:
             self._rows(i.index, 1, lower=True)
-        with c.loop(blocks) as k:
-            self._rows(c.add(left, c.mul(k.index, i64(ROWS), "nuw nsw")), ROWS, lower=True)
-        with c.loop(blocks) as k:
-            behind = c.mul(c.add(k.index, ONE), i64(ROWS), "nuw nsw")
-            self._rows(c.op("sub nsw", n, behind), ROWS, lower=False)
-        with c.loop(left) as k:
-            self._rows(c.op("sub nsw", left, c.add(k.index, ONE)), 1, lower=False)
-        with c.loop(n) as i:
-            self._copy(i.index, self.to, i.index, is_load=False)
+        with self._tiles(tiles) as k:
+            self._rows(c.add(left, c.mul(k, i64(ROWS), "nuw nsw")), ROWS, lower=True)
+        with self._tiles(tiles) as k:
+            self._rows(c.op("sub nsw", n, c.mul(c.add(k, ONE), i64(ROWS), "nuw nsw")), ROWS, lower=False)
+        with self._each():
+            with c.loop(left) as k:
+                self._rows(c.op("sub nsw", left, c.add(k.index, ONE)), 1, lower=False)
+            with c.loop(n) as i:
+                self._copy(i.index, self.to, i.index, is_load=False)
         c.line("ret void")
+
+    @contextmanager
+    def _each(self) -> Iterator[None]:
+        """Code for each panel: where it is, its columns, and the first ones of the matrices."""
+        c = self.c
+        with c.loop(c.op("udiv", c.add(self.columns, i64(self.wide - 1)), i64(self.wide))) as loop:
+            self.first = c.mul(loop.index, i64(self.wide), "nuw nsw")
+            self.width = c.minimum(i64(self.wide), c.op("sub nsw", self.columns, self.first))
+            self.panel = offset(c, self.panels, [c.mul(self.first, self.n)], [self.size])
+            yield
+
+    @contextmanager
+    def _tiles(self, count: V) -> Iterator[V]:
+        """Code for the numbers below `count`, TILES of them for each panel before the next ones."""
+        c = self.c
+        with c.loop(c.op("udiv", c.add(count, i64(TILES - 1)), i64(TILES))) as block, self._each():
+            start = c.mul(block.index, i64(TILES), "nuw nsw")
+            with c.loop(c.minimum(i64(TILES), c.op("sub nsw", count, start))) as tile:
+                yield c.add(start, tile.index, "nuw nsw")
 
     # -- from and to matrices ----------------------------------------------------------------------------
 
     def _copy(self, i: V, x: Matrix, row: V, is_load: bool) -> None:
         """Between row i of the panel and a row of a matrix; a version for neighbours, which LLVM makes vectors of."""
         c = self.c
-        start = offset(c, x.data, [row], [x.row_step])
+        start = offset(c, x.data, [row, self.first], [x.row_step, x.col_step])
         with c.either(c.icmp("eq", x.col_step, self.size)) as arms:
             for step in (self.size, x.col_step):
                 next(arms)

@@ -37,9 +37,10 @@ def combine(e: FunctionEmitter, by: str, dtype: DType, a: V, b: V, inside: bool 
     """One step of a reduction. `inside` a fold, the float extremes are the intrinsics that LLVM vectorises.
 
     Of max(a, c ? x : -inf) LLVM would make c ? max(a, x) : a, which it does not: a frozen choice stays what it is.
+    The new element comes first: the sign that orders zeros is taken of the first operand, and does not wait for `a`.
     """
     if inside and by in ("max", "min") and dtype.kind == "f" and dtype.bits > 16:
-        return e.intrinsic(f"llvm.{by}imum.f{dtype.bits}", a.type, a, e.value(b.type, f"freeze {b.type} {b.ref}"))
+        return e.intrinsic(f"llvm.{by}imum.f{dtype.bits}", a.type, e.value(b.type, f"freeze {b.type} {b.ref}"), a)
     return TABLE[by][dtype.kind](e, dtype, {}, a, b)
 
 

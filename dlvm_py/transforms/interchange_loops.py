@@ -35,10 +35,10 @@ loop runs as it was. Stage compute, before checks become limits (limit_counts.py
 from __future__ import annotations
 
 from dlvm_py.decisions import Decisions
-from dlvm_py.ir import Block, BlockArg, Builder, Function, Instruction, Literal, TensorType, Value, literal
+from dlvm_py.ir import Block, Builder, Function, Instruction, Literal, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import SHARED
 from dlvm_py.ir.analysis.cfg import predecessors
-from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
+from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop
 from dlvm_py.ir.analysis.independence import Independence, Trips
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.places import Linear, place_of, unit_axis
@@ -48,7 +48,7 @@ from dlvm_py.ir.types import is_array
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.distribute_loops import Distribution, Nest, Unfit, exchanged, nest_of, strips
 from dlvm_py.transforms.loop_bounds import LoopBounds
-from dlvm_py.transforms.loop_versions import join_behind
+from dlvm_py.transforms.loop_versions import enter_by, join_behind, used_behind
 
 WIDE, NARROW = 2048, 64  # trips of a strip
 _LEAST = 16  # columns
@@ -143,7 +143,7 @@ def _interchange(function: Function, of: Independence, loop: Loop, decisions: De
     is_unordered = loop.header.instructions[-1].attrs.get("unordered", False)
     found = sums(loop, users, of.edges) if is_unordered else {}
     totals = [a for a, total in found.items() if total.dtype.is_float]
-    if len(loop.header.args) != 1 + len(totals) or _is_used_behind(function, loop, totals):
+    if len(loop.header.args) != 1 + len(totals) or any(v not in totals for v in used_behind(function, loop)):
         return False
     if any(isinstance(i.type, TensorType) and i.type.rank for b in loop.ordered for i in b.instructions):
         return False
@@ -169,13 +169,6 @@ def _interchange(function: Function, of: Independence, loop: Loop, decisions: De
     if not narrow and not distribution.carries and _has_independent_rows(of, nest):
         width = None
     return _Interchange(function, of, trips, distribution, width, innermost).make()
-
-
-def _is_used_behind(function: Function, loop: Loop, totals: list[BlockArg]) -> bool:
-    """Whether anything of a loop but its totals is used behind it."""
-    behind = [v for b in function.blocks if b not in loop.blocks for i in b.instructions for v in i.all_operands()]
-    passed = [v for t in loop.header.targets if t.block not in loop.blocks for v in t.args]
-    return not all(is_outside(v, loop) or v in totals for v in (*behind, *passed))
 
 
 def _crossing(nest: Nest) -> tuple[bool, bool]:
@@ -232,7 +225,7 @@ class _Interchange:
         low, high = self._ends(columns)
         if isinstance(condition, Literal) and not condition.value:
             return False
-        self._enter()
+        enter_by(self.function, self.loop, self.gate)
         joined = join_behind(self.function, self.loop)
         b = Builder(self.function)
         b.loc = self.loc
@@ -267,13 +260,3 @@ class _Interchange:
         if columns.step == 1:
             return low, high
         return self.bounds.emit("add", low, literal(1)), self.bounds.emit("add", high, literal(1))
-
-    def _enter(self) -> None:
-        """Let the gate stand where the loop was entered."""
-        header = self.loop.header
-        for a in header.args:
-            self.gate.add_arg(a.type, a.name)
-        for block, k in predecessors(self.function)[header]:
-            if not self.loop.contains(block):
-                block.targets[k].block = self.gate
-        self.function.blocks.insert(self.function.blocks.index(header), self.gate)

@@ -99,15 +99,13 @@ def _first_checks(
     """What each iteration runs before its first effect: all of it, and the checks that are limits of the count."""
     passed: list[Instruction] = []
     checks: list[Instruction] = []
-    is_natural, outermost = _begins_at_natural_numbers(loop, count, edges), loop
-    while outermost.parent is not None:
-        outermost = outermost.parent
+    is_natural = _begins_at_natural_numbers(loop, count, edges)
     block = count.body
     while True:
         for i in block.instructions:
             if i.op is OPS["check"]:
                 # a count that changes from row to row would keep rows from running side by side
-                is_fixed = is_natural and is_outside(i.operands[0], outermost)
+                is_fixed = is_natural and is_outside(i.operands[0], loop.outermost)
                 if not is_fixed and _bound(i, loop, count) is None:
                     break
                 checks.append(i)

@@ -64,18 +64,24 @@ def second_version(function: Function, loop: Loop, mapping: dict[Value, Value]) 
     The block is where the loop was entered, with the same arguments; the first block of the copy is its header.
     Both versions go on in a block where what is used of them comes together. `mapping` receives the copied values.
     """
-    header = loop.header
     join_behind(function, loop)
     fast = clone_region(loop.ordered, mapping, "fast_")
     gate = Block("gate")
+    enter_by(function, loop, gate)
+    at = function.blocks.index(loop.header)
+    function.blocks[at:at] = fast
+    return gate, fast
+
+
+def enter_by(function: Function, loop: Loop, gate: Block) -> None:
+    """Let a block stand where a loop was entered, with the arguments of its head."""
+    header = loop.header
     for a in header.args:
         gate.add_arg(a.type, a.name)
     for block, k in predecessors(function)[header]:
         if not loop.contains(block):
             block.targets[k].block = gate
-    at = function.blocks.index(header)
-    function.blocks[at:at] = [gate, *fast]
-    return gate, fast
+    function.blocks.insert(function.blocks.index(header), gate)
 
 
 def join_behind(function: Function, loop: Loop) -> Block:
@@ -97,11 +103,16 @@ def join_behind(function: Function, loop: Loop) -> Block:
     return joined
 
 
-def ends_in_header(function: Function, loop: Loop) -> bool:
-    """Whether nothing of a loop that is left at its head is used behind it but what its header is entered with."""
+def used_behind(function: Function, loop: Loop) -> list[Value]:
+    """What of a loop that is left at its head is used behind it."""
     behind = [v for b in function.blocks if b not in loop.blocks for i in b.instructions for v in i.all_operands()]
     passed = [v for t in loop.header.targets if t.block not in loop.blocks for v in t.args]
-    return all(getattr(v, "block", None) not in loop.blocks or v in loop.header.args for v in (*behind, *passed))
+    return [v for v in (*behind, *passed) if not is_outside(v, loop)]
+
+
+def ends_in_header(function: Function, loop: Loop) -> bool:
+    """Whether nothing of a loop that is left at its head is used behind it but what its header is entered with."""
+    return all(v in loop.header.args for v in used_behind(function, loop))
 
 
 def remove_copies(instructions: Iterable[Instruction], mapping: dict[Value, Value]) -> None:

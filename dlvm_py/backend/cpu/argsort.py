@@ -37,11 +37,10 @@ class _Argsort:
             low, high = loop.carried
             loop.next = [c.minimum(key, low), c.select(c.icmp("sgt", key, high), key, high)]
         self.least = loop.results[0]
-        places_bits = c.op("sub", i64(64), self._leading(c.op("or", c.op("sub", n, ONE), ONE)))
-        self.width = places_bits
-        self.mask = c.op("sub", c.op("shl", ONE, places_bits), ONE)
-        self.room = c.op("sub", i64(BITS), places_bits)
-        bits = c.op("sub", i64(64), self._leading(c.op("sub", loop.results[1], self.least)))
+        self.width = c.bit_length(c.op("or", c.op("sub", n, ONE), ONE))  # of a place
+        self.mask = c.op("sub", c.op("shl", ONE, self.width), ONE)
+        self.room = c.op("sub", i64(BITS), self.width)
+        bits = c.bit_length(c.op("sub", loop.results[1], self.least))
         excess = c.op("sub", bits, self.room)
         excess = c.select(c.icmp("sgt", excess, ZERO), excess, ZERO)
         with c.loop(n) as loop:
@@ -130,6 +129,3 @@ class _Argsort:
 
     def _keep(self, buffer: V, k: V, value: V) -> None:
         self.c.store(value, self.c.gep("i64", buffer, k))
-
-    def _leading(self, x: V) -> V:
-        return self.c.intrinsic("llvm.ctlz.i64", "i64", x, V("i1", "false"))

@@ -28,6 +28,7 @@ from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import multiply_add
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import nest, shared_nest
+from dlvm_py.backend.cpu.lanes import splat
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.trees import tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
@@ -287,13 +288,7 @@ class _Contract:
         if type != "i64":
             count = c.cast("trunc", count, type)
         numbers = V(f"<{n} x {type}>", "<" + ", ".join(f"{type} {k}" for k in range(n)) + ">")
-        return c.value(f"<{n} x i1>", f"icmp slt {numbers.type} {numbers.ref}, {self._splat(count).ref}")
-
-    def _splat(self, x: V) -> V:
-        type = f"<{self.lanes} x {x.type}>"
-        one = self.c.value(type, f"insertelement {type} poison, {x.type} {x.ref}, i64 0")
-        ones = f"<{self.lanes} x i32> zeroinitializer"
-        return self.c.value(type, f"shufflevector {type} {one.ref}, {type} poison, {ones}")
+        return c.value(f"<{n} x i1>", f"icmp slt {numbers.type} {numbers.ref}, {splat(c, count, n).ref}")
 
     def _rows(self, a: V, b: V, to: V, is_first: V, vectors: int, mask: V | None) -> None:
         """Four rows after four; vectors: how many of a row, 0 for one element."""
@@ -343,7 +338,7 @@ class _Contract:
                 right = [self._load(self._lane(ys[r], k), is_vector, mask) for k in range(vectors)]
             if r < len(xs):
                 x = load_element(c, self.dtype, xs[r])
-                left = [self._splat(x) if is_vector else x]
+                left = [splat(c, x, self.lanes) if is_vector else x]
             old = sums[r * vectors : (r + 1) * vectors]
             found += [multiply_add(c, self.dtype, s, left[0], y, "contract") for s, y in zip(old, right, strict=True)]
         return found

@@ -15,6 +15,7 @@ from __future__ import annotations
 from dlvm_py.backend.cpu.casts import cast
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.lanes import splat
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import FunctionText, Parallel, plain_loop
@@ -163,14 +164,13 @@ def is_narrow(dtype: DType, a: Matrix, b: Matrix) -> bool:
 
 def narrow_product(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix) -> None:
     """to = a b of such: rows of b, which are contiguous as that of `to` is, are added up in registers."""
-    type, one = f"<{constant(b.cols)} x {scalar_type(dtype)}>", f", align {dtype.itemsize}"
+    lanes = constant(b.cols)
+    assert lanes is not None
+    type, one = f"<{lanes} x {scalar_type(dtype)}>", f", align {dtype.itemsize}"
     with c.loop(a.cols, [V(type, "zeroinitializer")]) as p:
         x = load_element(c, dtype, offset(c, a.data, [p.index], [a.col_step]))
         row = c.load(type, offset(c, b.data, [p.index], [b.row_step]), one)
-        first = c.value(type, f"insertelement {type} poison, {x.type} {x.ref}, i64 0")
-        lanes = f"<{constant(b.cols)} x i32> zeroinitializer"
-        factor = c.value(type, f"shufflevector {type} {first.ref}, {type} poison, {lanes}")
-        p.next = [multiply_add(c, dtype, p.carried[0], factor, row, "contract")]
+        p.next = [multiply_add(c, dtype, p.carried[0], splat(c, x, lanes), row, "contract")]
     c.store(p.results[0], to.data, one)
 
 

@@ -38,8 +38,7 @@ def cut(e: FunctionEmitter, elements: V, cost: int) -> Groups:
     """Groups of elements that cost so much each."""
     least = max(0, -(-CHUNK // (cost << BLOCK_BITS)) - 1).bit_length() + BLOCK_BITS
     last = e.op("sub", elements, i64(1))
-    width = e.op("sub", i64(64), e.intrinsic("llvm.ctlz.i64", "i64", last, V("i1", "false")))
-    bits = e.op("sub", width, i64(MOST_BITS))
+    bits = e.op("sub", e.bit_length(last), i64(MOST_BITS))
     bits = e.select(e.icmp("sgt", bits, i64(least)), bits, i64(least))
     # of no elements the last number is -1, and its width 64
     bits = e.minimum(bits, i64(62))

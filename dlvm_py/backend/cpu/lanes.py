@@ -14,6 +14,13 @@ def shuffled(f: FunctionText, a: V, b: V, lanes: Sequence[int]) -> V:
     return f.value(a.type, f"shufflevector {a.type} {a.ref}, {b.type} {b.ref}, <{len(lanes)} x i32> <{order}>")
 
 
+def splat(f: FunctionText, x: V, lanes: int) -> V:
+    """A vector with x in all lanes."""
+    type = f"<{lanes} x {x.type}>"
+    one = f.value(type, f"insertelement {type} poison, {x.type} {x.ref}, i64 0")
+    return f.value(type, f"shufflevector {type} {one.ref}, {type} poison, <{lanes} x i32> zeroinitializer")
+
+
 def transposed(f: FunctionText, rows: Sequence[V]) -> list[V]:
     """The columns of as many rows as each has lanes: halves beside the diagonal change places, then theirs.
 

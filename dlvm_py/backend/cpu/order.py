@@ -7,7 +7,8 @@ One row after the other becomes integers in the same order in scratch memory (so
 
 from __future__ import annotations
 
-from dlvm_py.backend.cpu.argsort import BUFFERS, argsort
+from dlvm_py.backend.cpu.argsort import BUFFERS as PLACES_BUFFERS
+from dlvm_py.backend.cpu.argsort import argsort
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA
 from dlvm_py.backend.cpu.floating import widened
@@ -19,7 +20,7 @@ from dlvm_py.backend.cpu.sort_keys import NEGATIVE_ZERO, key_of, key_type, numbe
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
-from dlvm_py.backend.cpu.vector_sort import SLACK, vector_sort
+from dlvm_py.backend.cpu.vector_sort import BUFFERS, SLACK, vector_sort
 from dlvm_py.ir import I64, DType, Instruction
 
 
@@ -29,20 +30,19 @@ def store_sort(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     tree.fast = not tree.conditions()
     dtype = i.operands[0].type.dtype  # type: ignore[attr-defined]
     extents, axis, ordinal = tree_extents(e, i.operands[0]), i.attrs["axis"], i.op.name == "argsort"
-    n, key = extents[axis], "i64" if ordinal else key_type(dtype)
-    each = e.add(n, i64(SLACK))
-    header = _scratch(e, e.mul(each, i64(BUFFERS * 8 if ordinal else 3 * 8 if key == "i64" else 3 * 4)))
+    n, key = extents[axis], key_type(dtype, ordinal)
+    each, count = e.add(n, i64(SLACK)), PLACES_BUFFERS if ordinal else BUFFERS
+    header = _scratch(e, e.mul(each, i64(count * int(key[1:]) // 8)))
     memory = e.load("ptr", e.gep("i8", header, i64(DATA)))
     strides = strides_of(e, dest)
     with nest(e, tree.index, [k for k in loop_order(extents, range(len(extents))) if k != axis], extents):
         with e.loop(n) as loop:
             tree.index[axis] = loop.index
-            found = key_of(e, dtype, tree.element(), places_alone=ordinal)
-            e.store(e.cast("sext", found, key) if found.type != key else found, e.gep(key, memory, loop.index))
+            e.store(key_of(e, dtype, tree.element(), ordinal), e.gep(key, memory, loop.index))
         if ordinal:
             source = e.call(argsort(e), "ptr", [memory, n])
         else:
-            buffers = [e.gep(key, memory, e.mul(each, i64(k))) for k in range(3)]
+            buffers = [e.gep(key, memory, e.mul(each, i64(k))) for k in range(BUFFERS)]
             source = e.call(vector_sort(e, key), "ptr", [*buffers, n])
             if dtype.kind == "f":
                 e.call("@" + _zeros(e, key), "void", [memory, source, n])
@@ -120,9 +120,7 @@ def place_of(e: FunctionText, source: Pointer, wanted: V, side: str) -> V:
     """Where in a sorted array an element would be put: before ("left") or behind ("right") those that equal it."""
     (stride,), n = strides_of(e, source), source.extents[0]
     last = e.op("sub", n, ONE)
-    bits = e.intrinsic("llvm.ctlz.i64", "i64", n, V("i1", "false"))
-    steps = e.op("sub", i64(64), bits)
-    with e.loop(steps, [ZERO, n]) as loop:
+    with e.loop(e.bit_length(n), [ZERO, n]) as loop:
         low, high = loop.carried
         middle = e.op("lshr", e.add(low, high), ONE)
         # when nothing is left, the last steps look at an element in vain

@@ -16,14 +16,14 @@ from dlvm_py.ir import DType
 NEGATIVE_ZERO = -1  # the key of -0.0; that of 0.0 is 0
 
 
-def key_type(dtype: DType) -> str:
-    """The integers that keys of this dtype are sorted as."""
-    return "i64" if dtype.itemsize == 8 else "i32"
+def key_type(dtype: DType, places_alone: bool = False) -> str:
+    """The integers that keys of this dtype are sorted as; beside their places all have 64 bits."""
+    return "i64" if places_alone or dtype.itemsize == 8 else "i32"
 
 
 def key_of(f: FunctionText, dtype: DType, x: V, places_alone: bool = False) -> V:
     """The key of a register value; places_alone: of numbers that are equal the same one."""
-    wide = key_type(dtype)
+    wide = key_type(dtype, places_alone)
     if dtype.kind == "b":
         return f.cast("zext", x, wide)
     if dtype.kind != "f":
@@ -34,13 +34,12 @@ def key_of(f: FunctionText, dtype: DType, x: V, places_alone: bool = False) -> V
     raw = x if x.type == bits else f.cast("bitcast", x, bits)
     number = widened(f, x) if dtype.is_narrow else x
     is_nan = f.fcmp("uno", number, number)
-    positive = f.op("and", raw, _but_sign(bits))
     if places_alone:
         key = _turned(f, raw)
         key = f.select(f.icmp("eq", key, V(bits, str(NEGATIVE_ZERO))), V(bits, "0"), key)
         key = f.select(is_nan, V(bits, str(_infinity(dtype) + 1)), key)
     else:
-        key = _turned(f, f.select(is_nan, positive, raw))
+        key = _turned(f, f.select(is_nan, f.op("and", raw, _but_sign(bits)), raw))
     return key if bits == wide else f.cast("sext", key, wide)
 
 

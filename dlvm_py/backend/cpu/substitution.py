@@ -22,6 +22,7 @@ from contextlib import contextmanager
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix
+from dlvm_py.backend.cpu.lanes import splat
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import shared
@@ -283,8 +284,4 @@ class _Panels:
         self.c.line(f"store {x.type} {x.ref}, ptr {place.ref}, align {self.real.itemsize}")
 
     def _all_lanes(self, x: V) -> V:
-        c = self.c
-        one = c.value(self.type, f"insertelement {self.type} poison, {x.type} {x.ref}, i64 0")
-        return c.value(
-            self.type, f"shufflevector {self.type} {one.ref}, {self.type} poison, <{self.lanes} x i32> zeroinitializer"
-        )
+        return splat(self.c, x, self.lanes)

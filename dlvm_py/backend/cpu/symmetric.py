@@ -23,7 +23,7 @@ from contextlib import contextmanager
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, multiply_add
-from dlvm_py.backend.cpu.lanes import transposed
+from dlvm_py.backend.cpu.lanes import splat, transposed
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.text import plain_loop
@@ -131,10 +131,7 @@ class _Writer:
         self.c.line(f"store {x.type} {x.ref}, ptr {place.ref}, align {self.dtype.itemsize}")
 
     def all_lanes(self, x: V) -> V:
-        c, lanes = self.c, self.registers.lanes
-        type = f"<{lanes} x {x.type}>"
-        one = c.value(type, f"insertelement {type} poison, {x.type} {x.ref}, i64 0")
-        return c.value(type, f"shufflevector {type} {one.ref}, {type} poison, <{lanes} x i32> zeroinitializer")
+        return splat(self.c, x, self.registers.lanes)
 
     def element(self, data: V, indices: Sequence[V], steps: Sequence[V]) -> V:
         return load_element(self.c, self.dtype, offset(self.c, data, indices, steps))

@@ -381,6 +381,10 @@ class FunctionText:
             found = self.mul(found, factor)
         return found
 
+    def bit_length(self, x: V) -> V:
+        """How many bits an i64 takes: 0 for 0, 64 for what is negative."""
+        return self.op("sub", i64(64), self.intrinsic("llvm.ctlz.i64", "i64", x, V("i1", "false")))
+
     def minimum(self, a: V, b: V) -> V:
         """The smaller of two i64."""
         return self.select(self.icmp("slt", a, b), a, b)

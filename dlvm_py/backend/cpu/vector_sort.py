@@ -21,6 +21,7 @@ LANES = 8  # of a vector, and vectors of a block
 BLOCK = LANES * LANES
 GROUP = 2  # vectors that are merged at a time
 
+BUFFERS = 3  # the source, and two to sort in
 # elements behind the last one that buffers have: up to a whole block, and a group that is looked at in vain
 SLACK = BLOCK + GROUP * LANES
 
@@ -46,6 +47,8 @@ class _Sort:
         c = self.c
         source, a, b, n = c.params
         largest = V(self.type, str(2 ** (int(self.type[1:]) - 1) - 1))
+        blocks = c.op("lshr", c.add(n, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
+        end = c.mul(blocks, i64(BLOCK))
         with c.either(c.icmp("sle", n, i64(LANES))) as arms:
             next(arms)
             with c.loop(c.op("sub", i64(LANES), n)) as loop:
@@ -56,18 +59,13 @@ class _Sort:
                 row = self._cleaned(row, size // 4)
             self._store(row, a)
             next(arms)
-            blocks = c.op("lshr", c.add(n, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
-            whole = c.mul(blocks, i64(BLOCK))
-            with c.loop(c.op("sub", whole, n)) as loop:
+            with c.loop(c.op("sub", end, n)) as loop:
                 c.store(largest, c.gep(self.type, source, c.add(n, loop.index)))
             with c.loop(blocks) as loop:
                 at = c.mul(loop.index, i64(BLOCK))
                 self._block(c.gep(self.type, source, at), c.gep(self.type, a, at))
         # sweeps until runs of 2^k blocks cover all
-        count = c.op("lshr", c.add(n, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
-        bits = c.intrinsic("llvm.ctlz.i64", "i64", c.op("sub", count, ONE), V("i1", "false"))
-        sweeps = c.select(c.icmp("sgt", count, ONE), c.op("sub", i64(64), bits), i64(0))
-        end = c.mul(count, i64(BLOCK))
+        sweeps = c.select(c.icmp("sgt", blocks, ONE), c.bit_length(c.op("sub", blocks, ONE)), i64(0))
         with c.loop(sweeps, [i64(BLOCK), a, b]) as sweep:
             width, here, there = sweep.carried
             twice = c.op("shl", width, ONE)

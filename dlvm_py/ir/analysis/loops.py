@@ -29,6 +29,11 @@ class Loop:
         """How many loops contain its header: 1 for an outermost loop."""
         return 1 if self.parent is None else self.parent.depth + 1
 
+    @property
+    def outermost(self) -> Loop:
+        """The loop around all that contain this one, which may be itself."""
+        return self if self.parent is None else self.parent.outermost
+
     def contains(self, block: Block) -> bool:
         """Whether `block` is in this loop or in one inside it."""
         return block in self.blocks

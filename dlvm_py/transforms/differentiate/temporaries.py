@@ -73,18 +73,12 @@ def _of_trip(primal: Primal, buffer: Instruction, fill: Instruction, loop: Loop)
     assert buffer.block is not None
     if sources != {loop.header} or buffer.block is loop.header:
         return None
-    before = primal.preheader(_outermost(loop))
+    before = primal.preheader(loop.outermost)
     dominates = primal.dominators.dominates
     if not dominates(buffer.block, latch) or not dominates(before, primal.exit.block):
         return None
     counts = [extent(primal, buffer, axis, before) for axis in range(len(buffer.operands))]
     return OfTrip(fill, latch, before, counts) if None not in counts else None  # type: ignore[arg-type]
-
-
-def _outermost(loop: Loop) -> Loop:
-    while loop.parent is not None:
-        loop = loop.parent
-    return loop
 
 
 def _filled_for(

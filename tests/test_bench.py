@@ -12,6 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 bench = importlib.import_module("bench")
+numpy_calls = importlib.import_module("numpy_calls")
 peers = importlib.import_module("harness.peers")
 problems = importlib.import_module("harness.problems")
 race = importlib.import_module("harness.race")
@@ -146,16 +147,48 @@ def test_a_chaotic_place_is_no_other_output():
     expected = np.linspace(1.0, 2.0, 100_000)
     found = expected.copy()
     found[77] += 1e-5
-    assert race._close(found, expected, 0.0, 1e-7)
-    assert not race._close(found[70:90], expected[70:90], 0.0, 1e-7)
-    assert race._close(found[70:90], expected[70:90], 0.0, 1e-7, norm=1e-3)
+    assert race.close(found, expected, 0.0, 1e-7)
+    assert not race.close(found[70:90], expected[70:90], 0.0, 1e-7)
+    assert race.close(found[70:90], expected[70:90], 0.0, 1e-7, norm=1e-3)
     found[77] = np.nan
-    assert not race._close(found, expected, 0.0, 1e-7)
+    assert not race.close(found, expected, 0.0, 1e-7)
     counts = np.arange(100_000)
-    assert not race._close(counts + (counts == 5), counts, 0.0, 1e-12)
+    assert not race.close(counts + (counts == 5), counts, 0.0, 1e-12)
 
 
 def test_unknown_names_are_refused(capsys):
     with pytest.raises(SystemExit):
         bench.options_of(["--peers", "Fortran"])
     assert "unknown: Fortran" in capsys.readouterr().err
+
+
+def test_single_calls(tmp_path):
+    """A call with a result and a statement that writes are checked, timed, and written where they were asked for."""
+    page, figures = tmp_path / "page.md", tmp_path / "figures.json"
+    page.write_text("# Page\n")
+    asked = ["--only", "np.flip(a, 1)", "--only", "out[p] = x", "--sizes", "50,200", "--seconds", "0.01"]
+    results = numpy_calls.main([*asked, "--json", str(figures), "--write", str(page)])
+    assert [r["case"]["kernel"] for r in results] == ["np.flip(a, 1).copy()", "out[p] = x"] * 2
+    assert all(table.ratio(r["tools"], "NumPy") > 0 for r in results)
+    assert json.loads(figures.read_text())["results"] == results
+    assert "* 200: NumPy's time over ours" in page.read_text()
+
+
+def test_calls_are_compared():
+    """Values, types, shapes and the number of results; what differs or does not compile is no figure."""
+    ones = np.ones(3)
+    assert numpy_calls.differs((ones, None), (ones, None)) == ""
+    assert "int64" in numpy_calls.differs([np.ones(3, int)], [ones]) and "(2,)" in numpy_calls.differs(ones[:2], ones)
+    assert numpy_calls.differs((ones, ones), ones) and numpy_calls.differs(ones, ones + [0, 0, 1e-3])
+    failed = {"case": {"kernel": "f(x)", "size": "9"}, "tools": {"dlvm-py": {"error": "no\nmore"}, "NumPy": {}}}
+    lost = {"case": {"kernel": "x | y", "size": "9"}, "tools": tools(**{"dlvm-py": 2.0, "NumPy": 1.0})}
+    lines = table.by_size([failed, lost], "NumPy")
+    assert "* `f(x)`: no" in lines and lines[-1] == "| `x \\| y` | **0.50** |"
+
+
+def test_names_of_single_calls_are_operands():
+    known = {"np", "len", "abs", "bool", *numpy_calls.operands(64, np.dtype(float))}
+    for _, text in numpy_calls.calls():
+        _, names = numpy_calls.function_of(text)
+        read = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
+        assert names and (read <= known or "lambda" in text), text

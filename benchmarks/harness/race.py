@@ -122,16 +122,21 @@ def environment(folder, threads, path=()):
     path: folders with more modules, before those of PYTHONPATH.
     """
     path = os.pathsep.join(filter(None, [str(ROOT), *path, os.environ.get("PYTHONPATH", "")]))
-    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "DLVM_NUM_THREADS")
     return {
         **os.environ,
-        **{name: str(threads) for name in names},
+        **limits(threads),
         "PYTHONPATH": path,
         "DLVM_CACHE_DIR": str(Path(folder, "dlvm")),
         "NUMBA_CACHE_DIR": str(Path(folder, "numba")),
         "JAX_COMPILATION_CACHE_DIR": str(Path(folder, "jax")),
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     }
+
+
+def limits(threads):
+    """The variables that give every tool so many threads."""
+    names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS", "DLVM_NUM_THREADS")
+    return {name: str(threads) for name in names}
 
 
 def kept(caches):
@@ -210,7 +215,7 @@ def _compare(entrants, reference, folder, sizes=(), norm=0.0):
         if entrant.runs and entrant.peer != reference:
             found = _outputs(folder, entrant.peer)
             if len(found) != len(expected) or not all(
-                _close(f, e, floor, double, norm) for f, e, floor in zip(found, expected, floors, strict=True)
+                close(f, e, floor, double, norm) for f, e, floor in zip(found, expected, floors, strict=True)
             ):
                 entrant.leave(f"its outputs differ from those of {reference}")
 
@@ -223,7 +228,7 @@ def _outputs(folder, peer):
         return [arrays[name] for name in arrays.files]
 
 
-def _close(found, expected, floor, double, norm=0.0):
+def close(found, expected, floor, double, norm=0.0):
     """Equal up to what reordered sums of their precision differ by, relative to the whole array, or to `floor`.
 
     Or by the norm of the difference, the rule of NPBench: an iteration that is chaotic somewhere (a point at the edge

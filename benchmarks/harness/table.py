@@ -108,6 +108,34 @@ def summary(rows):
     return lines
 
 
+def by_size(results, peer, lost_below=0.95):
+    """Markdown: a peer's time over ours at each size, and a row for each case that is below a ratio at one of them."""
+    sizes = list(dict.fromkeys(r["case"]["size"] for r in results))
+    ratios, failed = {}, {}
+    for result in results:
+        case, found = result["case"], ratio(result["tools"], peer)
+        if found:
+            ratios.setdefault(case["kernel"], {})[case["size"]] = found
+        else:
+            failed.setdefault(case["kernel"], result["tools"][OURS]["error"].strip().splitlines()[0])
+    lines = []
+    for size in sizes:
+        found = [r[size] for r in ratios.values() if size in r]
+        if found:
+            mean, slower, much = geometric_mean(found), sum(r < 1 for r in found), sum(r < 0.9 for r in found)
+            said = f"{mean:.2f} (geometric mean of {len(found)}); slower on {slower}, by more than a tenth on {much}"
+            lines.append(f"* {size}: {peer}'s time over ours {said}.")
+    lines += [f"* `{kernel}`: {why}" for kernel, why in failed.items()]
+    lost = sorted((min(r.values()), kernel) for kernel, r in ratios.items() if min(r.values()) < lost_below)
+    if lost:
+        lines += ["", "| " + " | ".join(["", *sizes]) + " |", "|" + "---|" * (len(sizes) + 1)]
+    for _, kernel in lost:
+        cells = [f"{r:.2f}" if (r := ratios[kernel].get(size)) else "–" for size in sizes]
+        said = kernel.replace("|", "\\|")
+        lines.append(f"| `{said}` | " + " | ".join(f"**{c}**" if c < "1" else c for c in cells) + " |")
+    return lines
+
+
 def _title(suite, size):
     return f"{TITLES[suite]} at {size}" if size else TITLES[suite]
 

@@ -338,3 +338,28 @@ def test_an_element_that_does_not_exist_is_not_read_before_the_loop(function):
     with pytest.raises(IndexError):
         compiled(x[:1], 1)
     assert compiled(x[:0], 10**13) == 0.0
+
+
+def from_the_end(a, b, z):
+    """Two indices that may count from the end; of the second one, the axis is another one in each trip."""
+    total, near, far = 0.0, z[0], z[1]
+    for i in range(len(a)):
+        row = b[: int(z[2] + 0.0 * total)]
+        total += a[i - near] * row[i - far]
+    return total
+
+
+def sums_from_the_end(a, b, z):
+    total, near, far = 0.0, z[0], z[1]
+    for i in range(len(a)):
+        total += a[i - near] * np.sum(b[i - far :])
+    return total
+
+
+@pytest.mark.parametrize("f", [from_the_end, sums_from_the_end])
+def test_an_index_that_is_not_asked_for_before_the_loop_counts_from_the_end(f):
+    """The version without checks is for those indices alone that are known to be in range."""
+    a, b, compiled = np.arange(8.0), np.arange(40.0) + 1.0, dlvm.jit(f)
+    for z in ([0, 1, 20], [0, 0, 20], [1, 0, 20], [0, 3, 20]):
+        assert compiled(a, b, np.array(z)) == f(a, b, np.array(z))
+    assert "'fast_loop" in compiled.ir(a, b, np.array([0, 1, 20]), stage="compute")

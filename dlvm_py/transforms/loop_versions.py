@@ -197,7 +197,8 @@ class _Versions:
         mapping: dict[Value, Value] = {}
         gate, fast = second_version(self.function, self.loop, mapping)
         remove_copies(self.ranges.checks, mapping)
-        substitute(fast, {mapping[s]: mapping.get(x, x) for s, x in self.ranges.wrapped.items()})
+        asked = {x for x, _ in self.ranges.below}  # of the others nothing is known: they may be negative
+        substitute(fast, {mapping[s]: mapping.get(x, x) for s, x in self.ranges.wrapped.items() if x in asked})
         b = Builder(self.function).at_end(gate)
         b.loc = self.loop.header.instructions[-1].loc
         condition = self._ahead(b)

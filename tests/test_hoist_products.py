@@ -1,5 +1,7 @@
 """Products in loops: one matrix product before the loop, or some trips of it, where that is what the trips make."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -255,7 +257,90 @@ def test_products_of_all_trips_are_one_before_differentiation(f, wrt, of, make, 
         np.testing.assert_allclose(
             sum(np.sum(g * along[n]) for n, g in found.items()), difference, rtol=1e-5, atol=1e-5
         )
-    assert "'strips" in gradient.ir(*make(5), stage="optimizable")
+    assert ("'strips" in gradient.ir(*make(5), stage="optimizable")) == (f not in (correlations, turned))
+
+
+def covariances(a, m):
+    c = np.zeros((m, m))
+    for i in range(m):
+        c[i:m, i] = c[i, i:m] = a[:, i] @ a[:, i:m] / 2.0
+    return c
+
+
+def of_rows(a, m):
+    c = np.ones((a.shape[0], a.shape[0]))
+    for i in range(m):
+        c[i, i:] *= a[i] @ a[i:].T
+    return c
+
+
+def of_rows_behind(a, m):
+    c = np.ones((a.shape[0], a.shape[0] + 1))
+    for i in range(m - 1):
+        c[i, i + 1 : a.shape[0]] += a[i + 1 :] @ a[i]
+    return c
+
+
+def energies(a, m):
+    e = 0.0
+    for i in range(m):
+        e += np.sum(np.exp(-(a[:, i] @ a[:, i:])))
+    return e
+
+
+def cut_off(a, m):
+    c = np.zeros((m, m))
+    for i in range(m):
+        c[i, i : m - 2] = a[:, i] @ a[:, i : m - 2]
+    return c
+
+
+OWN = (covariances, correlations, of_rows, of_rows_behind, energies, cut_off)
+
+
+@pytest.mark.parametrize("f", OWN, ids=lambda f: f.__name__)
+def test_products_with_own_columns_are_one(f, monkeypatch):
+    """Where rows are stored, the loop has one product with the own transpose; its gradient is right."""
+    monkeypatch.setenv("DLVM_VERIFY", "1")
+    gradient = dlvm.value_and_grad(lambda a, m: np.sum(np.sin(f(a, m))))
+    text = gradient.ir(np.ones((3, 3)), 3, stage="optimizable")
+    assert ("'strips" in text) == (f is energies)
+    assert f is energies or re.search(r"dot %\S+: <_ x _ x f64>, %\S+: <_ x _ x f64>", text)
+    for rows, m in ((5, 3), (1, 1), (3, 2), (7, 0), (0, 4), (70, 67), (9, 130)):
+        for make in (np.ascontiguousarray, lambda x: np.repeat(x.T, 2, axis=1)[:, ::2].T):
+            shape = (m, rows) if f in (of_rows, of_rows_behind) else (rows, m)
+            a = make(rng.standard_normal(shape) / 4)
+            value, found = gradient(a, m)
+            np.testing.assert_allclose(value, np.sum(np.sin(f(a, m))), rtol=1e-9, atol=1e-9)
+            along = rng.standard_normal(shape)
+            wanted = [np.sum(np.sin(f(a + h * along, m))) for h in (1e-6, -1e-6)]
+            np.testing.assert_allclose(np.sum(found * along), (wanted[0] - wanted[1]) / 2e-6, rtol=1e-5, atol=1e-5)
+
+
+def test_own_columns_of_other_dtypes():
+    for dtype, tolerance in ((np.float32, 1e-3), (np.complex128, 1e-9)):
+        a = square(20).astype(dtype)
+
+        def total(a):
+            c = np.zeros((20, 20), a.dtype)
+            for i in range(20):
+                c[i, i:] = a[:, i] @ a[:, i:]
+            return np.sum(c.real)
+
+        upper = np.triu(np.ones((20, 20)))
+        expected = np.conj(a) @ (upper + upper.T)
+        found = dlvm.grad(total)(a)
+        assert found.dtype == dtype
+        np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance)
+
+
+def test_a_column_that_is_not_finite_is_in_no_other_product():
+    """Of what nobody takes, the diagonal, no zero is multiplied by an infinity."""
+    a = square(12)
+    a[3, 7] = np.inf
+    found = dlvm.grad(lambda a: np.sum(correlations(a[:, :8], 8)))(a)
+    assert np.isfinite(found[:, 7:]).all() and np.isinf(found[3, :7]).all()
+    assert np.isfinite(np.delete(found, 3, 0)).all()
 
 
 def test_what_no_trip_computes_leaves_no_trace():

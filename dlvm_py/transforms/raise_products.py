@@ -34,17 +34,27 @@ in any trip, is assumed of the arguments (assume_extents.py), or the product sta
 that no trip has, unless it is finite: its derivative would be zeros times what is in memory, infinities too. So of
 parts that begin later from trip to trip the strip's product has what is in all of them. What is before that is a
 product as well where its factors are finite, of which each trip takes its part, else one product a trip. Both loops
-count from 0, as loops do whose tapes are dense. A loop whose counter is used behind it stays as well. Stage raw, after
-extents are assumed.
+count from 0, as loops do whose tapes are dense. A loop whose counter is used behind it stays as well.
+
+Where the vectors are the columns of the matrix itself, as here, all of it is one product of a matrix with its own
+transpose, which takes half the time of others and has one adjoint product for both factors (own_transposes.py):
+
+    'product():  %a = section %x at (0, 0) count (%h, %n)         store (dot (transpose (load %a)), (load %a)) to %p
+    'body():     %y = load (section (elementPointer %p at %k) at (%k) count (%n - %k))
+
+That is where the loop also stores a row a trip, as long as this one, so that the program has memory as large anyway.
+Each element is one that a trip takes, or the mirror image of one, where the parts begin with the column of their trip
+and end where these end; else it is asked whether the matrix is finite, as above. Stage raw, after extents are assumed.
 """
 
 from __future__ import annotations
 
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, Builder, Function, Instruction, Target, Value, literal
-from dlvm_py.ir.analysis.counted_loops import CountedLoop
+from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import LoopForest
+from dlvm_py.ir.analysis.places import Axis, Linear, linear, parts_of, place_of, seen
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms import assume_extents
 from dlvm_py.transforms.hoist_products import Hoist, Made, is_product
@@ -81,20 +91,90 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     return changed
 
 
-class _Parts(Frozen):
-    """What a strip computes of a matrix whose parts differ from trip to trip.
+class _Rows(Frozen):
+    """A loop that makes products trip by trip: its blocks, empty but for views, and its counter.
 
-    common: of the matrix what all trips have. head, row: the blocks, empty but for views, of a loop over the trips,
-    whose counter is `trip`. factors: of what a trip has before that, a row and a matrix; place: where its product
-    begins in the row of the trip, and its length.
+    factors: of a trip, a row and a matrix; place: where its product begins in the row of the trip, and its length.
     """
 
-    common: Value
     head: Block
     row: Block
     trip: Value
     factors: tuple[Value, Value]
     place: tuple[Value, Value]
+
+
+class _Parts(Frozen):
+    """What a strip computes of a matrix whose parts differ from trip to trip.
+
+    common: of the matrix what all trips have. rows: what each has before that.
+    """
+
+    common: Value
+    rows: _Rows
+
+
+class _Own(Frozen):
+    """The product of a matrix with its own transpose, of which trips take parts of rows.
+
+    columns: the factors. shift: how far behind the column of its trip a part begins. rows: the parts, None if trips
+    take all that there is.
+    """
+
+    columns: tuple[Value, Value]
+    shift: int
+    rows: _Rows | None
+
+
+def _own_columns(vector: Value, matrix: Value, axis: int, counted: CountedLoop) -> tuple[int, bool] | None:
+    """Whether the vectors of the trips are the rows or columns of the matrix along `axis`, which begins there as well.
+
+    How far behind the vector of its trip it begins, 0 or 1, and whether it is known to end where the vectors end.
+    """
+    (of, live), (place, axes) = seen(vector), seen(matrix)
+    moving, at = axes[axis], axes[1 - axis]
+    if of.base is not place.base or not is_outside(of.base, counted.loop) or parts_of(vector) != parts_of(matrix):
+        return None
+    if moving is None or at is None or live != [at]:
+        return None
+    if not all(_is_same(of.base, k, of.axes[k], place.axes[k]) for k in range(len(of.axes)) if k != moving):
+        return None
+    one, part = of.axes[moving], place.axes[moving]
+    if one.start is None or part.start is None or one.count != 1 or part.step != 1 or part.length is None:
+        return None
+    end = one.start.plus(linear(counted.last)).plus(linear(counted.counter), -1)
+    for begin in _begins(part.start, of.base, moving):
+        apart = begin.plus(one.start, -1)
+        if not apart.terms and apart.constant in (0, 1):
+            return apart.constant, part.start.plus(linear(part.length)) == end
+    return None
+
+
+def _is_same(base: Value, axis: int, x: Axis, y: Axis) -> bool:
+    """Whether two views take the same indices of an axis."""
+
+    def is_all(length: Value | None) -> bool:
+        whole = isinstance(length, Instruction) and length.op.name == "extent" and length.operands[0] is base
+        return length is None or (whole and length.attrs["at"] == axis)  # type: ignore[attr-defined]
+
+    if x.start is None or (x.start, x.count, x.step) != (y.start, y.count, y.step):
+        return False
+    return x.length is y.length or (is_all(x.length) and is_all(y.length))
+
+
+def _begins(start: Linear, base: Value, axis: int) -> list[Linear]:
+    """What a place is that an element of the axis is at, or right before: no more than the extent."""
+    found = [start]
+    (v,) = start.terms if len(start.terms) == 1 else (None,)
+    if start == Linear(0, {v: 1}) and isinstance(v, Instruction) and v.op.name == "min":
+        for x, y in (v.operands, v.operands[::-1]):
+            if isinstance(y, Instruction) and y.op.name == "extent" and y.operands[0] is base and y.attrs["at"] == axis:
+                found.append(linear(x))
+    return found
+
+
+def _is_transpose(p: Value) -> bool:
+    return isinstance(p, Instruction) and p.op.name == "transpose"
 
 
 class _Raise(Hoist):
@@ -103,6 +183,8 @@ class _Raise(Hoist):
     def __init__(self, of: Independence, counted: CountedLoop) -> None:
         super().__init__(of, counted)
         self.parts: dict[Made, _Parts] = {}
+        self.is_whole = False  # whether it is all trips that products are made of, not those of a strip
+        self.own: dict[Made, _Own] = {}
         self.before: dict[Made, tuple[Value, Value]] = {}  # what is before the common part, and how wide it is
 
     def gains(self, pointers: list[Value]) -> bool:
@@ -122,74 +204,136 @@ class _Raise(Hoist):
         axis = 0 if is_left else 1
         if matrix.type.shape[axis] is not None:  # type: ignore[attr-defined]
             raise Unfit
+        if self.is_whole:
+            self.own[made] = self._own(made, pointers, views)
+            return made
         last = self.views_of_last.window(matrix, axis)
+        assert last.begin is not None
+        rows = self._rows(made, pointers, views, last.begin)
+        common = views.b.emit("transpose", last.pointer) if is_left else last.pointer
+        self.parts[made] = _Parts(common, rows)
+        return made
+
+    def _own(self, made: Made, pointers: list[Value], views: TripViews) -> _Own:
+        """The product of all columns that trips have, be it as vectors or as parts of the matrix."""
+        is_left = pointers[0].type.rank == 2  # type: ignore[attr-defined]
+        matrix, vector = pointers if is_left else pointers[::-1]
+        axis = 0 if is_left else 1
+        found = _own_columns(vector, matrix, axis, self.counted)
+        if found is None:
+            raise Unfit
+        shift, ends_with_them = found
+        rows, of_rows = made.factors[0], None
+        if shift or not ends_with_them:
+            emit = views.b.emit
+            behind = emit("add", emit("min", views.count, literal(shift)), emit("extent", made.factors[1], at=1))
+            width = emit("max", views.count, behind)
+            wide, at = TripViews(views.b, self.bounds, self.counted, views.start, width).wide(vector)
+            rows = wide if at == 0 else emit("transpose", wide)
+            of_rows = self._rows(made, pointers, views, None)
+        columns = rows.operands[0] if _is_transpose(rows) else views.b.emit("transpose", rows)  # type: ignore[attr-defined]
+        return _Own((rows, columns), shift, of_rows)
+
+    def _rows(self, made: Made, pointers: list[Value], views: TripViews, border: Value | None) -> _Rows:
+        """What each trip has of the matrix, if it is one whose parts differ; before `border`, if that is said."""
+        is_left = pointers[0].type.rank == 2  # type: ignore[attr-defined]
+        matrix, vector = pointers if is_left else pointers[::-1]
         head, row = Block("rows"), Block("row")
         b = Builder(self.function).at_end(row)
         b.loc = views.b.loc
         trip = head.add_arg(views.start.type, "t")
         own = TripViews(b, self.bounds, self.counted, b.emit("add", views.start, trip), literal(1))
         left, at = own.wide(vector)
-        window = own.window(matrix, axis)
-        assert window.part is not None and window.begin is not None and made.window.begin is not None
-        assert last.begin is not None
+        window = own.window(matrix, 0 if is_left else 1)
+        assert window.part is not None and window.begin is not None and made.window is not None
+        assert made.window.begin is not None
         if at != 0:
             left = b.emit("transpose", left)
         right = b.emit("transpose", window.pointer) if is_left else window.pointer
-        before_last = b.emit("subtract", last.begin, window.begin)
-        count = b.emit("max", b.emit("min", own.at_start(window.part[1]), before_last), literal(0))
+        count = own.at_start(window.part[1])
+        if border is not None:
+            count = b.emit("min", count, b.emit("subtract", border, window.begin))
+        count = b.emit("max", count, literal(0))
         zero, one = literal(0), literal(1)
         part = b.emit("section", right, zero, zero, b.emit("extent", right, at=0), count, one, one)
         begin = b.emit("subtract", window.begin, made.window.begin)
-        common = views.b.emit("transpose", last.pointer) if is_left else last.pointer
-        self.parts[made] = _Parts(common, head, row, trip, (left, part), (begin, count))
-        return made
+        return _Rows(head, row, trip, (left, part), (begin, count))
 
     def multiplied(self, b: Builder, i: Instruction, of: Made, count: Value) -> Value:
         """Memory with what all trips of a strip have in common, or with all of their products."""
+        dtype = i.type.dtype.name  # type: ignore[attr-defined]
+        if of in self.own:
+            own = self.own[of]
+            width = b.emit("extent", own.columns[1], at=1)
+            memory = b.emit("allocateHeap", width, width, dtype=dtype, name=i.name)
+            self._multiply(b, own.columns, memory, own.rows, count, own.shift)
+            return memory
         if of not in self.parts:
             return super().multiplied(b, i, of, count)
         parts, (rows, right) = self.parts[of], of.factors
         zero, one = literal(0), literal(1)
         width, far = (b.emit("extent", p, at=1) for p in (right, parts.common))
         near = b.emit("subtract", width, far)
-        dtype = i.type.dtype.name  # type: ignore[attr-defined]
         memory = b.emit("allocateHeap", count, far, dtype=dtype, name=i.name)
         b.emit("store", b.emit("dot", b.emit("load", rows), b.emit("load", parts.common)), memory)
         before = self.before[of] = b.emit("allocateHeap", count, near, dtype=dtype, name=i.name), near
         rest = b.emit("section", right, zero, zero, b.emit("extent", right, at=0), near, one, one)
+        self._multiply(b, (rows, rest), before[0], parts.rows, count, 0)
+        return memory
+
+    def _multiply(
+        self, b: Builder, factors: tuple[Value, Value], memory: Value, rows: _Rows | None, count: Value, shift: int
+    ) -> None:
+        """Store a product; where `rows` are all that trips take of it, those alone unless the factors are finite.
+
+        shift: how far behind the place of a row in `memory` it stands.
+        """
+        if rows is None:
+            b.emit("store", b.emit("dot", *(b.emit("load", p) for p in factors)), memory)
+            return
+        zero, one = literal(0), literal(1)
         square, behind = Block("square"), Block("multiplied")
         assert b.block is not None
         at = self.function.blocks.index(b.block) + 1
-        self.function.blocks[at:at] = [square, parts.head, parts.row, behind]
-        b.conditional(b.emit("and", *(self._is_finite(b, p) for p in (rows, rest))), square, [], parts.head, [zero])
+        self.function.blocks[at:at] = [square, rows.head, rows.row, behind]
+        # in the order of memory, if one of them is
+        asked = dict.fromkeys(p.operands[0] if _is_transpose(p) else p for p in factors)  # type: ignore[attr-defined]
+        finite = [self._is_finite(b, p) for p in asked]
+        b.conditional(finite[0] if len(finite) == 1 else b.emit("and", *finite), square, [], rows.head, [zero])
         b.at_end(square)
-        b.emit("store", b.emit("dot", b.emit("load", rows), b.emit("load", rest)), before[0])
+        b.emit("store", b.emit("dot", *(b.emit("load", p) for p in factors)), memory)
         b.branch(behind, [])
-        b.at_end(parts.head)
-        b.conditional(b.emit("lessThan", parts.trip, count), parts.row, [], behind, [])
-        b.at_end(parts.row)
-        to = b.emit("section", before[0], parts.trip, parts.place[0], one, parts.place[1], one, one)
-        b.emit("store", b.emit("dot", *(b.emit("load", p) for p in parts.factors)), to)
-        b.branch(parts.head, [b.emit("add", parts.trip, one)])
+        b.at_end(rows.head)
+        b.conditional(b.emit("lessThan", rows.trip, count), rows.row, [], behind, [])
+        b.at_end(rows.row)
+        begin, length = rows.place
+        begin = b.emit("add", begin, literal(shift)) if shift else begin
+        to = b.emit("section", memory, rows.trip, begin, one, length, one, one)
+        b.emit("store", b.emit("dot", *(b.emit("load", p) for p in rows.factors)), to)
+        b.branch(rows.head, [b.emit("add", rows.trip, one)])
         b.at_end(behind)
-        return memory
 
     def _is_finite(self, b: Builder, p: Value) -> Value:
-        if isinstance(p, Instruction) and p.op.name == "transpose":
-            p = p.operands[0]  # in the order of memory, if one of them is
         return b.emit("reduce", b.emit("isFinite", b.emit("load", p)), TRUE, by="and", axes=(0, 1))
 
     def taken(
         self, b: Builder, copy: Instruction, of: Made, memory: Value, at: Value, mapping: dict[Value, Value]
     ) -> Value:
         """What a trip takes in the place of its product: of what only some trips have, and of what all have."""
-        if of not in self.parts:
+        if of not in self.parts and of not in self.own:
             return super().taken(b, copy, of, memory, at, mapping)
         assert of.window is not None and of.window.part is not None and of.window.begin is not None
         begin, count = (mapping.get(v, v) for v in of.window.part)
-        square, near = self.before[of]
         zero, one = literal(0), literal(1)
         offset = b.emit("subtract", begin, of.window.begin)
+        assert copy.block is not None
+        if of in self.own:
+            if self.own[of].shift:
+                offset = b.emit("add", offset, literal(self.own[of].shift))
+            part = b.emit("section", b.emit("elementPointer", memory, at), offset, count, one)
+            copy.block.instructions.remove(copy)
+            return b.emit("load", part)
+        square, near = self.before[of]
         apart = b.emit("max", b.emit("min", count, b.emit("subtract", near, offset)), zero)
         whole = b.emit("allocateHeap", count, dtype=copy.type.dtype.name)  # type: ignore[attr-defined]
         first = b.emit("section", b.emit("elementPointer", square, at), offset, apart, one)
@@ -197,7 +341,6 @@ class _Raise(Hoist):
         rest = b.emit("subtract", count, apart)
         far = b.emit("section", b.emit("elementPointer", memory, at), zero, rest, one)
         b.emit("store", b.emit("load", far), b.emit("section", whole, apart, rest, one))
-        assert copy.block is not None
         copy.block.instructions.remove(copy)
         return b.emit("load", whole)
 
@@ -206,6 +349,8 @@ class _Raise(Hoist):
         counted, loop, function = self.counted, self.loop, self.function
         if not ends_in_header(self.function, self.loop) or self._is_used_behind(counted.counter):
             return False
+        if self._is_of_own_columns(products):
+            return self._run_whole(products)
         strips, product = Block("strips"), Block("product")
         heads: dict[Value, Value] = {a: strips.add_arg(a.type, a.name) for a in loop.header.args}
         number = heads[counted.counter]
@@ -217,6 +362,78 @@ class _Raise(Hoist):
         views = TripViews(b, self.bounds, counted, start, count)
         last = b.emit("add", start, b.emit("subtract", count, literal(1)))
         self.views_of_last = TripViews(b, self.bounds, counted, last, count)
+        made = self._assumed(products, views)
+        if not made:
+            return False
+        over = self.bounds.emit("add", self.trips, literal(STRIP - 1))
+        strip_count = self.bounds.emit("floorDivide", over, literal(STRIP))
+        own = self._count_from_zero(strips, product, heads, start, count, strip_count)
+        sums: dict[Value, Value] = {}
+        for i, of in made.items():
+            b.loc = i.loc
+            here = Builder(function).before(i)
+            here.loc = i.loc
+            sums[i] = self.taken(here, i, of, self.multiplied(b, i, of, count), counted.counter, {counted.counter: own})
+        b.branch(loop.header, [literal(0) if a is counted.counter else v for a, v in heads.items()])
+        self._remove_checks()
+        substitute(function.blocks, sums)
+        return True
+
+    def _is_of_own_columns(self, products: list[Instruction]) -> bool:
+        """Whether all matrices are taken times their own rows or columns, and the trips store rows as long."""
+        counted, function, loop = self.counted, self.function, self.loop
+        matrices = [i for i in products if i.type.rank]  # type: ignore[attr-defined]
+        if not matrices or integer(counted.first) != 0:
+            return False
+        for i in matrices:
+            if not all(isinstance(v, Instruction) and v.op.name == "load" for v in i.operands):
+                return False
+            x, y = (v.operands[0] for v in i.operands)  # type: ignore[attr-defined]
+            is_left = x.type.rank == 2
+            if _own_columns(y if is_left else x, x if is_left else y, 0 if is_left else 1, counted) is None:
+                return False
+        stores = (i for b in function.blocks if b in loop.blocks for i in b.instructions if i.op.name == "store")
+        return any(self._is_row_a_trip(i.operands[1]) for i in stores)
+
+    def _is_row_a_trip(self, pointer: Value) -> bool:
+        if pointer.type.pointee.shape != (None,):  # type: ignore[attr-defined]
+            return False
+        place = place_of(pointer)
+        if not is_outside(place.base, self.loop):
+            return False
+        moves = [a.count == 1 and a.start is not None and self.counted.counter in a.start.terms for a in place.axes]
+        return any(moves) and any(a.count is None for a in place.axes)
+
+    def _run_whole(self, products: list[Instruction]) -> bool:
+        """Make the products of all trips before the loop, which goes on as it does."""
+        function, loop, counted = self.function, self.loop, self.counted
+        self.is_whole = True
+        b = self.bounds.b
+        count = self.bounds.emit("max", self.trips, literal(0))
+        views = TripViews(b, self.bounds, counted, counted.first, count)
+        made = self._assumed(products, views)
+        if not made:
+            return False
+        self.ahead.name = "product"
+        ((before, way),) = ((p, n) for p, n in self.of.edges[loop.header] if not loop.contains(p))
+        enters = before.targets[way]
+        before.targets[way] = Target(self.ahead, [])
+        function.blocks.insert(function.blocks.index(loop.header), self.ahead)
+        sums: dict[Value, Value] = {}
+        for i, of in made.items():
+            b.loc = i.loc
+            here = Builder(function).before(i)
+            here.loc = i.loc
+            memory = self.multiplied(b, i, of, count)
+            sums[i] = self.taken(here, i, of, memory, counted.counter, {})
+        b.branch(enters.block, enters.args)
+        self._remove_checks()
+        substitute(function.blocks, sums)
+        return True
+
+    def _assumed(self, products: list[Instruction], views: TripViews) -> dict[Instruction, Made]:
+        """The products that can be raised, under what is assumed for them."""
+        function, loop = self.function, self.loop
         made: dict[Instruction, Made] = {}
         around = [c for c in self.of.counted.values() if c is not None and c.step == 1 and c.loop is not loop]
         ends: dict[Value, tuple[Value, Value]] = {
@@ -234,23 +451,12 @@ class _Raise(Hoist):
             else:
                 del self.bounds.conditions[kept:]
                 self.checks = checks
-        if not made:
-            return False
-        over = self.bounds.emit("add", self.trips, literal(STRIP - 1))
-        strip_count = self.bounds.emit("floorDivide", over, literal(STRIP))
-        own = self._count_from_zero(strips, product, heads, start, count, strip_count)
-        sums: dict[Value, Value] = {}
-        for i, of in made.items():
-            b.loc = i.loc
-            here = Builder(function).before(i)
-            here.loc = i.loc
-            sums[i] = self.taken(here, i, of, self.multiplied(b, i, of, count), counted.counter, {counted.counter: own})
-        b.branch(loop.header, [literal(0) if a is counted.counter else v for a, v in heads.items()])
+        return made
+
+    def _remove_checks(self) -> None:
         for check in self.checks:
             if check.block is not None:
                 check.block.instructions.remove(check)
-        substitute(function.blocks, sums)
-        return True
 
     def _is_used_behind(self, counter: Value) -> bool:
         ((_, k),) = self.loop.exit_edges()

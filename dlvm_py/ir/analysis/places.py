@@ -120,7 +120,7 @@ def unit_axis(place: Place) -> Axis | None:
 
 def place_of(pointer: Value) -> Place:
     """Where a pointer looks."""
-    place, _ = _seen(pointer)
+    place, _ = seen(pointer)
     return place
 
 
@@ -138,12 +138,13 @@ def parts_of(pointer: Value) -> tuple[int, ...]:
 _Live = list[int | None]
 
 
-def _seen(p: Value) -> tuple[Place, _Live]:
+def seen(p: Value) -> tuple[Place, _Live]:
+    """Where a pointer looks, and which axis of its base each of its own runs along."""
     assert isinstance(p.type, PointerType)
     if not isinstance(p, Instruction) or p.op.kind is not Kind.INDEX:
         rank = p.type.rank if isinstance(p.type.pointee, TensorType) else 0
         return Place(p, (Axis(),) * rank), list(range(rank))
-    place, live = _seen(p.operands[0])
+    place, live = seen(p.operands[0])
     axes = list(place.axes)
     match p.op.name:
         case "pointerCast" | "partView":

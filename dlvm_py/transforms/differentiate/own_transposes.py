@@ -42,10 +42,20 @@ def _are_transposes(product: Instruction, loaded: dict[Value, int]) -> bool:
     x, y = product.operands
     if x not in loaded or loaded[x] != loaded.get(y):
         return False
-    p, q = x.operands[0], y.operands[0]  # type: ignore[attr-defined]
+    p, q = (_under_casts(v.operands[0]) for v in (x, y))  # type: ignore[attr-defined]
     return _is_transpose(p, q) or _is_transpose(q, p)
 
 
+def _under_casts(p: Value) -> Value:
+    """The pointer that a view of all of its elements, said to lie otherwise, is made of."""
+    while isinstance(p, Instruction) and p.op.name == "pointerCast":
+        of = p.operands[0]
+        if of.type.pointee != p.type.pointee:  # type: ignore[attr-defined]
+            break
+        p = of
+    return p
+
+
 def _is_transpose(view: Value, of: Value) -> bool:
-    is_view = isinstance(view, Instruction) and view.op is OPS["transpose"] and view.operands[0] is of
+    is_view = isinstance(view, Instruction) and view.op is OPS["transpose"] and _under_casts(view.operands[0]) is of
     return is_view and view.type.rank == 2 and view.attrs.get("axes") in (None, (1, 0))  # type: ignore[attr-defined]

@@ -109,15 +109,27 @@ def compile_module(
     readable: whether what LLVM makes of the texts is wanted as a text, too.
     InternalError if a text is no valid LLVM IR.
     """
-    runtime = _runtime(texts, imports)
-    modules = [parse(text) for text in texts]
-    if exports is None:
-        exports = _entries(modules)
-    linked = link([parse(_memory(imports)), *modules, *map(parse, runtime)], exports)
+    linked = _linked(texts, imports, exports)
     linked.get_global_variable(IMPORTS_SYMBOL).name = table
     if plain:
         return Compiled((assemble_plainly(linked, opt=1),), (str(linked),) if readable else (), shared=_shared(linked))
     return assemble(linked, schedule=schedule, readable=readable)
+
+
+def compile_plainly(texts: Sequence[str], imports: Imports, exports: Sequence[str]) -> Compiled:
+    """As `compile_module`, for texts that are good code as they stand: two objects (`assemble_by_heat`)."""
+    linked = _linked(texts, imports, exports)
+    shared = _shared(linked)
+    return Compiled(assemble_by_heat(linked), (), shared=shared)
+
+
+def _linked(texts: Sequence[str], imports: Imports, exports: Sequence[str] | None) -> llvm.ModuleRef:
+    """One module of the texts, what of the runtime they inline, and the table of imports."""
+    runtime = _runtime(texts, imports)
+    modules = [parse(text) for text in texts]
+    if exports is None:
+        exports = _entries(modules)
+    return link([parse(_memory(imports)), *modules, *map(parse, runtime)], exports)
 
 
 def compile_parts(
@@ -217,12 +229,38 @@ def assemble_plainly(module: llvm.ModuleRef, opt: int = 0) -> bytes:
     opt: the level of code generation; 0 takes an eighth of the time of all, for code whose speed is nothing.
     """
     machine = target_machine(opt=opt)
-    _verify(module)
-    options = llvm.create_pipeline_tuning_options(speed_level=0)
-    builder = llvm.create_pass_builder(machine, options)
-    manager = builder.getModulePassManager()
-    manager.run(module, builder)  # what must be done at any level: coroutines are cut, some calls inlined
+    _make_ready(module, machine)
     return _emit_object(machine, module)
+
+
+def assemble_by_heat(module: llvm.ModuleRef) -> tuple[bytes, bytes]:
+    """Two objects of a module as it is: good code, and what is marked `cold`, for which any code will do.
+
+    Code generation takes a quarter of the time for the latter. Each calls what the other has by its name.
+    """
+    quick, good = target_machine(opt=0), target_machine(opt=1)
+    _make_ready(module, good)
+    for f in module.functions:
+        if not f.is_declaration:
+            f.linkage = llvm.Linkage.external
+    hot, cold = module, module.clone()
+    for part, kept in ((hot, False), (cold, True)):
+        for f in part.functions:
+            if not f.is_declaration and _is_cold(f) != kept:
+                f.linkage = llvm.Linkage.available_externally
+    cold.get_global_variable(IMPORTS_SYMBOL).linkage = llvm.Linkage.available_externally
+    return _emit_object(good, hot), _emit_object(quick, cold)
+
+
+def _is_cold(function: llvm.ValueRef) -> bool:
+    return any(b"cold" in attributes.split() for attributes in function.attributes)
+
+
+def _make_ready(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """What must be done at any level: coroutines are cut, some calls inlined."""
+    _verify(module)
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
+    builder.getModulePassManager().run(module, builder)
 
 
 def support_text(imports: Imports, name: str) -> str:

@@ -98,7 +98,7 @@ cleared:                                          ; by the garbage collector, an
 
 @cleared.text = private constant [48 x i8] c"a dlvm function was called after its collection\00"
 
-define i32 @dlvm.traverse(ptr %self, ptr %visit, ptr %arg) {
+define i32 @dlvm.traverse(ptr %self, ptr %visit, ptr %arg) cold {
   %type.at = getelementptr %function, ptr %self, i32 0, i32 1
   %dict.at = getelementptr %function, ptr %self, i32 0, i32 3
   %fallback.at = getelementptr %function, ptr %self, i32 0, i32 5
@@ -110,7 +110,7 @@ define i32 @dlvm.traverse(ptr %self, ptr %visit, ptr %arg) {
   ret i32 %d
 }
 
-define internal i32 @visit(ptr %at, ptr %visit, ptr %arg, i32 %before) {
+define internal i32 @visit(ptr %at, ptr %visit, ptr %arg, i32 %before) cold {
   %object = load ptr, ptr %at
   %null = icmp eq ptr %object, null
   %stopped = icmp ne i32 %before, 0
@@ -123,7 +123,7 @@ call:
   ret i32 %r
 }
 
-define i32 @dlvm.clear(ptr %self) {
+define i32 @dlvm.clear(ptr %self) cold {
   %dict.at = getelementptr %function, ptr %self, i32 0, i32 3
   %fallback.at = getelementptr %function, ptr %self, i32 0, i32 5
   %table.at = getelementptr %function, ptr %self, i32 0, i32 6
@@ -134,7 +134,7 @@ define i32 @dlvm.clear(ptr %self) {
 }
 
 ; The new value is in place before the old one is let go: a destructor may look.
-define internal void @replace(ptr %at, ptr %new) {
+define internal void @replace(ptr %at, ptr %new) cold {
   %old = load ptr, ptr %at
   call void @py.Py_IncRef(ptr %new)
   store ptr %new, ptr %at
@@ -142,7 +142,7 @@ define internal void @replace(ptr %at, ptr %new) {
   ret void
 }
 
-define void @dlvm.dealloc(ptr %self) {
+define void @dlvm.dealloc(ptr %self) cold {
   call void @py.PyObject_GC_UnTrack(ptr %self)
   %weak.at = getelementptr %function, ptr %self, i32 0, i32 4
   %weak = load ptr, ptr %weak.at
@@ -176,7 +176,7 @@ bound:
 }
 
 ; A new instance, or null with an exception set.
-define ptr @dlvm.create(ptr %type, ptr %fallback) {
+define ptr @dlvm.create(ptr %type, ptr %fallback) cold {
   %self = call ptr @py.PyType_GenericAlloc(ptr %type, i64 0)
   %failed = icmp eq ptr %self, null
   br i1 %failed, label %end, label %fill
@@ -192,7 +192,7 @@ end:
 }
 
 ; Gives the instance another table.
-define void @dlvm.install(ptr %self, ptr %table) {
+define void @dlvm.install(ptr %self, ptr %table) cold {
   %table.at = getelementptr %function, ptr %self, i32 0, i32 6
   call void @replace(ptr %table.at, ptr %table)
   ret void

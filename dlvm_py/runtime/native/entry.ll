@@ -9,7 +9,7 @@
 ; Fills `out` with one borrowed argument a parameter, as Python binds them. False: the caller has to say what
 ; is wrong, or names are not interned.
 define internal i1 @entry.bind(ptr %args, i64 %nargs, ptr %kwnames, ptr %names, ptr %defaults,
-                              i64 %positional.only, i64 %positional, ptr %out) cold noinline {
+                              i64 %positional.only, i64 %positional, ptr %out) noinline {
 start:
   %n.at = getelementptr %tuple, ptr %names, i32 0, i32 2
   %n = load i64, ptr %n.at

@@ -6,7 +6,7 @@ declare void @dlvm.give(ptr, i64)
 declare ptr @dlvm.resize(ptr, i64)
 declare i64 @dlvm.free_kept()
 
-define ptr @dlvm.handler.malloc(ptr %context, i64 %wanted) nounwind {
+define ptr @dlvm.handler.malloc(ptr %context, i64 %wanted) cold nounwind {
   %some = call i64 @llvm.umax.i64(i64 %wanted, i64 1)
   %up = call { i64, i1 } @llvm.uadd.with.overflow.i64(i64 %some, i64 63)
   %sum = extractvalue { i64, i1 } %up, 0
@@ -20,7 +20,7 @@ failed:
   ret ptr null
 }
 
-define ptr @dlvm.handler.calloc(ptr %context, i64 %count, i64 %size) nounwind {
+define ptr @dlvm.handler.calloc(ptr %context, i64 %count, i64 %size) cold nounwind {
   %product = call { i64, i1 } @llvm.umul.with.overflow.i64(i64 %count, i64 %size)
   %nbytes = extractvalue { i64, i1 } %product, 0
   %is_lost = extractvalue { i64, i1 } %product, 1
@@ -36,7 +36,7 @@ failed:
   ret ptr null
 }
 
-define ptr @dlvm.handler.realloc(ptr %context, ptr %data, i64 %wanted) nounwind {
+define ptr @dlvm.handler.realloc(ptr %context, ptr %data, i64 %wanted) cold nounwind {
   %fits = icmp ule i64 %wanted, 9223372036854775744
   br i1 %fits, label %move, label %failed
 move:
@@ -51,7 +51,7 @@ define void @dlvm.handler.free(ptr %context, ptr %data, i64 %nbytes) nounwind {
   ret void
 }
 
-define i64 @dlvm.handler.free_kept() nounwind {
+define i64 @dlvm.handler.free_kept() cold nounwind {
   %nbytes = call i64 @dlvm.free_kept()
   ret i64 %nbytes
 }

@@ -3,10 +3,9 @@
 
 @dlvm.imports = external global [0 x ptr]
 
-declare i32 @dlvm.poll_trips(ptr)
-
 ; Re-arm the fuel and run pending signal handlers, with the GIL if it was given up (thread_state is set).
-; 1: a handler raised; the site says so. A chunk of a loop that threads share has 1 for thread_state (trips.ll).
+; 1: a handler raised; the site says so. A chunk of a loop that threads share has 1 for thread_state, and at 88 the poll of
+; its own (trips.ll).
 define i32 @dlvm.poll(ptr %ctx) noinline cold nounwind {
 start:
   %fuel_at = getelementptr i8, ptr %ctx, i64 16
@@ -16,7 +15,9 @@ start:
   %is_chunk = icmp eq ptr %state, inttoptr (i64 1 to ptr)
   br i1 %is_chunk, label %chunk, label %look
 chunk:
-  %status_chunk = call i32 @dlvm.poll_trips(ptr %ctx)
+  %poll_at = getelementptr i8, ptr %ctx, i64 88
+  %poll = load ptr, ptr %poll_at
+  %status_chunk = call i32 %poll(ptr %ctx)
   ret i32 %status_chunk
 look:
   %check = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:py:PyErr_CheckSignals}), !invariant.load !0

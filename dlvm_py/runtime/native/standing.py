@@ -2,13 +2,15 @@
 
     part               texts                                                  functions
     runtime            callable.ll handler.ll support.ll pool.ll signals.ll   dlvm.allocate, dlvm.poll ...
-                       threads.ll apart.ll trips.ll                                    dlvm.share, dlvm.parallel ...
+    threads            threads.ll apart.ll trips.ll                           dlvm.share, dlvm.parallel ...
     entry              entry.ll                                               entry.bind, entry.box_array ...
     emulator           emulator.ll                                            dlvm.emulator.cuLaunchKernel ...
     dlvm.matmul.f64    what the back end writes (`code.helper`)               itself
 
-Each is an object of its own, compiled once and then in the disk cache. Objects of versions call these functions by
-name (`Compiled.shared`), and are linked to them when they are loaded: without them LLVM has half as much to do.
+Each is compiled once and then in the disk cache. Objects of versions call these functions by name (`Compiled.shared`), and
+are linked to them when they are loaded: without them LLVM has half as much to do. A first process waits for the parts
+that it needs, so that texts of the runtime, written by hand, are not optimised, and what they mark `cold` is an object of
+its own that is compiled quickly.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from dlvm_py.backend.imports import Imports
 from dlvm_py.deferred import deferred
-from dlvm_py.options import Schedule, environment
+from dlvm_py.options import environment
 from dlvm_py.runtime import cache, threads
 from dlvm_py.runtime.loader import LoadedCode, load
 from dlvm_py.runtime.native.externals import complete
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from importlib import resources
 
     from dlvm_py.backend.cpu import compile as native_compile
+    from dlvm_py.backend.cpu.compile import Compiled
 else:
     resources = deferred("importlib.resources")
     native_compile = deferred("dlvm_py.backend.cpu.compile")
@@ -40,11 +43,9 @@ SLOTS = ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "i
 _HANDLER = ("malloc", "calloc", "realloc", "free")
 _MEMORY = ("allocate", "adopt", "count", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
 _TAPES = ("stack_grow", "push_place", "release_entries", "new_chunk", "new_cut")
-_LOOPS = ("share", "parallel", "share_pieces", "share_trips", "begin_trips", "end_trips", "poll_trips")
-_SUPPORT = (*_MEMORY, *_TAPES, "poll", "burn", "stream", *_LOOPS)
-# of the texts of the runtime, whose few loops are vectors as they stand: who has no disk cache yet waits for them
-_QUICK = Schedule(level=1, slp=False)
+_SUPPORT = (*_MEMORY, *_TAPES, "poll", "burn", "spend", "stream")
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
+_THREADS = [f"dlvm.{n}" for n in ("share", "parallel", "share_pieces", "share_trips", "begin_trips", "end_trips")]
 
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)
 _EMULATOR = "dlvm.emulator."
@@ -76,7 +77,9 @@ def provide(helpers: Mapping[str, Callable[[Imports], str]]) -> None:
     for name, text in helpers.items():
         with _lock:
             if name not in _parts and _stored(name) is None:
-                _compile(name, lambda imports, text=text: [text(imports)], Schedule())  # type: ignore[misc]
+                imports = Imports()
+                texts = [text(imports)]
+                _keep(name, native_compile.compile_module(texts, imports, [name], readable=False), imports)
 
 
 @functools.cache
@@ -92,7 +95,9 @@ def types() -> str:
 
 
 def _part_of(symbol: str) -> str:
-    return "entry" if symbol.startswith("entry.") else "runtime" if symbol in _RUNTIME else symbol
+    if symbol.startswith("entry."):
+        return "entry"
+    return "runtime" if symbol in _RUNTIME else "threads" if symbol in _THREADS else symbol
 
 
 def _part(name: str) -> LoadedCode:
@@ -103,10 +108,14 @@ def _part(name: str) -> LoadedCode:
             if found is None:
                 if name not in _TEXTS:
                     raise LookupError(f"{name} has not been compiled")
-                found = _compile(name, _TEXTS[name], _QUICK)
-            facts, image = found
+                imports = Imports()
+                texts = _TEXTS[name](imports)
+                found = _keep(name, native_compile.compile_plainly(texts, imports, _exports(name)), imports)
+            facts, images = found
+            hot, cold = images[: facts["hot"]], images[facts["hot"] :]
             objects = {"mem_handler": memory_handler()} if name == "entry" else {}
-            loaded = load(image, facts["imports"], _exports(name), objects, links(facts["shared"]))
+            beside = [(cold, (), "")] if cold else []
+            loaded = load(hot, facts["imports"], _exports(name), objects, links(facts["shared"]), beside=beside)
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
             _parts[name] = loaded
         return _parts[name]
@@ -115,24 +124,21 @@ def _part(name: str) -> LoadedCode:
 def _exports(name: str) -> list[str]:
     if name == "emulator":
         return [found for found in _EXPORTED.findall(_text("emulator.ll")) if found.startswith(_EMULATOR)]
-    return list(declarations()) if name == "entry" else _RUNTIME if name == "runtime" else [name]
+    return list(declarations()) if name == "entry" else {"runtime": _RUNTIME, "threads": _THREADS}.get(name, [name])
 
 
 def _stored(name: str) -> tuple[dict[str, Any], bytes] | None:
-    """The facts and the object of a part."""
+    """The facts and the objects of a part."""
     if name not in _made and environment("DLVM_CACHE") != "0":
         found = cache.Cache().get(cache.cache_key("standing", name))
-        if found is not None and {"imports", "shared"} <= found[0].keys():
+        if found is not None and {"imports", "shared", "hot"} <= found[0].keys():
             _made[name] = found
     return _made.get(name)
 
 
-def _compile(
-    name: str, texts: Callable[[Imports], list[str]], schedule: Schedule
-) -> tuple[dict[str, Any], bytes]:
-    imports = Imports()
-    done = native_compile.compile_module(texts(imports), imports, _exports(name), schedule, readable=False)
-    _made[name] = {"imports": imports.names, "shared": list(done.shared)}, done.object
+def _keep(name: str, done: Compiled, imports: Imports) -> tuple[dict[str, Any], bytes]:
+    facts = {"imports": imports.names, "shared": list(done.shared), "hot": len(done.objects[0])}
+    _made[name] = facts, b"".join(done.objects)
     if environment("DLVM_CACHE") != "0":
         cache.Cache().put(cache.cache_key("standing", name), *_made[name])
     return _made[name]
@@ -141,9 +147,13 @@ def _compile(
 def _runtime_texts(imports: Imports) -> list[str]:
     texts = [complete(_text("callable.ll"), imports), _text("handler.ll")]
     support = native_compile.support_text
-    texts += [support(imports, name) for name in ("support.ll", "pool.ll", "signals.ll", "trips.ll")]
-    texts += [support(imports, "apart.ll")] * (sys.platform == "linux")
-    return [*texts, threads.text(support(imports, "threads.ll"))]
+    return [*texts, *(support(imports, name) for name in ("support.ll", "pool.ll", "signals.ll"))]
+
+
+def _threads_texts(imports: Imports) -> list[str]:
+    support = native_compile.support_text
+    texts = [threads.text(support(imports, "threads.ll")), support(imports, "trips.ll")]
+    return [*texts, *[support(imports, "apart.ll")] * (sys.platform == "linux")]
 
 
 def _entry_texts(imports: Imports) -> list[str]:
@@ -152,6 +162,7 @@ def _entry_texts(imports: Imports) -> list[str]:
 
 _TEXTS: dict[str, Callable[[Imports], list[str]]] = {
     "runtime": _runtime_texts,
+    "threads": _threads_texts,
     "entry": _entry_texts,
     "emulator": lambda imports: [_text("emulator.ll")],
 }

@@ -62,7 +62,7 @@ failed:
 }
 
 ; A header for memory that has been taken and counted, with one reference; null where there is no room for the header.
-define ptr @dlvm.adopt(ptr %ctx, ptr %data, i64 %nbytes, ptr %give) nounwind {
+define ptr @dlvm.adopt(ptr %ctx, ptr %data, i64 %nbytes, ptr %give) alwaysinline nounwind {
   %header = call ptr @dlvm.take(i64 64)
   %no_header = icmp eq ptr %header, null
   br i1 %no_header, label %done, label %link
@@ -350,7 +350,7 @@ failed:
 
 ; The tape gives its chunk up, which its arrays own from now on, and gets one with room for the array and, if it had one
 ; already, more than before. A chunk that none of its arrays needs any more is filled again.
-define i1 @dlvm.new_chunk(ptr %ctx, ptr %fields, i64 %wanted) noinline nounwind {
+define i1 @dlvm.new_chunk(ptr %ctx, ptr %fields, i64 %wanted) noinline cold nounwind {
   %filled_at = getelementptr i8, ptr %fields, i64 8
   %room_at = getelementptr i8, ptr %fields, i64 16
   %room = load i64, ptr %room_at

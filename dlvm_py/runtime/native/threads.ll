@@ -480,7 +480,7 @@ no:
 }
 
 ; Start the workers that are wanted and not there; how many there are. Where the system gives no more, no more are wanted.
-define i64 @threads.hire(ptr %state) noinline nounwind {
+define i64 @threads.hire(ptr %state) noinline cold nounwind {
 start:
   %threads_at = getelementptr i8, ptr %state, i64 200
   %made_at = getelementptr i8, ptr %state, i64 208

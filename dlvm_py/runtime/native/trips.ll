@@ -5,7 +5,7 @@
 ;              8 context     of the call, which gets the site and the operands of that
 ;              16 owner      the thread of the call
 ;              24 lock }     of all this
-;   context  of a chunk: as all contexts (support.ll), { ..., 72 record, 80 first trip }, with 1 for thread_state
+;   context  of a chunk: as all contexts (support.ll), { ..., 72 record, 80 first trip, 88 poll }, with 1 for thread_state
 ;
 ; Chunks behind one that has failed did not happen in the program, and need not: they are left out, or end at their next
 ; poll. Chunks before it run on, one of them may fail as well. Only the owner looks at signals.
@@ -83,6 +83,8 @@ make:
   store i64 %taken, ptr %taken_at
   store ptr %record, ptr %record_at
   store i64 %first, ptr %first_at
+  %poll_at = getelementptr i8, ptr %ctx, i64 88
+  store ptr @dlvm.poll_trips, ptr %poll_at
   ret i32 0
 leave:
   ret i32 1

@@ -7,10 +7,10 @@
     emulator           emulator.ll                                            dlvm.emulator.cuLaunchKernel ...
     dlvm.matmul.f64    what the back end writes (`code.helper`)               itself
 
-Each is compiled once and then in the disk cache. Objects of versions call these functions by name (`Compiled.shared`), and
-are linked to them when they are loaded: without them LLVM has half as much to do. A first process waits for the parts
-that it needs, so that texts of the runtime, written by hand, are not optimised, and what they mark `cold` is an object of
-its own that is compiled quickly.
+Each is compiled once and then in the disk cache. Objects of versions call these functions by name
+(`Compiled.shared`), and are linked to them when they are loaded: without them LLVM has half as much to do. A first
+process waits for the parts that it needs, so that texts of the runtime, written by hand, are not optimised, and what
+they mark `cold` is an object of its own that is compiled quickly.
 """
 
 from __future__ import annotations

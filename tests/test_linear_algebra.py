@@ -222,6 +222,19 @@ def test_many_right_hand_sides(dtype):
         solve(np.ones((3, 3), dtype), np.ones((3, 20), dtype))
 
 
+@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex64, np.complex128])
+def test_determinants_beyond_the_range_of_products(dtype):
+    """Where a part of the product is no number, the whole may be one; a zero pivot decides, whatever else there is."""
+    det, slogdet = dlvm.jit(lambda a: np.linalg.det(a)), dlvm.jit(lambda a: np.linalg.slogdet(a))
+    big = 1e30 if np.dtype(dtype).itemsize // (1 + (np.dtype(dtype).kind == "c")) == 4 else 1e200
+    rows = ([big, big, 1 / big, 1 / big], [1 / big, -1 / big, big, big], [big] * 3, [1 / big] * 3, [np.nan, 1, 0])
+    for row in (*rows, [np.inf, 1, 0], [np.inf, 2, 1], [-1, np.nan], [0, 0], []):
+        a = np.diag(row).astype(dtype)
+        with np.errstate(all="ignore"):
+            np.testing.assert_allclose(det(a), np.linalg.det(a), rtol=1e-4 if big == 1e30 else 1e-12)
+            np.testing.assert_allclose(slogdet(a), np.linalg.slogdet(a), rtol=1e-6)
+
+
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.complex128])
 def test_solve_of_triangles(dtype):
     """Upper triangles are solved by substitution, whatever their layout; singular ones raise; NaN is an element."""

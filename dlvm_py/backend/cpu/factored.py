@@ -9,6 +9,8 @@ rows.
 
 from __future__ import annotations
 
+from math import inf
+
 from dlvm_py.backend.cpu.cholesky import reverse_function
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
@@ -25,6 +27,8 @@ from dlvm_py.backend.cpu.values import FALSE, NULL, ONE, TRUE, ZERO, V, float_co
 from dlvm_py.ir import DType, Instruction
 
 BY_HALVES = frozenset(("cholesky", "choleskyAdjoint"))
+# logarithms of sizes up to which products are numbers with all their digits, for 4 and 8 bytes
+NEAR_ONE = {4: 80.0, 8: 700.0}
 COMPLAINTS = {"solve": "Singular matrix", "cholesky": "Matrix is not positive definite"}
 
 
@@ -166,29 +170,41 @@ class _Factored(Routine):
                 self.store(to, i.index, c.add(behind, j.index), self.number(0.0))
 
     def determinant(self) -> None:
-        """getrf: the product of the diagonal, with a sign for each exchange of rows."""
+        """getrf: the product of the diagonal, with a sign for each exchange of rows.
+
+        Where the product of some of it has no place among the numbers, by the sum of logarithms, as NumPy does always.
+        """
         c, (a, to) = self.c, self.matrices
         block, pivots = self.block(self.elements(self.n, self.n), c.mul(self.n, i64(4)))
         mine = self.columns(block, self.n, self.n)
         self.copy(a, mine)
         count = self.int(self.n)
-        self.call("getrf", [count, count, mine.data, self.lead(self.n), pivots])
-        one, zero = self.number(1.0), self.number(0.0)
-        with c.loop(self.n, [one, one, zero]) as k:
+        info = self.call("getrf", [count, count, mine.data, self.lead(self.n), pivots])
+        part = scalar_type(self.real)
+        one, none = self.number(1.0), float_constant(part, 0.0)
+        with c.loop(self.n, [one, one, none, none]) as k:
             x = self.load(mine, k.index, k.index)
             row = c.load("i32", c.gep("i32", pivots, k.index))
             stays = c.icmp("eq", c.cast("sext", row, "i64"), c.add(k.index, ONE))
             x = c.select(stays, x, self.op("negate", x))
             size, phase = self._polar(x)
-            found, direction, log = k.carried
+            found, direction, log, furthest = k.carried
+            log = c.fop("fadd", log, self.real_op("log", size))
+            away = self.real_op("abs", log)
             k.next = [
                 self.op("multiply", found, x),
                 self.op("multiply", direction, phase),
-                self.op("add", log, self.op("log", size)),
+                log,
+                c.select(c.fcmp("ogt", away, furthest), away, furthest),
             ]
-        found, direction, log = k.results
-        for place, value in enumerate((found, direction, log)):
-            self.store(to, i64(place), ZERO, value)
+        found, direction, log, furthest = k.results
+        is_near = c.fcmp("olt", furthest, float_constant(part, NEAR_ONE[self.real.itemsize]))
+        far = self.op("multiply", direction, self.element(self.real_op("exp", log)))
+        regular = c.icmp("eq", info, OK)
+        singular = (self.number(0.0), self.number(0.0), self.number(-inf))
+        values = (c.select(is_near, found, far), direction, self.element(log))
+        for place, (value, otherwise) in enumerate(zip(values, singular, strict=True)):
+            self.store(to, i64(place), ZERO, c.select(regular, value, otherwise))
         self.end()
 
     def factorizes_lu(self) -> None:
@@ -214,12 +230,16 @@ class _Factored(Routine):
         self.end()
 
     def _polar(self, x: V) -> tuple[V, V]:
-        """(|x|, x / |x|, 0 for 0), both as elements."""
-        c, zero = self.c, self.number(0.0)
+        """(|x|, x / |x|): the size as a real number; the sign of NaN is 1, as in NumPy."""
+        c = self.c
         if not self.dtype.is_complex:
-            return self.op("abs", x), self.op("sign", x)
+            below = c.fcmp("olt", x, self.number(0.0))
+            return self.op("abs", x), c.select(below, self.number(-1.0), self.number(1.0))
         part = scalar_type(self.real)
         parts = [c.extract(x, k, part) for k in (0, 1)]
         length = TABLE["hypot"]["f"](c, self.real, {}, *parts)
-        over = c.pack(*(c.fop("fdiv", p, length) for p in parts))
-        return self.element(length), c.select(c.fcmp("oeq", length, float_constant(part, 0.0)), zero, over)
+        return length, c.pack(*(c.fop("fdiv", p, length) for p in parts))
+
+    def real_op(self, name: str, x: V) -> V:
+        """An elementwise op on a real number."""
+        return TABLE[name]["f"](self.c, self.real, {}, x)

@@ -83,6 +83,16 @@ def _collecting_later() -> Iterator[None]:
             gc.enable()
 
 
+@functools.cache
+def _load_compiler() -> None:
+    """Import it; what it is made of stays, and need not be looked at as what is young."""
+    with _collecting_later():
+        driver.compile_request  # noqa: B018
+        if not gc.get_freeze_count():
+            gc.freeze()
+            gc.unfreeze()  # all that there is is old now
+
+
 class Dispatcher:
     """The compiled versions of one recipe, and the way to the next one."""
 
@@ -344,6 +354,7 @@ class Dispatcher:
                 return version
         start = time.perf_counter()
         try:
+            _load_compiler()
             with _collecting_later():
                 done = driver.compile_request(request, holds, readable=False)
         except Unrelated as found:

@@ -4,7 +4,7 @@
 `callable.ll` with what a vectorcall gets. 1: the arguments are not those of this version, nothing happened.
 2: they are, but something was assumed that does not hold; the call has been undone.
 0: handled, `out` is the result (a new reference) or null with an exception set. `arguments` and `results` write
-its two halves; what does not depend on the version stands in `entry.ll`, which all share (`standing`).
+its two halves; what does not depend on the version stands in `entry.ll` and `arrays.ll`, which all share (`standing`).
 
 An entry is an object of its own, which calls `KERNEL`, a second name that every kernel has (`exported`): it depends on
 the types of arguments and results alone, and what many functions have in common is compiled once (`compiled_entry`).

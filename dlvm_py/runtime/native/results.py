@@ -1,6 +1,6 @@
 """The second half of a native entry: what the kernel returned, as Python objects.
 
-Arrays go through `@entry.box_array` of `entry.ll`: the very argument, a view of it, or a new array that takes the
+Arrays go through `@entry.box_array` of `arrays.ll`: the very argument, a view of it, or a new array that takes the
 allocation over. All leaves are boxed first, into `boxed`, so that a failure lets those go that are there.
 """
 

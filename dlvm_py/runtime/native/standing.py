@@ -3,7 +3,8 @@
     part               texts                                                  functions
     runtime            callable.ll handler.ll support.ll pool.ll signals.ll   dlvm.allocate, dlvm.poll ...
     threads            threads.ll apart.ll trips.ll                           dlvm.share, dlvm.parallel ...
-    entry              entry.ll                                               entry.bind, entry.box_array ...
+    entry              entry.ll                                               entry.bind, entry.raise ...
+    arrays             arrays.ll                                              entry.box_array, entry.range ...
     emulator           emulator.ll                                            dlvm.emulator.cuLaunchKernel ...
     dlvm.matmul.f64    what the back end writes (`code.helper`)               itself
 
@@ -47,6 +48,7 @@ _SUPPORT = (*_MEMORY, *_TAPES, "poll", "burn", "spend", "stream")
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
 _THREADS = [f"dlvm.{n}" for n in ("share", "parallel", "share_pieces", "share_trips", "begin_trips", "end_trips")]
 
+_ENTRY = ("entry", "arrays")
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)
 _EMULATOR = "dlvm.emulator."
 _EXPORTED = re.compile(r"^define i\d+ @([\w.]+)\(", re.MULTILINE)
@@ -84,19 +86,24 @@ def provide(helpers: Mapping[str, Callable[[Imports], str]]) -> None:
 
 @functools.cache
 def declarations() -> dict[str, str]:
-    """The declarations of the functions of entry.ll, by name."""
-    return {found[2]: f"declare {found[1].strip()}" for found in _DEFINITION.finditer(_text("entry.ll"))}
+    """The declarations of the functions that entries share, by name."""
+    return {name: declared for part in _ENTRY for name, declared in _declarations(part).items()}
 
 
 @functools.cache
 def types() -> str:
-    """The types that entry.ll names."""
-    return "\n".join(_TYPE.findall(_text("entry.ll")))
+    """The types that these name."""
+    return "\n".join(found for part in _ENTRY for found in _TYPE.findall(_text(f"{part}.ll")))
+
+
+@functools.cache
+def _declarations(part: str) -> dict[str, str]:
+    return {found[2]: f"declare {found[1].strip()}" for found in _DEFINITION.finditer(_text(f"{part}.ll"))}
 
 
 def _part_of(symbol: str) -> str:
     if symbol.startswith("entry."):
-        return "entry"
+        return "entry" if symbol in _declarations("entry") else "arrays"
     return "runtime" if symbol in _RUNTIME else "threads" if symbol in _THREADS else symbol
 
 
@@ -113,7 +120,7 @@ def _part(name: str) -> LoadedCode:
                 found = _keep(name, native_compile.compile_plainly(texts, imports, _exports(name)), imports)
             facts, images = found
             hot, cold = images[: facts["hot"]], images[facts["hot"] :]
-            objects = {"mem_handler": memory_handler()} if name == "entry" else {}
+            objects = {"mem_handler": memory_handler()} if name == "arrays" else {}
             beside = [(cold, (), "")] if cold else []
             loaded = load(hot, facts["imports"], _exports(name), objects, links(facts["shared"]), beside=beside)
             ctypes.pythonapi.Py_IncRef(ctypes.py_object(loaded))
@@ -124,7 +131,9 @@ def _part(name: str) -> LoadedCode:
 def _exports(name: str) -> list[str]:
     if name == "emulator":
         return [found for found in _EXPORTED.findall(_text("emulator.ll")) if found.startswith(_EMULATOR)]
-    return list(declarations()) if name == "entry" else {"runtime": _RUNTIME, "threads": _THREADS}.get(name, [name])
+    if name in _ENTRY:
+        return list(_declarations(name))
+    return {"runtime": _RUNTIME, "threads": _THREADS}.get(name, [name])
 
 
 def _stored(name: str) -> tuple[dict[str, Any], bytes] | None:
@@ -156,14 +165,14 @@ def _threads_texts(imports: Imports) -> list[str]:
     return [*texts, *[support(imports, "apart.ll")] * (sys.platform == "linux")]
 
 
-def _entry_texts(imports: Imports) -> list[str]:
-    return [complete(_text("entry.ll").replace("define internal", "define"), imports)]
+def _entry_texts(part: str, imports: Imports) -> list[str]:
+    return [complete(_text(f"{part}.ll").replace("define internal", "define"), imports)]
 
 
 _TEXTS: dict[str, Callable[[Imports], list[str]]] = {
     "runtime": _runtime_texts,
     "threads": _threads_texts,
-    "entry": _entry_texts,
+    **{part: functools.partial(_entry_texts, part) for part in _ENTRY},
     "emulator": lambda imports: [_text("emulator.ll")],
 }
 

@@ -24,7 +24,7 @@ else:
     signal = deferred("signal")
 
 # as threads.ll lays the state out; beginning on a cache line
-_SIZE, _LINE, _THREADS, _MADE, _FACTOR, _PENALTY, _CREDIT = 920, 64, 200, 208, 248, 632, 912
+_SIZE, _LINE, _THREADS, _MADE, _FACTOR, _PENALTY, _CREDIT = 5568, 64, 200, 208, 248, 632, 912
 _MOST = 1024
 
 # times what a kernel lost by threads, no threads are used: what is lost in the long run is one part in so many
@@ -32,9 +32,15 @@ PENALTY = 32
 # nanoseconds that may be lost by threads before any were won
 CREDIT = 5_000_000
 # how often an idle thread looks before it sleeps: 10 to 20 microseconds
-SPINS = 600
-# nanoseconds of a chunk of an array kernel, as backend/cpu/share.py makes them
-CHUNK = 12_500
+SPINS = 1_500
+# nanoseconds of an array kernel from which on it is shared, and of a chunk of it, as backend/cpu/share.py says
+GRAIN, CHUNK = 100_000, 12_500
+# Of kernels from GRAIN / 2**BRIEF on (brief.ll), in nanoseconds: a part of one at least; how near the end of the next
+# one is, and what took longer for other reasons; how many of them, one right after the other, call workers; what these
+# may lose at first, and what may be won for losses; the pause behind those. SETTLED: as many alone in a row have what
+# they read in the caller's caches.
+BRIEF, PART, NEAR, AWAY, STREAK = 2, 6_250, 200_000, 1_000_000, 200_000
+FIRST_CREDIT, WON_CREDIT, PAUSE, SETTLED = 400_000, 500_000, 1_000_000, 16
 _RELAX = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
 
 
@@ -73,11 +79,13 @@ def workers() -> int:
 
 
 def text(source: str) -> str:
-    """threads.ll for this system: how a waiting thread relaxes its core, if apart.ll is there, numbers of C headers."""
+    """threads.ll or brief.ll for this system: how a thread relaxes its core, whether apart.ll is there, and numbers."""
     relax = _RELAX.get(platform.machine().replace("AMD64", "x86_64"), "")
-    if relax:
+    if relax and "{relax}" in source:
         source += f"declare {relax.removeprefix('call ').replace('i32 1', 'i32')}\n"
-    values = {"relax": relax, "spins": SPINS, "chunk": CHUNK, "sigsetmask": int(signal.SIG_SETMASK)}
+    values = {"relax": relax, "spins": SPINS, "grain": GRAIN, "chunk": CHUNK, "sigsetmask": int(signal.SIG_SETMASK)}
+    values |= {"brief": BRIEF, "part": PART, "near": NEAR, "away": AWAY, "streak": STREAK, "settled": SETTLED}
+    values |= {"first_credit": FIRST_CREDIT, "credit": WON_CREDIT, "pause": PAUSE}
     values["apart"] = "call void @threads.apart(ptr %state)" if sys.platform == "linux" else ""
     values |= {"monotonic": time.CLOCK_MONOTONIC, "processor": time.CLOCK_THREAD_CPUTIME_ID}
     for name, value in values.items():

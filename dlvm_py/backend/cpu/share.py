@@ -29,6 +29,7 @@ from dlvm_py.frozen import Mutable
 # costs are in tenths of nanoseconds: work from which on threads are worth their wake-up, and of one chunk
 GRAIN = 1_000_000
 CHUNK = 125_000
+BRIEF = 4  # the part of the grain from which on threads that are awake are worth their help: as in runtime/threads.py
 MOST_CHUNKS = 256  # as in threads.ll
 
 # instructions that a kernel rather repeats than reads their result
@@ -58,9 +59,9 @@ def grain_of(f: FunctionText) -> int:
 def may_share(f: FunctionText, work: V, cost: int, wanted: bool = True) -> bool:
     """Whether a range with so much work may be cut: what the compiler knows of it."""
     known = constant(work)
-    if not wanted or not f.shares_kernels or (known is not None and known * cost < GRAIN // 4):
+    if not wanted or not f.shares_kernels or (known is not None and known * cost < GRAIN // (4 * BRIEF)):
         return False
-    return known is None or known * cost >= grain_of(f)
+    return known is None or known * cost >= grain_of(f) // BRIEF
 
 
 @contextmanager
@@ -151,7 +152,8 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
     new = []
     if not share.is_brief or share.chunk is not None:
         alone, many = new = [f.label("alone"), f.label("many")]
-        f.cond_br(f.icmp("ult", share.work, grain), alone, many)
+        least = grain if share.chunk is not None else i64(max(1, (constant(grain) or 0) // BRIEF))
+        f.cond_br(f.icmp("ult", share.work, least), alone, many)
         f.here = alone
         f.call(f'@"{kernel}"', "void", [mine, ZERO, share.count])
         f.line(last)

@@ -2,7 +2,7 @@
 
     part               texts                                                  functions
     runtime            callable.ll handler.ll support.ll pool.ll signals.ll   dlvm.allocate, dlvm.poll ...
-    threads            threads.ll apart.ll trips.ll                           dlvm.share, dlvm.parallel ...
+    threads            threads.ll brief.ll apart.ll trips.ll                  dlvm.share, dlvm.parallel ...
     entry              entry.ll                                               entry.bind, entry.raise ...
     arrays             arrays.ll                                              entry.box_array, entry.range ...
     emulator           emulator.ll                                            dlvm.emulator.cuLaunchKernel ...
@@ -161,8 +161,8 @@ def _runtime_texts(imports: Imports) -> list[str]:
 
 def _threads_texts(imports: Imports) -> list[str]:
     support = native_compile.support_text
-    texts = [threads.text(support(imports, "threads.ll")), support(imports, "trips.ll")]
-    return [*texts, *[support(imports, "apart.ll")] * (sys.platform == "linux")]
+    texts = [threads.text(support(imports, name)) for name in ("threads.ll", "brief.ll")]
+    return [*texts, support(imports, "trips.ll"), *[support(imports, "apart.ll")] * (sys.platform == "linux")]
 
 
 def _entry_texts(part: str, imports: Imports) -> list[str]:

@@ -7,7 +7,8 @@
 ;              256 mutex, 384 work, 512 end                  POSIX's, up to 128, 128 and 120 bytes
 ;              632 penalty
 ;              640 cores that workers may have, 768 how many workers, 784 the first 15 of them (apart.ll)
-;              912 credit }
+;              912 credit
+;              920 to 5568: brief.ll }
 ;
 ; A region is a range of chunks. The caller takes chunks from its lower end, workers from its upper one, each by one
 ; compare-and-swap, so that a thread comes back to the memory it had in the region before, and nobody waits for a worker
@@ -29,11 +30,18 @@
 @dlvm.imports = external global [0 x ptr]
 
 ; Run body(captures, 0, n), an array kernel with so much work: where that is at least `grain`, in at most 256 chunks
-; with at least `chunk` of it each, whose sizes are multiples of a power of 2.
+; with at least `chunk` of it each, whose sizes are multiples of a power of 2; where it is less, as brief.ll says.
 define void @dlvm.share(ptr %body, ptr %captures, i64 %n, i64 %work, i64 %grain, i64 %chunk, i64 %multiple)
     noinline nounwind {
   %is_small = icmp ult i64 %work, %grain
-  br i1 %is_small, label %alone, label %many
+  br i1 %is_small, label %small, label %many
+small:
+  %brief = lshr i64 %grain, {brief}
+  %is_tiny = icmp ult i64 %work, %brief
+  br i1 %is_tiny, label %alone, label %try
+try:
+  tail call void @threads.share_brief(ptr %body, ptr %captures, i64 %n, i64 %work, i64 %grain, i64 %multiple)
+  ret void
 alone:
   tail call void %body(ptr %captures, i64 0, i64 %n)
   ret void
@@ -102,21 +110,8 @@ unlock:
   br label %alone
 share:
   %begin = call i64 @threads.now(i32 {monotonic})
-  %done_at = getelementptr i8, ptr %state, i64 64
-  %body_at = getelementptr i8, ptr %state, i64 128
-  %captures_at = getelementptr i8, ptr %state, i64 136
-  %n_at = getelementptr i8, ptr %state, i64 144
-  %size_at = getelementptr i8, ptr %state, i64 152
-  %chunks_at = getelementptr i8, ptr %state, i64 160
   %parked_at = getelementptr i8, ptr %state, i64 224
-  store atomic i64 0, ptr %done_at monotonic, align 8
-  store ptr %body, ptr %body_at
-  store ptr %captures, ptr %captures_at
-  store i64 %n, ptr %n_at
-  store i64 %size, ptr %size_at
-  store i64 %chunks, ptr %chunks_at
-  %range = shl i64 %chunks, 32
-  store atomic i64 %range, ptr %state seq_cst, align 8
+  call void @threads.publish(ptr %state, ptr %body, ptr %captures, i64 %n, i64 %size, i64 %chunks)
   %parked = load atomic i64, ptr %parked_at seq_cst, align 8
   %are_parked = icmp ne i64 %parked, 0
   br i1 %are_parked, label %wake, label %work
@@ -126,26 +121,9 @@ wake:
   br label %work
 work:
   %first = call i64 @threads.now(i32 {processor})
-  br label %take
-take:
-  %own = phi i64 [ 0, %work ], [ %own_more, %run ]
-  %k = call i64 @threads.take(ptr %state, i1 true)
-  %is_none = icmp slt i64 %k, 0
-  br i1 %is_none, label %finish, label %run
-run:
-  call void @threads.run(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %k)
-  %own_more = add i64 %own, 1
-  br label %take
-finish:
+  %own = call i64 @threads.run_own(ptr %state, ptr %body, ptr %captures, i64 %n, i64 %size)
   %last = call i64 @threads.now(i32 {processor})
-  %before = atomicrmw add ptr %done_at, i64 %own acq_rel
-  %all = add i64 %before, %own
-  %is_done = icmp eq i64 %all, %chunks
-  br i1 %is_done, label %judge, label %wait
-wait:
-  call void @threads.wait(ptr %state, i64 %chunks)
-  br label %judge
-judge:
+  call void @threads.settle(ptr %state, i64 %own, i64 %chunks)
   ; who got no chunk had no core: then all of it is a loss
   %stop = call i64 @threads.now(i32 {monotonic})
   %none_own = icmp eq i64 %own, 0
@@ -212,6 +190,56 @@ end:
   ret void
 }
 
+; Tell the workers that look for chunks of a region.
+define void @threads.publish(ptr %state, ptr %body, ptr %captures, i64 %n, i64 %size, i64 %chunks) alwaysinline nounwind {
+  %done_at = getelementptr i8, ptr %state, i64 64
+  %body_at = getelementptr i8, ptr %state, i64 128
+  %captures_at = getelementptr i8, ptr %state, i64 136
+  %n_at = getelementptr i8, ptr %state, i64 144
+  %size_at = getelementptr i8, ptr %state, i64 152
+  %chunks_at = getelementptr i8, ptr %state, i64 160
+  store atomic i64 0, ptr %done_at monotonic, align 8
+  store ptr %body, ptr %body_at
+  store ptr %captures, ptr %captures_at
+  store i64 %n, ptr %n_at
+  store i64 %size, ptr %size_at
+  store i64 %chunks, ptr %chunks_at
+  %range = shl i64 %chunks, 32
+  store atomic i64 %range, ptr %state seq_cst, align 8
+  ret void
+}
+
+; Run chunks from the lower end until none is left; how many these were.
+define i64 @threads.run_own(ptr %state, ptr %body, ptr %captures, i64 %n, i64 %size) alwaysinline nounwind {
+start:
+  br label %take
+take:
+  %own = phi i64 [ 0, %start ], [ %own_more, %run ]
+  %k = call i64 @threads.take(ptr %state, i1 true)
+  %is_none = icmp slt i64 %k, 0
+  br i1 %is_none, label %done, label %run
+run:
+  call void @threads.run(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %k)
+  %own_more = add i64 %own, 1
+  br label %take
+done:
+  ret i64 %own
+}
+
+; The caller has run so many of the chunks: wait for the others.
+define void @threads.settle(ptr %state, i64 %own, i64 %chunks) alwaysinline nounwind {
+  %done_at = getelementptr i8, ptr %state, i64 64
+  %before = atomicrmw add ptr %done_at, i64 %own acq_rel
+  %all = add i64 %before, %own
+  %is_done = icmp eq i64 %all, %chunks
+  br i1 %is_done, label %done, label %wait
+wait:
+  call void @threads.wait(ptr %state, i64 %chunks)
+  br label %done
+done:
+  ret void
+}
+
 ; Chunk k.
 define void @threads.run(ptr %body, ptr %captures, i64 %n, i64 %size, i64 %k) alwaysinline nounwind {
   %first = mul i64 %k, %size
@@ -263,9 +291,22 @@ start:
   %chunks_at = getelementptr i8, ptr %state, i64 160
   %threads_at = getelementptr i8, ptr %state, i64 200
   %waiting_at = getelementptr i8, ptr %state, i64 232
+  %own_box = alloca i64, align 8
+  %has_box = icmp ule i64 %number, 7
+  %before_own = sub i64 %number, 1
+  %shared_box = call ptr @threads.box(ptr %state, i64 %before_own)
+  %box = select i1 %has_box, ptr %shared_box, ptr %own_box
+  store atomic i64 1, ptr %box release, align 8
   br label %look
 look:
-  %turn = phi i64 [ 0, %start ], [ %turn_next, %spin ], [ 0, %ran ], [ 0, %parked ]
+  %turn = phi i64 [ 0, %start ], [ %turn_next, %spin ], [ 0, %ran ], [ 0, %parked ], [ 0, %serve ]
+  %said = load atomic i64, ptr %box monotonic, align 8
+  %is_offered = icmp eq i64 %said, 2
+  br i1 %is_offered, label %serve, label %choose
+serve:
+  call void @threads.serve(ptr %state, ptr %box)
+  br label %look
+choose:
   %threads = load atomic i64, ptr %threads_at monotonic, align 8
   %is_wanted = icmp slt i64 %number, %threads
   br i1 %is_wanted, label %take, label %park
@@ -281,7 +322,12 @@ spin:
   {relax}
   br label %look
 park:
+  %swapped = cmpxchg ptr %box, i64 1, i64 0 monotonic monotonic
+  %is_free = extractvalue { i64, i1 } %swapped, 1
+  br i1 %is_free, label %sleep, label %parked
+sleep:
   call void @threads.park(ptr %state, i64 %number)
+  store atomic i64 1, ptr %box release, align 8
   br label %parked
 parked:
   br label %look
@@ -307,7 +353,7 @@ ran:
   br label %look
 }
 
-; Sleep until there are chunks for worker `number`.
+; Sleep until there are chunks for worker `number`, or it is called to look for some.
 define void @threads.park(ptr %state, i64 %number) noinline cold nounwind {
 start:
   %lock = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:pthread_mutex_lock}), !invariant.load !0
@@ -317,6 +363,7 @@ start:
   %parked_at = getelementptr i8, ptr %state, i64 224
   %mutex = getelementptr i8, ptr %state, i64 256
   %work = getelementptr i8, ptr %state, i64 384
+  %called_at = getelementptr i8, ptr %state, i64 936
   %a = call i32 %lock(ptr %mutex)
   ; either the caller of a region sees that somebody is parked, or here its chunks are seen
   %b = atomicrmw add ptr %parked_at, i64 1 seq_cst
@@ -328,12 +375,18 @@ look:
   %is_some = icmp ult i64 %first, %end
   %threads = load atomic i64, ptr %threads_at monotonic, align 8
   %is_wanted = icmp slt i64 %number, %threads
-  %wakes = and i1 %is_some, %is_wanted
+  %called = load atomic i64, ptr %called_at monotonic, align 8
+  %is_called = icmp sgt i64 %called, 0
+  %is_for = or i1 %is_some, %is_called
+  %wakes = and i1 %is_for, %is_wanted
   br i1 %wakes, label %leave, label %sleep
 sleep:
   %c = call i32 %wait(ptr %work, ptr %mutex)
   br label %look
 leave:
+  %left = sub i64 %called, 1
+  %still = call i64 @llvm.smax.i64(i64 %left, i64 0)
+  store atomic i64 %still, ptr %called_at monotonic, align 8
   %d = atomicrmw sub ptr %parked_at, i64 1 seq_cst
   %e = call i32 %unlock(ptr %mutex)
   ret void
@@ -464,6 +517,8 @@ renew:
   store i64 0, ptr %parked_at
   store i64 0, ptr %waiting_at
   store i64 0, ptr %pause_at
+  %brief_at = getelementptr i8, ptr %state, i64 920
+  call void @llvm.memset.p0.i64(ptr %brief_at, i8 0, i64 4648, i1 false)
   call void @llvm.memset.p0.i64(ptr %mutex, i8 0, i64 376, i1 false)
   %cores_at = getelementptr i8, ptr %state, i64 640
   call void @llvm.memset.p0.i64(ptr %cores_at, i8 0, i64 272, i1 false)
@@ -543,6 +598,10 @@ define i64 @threads.now(i32 %which) alwaysinline nounwind {
 }
 
 declare void @threads.apart(ptr)
+declare ptr @threads.box(ptr, i64)
+declare void @threads.serve(ptr, ptr)
+declare void @threads.share_brief(ptr, ptr, i64, i64, i64, i64)
+declare i64 @llvm.smax.i64(i64, i64)
 declare i64 @llvm.umax.i64(i64, i64)
 declare i64 @llvm.umin.i64(i64, i64)
 declare i64 @llvm.usub.sat.i64(i64, i64)

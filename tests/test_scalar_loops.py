@@ -253,7 +253,7 @@ def test_functions_in_loops_whose_trips_are_alike(f, is_written_out):
     compiled, u = dlvm.jit(f), np.float64(1.01)
     np.testing.assert_allclose(compiled(np.empty(37), u, 37), f(np.empty(37), u, 37), rtol=1e-14)
     text = compiled.llvm(np.empty(37), u, 37)
-    assert ("call fastcc double @dlvm.power.double" not in text) is is_written_out
+    assert ("call double @elementary.power.double" not in text) is is_written_out
     assert ("x double>" in text) is is_written_out
 
 
@@ -292,7 +292,7 @@ def test_checks_of_fixed_axes_are_limits(f):
         np.testing.assert_allclose(seen[0][0], seen[1][0], rtol=1e-14)
         assert seen[0][1] == seen[1][1]
     if f is of_points:
-        assert "call fastcc double @dlvm.power.double" not in compiled.llvm(points, np.zeros(5), 5)
+        assert "call double @elementary.power.double" not in compiled.llvm(points, np.zeros(5), 5)
     elif f is of_points_and_sums:
         with pytest.raises(OverflowError):  # of an int of 64 bits, before the index of the column is asked
             compiled(points[:, :1].copy(), np.zeros(5), 2**62)

@@ -20,9 +20,10 @@ from typing import TYPE_CHECKING
 
 import llvmlite.binding as llvm
 
-from dlvm_py.backend.cpu import unlocked
+from dlvm_py.backend.cpu import elementary, unlocked
 from dlvm_py.backend.cpu.contract import VARIABLE
 from dlvm_py.backend.cpu.parts import Part
+from dlvm_py.backend.cpu.text import KEPT
 from dlvm_py.backend.imports import Imports
 from dlvm_py.deferred import deferred
 from dlvm_py.errors import InternalError
@@ -154,7 +155,7 @@ def compile_parts(
         context = llvm.create_context()
         texts = [*heads[k], parts[k].text, *runtimes[k]]
         linked = link([parse(text, context=context) for text in texts], visible[k])
-        return assemble(linked, schedule=schedule, is_apart=True, readable=readable)
+        return assemble(linked, schedule=schedule, context=context, readable=readable)
 
     if threads == 1 or not threading.main_thread().is_alive():  # no thread starts while the interpreter ends
         found = [compiled(k) for k in range(len(parts))]
@@ -199,19 +200,19 @@ def assemble(
     module: llvm.ModuleRef,
     cpu: str = NATIVE,
     schedule: Schedule = USUAL,
-    is_apart: bool = False,
+    context: llvm.ContextRef | None = None,
     readable: bool = True,
 ) -> Compiled:
     """Optimise a whole module and make its object. InternalError if it is no valid LLVM IR.
 
-    is_apart: no other thread has the context of the module, so that other threads may compile at the same time.
+    context: that of the module, where it has one of its own, so that other threads may compile at the same time.
     readable: as of `compile_module`.
     """
     machine = target_machine(cpu, schedule.vector_bits)
-    optimise(module, machine, schedule, is_apart)
+    optimise(module, machine, schedule, context, cpu == NATIVE and has_masks())
     texts = (str(module),) if readable else ()  # before code generation, which rewrites the module for itself
     shared = _shared(module)
-    return Compiled((_emit_object(machine, module, is_apart),), texts, cpu, shared)
+    return Compiled((_emit_object(machine, module, context is not None),), texts, cpu, shared)
 
 
 def _emit_object(machine: llvm.TargetMachine, module: llvm.ModuleRef, is_apart: bool = False) -> bytes:
@@ -257,7 +258,8 @@ def _is_cold(function: llvm.ValueRef) -> bool:
 
 
 def _make_ready(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
-    """What must be done at any level: coroutines are cut, some calls inlined."""
+    """What must be done at any level: functions are defined, coroutines are cut, some calls inlined."""
+    _define(module)
     _verify(module)
     builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=0))
     builder.getModulePassManager().run(module, builder)
@@ -349,12 +351,20 @@ def host() -> str:
 
 
 def optimise(
-    module: llvm.ModuleRef, machine: llvm.TargetMachine, schedule: Schedule = USUAL, is_apart: bool = False
+    module: llvm.ModuleRef,
+    machine: llvm.TargetMachine,
+    schedule: Schedule = USUAL,
+    context: llvm.ContextRef | None = None,
+    masks: bool = False,
 ) -> None:
     """LLVM's O3 pipeline over a whole module, O2 over a long one, if the schedule says nothing else.
 
-    is_apart: as of `assemble`. InternalError if it is no valid LLVM IR.
+    Elementary functions are defined when the vectoriser has chosen among their versions; for a target without vectors
+    at once. context: as of `assemble`. masks: as of `ModuleText`. InternalError if it is no valid LLVM IR.
     """
+    has_vectors = not machine.triple.startswith("nvptx")
+    if not has_vectors:
+        _define(module)
     for g in module.global_variables:
         # up to here one memory for all the texts that name a variable
         if g.name.startswith(VARIABLE):
@@ -369,7 +379,29 @@ def optimise(
     options.loop_unrolling = schedule.unroll
     builder = llvm.create_pass_builder(machine, options)
     manager = builder.getModulePassManager()
-    if is_apart:
+    if context is not None:
         unlocked.run_passes(manager, module, builder)
     else:
         manager.run(module, builder)
+    if has_vectors and _define(module, context, masks):
+        manager = llvm.create_new_module_pass_manager()
+        manager.add_always_inliner_pass()
+        manager.add_global_dead_code_eliminate_pass()
+        manager.run(module, builder)
+
+
+def _define(module: llvm.ModuleRef, context: llvm.ContextRef | None = None, masks: bool = False) -> bool:
+    """Link the definitions of the elementary functions that a module calls; whether there are any."""
+    if not any(f.name.startswith(elementary.PREFIX) for f in module.functions):
+        return False
+    for g in module.global_variables:
+        if g.name == KEPT[1:]:  # what the vectoriser has not called may go
+            g.name = "dlvm.kept"
+            g.linkage = llvm.Linkage.internal
+    names = elementary.names_in(str(module))
+    head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
+    module.link_in(parse(elementary.definitions(names, masks), head, context))
+    for f in module.functions:
+        if f.name.startswith(elementary.PREFIX) and not f.is_declaration:
+            f.linkage = llvm.Linkage.internal
+    return True

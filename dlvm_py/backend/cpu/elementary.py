@@ -1,13 +1,22 @@
 """Elementary functions of our own, for f32 and f64: the table of their rules.
 
-Each is one LLVM function without branches, made where it is first used. Inlined into the loops of array kernels, and
-into loops of the program whose trips are alike (`may_be_vectors` in strips.py), it vectorises, and what it gives does
-not depend on the width, the position or the length. Errors are below 2 ulp (tests measure them against multiple
-precision; docs/performance.md lists them).
+Each is one text (its rule) from which LLVM functions of a number and of vectors are written. A module only declares
+what it calls:
+
+    %y = call double @elementary.log.double(double %x) "vector-function-abi-variant"="...(elementary.log.double.x8)"
+
+LLVM's vectoriser puts the version for 8 numbers in the place of 8 calls, in array kernels and in loops of the program
+whose trips are alike (`may_be_vectors` in strips.py). When it is done, `definitions` of what is called are linked and
+inlined (`optimise` in compile.py). So a rule may say for vectors what no vectoriser makes of code for a number: tables
+in registers, and branches that are taken where any lane wants it. What it gives does not depend on the width, the
+position or the length. Errors are below 2 ulp (tests measure them against multiple precision; docs/performance.md
+lists them).
 """
 
 from __future__ import annotations
 
+import functools
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -15,9 +24,18 @@ from dlvm_py.backend.cpu import coefficients as known
 from dlvm_py.backend.cpu import error_functions, exponential, gamma, powers, trigonometric
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.expression import X
-from dlvm_py.backend.cpu.text import FunctionText
-from dlvm_py.backend.cpu.values import V
+from dlvm_py.backend.cpu.text import FunctionText, ModuleText
+from dlvm_py.backend.cpu.values import V, in_lanes
 from dlvm_py.ir import DType
+
+PREFIX = "elementary."
+# of the vectors that there are versions for
+WIDTHS = {"double": (2, 4, 8), "float": (2, 4, 8, 16)}
+_PURE = "nounwind willreturn memory(none)"
+_SHORT = 65  # instructions of a function that is inlined wherever it is called
+_NAME = re.compile(r"elementary\.(?P<name>[\w.-]+)\.(?P<type>double|float)(?:\.x(?P<lanes>\d+))?")
+_CALLED = re.compile(r"call [^@\n]*@(elementary\.[\w.-]+)\(")
+_OF_TWO = frozenset(("atan2", "power", "hypot"))
 
 _RULES: dict[str, Callable[..., X]] = {
     "exp": exponential.exp,
@@ -61,16 +79,38 @@ def by_rule(name: str) -> Any:
 
 
 def own(c: Code, name: str, *args: V) -> V:
-    """A call of an elementary function, inlined where LLVM may make vectors of it."""
+    """A call of an elementary function, for vectors too where LLVM may make some of it."""
     type = args[0].type
-    return c.call(f"@{_function(c, name, type, len(args))}", type, args, "alwaysinline" if c.inlines else "")
+    symbol = f"{PREFIX}{name}.{type}"
+    types = [type] * len(args)
+    c.module.declare(symbol, type, types, _PURE)
+    versions = []
+    for n in WIDTHS[type] if c.inlines else ():
+        vector = in_lanes(type, n)
+        c.module.declare(f"{symbol}.x{n}", vector, [vector] * len(args), _PURE)
+        c.module.keep(f"{symbol}.x{n}")
+        versions.append(f"_ZGV_LLVM_N{n}{'v' * len(args)}_{symbol}({symbol}.x{n})")
+    attributes = f'alwaysinline "vector-function-abi-variant"="{",".join(versions)}"' if versions else ""
+    return c.call(f"@{symbol}", type, args, attributes)
 
 
-def _function(c: Code, name: str, type: str, count: int) -> str:
-    symbol = f"dlvm.{name}.{type}"
-    if symbol not in c.module.functions:
-        attributes = "internal |nounwind willreturn memory(none) inlinehint"
-        f = FunctionText(c.module, symbol, type, [type] * count, attributes)
+def names_in(text: str) -> frozenset[str]:
+    """The elementary functions that an LLVM IR text calls."""
+    return frozenset(_CALLED.findall(text))
+
+
+@functools.lru_cache(256)
+def definitions(names: frozenset[str], masks: bool = False) -> str:
+    """The LLVM IR of a module with these functions. masks: as of `ModuleText`."""
+    module = ModuleText(masks=masks)
+    for symbol in sorted(names):
+        found = _NAME.fullmatch(symbol)
+        assert found is not None, symbol
+        name, type, lanes = found["name"], found["type"], int(found["lanes"] or 1)
+        whole = in_lanes(type, lanes)
+        f = FunctionText(module, symbol, whole, [whole] * (2 if name in _OF_TWO else 1), "")
         y = _RULES[name](*(X(f, p) for p in f.params))
-        f.line(f"ret {type} {y.v.ref}")
-    return symbol
+        f.line(f"ret {whole} {y.v.ref}")
+        is_short = sum(len(label.lines) for label in f.labels) <= _SHORT
+        f.attributes = f"linkonce_odr |nounwind {'alwaysinline' if lanes > 1 or is_short else ''}"
+    return str(module)

@@ -19,7 +19,7 @@ _ZERO = {"double": 27.5, "float": 10.5}  # erfc is 0 from here on
 
 def _erfc_parts(a: X) -> tuple[V, Pair]:
     """(n, pair) with erfc a = 2^n pair, for a from 0 to where it is 0."""
-    type = a.v.type
+    type = a.kind
     inverse = 1.0 / (a + 4.0)
     t = (a - 4.0) * inverse
     lost = (-t).fma(a, (t + 1.0).fma(-4.0, a)) * inverse
@@ -40,7 +40,7 @@ def _erfc_parts(a: X) -> tuple[V, Pair]:
 def erfc(x: X) -> X:
     """1 - erf x."""
     a = abs(x)
-    limit = _ZERO[x.v.type]
+    limit = _ZERO[x.kind]
     n, (high, low) = _erfc_parts(a.unless(a.compare("ogt", limit), limit))
     right = scaled(high + low, n)
     left = 2.0 - right
@@ -49,7 +49,7 @@ def erfc(x: X) -> X:
 
 def erf(x: X) -> X:
     """The error function."""
-    type = x.v.type
+    type = x.kind
     a = abs(x)
     n, (high, low) = _erfc_parts(a.unless(a.compare("ogt", 7.0), 7.0))
     far = 1.0 - scaled(high + low, n)

@@ -33,12 +33,12 @@ from dlvm_py.backend.cpu.values import V
 
 def _base(x: X) -> tuple[float, float, float]:
     """What `split` needs for e."""
-    return known.LOG2_E[x.v.type][0], *known.LN2[x.v.type]
+    return known.LOG2_E[x.kind][0], *known.LN2[x.kind]
 
 
 def small_expm1(r: X) -> X:
     """e^r - 1 for |r| <= ln 2 / 2."""
-    return (r * r).fma(polynomial_of(r, known.EXP[r.v.type]), r)
+    return (r * r).fma(polynomial_of(r, known.EXP[r.kind]), r)
 
 
 def exp(x: X, less: int = 0) -> X:
@@ -56,18 +56,18 @@ def exp_parts(x: X, low: X) -> tuple[V, X, X]:
     n, number, r = split(x, (_base(x)[0], _base(x)[1], 0.0))
     r, rest = two_sum(r, (-number).fma(_base(x)[2], low))
     high, lost = sum_of(1.0, r)
-    return n, high, lost + (r * r).fma(polynomial_of(r, known.EXP[x.v.type]), rest)
+    return n, high, lost + (r * r).fma(polynomial_of(r, known.EXP[x.kind]), rest)
 
 
 def exp2(x: X) -> X:
     """2^x."""
-    limit = known.LOG2_E[x.v.type][0]
+    limit = known.LOG2_E[x.kind][0]
     n, _, r = split(clamped(x, x.form.underflow * limit, x.form.overflow * limit), (1.0, 1.0, 0.0))
     # r is exact; r ln 2 in two parts
-    ln2 = known.LN2[x.v.type]
+    ln2 = known.LN2[x.kind]
     high, low = product_of(r, ln2[0])
     low = low + r * ln2[1]
-    tail = (high * high).fma(polynomial_of(high, known.EXP[x.v.type]), low)
+    tail = (high * high).fma(polynomial_of(high, known.EXP[x.kind]), low)
     return scaled(1.0 + (high + tail), n)
 
 
@@ -75,10 +75,10 @@ def expm1(x: X) -> X:
     """e^x - 1."""
     given = x
     # below the lower bound the result is -1
-    x = clamped(x, -(x.form.bits + 2.0) * known.LN2[x.v.type][0], x.form.overflow)
+    x = clamped(x, -(x.form.bits + 2.0) * known.LN2[x.kind][0], x.form.overflow)
     n, number, r = split(x, (_base(x)[0], _base(x)[1], 0.0))
     r, lost = sum_of(r, -number * _base(x)[2])
-    tail = (r * r).fma(polynomial_of(r, known.EXP[x.v.type]), lost)
+    tail = (r * r).fma(polynomial_of(r, known.EXP[x.kind]), lost)
     # 2 (2^(n-1) (r + tail) + 2^(n-1) - 1/2): 2^n itself may overflow
     f = x.f
     factor = power_of_two(x, f.op("sub", n, whole(x, 1)))
@@ -99,9 +99,9 @@ def decomposed(x: X) -> tuple[X, X]:
     m = f.op("sub", x.bits(), f.op("shl", k, whole(x, form.bits)))
     # k as a float, by the pattern of magic + k: a conversion of i64 has no vector form before AVX-512
     magic = x.of(form.magic)
-    number = X(f, f.cast("bitcast", f.op("add", magic.bits(), k), form.type)) - magic
+    number = x.from_bits(f.op("add", magic.bits(), k)) - magic
     number = (number - (form.bits + 2.0)).where(subnormal, number)
-    return number, X(f, f.cast("bitcast", m, form.type))
+    return number, x.from_bits(m)
 
 
 def _log_parts(f: X) -> Pair:
@@ -109,7 +109,7 @@ def _log_parts(f: X) -> Pair:
     s = f / (2.0 + f)
     z = s * s
     square = f * f * 0.5
-    return square, s * (square + z * polynomial_of(z, known.LOG[f.v.type]))
+    return square, s * (square + z * polynomial_of(z, known.LOG[f.kind]))
 
 
 def _defined(x: X, found: X, lowest: float) -> X:
@@ -122,7 +122,7 @@ def _defined(x: X, found: X, lowest: float) -> X:
 
 def _log_sum(k: X, f: X, lost: X | None = None) -> X:
     """k log 2 + log(1 + f) + lost, for a small correction `lost`."""
-    ln2 = known.LN2[k.v.type]
+    ln2 = known.LN2[k.kind]
     square, rest = _log_parts(f)
     # k ln 2 and f are added to what is smaller
     high, error = product_of(k, ln2[0])
@@ -160,8 +160,8 @@ def log_in(unit: dict[str, tuple[float, ...]], of_two: dict[str, tuple[float, ..
     """log to another base: its 1 / ln base is `unit`, and log of 2 is `of_two` (None: 1)."""
 
     def found(x: X) -> X:
-        scale = unit[x.v.type]
-        step_high, step_low = of_two[x.v.type] if of_two else (1.0, 0.0)
+        scale = unit[x.kind]
+        step_high, step_low = of_two[x.kind] if of_two else (1.0, 0.0)
         k, m = decomposed(x)
         f = m - 1.0
         square, rest = _log_parts(f)
@@ -179,7 +179,7 @@ def log_in(unit: dict[str, tuple[float, ...]], of_two: dict[str, tuple[float, ..
 
 def log_pair(x: X) -> Pair:
     """log x as a pair with a relative error near 2^-64, of positive finite doubles."""
-    type = x.v.type
+    type = x.kind
     k, m = decomposed(x)
     f = m - 1.0
     # s = f / (2 + f) as a pair
@@ -209,7 +209,7 @@ def sinh(x: X) -> X:
     a = abs(x)
     is_large = a.compare("ogt", 1.0)
     z = a * a
-    small = (a * z).fma(polynomial(z, known.SINH[x.v.type]), a)
+    small = (a * z).fma(polynomial(z, known.SINH[x.kind]), a)
     half = exp(a, 1)
     large = half - 0.25 / half
     return large.where(is_large, small).sign_of(x).where(x.compare("ord", x), x)

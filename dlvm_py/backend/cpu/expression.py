@@ -7,10 +7,10 @@ Knuth (TAOCP 2, 4.2.2).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.text import FunctionText
-from dlvm_py.backend.cpu.values import V, float_constant
+from dlvm_py.backend.cpu.values import V, element_of, float_constant, in_all_lanes, in_lanes, lanes_of
 from dlvm_py.frozen import Frozen
 
 Pair = tuple["X", "X"]
@@ -40,19 +40,33 @@ FORMS = {
 
 
 class X:
-    """A float value in the making: Python's operators emit instructions."""
+    """A float value, or a vector of them, in the making: Python's operators emit instructions."""
 
     def __init__(self, f: FunctionText, v: V) -> None:
         self.f, self.v = f, v
 
     @property
+    def kind(self) -> str:
+        """The type of a number."""
+        return element_of(self.v.type)
+
+    @property
+    def lanes(self) -> int:
+        """How many numbers: 1 of a scalar."""
+        return lanes_of(self.v.type)
+
+    @property
     def form(self) -> Form:
         """The format."""
-        return FORMS[self.v.type]
+        return FORMS[self.kind]
 
     def of(self, x: float | X) -> X:
         """A constant of the same format."""
-        return x if isinstance(x, X) else X(self.f, float_constant(self.v.type, x))
+        return x if isinstance(x, X) else X(self.f, in_all_lanes(float_constant(self.kind, x), self.lanes))
+
+    def from_bits(self, bits: V) -> X:
+        """The number with this pattern."""
+        return X(self.f, self.f.cast("bitcast", bits, self.v.type))
 
     def _op(self, name: str, a: float | X, b: float | X) -> X:
         return X(self.f, self.f.fop(name, self.of(a).v, self.of(b).v))
@@ -84,9 +98,10 @@ class X:
         return self._intrinsic("fabs")
 
     def _intrinsic(self, name: str, *more: float | X) -> X:
-        width = "f64" if self.v.type == "double" else "f32"
+        number = "f64" if self.kind == "double" else "f32"
+        type = number if self.lanes == 1 else f"v{self.lanes}{number}"
         args = [self.v, *(self.of(x).v for x in more)]
-        return X(self.f, self.f.intrinsic(f"llvm.{name}.{width}", self.v.type, *args))
+        return X(self.f, self.f.intrinsic(f"llvm.{name}.{type}", self.v.type, *args))
 
     def fma(self, b: float | X, c: float | X) -> X:
         """self * b + c, rounded once."""
@@ -122,26 +137,48 @@ class X:
 
     def bits(self) -> V:
         """The pattern as an integer."""
-        return self.f.cast("bitcast", self.v, self.form.whole)
+        return self.f.cast("bitcast", self.v, in_lanes(self.form.whole, self.lanes))
 
     def is_negative(self) -> V:
         """Whether the sign bit is set, that of -0 too."""
-        return self.f.icmp("slt", self.bits(), V(self.form.whole, "0"))
+        return self.f.icmp("slt", self.bits(), whole(self, 0))
 
     def is_nan(self) -> V:
         """Whether it is NaN."""
         return self.compare("uno", self)
 
-    def to(self, type: str) -> X:
+    def to(self, kind: str) -> X:
         """The same number in another format, rounded if that is narrower."""
-        if type == self.v.type:
+        if kind == self.kind:
             return self
-        return X(self.f, self.f.cast("fpext" if type == "double" else "fptrunc", self.v, type))
+        how = "fpext" if kind == "double" else "fptrunc"
+        return X(self.f, self.f.cast(how, self.v, in_lanes(kind, self.lanes)))
+
+    def rarely(self, flag: V, other: Callable[[], X]) -> X:
+        """self, but `other` where the flag holds, by a branch that is taken where any lane wants it."""
+        f = self.f
+        rare, usual = f.label("rare"), f.label("usual")
+        if self.lanes == 1:
+            none = f.op("xor", flag, V("i1", "true"))
+        else:
+            flags = f"i{self.lanes}"
+            none = f.icmp("eq", f.cast("bitcast", flag, flags), V(flags, "0"))
+        before = f.here
+        f.likely(none, usual, rare)
+        f.place(rare)
+        found = other().where(flag, self)
+        behind = f.here
+        f.br(usual)
+        f.place(usual)
+        phi = f.phi(self.v.type)
+        phi.add(self.v, before)
+        phi.add(found.v, behind)
+        return X(f, phi.value)
 
 
 def whole(x: X, n: int) -> V:
     """An integer constant as wide as the pattern of x."""
-    return V(x.form.whole, str(n))
+    return in_all_lanes(V(x.form.whole, str(n)), x.lanes)
 
 
 def polynomial(x: X, terms: Sequence[float]) -> X:
@@ -184,7 +221,7 @@ def power_of_two(x: X, n: V) -> X:
     f, form = x.f, x.form
     biased = f.op("add", n, whole(x, form.bias))
     shifted = f.op("shl", biased, whole(x, form.bits))
-    return X(f, f.cast("bitcast", shifted, form.type))
+    return x.from_bits(shifted)
 
 
 def nearest(x: X, factor: float) -> tuple[V, X]:

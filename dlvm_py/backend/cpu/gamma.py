@@ -16,7 +16,7 @@ import math
 
 from dlvm_py.backend.cpu import coefficients as known
 from dlvm_py.backend.cpu.exponential import exp, exp_parts, log, log_pair
-from dlvm_py.backend.cpu.expression import Pair, X, polynomial, product_of, scaled, sum_of, two_sum
+from dlvm_py.backend.cpu.expression import Pair, X, polynomial, product_of, scaled, sum_of, two_sum, whole
 from dlvm_py.backend.cpu.trigonometric import cosine_terms, sine_terms
 from dlvm_py.backend.cpu.values import V
 
@@ -99,7 +99,7 @@ def _sine_of_pi(a: X) -> tuple[Pair, X]:
 
 def gamma(x: X) -> X:
     """Γ(x): ±inf at ±0, NaN at the negative integers and at -inf."""
-    type, size_of = x.v.type, _gamma_double if x.v.type == _DOUBLE else _gamma_single
+    type, size_of = x.kind, _gamma_double if x.kind == _DOUBLE else _gamma_single
     x = x.to(_DOUBLE)
     f, a = x.f, abs(x)
     within = a.unless(a.compare("ogt", _LARGEST), _LARGEST)
@@ -123,7 +123,7 @@ def _gamma_double(a: X, sine: Pair, is_left: V) -> X:
     below = _times(_times((a, a.of(0.0)), sine), (high, low))
     mirrored = _times(_constant(a, known.PI[_DOUBLE]), product)
     found, rest = _over(_choice(is_left, mirrored, (high, low)), _choice(is_left, below, product))
-    power = f.select(is_left, f.op("sub", V("i64", "0"), n), n)
+    power = f.select(is_left, f.op("sub", whole(a, 0), n), n)
     return scaled(found + rest, power)
 
 
@@ -154,7 +154,7 @@ def _stirling_single(z: X) -> X:
 
 def lgamma(x: X) -> X:
     """log |Γ(x)|: inf at 0, at the negative integers and at both infinities."""
-    type, of_size = x.v.type, _lgamma_double if x.v.type == _DOUBLE else _lgamma_single
+    type, of_size = x.kind, _lgamma_double if x.kind == _DOUBLE else _lgamma_single
     x = x.to(_DOUBLE)
     a = abs(x)
     # log |Γ(-a)| = log (π / (a |sin πa|)) - log Γ(a)

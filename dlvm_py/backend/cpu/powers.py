@@ -32,7 +32,7 @@ _LIMIT = 800.0  # e^ of more is infinite, and of less than -800 it is 0
 def power(x: X, y: X) -> X:
     """x to the y."""
     a = abs(x)
-    size = _power_single(a, y) if x.v.type == "float" else _power_double(a, y)
+    size = _power_single(a, y) if x.kind == "float" else _power_double(a, y)
     f = x.f
     half = 0.5 * y
     is_whole = y.rint().compare("oeq", y)
@@ -119,7 +119,7 @@ def _at_ends(a: X, log: X) -> X:
 
 def cbrt(x: X) -> X:
     """The cube root."""
-    type, form = x.v.type, x.form
+    type, form = x.kind, x.form
     a = abs(x)
     # m from √½ to √2 and k; then z = m 2^j, from 1 to 8 by k - 1 = 3q + j, and z^(-1/3)
     k, m = decomposed(a)

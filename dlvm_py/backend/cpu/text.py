@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from dlvm_py.backend.cpu.contract import BORROWED
-from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64, in_lanes, lanes_of
 from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable, field
 
@@ -69,7 +69,7 @@ class ModuleText:
         """The module with the texts of these functions; heads: declarations of others."""
         parts = ["@dlvm.imports = external global [0 x ptr]\n"]
         parts += [self.declarations[name] + "\n" for name in sorted(self.declarations)]
-        kept = [name for name in self._kept if name in functions]
+        kept = [name for name in dict.fromkeys(self._kept) if name in functions or name in self.declarations]
         if kept:
             names = ", ".join(f'ptr @"{name}"' for name in kept)
             parts.append(f'{KEPT} = appending global [{len(kept)} x ptr] [{names}], section "llvm.metadata"\n')
@@ -257,17 +257,17 @@ class FunctionText:
     def icmp(self, how: str, a: V, b: V) -> V:
         """Integer or pointer comparison."""
         assert a.type == b.type, (how, a, b)
-        return self.pure("i1", f"icmp {how} {a.type} {a.ref}, {b.ref}")
+        return self.pure(_flag(a), f"icmp {how} {a.type} {a.ref}, {b.ref}")
 
     def fcmp(self, how: str, a: V, b: V) -> V:
         """Floating comparison; never with fast-math flags: they would let it ignore NaN."""
         assert a.type == b.type, (how, a, b)
-        return self.pure("i1", f"fcmp {how} {a.type} {a.ref}, {b.ref}")
+        return self.pure(_flag(a), f"fcmp {how} {a.type} {a.ref}, {b.ref}")
 
     def select(self, flag: V, a: V, b: V) -> V:
         """a where flag, else b."""
-        assert a.type == b.type and flag.type == "i1", (flag, a, b)
-        return self.pure(a.type, f"select i1 {flag.ref}, {a.type} {a.ref}, {b.type} {b.ref}")
+        assert a.type == b.type and flag.type in ("i1", _flag(a)), (flag, a, b)
+        return self.pure(a.type, f"select {flag.type} {flag.ref}, {a.type} {a.ref}, {b.type} {b.ref}")
 
     def cast(self, how: str, a: V, type: str) -> V:
         """A cast instruction."""
@@ -429,6 +429,11 @@ class FunctionText:
                 p.add(first, before)
             p.add(then, latch)
             found.results.append(p.value)
+
+
+def _flag(v: V) -> str:
+    """The type of comparisons of such values."""
+    return in_lanes("i1", lanes_of(v.type))
 
 
 class CountedLoop(Mutable):

@@ -6,9 +6,8 @@
     asin       a polynomial up to 1/2, above it π/2 - 2 asin √((1 - x) / 2)
 
 The sum of three floats serves up to a bound (FAR) beyond which angles are rare. There a function of its own
-reduces by the digits of 2/π that matter, in integers. A loop calls it for a whole vector, which looks first
-whether any element lies beyond the bound: LLVM's vectoriser knows these versions by the attribute
-vector-function-abi-variant. So an element's value depends on nothing but the element.
+reduces by the digits of 2/π that matter, in integers, behind a branch that a vector takes where any of its elements
+lies beyond the bound. An element's value depends on nothing but the element.
 
 Source: Cody and Waite (1980); Payne and Hanek (1983); Muller, "Elementary Functions" (2016), chapter 11.
 """
@@ -21,19 +20,18 @@ from collections.abc import Callable
 from dlvm_py.backend.cpu import coefficients as known
 from dlvm_py.backend.cpu.expression import Pair, X, nearest, polynomial, product_of, sum_of, two_sum, whole
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText, plain_loop
-from dlvm_py.backend.cpu.values import V, float_constant, i64
+from dlvm_py.backend.cpu.values import V, i64, in_lanes
 
 # beyond this size the reduction by three floats may lose digits
 FAR = {"double": 2.0**40, "float": 2.0**16}
-WIDTHS = {"double": (4, 8), "float": (8, 16)}  # of the vectors that versions are made for: AVX2, AVX-512
 # not worth the optimiser's time
-_RARE = "linkonce_odr |nounwind noinline optnone"
+_RARE = "internal |nounwind noinline optnone"
 _PURE = f"{_RARE} willreturn memory(none)"
 
 
 def _reduced(x: X) -> tuple[V, Pair]:
     """(n, x - n π/2 as a pair), exact up to FAR."""
-    type = x.v.type
+    type = x.kind
     n, number = nearest(x, known.TWO_OVER_PI[type][0])
     first, second, third = known.HALF_PI[type]
     rest = (-number).fma(first, x)  # exact
@@ -45,7 +43,7 @@ def _reduced(x: X) -> tuple[V, Pair]:
 def sine_terms(r: X, low: X) -> Pair:
     """(first term, the others) of sin(r + low), |r| <= π/4."""
     z = r * r
-    return r, (z * r).fma(polynomial(z, known.SIN[r.v.type]), (-0.5 * z).fma(low, low))
+    return r, (z * r).fma(polynomial(z, known.SIN[r.kind]), (-0.5 * z).fma(low, low))
 
 
 def cosine_terms(r: X, low: X) -> Pair:
@@ -53,7 +51,7 @@ def cosine_terms(r: X, low: X) -> Pair:
     z = r * r
     half = 0.5 * z
     first, lost = sum_of(1.0, -half)
-    return first, lost + (z * z).fma(polynomial(z, known.COS[r.v.type]), -r * low)
+    return first, lost + (z * z).fma(polynomial(z, known.COS[r.kind]), -r * low)
 
 
 def _negated_where_odd(y: X, n: V, bit: int) -> X:
@@ -61,11 +59,11 @@ def _negated_where_odd(y: X, n: V, bit: int) -> X:
     f, form = y.f, y.form
     top = form.bits + form.bias.bit_length() + 1
     sign = f.op("shl", f.op("lshr", n, whole(y, bit)), whole(y, top))
-    return X(f, f.cast("bitcast", f.op("xor", y.bits(), sign), form.type))
+    return y.from_bits(f.op("xor", y.bits(), sign))
 
 
 def _is_odd(x: X, n: V) -> V:
-    return x.f.cast("trunc", n, "i1")
+    return x.f.cast("trunc", n, in_lanes("i1", x.lanes))
 
 
 def _sin_of(n: V, pair: Pair) -> X:
@@ -100,9 +98,7 @@ def periodic(name: str) -> Callable[[X], X]:
 
     def found(x: X) -> X:
         near = _CHOICES[name](*_reduced(x))
-        callee, versions = _far(x.f.module, name, x.v.type)
-        far = X(x.f, x.f.call(callee, x.v.type, [x.v], versions))
-        found = far.where(abs(x).compare("ogt", FAR[x.v.type]), near)
+        found = near.rarely(abs(x).compare("ogt", FAR[x.kind]), lambda: _far(name, x))
         return found if name == "cos" else x.where(x.compare("oeq", 0.0), found)  # keeps -0
 
     return found
@@ -111,9 +107,21 @@ def periodic(name: str) -> Callable[[X], X]:
 # -- angles beyond the bound -----------------------------------------------------------------------------
 
 
-def _far(module: ModuleText, name: str, type: str) -> tuple[str, str]:
-    """The function for angles beyond FAR (0 for others, NaN for infinities), and the attribute of its versions."""
-    symbol = f"dlvm.{name}.far.{type}"
+def _far(name: str, x: X) -> X:
+    """The value at angles beyond FAR, one lane after the other; any at others."""
+    f = x.f
+    function = _far_function(f.module, name, x.kind)
+    if x.lanes == 1:
+        return X(f, f.call(f"@{function}", x.kind, [x.v]))
+    place = f.alloca(x.v.type, 64)
+    f.store(x.v, place)
+    f.call(f"@{_each(f.module, x.kind)}", "void", [place, i64(x.lanes), V("ptr", f"@{function}")])
+    return X(f, f.load(x.v.type, place))
+
+
+def _far_function(module: ModuleText, name: str, type: str) -> str:
+    """The function for angles beyond FAR: 0 for others, NaN for infinities."""
+    symbol = f"elementary.far.{name}.{type}"
     if symbol not in module.functions:
         _reduction(module)
         f = FunctionText(module, symbol, type, [type], _PURE)
@@ -125,40 +133,16 @@ def _far(module: ModuleText, name: str, type: str) -> tuple[str, str]:
         f.place(within)
         f.line(f"ret {type} {(x - x).v.ref}")
         f.place(beyond)
-        reduced = f.call("@dlvm.reduce", "{ double, double, i64 }", [x.to("double").v])
+        reduced = f.call("@elementary.far.reduce", "{ double, double, i64 }", [x.to("double").v])
         pair = X(f, f.extract(reduced, 0, "double")), X(f, f.extract(reduced, 1, "double"))
         y = _CHOICES[name](f.extract(reduced, 2, "i64"), pair)
         f.line(f"ret {type} {y.to(type).v.ref}")
-        for width in WIDTHS[type]:
-            _lanes(module, symbol, type, width)
-    versions = ",".join(f"_ZGV_LLVM_N{n}v_{symbol}({symbol}.x{n})" for n in WIDTHS[type])
-    return f"@{symbol}", f'"vector-function-abi-variant"="{versions}"'
-
-
-def _lanes(module: ModuleText, symbol: str, type: str, width: int) -> None:
-    """The version for a vector: at once where no element is beyond the bound, else one element after the other."""
-    vector = f"<{width} x {type}>"
-    f = FunctionText(module, f"{symbol}.x{width}", vector, [vector], _PURE)
-    module.keep(f.name)
-    x = f.params[0]
-    size = f.intrinsic(f"llvm.fabs.v{width}f{64 if type == 'double' else 32}", vector, x)
-    bound = float_constant(type, FAR[type]).ref
-    flags = f.value(f"<{width} x i1>", f"fcmp ogt {vector} {size.ref}, splat ({type} {bound})")
-    mask = f.cast("bitcast", flags, f"i{width}")
-    none, some = f.label("none"), f.label("some")
-    f.likely(f.icmp("eq", mask, V(f"i{width}", "0")), none, some)
-    f.place(none)
-    f.line(f"ret {vector} {x.ref}")
-    f.place(some)
-    place = f.alloca(vector, 64)
-    f.store(x, place)
-    f.call(f"@{_each(module, type)}", "void", [place, i64(width), V("ptr", f"@{symbol}")])
-    f.line(f"ret {vector} {f.load(vector, place).ref}")
+    return symbol
 
 
 def _each(module: ModuleText, type: str) -> str:
     """A function that replaces n numbers in memory by their values under a function."""
-    name = f"dlvm.each.{type}"
+    name = f"elementary.far.each.{type}"
     if name not in module.functions:
         f = FunctionText(module, name, "void", ["ptr", "i64", "ptr"], _RARE)
         place, count, function = f.params
@@ -170,18 +154,18 @@ def _each(module: ModuleText, type: str) -> str:
 
 
 def _reduction(module: ModuleText) -> None:
-    """`@dlvm.reduce`: (r, its low part, n mod 4) of a finite double beyond 2^16, r = x - n π/2.
+    """`@elementary.far.reduce`: (r, its low part, n mod 4) of a finite double beyond 2^16, r = x - n π/2.
 
     x = m 2^e with an integer m. Of the digits of 2/π those from 2^(2 - e) on count, modulo 4; 256 of them times m
     are the product to 2^-194, where the nearest multiple of π/2 is not nearer than 2^-62.
     """
-    if "dlvm.reduce" in module.functions:
+    if "elementary.far.reduce" in module.functions:
         return
     bits = known.TWO_OVER_PI_BITS
     digits = int(known.TWO_OVER_PI_DIGITS, 16).to_bytes(bits // 8 + 8, "little")
     text = "".join(f"\\{byte:02X}" for byte in digits)
-    module.constant("dlvm.two_over_pi", f'[{len(digits)} x i8] c"{text}"')
-    f = FunctionText(module, "dlvm.reduce", "{ double, double, i64 }", ["double"], _PURE)
+    module.constant("elementary.far.two_over_pi", f'[{len(digits)} x i8] c"{text}"')
+    f = FunctionText(module, "elementary.far.reduce", "{ double, double, i64 }", ["double"], _PURE)
     x = X(f, f.params[0])
     pattern = abs(x).bits()
     e = f.op("sub", f.op("lshr", pattern, i64(52)), i64(1075))
@@ -190,7 +174,7 @@ def _reduction(module: ModuleText) -> None:
     lowest = f.op("sub", i64(bits - 247), e)
     skipped = f.op("and", lowest, i64(-8))
     m = f.op("shl", m, f.op("sub", i64(7), f.op("sub", lowest, skipped)))
-    address = f.gep("i8", V("ptr", "@dlvm.two_over_pi"), f.op("lshr", skipped, i64(3)))
+    address = f.gep("i8", V("ptr", "@elementary.far.two_over_pi"), f.op("lshr", skipped, i64(3)))
     wide, carry = f.cast("zext", m, "i128"), V("i128", "0")
     words = []
     for k in range(4):
@@ -226,7 +210,7 @@ def _reduction(module: ModuleText) -> None:
 
 def _arc(a: X, b: X) -> Pair:
     """(first term, the others) of atan(a / b) for a, b >= 0 of moderate size, b > 0 or a > 0."""
-    type = a.v.type
+    type = a.kind
     is_small = a.compare("ole", (math.sqrt(2) - 1) * b)
     is_large = a.compare("ogt", (math.sqrt(2) + 1) * b)
     above = a.where(is_small, (-b).where(is_large, a - b))
@@ -255,7 +239,7 @@ def atan(x: X) -> X:
 
 def atan2(y: X, x: X) -> X:
     """The angle of the point (x, y)."""
-    type = y.v.type
+    type = y.kind
     a, b = abs(y), abs(x)
     f, form = y.f, y.form
     # both infinite: the diagonal; both 0: angle 0; else neither overflow nor loss in a sum or a residual
@@ -278,7 +262,7 @@ def atan2(y: X, x: X) -> X:
 
 def _arcsine_tail(z: X) -> X:
     """(asin √z - √z) / √z³, times z."""
-    return z * polynomial(z, known.ASIN[z.v.type])
+    return z * polynomial(z, known.ASIN[z.kind])
 
 
 def _half_chord(a: X) -> tuple[X, Pair]:
@@ -300,7 +284,7 @@ def _arcsine_parts(x: X) -> tuple[X, V, X, X, X]:
 def asin(x: X) -> X:
     """The inverse sine."""
     a, is_large, root, low, tail = _arcsine_parts(x)
-    half, half_low, _ = known.HALF_PI[x.v.type]
+    half, half_low, _ = known.HALF_PI[x.kind]
     first, lost = sum_of(half, -2.0 * root)
     near_one = first + (lost + (half_low - 2.0 * root.fma(tail, low)))
     return near_one.where(is_large, a.fma(tail, a)).sign_of(x)
@@ -309,12 +293,12 @@ def asin(x: X) -> X:
 def acos(x: X) -> X:
     """The inverse cosine."""
     _, is_large, root, low, tail = _arcsine_parts(x)
-    half, half_low, _ = known.HALF_PI[x.v.type]
+    half, half_low, _ = known.HALF_PI[x.kind]
     first, lost = sum_of(half, -x)
     middle = first + (lost + (half_low - x * tail))
     part = root.fma(tail, low)
     right = 2.0 * (root + part)
-    pi = known.PI[x.v.type]
+    pi = known.PI[x.kind]
     first, lost = sum_of(pi[0], -2.0 * root)
     left = first + (lost + (pi[1] - 2.0 * part))
     return left.where(x.compare("olt", 0.0), right).where(is_large, middle)

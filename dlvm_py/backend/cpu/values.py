@@ -25,6 +25,26 @@ TRUE, FALSE = V("i1", "true"), V("i1", "false")
 NULL = V("ptr", "null")
 
 
+def lanes_of(type: str) -> int:
+    """How many numbers a value of this type has: 1 that of a scalar."""
+    return int(type[1:].partition(" ")[0]) if type.startswith("<") else 1
+
+
+def element_of(type: str) -> str:
+    """The type of the numbers of a vector; of a scalar its own."""
+    return type[1:-1].partition(" x ")[2] if type.startswith("<") else type
+
+
+def in_lanes(type: str, lanes: int) -> str:
+    """The type of so many numbers, that of a scalar for one."""
+    return type if lanes == 1 else f"<{lanes} x {type}>"
+
+
+def in_all_lanes(v: V, lanes: int) -> V:
+    """A vector constant with a constant in all lanes."""
+    return v if lanes == 1 else V(in_lanes(v.type, lanes), f"splat ({v.type} {v.ref})")
+
+
 def float_constant(type: str, value: float) -> V:
     """A float constant, exact: `half` and `float` values are rounded first; `i16` is the bits of a bfloat."""
     if type == "half":

@@ -118,6 +118,13 @@ S2 = ((ROOT - 1) / (ROOT + 1)) ** 2  # of s = (m - 1) / (m + 1), m from √½ to
 QUARTER = (PI / 4 * mp.mpf("1.001")) ** 2
 EIGHTH = mp.tan(PI / 8) ** 2 * mp.mpf("1.001")
 
+
+def log_tail(r: mp.mpf) -> mp.mpf:
+    """(log(1 + r) - r + r²/2) / r³."""
+    with mp.workprec(900):
+        return (mp.log1p(r) - r + r**2 / 2) / r**3 if abs(r) > mp.mpf(2) ** -60 else mp.mpf(1) / 3 - r / 4
+
+
 # name: (what it is, f, low, high, weight, degree for f64, degree for f32; None: f32 has no use for it)
 POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int, int | None]] = {
     "EXP": ("(e^r - 1 - r) / r²", exp_tail, -LN2 / 2 * 1.001, LN2 / 2 * 1.001, one, 10, 5),
@@ -125,6 +132,8 @@ POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int, int | None]] 
             6, 3),
     "LOG_TAIL": ("(2 atanh s - 2 s - 2/3 s³) / s⁵ of s²",
                  after(lambda s: 2 * mp.atanh(s), lambda s: 2 * s + 2 * s**3 / 3, 5), mp.mpf(0), S2, one, 7, 2),
+    "LOG1P": ("(log(1 + r) - r + r²/2) / r³, |r| <= 1/32", log_tail, -mp.mpf(1) / 32 * mp.mpf("1.001"),
+              mp.mpf(1) / 32 * mp.mpf("1.001"), one, 7, 2),
     "SIN": ("(sin r - r) / r³ of r²", after(mp.sin, lambda r: r, 3), mp.mpf(0), QUARTER, one, 5, 2),
     "COS": ("(cos r - 1 + r²/2) / r⁴ of r²", after(mp.cos, lambda r: 1 - r * r / 2, 4), mp.mpf(0), QUARTER, one, 5, 2),
     "ATAN": ("(atan t - t) / t³ of t²", after(mp.atan, lambda t: t, 3), mp.mpf(0), EIGHTH, one, 11, 4),
@@ -158,6 +167,11 @@ PARTS: dict[str, tuple[str, mp.mpf, int]] = {
 # the first part times an exponent is exact
 SHORT = {"LN2_SHORT": ("log 2", LN2), "LOG10_2": ("log10 2", mp.log10(2))}
 SHORT_BITS = {"double": 42, "float": 16}
+# tables for the sixteen intervals of [1, 2): near 1 / m, and its logarithms as the first parts of SHORT times exponents
+# and more are exact sums with, and what they lack
+INTERVALS = 16
+LOGARITHMS = {"LOG_TABLE": ("-log", mp.log), "LOG2_TABLE": ("-log2", lambda x: mp.log(x, 2)),
+              "LOG10_TABLE": ("-log10", mp.log10)}  # fmt: skip
 REDUCTION_BITS = 1232
 
 HEAD = '''"""Constants of the elementary functions, by LLVM's type; made by docs/build_coefficients.py, do not edit.
@@ -180,6 +194,19 @@ def listed(values: tuple[float, ...], name: str) -> str:
     return text + line.rstrip(" ") + "),\n"
 
 
+def inverses(type: str) -> tuple[float, ...]:
+    """1 / m in the middle of each interval, which is an end of what has the same leading digits."""
+    return tuple(ROUND[type](1 / (1 + mp.mpf(k) / INTERVALS)) for k in range(INTERVALS))
+
+
+def logarithms(type: str, log: Real) -> tuple[list[float], list[float]]:
+    """-log of them, in units of what is exact beside exponents, and the rest."""
+    exact = [-log(mp.mpf(c)) for c in inverses(type)]
+    unit = mp.mpf(2) ** -SHORT_BITS[type]
+    high = [ROUND[type](mp.nint(x / unit) * unit) for x in exact]
+    return high, [ROUND[type](x - mp.mpf(h)) for x, h in zip(exact, high, strict=True)]
+
+
 def main() -> None:
     """Write the module."""
     lines = [HEAD]
@@ -199,6 +226,12 @@ def main() -> None:
     for name, (what, x) in SHORT.items():
         rows = "".join(listed(short(x, SHORT_BITS[type], type), type) for type in ROUND)
         lines.append(f"{name} = {{  # {what}; the first part is short\n{rows}}}\n")
+    rows = "".join(listed(inverses(type), type) for type in ROUND)
+    lines.append(f"# 1 / (1 + k/{INTERVALS})\nINVERSE_TABLE = {{\n{rows}}}  # fmt: skip\n")
+    for name, (what, log) in LOGARITHMS.items():
+        for k, (suffix, which) in enumerate((("", "in short"), ("_LOW", "what that lacks"))):
+            rows = "".join(listed(tuple(logarithms(type, log)[k]), type) for type in ROUND)
+            lines.append(f"# {what} of these, {which}\n{name}{suffix} = {{\n{rows}}}  # fmt: skip\n")
     with mp.workprec(REDUCTION_BITS + 100):
         digits = f"{int(mp.floor(2 / PI * mp.mpf(2) ** REDUCTION_BITS)):X}"
     pieces = [digits[k : k + 100] for k in range(0, len(digits), 100)]

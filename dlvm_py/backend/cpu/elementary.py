@@ -20,7 +20,6 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dlvm_py.backend.cpu import coefficients as known
 from dlvm_py.backend.cpu import error_functions, exponential, gamma, powers, trigonometric
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.expression import X
@@ -43,8 +42,8 @@ _RULES: dict[str, Callable[..., X]] = {
     "expm1": exponential.expm1,
     "log": exponential.log,
     "log1p": exponential.log1p,
-    "log2": exponential.log_in(known.LOG2_E, None),
-    "log10": exponential.log_in(known.LOG10_E, known.LOG10_2),
+    "log2": exponential.log2,
+    "log10": exponential.log10,
     "sinh": exponential.sinh,
     "cosh": exponential.cosh,
     "tanh": exponential.tanh,

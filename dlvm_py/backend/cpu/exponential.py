@@ -1,11 +1,14 @@
 """exp, log and their relatives, from two polynomials; the inverse hyperbolic functions are logarithms of pairs.
 
     exp     x = n ln 2 + r, |r| <= ln 2 / 2;  e^x = 2^n (1 + r + r² p(r))
-    log     x = 2^k m, m in [√½, √2);  f = m - 1, s = f / (2 + f);
-            log m = 2 atanh s = f - f²/2 + s (f²/2 + s² q(s²))
+    log     x = 2^k m; m c = 1 + r with c near 1 / m from a table of sixteen, |r| <= 1/32, and c = 1 where x is near 1;
+            log x = k log 2 - log c + r + r² (r p(r) - 1/2)
     others  from these two, with the rounding errors of 1 + x and of k log 2 carried along
 
-Method: Muller, "Elementary Functions" (2016), chapters 3 and 11; the form of log 1 + f after Tang (1990).
+What is not a positive normal number (or too large to be squared) is rare: a branch that a vector takes where any of
+its elements wants it.
+
+Method: Muller, "Elementary Functions" (2016), chapters 3 and 11; logarithms by tables after Tang (1990).
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from dlvm_py.backend.cpu.expression import (
     X,
     clamped,
     polynomial,
+    polynomial_in_pairs,
     polynomial_of,
     power_of_two,
     product_of,
@@ -29,6 +33,7 @@ from dlvm_py.backend.cpu.expression import (
     whole,
 )
 from dlvm_py.backend.cpu.values import V
+from dlvm_py.frozen import Frozen
 
 
 def _base(x: X) -> tuple[float, float, float]:
@@ -104,77 +109,109 @@ def decomposed(x: X) -> tuple[X, X]:
     return number, x.from_bits(m)
 
 
-def _log_parts(f: X) -> Pair:
-    """(f²/2, s (f²/2 + s² q)) of log 1 + f = f - first + second."""
-    s = f / (2.0 + f)
-    z = s * s
-    square = f * f * 0.5
-    return square, s * (square + z * polynomial_of(z, known.LOG[f.kind]))
+def _sections(x: X) -> tuple[X, V, X, V]:
+    """(k, k shifted to the exponent, m, i) of a positive normal x = 2^k m, m from 1 - 1/64 on, in section i of 16.
+
+    The sections begin at 1 - 1/64 and every 1/16 behind 1 - 1/32: each lies around a number of four digits.
+    """
+    f, form = x.f, x.form
+    low = whole(x, (form.bias << form.bits) - (1 << form.bits - 5))
+    distance = f.op("sub", x.bits(), low)
+    index = f.op("lshr", distance, whole(x, form.bits - 4))
+    m = f.op("add", f.op("and", distance, whole(x, (1 << form.bits) - 1)), low)
+    shifted = f.op("and", distance, whole(x, -1 << form.bits))
+    if form.type == "float" or x.lanes == 1 or f.module.masks:
+        k = X(f, f.cast("sitofp", f.op("ashr", distance, whole(x, form.bits)), x.v.type))
+    else:  # by the pattern of magic + k: a conversion of i64 has no vector form before AVX-512
+        magic = x.of(2.0**form.bits)
+        biased = f.op("lshr", f.op("add", distance, whole(x, form.bias << form.bits)), whole(x, form.bits))
+        k = x.from_bits(f.op("or", biased, magic.bits())) - (2.0**form.bits + form.bias)
+    return k, shifted, x.from_bits(m), index
 
 
-def _defined(x: X, found: X, lowest: float) -> X:
-    """`found` where x lies between `lowest` and infinity; -inf at `lowest`, NaN below, +inf and NaN as they are."""
-    found = x.where(x.compare("oeq", math.inf), found)
-    found = found.unless(x.compare("oeq", lowest), -math.inf)
-    found = found.unless(x.compare("olt", lowest), math.nan)
-    return x.where(x.is_nan(), found)
+class _Base(Frozen):
+    """A base of logarithms: what 1 is in natural ones, log of 2 in two parts, the logarithms of the sections."""
+
+    name: str
+    unit: dict[str, tuple[float, ...]] | None
+    of_two: dict[str, tuple[float, ...]] | None
+    table: dict[str, tuple[float, ...]]
+    table_low: dict[str, tuple[float, ...]]
 
 
-def _log_sum(k: X, f: X, lost: X | None = None) -> X:
-    """k log 2 + log(1 + f) + lost, for a small correction `lost`."""
-    ln2 = known.LN2[k.kind]
-    square, rest = _log_parts(f)
-    # k ln 2 and f are added to what is smaller
-    high, error = product_of(k, ln2[0])
-    total, slip = sum_of(high, f)  # of a sum whose first term is larger, or 0
-    low = k.fma(ln2[1], rest) + error
-    return total + (slip + (low + (lost - square) if lost is not None else low - square))
+_NATURAL = _Base("log", None, known.LN2_SHORT, known.LOG_TABLE, known.LOG_TABLE_LOW)
+_BINARY = _Base("log2", known.LOG2_E, None, known.LOG2_TABLE, known.LOG2_TABLE_LOW)
+_DECIMAL = _Base("log10", known.LOG10_E, known.LOG10_2, known.LOG10_TABLE, known.LOG10_TABLE_LOW)
 
 
-def log(x: X) -> X:
-    """The natural logarithm."""
-    k, m = decomposed(x)
-    return _defined(x, _log_sum(k, m - 1.0), 0.0)
+def _log_of_normal(x: X, low: X | None = None, base: _Base = _NATURAL) -> X:
+    """log(x + low) for a positive normal x and what is far below it."""
+    kind = x.kind
+    k, shifted, m, index = _sections(x)
+    c = x.of_table("inverse", known.INVERSE_TABLE, index)
+    high, rest = (x.of_table(base.name, base.table, index), x.of_table(f"{base.name}.low", base.table_low, index))
+    if base.of_two is None:
+        total = k + high
+    else:
+        total, rest = k.fma(base.of_two[kind][0], high), k.fma(base.of_two[kind][1], rest)
+    # m c - 1: exact around 1, where c is 1
+    r = m.fma(c, -1.0)
+    if low is not None:
+        back = x.from_bits(x.f.op("sub", whole(x, x.form.bias << x.form.bits), shifted))  # 2^-k
+        r, lost = sum_of(r, low * back * c)
+        rest = rest + lost
+    tail = r.fma(polynomial_in_pairs(r, known.LOG1P[kind]), -0.5)
+    if base.unit is None:
+        rest = (r * r).fma(tail, rest)
+    else:
+        scale, scale_low = base.unit[kind]
+        rest = (r * r * scale).fma(tail, r.fma(scale_low, rest))
+        r, lost = product_of(r, scale)
+        rest = rest + lost
+    total, slip = sum_of(total, r)  # of a sum whose first term is larger, or 0
+    return total + (slip + rest)
+
+
+def _log_of_any(base: _Base) -> Callable[[X], X]:
+    """The logarithm of what may be subnormal or no positive number."""
+
+    def found(x: X) -> X:
+        is_small = x.compare("olt", x.form.tiny)
+        digits = x.form.bits + 2.0
+        level = _log_of_normal((x * 2.0**digits).where(is_small, x), base=base)
+        two = base.of_two[x.kind] if base.of_two else (1.0, 0.0)
+        level = (level - digits * two[0] - digits * two[1]).where(is_small, level)
+        level = x.where(x.compare("oeq", math.inf), level)
+        level = level.unless(x.compare("oeq", 0.0), -math.inf)
+        level = level.unless(x.compare("olt", 0.0), math.nan)
+        return x.where(x.is_nan(), level)
+
+    return found
+
+
+def log_in(base: _Base) -> Callable[[X], X]:
+    """The logarithm to a base."""
+
+    def found(x: X) -> X:
+        is_rare = x.is_outside(x.form.tiny, math.inf)
+        return _log_of_normal(x, base=base).rarely(is_rare, base.name, _log_of_any(base), x)
+
+    return found
+
+
+log, log2, log10 = log_in(_NATURAL), log_in(_BINARY), log_in(_DECIMAL)
 
 
 def log1p(x: X) -> X:
     """log(1 + x)."""
-    u = 1.0 + x
-    # what rounding 1 + x has lost
-    above = 1.0 - (u - x)
-    below = x - (u - 1.0)
-    found = _log_of(u, above.where(x.compare("ogt", 1.0), below), x, x.of(0.0))
-    return x.where(abs(x).compare("olt", 2.0 ** -(x.form.bits + 2)), _defined(x, found, -1.0))
+    u, low = two_sum(x.of(1.0), x)
+    found = _log_of_normal(u, low).sign_of(x)
+    return found.rarely(u.is_outside(x.form.tiny, _large(x)), "log1p", _log1p_of_any, x)
 
 
-def _log_of(x: X, low: X, f: X, f_low: X, more: V | None = None) -> X:
-    """log(x + low), twice that number where `more` holds; f + f_low is x + low - 1, used for x near 1."""
-    k, m = decomposed(x)
-    is_near = k.compare("oeq", 0.0)
-    if more is not None:
-        k = (k + 1.0).where(more, k)  # x is large then: not near 1
-    return _log_sum(k, f.where(is_near, m - 1.0), f_low.where(is_near, low) / x)
-
-
-def log_in(unit: dict[str, tuple[float, ...]], of_two: dict[str, tuple[float, ...]] | None) -> Callable[[X], X]:
-    """log to another base: its 1 / ln base is `unit`, and log of 2 is `of_two` (None: 1)."""
-
-    def found(x: X) -> X:
-        scale = unit[x.kind]
-        step_high, step_low = of_two[x.kind] if of_two else (1.0, 0.0)
-        k, m = decomposed(x)
-        f = m - 1.0
-        square, rest = _log_parts(f)
-        # log m as high + low
-        high = f - square
-        low = ((f - high) - square) + rest
-        first, tail = product_of(high, scale[0])
-        tail = tail + (low * scale[0] + (high + low) * scale[1])
-        tail = k.fma(step_low, tail)
-        total, lost = sum_of(k * step_high, first)
-        return _defined(x, total + (lost + tail), 0.0)
-
-    return found
+def _log1p_of_any(x: X) -> X:
+    """log(1 + x) where x is large, or that is infinite or no number."""
+    return log(x).unless(x.compare("oeq", -1.0), -math.inf)
 
 
 def log_pair(x: X) -> Pair:
@@ -235,67 +272,58 @@ def tanh(x: X) -> X:
     return rest.fma(inverse, y).sign_of(x)
 
 
-def _log_of_sum(a: X, u: X, low: X) -> X:
-    """log(1 + u + low) for u >= 0, or log 2a where a is so large that this is the same."""
-    is_large = a.compare("ogt", 2.0 ** (a.form.bits // 2 + 3))
-    total, lost = two_sum(a.of(1.0), u)
-    return _log_of(a.where(is_large, total), (lost + low).unless(is_large, 0.0), u, low, is_large)
+def _large(x: X) -> float:
+    """A number whose square is finite, and beside whose square 1 is nothing."""
+    return 2.0 ** (x.form.bias // 2 - 11)
+
+
+def _log_of_large(x: X) -> X:
+    """log 2x of a large x, infinity or NaN."""
+    ln2 = known.LN2[x.kind]
+    return log(x) + ln2[1] + ln2[0]
 
 
 def asinh(x: X) -> X:
-    """The inverse hyperbolic sine, log(1 + a + a² / (1 + √(1 + a²)))."""
+    """The inverse hyperbolic sine, log(a + √(1 + a²))."""
     a = abs(x)
-    bounded = a.unless(a.compare("ogt", 2.0 ** (a.form.bits // 2 + 4)), 1.0)
-    square, square_low = product_of(bounded, bounded)
-    total, lost = two_sum(a.of(1.0), square)
-    root, root_low = _root(total, lost + square_low)
-    # v = a² / (1 + root)
-    below, below_low = sum_of(root, a.of(1.0))
-    v, v_low = _quotient(square, square_low, below, below_low + root_low)
-    u, low = two_sum(bounded, v)
-    found = _log_of_sum(a, u, low + v_low)
-    found = found.unless(a.compare("oeq", math.inf), math.inf)
-    return found.where(a.compare("ogt", 2.0 ** -(a.form.bits // 2 + 4)), a).sign_of(x)
-
-
-def _root(x: X, low: X) -> Pair:
-    """√(x + low) for x > 0 as a pair."""
-    root = x.sqrt()
-    return root, ((-root).fma(root, x) + low) / (root + root)
-
-
-def _quotient(a: X, a_low: X, b: X, b_low: X) -> Pair:
-    """(a + a_low) / (b + b_low) as a pair."""
-    inverse = 1.0 / b
-    y = a * inverse
-    return y, (-y).fma(b_low, (-y).fma(b, a) + a_low) * inverse
+    total = a.fma(a, 1.0)
+    lost = a.fma(a, 1.0 - total)
+    root = total.sqrt()
+    root_low = ((-root).fma(root, total) + lost) / (root + root)
+    u, low = sum_of(root, a)
+    found = _log_of_normal(u, low + root_low)
+    return found.rarely(a.is_outside(0.0, _large(x)), "asinh", _log_of_large, a).sign_of(x)
 
 
 def acosh(x: X) -> X:
-    """The inverse hyperbolic cosine, log(1 + t + √(2t + t²)) with t = x - 1."""
-    bounded = x.unless(x.compare("ogt", 2.0 ** (x.form.bits // 2 + 4)), 2.0)
-    t, t_low = sum_of(bounded, x.of(-1.0))
-    # t (t + 2), whose relative error counts
-    more, more_low = sum_of(bounded, x.of(1.0))
-    square, square_low = product_of(t, more)
-    square_low = square_low + t.fma(more_low, t_low * more)
-    is_one = x.compare("oeq", 1.0)
-    root, root_low = _root(square.unless(is_one, 1.0), square_low)
-    root, root_low = root.unless(is_one, 0.0), root_low.unless(is_one, 0.0)
-    u, low = two_sum(t, root)
-    found = _log_of_sum(x, u, low + (t_low + root_low))
-    found = found.unless(x.compare("oeq", math.inf), math.inf)
-    return found.unless(x.compare("olt", 1.0), math.nan)
+    """The inverse hyperbolic cosine, log(x + √(x² - 1))."""
+    square, square_low = product_of(x, x)
+    total, lost = sum_of(square, x.of(-1.0))
+    root = total.sqrt()
+    double = root + root
+    root_low = ((-root).fma(root, total) + (lost + square_low)) / double.unless(double.compare("oeq", 0.0), 1.0)
+    u, low = sum_of(x, root)
+    found = _log_of_normal(u, low + root_low)
+    return found.rarely(x.is_outside(1.0, _large(x)), "acosh", _acosh_of_any, x)
+
+
+def _acosh_of_any(x: X) -> X:
+    """The inverse hyperbolic cosine of what is large, or no number from 1 on."""
+    return _log_of_large(x).unless(x.compare("olt", 1.0), math.nan)
 
 
 def atanh(x: X) -> X:
-    """The inverse hyperbolic tangent, log(1 + 2a / (1 - a)) / 2."""
+    """The inverse hyperbolic tangent, log((1 + a) / (1 - a)) / 2."""
     a = abs(x)
+    above, above_low = sum_of(1.0, a)
     below, below_low = sum_of(1.0, -a)
-    is_one = a.compare("oge", 1.0)
-    u, low = _quotient(2.0 * a, a.of(0.0), below.unless(is_one, 1.0), below_low)
-    total, lost = two_sum(a.of(1.0), u)
-    found = 0.5 * _log_of(total, lost + low, u, low)
-    found = found.unless(a.compare("oeq", 1.0), math.inf)
-    found = found.unless(a.compare("ogt", 1.0), math.nan)
-    return found.where(a.compare("ogt", 2.0 ** -(a.form.bits // 2 + 4)), a).sign_of(x)
+    inverse = 1.0 / below
+    y = above * inverse
+    low = ((-y).fma(below, above) + (-y).fma(below_low, above_low)) * inverse
+    found = 0.5 * _log_of_normal(y, low)
+    return found.rarely(a.is_outside(0.0, 1.0), "atanh", _atanh_of_any, a).sign_of(x)
+
+
+def _atanh_of_any(a: X) -> X:
+    """The inverse hyperbolic tangent from 1 on."""
+    return a.of(math.nan).unless(a.compare("oeq", 1.0), math.inf)

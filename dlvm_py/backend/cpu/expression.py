@@ -7,8 +7,9 @@ Knuth (TAOCP 2, 4.2.2).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
+from dlvm_py.backend.cpu.lanes import shuffled
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import V, element_of, float_constant, in_all_lanes, in_lanes, lanes_of
 from dlvm_py.frozen import Frozen
@@ -154,8 +155,8 @@ class X:
         how = "fpext" if kind == "double" else "fptrunc"
         return X(self.f, self.f.cast(how, self.v, in_lanes(kind, self.lanes)))
 
-    def rarely(self, flag: V, other: Callable[[], X]) -> X:
-        """self, but `other` where the flag holds, by a branch that is taken where any lane wants it."""
+    def rarely(self, flag: V, name: str, rule: Callable[..., X], *args: X) -> X:
+        """self, but rule(args) where the flag holds: a function of its own, called where any lane wants it."""
         f = self.f
         rare, usual = f.label("rare"), f.label("usual")
         if self.lanes == 1:
@@ -166,14 +167,56 @@ class X:
         before = f.here
         f.likely(none, usual, rare)
         f.place(rare)
-        found = other().where(flag, self)
-        behind = f.here
+        symbol = f"elementary.rare.{name}.{self.kind}.x{self.lanes}"
+        if symbol not in f.module.functions:
+            g = FunctionText(
+                f.module, symbol, self.v.type, [a.v.type for a in args], "internal |noinline cold nounwind"
+            )
+            g.line(f"ret {self.v.type} {rule(*(X(g, p) for p in g.params)).v.ref}")
+        found = X(f, f.call(f"@{symbol}", self.v.type, [a.v for a in args])).where(flag, self)
         f.br(usual)
         f.place(usual)
         phi = f.phi(self.v.type)
         phi.add(self.v, before)
-        phi.add(found.v, behind)
+        phi.add(found.v, rare)
         return X(f, phi.value)
+
+    def is_outside(self, low: float, high: float) -> V:
+        """Whether it is not in [low, high), of which low is not negative; by patterns, and so true of NaN."""
+        f, first, last = self.f, self.of(low).bits(), self.of(high).bits()
+        return f.icmp("uge", f.op("sub", self.bits(), first), f.op("sub", last, first))
+
+    def of_table(self, name: str, table: Mapping[str, Sequence[float]], index: V) -> X:
+        """The number of a table of sixteen at an index modulo 16: in AVX-512 it stays in registers."""
+        f, kind, lanes = self.f, self.kind, self.lanes
+        numbers = [float_constant(kind, x) for x in table[kind]]
+        if lanes > 1 and f.module.masks:
+            return X(f, _permuted(f, numbers, index, lanes))
+        symbol = f"elementary.table.{name}.{kind}"
+        f.module.constant(symbol, f"[16 x {kind}] [{', '.join(f'{n.type} {n.ref}' for n in numbers)}]")
+        index = f.op("and", index, whole(self, 15))
+        if lanes == 1:
+            return X(f, f.load(kind, f.gep(kind, V("ptr", f"@{symbol}"), index), ", !invariant.load !{}"))
+        found = V(self.v.type, "poison")
+        for k in range(lanes):
+            at = f.pure(self.form.whole, f"extractelement {index.type} {index.ref}, i64 {k}")
+            x = f.load(kind, f.gep(kind, V("ptr", f"@{symbol}"), at), ", !invariant.load !{}")
+            found = f.value(self.v.type, f"insertelement {self.v.type} {found.ref}, {kind} {x.ref}, i64 {k}")
+        return X(f, found)
+
+
+def _permuted(f: FunctionText, numbers: Sequence[V], index: V, lanes: int) -> V:
+    """Sixteen numbers at vectors of indices: whole registers of AVX-512 and parts of them."""
+    kind, n = numbers[0].type, 8 if numbers[0].type == "double" else 16
+    register = in_lanes(kind, n)
+    halves = [V(register, f"<{', '.join(f'{x.type} {x.ref}' for x in numbers[k : k + n])}>") for k in range(0, 16, n)]
+    if lanes != n:
+        index = shuffled(f, index, index, [k % lanes for k in range(n)])
+    if kind == "double":
+        found = f.intrinsic("llvm.x86.avx512.vpermi2var.pd.512", register, halves[0], index, halves[1])
+    else:
+        found = f.intrinsic("llvm.x86.avx512.permvar.sf.512", register, halves[0], index)
+    return found if lanes == n else shuffled(f, found, found, range(lanes))
 
 
 def whole(x: X, n: int) -> V:
@@ -195,6 +238,17 @@ def polynomial_of(x: X, terms: Sequence[float]) -> X:
     for term in terms[-2::-1]:
         total = total.fma(x, term)
     return total
+
+
+def polynomial_in_pairs(x: X, terms: Sequence[float]) -> X:
+    """Σ terms[k] x^k by Estrin's rule: pairs of terms, pairs of those, ...: the shortest wait for x."""
+    sums = [x.of(c) for c in terms]
+    while True:
+        pairs = zip(sums[1::2], sums[::2], strict=False)
+        sums = [high.fma(x, low) for high, low in pairs] + (sums[-1:] if len(sums) % 2 else [])
+        if len(sums) == 1:
+            return sums[0]
+        x = x * x
 
 
 def two_sum(a: X, b: X) -> Pair:

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.text import FunctionText
-from dlvm_py.backend.cpu.values import V
+from dlvm_py.backend.cpu.values import V, element_of, in_lanes
 
 
 def shuffled(f: FunctionText, a: V, b: V, lanes: Sequence[int]) -> V:
     """A vector of these lanes of a; those of b count on behind."""
     order = ", ".join(f"i32 {k}" for k in lanes)
-    return f.value(a.type, f"shufflevector {a.type} {a.ref}, {b.type} {b.ref}, <{len(lanes)} x i32> <{order}>")
+    type = in_lanes(element_of(a.type), len(lanes))
+    return f.value(type, f"shufflevector {a.type} {a.ref}, {b.type} {b.ref}, <{len(lanes)} x i32> <{order}>")
 
 
 def splat(f: FunctionText, x: V, lanes: int) -> V:

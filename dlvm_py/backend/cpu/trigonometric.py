@@ -14,6 +14,7 @@ Source: Cody and Waite (1980); Payne and Hanek (1983); Muller, "Elementary Funct
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable
 
@@ -98,7 +99,7 @@ def periodic(name: str) -> Callable[[X], X]:
 
     def found(x: X) -> X:
         near = _CHOICES[name](*_reduced(x))
-        found = near.rarely(abs(x).compare("ogt", FAR[x.kind]), lambda: _far(name, x))
+        found = near.rarely(abs(x).compare("ogt", FAR[x.kind]), name, functools.partial(_far, name), x)
         return found if name == "cos" else x.where(x.compare("oeq", 0.0), found)  # keeps -0
 
     return found

@@ -126,14 +126,15 @@ def log_tail(r: mp.mpf) -> mp.mpf:
 
 
 # name: (what it is, f, low, high, weight, degree for f64, degree for f32; None: f32 has no use for it)
-POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int, int | None]] = {
+POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int | None, int | None]] = {
     "EXP": ("(e^r - 1 - r) / r²", exp_tail, -LN2 / 2 * 1.001, LN2 / 2 * 1.001, one, 10, 5),
-    "LOG": ("(2 atanh s - 2 s) / s³ of s²", after(lambda s: 2 * mp.atanh(s), lambda s: 2 * s, 3), mp.mpf(0), S2, one,
-            6, 3),
     "LOG_TAIL": ("(2 atanh s - 2 s - 2/3 s³) / s⁵ of s²",
                  after(lambda s: 2 * mp.atanh(s), lambda s: 2 * s + 2 * s**3 / 3, 5), mp.mpf(0), S2, one, 7, 2),
     "LOG1P": ("(log(1 + r) - r + r²/2) / r³, |r| <= 1/32", log_tail, -mp.mpf(1) / 32 * mp.mpf("1.001"),
               mp.mpf(1) / 32 * mp.mpf("1.001"), one, 7, 2),
+    "LOG1P_LONG": ("the same to more digits", log_tail, -mp.mpf(1) / 32 * mp.mpf("1.001"),
+                   mp.mpf(1) / 32 * mp.mpf("1.001"), one, 8, 3),
+    "TAN": ("(tan r - r) / r³ of r²", after(mp.tan, lambda r: r, 3), mp.mpf(0), QUARTER, one, None, 6),
     "SIN": ("(sin r - r) / r³ of r²", after(mp.sin, lambda r: r, 3), mp.mpf(0), QUARTER, one, 5, 2),
     "COS": ("(cos r - 1 + r²/2) / r⁴ of r²", after(mp.cos, lambda r: 1 - r * r / 2, 4), mp.mpf(0), QUARTER, one, 5, 2),
     "ATAN": ("(atan t - t) / t³ of t²", after(mp.atan, lambda t: t, 3), mp.mpf(0), EIGHTH, one, 11, 4),
@@ -143,7 +144,7 @@ POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int, int | None]] 
     "ERFC": ("(1 + 2x) e^(x²) erfc x of (x - 4) / (x + 4)", scaled_erfc, mp.mpf(-1), mp.mpf("0.76"), one, 22, 12),
     "ERFC_SLOPE": ("the derivative of that", lambda t: mp.diff(scaled_erfc, t), mp.mpf(-1), mp.mpf("0.76"), one, 4, 4),
     "SINH": ("(sinh x - x) / x³ of x², x < 1", after(mp.sinh, lambda x: x, 3), mp.mpf(0), mp.mpf("1.001"), one, 7, 3),
-    "CBRT": ("m^(-1/3), m from 1 to 2", lambda m: m ** (-mp.mpf(1) / 3), mp.mpf(1), mp.mpf(2), one, 5, 3),
+    "CBRT": ("m^(-1/3), m from 1 to 2", lambda m: m ** (-mp.mpf(1) / 3), mp.mpf(1), mp.mpf(2), one, 5, 4),
     "LGAMMA": ("(log Γ(2 + t) - ψ(2) t) / t², |t| <= 1/2", beside_two, -mp.mpf(1) / 2, mp.mpf(1) / 2, one, 17, None),
     "STIRLING": ("z (log Γ(z) - (z - 1/2) log z + z - log √2π) of 1/z², z >= 6", stirling, mp.mpf(0), mp.mpf(1) / 36,
                  one, 8, None),
@@ -161,8 +162,6 @@ PARTS: dict[str, tuple[str, mp.mpf, int]] = {
     "TWO_THIRDS": ("2/3", mp.mpf(2) / 3, 2),
     "PSI_2": ("ψ(2)", mp.psi(0, 2), 2),
     "HALF_LOG_2_PI": ("log √2π", mp.log(2 * PI) / 2, 2),
-    "CBRT_2": ("2^(-1/3)", mp.mpf(2) ** (-mp.mpf(1) / 3), 1),
-    "CBRT_4": ("2^(-2/3)", mp.mpf(2) ** (-mp.mpf(2) / 3), 1),
 }
 # the first part times an exponent is exact
 SHORT = {"LN2_SHORT": ("log 2", LN2), "LOG10_2": ("log10 2", mp.log10(2))}
@@ -228,6 +227,9 @@ def main() -> None:
         lines.append(f"{name} = {{  # {what}; the first part is short\n{rows}}}\n")
     rows = "".join(listed(inverses(type), type) for type in ROUND)
     lines.append(f"# 1 / (1 + k/{INTERVALS})\nINVERSE_TABLE = {{\n{rows}}}  # fmt: skip\n")
+    scales = {0: mp.mpf(1), 1: mp.cbrt(mp.mpf(1) / 2), INTERVALS - 1: mp.cbrt(2)}
+    rows = "".join(listed(tuple(ROUND[t](scales.get(k, mp.mpf(0))) for k in range(INTERVALS)), t) for t in ROUND)
+    lines.append(f"# 2^(-j/3) at j modulo {INTERVALS}, j from -1 to 1\nCBRT_SCALE = {{\n{rows}}}  # fmt: skip\n")
     for name, (what, log) in LOGARITHMS.items():
         for k, (suffix, which) in enumerate((("", "in short"), ("_LOW", "what that lacks"))):
             rows = "".join(listed(tuple(logarithms(type, log)[k]), type) for type in ROUND)

@@ -50,10 +50,10 @@ def exp(x: X, less: int = 0) -> X:
     """e^x / 2^less."""
     # beyond the bounds the result is 0 or infinite anyway
     x = clamped(x, x.form.underflow, x.form.overflow + less)
-    n, _, r = split(x, _base(x))
+    n, number, r = split(x, _base(x))
     if less:
-        n = x.f.op("sub", n, whole(x, less))
-    return scaled(1.0 + small_expm1(r), n)
+        n, number = x.f.op("sub", n, whole(x, less)), number - float(less)
+    return scaled(1.0 + small_expm1(r), n, number)
 
 
 def exp_parts(x: X, low: X) -> tuple[V, X, X]:
@@ -212,6 +212,24 @@ def log1p(x: X) -> X:
 def _log1p_of_any(x: X) -> X:
     """log(1 + x) where x is large, or that is infinite or no number."""
     return log(x).unless(x.compare("oeq", -1.0), -math.inf)
+
+
+def log_of_normal_pair(x: X) -> Pair:
+    """log x of a positive normal x as a pair, with a relative error near 2^-64 in f64 and 2^-33 in f32."""
+    kind = x.kind
+    k, _, m, index = _sections(x)
+    ln2, table = known.LN2_SHORT[kind], _NATURAL
+    total = k.fma(ln2[0], x.of_table(table.name, table.table, index))
+    rest = k.fma(ln2[1], x.of_table(f"{table.name}.low", table.table_low, index))
+    # m c = 1 + r + r_low; log of that is r - r²/2 + r³ p + (1 - r + r²) r_low
+    product, r_low = product_of(m, x.of_table("inverse", known.INVERSE_TABLE, index))
+    r = product - 1.0
+    square, square_low = product_of(r, r)
+    cube = (square * r).fma(polynomial_in_pairs(r, known.LOG1P_LONG[kind]), square_low * -0.5)
+    rest = rest + ((square - r).fma(r_low, r_low) + cube)
+    total, slip = sum_of(total, r)
+    total, slip_2 = sum_of(total, -0.5 * square)
+    return sum_of(total, rest + (slip + slip_2))
 
 
 def log_pair(x: X) -> Pair:

@@ -208,6 +208,12 @@ class X:
 def _permuted(f: FunctionText, numbers: Sequence[V], index: V, lanes: int) -> V:
     """Sixteen numbers at vectors of indices: whole registers of AVX-512 and parts of them."""
     kind, n = numbers[0].type, 8 if numbers[0].type == "double" else 16
+    if lanes > n:
+        parts = [_permuted(f, numbers, shuffled(f, index, index, range(k, k + n)), n) for k in range(0, lanes, n)]
+        while len(parts) > 1:
+            both = range(2 * lanes_of(parts[0].type))
+            parts = [shuffled(f, a, b, both) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+        return parts[0]
     register = in_lanes(kind, n)
     halves = [V(register, f"<{', '.join(f'{x.type} {x.ref}' for x in numbers[k : k + n])}>") for k in range(0, 16, n)]
     if lanes != n:
@@ -298,9 +304,17 @@ def clamped(x: X, low: float, high: float) -> X:
     return x.unless(x.compare("ogt", high), high)
 
 
-def scaled(y: X, n: V) -> X:
-    """y · 2^n in two steps, so that neither factor overflows before the product does."""
-    f = y.f
+def scaled(y: X, n: V, number: X | None = None) -> X:
+    """y · 2^n, n an integer; number: the same as a float.
+
+    In two steps, so that neither factor overflows before the product does. AVX-512 has one instruction for it.
+    """
+    f, size = y.f, y.lanes * (64 if y.kind == "double" else 32)
+    if number is not None and f.module.masks and y.lanes > 1 and size in (128, 256, 512):
+        mask = V(f"i{max(y.lanes, 8)}", "-1")
+        rounding = [V("i32", "4")] if size == 512 else []  # as usual
+        name = f"llvm.x86.avx512.mask.scalef.p{'d' if y.kind == 'double' else 's'}.{size}"
+        return X(f, f.intrinsic(name, y.v.type, y.v, number.v, y.v, mask, *rounding))
     half = f.op("ashr", n, whole(y, 1))
     rest = f.op("sub", n, half)
     return y * power_of_two(y, half) * power_of_two(y, rest)

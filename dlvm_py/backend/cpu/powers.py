@@ -1,9 +1,8 @@
 """pow, cbrt and hypot.
 
-    pow    e^(y log x): the logarithm as a pair with 64 bits or more, the product exact, e^ of the pair. In f32 all of
-           it in f64, where neither pair nor product is needed
+    pow    e^(y log x): the logarithm as a pair with 64 bits or more (33 in f32), the product exact, e^ of the pair
     x^(n/2)  x = z 4^q; the root of z or its inverse as a pair, times powers of z or of the inverse of z, times 2^(nq)
-    cbrt   x = 2^(3q + j) m; the polynomial for m^(-1/3), one step of third order, one of Newton on the root
+    cbrt   x = 2^(3q + j) m; the polynomial for m^(-1/3), one step of Newton on it, one on the root
     hypot  √(a² + b²), scaled by a power of two where a square might leave the range
 
 Special values are those of C99, annex F.
@@ -15,22 +14,40 @@ import math
 from collections.abc import Callable
 
 from dlvm_py.backend.cpu import coefficients as known
-from dlvm_py.backend.cpu.exponential import decomposed, exp_parts, log_pair
+from dlvm_py.backend.cpu.exponential import decomposed, exp_parts, log_of_normal_pair, log_pair
 from dlvm_py.backend.cpu.expression import (
     X,
     clamped,
+    polynomial_in_pairs,
     polynomial_of,
+    power_of_two,
     product_of,
     scaled,
     split,
+    sum_of,
+    whole,
 )
 from dlvm_py.backend.cpu.values import V
 
 _LIMIT = 800.0  # e^ of more is infinite, and of less than -800 it is 0
+_USUAL = {"double": 700.0, "float": 86.0}  # e^ of less is a normal number, of minus that too
 
 
 def power(x: X, y: X) -> X:
     """x to the y."""
+    level, low = log_of_normal_pair(x)
+    p, p_low = product_of(y, level)
+    p_low = y.fma(low, p_low)
+    n, number, r = split(p, (known.LOG2_E[x.kind][0], known.LN2[x.kind][0], 0.0))
+    r, lost = sum_of(r, (-number).fma(known.LN2[x.kind][1], p_low))
+    tail = (r * r).fma(polynomial_in_pairs(r, known.EXP[x.kind]), lost)
+    found = (1.0 + (r + tail)) * power_of_two(x, n)
+    is_rare = x.f.any(x.is_outside(x.form.tiny, math.inf), abs(p).compare("uge", _USUAL[x.kind]))
+    return found.rarely(is_rare, "power", _power_of_any, x, y)
+
+
+def _power_of_any(x: X, y: X) -> X:
+    """The same of zeros, subnormal and negative numbers, and where the power is near the ends of the range."""
     a = abs(x)
     size = _power_single(a, y) if x.kind == "float" else _power_double(a, y)
     f = x.f
@@ -119,31 +136,45 @@ def _at_ends(a: X, log: X) -> X:
 
 def cbrt(x: X) -> X:
     """The cube root."""
-    type, form = x.kind, x.form
+    is_rare = abs(x).is_outside(x.form.tiny, math.inf)
+    return _cbrt_of_normal(x).rarely(is_rare, "cbrt", _cbrt_of_any, x)
+
+
+def _cbrt_of_normal(x: X) -> X:
+    """The cube root of a normal number."""
+    kind, form, f = x.kind, x.form, x.f
     a = abs(x)
-    # m from √½ to √2 and k; then z = m 2^j, from 1 to 8 by k - 1 = 3q + j, and z^(-1/3)
-    k, m = decomposed(a)
-    is_low = m.compare("olt", 1.0)
-    m, k = (m + m).where(is_low, m), (k - 1.0).where(is_low, k)
-    magic = form.magic
-    shifted = (k - 1.0).fma(1.0 / 3.0, magic)
-    q = shifted - magic
-    j = k - 3.0 * q
-    one, two = j.compare("oeq", 1.0), j.compare("oeq", 2.0)
-    z = (m + m).where(one, (4.0 * m).where(two, m))
-    scale = x.of(known.CBRT_2[type][0]).where(one, x.of(known.CBRT_4[type][0]).where(two, 1.0))
-    w = polynomial_of(m, known.CBRT[type]) * scale
-    e = 1.0 - z * w * w * w
-    w = w.fma(e * e.fma(2.0 / 9.0, 1.0 / 3.0), w)
-    y = z * w * w
-    # y - (y³ - z) / (3 y²), with 1 / y² = w² / y² ... = w / y · ...: w is 1 / y
-    square, lost = product_of(y, y)
-    cube, cube_lost = product_of(square, y)
-    residual = (cube - z) + lost.fma(y, cube_lost)
-    y = (residual * (w * w)).fma(-1.0 / 3.0, y)
-    n = x.f.op("sub", shifted.bits(), x.of(magic).bits())
-    found = scaled(y, n).sign_of(x)
-    is_same = x.f.any(a.compare("oeq", 0.0), a.compare("oeq", math.inf), a.is_nan())
+    # a = 8^q z, z = 2^j m with j from -1 to 1 and m from 1 to 2
+    exponent = f.op("sub", f.op("lshr", a.bits(), whole(x, form.bits)), whole(x, form.bias))
+    if kind == "float" or x.lanes == 1 or f.module.masks:
+        k = X(f, f.cast("sitofp", exponent, x.v.type))
+    else:  # by the pattern of magic + k: a conversion of i64 has no vector form before AVX-512
+        k = x.from_bits(f.op("add", exponent, x.of(form.magic).bits())) - form.magic
+    shifted = k.fma(1.0 / 3.0, form.magic)
+    n = f.op("sub", shifted.bits(), x.of(form.magic).bits())
+    thrice = f.op("add", n, f.op("add", n, n))
+    z = x.from_bits(f.op("sub", a.bits(), f.op("shl", thrice, whole(x, form.bits))))
+    j = f.op("sub", exponent, thrice)
+    m = f.op("or", f.op("and", a.bits(), whole(x, (1 << form.bits) - 1)), x.of(1.0).bits())
+    # w near z^(-1/3), in f64 by one step of Newton nearer
+    w = polynomial_in_pairs(x.from_bits(m), known.CBRT[kind]) * x.of_table("cbrt", known.CBRT_SCALE, j)
+    if kind == "double":
+        e = (-z * w).fma(w * w, 1.0)
+        w = (w * (1.0 / 3.0)).fma(e, w)
+    square = w * w
+    y = z * square
+    # y - (y³ - z) / (3 y²), and 1 / y is w
+    product, lost = product_of(y, y)
+    residual = (-lost).fma(y, (-product).fma(y, z))
+    y = residual.fma(square * (1.0 / 3.0), y)
+    return (y * power_of_two(x, n)).sign_of(x)
+
+
+def _cbrt_of_any(x: X) -> X:
+    """The cube root of 0, subnormal numbers, infinity and NaN."""
+    bits = x.form.bits // 3 * 3 + 3
+    found = _cbrt_of_normal(x * 2.0**bits) * 2.0 ** -(bits // 3)
+    is_same = x.f.any(x.compare("oeq", 0.0), abs(x).compare("oeq", math.inf), x.is_nan())
     return x.where(is_same, found)
 
 

@@ -24,7 +24,7 @@ from dlvm_py.frontend.translate import translate
 from dlvm_py.frozen import replace
 from dlvm_py.ir import VOID, Module, PointerType, TensorType, TupleType, print_module
 from dlvm_py.ir.analysis.calls import callees, reachable, seen_outside, written_params
-from dlvm_py.ir.interface import ArraySpec, ScalarSpec, Spec, dtype_of_leaf, leaves, to_json
+from dlvm_py.ir.interface import ArraySpec, ScalarSpec, Spec, TupleSpec, dtype_of_leaf, leaves, to_json
 from dlvm_py.ir.relation import Relation
 from dlvm_py.options import environment
 from dlvm_py.program import Program
@@ -41,6 +41,7 @@ from dlvm_py.transforms.differentiate.config import CAN_RUN_AGAIN, RECORD
 from dlvm_py.transforms.pass_manager import run_pipeline
 from dlvm_py.transforms.replay_loops import REPLAYS
 from dlvm_py.transforms.share_loops import LOOPS
+from dlvm_py.transforms.temporary_layouts import FREE
 
 if TYPE_CHECKING:
     from dlvm_py import derivative
@@ -187,11 +188,41 @@ def lower_to(
         if not request.options.replays_loops:
             left_out.add("replay_loops")
         scheduled = tuple(name for name in scheduled if name not in left_out)
+        if stage in ("compute", "scheduled") and _may_lay_out(program, request):
+            program.function.attributes.add(FREE)
         for wanted, passes in (("compute", compute), ("scheduled", scheduled)):
             if STAGES.index(stage) >= STAGES.index(wanted):
                 _run(program, passes, request, program.module.stage, decisions)
                 program.module.stage = wanted
+        program.result = _laid_out(program)
         return program
+
+
+def _may_lay_out(program: Program, request: Request) -> bool:
+    """Whether array results may lie as the arrays do that they are computed from, as NumPy's do.
+
+    Not those of derivatives, which are row-major by contract, nor where somebody else has read the types of results.
+    """
+    if not isinstance(request.recipe, Primal) or request.options.target != "cpu" or request.is_joined:
+        return False
+    items = program.result.items if isinstance(program.result, TupleSpec) else (program.result,)
+    is_called = any(program.name in callees(f) for f in reachable(program.module, program.name))
+    return program.effects is None and not is_called and all(isinstance(s, ScalarSpec | ArraySpec) for s in items)
+
+
+def _laid_out(program: Program) -> Spec:
+    """The result of a program with the layouts that passes gave it, after which nobody may change them."""
+    if FREE not in program.function.attributes:
+        return program.result
+    program.function.attributes.remove(FREE)
+    type, spec = program.function.result, program.result
+    types = type.elements if isinstance(type, TupleType) else (type,)
+    items = spec.items if isinstance(spec, TupleSpec) else (spec,)
+    found = tuple(
+        replace(s, layout=t.layout) if isinstance(s, ArraySpec) and isinstance(t, PointerType) else s
+        for s, t in zip(items, types, strict=True)
+    )
+    return replace(spec, items=found) if isinstance(spec, TupleSpec) else found[0]
 
 
 @contextlib.contextmanager

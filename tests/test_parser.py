@@ -586,7 +586,7 @@ ERRORS = [
     (
         HEAD + "!fast\nfunc",
         "DL111",
-        "expected '!inline' or '!noinline' or '!adjoint' or '!forward' or '!tangent', found '!fast'",
+        "expected '!freelayout' or '!inline' or '!noinline' or '!adjoint' or '!forward' or '!tangent', found '!fast'",
     ),
     (HEAD + "func f: () -> ()", "DL111", "expected the name of a function, found 'f'"),
     (HEAD + "func @f: f64 {", "DL111", "expected the type of a function, found f64"),

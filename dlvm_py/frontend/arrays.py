@@ -14,7 +14,8 @@ from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.values import Array, Scalar, Temp, describe
-from dlvm_py.ir import DType, Instruction, PointerType, TensorType, Value, literal
+from dlvm_py.ir import DType, Instruction, Kind, PointerType, TensorType, Value, is_array, literal
+from dlvm_py.ir.ops.memory import ANY_ORDER
 from dlvm_py.ir.value import integer
 
 Extents = tuple[Value, ...]
@@ -84,10 +85,38 @@ def materialise(e: Emitter, value: Any) -> Any:
         return value
     tensor = tensor_of(e, value)
     array = allocate(e, value.extents, value.dtype)
+    if _is_column_major(tensor):
+        array.pointer.attrs[ANY_ORDER] = True
     e.emit("store", tensor, array.pointer)
     if value.seen is not None:
         e.emit("keepView", value.seen.pointer, array.pointer)
     return array
+
+
+def _is_column_major(tensor: Value) -> bool:
+    """Whether NumPy's result of an array expression is: all that is read of its rank is, and not stretched."""
+    if not isinstance(tensor, Instruction) or tensor.op.kind is not Kind.ELEMENTWISE or tensor.type.rank < 2:  # type: ignore[attr-defined]
+        return False
+    found, work, seen = False, [tensor], {tensor}
+    while work:
+        for v in work.pop().operands:
+            if v in seen or v.type.rank < tensor.type.rank or 1 in v.type.shape:  # type: ignore[attr-defined]
+                continue
+            if not isinstance(v, Instruction):
+                return False
+            seen.add(v)
+            if v.op.name == "load":
+                p = v.operands[0]
+                if p.type.layout != "F" and not (isinstance(p, Instruction) and p.attrs.get(ANY_ORDER)):  # type: ignore[attr-defined]
+                    return False
+                found = True
+            elif v.op.kind is Kind.ELEMENTWISE:
+                work.append(v)
+            elif v.op.name == "broadcast":
+                work += [v] if is_array(v.operands[0].type) else []
+            else:
+                return False
+    return found
 
 
 # what the error record of the native calling convention holds; more costs a call of Python where it fails

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import Extents, allocate, arrayed, filled, tensor_of
+from dlvm_py.frontend.arrays import Extents, allocate, arrayed, filled, materialise, tensor_of
 from dlvm_py.frontend.elementwise import (
     astype,
     cast_scalar,
@@ -337,7 +337,10 @@ def copy(e: Emitter, a: Any, order: Any = None) -> Any:
 
 def copy_method(e: Emitter, a: Any, order: Any = None) -> Any:
     """x.copy(): a fresh array, of one of NumPy's numbers a number."""
-    return _in_order(e, _fresh(e, a), order)
+    made = _fresh(e, a)
+    if isinstance(a, Array) and a.type.layout == "F":
+        made = materialise(e, made)  # what is computed from it lies in C order, as it does
+    return _in_order(e, made, order)
 
 
 def _fresh(e: Emitter, a: Any) -> Any:

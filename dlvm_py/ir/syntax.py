@@ -30,7 +30,7 @@ from dlvm_py.ir.op import Op
 from dlvm_py.ir.ops import OPS
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
-ATTRIBUTES = ("inline", "noinline")
+ATTRIBUTES = ("freelayout", "inline", "noinline")
 # attributes that name a function: derivatives of one's own (derivative_rules.py)
 RULES = ("adjoint", "forward", "tangent")
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.]*")
@@ -107,7 +107,7 @@ FORMS: dict[str, str] = {
     "cellItem": "cellItem % at <at:int> of <held:type>",
     "leaf": "leaf <at:int> of %",
     "wholeEnum": "wholeEnum % : <type:type>",
-    "allocateHeap": "allocateHeap <dtype:dtype> count (%*)",
+    "allocateHeap": "allocateHeap <dtype:dtype> count (%*) [anyorder]",
     "load": "load %",
     "store": "store % to % [jam <jam:int> along <along:int> from <least:int>]"
     " [tile <tile:int> along <along:int>] [joined]",

@@ -359,3 +359,69 @@ def test_a_column_of_contiguous_memory_has_one_version(monkeypatch):
     one = dlvm.jit(lambda x: x[:, 0] * 2.0 + x[:, -1], cache=False)
     for x in (np.arange(5.0)[:, None], np.arange(10.0).reshape(5, 2), np.arange(10.0).reshape(2, 5).T):
         np.testing.assert_array_equal(one(x), x[:, 0] * 2.0 + x[:, -1])
+
+
+def through_broadcast_arrays(a):
+    u, v = np.broadcast_arrays(a, a)
+    u[0] = 3.0
+    v[:, 1:] += u[:, :-1]
+    return a * 1.0, np.broadcast_arrays(a, 2.0)[0] is a
+
+
+def through_a_diagonal(a):
+    u = np.einsum("ii->i", a[:4, :4])
+    u *= 2.0
+    u[1] = a[0, 0]
+    return u + np.einsum("iij->ji", a[:4, :4, None])[0], a * 1.0
+
+
+def through_a_line(a):
+    b = a[0].copy()
+    u = np.asfortranarray(b[:, None])
+    u[1] = 5.0
+    return b, u
+
+
+@pytest.mark.parametrize("fn", [through_broadcast_arrays, through_a_diagonal, through_a_line])
+@pytest.mark.parametrize("array", [X, np.asfortranarray(X), np.tile(X, (2, 2))[::2, ::2]], ids=["C", "F", "S"])
+def test_what_is_no_copy_is_written_through(fn, array):
+    got, want = array.copy(order="A"), array.copy(order="A")
+    for found, wanted in zip(dlvm.jit(fn)(got), fn(want), strict=True):
+        np.testing.assert_array_equal(found, wanted)
+    np.testing.assert_array_equal(got, want)
+
+
+def test_stretched_views_are_not_written():
+    """NumPy's share memory, so that a write to one place shows in others."""
+
+    def one(a):
+        u = np.broadcast_arrays(a, a[0])[1]
+        u[0] = 1.0
+        return u
+
+    def two(a):
+        u = np.meshgrid(a[0], a[0], copy=False)[0]
+        u[0] = 1.0
+        return u
+
+    def three(a):
+        u = np.broadcast_to(a, a.shape)
+        u += 1.0
+        return u
+
+    for fn in (one, two, three):
+        with pytest.raises(dlvm.CompileError, match="writing to it is not supported"):
+            dlvm.jit(fn)(X.copy())
+
+
+def test_an_output_that_is_too_small_says_so():
+    def f(a, b):
+        a *= np.sin(b)[1:] * b[1:]
+
+    compiled = dlvm.jit(f)
+    for n in (3, 5):
+        with pytest.raises(ValueError, match="non-broadcastable") as wanted:
+            f(np.ones(1), np.ones(n))
+        with pytest.raises(ValueError) as found:
+            compiled(np.ones(1), np.ones(n))
+        assert str(found.value) == str(wanted.value)

@@ -20,6 +20,8 @@ from dlvm_py.ir.value import integer
 
 Extents = tuple[Value, ...]
 
+COPIED = "this array may be a copy where NumPy makes a view: writing to it is not supported"
+
 
 def make_array(e: Emitter, pointer: Value, extents: Items[Value | None] | None = None, copied: str = "") -> Array:
     """The Array of a pointer; extents that are not given are literals of the type or `extent` ops."""
@@ -88,9 +90,10 @@ def materialise(e: Emitter, value: Any) -> Any:
     if _is_column_major(tensor):
         array.pointer.attrs[ANY_ORDER] = True
     e.emit("store", tensor, array.pointer)
-    if value.seen is not None:
-        e.emit("keepView", value.seen.pointer, array.pointer)
-    return array
+    if value.seen is None:
+        return array
+    e.emit("keepView", value.seen.pointer, array.pointer)
+    return Array(array.pointer, array.extents, COPIED)
 
 
 def _is_column_major(tensor: Value) -> bool:
@@ -304,23 +307,24 @@ def _check_fits(e: Emitter, n: Value, want: Value, shape: Extents, to: Items[Val
             lambda m: f"could not broadcast input array from shape {m.shape(shape)} into shape {m.shape(to)}",
             lambda m: f"could not broadcast input array: extent {m.hole(n)} does not fit into {m.hole(want)}",
         )
-    equal = e.compare("equal", n, want)
-    if e.facts.is_never_one(n):
-        if in_place and not e.facts.is_never_one(want):
-            check_shapes(
-                e,
-                e.either(equal, e.pure("notEqual", want, i64(1))),
-                lambda m: (
-                    f"non-broadcastable output operand with shape {m.shape(to)} "
-                    f"doesn't match the broadcast shape {m.shape(shape)}"
-                ),
-                lambda m: "non-broadcastable output operand: its shape is smaller than the broadcast shape",
-            )
-        check_shapes(e, equal, *texts)
+    stretches = not e.facts.is_never_one(n)
+    fine = e.compare("equal", n, want)
+    if stretches:
+        fine = e.either(fine, e.compare("equal", n, i64(1)))
+    if in_place and not e.facts.is_never_one(want):
+        check_shapes(
+            e,
+            e.either(fine, e.pure("notEqual", want, i64(1))),
+            lambda m: (
+                f"non-broadcastable output operand with shape {m.shape(to)} "
+                f"doesn't match the broadcast shape {m.shape(shape)}"
+            ),
+            lambda m: "non-broadcastable output operand: its shape is smaller than the broadcast shape",
+        )
+    check_shapes(e, fine, *texts)
+    if not stretches:
         e.facts.unify(n, want)
-        return False
-    check_shapes(e, e.either(equal, e.compare("equal", n, i64(1))), *texts)
-    return True
+    return stretches
 
 
 def require_writable(e: Emitter, array: Array) -> None:

@@ -27,7 +27,7 @@ from dlvm_py.frontend.library import products
 from dlvm_py.frontend.linear import matmul
 from dlvm_py.frontend.numpy_create import array, as_casting, as_dtype
 from dlvm_py.frontend.numpy_reduce import SUM
-from dlvm_py.frontend.numpy_shape import expand_dims, reshape, squeeze, transpose
+from dlvm_py.frontend.numpy_shape import diagonal, expand_dims, reshape, squeeze, transpose
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, is_none
 from dlvm_py.ir import DType, Value
 from dlvm_py.ir.value import integer
@@ -184,8 +184,14 @@ def _diagonals(e: Emitter, term: _Term) -> _Term:
         label = next(c for c in labels if labels.count(c) > 1)
         i = labels.index(label)
         j = labels.index(label, i + 1)
-        value = e.session.library(e, products.diagonal_of, [value, _int(i), _int(j)], {})
-        labels = label + labels[:i] + labels[i + 1 : j] + labels[j + 1 :]
+        rest = labels[:i] + labels[i + 1 : j] + labels[j + 1 :]
+        if isinstance(value, Array):  # a view, which NumPy lets be written
+            equal = e.compare("equal", value.extents[i], value.extents[j])
+            e.check(equal, "ValueError", "dimensions in operand for collapsing index don't match")
+            view = diagonal(e, value, None, _int(i), _int(j))
+            value, labels = Array(view.pointer, view.extents, value.copied), rest + label
+        else:
+            value, labels = e.session.library(e, products.diagonal_of, [value, _int(i), _int(j)], {}), label + rest
     return _Term(value, labels)
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.arrays import (
+    COPIED,
     Extents,
     allocate,
     check_shapes,
@@ -29,8 +30,6 @@ from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import Value
 from dlvm_py.ir.value import integer
-
-_COPIED = "this array may be a copy where NumPy makes a view: writing to it is not supported"
 
 
 def _whole(a: Any) -> Any:
@@ -148,7 +147,7 @@ def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
     store(e, tensor, out)
     if len(extents) > 1 or not _has_one_order(e, a):
         e.emit("keepView", a.pointer, out.pointer)
-    return Array(out.pointer, out.extents, _COPIED)
+    return Array(out.pointer, out.extents, COPIED)
 
 
 def _has_one_order(e: Emitter, a: Array) -> bool:
@@ -162,7 +161,8 @@ def _contiguous(layout: str, written: Any) -> Any:
     def rule(e: Emitter, a: Any, dtype: Any = None) -> Any:
         if not isinstance(a, Array) or not a.rank or not (is_none(dtype) or as_dtype(e, dtype) is a.dtype):
             return e.session.library(e, written, [a] if is_none(dtype) else [a, dtype], {})
-        if a.type.layout == layout or (a.rank == 1 and a.type.layout == "C"):
+        is_line = a.type.layout in ("C", "F") and sum(integer(n) != 1 for n in a.extents) <= 1
+        if a.type.layout == layout or is_line:
             return a
         out = e.session.library(e, written, [a], {})
         if not _has_one_order(e, a):

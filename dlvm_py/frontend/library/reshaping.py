@@ -54,13 +54,14 @@ def atleast_3d(*arys: Any) -> Any:
 
 
 def broadcast_arrays(*args: Any) -> Any:
-    """np.broadcast_arrays, as fresh arrays (NumPy's share memory and are not to be written)."""
+    """np.broadcast_arrays: what has the common shape as it is; of the others NumPy's views are not to be written."""
     shape = ()
     for a in args:
         shape = np.broadcast_shapes(shape, np.shape(a))
     found = ()
     for a in args:
-        found = found + (np.broadcast_to(a, shape),)
+        fits = np.ndim(a) > 0 and np.shape(a) == shape
+        found = found + (a if fits else np.broadcast_to(a, shape),)
     return found
 
 

@@ -61,8 +61,8 @@ STAGES = ("raw", "optimizable", "compute", "scheduled")
 # exact clean-ups, before differentiation and after it
 CLEAN_UP = (
     "simplify_cfg", "constant_fold", "unroll_loops", "cse", "value_numbering", "redundant_load", "value_promotion",
-    "carried_scalars", "licm", "cse", "dce", "dead_store", "unwritten_copies", "constant_fold",
-    "simplify_cfg", "dce",
+    "carried_scalars", "licm", "cse", "dce", "dead_store", "unwritten_copies", "proven_checks",
+    "constant_fold", "simplify_cfg", "dce",
 )  # fmt: skip
 # laws of real numbers, which round otherwise
 FAST_MATH = (
@@ -165,9 +165,7 @@ def _related(program: Program, request: Request) -> tuple[Relation, ...]:
     return program.function.meta.get(RELATIONS, ())  # type: ignore[return-value]
 
 
-def lower_to(
-    request: Request, stage: str, holds: Holds | None = None, decisions: Decisions | None = None
-) -> Program:
+def lower_to(request: Request, stage: str, holds: Holds | None = None, decisions: Decisions | None = None) -> Program:
     """The program of a request at one of `STAGES`. Of a derivative, raw is what the adjoint pass made.
 
     holds: as of `lower`. decisions: those that the passes take; None: those of the request's schedule.

@@ -176,10 +176,11 @@ class Control:
             for t in b.targets:
                 if self.rank[t.block] > self.rank[b]:
                     entering.setdefault(t.block, []).append(t)
-        found = {}
-        for loop in self.forest.loops:
+        found: dict[Block, Strip] = {}
+        # inner loops come after outer ones in `loops`
+        for loop in reversed(self.forest.loops):
             if loop.header is not self.order[0]:
-                strip = strip_of(loop, entering[loop.header], _is_kernel)
+                strip = strip_of(loop, entering[loop.header], _is_kernel, found)
                 if strip is not None:
                     found[loop.header] = strip
         return found

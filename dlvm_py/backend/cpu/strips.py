@@ -1,4 +1,4 @@
-"""Innermost loops that count: their strip is cut off before it runs, so that an iteration burns no fuel.
+"""Loops that count: their strip is cut off before it runs, so that an iteration burns no fuel.
 
     'head(%k: i64, %s: f64):                               strip:  left = fuel; rest = n - k, or 0
         %more = lessThan %k: i64, %n: i64                          part = min(rest, left - 1); end = k + part
@@ -9,21 +9,21 @@
 
 What LLVM sees is a loop with one exit and a count that its entry knows: it is unrolled, and vectorised without an
 iteration that is kept for the end. A count that is a small literal takes no fuel at all: it is less than what the loop
-around it takes for itself.
+around it takes for itself. So a window of 3 by 3 is small, and the loop around it is as if it were innermost.
 
 A loop is one of these if nothing but the test at its head leaves it, the head has no effects (it is run once more where
-a strip ends), nothing in it burns fuel of its own, and the counter goes up by a literal to a number that the loop does
-not change, or down by one to 0.
+a strip ends), nothing in it burns fuel of its own but small loops, which take none, and the counter goes up by a literal
+to a number that the loop does not change, or down by one to 0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import ONE, ZERO, V
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import BlockArg, Instruction, Literal, Target, Value, is_scalar
+from dlvm_py.ir import Block, BlockArg, Instruction, Literal, Target, Value, is_scalar
 from dlvm_py.ir.analysis.cost import is_slow
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
@@ -38,23 +38,34 @@ class Strip(Frozen):
     """The count of a loop.
 
     counter: the argument of the head that steps; last: where it ends; is_down: it goes down to 0. leave: which target
-    of the head leaves the loop. is_small: whether the count is a small literal.
+    of the head leaves the loop. trips: how many there are, of the loops in it as well, where these are small literals
+    and their product is; None elsewhere.
     """
 
     counter: BlockArg
     last: Value
     is_down: bool
     leave: int
-    is_small: bool
+    trips: int | None
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the loop takes no fuel."""
+        return self.trips is not None
 
 
-def strip_of(loop: Loop, entering: list[Target], burns: Callable[[Instruction], bool]) -> Strip | None:
-    """The count of an innermost loop, None where it has to look at the fuel in each iteration.
+def strip_of(
+    loop: Loop, entering: list[Target], burns: Callable[[Instruction], bool], inner: Mapping[Block, Strip]
+) -> Strip | None:
+    """The count of a loop in which no other one takes fuel, None where it has to look at the fuel in each iteration.
 
-    entering: the edges into the loop. burns: whether an instruction takes fuel of its own.
+    entering: the edges into the loop. burns: whether an instruction takes fuel of its own. inner: the counts of the
+    loops in it, by their heads.
     """
     exits, found = loop.exit_edges(), counting_head(loop)
-    if loop.children or found is None or len(exits) != 1 or exits[0][0] is not loop.header:
+    if found is None or len(exits) != 1 or exits[0][0] is not loop.header:
+        return None
+    if not all(child.header in inner and inner[child.header].is_small for child in loop.children):
         return None
     if any(burns(i) for block in loop.ordered for i in block.instructions):
         return None
@@ -67,7 +78,10 @@ def strip_of(loop: Loop, entering: list[Target], burns: Callable[[Instruction], 
     if None in by or (by != {-1} if is_down else min(by) < 1):  # type: ignore[type-var]
         return None
     at = loop.header.args.index(counter)
-    return Strip(counter, last, is_down, exits[0][1], _is_small([t.args[at] for t in entering], last))
+    trips = _trips([t.args[at] for t in entering], last)
+    if trips is not None:
+        trips *= max(1, sum(inner[child.header].trips or 0 for child in loop.children))
+    return Strip(counter, last, is_down, exits[0][1], trips if trips is not None and trips <= SMALL else None)
 
 
 def may_be_vectors(loop: Loop, strip: Strip) -> bool:
@@ -84,10 +98,11 @@ def may_be_vectors(loop: Loop, strip: Strip) -> bool:
     )
 
 
-def _is_small(entering: list[Value], last: Value) -> bool:
-    """Whether the loop goes from a literal to another one that is at most `SMALL` away."""
+def _trips(entering: list[Value], last: Value) -> int | None:
+    """How far a literal is at most from that to which the loop goes; None where one of them is none."""
     end, *starts = (integer(v) for v in (last, *entering))
-    return end is not None and all(n is not None and abs(n - end) <= SMALL for n in starts)
+    distances = [abs(n - end) for n in starts if n is not None and end is not None]
+    return max(distances, default=0) if end is not None and len(distances) == len(starts) else None
 
 
 class Cut:

@@ -184,7 +184,7 @@ def _is_never_below_zero(v: Value, depth: int = _DEPTH) -> bool:
     if not depth or not isinstance(v, Instruction) or not is_scalar(v.type) or v.type.dtype.kind != "f":  # type: ignore[attr-defined]
         return False
     name = v.op.name
-    if name in ("abs", "sqrt", "exp"):
+    if name in ("abs", "sqrt", "exp", "square"):
         return True
     if name == "power":
         by = v.operands[1]

@@ -12,8 +12,8 @@ iteration that is kept for the end. A count that is a small literal takes no fue
 around it takes for itself. So a window of 3 by 3 is small, and the loop around it is as if it were innermost.
 
 A loop is one of these if nothing but the test at its head leaves it, the head has no effects (it is run once more where
-a strip ends), nothing in it burns fuel of its own but small loops, which take none, and the counter goes up by a literal
-to a number that the loop does not change, or down by one to 0.
+a strip ends), nothing in it burns fuel of its own but small loops, which take none, and the counter goes up by a
+literal to a number that the loop does not change, or down by one to 0.
 """
 
 from __future__ import annotations

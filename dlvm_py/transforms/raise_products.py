@@ -165,8 +165,9 @@ def _is_same(base: Value, axis: int, x: Axis, y: Axis) -> bool:
 def _begins(start: Linear, base: Value, axis: int) -> list[Linear]:
     """What a place is that an element of the axis is at, or right before: no more than the extent."""
     found = [start]
-    (v,) = start.terms if len(start.terms) == 1 else (None,)
-    if start == Linear(0, {v: 1}) and isinstance(v, Instruction) and v.op.name == "min":
+    for v in start.terms:
+        if start != Linear(0, {v: 1}) or not isinstance(v, Instruction) or v.op.name != "min":
+            continue
         for x, y in (v.operands, v.operands[::-1]):
             if isinstance(y, Instruction) and y.op.name == "extent" and y.operands[0] is base and y.attrs["at"] == axis:
                 found.append(linear(x))

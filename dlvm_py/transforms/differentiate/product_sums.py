@@ -23,7 +23,7 @@ from __future__ import annotations
 
 from dlvm_py.ir import OPS, Builder, Function, Instruction, TensorType, Value
 from dlvm_py.ir.analysis.uses import uses
-from dlvm_py.transforms.differentiate.common_sums import factors
+from dlvm_py.transforms.differentiate.common_sums import Scale, product_of, scaled
 
 
 def run(function: Function, sums: list[Instruction]) -> bool:
@@ -92,10 +92,10 @@ def _vector(function: Function, v: Value, at: int) -> Value | None:
 
 def _total(function: Function, i: Instruction, users: dict[Value, list[Instruction]]) -> dict[Value, Value]:
     """The sum of all elements of a matrix times those of an outer product, of which one vector is in a product."""
-    arrays, numbers = factors(i)
-    if len(arrays) != 2:
+    added = product_of(i)
+    if len(added.arrays) != 2 or added.partials:
         return {}
-    for outer, matrix in (arrays, arrays[::-1]):
+    for outer, matrix in (added.arrays, added.arrays[::-1]):
         pair = _outer(outer)
         if pair is None or matrix.type != outer.type:
             continue
@@ -104,7 +104,7 @@ def _total(function: Function, i: Instruction, users: dict[Value, list[Instructi
             for product in users[vector]:
                 scale = _scale(product, matrix, vector, of_rows)
                 if product.block is i.block and scale is not None:
-                    return _joined(function, i, product, matrix, vector, other, (of_rows, numbers, scale))
+                    return _joined(function, i, product, matrix, vector, other, (of_rows, added.scale, scale))
     return {}
 
 
@@ -119,7 +119,7 @@ def _outer(v: Value) -> tuple[Value, Value] | None:
     return (x.operands[0], y.operands[0]) if fits else None  # type: ignore[attr-defined]
 
 
-def _scale(product: Instruction, matrix: Value, vector: Value, of_rows: bool) -> list[Value] | None:
+def _scale(product: Instruction, matrix: Value, vector: Value, of_rows: bool) -> Scale | None:
     """The numbers by which a matrix is multiplied before its product with a vector; None where `product` is another."""
     if product.op.name != "dot":
         return None
@@ -130,16 +130,16 @@ def _scale(product: Instruction, matrix: Value, vector: Value, of_rows: bool) ->
         m, along_rows = m.operands[0], not along_rows
     if v is not vector or along_rows is not of_rows:
         return None
-    numbers: list[Value] = []
+    scale: Scale = ()
     while m is not matrix:
         if not isinstance(m, Instruction) or m.op is not OPS["multiply"]:
             return None
         by = [o for o in m.operands if o.type.rank == 0]  # type: ignore[attr-defined]
         if len(by) != 1:
             return None
-        numbers += by
+        scale += (("multiply", by[0]),)
         m = m.operands[1] if m.operands[0] is by[0] else m.operands[0]
-    return numbers if m.type == matrix.type else None
+    return scale if m.type == matrix.type else None
 
 
 def _joined(
@@ -149,21 +149,18 @@ def _joined(
     matrix: Value,
     vector: Value,
     other: Value,
-    how: tuple[bool, list[Value], list[Value]],
+    how: tuple[bool, Scale, Scale],
 ) -> dict[Value, Value]:
     """One product of the matrix and the vector, for the sum `i` and for `product`, before the first of the two."""
-    of_rows, numbers, scale = how
+    of_rows, of_sum, of_product = how
     block = product.block
     assert block is not None
     b = Builder(function).before(min(i, product, key=block.instructions.index))
     b.loc = product.loc
     made = b.emit("dot", matrix, vector) if of_rows else b.emit("dot", b.emit("transpose", matrix), vector)
     replaced: dict[Value, Value] = {}
-    for old, numbers_of in ((product, scale), (i, numbers)):
+    for old, scale in ((product, of_product), (i, of_sum)):
         b = Builder(function).before(old)
         b.loc = old.loc
-        value = made if old is product else b.emit("dot", other, made)
-        for number in numbers_of:
-            value = b.emit("multiply", value, number)
-        replaced[old] = value
+        replaced[old] = scaled(b, made if old is product else b.emit("dot", other, made), scale)
     return replaced

@@ -179,8 +179,9 @@ class Sweep:
             if amount is None:
                 continue
             total = amount
-            if amount is not seed and isinstance(amount, Instruction) and amount.op.name == "padShape":
-                total = amount.operands[0]  # along an axis that has one element here
+            for name in ("scaleSeed", "padShape"):  # divided behind the sum; along an axis that has one element here
+                if total is not seed and isinstance(total, Instruction) and total.op.name == name:
+                    total = total.operands[0]
             if total is not seed and isinstance(total, Instruction) and total.op.name == "reduce":
                 if total.block is self.b.block:  # it may be what the function has summed, times one
                     self.reductions.append(total)

@@ -62,7 +62,7 @@ STAGES = ("raw", "optimizable", "compute", "scheduled")
 CLEAN_UP = (
     "simplify_cfg", "constant_fold", "unroll_loops", "cse", "value_numbering", "redundant_load", "value_promotion",
     "carried_scalars", "licm", "cse", "dce", "dead_store", "unwritten_copies", "proven_checks",
-    "constant_fold", "simplify_cfg", "dce",
+    "merge_stores", "constant_fold", "simplify_cfg", "dce",
 )  # fmt: skip
 # laws of real numbers, which round otherwise
 FAST_MATH = (

@@ -103,7 +103,7 @@ def _last_store(block: Block) -> Instruction | None:
 
 
 def _place(store: Instruction) -> list[Value]:
-    return store.operands[1].operands  # type: ignore[attr-defined, no-any-return]
+    return store.operands[1].operands  # type: ignore[attr-defined]
 
 
 def _is_there(v: BlockArg | Instruction, block: Block, tree: DominatorTree) -> bool:

@@ -91,6 +91,12 @@ def exp_tail(r: mp.mpf) -> mp.mpf:
         return (mp.expm1(r) - r) / r**2 if abs(r) > mp.mpf(2) ** -60 else mp.mpf(1) / 2 + r / 6
 
 
+def exp2_tail(r: mp.mpf) -> mp.mpf:
+    """(2^r - 1) / r."""
+    with mp.workprec(900):
+        return mp.expm1(r * mp.log(2)) / r if abs(r) > mp.mpf(2) ** -60 else mp.log(2)
+
+
 def scaled_erfc(t: mp.mpf) -> mp.mpf:
     """(1 + 2x) exp(x²) erfc(x) of t = (x - 4) / (x + 4)."""
     with mp.workprec(2000):
@@ -128,12 +134,14 @@ def log_tail(r: mp.mpf) -> mp.mpf:
 # name: (what it is, f, low, high, weight, degree for f64, degree for f32; None: f32 has no use for it)
 POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int | None, int | None]] = {
     "EXP": ("(e^r - 1 - r) / r²", exp_tail, -LN2 / 2 * 1.001, LN2 / 2 * 1.001, one, 10, 5),
+    "EXP2": ("(2^r - 1) / r", exp2_tail, -mp.mpf("0.5005"), mp.mpf("0.5005"), one, 10, 5),
+    "TANH": ("(tanh x - x) / x³ of x², x < 0.55", after(mp.tanh, lambda x: x, 3), mp.mpf(0), mp.mpf("0.3026"), one,
+             None, 5),
     "LOG_TAIL": ("(2 atanh s - 2 s - 2/3 s³) / s⁵ of s²",
                  after(lambda s: 2 * mp.atanh(s), lambda s: 2 * s + 2 * s**3 / 3, 5), mp.mpf(0), S2, one, 7, 2),
-    "LOG1P": ("(log(1 + r) - r + r²/2) / r³, |r| <= 1/32", log_tail, -mp.mpf(1) / 32 * mp.mpf("1.001"),
-              mp.mpf(1) / 32 * mp.mpf("1.001"), one, 7, 2),
-    "LOG1P_LONG": ("the same to more digits", log_tail, -mp.mpf(1) / 32 * mp.mpf("1.001"),
-                   mp.mpf(1) / 32 * mp.mpf("1.001"), one, 8, 3),
+    "LOG1P": ("(log(1 + r) - r + r²/2) / r³, |r| <= 1/32", log_tail, -mp.mpf("0.03128"), mp.mpf("0.03128"),
+              one, 7, 2),
+    "LOG1P_LONG": ("the same to more digits", log_tail, -mp.mpf("0.03128"), mp.mpf("0.03128"), one, 8, 3),
     "TAN": ("(tan r - r) / r³ of r²", after(mp.tan, lambda r: r, 3), mp.mpf(0), QUARTER, one, None, 6),
     "SIN": ("(sin r - r) / r³ of r²", after(mp.sin, lambda r: r, 3), mp.mpf(0), QUARTER, one, 5, 2),
     "COS": ("(cos r - 1 + r²/2) / r⁴ of r²", after(mp.cos, lambda r: 1 - r * r / 2, 4), mp.mpf(0), QUARTER, one, 5, 2),

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.backend.cpu import compile
 from dlvm_py.ir.ops import special
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.tools import native
@@ -228,6 +229,17 @@ def test_the_same_bits_at_every_place_length_and_stride(name):
     for start, stop, step in cuts:
         part = slice(start, stop, step)
         np.testing.assert_array_equal(f(*(v[part] for v in x)), whole[part])
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("name", ["exp", "log", "log10", "cbrt", "sin", "lgamma"])
+def test_the_same_bits_with_tables_in_memory(name, dtype, monkeypatch):
+    """What AVX-512 does by instructions of its own, other CPUs do by tables in memory and products of powers."""
+    (x,) = points(name, dtype, 40)
+    text = PROGRAM.format(f"f{8 * x.itemsize}", name)
+    whole = native.callable_of(parse_module(text), "f")(x)
+    monkeypatch.setattr(compile, "has_masks", lambda: False)
+    np.testing.assert_array_equal(native.callable_of(parse_module(text), "f")(x), whole)
 
 
 @pytest.mark.parametrize("name", ["exp", "sin", "power"])

@@ -89,6 +89,7 @@ def own(c: Code, name: str, *args: V) -> V:
         c.module.declare(f"{symbol}.x{n}", vector, [vector] * len(args), _PURE)
         c.module.keep(f"{symbol}.x{n}")
         versions.append(f"_ZGV_LLVM_N{n}{'v' * len(args)}_{symbol}({symbol}.x{n})")
+    c.versions += bool(versions)
     attributes = f'alwaysinline "vector-function-abi-variant"="{",".join(versions)}"' if versions else ""
     return c.call(f"@{symbol}", type, args, attributes)
 

@@ -67,13 +67,9 @@ def exp_parts(x: X, low: X) -> tuple[V, X, X]:
 def exp2(x: X) -> X:
     """2^x."""
     limit = known.LOG2_E[x.kind][0]
-    n, _, r = split(clamped(x, x.form.underflow * limit, x.form.overflow * limit), (1.0, 1.0, 0.0))
-    # r is exact; r ln 2 in two parts
-    ln2 = known.LN2[x.kind]
-    high, low = product_of(r, ln2[0])
-    low = low + r * ln2[1]
-    tail = (high * high).fma(polynomial_of(high, known.EXP[x.kind]), low)
-    return scaled(1.0 + (high + tail), n)
+    # r is exact
+    n, number, r = split(clamped(x, x.form.underflow * limit, x.form.overflow * limit), (1.0, 1.0, 0.0))
+    return scaled(r.fma(polynomial_of(r, known.EXP2[x.kind]), 1.0), n, number)
 
 
 def expm1(x: X) -> X:
@@ -280,14 +276,30 @@ def tanh(x: X) -> X:
     """The hyperbolic tangent."""
     a = abs(x)
     limit = 22.0
-    t = expm1(2.0 * a.unless(a.compare("ogt", limit), limit))
+    bounded = a.unless(a.compare("ogt", limit), limit)
+    y = _tanh_single(bounded) if x.kind == "float" else _tanh_double(bounded)
+    return y.sign_of(x)
+
+
+def _tanh_single(a: X) -> X:
+    """tanh a, where e^(2a) is no infinity: a polynomial up to 0.55, 1 - 2 / (e^(2a) + 1) above."""
+    z = a * a
+    small = (a * z).fma(polynomial_in_pairs(z, known.TANH[a.kind]), a)
+    n, _, r = split(a + a, _base(a))
+    large = 1.0 - 2.0 / ((1.0 + small_expm1(r)) * power_of_two(a, n) + 1.0)
+    return small.where(a.compare("olt", 0.55), large)
+
+
+def _tanh_double(a: X) -> X:
+    """tanh a by t = e^(2a) - 1."""
+    t = expm1(2.0 * a)
     # t / (t + 2), with what the sum and the quotient have lost
     below = t + 2.0
     lost = (2.0 - below) + t
     inverse = 1.0 / below
     y = t * inverse
     rest = (-y).fma(lost, (-y).fma(below, t))
-    return rest.fma(inverse, y).sign_of(x)
+    return rest.fma(inverse, y)
 
 
 def _large(x: X) -> float:

@@ -96,6 +96,7 @@ class FunctionText:
         self.param_notes: dict[V, str] = {}  # LLVM attributes
         self.row_strides: set[V] = set()  # of contiguous memory, along axes other than the one of neighbours
         self.flags = ""
+        self.versions = 0  # calls that have versions for vectors
         self.inlines = False  # whether elementary functions are written out: LLVM may make vectors of what is around
         self._count = 0
         self._labels = 0
@@ -410,6 +411,7 @@ class FunctionText:
         index.add(ZERO, before)
         phis = [self.phi(v.type) for v in carried]
         found = CountedLoop(index.value, [p.value for p in phis], list(carried))
+        versions = self.versions
         yield found
         # index < count ≤ 2^63 - 1: the increment cannot wrap
         step = self.op("add nuw nsw", index.value, ONE)
@@ -420,6 +422,9 @@ class FunctionText:
         latch = self.here
         if not note and constant(count) is None:
             note = rolled_loop(self)
+        if note and self.versions > versions:
+            # they are long, and have branches, across which several vectors would be spilled
+            self.module.metadata.extend(note, '!"llvm.loop.interleave.count", i32 1')
         self.cond_br(self.icmp("slt", step, count), body, after, note)
         self.place(after)
         found.results = []

@@ -19,7 +19,17 @@ import math
 from collections.abc import Callable
 
 from dlvm_py.backend.cpu import coefficients as known
-from dlvm_py.backend.cpu.expression import Pair, X, nearest, polynomial, product_of, sum_of, two_sum, whole
+from dlvm_py.backend.cpu.expression import (
+    Pair,
+    X,
+    nearest,
+    polynomial,
+    polynomial_in_pairs,
+    product_of,
+    sum_of,
+    two_sum,
+    whole,
+)
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText, plain_loop
 from dlvm_py.backend.cpu.values import V, i64, in_lanes
 
@@ -81,8 +91,28 @@ def _cos_of(n: V, pair: Pair) -> X:
 
 
 def _tan_of(n: V, pair: Pair) -> X:
-    s, c = sum_of(*sine_terms(*pair)), sum_of(*cosine_terms(*pair))
-    odd = _is_odd(s[0], n)
+    return _tan_single(n, pair) if pair[0].kind == "float" else _tan_double(n, pair)
+
+
+def _tan_single(n: V, pair: Pair) -> X:
+    """By a polynomial for tan r, and -1 over it."""
+    r, low = pair
+    z = r * r
+    tail = (z * r).fma(polynomial_in_pairs(z, known.TAN[r.kind]), z.fma(low, low))
+    y, lost = sum_of(r, tail)
+    inverse = 1.0 / y
+    rest = (-inverse).fma(lost, (-inverse).fma(y, 1.0))
+    return _negated_where_odd(inverse.fma(rest, inverse).where(_is_odd(r, n), y), n, 0)
+
+
+def _tan_double(n: V, pair: Pair) -> X:
+    """By polynomials for sin r and cos r as pairs, and a quotient of them."""
+    r, low = pair
+    s = sum_of(*sine_terms(r, low))
+    z = r * r
+    less = 0.5 * z - (z * z).fma(polynomial(z, known.COS[r.kind]), -r * low)
+    c = sum_of(1.0, -less)
+    odd = _is_odd(r, n)
     above, above_low = c[0].where(odd, s[0]), c[1].where(odd, s[1])
     below, below_low = s[0].where(odd, c[0]), s[1].where(odd, c[1])
     inverse = 1.0 / below
@@ -209,13 +239,13 @@ def _reduction(module: ModuleText) -> None:
 # -- inverses --------------------------------------------------------------------------------------------
 
 
-def _arc(a: X, b: X) -> Pair:
-    """(first term, the others) of atan(a / b) for a, b >= 0 of moderate size, b > 0 or a > 0."""
+def _arc(a: X, b: X, is_one: bool = False) -> Pair:
+    """(first term, the others) of atan(a / b) for a, b >= 0 of moderate size, b > 0 or a > 0; is_one: b is 1."""
     type = a.kind
     is_small = a.compare("ole", (math.sqrt(2) - 1) * b)
     is_large = a.compare("ogt", (math.sqrt(2) + 1) * b)
     above = a.where(is_small, (-b).where(is_large, a - b))
-    total, lost = two_sum(a, b)
+    total, lost = sum_of(b, a) if is_one else two_sum(a, b)
     below = b.where(is_small, a.where(is_large, total))
     lost = lost.unless(a.f.any(is_small, is_large), 0.0)
     quarter, half = known.QUARTER_PI[type], known.HALF_PI[type]
@@ -234,31 +264,40 @@ def atan(x: X) -> X:
     """The inverse tangent."""
     a = abs(x)
     bounded = a.unless(a.compare("ogt", 2.0 ** (x.form.bits + 8)), 2.0 ** (x.form.bits + 8))
-    high, low = _arc(bounded, a.of(1.0))
+    high, low = _arc(bounded, a.of(1.0), is_one=True)
     return (high + low).where(a.compare("ogt", 2.0 ** -(a.form.bits // 2 + 4)), a).sign_of(x)
 
 
 def atan2(y: X, x: X) -> X:
     """The angle of the point (x, y)."""
-    type = y.kind
     a, b = abs(y), abs(x)
-    f, form = y.f, y.form
+    size = 2.0 ** (y.form.bias // 2 - 11)
+    found = _angle(*_arc(a, b), x)
+    is_rare = y.f.any(a.is_outside(1.0 / size, size), b.is_outside(1.0 / size, size))
+    return found.rarely(is_rare, "atan2", _atan2_of_any, a, x).sign_of(y)
+
+
+def _angle(high: X, low: X, x: X) -> X:
+    """The angle high + low of the point (|x|, y), or where x is negative that of (x, y)."""
+    pi = known.PI[x.kind]
+    left, left_low = sum_of(pi[0], -high)
+    return (left + (left_low + (pi[1] - low))).where(x.is_negative(), high + low)
+
+
+def _atan2_of_any(a: X, x: X) -> X:
+    """The angle of the point (x, a), a >= 0, of any size."""
+    b, f, form = abs(x), a.f, a.form
     # both infinite: the diagonal; both 0: angle 0; else neither overflow nor loss in a sum or a residual
     both_infinite = f.both(a.compare("oeq", math.inf), b.compare("oeq", math.inf))
     a, b = a.unless(both_infinite, 1.0), b.unless(both_infinite, 1.0)
     b = b.unless(f.both(a.compare("oeq", 0.0), b.compare("oeq", 0.0)), 1.0)
     is_large = f.any(a.compare("ogt", 1.0), b.compare("ogt", 1.0))
     size = 2.0 ** (form.bits + 8)
-    factor = y.of(1.0 / size).where(is_large, size)
-    high, low = _arc(a * factor, b * factor)
-    pi = known.PI[type]
-    left, left_low = sum_of(pi[0], -high)
-    is_left = x.is_negative()
-    angle = (left + (left_low + (pi[1] - low))).where(is_left, high + low)
+    factor = a.of(1.0 / size).where(is_large, size)
+    angle = _angle(*_arc(a * factor, b * factor), x)
     # one far beyond the other: no sum shows it, and the quotient may underflow
-    angle = (a / b).unless(is_left, pi[0]).where(a.compare("olt", b * (1.0 / size)), angle)
-    angle = angle.unless(b.compare("olt", a * (1.0 / size)), known.HALF_PI[type][0])
-    return angle.sign_of(y)
+    angle = (a / b).unless(x.is_negative(), known.PI[a.kind][0]).where(a.compare("olt", b * (1.0 / size)), angle)
+    return angle.unless(b.compare("olt", a * (1.0 / size)), known.HALF_PI[a.kind][0])
 
 
 def _arcsine_tail(z: X) -> X:

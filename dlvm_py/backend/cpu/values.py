@@ -120,6 +120,11 @@ class Metadata:
         parts = ", ".join(filter(None, [number if itself else "", text]))
         return self._append(f"distinct !{{{parts}}}")
 
+    def extend(self, note: str, text: str) -> None:
+        """One more operand, a node, for the loop whose note this is."""
+        k = int(note.rpartition("!")[2])
+        self.nodes[k] = f"{self.nodes[k][:-1]}, {self.node(text)}}}"
+
     def _append(self, text: str) -> str:
         self.nodes.append(text)
         return f"!{len(self.nodes) - 1}"

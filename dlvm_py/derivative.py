@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import TYPE_CHECKING, NoReturn
 
 import numpy as np
 
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError, InternalError, NotDifferentiable
 from dlvm_py.frozen import Mutable, replace
 from dlvm_py.ir import (
@@ -52,8 +53,13 @@ from dlvm_py.recipe import Gradient, Jacobian, OutputName, Pullback, Recording, 
 from dlvm_py.runtime.trees import walk
 from dlvm_py.transforms.differentiate.adjoint import adjoint, recorded
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
-from dlvm_py.transforms.differentiate.jacobian import jacobian
-from dlvm_py.transforms.differentiate.tangent import TangentConfig, tangent
+
+if TYPE_CHECKING:
+    from dlvm_py.transforms.differentiate import jacobian as jacobians
+    from dlvm_py.transforms.differentiate import tangent as forward
+else:
+    # what reverse mode does without
+    jacobians, forward = (deferred(f"dlvm_py.transforms.differentiate.{name}") for name in ("jacobian", "tangent"))
 
 
 def derive(
@@ -156,8 +162,8 @@ def push_forward(
         )
     copied = set(written_params(of.module, of.name))
     kept = tuple(o for o, _ in found) if recipe.with_value else ()
-    config = TangentConfig(tuple(wrt), tuple(o for o, _ in active), kept, shared)
-    function = tangent(of.module, of.name, config)
+    config = forward.TangentConfig(tuple(wrt), tuple(o for o, _ in active), kept, shared)
+    function = forward.tangent(of.module, of.name, config)
     plain = [leaf for spec in of.args for leaf in leaves(spec)]
     rule = "a tangent must look like its argument"
     _fit_seeds(function, _behind(of, shared), [plain[i] for i in wrt], tangents, rule)  # type: ignore[misc]
@@ -339,7 +345,7 @@ def all_partials(of: Program, recipe: Jacobian, _: tuple[Spec, ...], checkpoint:
         raise NotDifferentiable(f"the output of {_title(of)} is no float", code="DL703", help="return a float")
     copied = set(written_params(of.module, of.name))
     wrt = tuple(offsets[k] for k in recipe.wrt)
-    function = jacobian(of.module, of.name, wrt, tuple(o for o, _ in found), recipe.mode, checkpoint)
+    function = jacobians.jacobian(of.module, of.name, wrt, tuple(o for o, _ in found), recipe.mode, checkpoint)
     specs = tuple(_jacobian_structure(spec, of, recipe) for spec, _ in outputs)
     result = specs[0] if len(specs) == 1 else TupleSpec(specs)
     sharing = _sharing(of, copied, ())

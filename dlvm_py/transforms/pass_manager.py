@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm_py.decisions import Decisions
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.function import Function, Module
-from dlvm_py.ir.verifier import verify as verify_ir
 from dlvm_py.transforms import (
     accumulate_products,
     algebra_simplification,
@@ -82,6 +82,11 @@ from dlvm_py.transforms import (
     value_promotion,
     widen_loops,
 )
+
+if TYPE_CHECKING:
+    from dlvm_py.ir import verifier
+else:
+    verifier = deferred("dlvm_py.ir.verifier")
 
 # what comes out of a pass that changes the stage; the others keep it
 _STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
@@ -241,7 +246,7 @@ def run_pipeline(
         stage = _STAGE_AFTER.get(row.name, stage)
         if verify and (changes or k == len(names) - 1):
             try:
-                verify_ir(function, stage)
+                verifier.verify(function, stage)
             except Exception as e:
                 e.add_note(f"after the pass {row.name}")
                 raise

@@ -14,35 +14,22 @@ the inner loop, and never sees the poll inside it. Where the loop counts, the tw
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from dlvm_py.backend.cpu import calls, cells, draw, loops, memory, random, tell
 from dlvm_py.backend.cpu.choices import Choices
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
-from dlvm_py.backend.cpu.decompositions import store_decomposition
-from dlvm_py.backend.cpu.factored import store_factored
-from dlvm_py.backend.cpu.fourier import store_fourier
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
-from dlvm_py.backend.cpu.jam import Jam, jam_of
-from dlvm_py.backend.cpu.joined import write_joined
-from dlvm_py.backend.cpu.kernels import Sink, store_reshaped, store_tree, store_trees
-from dlvm_py.backend.cpu.matmul import scalar_dot, store_dot
-from dlvm_py.backend.cpu.order import store_search, store_sort
 from dlvm_py.backend.cpu.outline import outline
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, unflatten, view
-from dlvm_py.backend.cpu.products import store_products
-from dlvm_py.backend.cpu.reductions import reduce_scalar, store_reduce, store_unbroadcast
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.scatter import scatter, store_nonzero, store_scatter_add
 from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.strips import Cut, Strip, may_be_vectors, strip_of
 from dlvm_py.backend.cpu.text import ModuleText
-from dlvm_py.backend.cpu.tiles import Tile, tile_of
-from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
-from dlvm_py.backend.cpu.windows import store_overlap, store_scan
 from dlvm_py.backend.imports import Imports
 from dlvm_py.decisions import Decisions
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen, field, replace
 from dlvm_py.ir import (
@@ -59,6 +46,7 @@ from dlvm_py.ir import (
     Type,
     Value,
     is_array,
+    tree_rules,
 )
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.calls import callees
@@ -67,8 +55,33 @@ from dlvm_py.ir.analysis.counted_loops import counted_loop
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.analysis.row_distances import WAVEFRONT
 from dlvm_py.ir.layout import VARIABLES
-from dlvm_py.ir.tree_rules import accumulated, kernels, matrix_product
+from dlvm_py.ir.tree_rules import accumulated, matrix_product
 from dlvm_py.options import Options
+
+if TYPE_CHECKING:
+    from dlvm_py.backend.cpu import (
+        decompositions,
+        factored,
+        fourier,
+        jam,
+        joined,
+        kernels,
+        matmul,
+        order,
+        products,
+        reductions,
+        scatter,
+        tiles,
+        trees,
+        windows,
+    )
+else:
+    # what functions without arrays, or without such operations on them, are compiled without
+    _LATER = "decompositions factored fourier jam joined kernels matmul order products reductions scatter"
+    decompositions, factored, fourier, jam, joined, kernels, matmul, order, products, reductions, scatter = (
+        deferred(f"dlvm_py.backend.cpu.{name}") for name in _LATER.split()
+    )
+    tiles, trees, windows = (deferred(f"dlvm_py.backend.cpu.{name}") for name in ("tiles", "trees", "windows"))
 
 
 class EmitResult(Frozen):
@@ -196,7 +209,7 @@ class Control:
         for block in self.order:
             position = len(self.e.labels)
             self._begin(block)
-            for kernel in kernels(block.instructions):
+            for kernel in tree_rules.kernels(block.instructions):
                 if len(kernel) > 1 and self.instruction is write_instruction:
                     write_kernel(self.e, kernel)
                     continue
@@ -441,13 +454,13 @@ def write_kernel(e: FunctionEmitter, roots: Sequence[Instruction]) -> None:
     """The code of roots that are one loop nest."""
     with e.region():
         if matrix_product(roots[0]) is not None:
-            work = store_products(e, roots)
+            work = products.store_products(e, roots)
         elif any(i.op.name == "reduce" for i in roots):
-            results, work = write_joined(e, roots)
+            results, work = joined.write_joined(e, roots)
             e.env |= {i: x for i, x in zip(roots, results, strict=True) if x is not None}
         else:
-            sinks = [Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in roots]  # type: ignore[attr-defined]
-            work = store_trees(e, [i.operands[0] for i in roots], sinks, _groups(roots[0]))
+            sinks = [kernels.Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in roots]  # type: ignore[attr-defined]
+            work = kernels.store_trees(e, [i.operands[0] for i in roots], sinks, _groups(roots[0]))
     e.charge(work)
 
 
@@ -461,7 +474,7 @@ def _scalar_of_tree(e: FunctionEmitter, i: Instruction) -> V:
     source = i.operands[0]
     if not is_array(source.type):
         return e.scalar(source)
-    tree = Tree(e, source)
+    tree = trees.Tree(e, source)
     tree.fast = False
     tree.index = dict.fromkeys(range(tree.rank), i64(0))
     return tree.element()
@@ -482,49 +495,49 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
         product = accumulated(i)
         with e.region():
             if product is not None:
-                work = store_dot(e, product, dest, value.op.name)
+                work = matmul.store_dot(e, product, dest, value.op.name)
             else:
                 work = _store_array(e, value, dest, type, _groups(i))
         e.charge(work)
 
 
-def _groups(store: Instruction) -> Jam | Tile | None:
+def _groups(store: Instruction) -> jam.Jam | tiles.Tile | None:
     """What the first store of a kernel says of its elements that are computed together."""
-    return jam_of(store) or tile_of(store)
+    return jam.jam_of(store) or tiles.tile_of(store)
 
 
 def _store_array(
-    e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType, groups: Jam | Tile | None
+    e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType, groups: jam.Jam | tiles.Tile | None
 ) -> V:
     """Write an array value to `dest`; the work that it is. groups: what of a tree is computed together."""
     match value.op.name:
         case "reduce":
-            return store_reduce(e, value, dest)
+            return reductions.store_reduce(e, value, dest)
         case "unbroadcast":
-            return store_unbroadcast(e, value, dest, type)
+            return reductions.store_unbroadcast(e, value, dest, type)
         case "dot":
-            return store_dot(e, value, dest)
+            return matmul.store_dot(e, value, dest)
         case "solve" | "cholesky" | "choleskyAdjoint" | "determinant" | "factorizes":
-            return store_factored(e, value, dest)
+            return factored.store_factored(e, value, dest)
         case "eigh" | "eigvalsh" | "eig" | "eigvals" | "svd" | "svdvals" | "qr" | "lstsq":
-            return store_decomposition(e, value, dest)
+            return decompositions.store_decomposition(e, value, dest)
         case "overlapAdd":
-            return store_overlap(e, value, dest)
+            return windows.store_overlap(e, value, dest)
         case "scan" | "recurrence":
-            return store_scan(e, value, dest)
+            return windows.store_scan(e, value, dest)
         case "fourier":
-            return store_fourier(e, value, dest)
+            return fourier.store_fourier(e, value, dest)
         case "scatterAdd":
-            return store_scatter_add(e, value, dest)
+            return scatter.store_scatter_add(e, value, dest)
         case "sort" | "argsort":
-            return store_sort(e, value, dest)
+            return order.store_sort(e, value, dest)
         case "searchSorted":
-            return store_search(e, value, dest)
+            return order.store_search(e, value, dest)
         case "nonzero":
-            return store_nonzero(e, value, dest)
+            return scatter.store_nonzero(e, value, dest)
         case "shapeCast":
             return _store_reshaped(e, value, dest)
-    return store_tree(e, value, dest, type.shape, groups)
+    return kernels.store_tree(e, value, dest, type.shape, groups)
 
 
 def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
@@ -532,17 +545,17 @@ def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     if not is_array(source.type):
         store_element(e, dest.dtype, e.scalar(source), dest.data, dest.notes)
         return ONE
-    extents = tree_extents(e, source)
+    extents = trees.tree_extents(e, source)
     if dest.layout == "C":
-        return store_tree(e, source, replace(dest, extents=extents), source.type.shape)  # type: ignore[attr-defined]
-    return store_reshaped(e, Tree(e, source), extents, dest)
+        return kernels.store_tree(e, source, replace(dest, extents=extents), source.type.shape)  # type: ignore[attr-defined]
+    return kernels.store_reshaped(e, trees.Tree(e, source), extents, dest)
 
 
 def _extent(e: FunctionEmitter, i: Instruction) -> V:
     source = i.operands[0]
     if isinstance(source.type, PointerType):
         return e.pointer(source).extents[i.attrs["at"]]
-    return tree_extents(e, source)[i.attrs["at"]]
+    return trees.tree_extents(e, source)[i.attrs["at"]]
 
 
 def _extract(e: FunctionEmitter, i: Instruction) -> Lowered:
@@ -554,9 +567,9 @@ def _extract(e: FunctionEmitter, i: Instruction) -> Lowered:
 _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "load": _load,
     "store": _store,
-    "scatter": scatter,
-    "reduce": reduce_scalar,
-    "dot": scalar_dot,
+    "scatter": lambda e, i: scatter.scatter(e, i),
+    "reduce": lambda e, i: reductions.reduce_scalar(e, i),
+    "dot": lambda e, i: matmul.scalar_dot(e, i),
     "extent": _extent,
     "check": tell.check,
     "print": tell.print_,

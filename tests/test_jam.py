@@ -93,3 +93,31 @@ def test_only_rows_that_are_read_again():
 
     a = np.ones((4, 4))
     assert [lines_together(f, a, a.copy()) for f in (rows, columns, functions)] == [ROWS, 0, 0]
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("threads", [1, 2])
+def test_planes_past_the_caches_are_written_by_rows(dtype, threads):
+    # long rows, of which some are left, begin anywhere in a line; short ones; few of them; planes that are cut
+    compiled = dlvm.jit(seven_points)
+    many = 2 if dtype is np.float32 else 1
+    before = dlvm.get_num_threads()
+    dlvm.set_num_threads(threads)
+    try:
+        for rows, shape in enumerate(
+            [(20 * many, 421, 521), (3, 1500 * many, 993), (90, 400 * many, 131), (800, 7, 763 * many)]
+        ):
+            a = np.random.default_rng(rows).random(shape, dtype)
+            memory = np.zeros(a.size + rows, dtype), np.zeros(a.size + rows, dtype)
+            ours, theirs = (m[rows:].reshape(shape) for m in memory)
+            compiled(a, ours)
+            seven_points(a, theirs)
+            np.testing.assert_array_equal(ours, theirs)
+    finally:
+        dlvm.set_num_threads(before)
+
+
+def test_what_is_written_by_rows_is_fetched_ahead():
+    text = dlvm.jit(seven_points).llvm(np.zeros((3, 3, 3)), np.zeros((3, 3, 3)))
+    # of four rows the beginnings of the next four, to be written, and what they read in the plane behind
+    assert text.count("@llvm.prefetch.p0(") == 8 + 1

@@ -16,6 +16,7 @@
 A stencil reads each row for several rows of its result. Where these rows together are more than the first cache, they
 come again from the second each time, and what that delivers is the limit: three rows for one. Four rows at once read
 six for four. Of three axes these are planes, which come from farther: the loops between run inside of the four indices.
+Where a result goes past the caches, four rows of one plane instead, by lines (backend/cpu/streams.py).
 Every element has the steps that it has otherwise; those of a store are independent: their order is free.
 
 `jam 4 along 0 from 768` at the first store of a kernel says: four indices of axis 0 at a time, where one has at least

@@ -5,6 +5,8 @@ for i in range(first, last - 3, 4):       if one index has 768 elements or more
         for k in range(width):
             element (i, j, k);  element (i + 1, j, k);  element (i + 2, j, k);  element (i + 3, j, k)
 (the rows that are left: the kernel's own loops)
+
+Planes of results that go past the caches are written one after the other, four rows of each at a time (streams.py).
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ SHORT = 64  # elements: of shorter rows, their ends are what takes the time
 # elements: what does not fit into the last caches is read in its order, one plane after the other; of short rows of
 # several planes in turn, each begins before the CPU has seen where it goes on
 FAR = 4 << 20
+LONG_ROW = 1920  # bytes: of shorter rows, the elements before and behind their whole lines are what takes the time
 SHARES = 16  # times the rows of a block: from then on threads take whole blocks
 
 
@@ -41,6 +44,10 @@ class Jam(Frozen):
         if axis != self.axis or self.rows & (self.rows - 1):
             return ONE
         return _where_many(e, count, self.rows * SHARES, i64(self.rows), ONE)
+
+    def of_rows(self, axis: int, itemsize: int) -> Jam:
+        """As many rows of one plane instead of planes, where they are long enough to be written by lines."""
+        return Jam(self.rows, axis, LONG_ROW // itemsize)
 
 
 def jam_of(store: Instruction) -> Jam | None:

@@ -16,11 +16,11 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
-from dlvm_py.backend.cpu.streams import Rows, fence, is_large, write_lines, write_pieces
+from dlvm_py.backend.cpu.streams import Rows, fence, go_by_lines, is_large, write_lines, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
 from dlvm_py.backend.cpu.trees import Tree
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import ONE, TRUE, ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Kind, Value
 from dlvm_py.ir.analysis.cost import STREAM, element_cost, is_function
@@ -188,6 +188,18 @@ def store_trees(
             with nest(e, tree.index, order, extents, parallel.loop, part):
                 put(parallel)
 
+        def together(jam: Jam, order: Sequence[int], span: tuple[V, V], large: V | None) -> None:
+            """Some indices of the first of these axes at a time: rows by whole lines, or planes; then what is left."""
+            first, last = span
+            if large is None:
+                left = write_rows(e, tree, order, extents, jam, span, put)
+            else:
+                rows = Rows(dests[0], all_steps[0][jam.axis], extents[tree.inner], first, last)
+                left = write_lines(e, tree, rows, jam, large, address, put)
+            parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
+            with nest(e, tree.index, order, extents, parallel.loop, (left, last)):
+                put(parallel)
+
         def by_tiles(tile: Tile, cuts_tiles: bool, steps: Sequence[V], is_dense: bool) -> None:
             others = [k for k in order if k not in (tile.axis, tree.inner)]
             span = part if cuts_tiles and part is not None else (ZERO, extents[tile.axis])
@@ -223,22 +235,27 @@ def store_trees(
         if not fast or jam is None or tree.linear or jam.axis == tree.inner:
             by_elements(Parallel(e, tree.is_rare, ends_in_a_mask))
             return
-        at = order.index(jam.axis)
-        outer, inner = order[:at], order[at:]
-        cuts_rows = shared_axis(order, extents) == jam.axis
-        large = is_large(e, tree, dests, work) if is_dense and len(sinks) == 1 and len(inner) == 2 else None
-        with nest(e, tree.index, outer, extents, part=None if cuts_rows else part):
-            first, last = part if cuts_rows and part is not None else (ZERO, extents[jam.axis])
-            if large is None:
-                left = write_rows(e, tree, inner, extents, jam, (first, last), put)
-            else:
-                rows = Rows(dests[0], all_steps[0][jam.axis], extents[tree.inner], first, last)
-                left = write_lines(e, tree, rows, jam, large, address, put)
-            parallel = Parallel(e, tree.is_rare, ends_in_a_mask)
-            with nest(e, tree.index, inner, extents, parallel.loop, (left, last)):
-                put(parallel)
-        if large is not None:
-            fence(e, large)
+        outer, inner = order[: order.index(jam.axis)], order[order.index(jam.axis) :]
+        cuts = cut == jam.axis
+        span = part if cuts and part is not None else (ZERO, extents[jam.axis])
+        large = is_large(e, tree, dests, work) if is_dense and len(sinks) == 1 and len(inner) <= 3 else None
+        if large is None or len(inner) == 2:
+            with nest(e, tree.index, outer, extents, part=None if cuts else part):
+                together(jam, inner, span, large)
+            if large is not None:
+                fence(e, large)
+            return
+        count, width, by_plane = extents[order[-2]], extents[tree.inner], jam.of_rows(order[-2], dests[0].itemsize)
+        goes = go_by_lines(e, dests[0], dests[0].data, all_steps[0], width, by_plane)
+        with e.either(e.both(large, goes, e.icmp("sge", count, i64(jam.rows)))) as arms:
+            next(arms)
+            with nest(e, tree.index, order[:-2], extents, part=part):
+                rows = Rows(dests[0], all_steps[0][order[-2]], width, ZERO, count)
+                write_lines(e, tree, rows, by_plane, TRUE, address, put, covers=True)
+            fence(e, TRUE)
+            next(arms)
+            with nest(e, tree.index, outer, extents, part=None if cuts else part):
+                together(jam, inner, span, None)
 
     # a row with borders is not cut
     loops = 0 if tree.has_embeds and shared_axis(order, extents) == tree.inner else len(first.extents)

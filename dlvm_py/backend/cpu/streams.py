@@ -23,7 +23,11 @@ Rows begin anywhere in a line. Where some are computed together (jam.py) each is
         the elements before and behind these lines of each row
 
 The lines are in registers when LLVM is done. In the caches it is faster than the plain loop too: no store touches two
-lines. A buffer for pieces of the four rows was not faster than plain stores.
+lines. A buffer for pieces of the four rows was not faster than plain stores. Four rows are four streams that begin anew
+every few KiB, before the CPU has seen where each goes on, and the arithmetic of a line leaves it no room to look far
+ahead. So it is told (`fetch`), line by line, what the next four rows will read of each array where that lies farthest
+ahead, since the rest is in a cache by then; and of the rows that are written the line at their ends, which is no whole
+one: without, each of these is waited for, as stores become visible in order. Planes are written so one after the other.
 """
 
 from __future__ import annotations
@@ -34,18 +38,21 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
-from dlvm_py.backend.cpu.trees import Tree
+from dlvm_py.backend.cpu.trees import Axes, Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.decisions import NEVER
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import Kind
+from dlvm_py.ir import Instruction, Kind, Literal, Value
 from dlvm_py.ir.analysis.cost import is_function
+from dlvm_py.ir.analysis.places import section_parts
 
 LEAST = 32 << 20  # bytes: about what last caches hold
 PIECE = 1024  # bytes of a buffer
 MOST = 2  # destinations
 MOST_STEPS = 8  # of an element: beyond, and where functions are computed, memory is not what is waited for
 LINE = 64
+NEXT_ROWS = 384 << 10  # bytes: rows of so many together are in the second cache before they are computed
+AHEAD = 2048  # bytes, of longer rows
 
 
 def is_large(e: FunctionEmitter, tree: Tree, dests: Sequence[Pointer], work: V) -> V | None:
@@ -116,6 +123,44 @@ def fence(e: FunctionEmitter, large: V) -> None:
         e.line("fence seq_cst")
 
 
+def fetch(e: FunctionEmitter, place: V, writes: bool = False) -> None:
+    """Tell the CPU that a line will be needed: in the second cache, or in the first one to be written."""
+    e.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
+    how = [V("i32", str(n)) for n in ((1, 3, 1) if writes else (0, 2, 1))]
+    e.call("@llvm.prefetch.p0", "void", [place, *how])
+
+
+def _ahead(e: FunctionEmitter, tree: Tree, jam: Jam, leaf: tuple[Instruction, Axes]) -> V:
+    """How many bytes before it is read the CPU is told to fetch a line: when the rows before it are computed."""
+    stride = tree.steps(leaf[0])[jam.axis]
+    rows = e.mul(stride, i64(jam.rows))
+    most = e.module.decisions.take("streams.ahead", NEXT_ROWS, (0, NEXT_ROWS * 4))
+    return e.select(e.icmp("ule", rows, i64(most)), rows, i64(AHEAD))
+
+
+def _first_read(tree: Tree) -> list[tuple[Instruction, Axes]]:
+    """Of each array that is read as sections at literal places, the one that lies farthest ahead in memory."""
+    found: dict[Value, tuple[list[int], Instruction, Axes]] = {}
+    for leaf, axes in tree.leaves():
+        section = leaf.operands[0] if leaf.op.name == "load" and axes == tree.root_axes else None
+        if not isinstance(section, Instruction) or section.op.name != "section":
+            continue
+        starts = section_parts(section)[0]
+        base, place = section.operands[0], [s.value for s in starts if isinstance(s, Literal)]
+        if len(place) == len(starts) and (base not in found or place > found[base][0]):
+            found[base] = place, leaf, axes
+    return [(leaf, axes) for _, leaf, axes in found.values()]
+
+
+def go_by_lines(e: FunctionEmitter, dest: Pointer, begin: V, strides: Sequence[V], width: V, jam: Jam) -> V:
+    """Whether rows that begin at multiples of strides from an address are wide enough, and lie at whole elements."""
+    beside = e.cast("ptrtoint", begin, "i64")
+    for stride in strides:
+        beside = e.op("or", beside, stride)
+    is_whole = e.icmp("eq", e.op("and", beside, i64(dest.itemsize - 1)), ZERO)
+    return e.both(is_whole, e.icmp("sge", width, i64(max(jam.least, 2 * LINE))))
+
+
 class Rows(Frozen):
     """The rows of a destination from a first to a last one, of so many elements, at multiples of so many bytes."""
 
@@ -134,10 +179,12 @@ def write_lines(
     large: V,
     address: Callable[[int], V],
     put: Callable[[Parallel, Sequence[V]], None],
+    covers: bool = False,
 ) -> V:
     """Write some rows at a time, line by line, if they are wide and lie at whole elements; the first that is left.
 
-    jam: how many rows, of which width. address, put: as in `write_pieces`. `fence` belongs behind it.
+    jam: how many rows, of which width. address, put: as in `write_pieces`. `fence` belongs behind it. covers: that and
+    enough rows are given, and none is left: the last ones overlap those before, with the same elements.
     """
     dest, width, first = rows.dest, rows.width, rows.first
     per, bits = LINE // dest.itemsize, dest.itemsize.bit_length() - 1
@@ -151,19 +198,30 @@ def write_lines(
         up = e.op("and", e.op("sub", ZERO, e.cast("ptrtoint", place(row, ZERO), "i64")), i64(LINE - 1))
         return e.op("lshr", up, i64(bits))
 
-    both = e.op("or", e.cast("ptrtoint", place(first, ZERO), "i64"), rows.stride)
-    is_whole = e.icmp("eq", e.op("and", both, i64(dest.itemsize - 1)), ZERO)
-    takes = e.both(is_whole, e.icmp("sge", width, i64(max(jam.least, 2 * LINE))))
-    times = e.select(takes, e.op("udiv", e.op("sub nuw nsw", rows.last, first), i64(jam.rows)), ZERO)
+    count = e.op("sub nuw nsw", rows.last, first)
+    if covers:
+        times = e.op("udiv", e.add(count, i64(jam.rows - 1)), i64(jam.rows))
+    else:
+        takes = go_by_lines(e, dest, place(first, ZERO), [rows.stride], width, jam)
+        times = e.select(takes, e.op("udiv", count, i64(jam.rows)), ZERO)
     lines = e.op("udiv", e.op("sub", width, i64(per - 1)), i64(per))
+    ahead = [(leaf, _ahead(e, tree, jam, leaf)) for leaf in _first_read(tree)]
     buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
     slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
     with e.loop(times) as block:
         start = e.add(first, e.mul(block.index, i64(jam.rows)))
+        if covers:
+            start = e.minimum(start, e.op("sub nsw", rows.last, i64(jam.rows)))
         together = [e.add(start, i64(k)) for k in range(jam.rows)]
         begins = [before(row) for row in together]
+        for row in together:
+            fetch(e, place(e.add(row, i64(jam.rows)), ZERO), True)
         with e.loop(lines) as line:
             columns = [e.add(begin, e.mul(line.index, i64(per))) for begin in begins]
+            for row, column in zip(together, columns, strict=True):
+                tree.index[jam.axis], tree.index[tree.inner] = row, column
+                for leaf, far in ahead:
+                    fetch(e, e.value("ptr", f"getelementptr i8, ptr {tree.address(*leaf).ref}, i64 {far.ref}"))
             parallel = Parallel(e)
             with e.loop(i64(per), note=parallel.loop, runs=True) as loop:
                 for row, column, slot in zip(together, columns, slots, strict=True):

@@ -136,7 +136,7 @@ POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int | None, int | 
     "EXP": ("(e^r - 1 - r) / r²", exp_tail, -LN2 / 2 * 1.001, LN2 / 2 * 1.001, one, 10, 5),
     "EXP2": ("(2^r - 1) / r", exp2_tail, -mp.mpf("0.5005"), mp.mpf("0.5005"), one, 10, 5),
     "TANH": ("(tanh x - x) / x³ of x², x < 0.55", after(mp.tanh, lambda x: x, 3), mp.mpf(0), mp.mpf("0.3026"), one,
-             None, 5),
+             None, 4),
     "LOG_TAIL": ("(2 atanh s - 2 s - 2/3 s³) / s⁵ of s²",
                  after(lambda s: 2 * mp.atanh(s), lambda s: 2 * s + 2 * s**3 / 3, 5), mp.mpf(0), S2, one, 7, 2),
     "LOG1P": ("(log(1 + r) - r + r²/2) / r³, |r| <= 1/32", log_tail, -mp.mpf("0.03128"), mp.mpf("0.03128"),

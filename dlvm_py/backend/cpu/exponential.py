@@ -21,7 +21,7 @@ from dlvm_py.backend.cpu.expression import (
     Pair,
     X,
     clamped,
-    polynomial,
+    polynomial_in_halves,
     polynomial_in_pairs,
     polynomial_of,
     power_of_two,
@@ -43,7 +43,7 @@ def _base(x: X) -> tuple[float, float, float]:
 
 def small_expm1(r: X) -> X:
     """e^r - 1 for |r| <= ln 2 / 2."""
-    return (r * r).fma(polynomial_of(r, known.EXP[r.kind]), r)
+    return (r * r).fma(polynomial_in_halves(r, known.EXP[r.kind]), r)
 
 
 def exp(x: X, less: int = 0) -> X:
@@ -61,7 +61,7 @@ def exp_parts(x: X, low: X) -> tuple[V, X, X]:
     n, number, r = split(x, (_base(x)[0], _base(x)[1], 0.0))
     r, rest = two_sum(r, (-number).fma(_base(x)[2], low))
     high, lost = sum_of(1.0, r)
-    return n, high, lost + (r * r).fma(polynomial_of(r, known.EXP[x.kind]), rest)
+    return n, high, lost + (r * r).fma(polynomial_in_halves(r, known.EXP[x.kind]), rest)
 
 
 def exp2(x: X) -> X:
@@ -79,7 +79,7 @@ def expm1(x: X) -> X:
     x = clamped(x, -(x.form.bits + 2.0) * known.LN2[x.kind][0], x.form.overflow)
     n, number, r = split(x, (_base(x)[0], _base(x)[1], 0.0))
     r, lost = sum_of(r, -number * _base(x)[2])
-    tail = (r * r).fma(polynomial_of(r, known.EXP[x.kind]), lost)
+    tail = (r * r).fma(polynomial_in_halves(r, known.EXP[x.kind]), lost)
     # 2 (2^(n-1) (r + tail) + 2^(n-1) - 1/2): 2^n itself may overflow
     f = x.f
     factor = power_of_two(x, f.op("sub", n, whole(x, 1)))
@@ -260,10 +260,10 @@ def sinh(x: X) -> X:
     a = abs(x)
     is_large = a.compare("ogt", 1.0)
     z = a * a
-    small = (a * z).fma(polynomial(z, known.SINH[x.kind]), a)
+    small = (a * z).fma(polynomial_in_halves(z, known.SINH[x.kind]), a)
     half = exp(a, 1)
     large = half - 0.25 / half
-    return large.where(is_large, small).sign_of(x).where(x.compare("ord", x), x)
+    return large.where(is_large, small).sign_of(x)
 
 
 def cosh(x: X) -> X:

@@ -232,10 +232,13 @@ def whole(x: X, n: int) -> V:
 
 def polynomial(x: X, terms: Sequence[float]) -> X:
     """Σ terms[k] x^k: one chain, or for many terms the even and the odd ones beside each other."""
-    if len(terms) > 8:
-        square = x * x
-        return polynomial_of(square, terms[1::2]).fma(x, polynomial_of(square, terms[::2]))
-    return polynomial_of(x, terms)
+    return polynomial_in_halves(x, terms) if len(terms) > 8 else polynomial_of(x, terms)
+
+
+def polynomial_in_halves(x: X, terms: Sequence[float]) -> X:
+    """Σ terms[k] x^k, the even and the odd ones beside each other: half of Horner's wait for x, by one product more."""
+    square = x * x
+    return polynomial_of(square, terms[1::2]).fma(x, polynomial_of(square, terms[::2]))
 
 
 def polynomial_of(x: X, terms: Sequence[float]) -> X:

@@ -157,3 +157,26 @@ def test_numbers_as_elements(text):
 
             outcome, what = compare(text.partition("(")[0], make, interpreted)
             assert outcome != "wrong", what
+
+
+def test_means_of_half_precision_are_made_in_single():
+    """NumPy adds up np.mean and np.median of float16 in float32: sums beyond 65504 are no infinity."""
+
+    def f(x, out):
+        np.mean(x, out=out)
+        tall = x[:, None] * np.ones(2, np.float16)
+        return (
+            np.mean(x), x.mean(), np.mean(tall, axis=0), np.mean(x, where=x > 0), np.average(x), np.median(x),
+            np.nanmedian(x), np.mean(x, dtype=np.float16), np.var(x), np.median(tall, axis=0), out,
+        )  # fmt: skip
+
+    compiled = dlvm.jit(f)
+    for values in ([60000.0, 60000.0], [60000.0, 1.0, 60000.0, 60001.0], np.linspace(-300, 310, 701)):
+        x = np.array(values, np.float16)
+        with np.errstate(all="ignore"):
+            wanted = f(x, np.zeros((), np.float16))
+        for g, w in zip(compiled(x, np.zeros((), np.float16)), wanted, strict=True):
+            assert g.dtype == w.dtype and np.shape(g) == np.shape(w)
+            np.testing.assert_allclose(g, w, rtol=1e-3)
+    x = np.full(9, 20000.0, np.float16)
+    np.testing.assert_allclose(dlvm.grad(lambda x: np.mean(x))(x), np.full(9, 1 / 9), rtol=1e-3)

@@ -18,7 +18,7 @@ from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Temp, is_none
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import BOOL, F64, DType, Value, dtype_of, literal, scalar
+from dlvm_py.ir import BOOL, F16, F32, F64, DType, Value, dtype_of, literal, scalar
 
 
 def as_axes(e: Emitter, axis: Any, rank: int) -> tuple[int, ...]:
@@ -142,10 +142,12 @@ def _total(name: str, by: str, identity: int) -> Any:
 def mean(
     e: Emitter, a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: Any = None, where: Any = None
 ) -> Any:
-    """np.mean: integers in f64; nan over no elements."""
+    """np.mean: integers in f64, half precision in f32; nan over no elements."""
     a = operand(e, a, "np.mean")
 
-    wanted = as_dtype(e, dtype, _loop_of(e, np.add, a.dtype, out) if a.dtype.is_inexact else F64)
+    is_half = is_none(dtype) and a.dtype is F16
+    usual = F32 if is_half else _loop_of(e, np.add, a.dtype, out) if a.dtype.is_inexact else F64
+    wanted = as_dtype(e, dtype, usual)
     if not wanted.is_inexact:
         e.error(UnsupportedSyntax, f"np.mean in {wanted.numpy_name} is not supported", help="convert the mean")
 
@@ -162,8 +164,8 @@ def mean(
     if not _everywhere(where):
         flags = Temp(fit(e, flags_of(e, "mean", where), a.extents), a.extents, e.block)
         count = SUM(e, flags, axis, keepdims=keepdims)
-    divisor = cast_to(e, count, total.dtype)
-    return deliver(e, "mean", ufunc_call(e, np.divide, total, divisor), out, None)
+    found = ufunc_call(e, np.divide, total, cast_to(e, count, total.dtype))
+    return deliver(e, "mean", cast_to(e, found, F16) if is_half and is_none(out) else found, out, None)
 
 
 def cast_to(e: Emitter, value: Any, dtype: DType) -> Any:

@@ -43,7 +43,9 @@ def var(
     if correction is not None:
         ddof = freedom(ddof, correction)
     if mean is None:
-        mean = np.mean(a, axis, dtype, keepdims=True, where=where)
+        # of half precision np.mean adds up in f32, np.var does not
+        kept = np.float16 if dtype is None and np.result_type(a) == np.float16 else dtype
+        mean = np.mean(a, axis, kept, keepdims=True, where=where)
     total = np.sum(squared(a - mean), axis, dtype, keepdims=keepdims, where=where)
     if out is not None:  # NumPy adds up into it, and divides there
         check_cast(total, out, "same_kind")

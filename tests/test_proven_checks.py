@@ -318,3 +318,47 @@ def test_windows_of_literal_sizes(shape):
         return out
 
     np.testing.assert_array_equal(dlvm.jit(erode)(g), erode(g))
+
+
+def _correlate(x, k):
+    h, w = x.shape
+    p, q = k.shape
+    out = np.zeros((h - p + 1, w - q + 1))
+    for i in range(h - p + 1):
+        for j in range(w - q + 1):
+            s = 0.0
+            for a in range(p):
+                for b in range(q):
+                    s += x[i + a, j + b] * k[a, b]
+            out[i, j] = s
+    return out
+
+
+def _one_window_too_many(x, w):
+    out = np.zeros(len(x))
+    for i in range(len(x) - w + 2):
+        for j in range(w):
+            out[i] += x[i + j]
+    return out
+
+
+@pytest.mark.parametrize("size", [(0, 0), (1, 1), (3, 2), (5, 7), (9, 8)])
+def test_windows_of_all_sizes(size):
+    """Indices that are sums of two counters, of which one ends where the other leaves room."""
+    x = np.random.default_rng(0).random(size)
+    compiled = dlvm.jit(_correlate)
+    for p, q in ((1, 1), (2, 3), (3, 1), size):
+        if p <= size[0] + 1 and q <= size[1] + 1:
+            k = np.random.default_rng(p).random((p, q))
+            np.testing.assert_array_equal(compiled(x, k), _correlate(x, k))
+    assert "IndexError" not in compiled.ir(x, np.ones((1, 1)))
+
+
+def test_a_window_too_far_is_an_error():
+    """One place more than there is room for."""
+    x = np.arange(6.0)
+    for w in (1, 2, 6):
+        with pytest.raises(IndexError) as theirs:
+            _one_window_too_many(x, w)
+        with pytest.raises(IndexError, match=str(theirs.value)):
+            dlvm.jit(_one_window_too_many)(x, w)

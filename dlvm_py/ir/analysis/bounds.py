@@ -358,21 +358,24 @@ class Bounds:
         return True
 
     def _with_difference(self, a: Value, b: Value, y: Value | None, c: int, at: Place, depth: int) -> bool:
-        """a + b <= y + c, where b <= p - a + d: then a + b <= p + d."""
+        """a + b <= y + c, where b <= p - q + d and a <= q + e: then a + b <= p + d + e."""
         for known in self._known_at(at):
             for v, w in ((a, b), (b, a)):
-                for other, d, via in known.above.get(w, ()):
-                    least = None
-                    if (part := _clamped(other)) is not None:
+                for bound, d, via in known.above.get(w, ()):
+                    other, least = bound, None
+                    if (part := _clamped(bound)) is not None:
                         other, least = part
-                    if via is not None or not isinstance(other, Instruction) or other.op.name != "subtract":
-                        continue
-                    if other.operands[1] is not v or not self._fits(other, at, depth):
-                        continue
-                    if least is not None and not self._holds(None, w, -(least + d + 1), at, depth):
-                        continue
-                    if self._holds(other.operands[0], y, c - d, at, depth):
-                        return True
+                    for s, by, sum_ in _bases(other):
+                        if via is not None or not isinstance(s, Instruction) or s.op.name != "subtract":
+                            continue
+                        if not all(self._fits(i, at, depth) for i in (s, sum_) if i is not None):
+                            continue
+                        if least is not None and not self._holds(None, w, -(least + d + 1), at, depth):
+                            continue
+                        p, q = s.operands
+                        for e in (0,) if q is v else (-1, 0):
+                            if self._holds(v, q, e, at, depth) and self._holds(p, y, c - d - by - e, at, depth):
+                                return True
         return False
 
     def _as_counter(self, x: BlockArg, c: int, at: Place, depth: int) -> bool:
@@ -455,13 +458,13 @@ class Bounds:
         return found
 
     def _at_entry(self, block: Block) -> list[_Known]:
-        """What the one edge into a block says."""
+        """What the one edge into a block says, or into a loop: what it is about is not made anew in the loop."""
         found = self._entered.get(block)
         if found is None:
             self._entered[block] = found = []
-            if len(self.edges[block]) == 1:
-                ((source, k),) = self.edges[block]
-                found += self._on_edge(source, k)
+            entering = [(source, k) for source, k in self.edges[block] if not self.tree.dominates(block, source)]
+            if len(entering) == 1:
+                found += self._on_edge(*entering[0])
         return found
 
     def _on_edge(self, source: Block, k: int) -> list[_Known]:

@@ -9,13 +9,14 @@ parallel (access groups): LLVM vectorises it without overlap checks.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 
 from dlvm_py.backend.cpu.borders import Row
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, offset, store_element, strides_of
 from dlvm_py.backend.cpu.share import shared
+from dlvm_py.backend.cpu.shifts import Stream, streams_of, write_row
 from dlvm_py.backend.cpu.streams import Rows, fence, go_by_lines, is_large, write_lines, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
@@ -168,7 +169,7 @@ def store_trees(
         if s.dest.layout == "S" and is_open(e, steps[tree.inner], i64(s.dest.itemsize))
     ]
 
-    def write(fast: bool) -> None:
+    def write(fast: bool, may_shift: bool = True) -> None:
         all_steps = [list(steps) for steps in strides]
         for s, steps in zip(sinks, all_steps, strict=True):
             if fast and s.dest.layout == "S" and is_open(e, steps[tree.inner], i64(s.dest.itemsize)):
@@ -210,12 +211,30 @@ def store_trees(
             if past is not None:
                 fence(e, past.large)
 
+        def by_streams(streams: Sequence[Stream]) -> None:
+            cuts_row = shared_axis(order, extents) == tree.inner
+            span = part if cuts_row and part is not None else (ZERO, extents[tree.inner])
+            with nest(e, tree.index, order[:-1], extents, part=None if cuts_row else part):
+                write_row(e, tree, dests, streams, span, address, put)
+
         if fast and tree.has_embeds:
             row = Row(e, tree, extents[tree.inner])
             with nest(e, tree.index, order[:-1], extents, part=part):
                 row.write(put)
             return
         is_dense = all(steps[tree.inner] == i64(p.itemsize) for p, steps in zip(dests, all_steps, strict=True))
+        # planes that are computed together read less from far than rows do by their vectors
+        by_rows = groups is None or (isinstance(groups, Jam) and tree.rank == 2)
+        streams = streams_of(e, tree, dests) if fast and is_dense and by_rows and may_shift else []
+        if streams:
+            large = is_large(e, tree, dests, work)
+            with e.either(large) if large is not None else nullcontext(iter((None,))) as arms:
+                if large is not None:
+                    next(arms)
+                    write(fast, may_shift=False)
+                next(arms)
+                by_streams(streams)
+            return
         if fast and is_dense and shared_axis(order, extents) == tree.inner:
             large = is_large(e, tree, dests, work)
             if large is not None:

@@ -1,0 +1,177 @@
+"""Rows of kernels that read an array at several places of the innermost axis: each vector is loaded once.
+
+    for j in range(n):                              last = a[0:8]
+        b[j] = (a[j] + a[j + 1]) + a[j + 2]         for j in range(0, n - 13, 8):
+                                             =>         next = a[j + 8:j + 16]
+                                                        both = last, next
+                                                        b[j:j + 8] = (last + both[1:9]) + both[2:10]
+                                                        last = next
+                                                    (what is left, fewer than 16: the kernel's own loop, under a mask)
+
+A vector that begins somewhere in a line of the cache lies in two of them, and is read twice: of a sum of three
+neighbours that is most of the time, where shuffles of what is in registers cost half of it. Loads at literal distances
+of one row of one array, at most a vector apart, are a *stream*. The same operations in the same order: the same bits.
+
+For arithmetic of f32 and f64, on CPUs that have masks (whose vectors are lines); not for what goes past the caches,
+which waits for memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.lanes import shuffled, splat
+from dlvm_py.backend.cpu.pointers import Pointer
+from dlvm_py.backend.cpu.scalar import TABLE
+from dlvm_py.backend.cpu.text import Parallel
+from dlvm_py.backend.cpu.trees import Axes, Tree
+from dlvm_py.backend.cpu.values import ZERO, V, i64
+from dlvm_py.frozen import Frozen
+from dlvm_py.ir import F32, F64, Instruction, Value, is_array
+from dlvm_py.ir.analysis.places import seen
+
+LINE = 64  # bytes
+ARITHMETIC = frozenset(("add", "subtract", "multiply", "divide", "negate"))
+VIEWS = frozenset(("broadcast", "transpose", "padShape", "squeezeShape"))
+Leaf = tuple[Instruction, Axes]
+
+
+class Stream(Frozen):
+    """Leaves that read one row of an array, each so many elements behind the first; span: the last one's."""
+
+    first: Leaf
+    behind: dict[Leaf, int]
+    span: int
+
+
+def streams_of(e: FunctionEmitter, tree: Tree, dests: Sequence[Pointer]) -> list[Stream]:
+    """The streams of a tree in its fast version, whose rows are dense; empty where that has none, or does more."""
+    dtype = dests[0].dtype
+    if not e.module.masks or e.is_long or tree.linear or dtype not in (F32, F64) or tree.has_embeds:
+        return []
+    if any(p.dtype != dtype for p in (*dests, *tree.loads())) or not tree.is_dense():
+        return []
+    if any(i.op.name not in ARITHMETIC | VIEWS | {"load"} or i.type.dtype != dtype for i, _ in tree.nodes()):  # type: ignore[attr-defined]
+        return []
+    rows: dict[object, dict[Leaf, int]] = {}
+    for leaf in tree.leaves():
+        found = _place(tree, leaf)
+        if found is not None:
+            rows.setdefault(found[0], {})[leaf] = found[1]
+    return [stream for row in rows.values() for stream in _cut(row, LINE // dtype.itemsize)]
+
+
+def _place(tree: Tree, leaf: Leaf) -> tuple[object, int] | None:
+    """Which row a leaf reads, and from which place of it on; None where that is no literal."""
+    load, axes = leaf
+    inner = [k for k, axis in enumerate(axes) if axis is not None and axis[0] == tree.inner]
+    place, live = seen(load.operands[0])
+    if len(inner) != 1 or live[inner[0]] is None or place.base.type.dtype != load.type.dtype:  # type: ignore[attr-defined]
+        return None
+    along = live[inner[0]]
+    starts = [axis.start for axis in place.axes]
+    start = starts[along]  # type: ignore[index]
+    if place.axes[along].step != 1 or start is None or None in starts:  # type: ignore[index]
+        return None
+    others = tuple(
+        (axis.start.constant if k != along else None, frozenset(axis.start.terms.items()), axis.step)  # type: ignore[union-attr]
+        for k, axis in enumerate(place.axes)
+    )
+    return (place.base, axes, tuple(live), others), start.constant
+
+
+def _cut(row: dict[Leaf, int], lanes: int) -> list[Stream]:
+    """The streams of the leaves of one row."""
+    found: list[Stream] = []
+    todo = sorted(row, key=lambda leaf: row[leaf])
+    while todo:
+        first = todo[0]
+        near = [leaf for leaf in todo if row[leaf] - row[first] <= lanes]
+        todo = todo[len(near) :]
+        behind = {leaf: row[leaf] - row[first] for leaf in near}
+        if max(behind.values()):
+            found.append(Stream(first, behind, max(behind.values())))
+    return found
+
+
+def write_row(
+    e: FunctionEmitter,
+    tree: Tree,
+    dests: Sequence[Pointer],
+    streams: Sequence[Stream],
+    span: tuple[V, V],
+    address: Callable[[int], V],
+    put: Callable[[Parallel], None],
+) -> None:
+    """Write the elements of a row from a first to a last one; the other axes have their index.
+
+    address: of the element of a destination at the tree's index. put: writes the element at that index.
+    """
+    first, last = span
+    lanes = LINE // dests[0].itemsize
+    reach = lanes - min(s.span for s in streams)  # elements that the loads of the last trip want behind its own
+    room = e.op("sub nsw", e.op("sub nsw", last, first), i64(reach))
+    times = e.select(e.icmp("sgt", room, ZERO), e.op("sdiv", room, i64(lanes)), ZERO)
+    with e.when(e.icmp("sgt", times, ZERO)):
+        vectors = _Vectors(e, tree, streams, lanes)
+        tree.index[tree.inner] = first
+        with e.loop(times, [vectors.load(s.first) for s in streams], runs=True) as loop:
+            index = e.add(first, e.mul(loop.index, i64(lanes), "nuw nsw"), "nuw nsw")
+            tree.index[tree.inner] = e.add(index, i64(lanes), "nuw nsw")
+            loop.next = [vectors.load(s.first) for s in streams]
+            tree.index[tree.inner] = index
+            values = vectors.elements(loop.carried, loop.next)
+            for k, (p, x) in enumerate(zip(dests, values, strict=True)):
+                e.store(x, address(k), f", align {p.itemsize}{p.notes}")
+    done = e.add(first, e.mul(times, i64(lanes), "nuw nsw"), "nuw nsw")
+    parallel = Parallel(e, masked=True)
+    with e.loop(e.op("sub nsw", last, done), note=parallel.loop) as rest:
+        tree.index[tree.inner] = e.add(done, rest.index, "nuw nsw")
+        put(parallel)
+
+
+class _Vectors:
+    """Vectors of the elements of a tree from its index on."""
+
+    def __init__(self, e: FunctionEmitter, tree: Tree, streams: Sequence[Stream], lanes: int) -> None:
+        self.e, self.tree, self.streams, self.lanes = e, tree, streams, lanes
+        self._memo: dict[tuple[Value, Axes], V] = {}
+
+    def load(self, leaf: Leaf) -> V:
+        """A vector from memory."""
+        p = self.e.pointer(leaf[0].operands[0])
+        type = f"<{self.lanes} x {scalar_type(p.dtype)}>"
+        return self.e.load(type, self.tree.address(*leaf), f", align {p.itemsize}{p.notes}")
+
+    def elements(self, last: Sequence[V], next: Sequence[V]) -> list[V]:
+        """Those of all roots, where streams have loaded these."""
+        self._memo.clear()
+        for stream, a, b in zip(self.streams, last, next, strict=True):
+            for leaf, behind in stream.behind.items():
+                whole = behind in (0, self.lanes)
+                order = range(behind, behind + self.lanes)
+                self._memo[leaf] = (b if behind else a) if whole else shuffled(self.e, a, b, order)
+        return [self._read(root, self.tree.root_axes) for root in self.tree.roots]
+
+    def _read(self, value: Value, axes: Axes) -> V:
+        if not is_array(value.type):
+            return splat(self.e, self.e.scalar(value), self.lanes)
+        assert isinstance(value, Instruction)
+        if (value, axes) not in self._memo:
+            self._memo[value, axes] = self._compute(value, axes)
+        return self._memo[value, axes]
+
+    def _compute(self, i: Instruction, axes: Axes) -> V:
+        if i.op.name == "load":
+            if any(axis is not None and axis[0] == self.tree.inner for axis in axes):
+                return self.load((i, axes))
+            p = self.e.pointer(i.operands[0])
+            one = self.e.load(scalar_type(p.dtype), self.tree.address(i, axes), p.notes)
+            return splat(self.e, one, self.lanes)
+        parts = [self._read(v, a) for v, a in self.tree.children(i, axes)]
+        if i.op.name in VIEWS:
+            return parts[0]
+        dtype = i.operands[0].type.dtype  # type: ignore[attr-defined]
+        return TABLE[i.op.name][dtype.kind](self.e, dtype, i.attrs, *parts)

@@ -38,9 +38,8 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir import Function, Instruction, Kind, Literal, TensorType, Value, literal
+from dlvm_py.ir import OPS, Function, Instruction, Kind, Literal, TensorType, Value, literal
 from dlvm_py.ir.analysis.cfg import reverse_postorder
-from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.identities import ARITHMETIC
 from dlvm_py.transforms.literals import boolean, from_numpy, is_number, to_numpy
@@ -70,7 +69,7 @@ def run(function: Function) -> bool:
 def _sweep(function: Function) -> bool:
     changed = False
     replaced: dict[Value, Value] = {}
-    users = uses(function)
+    users = _users_of_extents(function)
     for block in reverse_postorder(function):
         kept: list[Instruction] = []
         for i in block.instructions:
@@ -99,6 +98,18 @@ def _sweep(function: Function) -> bool:
         block.instructions = kept
     substitute(function.blocks, replaced)
     return changed
+
+
+def _users_of_extents(function: Function) -> dict[Value, list[Instruction]]:
+    """Who uses an extent, once an occurrence, where there are sections: nothing else can be taken whole."""
+    extents: dict[Value, list[Instruction]] = {i: [] for i in function.instructions() if i.op is OPS["extent"]}
+    if not extents or not any(i.op is OPS["section"] for i in function.instructions()):
+        return {}
+    for i in function.instructions():
+        for operand in i.all_operands():
+            if operand in extents:
+                extents[operand].append(i)
+    return extents
 
 
 def _simplify(i: Instruction) -> Value | None:

@@ -38,8 +38,7 @@ from dlvm_py.transforms.simplify_cfg import drop_arguments, incoming_values
 
 def is_root(i: Instruction) -> bool:
     """Whether `i` has an effect of its own, whatever becomes of its result."""
-    stack = i.op.kind is Kind.STACK and i.op is not OPS["createStack"]
-    return i.op.is_terminator or stack or may_trap(i) or writes_memory(i)
+    return i.op.is_terminator or _moves_stack(i) or may_trap(i) or writes_memory(i)
 
 
 def run(function: Function, keep_arguments: bool = False, counts: Callable[[Instruction], bool] = is_root) -> bool:
@@ -86,14 +85,20 @@ def _mark(function: Function, keep_arguments: bool, counts: Callable[[Instructio
 
 def _owners(function: Function) -> dict[Instruction, frozenset[Value]]:
     """For each store, scatter and stack operation that touches nothing from outside: its allocations, its tapes."""
+    touching = [i for i in function.instructions() if written_pointer(i) is not None or _moves_stack(i)]
+    if not touching:
+        return {}
     alias = AliasAnalysis(function)
     owners = {}
-    for i in function.instructions():
-        if written_pointer(i) is not None or (i.op.kind is Kind.STACK and i.op is not OPS["createStack"]):
-            roots = alias.roots(i.operands[1 if len(i.operands) > 1 else 0])
-            if roots and all(map(_is_made_here, roots)):
-                owners[i] = roots
+    for i in touching:
+        roots = alias.roots(i.operands[1 if len(i.operands) > 1 else 0])
+        if roots and all(map(_is_made_here, roots)):
+            owners[i] = roots
     return owners
+
+
+def _moves_stack(i: Instruction) -> bool:
+    return i.op.kind is Kind.STACK and i.op is not OPS["createStack"]
 
 
 def _is_made_here(root: Value) -> bool:

@@ -18,8 +18,12 @@ def uses(function: Function) -> dict[Value, list[Instruction]]:
             users[arg] = []
         for instruction in block.instructions:
             users[instruction] = []
-    for instruction in function.instructions():
-        for operand in instruction.all_operands():
-            if not isinstance(operand, Literal):
-                users.setdefault(operand, []).append(instruction)
+    for block in function.blocks:
+        for instruction in block.instructions:
+            for operand in instruction.all_operands():
+                found = users.get(operand)
+                if found is not None:
+                    found.append(instruction)
+                elif not isinstance(operand, Literal):
+                    users[operand] = [instruction]
     return users

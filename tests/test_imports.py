@@ -98,6 +98,40 @@ def test_compiling_loads_only_the_parts_of_numpy_that_are_called(loaded):
     assert of(loaded["compile"], [*parts, *rules]) == []
 
 
+WAITED_FOR = """
+import json, sys
+import numpy as np
+import dlvm_py as dlvm
+from dlvm_py.runtime.native import standing
+
+def f(x, n):
+    for _ in range(n):
+        x = np.sin(x) if x > 0.5 else x * x
+    return x
+
+dlvm.grad(f, wrt="x")(0.7, 10)
+parts = [sorted(standing._parts)]
+modules = [m for m in sys.modules if m.startswith("dlvm_py")]
+g = dlvm.jit(lambda a: a * 2.0)
+assert g(np.ones(3)).tolist() == [2.0] * 3
+print(json.dumps([*parts, sorted(standing._parts), modules]))
+"""
+ARRAYS = ("kernels", "reductions", "matmul", "fourier", "decompositions", "trees")
+
+
+def test_what_has_no_arrays_waits_for_nothing_that_arrays_need(tmp_path):
+    """In a process without a disk cache: parts of the runtime that are compiled, modules that are imported."""
+    environment = {**os.environ, "DLVM_CACHE": "0", "DLVM_VERIFY": "0"}
+    command = [sys.executable, tmp_path / "program.py"]
+    command[1].write_text(WAITED_FOR)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    scalars, arrays, modules = json.loads(done.stdout)
+    assert scalars == ["entry", "runtime"]
+    assert {"arrays", "threads"} <= set(arrays)
+    assert of(modules, [f"dlvm_py.backend.cpu.{name}" for name in ARRAYS]) == []
+    assert of(modules, ["dlvm_py.transforms.differentiate.jacobian", "dlvm_py.ir.verifier"]) == []
+
+
 class Point(Frozen):
     """A record of every kind of field."""
 

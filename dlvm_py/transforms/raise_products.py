@@ -499,7 +499,7 @@ class _Raise(Hoist):
         step = Builder(function).at_end(behind)
         step.loc = test.loc
         number = heads[counter]
-        passed = [step.emit("add", number, literal(1)) if a is counter else a for a in header.args]
+        passed: list[Value] = [step.emit("add", number, literal(1)) if a is counter else a for a in header.args]
         step.branch(strips, passed)
         # before the loop
         ((before, way),) = ((p, n) for p, n in self.of.edges[header] if not loop.contains(p))

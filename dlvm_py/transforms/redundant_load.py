@@ -22,6 +22,17 @@ A block inherits the facts of its predecessor if it has just one, so that no oth
 between; anything else starts from nothing. Facts about array values end with the block. (Any other stored array
 *value* is not forwarded here: that would compute it a second time, see value_promotion.py.)
 
+What one number fills before a loop every trip finds as it was, where no trip before has written it:
+
+    store (broadcast 0.0) to %s                     store (broadcast 0.0) to %s
+    'loop(%k: i64): ...                         =>  'loop(%k: i64): ...
+    'body():                                        'body():
+        %r = elementPointer %s at %k                    %r = elementPointer %s at %k
+        %a = load %r: *<_ x f64>                        %a = broadcast 0.0: f64 to (%n: i64)
+        store (add %a, %v) to %r                        store (add %a, %v) to %r
+
+So the rows of a shadow are stored, where they would be read, added to and written.
+
 `noalias_params` says whether array parameters are known not to overlap. Before bufferisation and ownership;
 retain and release, if there are any, forget everything. A second run changes nothing.
 """
@@ -47,6 +58,8 @@ from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
 from dlvm_py.ir.analysis.extents import extents_of
+from dlvm_py.ir.analysis.independence import Independence
+from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.transforms.literals import is_number
 from dlvm_py.transforms.substitution import substitute
 
@@ -61,18 +74,82 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     alias = AliasAnalysis(function, noalias_params)
     children = of_graph(DominatorTree, function).children
     edges = predecessors(function)
+    loops = {loop.header: loop for loop in LoopForest(function).loops}
     replaced: dict[Value, Value] = {}
+    found: list[tuple[Loop, Facts]] = []
     pending: list[tuple[Block, Facts]] = [(function.entry, [])]
     while pending:
         block, facts = pending.pop()
         for i in list(block.instructions):
             facts = _transfer(function, i, facts, alias, replaced)
         block.instructions = [i for i in block.instructions if i not in replaced]
-        scalars = [(p, v) for p, v in facts if not is_array(v.type)]
+        behind = [(p, v) if not is_array(v.type) else (p, number) for p, v in facts
+                  if not is_array(v.type) or (number := _filling(v)) is not None]  # fmt: skip
         for child in children[block]:
-            pending.append((child, scalars if len(edges[child]) == 1 else []))
+            if len(edges[child]) == 1:
+                pending.append((child, behind))
+                continue
+            fills = [(p, v) for p, v in behind if is_array(p.type.pointee)]  # type: ignore[attr-defined]
+            if fills and child in loops and sum(not loops[child].contains(p) for p, _ in edges[child]) == 1:
+                written = {p for p, _ in fills if _writes(loops[child], p, alias)}
+                found.append((loops[child], [f for f in fills if f[0] in written]))
+                fills = [f for f in fills if f[0] not in written]
+            else:
+                fills = []
+            pending.append((child, fills))
+    substitute(function.blocks, replaced)
+    return _before_loops(function, found, alias, noalias_params) or bool(replaced)
+
+
+def _filling(v: Value) -> Literal | None:
+    """The literal that all elements of an array are, if there is one."""
+    if isinstance(v, Instruction) and v.op is OPS["broadcast"] and isinstance(v.operands[0], Literal):
+        return v.operands[0] if is_scalar(v.operands[0].type) else None
+    return None
+
+
+def _writes(loop: Loop, pointer: Value, alias: AliasAnalysis) -> bool:
+    for i in (i for b in loop.ordered for i in b.instructions):
+        is_store = written_pointer(i) is not None or i.op.name == "apply"
+        if alias.may_write(i, pointer) or (writes_memory(i) and not is_store):
+            return True
+    return False
+
+
+def _before_loops(
+    function: Function, found: list[tuple[Loop, Facts]], alias: AliasAnalysis, noalias_params: bool
+) -> bool:
+    """Let loads give what a number has filled before their loop, where no trip before has written it."""
+    loads = [
+        (loop.header, i, facts) for loop, facts in found if facts
+        for b in loop.ordered for i in b.instructions if i.op.name == "load" and _is_of(i, facts, alias)
+    ]  # fmt: skip
+    if not loads:
+        return False
+    of = Independence(function, noalias_params)
+    innermost = {b: loop for loop in of.forest.loops for b in loop.ordered}
+    replaced: dict[Value, Value] = {}
+    for header, load, facts in loads:
+        assert load.block is not None
+        loop = innermost[load.block]
+        if loop.header is header and of.reads_what_was(loop, load):
+            value = _filled(function, load, facts, alias)
+            if value is not None:
+                replaced[load] = value
+    for block in {load.block for load in replaced}:  # type: ignore[attr-defined]
+        block.instructions = [i for i in block.instructions if i not in replaced]
     substitute(function.blocks, replaced)
     return bool(replaced)
+
+
+def _is_of(load: Instruction, facts: Facts, alias: AliasAnalysis) -> bool:
+    """Whether a load is one by a view of what a fact is about."""
+    (pointer,) = load.operands
+    while isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
+        pointer = pointer.operands[0]
+        if any(alias.same_elements(p, pointer) for p, _ in facts):
+            return True
+    return False
 
 
 def _transfer(

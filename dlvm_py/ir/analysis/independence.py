@@ -337,8 +337,11 @@ class _Judge:
         assert isinstance(base.type, PointerType)
         if base.type.layout == "S":
             raise _Dependent(f"elements of {_name(base)}, which has strides, may be one another", a.loc)
-        is_apart = self._axis_below if in_same_trip else self._axis_apart
-        if not any(is_apart(x, y) for x, y in zip(a.place.axes, b.place.axes, strict=True)):
+        axes = list(zip(a.place.axes, b.place.axes, strict=True))
+        is_apart = any(self._axis_apart(x, y) for x, y in axes)
+        if is_apart and in_same_trip:
+            is_apart = any(self._axis_below(x, y) or self._axis_below_in_trip(x, y) for x, y in axes)
+        if not is_apart:
             if b.writes:
                 raise _Dependent(f"two trips may write the same element of {_name(base)}", a.loc)
             raise _Dependent(f"a trip may read what another one writes to {_name(base)}", b.loc)
@@ -364,6 +367,22 @@ class _Judge:
     def _axis_below(self, a: Axis, b: Axis) -> bool:
         """Whether the indices of two accesses on an axis are never the same, in any two trips or in one."""
         return self._is_below(a, b) or self._is_below(b, a)
+
+    def _axis_below_in_trip(self, a: Axis, b: Axis) -> bool:
+        """Whether the indices of two accesses on an axis are never the same in one trip."""
+        assert self.counted is not None
+        counter = self.counted.counter
+        for x, y in ((a, b), (b, a)):
+            if y.start is None or (y.step < 1 and y.count != 1):
+                continue
+            for top in tops(x):
+                # the counters of inner loops may differ between the two
+                known = all(v is counter or self._is_fixed(v) for v in (*y.start.terms, *top.terms))
+                apart = y.start.plus(top, -1)
+                least = self._least(apart, [_COUNTERS]) if known else None
+                if least is not None and not least.terms and least.constant > 0:
+                    return True
+        return False
 
     def _is_below(self, a: Axis, b: Axis) -> bool:
         """Whether each index of one access, in any trip, is less than each of another one, in any trip."""

@@ -36,6 +36,10 @@ DEPTH = 4
 Scale = tuple[tuple[str, Value | None], ...]
 
 
+# arrays, and how often each is a factor
+Key = frozenset[tuple[Value, int]]
+
+
 class Product(Frozen):
     """Arrays, the numbers that scale their product, and those of the arrays before which an exact zero wins."""
 
@@ -44,7 +48,7 @@ class Product(Frozen):
     partials: frozenset[Value] = frozenset()
 
     @property
-    def key(self) -> frozenset[tuple[Value, int]]:
+    def key(self) -> Key:
         """The arrays, in any order."""
         return frozenset((a, self.arrays.count(a)) for a in self.arrays)
 
@@ -155,7 +159,7 @@ def _share(function: Function, group: list[Instruction], replaced: dict[Value, V
             if split is not None:
                 keys.remove(terms[i][0].key)
                 terms[i] = split
-    users: dict[object, list[tuple[Instruction, Product]]] = {}
+    users: dict[Key, list[tuple[Instruction, Product]]] = {}
     for i, products in terms.items():
         for p in products:
             users.setdefault(p.key, []).append((i, p))
@@ -173,7 +177,7 @@ def _share(function: Function, group: list[Instruction], replaced: dict[Value, V
         replaced[i] = value
 
 
-def _split(p: Product, known: set[object], of: Instruction, depth: int) -> list[Product] | None:
+def _split(p: Product, known: set[Key], of: Instruction, depth: int) -> list[Product] | None:
     """The products, all of them `known`, that `p` is a sum of; None: it is not."""
     if p.key in known:
         return [p]

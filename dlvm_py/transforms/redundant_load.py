@@ -83,8 +83,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
         for i in list(block.instructions):
             facts = _transfer(function, i, facts, alias, replaced)
         block.instructions = [i for i in block.instructions if i not in replaced]
-        behind = [(p, v) if not is_array(v.type) else (p, number) for p, v in facts
-                  if not is_array(v.type) or (number := _filling(v)) is not None]  # fmt: skip
+        behind = [(p, number) for p, v in facts if (number := _beyond(v)) is not None]
         for child in children[block]:
             if len(edges[child]) == 1:
                 pending.append((child, behind))
@@ -101,10 +100,12 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     return _before_loops(function, found, alias, noalias_params) or bool(replaced)
 
 
-def _filling(v: Value) -> Literal | None:
-    """The literal that all elements of an array are, if there is one."""
+def _beyond(v: Value) -> Value | None:
+    """What other blocks may know of what memory holds: a scalar, of an array the literal that all elements are."""
+    if not is_array(v.type):
+        return v
     if isinstance(v, Instruction) and v.op is OPS["broadcast"] and isinstance(v.operands[0], Literal):
-        return v.operands[0] if is_scalar(v.operands[0].type) else None
+        return v.operands[0]
     return None
 
 

@@ -220,7 +220,7 @@ def _filled(function: Function, load: Instruction, facts: Facts, alias: AliasAna
             if alias.same_elements(whole, pointer):
                 number = value if isinstance(value, Literal) else value.operands[0]  # type: ignore[attr-defined]
                 if is_scalar(load.type):
-                    return number if number.type == load.type else None  # type: ignore[no-any-return]
+                    return number if number.type == load.type else None
                 b = Builder(function).before(load)
                 b.loc = load.loc
                 made = b.emit("broadcast", number, *extents_of(b, load))

@@ -1,9 +1,10 @@
 """Elementary functions on arrays beside NumPy and Numba: time and largest error, as the table of docs/performance.md.
 
-    python benchmarks/elementary.py [--points N] [NAME ...]
+    DLVM_NUM_THREADS=1 python benchmarks/elementary.py [--points N] [NAME ...]
 
-Times are the best of interleaved repeats on 100,000 numbers, in µs; errors are in ulp of the exact result (mpmath), on
-numbers of every size for which it is finite and normal. Numba is left out where it is not installed.
+Times are CPU time of the thread, the best of interleaved repeats on 10,000 numbers, in ns a number; errors are in ulp
+of the exact result (mpmath), on numbers of every size for which it is finite and normal. Numba is left out where it is
+not installed.
 """
 
 import argparse
@@ -35,7 +36,7 @@ FUNCTIONS = {
 }  # fmt: skip
 TWO = ("arctan2", "hypot", "power")
 OF_POSITIVE = ("log", "log2", "log10", "log1p", "arccosh", "power")
-REPEATS = 9
+REPEATS, CALLS, SIZE = 30, 8, 10_000
 
 
 def made(name, of):
@@ -45,18 +46,19 @@ def made(name, of):
 
 
 def times(name, dtype):
-    """Best time of ours, NumPy's and Numba's loop in µs."""
+    """Best time of ours, NumPy's and Numba's loop in ns a number."""
     rng = np.random.default_rng(1)
     _, low, high, _ = FUNCTIONS[name]
-    x = [rng.uniform(low, high, 100_000).astype(dtype) for _ in range(1 + (name in TWO))]
+    x = [rng.uniform(low, high, SIZE).astype(dtype) for _ in range(1 + (name in TWO))]
     functions = [made(name, dlvm.jit), getattr(np, name)] + ([made(name, numba.njit)] if numba else [])
     best = [np.inf] * len(functions)
     for _ in range(REPEATS):
         for k, f in enumerate(functions):
-            start = time.perf_counter()
-            f(*x)
-            best[k] = min(best[k], time.perf_counter() - start)
-    return [1e6 * t for t in best] + [np.nan] * (3 - len(best))
+            start = time.thread_time()
+            for _ in range(CALLS):
+                f(*x)
+            best[k] = min(best[k], time.thread_time() - start)
+    return [1e9 * t / CALLS / SIZE for t in best] + [np.nan] * (3 - len(best))
 
 
 def error(name, dtype, n):
@@ -86,7 +88,7 @@ def main():
     options = parser.parse_args()
     print("| | dlvm-py f64 | NumPy | Numba | f32 | NumPy | Numba | ulp f64 | f32 |\n|---" + "|---" * 8 + "|")
     for name in options.names:
-        cells = [f"{t:,.0f}" for dtype in (np.float64, np.float32) for t in times(name, dtype)]
+        cells = [f"{t:.2f}" for dtype in (np.float64, np.float32) for t in times(name, dtype)]
         cells += [f"{error(name, dtype, options.points):.2f}" for dtype in (np.float64, np.float32)]
         print(f"| {name} | {' | '.join(cells)} |", flush=True)
 

@@ -367,3 +367,18 @@ def test_extents_that_an_iteration_has_compared_are_apart_where_there_was_none()
                 np.testing.assert_array_equal(found, expected)
     text = str(dlvm.jit(carried).ir(*ours, stage="optimizable"))
     assert "extent %x: " not in text[text.index("'loop") :]
+
+
+@pytest.mark.parametrize("width", [0, ((0, 2), (1, 0)), 2])
+def test_what_fills_a_part_without_elements(width):
+    """A literal that is broadcast to no elements was taken for an extent, and 0 added to it."""
+    def padded(x):
+        return np.pad(x, width, constant_values=3.5)
+
+    for shape in ((3, 4), (1, 1), (0, 2), (2, 0)):
+        x = np.arange(float(np.prod(shape))).reshape(shape)
+        np.testing.assert_array_equal(dlvm.jit(padded)(x), padded(x))
+        np.testing.assert_array_equal(dlvm.jit(padded)(np.asfortranarray(x)), padded(x))
+        np.testing.assert_array_equal(dlvm.grad(lambda x: np.sum(padded(x) ** 2))(x), 2 * x)
+    flat = np.arange(3.0)
+    np.testing.assert_array_equal(dlvm.jit(lambda x: np.pad(x, 0))(flat), flat)

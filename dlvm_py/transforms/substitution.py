@@ -115,7 +115,7 @@ def _keep_type(i: Instruction, before: list[Value]) -> list[Instruction]:
         return [*asked, refined]
     pinned = []
     for k, (old, new) in enumerate(zip(before, i.operands, strict=True)):
-        if isinstance(new, Literal) and new is not old:
+        if isinstance(new, Literal) and new is not old and new.type == scalar(I64):  # an extent, not what is filled in
             pin = _placed(Instruction(OPS["add"], [new, literal(0)], loc=i.loc), i)
             i.operands[k] = pin
             pinned.append(pin)

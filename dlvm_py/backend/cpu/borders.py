@@ -9,17 +9,26 @@
 A row (the other indices fixed) that lies in all of them takes the interior loop without tests, "all". Any other takes
 one that reads a row of theirs instead of those which it is not in, and selects ("rows"): it vectorises as well.
 Where an embedded array is empty there is no interior.
+
+    np.stack((x, y), axis=1):   t = embed y in (embed x in ... at (0, 0)) at (0, 1)      <n x 2>
+
+A short row of known length, where it is known which array each of its elements is of, is written out in a loop over the
+axis before it: the elements of a step lie side by side, and LLVM makes vectors of them.
+
+    for i in range(n):  t[i, 0] = x[i];  t[i, 1] = y[i]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Axes, Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.ir import Instruction
+
+COLUMNS = 8  # elements of a row that is written out
 
 
 class Row:
@@ -78,6 +87,29 @@ class Row:
         with self.e.loop(self.width, note=parallel.loop) as loop:
             self.tree.index[self.tree.inner] = self.e.add(self.low, loop.index, "nuw nsw")
             put(parallel)
+
+
+def columns(e: FunctionEmitter, tree: Tree, extents: Sequence[V], order: Sequence[int]) -> list[V] | None:
+    """The conditions under which rows are written out, "columns"; None where they are not, whatever holds."""
+    count = constant(extents[tree.inner])
+    if count is None or not 2 <= count <= COLUMNS or len(order) < 2:
+        return None
+    conditions = []
+    for i, axes in tree.embeds():
+        counts = zip(tree_extents(e, i.operands[0]), tree_extents(e, i), strict=True)
+        for outer, axis, (n, whole) in zip(axes, tree.embedded(i, axes), counts, strict=True):
+            if axis is None:
+                conditions += [e.icmp("ne", n, ZERO)] if n != ONE else []
+            elif axis[0] == tree.inner:
+                if any(extent is None or None in (constant(start), constant(extent)) for start, extent in axis[1]):
+                    return None
+            elif axis is not outer:
+                start = axis[1][-1][0]
+                if constant(start) not in (None, 0):
+                    return None
+                conditions += [e.icmp("eq", start, ZERO)] if start != ZERO else []
+                conditions += [e.icmp("sge", n, whole)] if n != whole else []
+    return conditions
 
 
 def _sum(e: FunctionEmitter, a: V, b: V) -> V:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 
-from dlvm_py.backend.cpu.borders import Row
+from dlvm_py.backend.cpu.borders import Row, columns
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, offset, store_element, strides_of
@@ -185,6 +185,20 @@ def store_trees(
                 place = places[k] if places else address(k)
                 store_element(e, s.dest.dtype, x, place, s.dest.notes + parallel.access)
 
+        def by_rows() -> None:
+            row = Row(e, tree, extents[tree.inner])
+            with nest(e, tree.index, order[:-1], extents, part=part):
+                row.write(put)
+
+        def by_columns() -> None:
+            parallel = Parallel(e)
+            tree.embedding = "columns"
+            with nest(e, tree.index, order[:-1], extents, parallel.loop, part):
+                for k in range(constant(extents[tree.inner]) or 0):
+                    tree.index[tree.inner] = i64(k)
+                    put(parallel)
+            tree.embedding = "tested"
+
         def by_elements(parallel: Parallel) -> None:
             with nest(e, tree.index, order, extents, parallel.loop, part):
                 put(parallel)
@@ -218,9 +232,15 @@ def store_trees(
                 write_row(e, tree, dests, streams, span, address, put)
 
         if fast and tree.has_embeds:
-            row = Row(e, tree, extents[tree.inner])
-            with nest(e, tree.index, order[:-1], extents, part=part):
-                row.write(put)
+            conditions = columns(e, tree, extents, order)
+            if not conditions:
+                (by_rows if conditions is None else by_columns)()
+                return
+            with e.either(e.both(*conditions)) as arms:
+                next(arms)
+                by_columns()
+                next(arms)
+                by_rows()
             return
         is_dense = all(steps[tree.inner] == i64(p.itemsize) for p, steps in zip(dests, all_steps, strict=True))
         # planes that are computed together read less from far than rows do by their vectors

@@ -7,7 +7,8 @@ address. Within one element every value of the tree is computed once for each tu
 
 What is embedded is read where it lies and nowhere else. `embedding` says what the nest around knows of that: nothing,
 so that each element asks ("tested"); along the innermost axis all is inside, and rows that are not read another row and
-do not use it ("rows"); or everything is inside ("all"). See borders.py.
+do not use it ("rows"); or everything is inside ("all"); or everything is along all axes but the innermost one, whose
+index is known ("columns"). See borders.py.
 
 Two versions of a nest exist where run-time facts matter: the *fast* one assumes that strided leaves have
 unit stride along the innermost loop and that no unknown extent is stretched; `conditions` says when. A column of
@@ -22,7 +23,7 @@ from collections.abc import Iterator
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, load_element, offset, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
 from dlvm_py.ir import Instruction, Kind, TensorType, Value, is_array
 from dlvm_py.ir.analysis.cost import is_slow
@@ -367,10 +368,24 @@ class Tree:
                 found.append(self.e.icmp("ult", place, n))
         return found
 
+    def is_inside(self, axes: Axes) -> bool:
+        """Whether the index along the innermost axis, which is known, lies in what is embedded and read through `axes`."""
+        for axis in axes:
+            if axis is not None and axis[0] == self.inner:
+                place = constant(self.index[self.inner])
+                for start, extent in axis[1]:
+                    assert place is not None and extent is not None
+                    place -= constant(start) or 0
+                    if not 0 <= place < (constant(extent) or 0):
+                        return False
+        return True
+
     def _embedded(self, i: Instruction, axes: Axes) -> V:
         e, ((x, inner), (fill, outer)) = self.e, self.children(i, axes)
         if self.embedding == "all":
             return self._read(x, inner)
+        if self.embedding == "columns":
+            return self._read(x, inner) if self.is_inside(inner) else self._read(fill, outer)
         tests = self.tests(i, axes, but=self.inner if self.embedding == "rows" else None)
         if not tests:
             return self._read(x, inner)

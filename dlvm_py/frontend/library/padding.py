@@ -14,7 +14,7 @@ def pad(
     array: Any, pad_width: Any, mode: Any = "constant", stat_length: Any = None, constant_values: Any = None,
     end_values: Any = None, reflect_type: Any = None,
 ) -> Any:  # fmt: skip
-    """np.pad, one axis after the other; the widths may be computed."""
+    """np.pad; the widths may be computed. What computes from an axis pads one after the other."""
     array = np.asarray(array)
     if not isinstance(mode, str):
         refuse("np.pad needs the name of a mode", "pad with 'empty', and call the function on the result")
@@ -29,6 +29,8 @@ def pad(
         given = 0 if constant_values is None else constant_values
     elif mode == "linear_ramp":
         given = 0 if end_values is None else end_values
+    if mode == "constant" or mode == "empty":
+        return framed(array, pad_width, mode, given)
     if reflect_type == "odd":
         mode = mode + " odd"
     x = array
@@ -63,18 +65,34 @@ def pair_of(value: Any, axis: Any) -> Any:
     return (value[0], value[-1])
 
 
+def framed(array: Any, pad_width: Any, mode: Any, given: Any) -> Any:
+    """np.pad with constants, or with nothing: the array is copied once, and what is around it is filled."""
+    shape: Any = ()
+    inside: Any = ()
+    for k in unroll(array.ndim):
+        before, after = pair_of(pad_width, k)
+        if before < 0 or after < 0:
+            raise ValueError("index can't contain negative values")
+        shape = shape + (before + array.shape[k] + after,)
+        inside = inside + (slice(before, before + array.shape[k]),)
+    out = np.empty(shape, dtype=np.result_type(array))
+    out[inside] = array
+    if mode == "constant":
+        for k in unroll(array.ndim):
+            before, after = pair_of(pad_width, k)
+            first, last = pair_of(given, k)
+            # of the axes behind this one only what lies inside: the others fill the rest
+            out[along(k, slice(None, before)) + inside[k + 1 :]] = np.asarray(first)[()]  # a number of NumPy
+            out[along(k, slice(before + array.shape[k], None)) + inside[k + 1 :]] = np.asarray(last)[()]
+    return out
+
+
 def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, given: Any) -> Any:
     """np.pad of one axis. `given`: the option of the mode for what comes before and what comes after."""
     n = x.shape[k]
     out = np.empty(x.shape[:k] + (before + n + after,) + x.shape[k + 1 :], dtype=np.result_type(x))
     left, middle, right = slice(None, before), slice(before, before + n), slice(before + n, None)
     out[along(k, middle)] = x
-    if mode == "constant":
-        out[along(k, left)] = np.asarray(given[0])[()]  # a number of NumPy
-        out[along(k, right)] = np.asarray(given[1])[()]
-        return out
-    if mode == "empty":
-        return out
     if n == 0:
         if before + after > 0:
             raise ValueError(f"can't extend empty axis {k} using modes other than 'constant' or 'empty'")

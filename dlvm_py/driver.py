@@ -134,7 +134,19 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
         )
         plain = request.options if forward else replace(request.options, checkpoint="store")
         of = recipe.of.of if isinstance(recipe, Pullback) else recipe.of
-        inner = lower(request._replace(recipe=of, args=request.args[:count], options=plain, shared=()), True, holds)
+        first, last = (sum(len(leaves(spec)) for spec in request.args[:k]) for k in (count, len(request.args)))
+        if isinstance(recipe, Pullback):
+            first = last  # nothing is asked of what it is given: tapes
+
+        def moved(relations: tuple[Relation, ...]) -> tuple[Relation, ...]:
+            """The same of the derivative, whose own parameters stand before captured arrays."""
+            return tuple(r.moved(first, last - first) for r in relations)
+
+        asks = holds and (lambda relations: holds(moved(relations)))
+        try:
+            inner = lower(request._replace(recipe=of, args=request.args[:count], options=plain, shared=()), True, asks)
+        except Unrelated as found:
+            raise Unrelated(moved(found.relations)) from None
         tapes = isinstance(recipe, Gradient | Jacobian)
         how: dict[str, Any] = {"checkpoint": request.options.checkpoint} if tapes else {}
         if request.shared:
@@ -146,8 +158,7 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
             drop_rules.run(program.module, program.name)
         _run(program, ("inline",), request, "raw")
         if inner.relations and not isinstance(recipe, Pullback):
-            first, last = (sum(len(leaves(spec)) for spec in request.args[:k]) for k in (count, len(request.args)))
-            program.relations = tuple(r.moved(first, last - first) for r in inner.relations)
+            program.relations = moved(inner.relations)
             assume_extents.apply(program.function, program.relations)
     _run(program, (*CLEAN_UP, "alternating_signs") if derives else CLEAN_UP, request, "raw")
     kept = {f.name for f in reachable(program.module, program.name)}

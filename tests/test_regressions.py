@@ -382,3 +382,24 @@ def test_what_fills_a_part_without_elements(width):
         np.testing.assert_array_equal(dlvm.grad(lambda x: np.sum(padded(x) ** 2))(x), 2 * x)
     flat = np.arange(3.0)
     np.testing.assert_array_equal(dlvm.jit(lambda x: np.pad(x, 0))(flat), flat)
+
+
+@pytest.mark.parametrize("rows", [3, 1])
+def test_relations_of_captured_arrays(rows):
+    """What is assumed of a captured array was asked of the tangent or the seed that stands before it in a derivative."""
+    s = np.arange(2.0 * rows).reshape(rows, 2)
+    x, y = np.linspace(0.5, 1.0, rows), np.linspace(2.0, 3.0, rows)
+
+    def weighted(a, b):
+        return np.stack((a, b), axis=1) * s
+
+    expected = np.stack((y, x), axis=1) * s
+    np.testing.assert_allclose(dlvm.jvp(weighted, (x, y), (y, x))[1], expected)
+    seed = np.full((rows, 2), 2.0)
+    np.testing.assert_allclose(dlvm.grad(weighted, wrt=1, seedable=True)(x, y, seed), 2.0 * s[:, 1])
+    second = dlvm.jvp(lambda a: dlvm.grad(lambda a: np.sum(weighted(a, y) ** 2))(a), (x,), (y,))[1]
+    np.testing.assert_allclose(second, 2 * s[:, 0] ** 2 * y)
+    if rows > 1:  # where it does not hold the call raises what NumPy does
+        more = np.ones(rows + 1)
+        with pytest.raises(ValueError, match="broadcast"):
+            dlvm.jvp(weighted, (more, more), (more, more))

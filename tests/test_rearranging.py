@@ -91,8 +91,33 @@ def test_frames(dtype):
         compiled(a, -1)
 
 
+def rolls(a, k, m):
+    return (
+        np.roll(a, k, axis=0), np.roll(a, (k, m), axis=(0, 1)), np.roll(a, (k, m, 2), axis=(1, -1, 0)), np.roll(a, k),
+        np.roll(a, 2, axis=(0, 1)), np.fft.fftshift(a), np.fft.ifftshift(a, axes=1), np.roll(a, (k, m)),
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (2, 3), (0, 3), (4, 0), (7, 9), (3, 4, 5), (17, 1, 8)])
+def test_rolls(shape):
+    a = np.random.default_rng(5).random(shape)
+    compiled = dlvm.jit(rolls)
+    for x in (a, np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a[::-1]):
+        for k, m in ((0, 0), (1, -1), (-13, 5), (40, 2)):
+            for found, expected in zip(compiled(x, k, m), rolls(x, k, m), strict=True):
+                np.testing.assert_array_equal(found, expected)
+    if a.size:
+        w = np.random.default_rng(6).random(shape)
+        gradient = dlvm.grad(lambda a, w: np.sum(np.roll(a, (2, -3), axis=(0, 1)) * w))(a, w)
+        np.testing.assert_array_equal(gradient, np.roll(w, (-2, 3), axis=(0, 1)))
+
+
 def test_large_arrays():
     """Where threads share the work: the same elements."""
+
+    def fn(a, b):
+        return np.dstack((a, b)), np.pad(a, 3), a.T + b.T, np.roll(a, (3, 5), axis=(0, 1))
+
     a, b = (np.random.default_rng(4).random((700, 900)) for _ in range(2))
-    for f in (lambda a, b: np.dstack((a, b)), lambda a, b: np.pad(a, 3), lambda a, b: a.T + b.T):
-        np.testing.assert_array_equal(dlvm.jit(f)(a, b), f(a, b))
+    for found, expected in zip(dlvm.jit(fn)(a, b), fn(a, b), strict=True):
+        np.testing.assert_array_equal(found, expected)

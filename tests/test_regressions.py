@@ -386,7 +386,7 @@ def test_what_fills_a_part_without_elements(width):
 
 @pytest.mark.parametrize("rows", [3, 1])
 def test_relations_of_captured_arrays(rows):
-    """What is assumed of a captured array was asked of the tangent or the seed that stands before it in a derivative."""
+    """What is assumed of a captured array was asked of the tangent or the seed before it in a derivative."""
     s = np.arange(2.0 * rows).reshape(rows, 2)
     x, y = np.linspace(0.5, 1.0, rows), np.linspace(2.0, 3.0, rows)
 

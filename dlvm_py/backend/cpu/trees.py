@@ -369,7 +369,7 @@ class Tree:
         return found
 
     def is_inside(self, axes: Axes) -> bool:
-        """Whether the index along the innermost axis, which is known, lies in what is embedded and read through `axes`."""
+        """Whether the index along the innermost axis, a literal, is in what is embedded and read through `axes`."""
         for axis in axes:
             if axis is not None and axis[0] == self.inner:
                 place = constant(self.index[self.inner])

@@ -105,15 +105,29 @@ def roll(a: Any, shift: Any, axis: Any = None) -> Any:
         axis = (axis[0],) * len(shift)
     if len(shift) != len(axis):
         refuse("np.roll: `shift` and `axis` must have one length")
+    shifts: Any = (0,) * a.ndim
+    is_moved: Any = (False,) * a.ndim
     for s, x in zip(shift, axis):  # noqa: B905 - lengths are equal
         k = axis_of(x, a.ndim)
-        n = a.shape[k]
-        cut = n - s % max(n, 1)
-        out = np.empty_like(a)
-        out[along(k, slice(n - cut, None))] = a[along(k, slice(None, cut))]
-        out[along(k, slice(None, n - cut))] = a[along(k, slice(cut, None))]
-        a = out
-    return a
+        shifts = shifts[:k] + (shifts[k] + s,) + shifts[k + 1 :]
+        is_moved = is_moved[:k] + (True,) + is_moved[k + 1 :]
+    # each part of the array is copied once: where it goes to, and where it comes from
+    parts: Any = (((), ()),)
+    for k in unroll(a.ndim):
+        halves: Any = ((slice(None), slice(None)),)
+        if is_moved[k]:
+            n = a.shape[k]
+            cut = n - shifts[k] % max(n, 1)
+            halves = ((slice(n - cut, None), slice(None, cut)), (slice(None, n - cut), slice(cut, None)))
+        longer: Any = ()
+        for to, source in parts:
+            for there, here in halves:
+                longer = longer + ((to + (there,), source + (here,)),)
+        parts = longer
+    out = np.empty_like(a)
+    for to, source in parts:
+        out[to] = a[source]
+    return out
 
 
 FUNCTIONS = {

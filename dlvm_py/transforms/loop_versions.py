@@ -127,13 +127,14 @@ class _Ranges:
     """What is asked of indices in each trip, and can be asked ahead.
 
     wrapped: the selects of indices that may be negative, with the indices. checks: those that hold in all trips if the
-    indices are in range. below: the indices with what they must be below.
+    indices are in range. natural: the indices that must not be negative. below: those with what they must be below.
     """
 
     def __init__(self, loop: Loop, counted: CountedLoop) -> None:
         self.loop, self.counted = loop, counted
         instructions = [i for b in loop.ordered for i in b.instructions]
         self.wrapped = {i: i.operands[1] for i in instructions if self._is_wrap(i)}
+        self.natural: dict[Value, None] = {}
         self.below: dict[tuple[Value, Value], None] = {}
         self.checks = [i for i in instructions if i.op is OPS["check"] and self._holds(i.operands[0])]
 
@@ -175,13 +176,12 @@ class _Ranges:
         if condition.op.name not in ("lessThan", "greaterThanOrEqual"):
             return False
         index, bound = condition.operands
-        if index not in self.wrapped:
+        is_low = condition.op.name == "greaterThanOrEqual"
+        if index not in self.wrapped or not (integer(bound) == 0 if is_low else is_outside(bound, self.loop)):
             return False
-        if condition.op.name == "greaterThanOrEqual":
-            return integer(bound) == 0
-        if not is_outside(bound, self.loop):
-            return False
-        self.below[self.wrapped[index], bound] = None
+        self.natural[self.wrapped[index]] = None  # else it would be another place that is below
+        if not is_low:
+            self.below[self.wrapped[index], bound] = None
         return True
 
 
@@ -197,8 +197,9 @@ class _Versions:
         mapping: dict[Value, Value] = {}
         gate, fast = second_version(self.function, self.loop, mapping)
         remove_copies(self.ranges.checks, mapping)
-        asked = {x for x, _ in self.ranges.below}  # of the others nothing is known: they may be negative
-        substitute(fast, {mapping[s]: mapping.get(x, x) for s, x in self.ranges.wrapped.items() if x in asked})
+        # of what nothing is asked nothing is known: it may be negative
+        known = {s: x for s, x in self.ranges.wrapped.items() if x in self.ranges.natural}
+        substitute(fast, {mapping[s]: mapping.get(x, x) for s, x in known.items()})
         b = Builder(self.function).at_end(gate)
         b.loc = self.loop.header.instructions[-1].loc
         condition = self._ahead(b)
@@ -209,12 +210,10 @@ class _Versions:
         """Whether the first and the last of all indices are in range."""
         zero, last = literal(0), b.emit("subtract", self.counted.last, literal(1))
         parts: list[Value] = []
-        ends: dict[Value, Value] = {}
-        for x, bound in self.ranges.below:
-            if x not in ends:
-                ends[x] = self._at(b, x, last)
-                parts += [b.emit("lessThanOrEqual", zero, v) for v in (self._at(b, x, zero), ends[x])]
-            parts.append(b.emit("lessThan", ends[x], bound))
+        for x in self.ranges.natural:
+            end = self._at(b, x, last)
+            parts += [b.emit("lessThanOrEqual", zero, v) for v in (self._at(b, x, zero), end)]
+            parts += [b.emit("lessThan", end, bound) for y, bound in self.ranges.below if y is x]
         found = parts[0]
         for part in parts[1:]:
             found = b.emit("and", found, part)

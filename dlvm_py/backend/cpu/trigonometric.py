@@ -273,7 +273,8 @@ def atan2(y: X, x: X) -> X:
     a, b = abs(y), abs(x)
     size = 2.0 ** (y.form.bias // 2 - 11)
     found = _angle(*_arc(a, b), x)
-    is_rare = y.f.any(a.is_outside(1.0 / size, size), b.is_outside(1.0 / size, size))
+    # 0, or what the quotient loses beside the larger one, is nothing beside 0 or π/2 as well
+    is_rare = a.where(a.compare("ogt", b), b).is_outside(1.0 / size, size)
     return found.rarely(is_rare, "atan2", _atan2_of_any, a, x).sign_of(y)
 
 

@@ -74,7 +74,7 @@ def noting_compilation(record):
     """
     for compiler in ("dlvm_py.driver", "dlvm_py.derivative"):
         importlib.import_module(compiler)
-    make, compile_part = dispatch.Dispatcher._make, standing._compile
+    make, shared = dispatch.Dispatcher._make, (standing._part, standing.provide)
     spent = dict.fromkeys(("compile_s", "compile_cpu_s", "shared_s", "shared_cpu_s"), 0.0)
 
     def timed(function, what):
@@ -89,11 +89,13 @@ def noting_compilation(record):
 
         return call
 
-    dispatch.Dispatcher._make, standing._compile = timed(make, "compile"), timed(compile_part, "shared")
+    dispatch.Dispatcher._make = timed(make, "compile")
+    standing._part, standing.provide = (timed(part, "shared") for part in shared)
     try:
         yield
     finally:
-        dispatch.Dispatcher._make, standing._compile = make, compile_part
+        dispatch.Dispatcher._make = make
+        standing._part, standing.provide = shared
         record.note(**{name: seconds or None for name, seconds in spent.items()})
 
 

@@ -180,3 +180,18 @@ def test_means_of_half_precision_are_made_in_single():
             np.testing.assert_allclose(g, w, rtol=1e-3)
     x = np.full(9, 20000.0, np.float16)
     np.testing.assert_allclose(dlvm.grad(lambda x: np.mean(x))(x), np.full(9, 1 / 9), rtol=1e-3)
+
+
+def test_sums_of_products_of_half_precision_are_made_in_single():
+    """A product beyond 65504 is no infinity where others take it back."""
+    f = dlvm.jit(lambda x, y: (np.convolve(x, y), np.convolve(y, x, "same"), np.correlate(x, y), np.dot(x, x)))
+    x, y = np.array([300, 299, -300, 1, 0.1, 7], np.float16), np.array([250, 250, -249], np.float16)
+    for v in (y, np.array([100, 120, -9], np.int8)):
+        with np.errstate(all="ignore"):
+            wanted = f.__wrapped__(x, v)
+        for g, w in zip(f(x, v), wanted, strict=True):
+            assert g.dtype == w.dtype
+            np.testing.assert_allclose(g, w, rtol=1e-3)
+    with np.errstate(all="ignore"):
+        slope = dlvm.grad(lambda x, y: np.sum(np.convolve(x, y)[:2]))(x, y)
+    np.testing.assert_allclose(slope, [500, 250, 0, 0, 0, 0], rtol=1e-3)

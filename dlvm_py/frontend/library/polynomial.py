@@ -11,12 +11,15 @@ from dlvm_py.frontend.library.intrinsics import assumed, is_constant, refuse, un
 
 
 def full(a: Any, v: Any) -> Any:
-    """Σₖ vₖ aₙ₋ₖ for all n at which it is not empty."""
+    """Σₖ vₖ aₙ₋ₖ for all n at which it is not empty; of half precision in f32, as NumPy's products."""
     n, m = a.shape[0], v.shape[0]
     if n == 0:
         raise ValueError("a cannot be empty")
     if m == 0:
         raise ValueError("v cannot be empty")
+    is_half = np.result_type(a, v) == np.float16
+    if is_half:
+        a, v = a.astype(np.float32), v.astype(np.float32)
     out = np.zeros(n + m - 1, dtype=np.result_type(a, v))
     if m <= n:
         for k in range(m):
@@ -24,7 +27,7 @@ def full(a: Any, v: Any) -> Any:
     else:
         for k in range(n):
             out[k : k + m] += a[k] * v
-    return out
+    return out.astype(np.float16) if is_half else out
 
 
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:

@@ -143,3 +143,56 @@ def test_threads_cut_rows_anywhere():
                 assert_equal(COMPILED[five](wide.copy(), wide.copy()), expected[1], count)
     finally:
         dlvm.set_num_threads(before)
+
+
+def scattered(a, w, add):
+    """The adjoint of a sum of neighbours: d[k:...] += ..., as NumPy does it."""
+    d = np.zeros_like(a)
+    for parts, factor in add:
+        d[parts] += factor * w
+    return d
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+def test_adjoints_are_rows_of_what_is_embedded(dtype):
+    """Sums of shifted arrays: in the inside of a row by vectors, at its ends one by one."""
+
+    def line(a, w):
+        return np.sum(w * (a[:-3] * 0.5 - a[1:-2] + a[2:-1] * 2.0 + a[3:]))
+
+    def plane(a, w):
+        return np.sum(w * (a[1:-1, 1:-1] - a[1:-1, :-2] + a[1:-1, 2:] * 3.0 + a[2:, 1:-1] - a[:-2, 1:-1]))
+
+    of_line, of_plane = dlvm.grad(line), dlvm.grad(plane)
+    tolerance = 4 * np.finfo(dtype).eps
+    for n in (4, 5, 6, *SIZES[2:], 1000):
+        a, w = RNG.standard_normal(n).astype(dtype), RNG.standard_normal(n - 3).astype(dtype)
+        parts = [(slice(0, n - 3), 0.5), (slice(1, n - 2), -1.0), (slice(2, n - 1), 2.0), (slice(3, n), 1.0)]
+        expected = scattered(a, w, parts)
+        np.testing.assert_allclose(of_line(a, w), expected, rtol=tolerance, atol=8 * tolerance, err_msg=str(n))
+    for n in SIZES:
+        for m in (3, 4, 7):
+            a = RNG.standard_normal((m, n)).astype(dtype)
+            w = RNG.standard_normal((m - 2, n - 2)).astype(dtype)
+            middle, inner = slice(1, m - 1), slice(1, n - 1)
+            parts = [((middle, inner), 1.0), ((middle, slice(0, n - 2)), -1.0), ((middle, slice(2, n)), 3.0),
+                     ((slice(2, m), inner), 1.0), ((slice(0, m - 2), inner), -1.0)]  # fmt: skip
+            for a_of, w_of in ((a, w), (np.asfortranarray(a), np.asfortranarray(w))):
+                found = of_plane(a_of, w_of)
+                np.testing.assert_allclose(found, scattered(a, w, parts), rtol=tolerance, atol=16 * tolerance)
+
+
+@pytest.mark.parametrize("f", [three, five, steps, of_columns, seven], ids=lambda f: f.__name__)
+def test_gradients_agree_with_forward_mode(f):
+    def of(a, b):
+        found = f(a, b)
+        found = found[0] if isinstance(found, tuple) else found
+        return np.sum(found * found * 0.5)
+
+    reverse = dlvm.grad(of, wrt=(0, 1))
+    for shape in (shape for g, shape in CASES if g is f and shape[-1] in (5, 17, 24, 41)):
+        a, b, da, db = RNG.standard_normal((4, *shape))
+        gradients = reverse(a.copy(), b.copy())
+        _, along = dlvm.jvp(of, (a, b), (da, db))
+        expected = sum(np.sum(g * d) for g, d in zip(gradients, (da, db), strict=True))
+        assert np.isclose(along, expected, rtol=1e-11, atol=1e-11), (f.__name__, shape)

@@ -62,24 +62,34 @@ class Row:
         one_place = (n for axis, n in zip(axes, counts, strict=True) if axis is None)
         return tree.embedded(i, axes) == axes and all(n == ONE for n in one_place)
 
-    def write(self, put: Callable[[Parallel], None]) -> None:
-        """Run `put` at every index of the row; the tree is read there as its `embedding` says by then."""
+    def write(
+        self, put: Callable[[Parallel], None], by_streams: Callable[[tuple[V, V]], bool] = lambda span: False
+    ) -> None:
+        """Run `put` at every index of the row; the tree is read there as its `embedding` says by then.
+
+        by_streams: writes the elements of a part of the row where all is inside, by vectors; False: it does not.
+        """
         e, tree = self.e, self.tree
         flags = [flag for i, axes in self.embeds for flag in tree.tests(i, axes, but=tree.inner)]
         if flags:
             with e.either(e.both(*flags)) as arms:
                 next(arms)
-                self._interior("all", put)
+                self._inside(put, by_streams)
                 next(arms)
                 self._interior("rows", put)
         else:
-            self._interior("all", put)
+            self._inside(put, by_streams)
         tree.embedding = "tested"
         if self.width != self.extent:
             with e.loop(e.op("sub", self.extent, self.width)) as loop:
                 behind = e.add(loop.index, self.width, "nuw nsw")
                 tree.index[tree.inner] = e.select(e.icmp("slt", loop.index, self.low), loop.index, behind)
                 put(Parallel(e))
+
+    def _inside(self, put: Callable[[Parallel], None], by_streams: Callable[[tuple[V, V]], bool]) -> None:
+        self.tree.embedding = "all"
+        if not by_streams((self.low, self.e.add(self.low, self.width))):
+            self._interior("all", put)
 
     def _interior(self, embedding: str, put: Callable[[Parallel], None]) -> None:
         self.tree.embedding = embedding

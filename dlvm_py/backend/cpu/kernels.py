@@ -187,8 +187,15 @@ def store_trees(
 
         def by_rows() -> None:
             row = Row(e, tree, extents[tree.inner])
+            streams = streams_of(e, tree, dests) if is_dense else []
+
+            def inside(span: tuple[V, V]) -> bool:
+                if streams:
+                    write_row(e, tree, dests, streams, span, address, put)
+                return bool(streams)
+
             with nest(e, tree.index, order[:-1], extents, part=part):
-                row.write(put)
+                row.write(put, inside)
 
         def by_columns() -> None:
             parallel = Parallel(e)
@@ -231,6 +238,7 @@ def store_trees(
             with nest(e, tree.index, order[:-1], extents, part=None if cuts_row else part):
                 write_row(e, tree, dests, streams, span, address, put)
 
+        is_dense = all(steps[tree.inner] == i64(p.itemsize) for p, steps in zip(dests, all_steps, strict=True))
         if fast and tree.has_embeds:
             conditions = columns(e, tree, extents, order)
             if not conditions:
@@ -242,10 +250,9 @@ def store_trees(
                 next(arms)
                 by_rows()
             return
-        is_dense = all(steps[tree.inner] == i64(p.itemsize) for p, steps in zip(dests, all_steps, strict=True))
         # planes that are computed together read less from far than rows do by their vectors
-        by_rows = groups is None or (isinstance(groups, Jam) and tree.rank == 2)
-        streams = streams_of(e, tree, dests) if fast and is_dense and by_rows and may_shift else []
+        may_shift = may_shift and (groups is None or (isinstance(groups, Jam) and tree.rank == 2))
+        streams = streams_of(e, tree, dests) if fast and is_dense and may_shift else []
         if streams:
             large = is_large(e, tree, dests, work)
             with e.either(large) if large is not None else nullcontext(iter((None,))) as arms:

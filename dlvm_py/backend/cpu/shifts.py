@@ -27,14 +27,14 @@ from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Axes, Tree
-from dlvm_py.backend.cpu.values import ZERO, V, i64
+from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import F32, F64, Instruction, Value, is_array
 from dlvm_py.ir.analysis.places import seen
 
 LINE = 64  # bytes
 ARITHMETIC = frozenset(("add", "subtract", "multiply", "divide", "negate"))
-VIEWS = frozenset(("broadcast", "transpose", "padShape", "squeezeShape"))
+VIEWS = frozenset(("broadcast", "transpose", "padShape", "squeezeShape", "embed"))
 Leaf = tuple[Instruction, Axes]
 
 
@@ -47,9 +47,12 @@ class Stream(Frozen):
 
 
 def streams_of(e: FunctionEmitter, tree: Tree, dests: Sequence[Pointer]) -> list[Stream]:
-    """The streams of a tree in its fast version, whose rows are dense; empty where that has none, or does more."""
+    """The streams of a tree in its fast version, whose rows are dense; empty where that has none, or does more.
+
+    What is embedded is read as where all of it has elements (`tree.embedding` is "all").
+    """
     dtype = dests[0].dtype
-    if not e.module.masks or e.is_long or tree.linear or dtype not in (F32, F64) or tree.has_embeds:
+    if not e.module.masks or e.is_long or tree.linear or dtype not in (F32, F64):
         return []
     if any(p.dtype != dtype for p in (*dests, *tree.loads())) or not tree.is_dense():
         return []
@@ -79,7 +82,14 @@ def _place(tree: Tree, leaf: Leaf) -> tuple[object, int] | None:
         (axis.start.constant if k != along else None, frozenset(axis.start.terms.items()), axis.step)  # type: ignore[union-attr]
         for k, axis in enumerate(place.axes)
     )
-    return (place.base, axes, tuple(live), others), start.constant
+    at, open_starts = start.constant, []
+    for by, extent in axes[inner[0]][1]:  # type: ignore[index]
+        if extent is None or constant(by) is None:
+            open_starts.append((by, extent))
+        else:
+            at -= constant(by)  # type: ignore[operator]
+    through = (*axes[: inner[0]], tuple(open_starts), *axes[inner[0] + 1 :])
+    return (place.base, through, tuple(live), others), at
 
 
 def _cut(row: dict[Leaf, int], lanes: int) -> list[Stream]:

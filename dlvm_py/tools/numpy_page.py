@@ -29,7 +29,8 @@ or an array without axes, whichever NumPy gives.
 does not change with them.
 """
 _FLAGS = """`x.flags` says whether the memory is contiguous in C or in Fortran order, as compiled code has it: what
-it makes itself is in C order, also where NumPy keeps the order of an operand. `x.view(dtype)` is a copy: writing
+it makes itself is in C order, also where NumPy keeps the order of an operand (a result of column-major arrays is
+column-major, as NumPy's is, when the caller gets it). `x.view(dtype)` is a copy: writing
 where NumPy would show the other one is refused.
 """
 

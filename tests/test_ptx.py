@@ -99,7 +99,7 @@ def test_program(architecture):
         "// device_scale(double *x, int64_t x_extent0, double a, void *arena, int64_t arena_bytes, int64_t status[5])"
         in text
     )
-    assert "// status 2: IndexError: index {} is out of bounds, the size is {} (device.dl:13:5)" in text
+    assert "// status 1: IndexError: index {} is out of bounds, the size is {} (device.dl:13:5)" in text
     assembled(text)
 
 
@@ -226,7 +226,7 @@ def test_errors_and_results(entries):
     """Status is the number of the error, with its operands; arrays of known extents go to the caller's memory."""
     x, value = np.array([2.0, 3.0]), np.zeros(1)
     _, status = entries("sum", x, 2, 3, value)
-    assert status[:3].tolist() == [2, 2, 2] and value[0] == 0
+    assert status[:3].tolist() == [1, 2, 2] and value[0] == 0
     _, status = entries("sum", x, 2, 2, value)
     assert status[0] == 0 and value[0] == reference(x, 2)[0]
     _, status = entries("scale", x, 2, 0.5)

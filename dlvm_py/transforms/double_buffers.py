@@ -30,8 +30,9 @@ loop holds it or the copy; the loop has no call and is left at its head alone.
 What an exception leaves in an array that others see is what the program has stored: a loop exchanges them only if all
 checks in it hold, which is asked before it. For arrays of LEAST bytes or more, whose box is half of them or more: of
 small ones, the copy is cheaper than its parts. Each is asked at run time, and where it is not so the loop copies.
-Kernels stand once for both. Stage compute, behind hoist_buffers, which brings copies before their loops. A second run
-changes nothing: the array of a copy that is left is an argument of its loop.
+(A signal whose handler raises in the middle of the loop, KeyboardInterrupt, may leave the array steps behind, or
+in part.) Kernels stand once for both. Stage compute, behind hoist_buffers, which brings copies before their loops. A
+second run changes nothing: the array of a copy that is left is an argument of its loop.
 
 Cost: linear in the function for each loop with a copy.
 """

@@ -362,3 +362,27 @@ def test_a_window_too_far_is_an_error():
             _one_window_too_many(x, w)
         with pytest.raises(IndexError, match=str(theirs.value)):
             dlvm.jit(_one_window_too_many)(x, w)
+
+
+def _hash(x, h):
+    out = np.empty(len(x), dtype=np.int64)
+    for i in range(len(x)):
+        h = (h * 6364136223846793005 + i * 1442695040888963407) & 0xFFFFFFFFFFFF
+        out[i] = (h ^ (h >> 17)) * 2654435761 % 4294967296 - 5
+    return out
+
+
+def _used_whole_as_well(a, b):
+    c = a * b
+    return (c & 255) + (1 if c < 0 else 0)
+
+
+def test_low_bits_are_exact():
+    """Python's integers have no end: of a product that has left 64 bits the low ones are right."""
+    x = np.zeros(50)
+    compiled = dlvm.jit(_hash)
+    for h in (1, 2**62, -(2**63)):
+        np.testing.assert_array_equal(compiled(x, h), _hash(x, h))
+    assert dlvm.jit(_used_whole_as_well)(3, -5) == _used_whole_as_well(3, -5)
+    with pytest.raises(OverflowError):
+        dlvm.jit(_used_whole_as_well)(2**62, 3)

@@ -18,7 +18,8 @@ below %n and only falls (ir/analysis/bounds.py). So
 * a check of what is sure to hold is gone, and so is a part of a conjunction;
 * a check that a float is not below 0 is gone where it cannot be: `math.sqrt(x * x + y * y)`;
 * a select is the operand that is always taken;
-* arithmetic whose result fits its dtype is not `checked`;
+* arithmetic whose result fits its dtype is not `checked`; nor is that of which only low bits are used, as in
+  `(1664525 * x + 12345) & 0xFFFFFFFF`: they are those of the exact result, whether it fits or not;
 * `modulo` of a number below the divisor, and not negative, is that number. Where it is at most once the divisor away
   from that, as (i + 1) % n and (i - 1) % n are, it is a select in the place of a division:
 
@@ -34,6 +35,7 @@ from __future__ import annotations
 from dlvm_py.ir import I64, OPS, Block, Function, Instruction, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.analysis.bounds import Bounds, Place
 from dlvm_py.ir.analysis.cfg import reverse_postorder
+from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.value import Literal, integer
 from dlvm_py.transforms.substitution import substitute
 
@@ -44,10 +46,42 @@ _ARITHMETIC = frozenset(("add", "subtract", "multiply"))
 
 def run(function: Function) -> bool:
     """Take out of `function` what is proven; whether anything was."""
-    changed = False
+    changed = _uncheck_low_bits(function)
     while any(_is_candidate(i) for i in function.instructions()) and _Sweep(function).run():
         changed = True
     return changed
+
+
+def _uncheck_low_bits(function: Function) -> bool:
+    """Let sums and products wrap of which nothing but low bits is used; whether there were any.
+
+    Before all proofs, which take what is checked for exact.
+    """
+    checked = [i for i in function.instructions() if i.op.name in _ARITHMETIC and _is_checked(i)]
+    if not checked:
+        return False
+    users = uses(function)
+    wraps: set[Value] = set()
+    # users stand behind what they use, but for block arguments, which are no users of this kind
+    for i in reversed(checked):
+        if users[i] and all(_keeps_low_bits(u, wraps) for u in users[i]):
+            wraps.add(i)
+            i.attrs = {k: v for k, v in i.attrs.items() if k != "checked"}
+    return bool(wraps)
+
+
+def _is_checked(i: Instruction) -> bool:
+    return bool(i.attrs.get("checked")) and i.type == _INTEGER
+
+
+def _keeps_low_bits(user: Instruction, wraps: set[Value]) -> bool:
+    """Whether a user's result depends on the low bits of its operands alone."""
+    if user in wraps:
+        return True
+    n = integer(user.operands[1]) if user.op.name in ("bitAnd", "modulo") else None
+    if n is None or user.type != _INTEGER:
+        return False
+    return n >= 0 if user.op.name == "bitAnd" else n > 0 and n & (n - 1) == 0
 
 
 def _is_candidate(i: Instruction) -> bool:
@@ -55,7 +89,7 @@ def _is_candidate(i: Instruction) -> bool:
     if name == "check" or name == "select" and i.type == _INTEGER:
         return not isinstance(i.operands[-1 if name == "select" else 0], Literal)
     if name in _ARITHMETIC:
-        return bool(i.attrs.get("checked")) and i.type == _INTEGER
+        return _is_checked(i)
     return name == "modulo" and i.type == _INTEGER and integer(i.operands[0]) is None
 
 

@@ -29,8 +29,8 @@ from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.value import integer
-from dlvm_py.transforms.loop_versions import second_version
 from dlvm_py.transforms.literals import boolean
+from dlvm_py.transforms.loop_versions import second_version
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 150

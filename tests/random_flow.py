@@ -260,7 +260,8 @@ class FlowWriter:
         self.line(i, f"{self.element(s)} {self.r.choice(('=', '+=', '-=', '='))} {self.bounded(self.scalar(s))}")
 
     def bounded(self, text: str) -> str:
-        return self.r.choice(("np.sin({})", "0.5 * {}", "np.tanh({})")).format(text)
+        """What is stored stays small: where numbers grow without end, the last bit of one decides."""
+        return self.r.choice(("np.sin({})", "0.5 * np.cos({})", "np.tanh({})")).format(text)
 
     def store_part(self, s: Names, i: int) -> None:
         to = self.part(s)
@@ -361,7 +362,7 @@ class FlowWriter:
             self.line(i + 1, self.r.choice(("return " + self.result(s), "raise IndexError('known')")))
         counter = self.fresh("i")
         self.line(i, f"for {counter} in range({self.r.choice((f'len({one})', f'len({u})', f'len({two})', 'n'))}):")
-        self.line(i + 1, f"{two}[{counter}] += 0.3 * {one}[{counter}] * {u}[{counter}]")
+        self.line(i + 1, f"{two}[{counter}] += 0.3 * np.sin({one}[{counter}] * {u}[{counter}])")
         s.vectors.append(u)
 
     def collect(self, s: Names, i: int) -> None:

@@ -425,3 +425,39 @@ def test_an_output_that_is_too_small_says_so():
         with pytest.raises(ValueError) as found:
             compiled(np.ones(1), np.ones(n))
         assert str(found.value) == str(wanted.value)
+
+
+def test_what_numpy_lays_out_in_columns_is_copied_by_a_reshape():
+    """Its memory may be in rows here: a view of that would show writes that NumPy's copy does not."""
+
+    def of_expression(a):
+        y = a.T * 2.0
+        z = y.ravel()
+        z[0] = 7.0
+        return y
+
+    def of_shape(a):
+        y = np.exp(a.T)
+        z = y.reshape(2, 6)
+        z[0, 0] = 7.0
+        return y
+
+    def of_copy(a):
+        y = np.asfortranarray(a)
+        z = y.ravel()
+        z[0] = 7.0
+        return y
+
+    a = np.random.default_rng(0).random((3, 4))
+    for f in (of_expression, of_shape, of_copy):
+        with pytest.raises(dlvm.UnsupportedSyntax, match="may be a copy where NumPy makes a view"):
+            dlvm.jit(f)(a)
+
+    def read(a):
+        y = a.T * 2.0
+        return y.ravel(), y.reshape(2, 6), np.asfortranarray(a).ravel()
+
+    for x, y in zip(dlvm.jit(read)(a), read(a), strict=True):
+        assert x.tobytes() == y.tobytes() and x.shape == y.shape
+    order = dlvm.jit(lambda a: np.asfortranarray(a))(a)
+    assert order.flags.f_contiguous and np.array_equal(order, a)

@@ -96,6 +96,12 @@ def materialise(e: Emitter, value: Any) -> Any:
     return Array(array.pointer, array.extents, COPIED)
 
 
+def is_any_order(a: Array) -> bool:
+    """Whether an array is fresh memory that NumPy lays out in columns, and whoever writes it decides on its layout."""
+    p = a.pointer
+    return isinstance(p, Instruction) and bool(p.attrs.get(ANY_ORDER))
+
+
 def _is_column_major(tensor: Value) -> bool:
     """Whether NumPy's result of an array expression is: all that is read of its rank is, and not stretched."""
     if not isinstance(tensor, Instruction) or tensor.op.kind is not Kind.ELEMENTWISE or tensor.type.rank < 2:  # type: ignore[attr-defined]

@@ -13,6 +13,7 @@ from dlvm_py.frontend.arrays import (
     allocate,
     check_shapes,
     fit,
+    is_any_order,
     make_array,
     materialise,
     require_array,
@@ -138,7 +139,7 @@ def _check_size(e: Emitter, fine: Value, size: Value, extents: Extents) -> None:
 
 
 def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
-    if isinstance(a, Array) and a.type.layout == "C":
+    if isinstance(a, Array) and a.type.layout == "C" and not is_any_order(a):
         return make_array(e, e.emit("shapeCast", a.pointer, *extents), extents, a.copied)
     tensor = e.emit("shapeCast", tensor_of(e, a), *extents)
     if isinstance(a, Temp):
@@ -152,7 +153,7 @@ def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
 
 def _has_one_order(e: Emitter, a: Array) -> bool:
     """Whether memory lies in C or in Fortran order, and certainly not in both: two extents are never 1."""
-    return a.type.layout in ("C", "F") and sum(map(e.facts.is_never_one, a.extents)) > 1
+    return (a.type.layout in ("C", "F") or is_any_order(a)) and sum(map(e.facts.is_never_one, a.extents)) > 1
 
 
 def _contiguous(layout: str, written: Any) -> Any:

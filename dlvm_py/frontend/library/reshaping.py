@@ -130,7 +130,9 @@ def laid_out(a: Any, order: Any, ndmin: Any) -> Any:
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
     """np.asfortranarray: a copy in Fortran order."""
     a = np.atleast_1d(np.array(a, dtype=a.dtype if dtype is None else dtype))
-    return np.array(a.T).T
+    out = np.empty(a.shape[::-1], a.dtype)
+    out[...] = a.T
+    return out.T
 
 
 def ascontiguousarray(a: Any, dtype: Any = None) -> Any:

@@ -63,7 +63,7 @@ gpu-check: $(RUN)
 bench-all: $(DEV)
 	$(BIN)/python benchmarks/bench.py --sizes S,M --warm --growth docs/figures/growth.svg --write docs/performance.md \
 	    --json benchmarks/results.json $(RACERS)
-	$(BIN)/python benchmarks/numpy_calls.py --write docs/performance.md --json benchmarks/numpy-calls.json
+	$(BIN)/python benchmarks/single_calls.py --write docs/performance.md --json benchmarks/numpy-calls.json
 	$(if $(NPBENCH),$(BIN)/python benchmarks/bench.py --npbench "$(NPBENCH)" --sizes S,M --write docs/performance.md \
 	    --json benchmarks/npbench/results.json $(RACERS))
 

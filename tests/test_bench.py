@@ -12,7 +12,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 bench = importlib.import_module("bench")
-numpy_calls = importlib.import_module("numpy_calls")
+single_calls = importlib.import_module("single_calls")
 peers = importlib.import_module("harness.peers")
 problems = importlib.import_module("harness.problems")
 race = importlib.import_module("harness.race")
@@ -167,7 +167,7 @@ def test_single_calls(tmp_path):
     page, figures = tmp_path / "page.md", tmp_path / "figures.json"
     page.write_text("# Page\n")
     asked = ["--only", "np.flip(a, 1)", "--only", "out[p] = x", "--sizes", "50,200", "--seconds", "0.01"]
-    results = numpy_calls.main([*asked, "--json", str(figures), "--write", str(page)])
+    results = single_calls.main([*asked, "--json", str(figures), "--write", str(page)])
     assert [r["case"]["kernel"] for r in results] == ["np.flip(a, 1).copy()", "out[p] = x"] * 2
     assert all(table.ratio(r["tools"], "NumPy") > 0 for r in results)
     assert json.loads(figures.read_text())["results"] == results
@@ -177,9 +177,9 @@ def test_single_calls(tmp_path):
 def test_calls_are_compared():
     """Values, types, shapes and the number of results; what differs or does not compile is no figure."""
     ones = np.ones(3)
-    assert numpy_calls.differs((ones, None), (ones, None)) == ""
-    assert "int64" in numpy_calls.differs([np.ones(3, int)], [ones]) and "(2,)" in numpy_calls.differs(ones[:2], ones)
-    assert numpy_calls.differs((ones, ones), ones) and numpy_calls.differs(ones, ones + [0, 0, 1e-3])
+    assert single_calls.differs((ones, None), (ones, None)) == ""
+    assert "int64" in single_calls.differs([np.ones(3, int)], [ones]) and "(2,)" in single_calls.differs(ones[:2], ones)
+    assert single_calls.differs((ones, ones), ones) and single_calls.differs(ones, ones + [0, 0, 1e-3])
     failed = {"case": {"kernel": "f(x)", "size": "9"}, "tools": {"dlvm-py": {"error": "no\nmore"}, "NumPy": {}}}
     lost = {"case": {"kernel": "x | y", "size": "9"}, "tools": tools(**{"dlvm-py": 2.0, "NumPy": 1.0})}
     lines = table.by_size([failed, lost], "NumPy")
@@ -187,8 +187,8 @@ def test_calls_are_compared():
 
 
 def test_names_of_single_calls_are_operands():
-    known = {"np", "len", "abs", "bool", *numpy_calls.operands(64, np.dtype(float))}
-    for _, text in numpy_calls.calls():
-        _, names = numpy_calls.function_of(text)
+    known = {"np", "len", "abs", "bool", *single_calls.operands(64, np.dtype(float))}
+    for _, text in single_calls.calls():
+        _, names = single_calls.function_of(text)
         read = {n.id for n in ast.walk(ast.parse(text)) if isinstance(n, ast.Name)}
         assert names and (read <= known or "lambda" in text), text

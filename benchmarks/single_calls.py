@@ -1,11 +1,11 @@
 """Single calls of NumPy, each alone in a compiled function, beside NumPy itself.
 
-    python benchmarks/numpy_calls.py                                  all calls, 1,000 to 1,000,000 elements, one thread
-    python benchmarks/numpy_calls.py --kinds joins,gathers --sizes 100000 --seconds 0.2
-    python benchmarks/numpy_calls.py --only np.roll --only a.T --dtype float32
-    python benchmarks/numpy_calls.py --write docs/performance.md      what is slower than NumPy, into the page
+    python benchmarks/single_calls.py                      all calls, 1,000 to 1,000,000 elements, one thread
+    python benchmarks/single_calls.py --kinds joins,gathers --sizes 100000 --seconds 0.2
+    python benchmarks/single_calls.py --only np.roll --only a.T --dtype float32
+    python benchmarks/single_calls.py --write docs/performance.md      what is slower than NumPy, into the page
 
-The calls are in numpy_call_rows.py. What a call gives, or writes, is compared with NumPy's first (type and shape too).
+The calls are in single_call_rows.py. What a call gives, or writes, is compared with NumPy's first (type and shape too).
 Both are then called in turns in one process, in batches of some 100 µs; the least time counts, of the thread's CPU
 time (of the clock, with more threads than one). A ratio is NumPy's time over ours: above 1 we are faster.
 """
@@ -26,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from harness import machine, table  # noqa: E402
 from harness.race import close, limits  # noqa: E402
-from numpy_call_rows import CALLS, WRITTEN, calls, operands  # noqa: E402
+from single_call_rows import CALLS, WRITTEN, calls, operands  # noqa: E402
 
 import dlvm_py as dlvm  # noqa: E402
 
@@ -158,7 +158,7 @@ def main(arguments=None):
     if options.json:
         options.json.write_text(json.dumps({"machine": lines[0], "results": results}, indent=1) + "\n")
     if options.write:
-        table.write_section(options.write, f"calls of NumPy, {options.dtype.name}", lines, "numpy_calls.py")
+        table.write_section(options.write, f"calls of NumPy, {options.dtype.name}", lines, "single_calls.py")
     return results
 
 

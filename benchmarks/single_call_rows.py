@@ -1,4 +1,4 @@
-"""The calls of numpy_calls.py, one a line, and the operands that their names stand for.
+"""The calls of single_calls.py, one a line, and the operands that their names stand for.
 
 A line that is a statement writes into `out` (a vector) or `into` (a square), which is its result then.
 """

@@ -448,14 +448,26 @@ def test_what_numpy_lays_out_in_columns_is_copied_by_a_reshape():
         z[0] = 7.0
         return y
 
+    def of_array(a):
+        y = np.array(a.T)
+        z = y.ravel()
+        z[0] = 7.0
+        return y
+
+    def of_kept(a):
+        y = a.T.copy(order="K")
+        z = y.ravel()
+        z[0] = 7.0
+        return y
+
     a = np.random.default_rng(0).random((3, 4))
-    for f in (of_expression, of_shape, of_copy):
+    for f in (of_expression, of_shape, of_copy, of_array, of_kept):
         with pytest.raises(dlvm.UnsupportedSyntax, match="may be a copy where NumPy makes a view"):
             dlvm.jit(f)(a)
 
     def read(a):
         y = a.T * 2.0
-        return y.ravel(), y.reshape(2, 6), np.asfortranarray(a).ravel()
+        return y.ravel(), y.reshape(2, 6), np.asfortranarray(a).ravel(), np.array(a.T).ravel(), np.copy(a.T).ravel()
 
     for x, y in zip(dlvm.jit(read)(a), read(a), strict=True):
         assert x.tobytes() == y.tobytes() and x.shape == y.shape

@@ -96,6 +96,17 @@ def materialise(e: Emitter, value: Any) -> Any:
     return Array(array.pointer, array.extents, COPIED)
 
 
+def copied_as_it_lies(e: Emitter, a: Any, copy: Any) -> Any:
+    """A copy of a, not yet in memory, as NumPy's copies in the order of what is copied: of columns in columns."""
+    is_column_major = isinstance(a, Array) and a.rank > 1 and (a.type.layout == "F" or is_any_order(a))
+    if not is_column_major or not isinstance(copy, Temp):
+        return copy
+    array = allocate(e, copy.extents, copy.dtype)
+    array.pointer.attrs[ANY_ORDER] = True  # type: ignore[attr-defined]
+    e.emit("store", tensor_of(e, copy), array.pointer)
+    return array
+
+
 def is_any_order(a: Array) -> bool:
     """Whether an array is fresh memory that NumPy lays out in columns, and whoever writes it decides on its layout."""
     p = a.pointer

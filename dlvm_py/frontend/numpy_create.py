@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import Extents, allocate, arrayed, filled, materialise, tensor_of
+from dlvm_py.frontend.arrays import Extents, allocate, arrayed, copied_as_it_lies, filled, materialise, tensor_of
 from dlvm_py.frontend.elementwise import (
     astype,
     cast_scalar,
@@ -265,7 +265,7 @@ def _array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any:
     if copy is not None and not as_flag(e, copy, "`copy` of np.array"):
         return asarray(e, object, dtype)
     if isinstance(object, (Array, Temp)) and object.rank:
-        return astype(e, object, as_dtype(e, dtype, object.dtype))
+        return copied_as_it_lies(e, object, astype(e, object, as_dtype(e, dtype, object.dtype)))
     if not isinstance(object, Sequence):
         return _without_axes(e, object, dtype)
     if not object.items:
@@ -332,12 +332,19 @@ def _in_order(e: Emitter, value: Any, order: Any) -> Any:
 
 def copy(e: Emitter, a: Any, order: Any = None) -> Any:
     """np.copy: a fresh array, of a number too."""
-    return _in_order(e, arrayed(e, _fresh(e, a)), order)
+    made = arrayed(e, _fresh(e, a))
+    return _in_order(e, copied_as_it_lies(e, a, made) if _keeps_order(order) else made, order)
+
+
+def _keeps_order(order: Any) -> bool:
+    return is_none(order) or getattr(order, "value", None) in ("K", "A")
 
 
 def copy_method(e: Emitter, a: Any, order: Any = None) -> Any:
     """x.copy(): a fresh array, of one of NumPy's numbers a number."""
     made = _fresh(e, a)
+    if not is_none(order) and _keeps_order(order):
+        return copied_as_it_lies(e, a, made)
     if isinstance(a, Array) and a.type.layout == "F":
         made = materialise(e, made)  # what is computed from it lies in C order, as it does
     return _in_order(e, made, order)

@@ -12,12 +12,11 @@ at some of the LENGTHS. The parameters are `x, y, z` (floats, each of a length o
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
-from random_python import load
+from random_python import Lines, load
 
 HEADER = '''\
 """A random program."""
@@ -103,13 +102,11 @@ class Names:
         return Names([*self.vectors], [*self.floats], [*self.counters], self.loops + loop, self.depth + 1)
 
 
-class FlowWriter:
+class FlowWriter(Lines):
     """Writes one function."""
 
     def __init__(self, seed: int, size: int | None = None) -> None:
-        self.r = random.Random(seed)
-        self.lines: list[str] = []
-        self.count = 0
+        super().__init__(seed)
         self.budget = size or self.r.randint(2, 9)
         self.kind = self.r.choice(("number", "number", "array"))
 
@@ -121,16 +118,6 @@ class FlowWriter:
             self.statement(names, 1)
         self.line(1, "return " + self.result(names))
         return HEADER + "\n".join(self.lines) + "\n"
-
-    def line(self, indent: int, text: str) -> None:
-        self.lines.append("    " * indent + text)
-
-    def fresh(self, prefix: str) -> str:
-        self.count += 1
-        return f"{prefix}{self.count}"
-
-    def chance(self, p: float) -> bool:
-        return self.r.random() < p
 
     def draw(self, forms: Iterable[str], s: Names, *more: str) -> str:
         """One of the forms, with vectors in the places 0 and 1, and what is given in the others."""

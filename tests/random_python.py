@@ -111,13 +111,30 @@ class Scope:
         )  # fmt: skip
 
 
-class Writer:
-    """Writes one function."""
+class Lines:
+    """The lines of a program in the making, by the numbers of a seed."""
 
-    def __init__(self, seed: int, size: int | None = None) -> None:
+    def __init__(self, seed: int) -> None:
         self.r = random.Random(seed)
         self.lines: list[str] = []
         self.count = 0
+
+    def line(self, indent: int, text: str) -> None:
+        self.lines.append("    " * indent + text)
+
+    def fresh(self, prefix: str) -> str:
+        self.count += 1
+        return f"{prefix}{self.count}"
+
+    def chance(self, p: float) -> bool:
+        return self.r.random() < p
+
+
+class Writer(Lines):
+    """Writes one function."""
+
+    def __init__(self, seed: int, size: int | None = None) -> None:
+        super().__init__(seed)
         self.budget = size if size is not None else self.r.randint(3, 14)
         self.early = self.r.random() < 0.25
         self.shape = self.r.choice(("scalar", "scalar", "array", "tuple", "view", "matrix", "argument"))
@@ -132,16 +149,6 @@ class Writer:
             self.statement(scope, 1)
         self.line(1, "return " + self.result(scope))
         return HEADER + "\n".join(self.lines) + "\n"
-
-    def line(self, indent: int, text: str) -> None:
-        self.lines.append("    " * indent + text)
-
-    def fresh(self, prefix: str) -> str:
-        self.count += 1
-        return f"{prefix}{self.count}"
-
-    def chance(self, p: float) -> bool:
-        return self.r.random() < p
 
     # -- results -------------------------------------------------------------------------------------
 

@@ -152,13 +152,8 @@ def test_threads_of_python_call_at_once():
     assert not wrong
 
 
-# a part adds 1 to the words first to last, each by a nested region of one chunk a word
-NESTED = """
-declare void @dlvm.parallel(ptr, ptr, i64, i64)
-define internal void @one(ptr %words, i64 %first, i64 %last) {
-start:
-  br label %loop
-loop:
+# adds 1 to the words first to last, of which there are some, behind `start`
+ADDS = """loop:
   %k = phi i64 [ %first, %start ], [ %next, %loop ]
   %at = getelementptr i64, ptr %words, i64 %k
   %old = load i64, ptr %at
@@ -170,7 +165,18 @@ loop:
 done:
   ret void
 }
-define internal void @many(ptr %words, i64 %first, i64 %last) {
+"""
+
+# a part adds 1 to the words first to last, each by a nested region of one chunk a word
+NESTED = (
+    """
+declare void @dlvm.parallel(ptr, ptr, i64, i64)
+define internal void @one(ptr %words, i64 %first, i64 %last) {
+start:
+  br label %loop
+"""
+    + ADDS
+    + """define internal void @many(ptr %words, i64 %first, i64 %last) {
   %from = getelementptr i64, ptr %words, i64 %first
   %count = sub i64 %last, %first
   call void @dlvm.parallel(ptr @one, ptr %from, i64 %count, i64 1)
@@ -181,6 +187,7 @@ define void @run(ptr %words, i64 %n, i64 %size) {
   ret void
 }
 """
+)
 
 
 def test_nested_regions_run_alone_and_every_chunk_runs_once():
@@ -341,7 +348,8 @@ def test_what_was_won_pays_for_a_loss(tmp_path):
 
 
 # a part adds 1 to the words first to last, and to the number of parts before them
-COUNTED = """
+COUNTED = (
+    """
 declare void @dlvm.share(ptr, ptr, i64, i64, i64, i64, i64)
 define internal void @one(ptr %words, i64 %first, i64 %last) {
 start:
@@ -349,19 +357,9 @@ start:
   %parts = atomicrmw add ptr %before, i64 1 monotonic
   %is_some = icmp slt i64 %first, %last
   br i1 %is_some, label %loop, label %done
-loop:
-  %k = phi i64 [ %first, %start ], [ %next, %loop ]
-  %at = getelementptr i64, ptr %words, i64 %k
-  %old = load i64, ptr %at
-  %new = add i64 %old, 1
-  store i64 %new, ptr %at
-  %next = add i64 %k, 1
-  %more = icmp slt i64 %next, %last
-  br i1 %more, label %loop, label %done
-done:
-  ret void
-}
-define void @run(ptr %words, i64 %n, i64 %multiple, i64 %times) {
+"""
+    + ADDS
+    + """define void @run(ptr %words, i64 %n, i64 %multiple, i64 %times) {
 start:
   br label %loop
 loop:
@@ -374,6 +372,7 @@ done:
   ret void
 }
 """
+)
 
 
 @pytest.mark.parametrize("count", [2, 4, 12])

@@ -107,7 +107,7 @@ FORMS: dict[str, str] = {
     "cellItem": "cellItem % at <at:int> of <held:type>",
     "leaf": "leaf <at:int> of %",
     "wholeEnum": "wholeEnum % : <type:type>",
-    "allocateHeap": "allocateHeap <dtype:dtype> count (%*) [anyorder]",
+    "allocateHeap": "allocateHeap <dtype:dtype> count (%*) [anyorder] [shadow]",
     "load": "load %",
     "store": "store % to % [jam <jam:int> along <along:int> from <least:int>]"
     " [tile <tile:int> along <along:int>] [joined]",

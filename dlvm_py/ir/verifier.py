@@ -57,7 +57,7 @@ _OPERAND_COUNT = {
 _OPTIONAL_ATTRS = {
     "check": ("assuming", "flavours"), "raise": ("flavours",), "print": ("flavours", "flush", "above"),
     "transpose": {"axes"}, "elementPointer": {"path"}, "pop": {"type"}, "createStack": {"element"},
-    "allocateHeap": ("anyorder",), "store": ("jam", "tile", "along", "least"), "conditional": ("unordered",),
+    "allocateHeap": ("anyorder", "shadow"), "store": ("jam", "tile", "along", "least"), "conditional": ("unordered",),
     "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
     "eigh": {"upper"}, "eigvalsh": {"upper"}, "svd": {"full"},
 }  # fmt: skip

@@ -31,7 +31,8 @@ What one number fills before a loop every trip finds as it was, where no trip be
         %a = load %r: *<_ x f64>                        %a = broadcast 0.0: f64 to (%n: i64)
         store (add %a, %v) to %r                        store (add %a, %v) to %r
 
-So the rows of a shadow are stored, where they would be read, added to and written.
+So the rows of a shadow are stored, where they would be read, added to and written. The zeros of memory that is marked as
+a shadow have no sign that a program gives, so that there 0.0 + x, which is not x where x is -0.0, is x.
 
 `noalias_params` says whether array parameters are known not to overlap. Before bufferisation and ownership;
 retain and release, if there are any, forget everything. A second run changes nothing.
@@ -60,6 +61,7 @@ from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
 from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.ir.ops.memory import SHADOW
 from dlvm_py.transforms.literals import is_number
 from dlvm_py.transforms.substitution import substitute
 
@@ -82,7 +84,6 @@ def run(function: Function, noalias_params: bool = True) -> bool:
         block, facts = pending.pop()
         for i in list(block.instructions):
             facts = _transfer(function, i, facts, alias, replaced)
-        block.instructions = [i for i in block.instructions if i not in replaced]
         behind = [(p, number) for p, v in facts if (number := _beyond(v)) is not None]
         for child in children[block]:
             if len(edges[child]) == 1:
@@ -96,8 +97,32 @@ def run(function: Function, noalias_params: bool = True) -> bool:
             else:
                 fills = []
             pending.append((child, fills))
-    substitute(function.blocks, replaced)
+    _put(function, replaced, alias)
     return _before_loops(function, found, alias, noalias_params) or bool(replaced)
+
+
+def _put(function: Function, replaced: dict[Value, Value], alias: AliasAnalysis) -> None:
+    """Let what loads are found to give stand in their place, and what is added to zeros of a shadow for the sum."""
+    zeros = {i for i, v in replaced.items() if _is_zero(v) and _is_of_shadow(i.operands[0], alias)}  # type: ignore[attr-defined]
+    for i in function.instructions() if zeros else ():
+        if i.op is OPS["add"] and not zeros.isdisjoint(i.operands):
+            x, y = i.operands
+            added = y if x in zeros else x
+            if added.type == i.type:
+                replaced[i] = added
+    for block in function.blocks:
+        block.instructions = [i for i in block.instructions if i not in replaced]
+    substitute(function.blocks, replaced)
+
+
+def _is_zero(v: Value) -> bool:
+    number = v.operands[0] if isinstance(v, Instruction) and v.op is OPS["broadcast"] else v
+    return isinstance(number, Literal) and is_number(number) and number.value == 0
+
+
+def _is_of_shadow(pointer: Value, alias: AliasAnalysis) -> bool:
+    roots = alias.roots(pointer)
+    return bool(roots) and all(isinstance(r, Instruction) and r.attrs.get(SHADOW) for r in roots)
 
 
 def _beyond(v: Value) -> Value | None:
@@ -137,9 +162,7 @@ def _before_loops(
             value = _filled(function, load, facts, alias)
             if value is not None:
                 replaced[load] = value
-    for block in {load.block for load in replaced}:  # type: ignore[attr-defined]
-        block.instructions = [i for i in block.instructions if i not in replaced]
-    substitute(function.blocks, replaced)
+    _put(function, replaced, alias)
     return bool(replaced)
 
 

@@ -128,9 +128,11 @@ def _void_of_pointer(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 
 ANY_ORDER = "anyorder"
+SHADOW = "shadow"
 # allocateHeap of dtype (extents...): fresh, not initialised; MemoryError where it fails
-# (anyorder: of an array expression, whose result NumPy lays out as its operands; see temporary_layouts.py)
-allocateHeap = _memory("allocateHeap", _allocate_type, {ALLOCATE}, ("dtype", ANY_ORDER))
+# (anyorder: of an array expression, whose result NumPy lays out as its operands; see temporary_layouts.py;
+# shadow: of derivatives, whose zeros have no sign that a program gives; see redundant_load.py)
+allocateHeap = _memory("allocateHeap", _allocate_type, {ALLOCATE}, ("dtype", ANY_ORDER, SHADOW))
 load = _memory("load", _load_type, {READ})
 # store v to p: same shape; all of v is read before any element is written
 # (joined: one kernel with the store before it, all reads before all writes at each place; see tree_rules.py)

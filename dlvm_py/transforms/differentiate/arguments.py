@@ -22,22 +22,27 @@ def extents(b: Builder, like: Value) -> list[Value]:
     return [b.emit("extent", like, at=k) if n is None else literal(n) for k, n in enumerate(like.type.shape)]
 
 
-def allocate_like(b: Builder, pointer: Value, name: str) -> tuple[Value, Value]:
-    """Fresh memory with the extents of `pointer`: (the allocation, a view of it with the very type of it)."""
+def allocate_like(b: Builder, pointer: Value, name: str, **marks: bool) -> tuple[Value, Value]:
+    """Fresh memory with the extents of `pointer`: (the allocation, a view of it with the very type of it).
+
+    marks: of the allocation, as in its text.
+    """
     assert isinstance(pointer.type, PointerType)
-    return _allocate(b, pointer.type, extents(b, pointer), name)
+    return _allocate(b, pointer.type, extents(b, pointer), name, marks)
 
 
 def allocate_empty(b: Builder, type: PointerType, name: str) -> Value:
     """Fresh memory of a type, whose extents are 0 where it does not state them."""
-    return _allocate(b, type, [literal(n or 0) for n in type.shape], name)[1]
+    return _allocate(b, type, [literal(n or 0) for n in type.shape], name, {})[1]
 
 
-def _allocate(b: Builder, t: PointerType, counts: list[Value], name: str) -> tuple[Value, Value]:
+def _allocate(
+    b: Builder, t: PointerType, counts: list[Value], name: str, marks: dict[str, bool]
+) -> tuple[Value, Value]:
     if t.layout == "F":
-        buffer = b.emit("allocateHeap", *counts[::-1], name=name, dtype=t.dtype.name)
+        buffer = b.emit("allocateHeap", *counts[::-1], name=name, dtype=t.dtype.name, **marks)
         return buffer, b.emit("transpose", buffer, name=name)
-    buffer = b.emit("allocateHeap", *counts, name=name, dtype=t.dtype.name)
+    buffer = b.emit("allocateHeap", *counts, name=name, dtype=t.dtype.name, **marks)
     view = buffer if buffer.type == t else b.emit("pointerCast", buffer, name=name, to=t)
     return buffer, view
 

@@ -299,13 +299,13 @@ class PlacedShadows:
         self._b = b
         for root, first in self._class.items():
             if self._is_alone(root):
-                self.buffers[root], self._views[root] = allocate_like(b, root, f"{root.name}_shadow")
+                self.buffers[root], self._views[root] = allocate_like(b, root, f"{root.name}_shadow", shadow=True)
                 b.emit("store", zeros_like(b, self.buffers[root]), self.buffers[root])
                 self._flat[root] = b.emit("shapeCast", self.buffers[root], _product(b, extents(b, self.buffers[root])))
             elif root is first:
                 t = root.type
                 assert isinstance(t, PointerType)
-                flat = b.emit("allocateHeap", self._totals[first], name="shadows", dtype=t.dtype.name)
+                flat = b.emit("allocateHeap", self._totals[first], name="shadows", dtype=t.dtype.name, shadow=True)
                 b.emit("store", zeros_like(b, flat), flat)
                 self._flat[first] = flat
 

@@ -55,7 +55,7 @@ class Alike:
 
     def allocate(self, b: Builder, pointer: Value, name: str) -> tuple[Value, Value]:
         """Memory beside what `pointer` refers to: (the allocation, a view of it with the type of a shadow)."""
-        return allocate_like(b, pointer, name)
+        return allocate_like(b, pointer, name, shadow=True)
 
     def view(self, b: Builder, view: Instruction, base: Value) -> Value:
         """The index op `view` on the shadow of its base."""

@@ -71,14 +71,15 @@ if TYPE_CHECKING:
         products,
         reductions,
         scatter,
+        stores,
         tiles,
         trees,
         windows,
     )
 else:
     # what functions without arrays, or without such operations on them, are compiled without
-    _LATER = "decompositions factored fourier jam joined kernels matmul order products reductions scatter"
-    decompositions, factored, fourier, jam, joined, kernels, matmul, order, products, reductions, scatter = (
+    _LATER = "decompositions factored fourier jam joined kernels matmul order products reductions scatter stores"
+    decompositions, factored, fourier, jam, joined, kernels, matmul, order, products, reductions, scatter, stores = (
         deferred(f"dlvm_py.backend.cpu.{name}") for name in _LATER.split()
     )
     tiles, trees, windows = (deferred(f"dlvm_py.backend.cpu.{name}") for name in ("tiles", "trees", "windows"))
@@ -459,8 +460,8 @@ def write_kernel(e: FunctionEmitter, roots: Sequence[Instruction]) -> None:
             results, work = joined.write_joined(e, roots)
             e.env |= {i: x for i, x in zip(roots, results, strict=True) if x is not None}
         else:
-            sinks = [kernels.Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in roots]  # type: ignore[attr-defined]
-            work = kernels.store_trees(e, [i.operands[0] for i in roots], sinks, _groups(roots[0]))
+            sinks = [stores.Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in roots]  # type: ignore[attr-defined]
+            work = stores.store_trees(e, [i.operands[0] for i in roots], sinks, _groups(roots[0]))
     e.charge(work)
 
 
@@ -537,7 +538,7 @@ def _store_array(
             return scatter.store_nonzero(e, value, dest)
         case "shapeCast":
             return _store_reshaped(e, value, dest)
-    return kernels.store_tree(e, value, dest, type.shape, groups)
+    return stores.store_tree(e, value, dest, type.shape, groups)
 
 
 def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
@@ -547,7 +548,7 @@ def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
         return ONE
     extents = trees.tree_extents(e, source)
     if dest.layout == "C":
-        return kernels.store_tree(e, source, replace(dest, extents=extents), source.type.shape)  # type: ignore[attr-defined]
+        return stores.store_tree(e, source, replace(dest, extents=extents), source.type.shape)  # type: ignore[attr-defined]
     return kernels.store_reshaped(e, trees.Tree(e, source), extents, dest)
 
 

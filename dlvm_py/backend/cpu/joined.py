@@ -17,10 +17,11 @@ from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import MOST_BITS, cut, rows_of
-from dlvm_py.backend.cpu.kernels import Sink, nest, versions
+from dlvm_py.backend.cpu.kernels import nest, versions
 from dlvm_py.backend.cpu.pointers import is_open, offset, store_element, strides_of
 from dlvm_py.backend.cpu.reductions import combine, is_by_blocks, pays
 from dlvm_py.backend.cpu.share import may_share, shared
+from dlvm_py.backend.cpu.stores import Sink
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ZERO, V, i64

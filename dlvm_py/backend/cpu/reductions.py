@@ -17,10 +17,11 @@ from dlvm_py.backend.cpu.contractions import fits, is_finite, store_contraction
 from dlvm_py.backend.cpu.floating import rounded, widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import MOST_BITS, Span, cut, rows_of
-from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, shared_axis, shared_nest, store_tree, versions
+from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, shared_axis, shared_nest, versions
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import may_share, shared
+from dlvm_py.backend.cpu.stores import store_tree
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64

@@ -1,4 +1,4 @@
-"""Rows whose last elements are a vector with a mask (`_ends_in_a_mask` in backend/cpu/kernels.py)."""
+"""Rows whose last elements are a vector with a mask (`ends_in_a_mask` in backend/cpu/stores.py)."""
 
 import numpy as np
 import pytest

@@ -31,8 +31,8 @@ What one number fills before a loop every trip finds as it was, where no trip be
         %a = load %r: *<_ x f64>                        %a = broadcast 0.0: f64 to (%n: i64)
         store (add %a, %v) to %r                        store (add %a, %v) to %r
 
-So the rows of a shadow are stored, where they would be read, added to and written. The zeros of memory that is marked as
-a shadow have no sign that a program gives, so that there 0.0 + x, which is not x where x is -0.0, is x.
+So the rows of a shadow are stored, where they would be read, added to and written. The zeros of memory that is marked
+as a shadow have no sign that a program gives, so that there 0.0 + x, which is not x where x is -0.0, is x.
 
 `noalias_params` says whether array parameters are known not to overlap. Before bufferisation and ownership;
 retain and release, if there are any, forget everything. A second run changes nothing.

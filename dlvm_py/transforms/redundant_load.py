@@ -231,14 +231,10 @@ def _is_uniform(v: Value) -> bool:
 
 
 def _filled(function: Function, load: Instruction, facts: Facts, alias: AliasAnalysis) -> Value | None:
-    """What a load gives by a view of memory that one number fills; None where there is no such."""
+    """What a load gives of memory that one number fills, or by a view of it; None where there is no such."""
     (pointer,) = load.operands
     fills = [(p, v) for p, v in facts if is_array(p.type.pointee) and _is_uniform(v)]  # type: ignore[attr-defined]
-    while fills and isinstance(pointer, Instruction) and pointer.op.kind is Kind.INDEX:
-        # the part of a complex number is another number
-        if pointer.op is OPS["partView"]:
-            return None
-        pointer = pointer.operands[0]
+    while fills:
         for whole, value in fills:
             if alias.same_elements(whole, pointer):
                 number = value if isinstance(value, Literal) else value.operands[0]  # type: ignore[attr-defined]
@@ -248,6 +244,10 @@ def _filled(function: Function, load: Instruction, facts: Facts, alias: AliasAna
                 b.loc = load.loc
                 made = b.emit("broadcast", number, *extents_of(b, load))
                 return made if made.type == load.type else None
+        # the part of a complex number is another number
+        if not isinstance(pointer, Instruction) or pointer.op.kind is not Kind.INDEX or pointer.op is OPS["partView"]:
+            return None
+        pointer = pointer.operands[0]
     return None
 
 

@@ -20,7 +20,7 @@ Three sources of simplification, tried on each instruction until none applies:
 * all operands are literals: NumPy computes the result, as the reference interpreter would. Only ops that
   IEEE 754 or integer arithmetic fix to the bit (EXACT) are folded: `exp 1.0` would be NumPy's rounding,
   compiled code has its own. Nothing is folded that raises, divides by zero, casts out of range, or
-  overflows while it is `checked`;
+  overflows while it is `checked`. Broadcasts of literals are folded to the broadcast of one;
 * the laws of identities.py and view_identities.py;
 * facts about ranges (ranges.py): a `checked` result that is sure to fit loses the flag, and a check of a
   literal true disappears.
@@ -38,16 +38,17 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir import OPS, Function, Instruction, Kind, Literal, TensorType, Value, literal
+from dlvm_py.ir import OPS, Function, Instruction, Kind, Literal, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.value import integer
-from dlvm_py.transforms.identities import ARITHMETIC
+from dlvm_py.transforms.identities import ARITHMETIC, become
 from dlvm_py.transforms.literals import boolean, from_numpy, is_number, to_numpy
 from dlvm_py.transforms.ranges import dtype_range, fits
 from dlvm_py.transforms.substitution import is_pinned, rewrite_operands, substitute, takes_whole
 from dlvm_py.transforms.view_identities import VIEWS
 
 _RULES = ARITHMETIC | VIEWS
+_BROADCAST = OPS["broadcast"]
 
 # ops whose result is fixed to the bit, also in floating point
 EXACT = frozenset(
@@ -124,10 +125,24 @@ def _simplify(i: Instruction) -> Value | None:
         folded = literal_result(i)
         if folded is not None:
             return folded
+        if _is_of_one_number(i):
+            return i
         rule = _RULES.get(i.op.name)
         value = rule(i) if rule else None
         if value is not i:
             return value if value is not None and value.type == i.type else i
+
+
+def _is_of_one_number(i: Instruction) -> bool:
+    """Whether all elements of `i` are one literal number: then it has become its broadcast."""
+    splats = [v for v in i.operands if isinstance(v, Instruction) and v.op is _BROADCAST]
+    if i.op.kind is not Kind.ELEMENTWISE or not splats:
+        return False
+    numbers = [v.operands[0] if v in splats else v for v in i.operands]  # type: ignore[attr-defined]
+    if not all(is_number(v) and is_scalar(v.type) for v in numbers):
+        return False
+    number = literal_result(Instruction(i.op, numbers, i.attrs))
+    return number is not None and become(i, _BROADCAST, [number, *splats[0].operands[1:]]) is i
 
 
 def literal_result(i: Instruction) -> Literal | None:

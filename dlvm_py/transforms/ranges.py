@@ -3,8 +3,9 @@
 A range is a pair of Python ints that bounds the value on every run: a literal is itself, an extent is not
 negative, a remainder by a positive literal lies below it, `min`, `max` and `select` combine the ranges of
 their operands, arithmetic does so unless it could wrap. Block arguments and everything else have the range
-of their dtype. Shape arithmetic of slices (`max(min(n, 3), 0)`) is what this is for; the walk is cut at a
-small depth, so a query costs a bounded number of steps.
+of their dtype. Shape arithmetic of slices (`max(min(n, 3), 0)`) and sums of a few small numbers, as those of the pixels
+around a place, are what this is for; the walk is cut at a small depth and looks at what it has met once, so a query
+costs a bounded number of steps.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from dlvm_py.ir.value import integer
 
 Range = tuple[int, int]
 
-_DEPTH = 6
+_DEPTH = 16
 
 
 def dtype_range(dtype: DType) -> Range:
@@ -24,8 +25,13 @@ def dtype_range(dtype: DType) -> Range:
     return (0, (1 << dtype.bits) - 1) if dtype.kind == "u" else (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1)
 
 
-def integer_range(value: Value, depth: int = _DEPTH) -> Range:
+def integer_range(value: Value) -> Range:
     """Bounds of an integer or bool scalar."""
+    return _range(value, _DEPTH, {})
+
+
+def _range(value: Value, depth: int, met: dict[Value, Range]) -> Range:
+    """Bounds of a value, up to so many instructions above it; `met`: those of instructions, as they are found."""
     assert isinstance(value.type, TensorType)
     whole = dtype_range(value.type.dtype)
     number = integer(value)
@@ -33,10 +39,16 @@ def integer_range(value: Value, depth: int = _DEPTH) -> Range:
         return number, number
     if not depth or not isinstance(value, Instruction) or value.type.shape:
         return whole
-    found = _of_instruction(value, depth - 1)
+    if value not in met:
+        met[value] = _within(_of_instruction(value, depth - 1, met), whole, bool(value.attrs.get("checked")))
+    return met[value]
+
+
+def _within(found: Range | None, whole: Range, is_checked: bool) -> Range:
+    """The range of a result, from that of the exact one."""
     if found is None:
         return whole
-    if value.attrs.get("checked"):
+    if is_checked:
         # the result exists only where it did not leave the dtype
         return max(found[0], whole[0]), min(found[1], whole[1])
     return found if whole[0] <= found[0] and found[1] <= whole[1] else whole
@@ -47,19 +59,19 @@ def fits(instruction: Instruction) -> bool:
     assert isinstance(instruction.type, TensorType)
     if instruction.type.shape or instruction.type.dtype.kind not in "iu":
         return False
-    exact = _of_instruction(instruction, _DEPTH)
+    exact = _of_instruction(instruction, _DEPTH, {})
     low, high = dtype_range(instruction.type.dtype)
     return exact is not None and low <= exact[0] and exact[1] <= high
 
 
-def _of_instruction(i: Instruction, depth: int) -> Range | None:
+def _of_instruction(i: Instruction, depth: int, met: dict[Value, Range]) -> Range | None:
     """The exact range of the result, as if integers were unbounded; None where nothing is known."""
     if i.op.name == "extent":
         return 0, 2**63 - 1
     # a call may take an integer first, and then anything
     if not i.operands or not all(is_scalar(v.type) and v.type.dtype.kind in "biu" for v in i.operands):  # type: ignore[attr-defined]
         return None
-    (low, high), *others = (integer_range(v, depth) for v in i.operands)
+    (low, high), *others = (_range(v, depth, met) for v in i.operands)
     match i.op.name:
         case "dataTypeCast":
             return low, high

@@ -1,4 +1,4 @@
-"""Loops that choose an index by the element there (transforms/chosen_elements.py), and small sums that fit (ranges.py)."""
+"""Loops that choose an index by the element there (chosen_elements.py), and small sums that fit (ranges.py)."""
 
 import numpy as np
 import pytest

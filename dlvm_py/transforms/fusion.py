@@ -36,6 +36,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 
 from dlvm_py.ir.analysis import AliasAnalysis, predecessors, reverse_postorder, uses, writes_memory, written_pointer
+from dlvm_py.ir.analysis.cost import step_cost
 from dlvm_py.ir.contractions import contraction
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
@@ -143,7 +144,7 @@ class FusionPlan:
             buffer = buffer or (repeated and not repeats) or v in self._stretched
             # other roots would ask for each element where it is
             buffer = buffer or (v.op.name == "embed" and not self._is_written(root))
-            buffer = buffer or any(u.op.name == "scatter" and _is_long(v) for u in self._users[v])
+            buffer = buffer or any(u.op.name == "scatter" and _is_long(v, u) for u in self._users[v])
         if v in self._factors and v.op.name != "load" and v.op.name not in VIEWS:
             buffer = True
         if buffer:
@@ -394,15 +395,18 @@ class FusionPlan:
         return self._regions[start, end]
 
 
-def _is_long(v: Value, steps: int = SCATTERED) -> bool:
-    """Whether v takes more than so many steps."""
-    pending = [v]
-    while pending and steps >= 0:
+def _is_long(v: Value, scatter: Instruction) -> bool:
+    """Whether v takes too many steps for a scatter.
+
+    One that combines what it stores with what is there is no vector: functions and divisions are several steps there.
+    """
+    pending, left = [v], SCATTERED
+    while pending and left >= 0:
         x = pending.pop()
         if isinstance(x, Instruction) and is_array(x.type) and x.op.kind is Kind.ELEMENTWISE:
-            steps -= 1
+            left -= step_cost(x) if "by" in scatter.attrs else 1
             pending += x.operands
-    return steps < 0
+    return left < 0
 
 
 def _is_smaller(leaf: Instruction, v: Instruction) -> bool:

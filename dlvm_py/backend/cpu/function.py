@@ -326,6 +326,19 @@ class FunctionEmitter(Code):
             self._notes[roots] = self._make_notes(roots)
         return self._notes[roots]
 
+    def notes_of_one(self, notes: str) -> tuple[str, str]:
+        """The metadata of accesses to the one array that a kernel writes, and what to add to those of what it reads.
+
+        notes: those that accesses to this array have anyway. No leaf of the kernel is in it. Functions of many arrays
+        have no scopes; LLVM could not see then that stores at computed places leave alone what the kernel reads.
+        """
+        if self._scopes:
+            return notes, ""
+        node = self.module.metadata.node
+        domain = node(f'!"{self.name}"')
+        scope = node(node(f'!"{self.name}.{len(self.module.metadata.nodes)}", {domain}'))
+        return f"{notes}, !alias.scope {scope}", f", !noalias {scope}"
+
     def _make_notes(self, roots: frozenset[Value]) -> str:
         if not roots or not all(r in self._scopes for r in roots):
             return ""

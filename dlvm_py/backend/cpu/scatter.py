@@ -58,6 +58,10 @@ def _scatter(e: FunctionEmitter, value: Value, dest: Pointer, indices: Sequence[
     extents = tree_extents(e, value)
     strides = strides_of(e, dest)
     row = list(range(rank, tree.rank))
+    stored, read = e.notes_of_one(dest.notes)
+    tree.group = read
+    for other in trees.values():
+        other.group = read
 
     def write(base: V, notes: str) -> None:
         place = offset(e, base, [tree.index[k] for k in row], strides[len(indices) :])
@@ -70,13 +74,13 @@ def _scatter(e: FunctionEmitter, value: Value, dest: Pointer, indices: Sequence[
         places = [trees[v].element() if v in trees else e.scalar(v) for v in indices]
         base = offset(e, dest.data, places, strides[: len(indices)])
         if not row:
-            write(base, dest.notes)
+            write(base, stored)
         else:
             with nest(e, tree.index, row[:-1], extents):
                 parallel = Parallel(e)
-                tree.group = parallel.access
+                tree.group = read + parallel.access
                 with nest(e, tree.index, row[-1:], extents, parallel.loop):
-                    write(base, dest.notes + parallel.access)
+                    write(base, stored + parallel.access)
     return e.product(extents)
 
 

@@ -549,3 +549,22 @@ def test_an_element_that_a_loop_updates_is_the_half_of_one(f):
     dlvm.jit(f)(ours, np.arange(4.0))
     f(theirs, np.arange(4.0))
     np.testing.assert_array_equal(ours, theirs)
+
+
+def test_decimals_are_of_each_part():
+    """np.round goes by the parts of a number, each divided by a real number: a complex quotient rounds otherwise."""
+    z = (np.arange(-40, 40) * 1.37 - 0.33j * np.arange(80)).astype(np.complex64).reshape(8, 10)
+    for given in (z, z.T, z[:, ::-2], z[2, 3]):
+        for decimals in (1, 2, -1):
+            want, found = np.round(given, decimals), dlvm.jit(lambda z, n: np.round(z, n))(given, decimals)
+            assert found.dtype == want.dtype and np.array_equal(found, want)
+
+
+def test_bounds_of_clip_stand_for_what_is_equal_to_them():
+    """As NumPy's: 0 for -0.0 + 0j with two bounds, what is there with one."""
+    z = np.array([-0.0, complex(0.0, -0.0), complex(-0.0, -0.0), complex(1, -0.0), complex(np.nan, 1), 2j])
+    for fn in (lambda z: np.clip(z, 0, 1), lambda z: np.clip(z, None, 0), lambda z: np.clip(z, z[::-1], 1)):
+        want, found = fn(z), dlvm.jit(fn)(z)
+        assert np.array_equal(found, want, equal_nan=True)
+        for part in (np.real, np.imag):
+            assert np.array_equal(np.signbit(part(found)), np.signbit(part(want)))

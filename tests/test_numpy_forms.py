@@ -262,6 +262,7 @@ FOUND = [
     ("x0.any(0, None, x1)", np.eye(2, 3) > 0, np.zeros(3, bool)),
     ("np.array([x0.flags.c_contiguous, x0.flags.fnc])", HALVES.reshape(2, 3).T),
     ("np.array([x0.flags.c_contiguous, x0.flags.forc])", HALVES.reshape(6, 1).T),
+    ("x0 ** 2", np.array([True, False])),
 ]
 
 

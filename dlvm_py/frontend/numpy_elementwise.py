@@ -28,9 +28,13 @@ def clip(
     """np.clip: a bound may be None."""
     lowest, highest = (other if is_none(bound) else bound for bound, other in ((a_min, min), (a_max, max)))
     a, lowest, highest = _in_loop_of_clip(e, a, lowest, highest)
+    is_between = not is_none(lowest) and not is_none(highest)
     for bound, ufunc, op in ((lowest, np.maximum, "atLeast"), (highest, np.minimum, "atMost")):
         if not is_none(bound):
-            a = ufunc_call(e, ufunc, a, bound, on_floats=op)
+            # of complex numbers equal but for signs of zeros two bounds give the bound, maximum what it has first
+            is_first = is_between and operand(e, a, "np.clip").dtype.is_complex
+            pair = (bound, a) if is_first else (a, bound)
+            a = ufunc_call(e, ufunc, *pair, on_floats=op)
     return deliver(e, "clip", operand(e, a, "np.clip"), out, where, as_casting(e, casting, "same_kind"))
 
 

@@ -129,7 +129,13 @@ def binary(e: Emitter, kind: type, a: Any, b: Any) -> Any:
     a, b = operand(e, a, f"`{symbol}`"), operand(e, b, f"`{symbol}`")
     if isinstance(a, Scalar) and isinstance(b, Scalar) and a.weak and b.weak:
         return _weak_binary(e, python, a, b)
+    if kind is gast.Pow and _is_array(a) and a.dtype is BOOL and isinstance(b, Scalar) and b.weak and _is_two(b.number):
+        return ufunc_call(e, np.square, a)  # of int8, as `**` does it; np.power does not
     return ufunc_call(e, ufunc, a, b)
+
+
+def _is_two(number: Any) -> bool:
+    return isinstance(number, int) and number == 2
 
 
 def _is_array(value: Any) -> bool:

@@ -93,6 +93,11 @@ def around(a: Any, decimals: Any = 0, out: Any = None) -> Any:
         refuse("np.round of bools to decimals is not defined", "convert with .astype(np.float64)")
     if decimals == 0:
         return np.rint(a, out=out)
+    if np.result_type(a).kind == "c":
+        found = np.empty_like(a)
+        found.real = around(np.real(a), decimals)
+        found.imag = around(np.imag(a), decimals)
+        return deliver(found[()], out)
     if np.result_type(a).name == "bfloat16":
         refuse("np.round of bfloat16 to decimals is not supported", "np.round(x.astype(np.float32), decimals)")
     if decimals > 0:

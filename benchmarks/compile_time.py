@@ -36,7 +36,6 @@ from kernels import recurrence  # noqa: E402
 import dlvm_py as dlvm  # noqa: E402
 from dlvm_py import derivative, dispatch, driver  # noqa: E402
 from dlvm_py.backend.cpu import compile as native_compile  # noqa: E402
-from dlvm_py.frozen import replace  # noqa: E402
 from dlvm_py.transforms import pass_manager  # noqa: E402
 
 STAGES = (  # (where the driver finds the function, its name, the row of the table)
@@ -135,24 +134,23 @@ def compile_once(function, args):
     return time.process_time() - start, done
 
 
-def timed_pass(clock, find, name):
-    """The row of a pass, with its `run` timed."""
-    row = find(name)
-    return replace(row, run=clock.wrap(row.run, f"  {name}"))
+def timed_pass(clock, run, row, *args):
+    """A pass, timed under its name."""
+    return clock.wrap(run, f"  {row.name}")(row, *args)
 
 
 @contextlib.contextmanager
 def watched(clock):
     """While this is open the stages' times go to the clock."""
     saved = [(place, name, getattr(place, name)) for place, name, _ in STAGES]
-    find = pass_manager.find_pass
+    run_pass = pass_manager.run_pass
     for place, name, row in STAGES:
         setattr(place, name, clock.wrap(getattr(place, name), row))
-    pass_manager.find_pass = functools.partial(timed_pass, clock, find)
+    pass_manager.run_pass = functools.partial(timed_pass, clock, run_pass)
     try:
         yield
     finally:
-        pass_manager.find_pass = find
+        pass_manager.run_pass = run_pass
         for place, name, original in saved:
             setattr(place, name, original)
 

@@ -28,7 +28,6 @@ from dlvm_py.ir import (
     Type,
     Value,
     literal,
-    print_function,
 )
 from dlvm_py.ir.analysis.calls import written_params
 from dlvm_py.ir.interface import (
@@ -55,9 +54,11 @@ from dlvm_py.transforms.differentiate.adjoint import adjoint, recorded
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 
 if TYPE_CHECKING:
+    from dlvm_py.ir import printer
     from dlvm_py.transforms.differentiate import jacobian as jacobians
     from dlvm_py.transforms.differentiate import tangent as forward
 else:
+    printer = deferred("dlvm_py.ir.printer")
     # what reverse mode does without
     jacobians, forward = (deferred(f"dlvm_py.transforms.differentiate.{name}") for name in ("jacobian", "tangent"))
 
@@ -268,7 +269,7 @@ def _halves(of: Program, recipe: Recording) -> _Halves:
     copied = set(written_params(of.module, of.name))
     config = AdjointConfig(tuple(unique), tuple(active), tuple(output for output, _ in parts), seedable=True)
     halves = recorded(of.module, of.name, config)
-    text = print_function(halves.recorded) + print_function(halves.pullback)
+    text = printer.print_function(halves.recorded) + printer.print_function(halves.pullback)
     digest = hashlib.blake2b(text.encode(), digest_size=16).hexdigest()
     derivatives = [unique.index(i) for i in found]
     return _Halves(halves.recorded, halves.pullback, halves.tape, outputs, derivatives, copied, digest)

@@ -50,10 +50,11 @@ from dlvm_py.tuning import tuned
 
 if TYPE_CHECKING:
     from dlvm_py import driver
+    from dlvm_py.ir import printer
     from dlvm_py.program import Program
 else:
     # with the front end, the passes and the back end: a process whose kernels all come from the disk cache has none
-    driver = deferred("dlvm_py.driver")
+    driver, printer = deferred("dlvm_py.driver"), deferred("dlvm_py.ir.printer")
 
 
 Answers = dict[str, bool | None]  # where types depend on values (frontend/assumptions.py)
@@ -502,7 +503,7 @@ def _ir(self: Any, *args: Any, stage: str = "optimizable", **kwargs: Any) -> str
     For the types of the given arguments; without any, for those of the latest version.
     """
     text: str = dispatcher_of(self).lowered(
-        args, kwargs, "ir", lambda r, holds: driver.print_module(driver.lower_to(r, stage, holds).module)
+        args, kwargs, "ir", lambda r, holds: printer.print_module(driver.lower_to(r, stage, holds).module)
     )
     return text
 

@@ -22,8 +22,9 @@ from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError, InternalError, Loc, UnsupportedSyntax
 from dlvm_py.frontend.translate import translate
 from dlvm_py.frozen import replace
-from dlvm_py.ir import VOID, Module, PointerType, TensorType, TupleType, print_module
+from dlvm_py.ir import VOID, Module, PointerType, TensorType, TupleType
 from dlvm_py.ir.analysis.calls import callees, reachable, seen_outside, written_params
+from dlvm_py.ir.function import FREE_LAYOUT
 from dlvm_py.ir.interface import ArraySpec, ScalarSpec, Spec, TupleSpec, dtype_of_leaf, leaves, to_json
 from dlvm_py.ir.relation import Relation
 from dlvm_py.options import environment
@@ -35,13 +36,12 @@ from dlvm_py.runtime.gpu.device import EMULATOR
 from dlvm_py.runtime.native import standing
 from dlvm_py.runtime.native.entry import compiled_entry, exported
 from dlvm_py.runtime.version import sites_to_json
-from dlvm_py.transforms import assume_extents, drop_rules, partial_inline, raise_loops, raise_products
+from dlvm_py.transforms import assume_extents, drop_rules
 from dlvm_py.transforms.assume_extents import RELATIONS
 from dlvm_py.transforms.differentiate.config import CAN_RUN_AGAIN, RECORD
 from dlvm_py.transforms.pass_manager import run_pipeline
-from dlvm_py.transforms.replay_loops import REPLAYS
+from dlvm_py.transforms.preconditions import has_arrays
 from dlvm_py.transforms.share_loops import LOOPS
-from dlvm_py.transforms.temporary_layouts import FREE
 
 if TYPE_CHECKING:
     from dlvm_py import derivative
@@ -50,11 +50,16 @@ if TYPE_CHECKING:
     from dlvm_py.backend.gpu import emulate, ptx
     from dlvm_py.backend.gpu.kernel import Kernel
     from dlvm_py.backend.python import program as python
+    from dlvm_py.transforms import partial_inline, raise_loops, raise_products, replay_loops
 else:
     # what compiling a function for the CPU does without
     derivative, reports = deferred("dlvm_py.derivative"), deferred("dlvm_py.report")
     gpu, emulate, ptx = (deferred(f"dlvm_py.backend.gpu.{name}") for name in ("emit", "emulate", "ptx"))
     python = deferred("dlvm_py.backend.python.program")
+    partial_inline, replay_loops = (
+        deferred(f"dlvm_py.transforms.{name}") for name in ("partial_inline", "replay_loops")
+    )
+    raise_loops, raise_products = (deferred(f"dlvm_py.transforms.{name}") for name in ("raise_loops", "raise_products"))
 
 STAGES = ("raw", "optimizable", "compute", "scheduled")
 
@@ -118,9 +123,9 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
         if not derives:
             drop_rules.run(program.module, program.name)
         _run(program, ("inline", "kept_copies"), request, "raw")
-        if raise_loops.may(program.function):
+        if has_arrays(program.function) and raise_loops.may(program.function):
             _run(program, (*CLEAN_UP, "raise_loops"), request, "raw")
-        if partial_inline.may(program.module, program.name):
+        if _calls(program) and partial_inline.may(program.module, program.name):
             _run(program, (*CLEAN_UP, "partial_inline"), request, "raw")
         if derives and not request.general:
             program.relations = _related(program, request)
@@ -167,12 +172,17 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
     return program
 
 
+def _calls(program: Program) -> set[str]:
+    """The names of the functions that a program calls."""
+    return {name for f in reachable(program.module, program.name) for name in callees(f)}
+
+
 def _related(program: Program, request: Request) -> tuple[Relation, ...]:
     """What is assumed of the arguments of a function that is called from outside alone."""
-    if any(program.name in callees(f) for f in reachable(program.module, program.name)):
+    if program.name in _calls(program):
         return ()
     assume_extents.run(program.function)
-    if raise_products.may(program.function):
+    if has_arrays(program.function) and raise_products.may(program.function):
         _run(program, (*CLEAN_UP, "raise_products"), request, "raw")
     return program.function.meta.get(RELATIONS, ())  # type: ignore[return-value]
 
@@ -199,7 +209,7 @@ def lower_to(request: Request, stage: str, holds: Holds | None = None, decisions
             left_out.add("replay_loops")
         scheduled = tuple(name for name in scheduled if name not in left_out)
         if stage in ("compute", "scheduled") and _may_lay_out(program, request):
-            program.function.attributes.add(FREE)
+            program.function.attributes.add(FREE_LAYOUT)
         for wanted, passes in (("compute", compute), ("scheduled", scheduled)):
             if STAGES.index(stage) >= STAGES.index(wanted):
                 _run(program, passes, request, program.module.stage, decisions)
@@ -216,15 +226,15 @@ def _may_lay_out(program: Program, request: Request) -> bool:
     if not isinstance(request.recipe, Primal) or request.options.target != "cpu" or request.is_joined:
         return False
     items = program.result.items if isinstance(program.result, TupleSpec) else (program.result,)
-    is_called = any(program.name in callees(f) for f in reachable(program.module, program.name))
+    is_called = program.name in _calls(program)
     return program.effects is None and not is_called and all(isinstance(s, ScalarSpec | ArraySpec) for s in items)
 
 
 def _laid_out(program: Program) -> Spec:
     """The result of a program with the layouts that passes gave it, after which nobody may change them."""
-    if FREE not in program.function.attributes:
+    if FREE_LAYOUT not in program.function.attributes:
         return program.result
-    program.function.attributes.remove(FREE)
+    program.function.attributes.remove(FREE_LAYOUT)
     type, spec = program.function.result, program.result
     types = type.elements if isinstance(type, TupleType) else (type,)
     items = spec.items if isinstance(spec, TupleSpec) else (spec,)
@@ -299,7 +309,7 @@ def _run(
 ) -> None:
     """Run passes on the function of the program, and on what it still calls: recursive functions."""
     pending, seen = [program.name], {program.name}
-    called: set[str] = set().union(*(callees(f) for f in reachable(program.module, program.name)))
+    called = _calls(program)
     while pending:
         name = pending.pop(0)
         function = program.module.functions[name]
@@ -396,7 +406,9 @@ def report(request: Request, bind: Callable[..., tuple[Any, ...]]) -> reports.Re
     what = {Gradient: "gradient of ", Tangent: "tangent of ", Jacobian: "Jacobian of "}.get(type(request.recipe), "")
     title = f"{what}{request.recipe.primal.__qualname__}()"
     functions = program.module.functions.values()
-    loops, launching = (tuple(n for f in functions for n in f.meta.get(key, ())) for key in (LOOPS, REPLAYS))  # type: ignore[attr-defined]
+    loops, launching = (
+        tuple(n for f in functions for n in f.meta.get(key, ())) for key in (LOOPS, replay_loops.REPLAYS)
+    )  # type: ignore[attr-defined]
     return reports.Report(title, found, request.options.checkpoint, names, read, loops, launching)
 
 
@@ -496,4 +508,4 @@ def _image(kernels: list[Kernel], architecture: str) -> bytes:
     return emulate.emulated(kernels) if architecture == EMULATOR else ptx.ptx(kernels, architecture).encode()
 
 
-__all__ = ["STAGES", "Compiled", "compile_request", "lower", "lower_to", "print_module", "schedules"]
+__all__ = ["STAGES", "Compiled", "compile_request", "lower", "lower_to", "schedules"]

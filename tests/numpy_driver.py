@@ -15,7 +15,7 @@ from numpy_forms import FORMS, NEVER, OPTIONS, OUT, OWN, RETURNS_DTYPE
 from test_frontend import call
 
 import dlvm_py as dlvm
-from dlvm_py.frontend.table import METHODS, functions, is_numpy
+from dlvm_py.frontend.table import array_methods, functions, is_numpy
 from dlvm_py.tools.numpy_page import function_name
 
 RULES: dict[str, Callable[..., Any]] = {}
@@ -58,7 +58,7 @@ def native(fn: Callable[..., Any], args: list[Any]) -> Any:
 
 
 # a method is called as the function of its name is; those that have none have forms of their own
-METHOD_FORMS = {name: f"ndarray.{name}" if f"ndarray.{name}" in FORMS else f"np.{name}" for name in METHODS}
+METHOD_FORMS = {name: f"ndarray.{name}" if f"ndarray.{name}" in FORMS else f"np.{name}" for name in array_methods()}
 
 
 @dataclass
@@ -297,5 +297,5 @@ def compare(name: str, make: Callable[[], Call], execute: Callable[..., Any]) ->
 
 
 def call_of(name: str, seed: int, method: bool = False, how: str = "") -> Callable[[], Call]:
-    rule = METHODS[name.rpartition(".")[2]] if method else RULES[name]
+    rule = array_methods()[name.rpartition(".")[2]] if method else RULES[name]
     return lambda: drawn(name, rule, seed, method, how=how)

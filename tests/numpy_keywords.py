@@ -13,7 +13,7 @@ from numpy_driver import METHOD_FORMS, RULES, Call, compare, leaves, run, source
 from numpy_forms import FORMS, NEVER, OPTIONS, OWN, RETURNS_DTYPE
 
 from dlvm_py.frontend.numpy_signature import numpy_signature
-from dlvm_py.frontend.table import METHODS, functions, is_numpy
+from dlvm_py.frontend.table import array_methods, functions, is_numpy
 from dlvm_py.tools.numpy_page import function_name
 
 _SEEDS = 40
@@ -24,7 +24,7 @@ KNOWN = (
         for f in functions()
         if isinstance(getattr(f, "__self__", None), np.ufunc)
     }
-    | {f"ndarray.{name}": getattr(np.ndarray, name) for name in METHODS}
+    | {f"ndarray.{name}": getattr(np.ndarray, name) for name in array_methods()}
 )
 
 
@@ -86,7 +86,7 @@ def parameters(name: str) -> Iterator[tuple[inspect.Parameter, str]]:
 
 def rule_of(name: str) -> Callable[..., Any]:
     """The rule of a function or of a method, by its name."""
-    return METHODS[name.partition(".")[2]] if name.startswith("ndarray.") else RULES[name]
+    return array_methods()[name.partition(".")[2]] if name.startswith("ndarray.") else RULES[name]
 
 
 def _forms_of(name: str) -> str:

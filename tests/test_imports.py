@@ -11,6 +11,7 @@ import sys
 import pytest
 
 from dlvm_py.frozen import Frozen, Mutable, as_dict, field, replace
+from dlvm_py.transforms.pass_manager import PASSES
 
 PROGRAM = """
 import json, sys
@@ -117,6 +118,7 @@ assert g(np.ones(3)).tolist() == [2.0] * 3
 print(json.dumps([*parts, sorted(standing._parts), modules]))
 """
 ARRAYS = ("kernels", "reductions", "matmul", "fourier", "decompositions", "trees")
+OF_ARRAYS = ("fusion", "kernel_versions", *(name for name, row in PASSES.items() if row.needs is not None))
 
 
 def test_what_has_no_arrays_waits_for_nothing_that_arrays_need(tmp_path):
@@ -129,7 +131,9 @@ def test_what_has_no_arrays_waits_for_nothing_that_arrays_need(tmp_path):
     assert scalars == ["entry", "runtime"]
     assert {"arrays", "threads"} <= set(arrays)
     assert of(modules, [f"dlvm_py.backend.cpu.{name}" for name in ARRAYS]) == []
-    assert of(modules, ["dlvm_py.transforms.differentiate.jacobian", "dlvm_py.ir.verifier"]) == []
+    assert of(modules, ["dlvm_py.transforms.differentiate.jacobian", "dlvm_py.ir.verifier", "dlvm_py.ir.printer"]) == []
+    assert of(modules, [f"dlvm_py.transforms.{name}" for name in OF_ARRAYS]) == []
+    assert of(modules, ["dlvm_py.frontend.library_tables"]) == []
 
 
 class Point(Frozen):

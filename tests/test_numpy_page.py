@@ -11,7 +11,7 @@ from test_frontend import call as interpreter_call
 
 import dlvm_py as dlvm
 from dlvm_py.frontend.numpy_signature import numpy_signature
-from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, WITHOUT_DERIVATIVE, functions, name_of, numpys
+from dlvm_py.frontend.table import WITHOUT_DERIVATIVE, array_methods, functions, name_of, numpys, random_methods
 from dlvm_py.tools.numpy_page import numpy_page
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -51,8 +51,8 @@ def test_what_is_not_there_is_said(fn, message):
 def own_signatures():
     """Functions and methods of NumPy with their rules, and the names of its parameters that may be given by name."""
     known_functions = [(name_of(f), f, rule) for f, rule in functions().items() if numpys(f) is not None]
-    methods = [(f".{name}", getattr(np.ndarray, name), rule) for name, rule in METHODS.items()]
-    drawn = [(f"Generator.{name}", getattr(np.random.Generator, name), rule) for name, rule in RANDOM_METHODS.items()]
+    methods = [(f".{name}", getattr(np.ndarray, name), rule) for name, rule in array_methods().items()]
+    drawn = [(f"Generator.{name}", getattr(np.random.Generator, name), rule) for name, rule in random_methods().items()]
     for name, known, rule in known_functions + methods + drawn:
         own = numpy_signature(known)
         if own is not None and not isinstance(known, np.ufunc):

@@ -15,7 +15,7 @@ from dlvm_py.errors import (
     UnknownFunction,
     UnsupportedSyntax,
 )
-from dlvm_py.frontend.table import RANDOM_METHODS
+from dlvm_py.frontend.table import random_methods
 from dlvm_py.ir.interpreter import run
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.tools.aot import Exporter
@@ -440,4 +440,4 @@ def test_libraries_refuse_generators():
 def test_methods_are_numpys():
     """Every supported method is one of the Generator's, with its parameters."""
     rng = np.random.default_rng()
-    assert all(callable(getattr(rng, name)) for name in RANDOM_METHODS)
+    assert all(callable(getattr(rng, name)) for name in random_methods())

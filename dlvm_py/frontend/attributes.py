@@ -18,7 +18,7 @@ from dlvm_py.frontend.mixed import joined
 from dlvm_py.frontend.numpy_complex import imag, real
 from dlvm_py.frontend.numpy_shape import ravel, swapaxes, transpose
 from dlvm_py.frontend.numpy_view import flag
-from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, lookup, numpy_names, ufunc_method_help
+from dlvm_py.frontend.table import array_method, array_methods, lookup, numpy_names, random_methods, ufunc_method_help
 from dlvm_py.frontend.texts import args_of, formatted, join
 from dlvm_py.frontend.values import (
     NONE,
@@ -68,6 +68,11 @@ ARRAY_ATTRIBUTES: dict[str, Callable[[Emitter, Any], Any]] = {
 _OF_NUMBERS = {"real": real, "imag": imag}
 
 
+def _instead_of(name: str, supported: str) -> str:
+    """What to write instead of an attribute that arrays do not have."""
+    return suggestion(name, [*ARRAY_ATTRIBUTES, *array_methods()]) or (supported and "call it outside of compiled code")
+
+
 def attribute(e: Emitter, owner: Any, name: str) -> Any:
     """owner.name."""
     owner = joined(owner) if isinstance(owner, Mixed) else owner
@@ -89,15 +94,13 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
                 help="x.itemsize and x.shape say those of a contiguous array",
             )
         is_there = not isinstance(owner, Scalar) or hasattr(np.float64, name)  # NumPy's scalars lack some of them
-        if name in METHODS and is_there:
+        if is_there and array_method(name) is not None:
             return Method(owner, name)
         supported = "supported " if hasattr(np.ndarray, name) else ""
         e.error(
             UnknownFunction,
             f"{'arrays' if is_there else 'NumPy scalars'} have no {supported}attribute or method `{name}`",
-            help=(suggestion(name, [*ARRAY_ATTRIBUTES, *METHODS]) or (supported and "call it outside of compiled code"))
-            if is_there
-            else "call the function of NumPy",
+            help=_instead_of(name, supported) if is_there else "call the function of NumPy",
         )
     if isinstance(owner, Flags):
         return flag(e, owner, name)
@@ -105,12 +108,13 @@ def attribute(e: Emitter, owner: Any, name: str) -> Any:
         found = getattr(owner, name)
         return NONE if found is None else found
     if isinstance(owner, RandomGenerator):
-        if name in RANDOM_METHODS:
-            return Method(owner, name, RANDOM_METHODS[name])
+        found = random_methods().get(name)
+        if found is not None:
+            return Method(owner, name, found)
         e.error(
             UnknownFunction,
             f"Generators have no supported method `{name}`",
-            help=suggestion(name, RANDOM_METHODS) or "draw outside, and pass the array",
+            help=suggestion(name, random_methods()) or "draw outside, and pass the array",
         )
     if sets.held_by(e, owner) is not None and not e.is_library:  # library code sees what it is made of
         return sets.method(e, owner, name)

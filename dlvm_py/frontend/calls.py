@@ -34,10 +34,10 @@ from dlvm_py.frontend.python_itertools import ITERTOOLS
 from dlvm_py.frontend.signature import NotFirstClass
 from dlvm_py.frontend.table import (
     ARRAY_LIKE,
-    BY_METHOD,
-    METHODS,
     STATIC_CALLS,
     Handler,
+    array_method,
+    calls_method,
     is_numpy,
     lookup,
     name_of,
@@ -112,7 +112,9 @@ def _method(e: Emitter, function: Method, args: list[Any], kwargs: dict[str, Any
         return _bound_call(e, function.rule, f".{function.name}", [function.owner, *args], kwargs)
     if isinstance(function.owner, Static):
         return _text_method(e, function, args, kwargs)
-    found = _handled(e, METHODS[function.name], f".{function.name}", [function.owner, *args], kwargs, arrays=True,
+    rule = array_method(function.name)
+    assert rule is not None
+    found = _handled(e, rule, f".{function.name}", [function.owner, *args], kwargs, arrays=True,
                      function=getattr(np.ndarray, function.name))  # fmt: skip
     return _of_number(e, function.owner, found)
 
@@ -155,7 +157,7 @@ def _known(e: Emitter, target: Any, args: list[Any], kwargs: dict[str, Any]) -> 
     handler = lookup(target)
     if handler is not None:
         found = _handled(e, handler, name_of(target), args, kwargs, takes_arrays(target), function=numpys(target))
-        return _of_number(e, args[0], found) if args and target in BY_METHOD else found
+        return _of_number(e, args[0], found) if args and calls_method(target) else found
     if is_library(target):
         return e.session.library(e, target, args, kwargs)
     if any(target is known for known in STATIC_CALLS):

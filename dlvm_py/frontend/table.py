@@ -18,34 +18,6 @@ from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.elementwise import UFUNCS
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.iterate import ndenumerate, ndindex
-from dlvm_py.frontend.library import (
-    arrange,
-    bessel,
-    calculus,
-    create,
-    decompositions,
-    elementwise,
-    floating,
-    histograms,
-    joining,
-    linear_algebra,
-    mathematics,
-    norms,
-    order,
-    padding,
-    places,
-    polynomial,
-    products,
-    quantiles,
-    random_numbers,
-    random_vectors,
-    reshaping,
-    scimath,
-    sets,
-    statistics,
-    tensors,
-    ufuncs,
-)
 from dlvm_py.frontend.library_calls import INTRINSICS, default_rng, library_table
 from dlvm_py.frontend.numpy_complex import COMPLEX, COMPLEX_METHODS
 from dlvm_py.frontend.numpy_create import CREATE, CREATE_METHODS, scalar_of
@@ -56,7 +28,7 @@ from dlvm_py.frontend.numpy_order import ORDER, ORDER_METHODS
 from dlvm_py.frontend.numpy_reduce import REDUCE, REDUCE_METHODS
 from dlvm_py.frontend.numpy_shape import SHAPE, SHAPE_METHODS
 from dlvm_py.frontend.numpy_types import TYPES
-from dlvm_py.frontend.numpy_ufunc import dot_into, forms, matmul_into, methods, written
+from dlvm_py.frontend.numpy_ufunc import dot_into, forms, matmul_into, methods
 from dlvm_py.frontend.numpy_view import VIEW, VIEW_METHODS
 from dlvm_py.frontend.python_builtins import BUILTINS, MATH
 from dlvm_py.frontend.python_complex import CMATH
@@ -65,8 +37,10 @@ from dlvm_py.frontend.values import Static
 from dlvm_py.ir import BF16, OWN_DTYPES, DType, is_bfloat16
 
 if TYPE_CHECKING:
+    from dlvm_py.frontend import library_tables
     from dlvm_py.frontend.library import fourier, series
 else:
+    library_tables = deferred("dlvm_py.frontend.library_tables")
     fourier, series = (deferred(f"dlvm_py.frontend.library.{name}") for name in ("fourier", "series"))
 
 Handler = Callable[..., Any]
@@ -79,14 +53,8 @@ def _scalar(dtype: DType) -> Handler:
     return make
 
 
-_LIBRARY = (
-    arrange, bessel, calculus, create, decompositions, elementwise, histograms, joining, linear_algebra,
-    mathematics, norms, order, padding, places, polynomial, products, quantiles, reshaping, scimath, sets,
-    statistics, tensors, ufuncs,
-)  # fmt: skip
 _OF_UFUNCS: dict[Any, Handler] = {
     **{ufunc: forms(ufunc) for ufunc in UFUNCS},
-    **{ufunc: written(ufunc, function) for module in (ufuncs, floating) for ufunc, function in module.UFUNCS.items()},
     **ELEMENTWISE,
 }
 _FUNCTIONS: dict[Any, Handler] = {
@@ -96,29 +64,23 @@ _FUNCTIONS: dict[Any, Handler] = {
     **TYPES, **TEXTS, **EINSUM, **VIEW, np.dot: dot_into, np.matmul: matmul_into,
     **INTRINSICS,
     np.ndindex: ndindex, np.ndenumerate: ndenumerate,
-    **{f: rule for module in _LIBRARY for f, rule in library_table(module.FUNCTIONS).items()},
 }  # fmt: skip
-# the rules that those for functions of a part of NumPy's are added to when it is there
+# the rules that are added to these when a part of NumPy's is there, or a function of the library's is asked for
+_LIBRARY = "dlvm_py.frontend.library_tables"
 _OF_PARTS: dict[str, Callable[[], dict[Any, Handler]]] = {
+    _LIBRARY: lambda: library_tables.FUNCTIONS,
     "numpy.fft": lambda: library_table(fourier.FUNCTIONS),
     "numpy.polynomial": lambda: library_table(series.FUNCTIONS),
     "numpy.random": lambda: {np.random.default_rng: default_rng},
 }
 _BFLOAT16 = _scalar(BF16)  # by its name, so that ml_dtypes need not be there
-METHODS: dict[str, Handler] = {
+_METHODS: dict[str, Handler] = {
     **CREATE_METHODS, **ELEMENTWISE_METHODS, **REDUCE_METHODS, **SHAPE_METHODS, **COMPLEX_METHODS, "dot": dot_into,
     **ORDER_METHODS, **INDEX_METHODS, **VIEW_METHODS,
-    **{name: rule for module in _LIBRARY for name, rule in library_table(module.METHODS).items()},
 }  # fmt: skip
-# functions of NumPy's that call the method of their name
-BY_METHOD = frozenset(
-    f
-    for f in _FUNCTIONS
-    if getattr(f, "__name__", None) in METHODS.keys() - {"copy", "astype", "dot", "sort", "trace", "conj", "conjugate"}
-    and f is getattr(np, f.__name__, None)
-) | {np.amax, np.amin, np.around}
-RANDOM_METHODS: dict[str, Handler] = library_table({**random_numbers.RANDOM, **random_vectors.RANDOM})
-SUBSCRIPTED = {**library_table(create.SUBSCRIPTED), np.s_: index_of, np.index_exp: indices_of}  # np.mgrid[...]
+_INDICES = {np.s_: index_of, np.index_exp: indices_of}
+# functions of NumPy's that have the name of a method, and do not call it
+_NOT_BY_METHOD = frozenset(("copy", "astype", "dot", "sort", "trace", "conj", "conjugate"))
 # results are integers, bools or types, or do not change with the operands: no derivative flows through
 WITHOUT_DERIVATIVE = frozenset(
     "all allclose any arange argmax argmin argsort argwhere array_equal array_equiv bartlett bincount bitwise_count "
@@ -149,16 +111,45 @@ def lookup(function: Any) -> Handler | None:
         if is_bfloat16(function):
             return _BFLOAT16
         if function not in _FUNCTIONS:
-            _add(_OF_PARTS.keys() & sys.modules.keys())
+            _add([n for n in list(_OF_PARTS) if n in sys.modules or (n == _LIBRARY and _may_be_librarys(function))])
         return _FUNCTIONS.get(function)
     except TypeError:  # not hashable
         return None
+
+
+def _may_be_librarys(function: Any) -> bool:
+    """Whether a callable is of a module whose functions the library has."""
+    module = getattr(function, "__module__", None)
+    return module in ("math", "cmath") or is_numpy(function) or isinstance(_owner(function), np.ufunc)
 
 
 def functions() -> dict[Any, Handler]:
     """The rules of all functions."""
     _add([name for name in list(_OF_PARTS) if import_module(name)])
     return _FUNCTIONS
+
+
+def array_method(name: str) -> Handler | None:
+    """The rule of a method of arrays, None if it has none."""
+    return _METHODS.get(name) or library_tables.METHODS.get(name)
+
+
+def array_methods() -> dict[str, Handler]:
+    """The rules of all methods of arrays."""
+    return {**_METHODS, **library_tables.METHODS}
+
+
+def random_methods() -> dict[str, Handler]:
+    """The rules of the methods of generators of random numbers."""
+    return library_tables.RANDOM_METHODS
+
+
+def calls_method(function: Any) -> bool:
+    """Whether a function of NumPy's calls the method of its name."""
+    name = getattr(function, "__name__", None)
+    if name is None or name in _NOT_BY_METHOD or not hasattr(np.ndarray, name):
+        return function in (np.amax, np.amin, np.around)
+    return function is getattr(np, name, None) and array_method(name) is not None
 
 
 def _add(parts: Iterable[str]) -> None:
@@ -170,9 +161,14 @@ def _add(parts: Iterable[str]) -> None:
 
 def subscripted(value: Any) -> Handler | None:
     """The rule of value[...] for NumPy's objects that make arrays so, else None."""
-    if not isinstance(value, Static):
+    if not isinstance(value, Static) or not is_numpy(type(value.value)):
         return None
-    return next((rule for known, rule in SUBSCRIPTED.items() if known is value.value), None)
+    return next((rule for known, rule in subscripted_objects().items() if known is value.value), None)
+
+
+def subscripted_objects() -> dict[Any, Handler]:
+    """The rules of NumPy's objects that make arrays where they are subscripted."""
+    return {**library_tables.SUBSCRIPTED, **_INDICES}
 
 
 def is_numpy(function: Any) -> bool:
@@ -247,7 +243,7 @@ def numpy_help(target: Any) -> str:
 
 def ufunc_method_help(ufunc: np.ufunc) -> str:
     """Which methods a ufunc has here."""
-    names = [m for m in ("reduce", "accumulate", "reduceat", "outer", "at") if getattr(ufunc, m) in _FUNCTIONS]
+    names = [m for m in ("reduce", "accumulate", "reduceat", "outer", "at") if lookup(getattr(ufunc, m))]
     if not names:
         return f"np.{ufunc.__name__} has no method here: call it on arrays"
     return f"np.{ufunc.__name__} has {', '.join(f'`{m}`' for m in names)} here"

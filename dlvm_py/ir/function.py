@@ -9,6 +9,8 @@ from dlvm_py.frozen import Frozen
 from dlvm_py.ir.types import Alias, FunctionType, NominalType, Type
 from dlvm_py.ir.value import BlockArg, Instruction, Target, Value, Variable
 
+FREE_LAYOUT = "freelayout"  # the attribute of a function whose array results may have any layout
+
 
 class AdjointRequest(Frozen):
     """`[adjoint @primal from i wrt a, b keeping k seedable]`: the function is the derivative of another one.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from pathlib import Path
 
 import dlvm_py
@@ -38,7 +37,7 @@ that show each pass at work are in tests/dl/transforms.
 
 def passes_page() -> str:
     """docs/passes.md: the table, then what each pass does, with the IR before and after."""
-    modules = {AD: differentiate_module} | {name: sys.modules[row.run.__module__] for name, row in PASSES.items()}
+    modules = {AD: differentiate_module} | {name: row.module for name, row in PASSES.items()}
     short = {AD: "AD"} | {name: row.abbreviation for name, row in PASSES.items()}
     docs = {name: inspect.getdoc(module) or "" for name, module in modules.items()}
     first = {name: doc.partition("\n")[0].rstrip(".") for name, doc in docs.items()}

@@ -12,7 +12,14 @@ from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, 
 from dlvm_py.frontend.attributes import ARRAY_ATTRIBUTES
 from dlvm_py.frontend.elementwise import ON_COMPLEX, UFUNCS
 from dlvm_py.frontend.numpy_signature import refused_parameters
-from dlvm_py.frontend.table import METHODS, RANDOM_METHODS, SUBSCRIPTED, WITHOUT_DERIVATIVE, functions, is_numpy
+from dlvm_py.frontend.table import (
+    WITHOUT_DERIVATIVE,
+    array_methods,
+    functions,
+    is_numpy,
+    random_methods,
+    subscripted_objects,
+)
 from dlvm_py.ir import dtype_of, literal, scalar
 
 _INTRODUCTION = """# NumPy in compiled code
@@ -56,16 +63,16 @@ def numpy_page() -> str:
     parts = [_INTRODUCTION, "## Ufuncs\n", *_ufunc_table(), "", "Their methods:\n", *_methods_of_ufuncs(), ""]
     parts += ["## Functions\n", *_function_table(), ""]
     parts.append(_OF_CALLS)
-    parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", METHODS)]
+    parts += ["## Arrays\n", _paragraph("Attributes", ARRAY_ATTRIBUTES), _paragraph("Methods", array_methods())]
     parts += [*_methods_without(), _FLAGS]
     parts.append(_RANDOM)
     parts += [*_method_table(), ""]
-    parts.append(_paragraph("Written with brackets", {function_name(k): None for k in SUBSCRIPTED}))
+    parts.append(_paragraph("Written with brackets", {function_name(k): None for k in subscripted_objects()}))
     return "\n".join(parts)
 
 
 def _methods_without() -> Iterator[str]:
-    found = ((name, _not_taken(getattr(np.ndarray, name), rule)) for name, rule in sorted(METHODS.items()))
+    found = ((name, _not_taken(getattr(np.ndarray, name), rule)) for name, rule in sorted(array_methods().items()))
     yield "Not taken: " + "; ".join(f"by `{name}` {missing}" for name, missing in found if missing) + ".\n"
 
 
@@ -167,7 +174,7 @@ def _not_taken(function: Any, rule: Callable[..., Any]) -> str:
 def _method_table() -> Iterator[str]:
     yield "| method of a Generator | what it does |"
     yield "|---|---|"
-    for name, rule in sorted(RANDOM_METHODS.items()):
+    for name, rule in sorted(random_methods().items()):
         parameters = _parameters(rule).removeprefix("rng").removeprefix(", ")
         yield f"| `{name}({parameters})` | {_summary(name, rule)} |"
 

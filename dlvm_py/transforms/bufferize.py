@@ -29,6 +29,9 @@ Array instructions that nothing uses, and unreachable blocks, are dropped.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from dlvm_py.deferred import deferred
 from dlvm_py.ir.analysis import AliasAnalysis, reverse_postorder
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.builder import Builder
@@ -43,7 +46,11 @@ from dlvm_py.transforms import (
     masked_reductions,
     reshaped_stores,
 )
-from dlvm_py.transforms.fusion import CROSSINGS, VIEWS, FusionPlan
+
+if TYPE_CHECKING:
+    from dlvm_py.transforms import fusion
+else:
+    fusion = deferred("dlvm_py.transforms.fusion")
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
@@ -60,7 +67,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     constants = _lower_borders(function)
     if not any(is_array(i.type) for i in function.instructions()):
         return changed
-    _Emitter(function, FusionPlan(function, aliases, constants)).run()
+    _Emitter(function, fusion.FusionPlan(function, aliases, constants)).run()
     return True
 
 
@@ -133,7 +140,7 @@ def _lower_borders(function: Function) -> set[Value]:
 class _Emitter:
     """Writes the blocks anew by the plan. Definitions come before uses: blocks are in reverse postorder."""
 
-    def __init__(self, function: Function, plan: FusionPlan) -> None:
+    def __init__(self, function: Function, plan: fusion.FusionPlan) -> None:
         self.function = function
         self.plan = plan
         self.builder = Builder(function)
@@ -161,7 +168,7 @@ class _Emitter:
         if i.op.name == "extent" and is_array(i.operands[0].type):
             self.extents[i] = self._extent(i.operands[0], i.attrs["at"])
             return
-        convert = self._passed if i.op.name in CROSSINGS else self._tree
+        convert = self._passed if i.op.name in fusion.CROSSINGS else self._tree
         old = i.operands
         if old and self.plan.home.get(old[0]) is i and old[0] in self.plan.early:
             return  # it is written
@@ -190,7 +197,7 @@ class _Emitter:
     def _pointer(self, value: Value) -> Value:
         """A pointer to the elements of `value`, which has one; the views on the way are built here."""
         views: list[Instruction] = []
-        while value not in self.memory and isinstance(value, Instruction) and value.op.name in VIEWS:
+        while value not in self.memory and isinstance(value, Instruction) and value.op.name in fusion.VIEWS:
             views.append(value)
             value = value.operands[0]
         if value in self.memory:
@@ -209,7 +216,7 @@ class _Emitter:
     def _has_pointer(self, value: Value) -> bool:
         """Whether the elements are in memory: a load, a buffer, an undefined literal, or a view of these."""
         while value not in self.memory and isinstance(value, Instruction) and value.op.name != "load":
-            if value.op.name not in VIEWS:
+            if value.op.name not in fusion.VIEWS:
                 return False
             value = value.operands[0]
         return is_array(value.type)  # a padded scalar is in no memory

@@ -1,14 +1,17 @@
 """The passes by name, and a runner for lists of them.
 
-A pass is a module of this folder with `run(function) -> bool` (changed). `PASSES` is the table that `dlopt`
-offers; its descriptions are the first lines of the modules' docstrings, so there is nothing to keep in step.
+A pass is a module of this folder with `run(function) -> bool` (changed), which is imported when it is first run.
+`PASSES` is the table that `dlopt` offers; its descriptions are the first lines of the modules' docstrings, so there is
+nothing to keep in step.
 Passes that look at several functions (inlining) have a `run` that takes the module and a name, and are told apart by
 `on_module`. Differentiation is no entry: it makes a new function, from a request (differentiate/).
 """
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
@@ -17,73 +20,8 @@ from dlvm_py.deferred import deferred
 from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.function import Function, Module
-from dlvm_py.transforms import (
-    accumulate_products,
-    algebra_simplification,
-    alternating_signs,
-    assume_extents,
-    bufferize,
-    carried_scalars,
-    cfg_canonicalization,
-    cfg_simplification,
-    chosen_elements,
-    constant_fold,
-    constant_propagation,
-    cse,
-    dce,
-    dead_store,
-    double_buffers,
-    drop_rules,
-    element_promotion,
-    expression_products,
-    extent_checks,
-    gather_sums,
-    gather_windows,
-    growing_products,
-    hoist_buffers,
-    hoist_products,
-    inline,
-    inline_stencils,
-    interchange_loops,
-    interleave_loops,
-    kept_copies,
-    licm,
-    limit_counts,
-    linear_algebra_fusion,
-    literal_broadcasting_promotion,
-    loop_versions,
-    lower_shape,
-    masked_reductions,
-    matrix_multiplication_reordering,
-    merge_stores,
-    own_entry,
-    ownership,
-    partial_inline,
-    plane_layouts,
-    proven_checks,
-    raise_loops,
-    raise_products,
-    redundant_load,
-    replay_loops,
-    row_grids,
-    row_strips,
-    share_loops,
-    short_rows,
-    sibling_fusion,
-    simplify_cfg,
-    skew_loops,
-    skewed_strips,
-    sliding_windows,
-    stack_promotion,
-    temporary_layouts,
-    tile_loops,
-    unroll_and_jam,
-    unroll_loops,
-    unwritten_copies,
-    value_numbering,
-    value_promotion,
-    widen_loops,
-)
+from dlvm_py.transforms import own_entry
+from dlvm_py.transforms.preconditions import has_arrays, has_nests, has_planes
 
 if TYPE_CHECKING:
     from dlvm_py.ir import verifier
@@ -97,94 +35,114 @@ _STAGE_AFTER = {"bufferize": "compute", "ownership": "scheduled"}
 class Pass(Frozen):
     """One row: `run(function)`, `run(module, name)` if `on_module`.
 
-    With `noalias_params` where it `asks_alias`, and `decisions` where it `decides`.
+    With `noalias_params` where it `asks_alias`, and `decisions` where it `decides`. needs: what a function must have
+    for the pass to find something in it.
     """
 
     name: str
     abbreviation: str
-    run: Callable[..., bool]
-    description: str
     on_module: bool = False
-    asks_alias: bool = False
-    decides: bool = False
+    needs: Callable[[Function], bool] | None = None
+
+    @property
+    def module(self) -> ModuleType:
+        """The pass, imported when it is first asked for."""
+        return import_module(f"{__package__}.{self.name}")
+
+    @property
+    def run(self) -> Callable[..., bool]:
+        """Runs it; whether it changed anything."""
+        return self.module.run  # type: ignore[no-any-return]
+
+    @property
+    def description(self) -> str:
+        """The first line of the docstring."""
+        return (self.module.__doc__ or "").partition("\n")[0].rstrip(".")
+
+    @property
+    def asks_alias(self) -> bool:
+        """Whether it takes what is known of parameters."""
+        return "noalias_params" in _takes(self.module)
+
+    @property
+    def decides(self) -> bool:
+        """Whether it takes decisions."""
+        return "decisions" in _takes(self.module)
 
 
-def _row(module: ModuleType, abbreviation: str, on_module: bool = False) -> Pass:
-    name = module.__name__.rpartition(".")[2]
-    description = (module.__doc__ or "").partition("\n")[0].rstrip(".")
+@functools.cache
+def _takes(module: ModuleType) -> tuple[str, ...]:
     code = module.run.__code__
-    takes = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    asks_alias, decides = "noalias_params" in takes, "decisions" in takes
-    return Pass(name, abbreviation, module.run, description, on_module, asks_alias, decides)
+    return code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]  # type: ignore[no-any-return]
 
 
 PASSES: dict[str, Pass] = {
     row.name: row
     for row in (
-        _row(drop_rules, "DR", on_module=True),
-        _row(inline, "INL", on_module=True),
-        _row(kept_copies, "KC", on_module=True),
-        _row(partial_inline, "PI", on_module=True),
-        _row(extent_checks, "EC"),
-        _row(alternating_signs, "ALT"),
-        _row(raise_loops, "RL"),
-        _row(assume_extents, "AE"),
-        _row(raise_products, "RP"),
-        _row(simplify_cfg, "SCFG"),
-        _row(constant_fold, "CF"),
-        _row(unroll_loops, "UL"),
-        _row(constant_propagation, "SCCP"),
-        _row(cse, "CSE"),
-        _row(dce, "DCE"),
-        _row(dead_store, "DSE"),
-        _row(unwritten_copies, "UC"),
-        _row(licm, "LICM"),
-        _row(value_numbering, "VN"),
-        _row(value_promotion, "VP"),
-        _row(carried_scalars, "CS"),
-        _row(proven_checks, "PC"),
-        _row(merge_stores, "MS"),
-        _row(redundant_load, "RLE"),
-        _row(algebra_simplification, "AS"),
-        _row(literal_broadcasting_promotion, "LBP"),
-        _row(matrix_multiplication_reordering, "MMR"),
-        _row(linear_algebra_fusion, "LAF"),
-        _row(expression_products, "EP"),
-        _row(accumulate_products, "GEMM"),
-        _row(cfg_simplification, "CFGSimp"),  # DLVM's abbreviations where it had the pass
-        _row(cfg_canonicalization, "CFGCan"),
-        _row(masked_reductions, "MR"),
-        _row(lower_shape, "LS"),
-        _row(gather_sums, "GS"),
-        _row(gather_windows, "GW"),
-        _row(hoist_products, "HP"),
-        _row(growing_products, "GP"),
-        _row(interchange_loops, "IC"),
-        _row(short_rows, "SR"),
-        _row(loop_versions, "LV"),
-        _row(limit_counts, "LC"),
-        _row(widen_loops, "WL"),
-        _row(plane_layouts, "PL"),
-        _row(bufferize, "BUF"),
-        _row(temporary_layouts, "TL"),
-        _row(sibling_fusion, "SF"),
-        _row(skew_loops, "SK"),
-        _row(share_loops, "SL"),
-        _row(interleave_loops, "IL"),
-        _row(row_strips, "RS"),
-        _row(row_grids, "RG"),
-        _row(inline_stencils, "IS"),
-        _row(sliding_windows, "SW"),
-        _row(skewed_strips, "SS"),
-        _row(hoist_buffers, "HB"),
-        _row(double_buffers, "DB"),
-        _row(element_promotion, "ELP"),
-        _row(chosen_elements, "CE"),
-        _row(stack_promotion, "SP"),
-        _row(tile_loops, "TILE"),
-        _row(unroll_and_jam, "UJ"),
-        _row(ownership, "OWN"),
-        _row(replay_loops, "RPL"),
+        Pass("drop_rules", "DR", on_module=True),
+        Pass("inline", "INL", on_module=True),
+        Pass("kept_copies", "KC", on_module=True),
+        Pass("partial_inline", "PI", on_module=True),
+        Pass("extent_checks", "EC"),
+        Pass("alternating_signs", "ALT"),
+        Pass("raise_loops", "RL", needs=has_arrays),
+        Pass("assume_extents", "AE"),
+        Pass("raise_products", "RP", needs=has_arrays),
+        Pass("simplify_cfg", "SCFG"),
+        Pass("constant_fold", "CF"),
+        Pass("unroll_loops", "UL"),
+        Pass("constant_propagation", "SCCP"),
+        Pass("cse", "CSE"),
+        Pass("dce", "DCE"),
+        Pass("dead_store", "DSE"),
+        Pass("unwritten_copies", "UC"),
+        Pass("licm", "LICM"),
+        Pass("value_numbering", "VN"),
+        Pass("value_promotion", "VP"),
+        Pass("carried_scalars", "CS"),
+        Pass("proven_checks", "PC"),
+        Pass("merge_stores", "MS"),
+        Pass("redundant_load", "RLE"),
+        Pass("algebra_simplification", "AS"),
+        Pass("literal_broadcasting_promotion", "LBP"),
+        Pass("matrix_multiplication_reordering", "MMR"),
+        Pass("linear_algebra_fusion", "LAF"),
+        Pass("expression_products", "EP"),
+        Pass("accumulate_products", "GEMM"),
+        Pass("cfg_simplification", "CFGSimp"),  # DLVM's abbreviations where it had the pass
+        Pass("cfg_canonicalization", "CFGCan"),
+        Pass("masked_reductions", "MR"),
+        Pass("lower_shape", "LS"),
+        Pass("gather_sums", "GS", needs=has_arrays),
+        Pass("gather_windows", "GW", needs=has_arrays),
+        Pass("hoist_products", "HP", needs=has_arrays),
+        Pass("growing_products", "GP", needs=has_arrays),
+        Pass("interchange_loops", "IC", needs=has_nests),
+        Pass("short_rows", "SR", needs=has_planes),
+        Pass("loop_versions", "LV"),
+        Pass("limit_counts", "LC"),
+        Pass("widen_loops", "WL", needs=has_arrays),
+        Pass("plane_layouts", "PL", needs=has_planes),
+        Pass("bufferize", "BUF"),
+        Pass("temporary_layouts", "TL", needs=has_arrays),
+        Pass("sibling_fusion", "SF", needs=has_arrays),
+        Pass("skew_loops", "SK", needs=has_nests),
+        Pass("share_loops", "SL"),
+        Pass("interleave_loops", "IL", needs=has_nests),
+        Pass("row_strips", "RS", needs=has_arrays),
+        Pass("row_grids", "RG"),
+        Pass("inline_stencils", "IS", needs=has_arrays),
+        Pass("sliding_windows", "SW", needs=has_arrays),
+        Pass("skewed_strips", "SS", needs=has_arrays),
+        Pass("hoist_buffers", "HB"),
+        Pass("double_buffers", "DB", needs=has_arrays),
+        Pass("element_promotion", "ELP"),
+        Pass("chosen_elements", "CE"),
+        Pass("stack_promotion", "SP"),
+        Pass("tile_loops", "TILE", needs=has_arrays),
+        Pass("unroll_and_jam", "UJ", needs=has_arrays),
+        Pass("ownership", "OWN"),
+        Pass("replay_loops", "RPL"),
     )
 }
 # DLVM's long names of passes that are called otherwise here, in its own spelling too
@@ -216,6 +174,29 @@ def find_pass(name: str) -> Pass:
     return found
 
 
+def may_find(row: Pass, function: Function, found: dict[Callable[[Function], bool], bool]) -> bool:
+    """Whether a function has what a pass needs. found: the answers so far."""
+    if row.needs is None:
+        return True
+    if row.needs not in found:
+        found[row.needs] = row.needs(function)
+    return found[row.needs]
+
+
+def run_pass(
+    row: Pass, function: Function, module: Module | None, noalias_params: bool, decisions: Decisions | None
+) -> bool:
+    """Run one; whether it changed anything. The rest as of `run_pipeline`."""
+    asked: dict[str, Any] = {"noalias_params": noalias_params} if row.asks_alias else {}
+    if row.decides:
+        asked["decisions"] = decisions
+    if not row.on_module:
+        return row.run(function, **asked)
+    if module is None:
+        raise PassError(f"the pass {row.name} needs the module of @{function.name}")
+    return row.run(module, function.name, **asked)
+
+
 def run_pipeline(
     function: Function,
     names: Sequence[str],
@@ -235,18 +216,13 @@ def run_pipeline(
     decisions: for the passes that take some.
     """
     changed = own_entry.run(function)
+    found: dict[Callable[[Function], bool], bool] = {}  # what the passes need, since the last change
     for k, name in enumerate(names):
         row = find_pass(name)
-        asked: dict[str, Any] = {"noalias_params": noalias_params} if row.asks_alias else {}
-        if row.decides:
-            asked["decisions"] = decisions
-        if row.on_module:
-            if module is None:
-                raise PassError(f"the pass {name} needs the module of @{function.name}")
-            changes = row.run(module, function.name, **asked)
-        else:
-            changes = row.run(function, **asked)
-        changed |= changes
+        changes = may_find(row, function, found) and run_pass(row, function, module, noalias_params, decisions)
+        if changes:
+            changed = True
+            found.clear()
         stage = _STAGE_AFTER.get(row.name, stage)
         if verify and (changes or k == len(names) - 1):
             try:

@@ -28,8 +28,10 @@ compute, before buffers are hoisted.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from dlvm_py.decisions import Decisions
+from dlvm_py.deferred import deferred
 from dlvm_py.errors import Loc
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.cfg import predecessors
@@ -43,7 +45,11 @@ from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.types import F64, VOID, StackType, TensorType, is_array, scalar
 from dlvm_py.ir.value import Instruction, Literal, Value, integer
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
-from dlvm_py.transforms.loop_bounds import LoopBounds
+
+if TYPE_CHECKING:
+    from dlvm_py.transforms import loop_bounds
+else:
+    loop_bounds = deferred("dlvm_py.transforms.loop_bounds")
 
 # in `meta`: a LoopNote for each loop
 LOOPS = "loops"
@@ -117,7 +123,7 @@ def _objection(of: Independence, trips: Trips) -> tuple[str, Loc | None]:
     if loop.depth > 1 and not loop.children and not any(_is_root(i) for b in loop.ordered for i in b.instructions):
         return "there is too little in a trip", None
     scratch = Function("", VOID)  # nothing is built yet
-    bounds = LoopBounds(Builder(scratch, scratch.new_block()), of, loop)
+    bounds = loop_bounds.LoopBounds(Builder(scratch, scratch.new_block()), of, loop)
     for i in _may_raise(trips):
         if not bounds.never_fails(i):
             what = i.attrs.get("exception", "an exception")
@@ -167,7 +173,7 @@ def _mark(function: Function, of: Independence, trips: Trips) -> None:
         move_block(function, block, before=header)
     b = Builder(function).before(block.instructions[-1])
     b.loc = _loc(trips.loop)
-    bounds = LoopBounds(b, of, trips.loop)
+    bounds = loop_bounds.LoopBounds(b, of, trips.loop)
     for i in _may_raise(trips):
         bounds.never_fails(i)
     safe = bounds.condition()  # an estimate needs none
@@ -178,7 +184,7 @@ def _mark(function: Function, of: Independence, trips: Trips) -> None:
 class _Work:
     """What a loop costs, as an f64 before it."""
 
-    def __init__(self, bounds: LoopBounds, trips: Trips) -> None:
+    def __init__(self, bounds: loop_bounds.LoopBounds, trips: Trips) -> None:
         assert trips.counted is not None
         self.counted, self.loop, self.bounds = trips.counted, trips.loop, bounds
 

@@ -31,12 +31,11 @@ from collections.abc import Iterable
 
 from dlvm_py.ir import OPS, Function, Instruction, Kind, PointerType, TensorType, Value
 from dlvm_py.ir.analysis.uses import uses
+from dlvm_py.ir.function import FREE_LAYOUT
 from dlvm_py.ir.ops.memory import ANY_ORDER
 from dlvm_py.ir.tree_rules import kernels
 from dlvm_py.transforms.kernel_versions import elementwise
 from dlvm_py.transforms.substitution import substitute
-
-FREE = "freelayout"  # the attribute of a function whose array results may have any layout
 
 Users = dict[Value, list[Instruction]]
 
@@ -48,7 +47,7 @@ def run(function: Function) -> bool:
     if not found:
         return False
     users = uses(function)
-    results = _results(function) if FREE in function.attributes else {}
+    results = _results(function) if FREE_LAYOUT in function.attributes else {}
     while True:
         turned = {store.operands[1]: store for store in found}
         lost = [

@@ -44,7 +44,20 @@ transpose, which takes half the time of others and has one adjoint product for b
 
 That is where the loop also stores a row a trip, as long as this one, so that the program has memory as large anyway.
 Each element is one that a trip takes, or the mirror image of one, where the parts begin with the column of their trip
-and end where these end; else it is asked whether the matrix is finite, as above. Stage raw, after extents are assumed.
+and end where these end; else it is asked whether the matrix is finite, as above.
+
+Products of two vectors are one number a trip: those of all trips are made before the loop, as a vector times a matrix.
+Inner loops come first, so that such a product may be raised again by the loop around it. There, as in the products of
+triangles, sums may get longer or shorter from trip to trip (common_terms.py): a strip of SHORT trips makes the terms
+that all of them have as a product of matrices, and a trip adds the product of its others.
+
+    %v = section %a at (%k + 1, %k) ...                    'product():
+    %m = section %b at (%k + 1, 0) ...                         store (dot (transpose (load %rows)), (load %m)) to %p
+    %y = dot (load (squeezeShape %v at 1)), (load %m)  =>  'body():
+                                                               %o = dot (load (%v up to %last)), (load (%m too))
+                                                               %y = add (load (elementPointer %p at %t)), %o
+
+Stage raw, after extents are assumed.
 """
 
 from __future__ import annotations
@@ -52,11 +65,13 @@ from __future__ import annotations
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, Builder, Function, Instruction, Target, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
+from dlvm_py.ir.analysis.extents import known_extent
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.analysis.places import Axis, Linear, linear, parts_of, place_of, seen
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms import assume_extents
+from dlvm_py.transforms.common_terms import CommonTerms
 from dlvm_py.transforms.hoist_products import Hoist, Made, is_product
 from dlvm_py.transforms.loop_bounds import TRUE
 from dlvm_py.transforms.loop_versions import ends_in_header
@@ -65,6 +80,8 @@ from dlvm_py.transforms.trip_views import TripViews, Unfit
 
 # trips whose products of vectors and matrices are made at a time: so many that threads share them
 STRIP = 64
+# trips of a strip where their sums are of different length: what a trip has beyond the others is no product of matrices
+SHORT = 16
 
 
 def may(function: Function) -> bool:
@@ -77,7 +94,7 @@ def may(function: Function) -> bool:
 def run(function: Function, noalias_params: bool = True) -> bool:
     """Raise the products of the loops of `function`; whether there were any."""
     changed = False
-    for header in [loop.header for loop in LoopForest(function).loops]:
+    for header in [loop.header for loop in reversed(LoopForest(function).loops)]:
         loop = next(found for found in LoopForest(function).loops if found.header is header)
         inner = {b for child in loop.children for b in child.blocks}
         found = [i for b in loop.ordered if b not in inner for i in b.instructions if is_product(i)]
@@ -85,7 +102,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
             of = Independence(function, noalias_params)
             counted = of.counted[header] if sum(not loop.contains(b) for b, _ in of.edges[header]) == 1 else None
             if counted is not None and counted.step == 1:
-                changed |= _Raise(of, counted).run(found)
+                changed |= Raise(of, counted).run(found)
     if changed:
         assume_extents.apply(function, function.meta.get(assume_extents.RELATIONS, ()))  # type: ignore[arg-type]
     return changed
@@ -178,14 +195,16 @@ def _is_transpose(p: Value) -> bool:
     return isinstance(p, Instruction) and p.op.name == "transpose"
 
 
-class _Raise(Hoist):
+class Raise(Hoist):
     """The products of one loop."""
 
     def __init__(self, of: Independence, counted: CountedLoop) -> None:
         super().__init__(of, counted)
         self.parts: dict[Made, _Parts] = {}
+        self.strip_length = STRIP
         self.is_whole = False  # whether it is all trips that products are made of, not those of a strip
         self.own: dict[Made, _Own] = {}
+        self.common: dict[Made, CommonTerms] = {}
         self.before: dict[Made, tuple[Value, Value]] = {}  # what is before the common part, and how wide it is
 
     def gains(self, pointers: list[Value]) -> bool:
@@ -197,7 +216,12 @@ class _Raise(Hoist):
 
     def of_matrix(self, pointers: list[Value], views: TripViews) -> Made:
         """Of a matrix whose parts differ, what all trips have stands by itself: from where the last one begins."""
-        made = super().of_matrix(pointers, views)
+        try:
+            made = super().of_matrix(pointers, views)
+        except Unfit:
+            if self.is_whole:
+                raise
+            return self._of_common_terms(pointers, views)
         if made.window is None or made.window.part is None:
             return made
         is_left = pointers[0].type.rank == 2  # type: ignore[attr-defined]
@@ -213,6 +237,21 @@ class _Raise(Hoist):
         rows = self._rows(made, pointers, views, last.begin)
         common = views.b.emit("transpose", last.pointer) if is_left else last.pointer
         self.parts[made] = _Parts(common, rows)
+        return made
+
+    def _of_common_terms(self, pointers: list[Value], views: TripViews) -> Made:
+        """What all trips have of products whose sums are of different length."""
+        is_left = pointers[0].type.rank == 2  # type: ignore[attr-defined]
+        matrix, vector = pointers if is_left else pointers[::-1]
+        b = views.b
+        common = CommonTerms(b, self.bounds, self.counted, views.start, views.count)
+        (rows, axis), (right, moves) = common.wide(vector), common.wide(matrix)
+        if axis is None or moves is not None or common.at_end is None:
+            raise Unfit
+        made = Made(
+            (rows if axis == 0 else b.emit("transpose", rows), b.emit("transpose", right) if is_left else right)
+        )
+        self.common[made] = common
         return made
 
     def _own(self, made: Made, pointers: list[Value], views: TripViews) -> _Own:
@@ -269,6 +308,8 @@ class _Raise(Hoist):
             memory = b.emit("allocateHeap", width, width, dtype=dtype, name=i.name)
             self._multiply(b, own.columns, memory, own.rows, count, own.shift)
             return memory
+        if of in self.common:
+            return self._multiplied_in_common(b, i, of, count)
         if of not in self.parts:
             return super().multiplied(b, i, of, count)
         parts, (rows, right) = self.parts[of], of.factors
@@ -280,6 +321,16 @@ class _Raise(Hoist):
         before = self.before[of] = b.emit("allocateHeap", count, near, dtype=dtype, name=i.name), near
         rest = b.emit("section", right, zero, zero, b.emit("extent", right, at=0), near, one, one)
         self._multiply(b, (rows, rest), before[0], parts.rows, count, 0)
+        return memory
+
+    def _multiplied_in_common(self, b: Builder, i: Instruction, of: Made, count: Value) -> Value:
+        """Memory, as large in all strips, with the sums of what is common to all trips of one."""
+        (known,), dtype = i.type.shape, i.type.dtype.name  # type: ignore[attr-defined]
+        width = b.emit("extent", of.factors[1], at=1) if known is None else literal(known)
+        memory = b.emit("allocateHeap", literal(self.strip_length), width, dtype=dtype, name=i.name)
+        zero, one = literal(0), literal(1)
+        rows = b.emit("section", memory, zero, zero, count, width, one, one)
+        b.emit("store", b.emit("dot", *(b.emit("load", p) for p in of.factors)), rows)
         return memory
 
     def _multiply(
@@ -321,6 +372,12 @@ class _Raise(Hoist):
         self, b: Builder, copy: Instruction, of: Made, memory: Value, at: Value, mapping: dict[Value, Value]
     ) -> Value:
         """What a trip takes in the place of its product: of what only some trips have, and of what all have."""
+        if of in self.common:
+            axes = [v.type.rank - 1 for v in copy.operands]  # type: ignore[attr-defined]
+            axes[1] = 0
+            own = self.common[of].others(b, list(copy.operands), axes, b.emit("extent", of.factors[1], at=0))  # type: ignore[arg-type]
+            rest = b.emit("dot", *own)
+            return b.emit("add", super().taken(b, copy, of, memory, at, mapping), rest)
         if of not in self.parts and of not in self.own:
             return super().taken(b, copy, of, memory, at, mapping)
         assert of.window is not None and of.window.part is not None and of.window.begin is not None
@@ -350,24 +407,26 @@ class _Raise(Hoist):
         counted, loop, function = self.counted, self.loop, self.function
         if not ends_in_header(self.function, self.loop) or self._is_used_behind(counted.counter):
             return False
-        if self._is_of_own_columns(products):
+        if self._is_of_vectors(products) or self._is_of_own_columns(products):
             return self._run_whole(products)
+        self.strip_length = SHORT if any(map(self._changes, products)) else STRIP
         strips, product = Block("strips"), Block("product")
         heads: dict[Value, Value] = {a: strips.add_arg(a.type, a.name) for a in loop.header.args}
         number = heads[counted.counter]
         b = Builder(function).at_end(product)
         b.loc = self.bounds.b.loc
-        past = b.emit("multiply", number, literal(STRIP))
+        length = literal(self.strip_length)
+        past = b.emit("multiply", number, length)
         start = past if integer(counted.first) == 0 else b.emit("add", past, counted.first)
-        count = b.emit("min", b.emit("subtract", counted.last, start), literal(STRIP))
+        count = b.emit("min", b.emit("subtract", counted.last, start), length)
         views = TripViews(b, self.bounds, counted, start, count)
         last = b.emit("add", start, b.emit("subtract", count, literal(1)))
         self.views_of_last = TripViews(b, self.bounds, counted, last, count)
-        made = self._assumed(products, views)
+        made = self.assumed(products, views)
         if not made:
             return False
-        over = self.bounds.emit("add", self.trips, literal(STRIP - 1))
-        strip_count = self.bounds.emit("floorDivide", over, literal(STRIP))
+        over = self.bounds.emit("add", self.trips, literal(self.strip_length - 1))
+        strip_count = self.bounds.emit("floorDivide", over, length)
         own = self._count_from_zero(strips, product, heads, start, count, strip_count)
         sums: dict[Value, Value] = {}
         for i, of in made.items():
@@ -379,6 +438,15 @@ class _Raise(Hoist):
         self._remove_checks()
         substitute(function.blocks, sums)
         return True
+
+    def _is_of_vectors(self, products: list[Instruction]) -> bool:
+        """Whether the products of all trips are one number a trip, which takes no more memory than a row."""
+        return integer(self.counted.first) == 0 and not any(i.type.rank for i in products)  # type: ignore[attr-defined]
+
+    def _changes(self, product: Instruction) -> bool:
+        """Whether its sums are of different length in different trips."""
+        length = known_extent(product.operands[0], product.operands[0].type.rank - 1)  # type: ignore[attr-defined]
+        return isinstance(length, Value) and self.bounds.again(length) is None
 
     def _is_of_own_columns(self, products: list[Instruction]) -> bool:
         """Whether all matrices are taken times their own rows or columns, and the trips store rows as long."""
@@ -412,7 +480,7 @@ class _Raise(Hoist):
         b = self.bounds.b
         count = self.bounds.emit("max", self.trips, literal(0))
         views = TripViews(b, self.bounds, counted, counted.first, count)
-        made = self._assumed(products, views)
+        made = self.assumed(products, views)
         if not made:
             return False
         self.ahead.name = "product"
@@ -432,7 +500,11 @@ class _Raise(Hoist):
         substitute(function.blocks, sums)
         return True
 
-    def _assumed(self, products: list[Instruction], views: TripViews) -> dict[Instruction, Made]:
+    def enter(self, b: Builder, strips: Block, first: list[Value], args: list[Value]) -> None:
+        """End the block before the strips, which take `first`; args: what the loop took."""
+        b.branch(strips, first)
+
+    def assumed(self, products: list[Instruction], views: TripViews) -> dict[Instruction, Made]:
         """The products that can be raised, under what is assumed for them."""
         function, loop = self.function, self.loop
         made: dict[Instruction, Made] = {}
@@ -510,7 +582,7 @@ class _Raise(Hoist):
         first = list(enters.args)
         first[at] = literal(0)
         before.targets[way] = Target(gate, [])
-        Builder(function).at_end(gate).branch(strips, first)
+        self.enter(Builder(function).at_end(gate), strips, first, enters.args)
         place = function.blocks.index(header)
         function.blocks[place:place] = [gate, strips, product]
         more_strips = Builder(function).at_end(strips)

@@ -62,6 +62,14 @@ class TripViews:
                     return self.fixed("squeezeShape", base, at=at), None
                 before = at < axis
                 return self.b.emit("squeezeShape", base, at=at if before else at + 1), axis - before
+            case "padShape":
+                at = p.attrs["at"]
+                if axis is None:
+                    return self.fixed("padShape", base, at=at), None
+                before = at <= axis
+                return self.b.emit("padShape", base, at=at if before else at + 1), axis + before
+            case "transpose" if axis is None:
+                return self.fixed("transpose", base, **p.attrs), None
         raise Unfit
 
     def window(self, p: Value, axis: int) -> Window:
@@ -123,10 +131,14 @@ class TripViews:
         """How many indices a view takes on an axis that no trip moves along."""
         return self.same(v)
 
+    def parts(self, section: Instruction) -> tuple[list[Value], list[Value], list[Value]]:
+        """The starts, counts and steps of a section."""
+        return section_parts(section)
+
     # -- wide views --------------------------------------------------------------------------------------
 
     def _section(self, p: Instruction, base: Value, axis: int | None) -> tuple[Value, int | None]:
-        starts, counts, steps = section_parts(p)
+        starts, counts, steps = self.parts(p)
         moving = [k for k, v in enumerate(starts) if self._steps_by_one(v)]
         if not moving:
             rows = [[*map(self.same, starts)], [*map(self.length, counts)], [*map(self.same, steps)]]

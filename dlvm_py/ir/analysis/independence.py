@@ -37,6 +37,7 @@ every trip.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from itertools import product
 from math import gcd, inf
 
 from dlvm_py.errors import Loc
@@ -48,7 +49,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outs
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
-from dlvm_py.ir.analysis.places import Axis, Linear, Place, at_most, linear, place_of, tops
+from dlvm_py.ir.analysis.places import Axis, Linear, Place, at_most, bottoms, linear, place_of, tops
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.types import PointerType, StackType, is_scalar
@@ -215,7 +216,8 @@ class _Judge:
                 try:
                     self._apart(_Access(place_of(to), True, i.loc), _Access(place, False, load.loc), in_same_trip)
                 except _Dependent:
-                    return False
+                    if not self._moves_away(place, place_of(to)):
+                        return False
         return True
 
     # -- how the loop runs -------------------------------------------------------------------------------
@@ -346,6 +348,14 @@ class _Judge:
                 raise _Dependent(f"two trips may write the same element of {_name(base)}", a.loc)
             raise _Dependent(f"a trip may read what another one writes to {_name(base)}", b.loc)
 
+    def _moves_away(self, load: Place, write: Place) -> bool:
+        """Whether no trip loads what it or an earlier one writes: that lies beside it, further with each trip."""
+        base = load.base
+        if base is not write.base or base.type.layout == "S":  # type: ignore[attr-defined]
+            return False
+        pairs = zip(load.axes, write.axes, strict=True)
+        return any(self._axis_below_in_trip(x, y, is_later=True) for x, y in pairs)
+
     def _axis_apart(self, a: Axis, b: Axis) -> bool:
         """Whether the indices of two accesses on an axis are never the same in different trips."""
         if self._axis_below(a, b):
@@ -368,18 +378,21 @@ class _Judge:
         """Whether the indices of two accesses on an axis are never the same, in any two trips or in one."""
         return self._is_below(a, b) or self._is_below(b, a)
 
-    def _axis_below_in_trip(self, a: Axis, b: Axis) -> bool:
-        """Whether the indices of two accesses on an axis are never the same in one trip."""
+    def _axis_below_in_trip(self, a: Axis, b: Axis, is_later: bool = False) -> bool:
+        """Whether the indices of two accesses on an axis are never the same in one trip.
+
+        is_later: nor where the first access is of a later trip than the second one.
+        """
         assert self.counted is not None
-        counter = self.counted.counter
-        for x, y in ((a, b), (b, a)):
-            if y.start is None or (y.step < 1 and y.count != 1):
-                continue
-            for top in tops(x):
+        counter, up = self.counted.counter, self.counted.step
+        for x, y, side in ((a, b, -1), (b, a, 1)):
+            for top, bottom in product(tops(x), bottoms(y)):
+                of_first = top if side < 0 else bottom
+                if is_later and of_first.terms.get(counter, 0) * up * side < 0:
+                    continue
                 # the counters of inner loops may differ between the two
-                known = all(v is counter or self._is_fixed(v) for v in (*y.start.terms, *top.terms))
-                apart = y.start.plus(top, -1)
-                least = self._least(apart, [_COUNTERS]) if known else None
+                known = all(v is counter or self._is_fixed(v) for v in (*bottom.terms, *top.terms))
+                least = self._least(bottom.plus(top, -1), [_COUNTERS]) if known else None
                 if least is not None and not least.terms and least.constant > 0:
                     return True
         return False

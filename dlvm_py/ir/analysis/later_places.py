@@ -23,7 +23,7 @@ from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.analysis.places import Axis, Linear, Place, linear, place_of, tops
 from dlvm_py.ir.function import Block
-from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
+from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, integer
 
 _DEPTH = 8
 _WORK = 200  # forms that are looked at for one pair of accesses
@@ -170,7 +170,18 @@ class _Trips:
                     return True
             elif v in self._one_of:
                 return all(self._is_natural(rest.plus(end, n), depth - 1) for end in self._one_of[v])
+            elif n < 0 and (found := _most(v, -n)) is not None:
+                return self._is_natural(rest.plus(found, -1), depth - 1)
         return False
+
+
+def _most(v: Value, n: int) -> Linear | None:
+    """What n times an integer is at most, where it is a quotient, rounded down, by a divisor of n."""
+    if not isinstance(v, Instruction) or v.op.name != "floorDivide":
+        return None
+    divided, by = v.operands
+    divisor = integer(by)
+    return linear(divided).times(n // divisor) if divisor is not None and divisor > 0 and n % divisor == 0 else None
 
 
 def _never_negative(v: Value) -> bool:

@@ -101,6 +101,24 @@ def tops(axis: Axis) -> list[Linear]:
     return [axis.start.plus(most).plus(Linear(-1)) for most in at_most(axis.length)]
 
 
+def bottoms(axis: Axis) -> list[Linear]:
+    """Numbers that no index of an axis is below: of a start that is cut off at the end also what it was."""
+    if axis.start is None or (axis.step < 1 and axis.count != 1):
+        return []
+    found = [axis.start]
+    for v in axis.start.terms:
+        if (
+            axis.start != Linear(0, {v: 1})
+            or not isinstance(v, Instruction)
+            or v.op.name != "min"
+            or axis.length is None
+        ):
+            continue
+        ends = [most.plus(axis.start) for most in at_most(axis.length)]
+        found += [linear(x) for x, end in (v.operands, v.operands[::-1]) if linear(end) in ends]
+    return found
+
+
 class Place(Frozen):
     """The indices that a view takes on each axis of its base: what it is made of by views, which is no view itself."""
 

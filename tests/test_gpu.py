@@ -213,7 +213,7 @@ def test_scatters_keep_the_order_unless_it_may_be_lost():
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_remainders_are_exact(dtype):
-    """The device has no libm: fmod is our own, with integers; every bit is NumPy's."""
+    """The device has no libm: fmod is our own; every bit is NumPy's."""
     info, rng = np.finfo(dtype), np.random.default_rng(0)
     special = [0.0, 1.0, 5.3, np.inf, np.nan, info.max, info.tiny, 1.5 * info.tiny, 3 * info.smallest_subnormal]
     x, y = (v.ravel() for v in np.meshgrid([*special, *(-v for v in special)], special))

@@ -20,7 +20,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from dlvm_py.backend.cpu import error_functions, exponential, gamma, powers, trigonometric
+from dlvm_py.backend.cpu import error_functions, exponential, gamma, powers, remainders, trigonometric
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.expression import X
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
@@ -34,7 +34,7 @@ _PURE = "nounwind willreturn memory(none)"
 _SHORT = 65  # instructions of a function that is inlined wherever it is called
 _NAME = re.compile(r"elementary\.(?P<name>[\w.-]+)\.(?P<type>double|float)(?:\.x(?P<lanes>\d+))?")
 _CALLED = re.compile(r"call [^@\n]*@(elementary\.[\w.-]+)\(")
-_OF_TWO = frozenset(("atan2", "power", "hypot"))
+_OF_TWO = frozenset(("atan2", "power", "hypot", "fmod"))
 
 _RULES: dict[str, Callable[..., X]] = {
     "exp": exponential.exp,
@@ -61,6 +61,7 @@ _RULES: dict[str, Callable[..., X]] = {
     **{f"power.{n}": powers.of_root(n) for n in powers.HALVES},
     "cbrt": powers.cbrt,
     "hypot": powers.hypot,
+    "fmod": remainders.fmod,
     "erf": error_functions.erf,
     "erfc": error_functions.erfc,
     "gamma": gamma.gamma,

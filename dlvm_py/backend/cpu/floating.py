@@ -148,7 +148,7 @@ def _division(c: Code, a: V, b: V) -> tuple[V, V]:
     The remainder of fmod is exact; the quotient (a - r) / b is near an integer and is snapped to it.
     """
     zero, one = fc(a, 0.0), fc(a, 1.0)
-    rest = libm(c, "fmod", a, b)
+    rest = own(c, "fmod", a, b)
     quotient = c.fop("fdiv", c.fop("fsub", a, rest), b)
     has_rest = c.fcmp("une", rest, zero)
     differ = c.op("xor", c.fcmp("olt", b, zero), c.fcmp("olt", rest, zero))
@@ -169,7 +169,7 @@ def floor_divide(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
 
 def modulo(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
     """The remainder with the divisor's sign; by zero: NaN."""
-    return c.select(c.fcmp("oeq", b, fc(b, 0.0)), libm(c, "fmod", a, b), _division(c, a, b)[1])
+    return c.select(c.fcmp("oeq", b, fc(b, 0.0)), own(c, "fmod", a, b), _division(c, a, b)[1])
 
 
 def power(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from dlvm_py.backend.cpu.code import Code
-from dlvm_py.backend.cpu.values import FALSE, TRUE, V
+from dlvm_py.backend.cpu.values import FALSE, TRUE, V, constant
 from dlvm_py.ir import DType
 
 OVERFLOW = "integer overflow: the result does not fit in 64 bits"
@@ -89,15 +89,57 @@ def _divided(c: Code, dtype: DType, a: V, b: V) -> tuple[V, V]:
     """(a / b towards zero, the rest), for b that `_divisor` allows.
 
     No CPU divides vectors of integers: up to 32 bits a float quotient does it, whose rounding error is far below
-    the distance 1 / |b| to the next integer. A constant divisor LLVM makes a product.
+    the distance 1 / |b| to the next integer.
     """
     signed = "s" if dtype.kind == "i" else "u"
-    if dtype.bits > 32 or b.ref.lstrip("-").isdigit():
+    if dtype.bits > 32:
         return c.op(f"{signed}div", a, b), c.op(f"{signed}rem", a, b)
     wide = "double" if dtype.bits == 32 else "float"
     x, y = (c.cast(f"{signed}itofp", v, wide) for v in (a, b))
     quotient = c.cast(f"fpto{signed}i", c.fop("fdiv", x, y), a.type)
     return quotient, c.op("sub", a, c.op("mul", quotient, b))
+
+
+def _by_constant(c: Code, dtype: DType, a: V, b: V) -> V | None:
+    """a / b rounded down, for a literal b > 0: by a product, of a negative a by way of ~a, which is not negative.
+
+    LLVM makes products, but of 64 bits those of one number after the other: no CPU has the upper half of a vector's.
+    """
+    divisor = constant(b)
+    if divisor is None or divisor <= 0:
+        return None
+    sign = c.op("ashr", a, number(a, dtype.bits - 1)) if dtype.kind == "i" else None
+    size = c.op("xor", sign, a) if sign is not None else a
+    if dtype.bits < 64 or divisor & (divisor - 1) == 0 or not c.inlines:
+        quotient = c.op("udiv", size, b)
+    else:
+        quotient = _by_product(c, size, divisor, dtype.bits - (dtype.kind == "i"))
+    return quotient if sign is None else c.op("xor", quotient, sign)
+
+
+def _by_product(c: Code, a: V, divisor: int, bits: int) -> V:
+    """a / divisor, of an a < 2^bits: the upper half of a product with 2^(bits + shift) / divisor, rounded up.
+
+    Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication (1994). A factor of 65 bits is
+    one of 64 with a added: (a + upper) / 2 = (a - upper) / 2 + upper does not overflow.
+    """
+    shift = (divisor - 1).bit_length()
+    factor = -(-(1 << (bits + shift)) // divisor)
+    upper = _upper_half(c, a, factor & ((1 << 64) - 1))
+    if factor >> 64:
+        upper = c.op("add", c.op("lshr", c.op("sub", a, upper), number(a, 1)), upper)
+    return c.op("lshr", upper, number(a, bits + shift - 64 - (factor >> 64)))
+
+
+def _upper_half(c: Code, a: V, factor: int) -> V:
+    """The upper 64 bits of a product of unsigned numbers, of four products of their halves."""
+    mask, half = number(a, 0xFFFFFFFF), number(a, 32)
+    low, high = number(a, factor & 0xFFFFFFFF), number(a, factor >> 32)
+    a_low, a_high = c.op("and", a, mask), c.op("lshr", a, half)
+    first = c.op("add nuw", c.op("mul nuw", a_high, low), c.op("lshr", c.op("mul nuw", a_low, low), half))
+    second = c.op("add nuw", c.op("mul nuw", a_low, high), c.op("and", first, mask))
+    carried = c.op("add nuw", c.op("lshr", first, half), c.op("lshr", second, half))
+    return c.op("add nuw", c.op("mul nuw", a_high, high), carried)
 
 
 def _signs_differ(c: Code, rest: V, b: V) -> V:
@@ -107,6 +149,9 @@ def _signs_differ(c: Code, rest: V, b: V) -> V:
 
 def floor_divide(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
     """The quotient rounded down; by zero: 0."""
+    quotient = _by_constant(c, dtype, a, b)
+    if quotient is not None:
+        return quotient
     zero, safe = _divisor(c, dtype, a, b)
     quotient, rest = _divided(c, dtype, a, safe)
     if dtype.kind == "i":
@@ -116,6 +161,9 @@ def floor_divide(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
 
 def modulo(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
     """The remainder with the divisor's sign; by zero: 0."""
+    quotient = _by_constant(c, dtype, a, b)
+    if quotient is not None:
+        return c.op("sub", a, c.op("mul", quotient, b))
     zero, safe = _divisor(c, dtype, a, b)
     rest = _divided(c, dtype, a, safe)[1]
     if dtype.kind == "i":

@@ -12,14 +12,16 @@ where a piece ends with its row as well. Each reduction has the bits that it has
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import islice
 
 from dlvm_py.backend.cpu import blocks
 from dlvm_py.backend.cpu.contract import scalar_type
+from dlvm_py.backend.cpu.folds import combine, fold_of
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import MOST_BITS, cut, rows_of
 from dlvm_py.backend.cpu.kernels import nest, versions
 from dlvm_py.backend.cpu.pointers import is_open, offset, store_element, strides_of
-from dlvm_py.backend.cpu.reductions import combine, is_by_blocks, pays
+from dlvm_py.backend.cpu.reductions import is_by_blocks, pays
 from dlvm_py.backend.cpu.share import may_share, shared
 from dlvm_py.backend.cpu.stores import Sink
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
@@ -170,7 +172,10 @@ class _Joined:
         ]
 
     def _numbered(self, first: V, last: V, states: Sequence[blocks.Blocks | None], totals: Sequence[V]) -> None:
-        """Elements that are numbered, a block at a time."""
+        """Elements that are numbered, a block at a time where there are sums by blocks."""
+        if not self.sums:
+            self._piece(first, self.e.op("sub nsw", last, first), ZERO, states, totals)
+            return
         e, size = self.e, i64(blocks.BLOCK)
         up = e.add(e.op("sub nsw", last, first), i64(blocks.BLOCK - 1))
         with e.loop(e.op("ashr", up, i64(blocks.BLOCK.bit_length() - 1))) as loop:
@@ -199,7 +204,8 @@ class _Joined:
         tree.group = parallel.access
         both = list(zip(self.reductions, states, totals, strict=True))
         folds = [(r, total) for r, state, total in both if state is None]
-        with e.loop(count, [e.load(r.types[0], total) for r, total in folds], parallel.loop) as loop:
+        rules = [fold_of(e, r.by, r.dtype, e.load(r.types[0], total), tree.is_rare) for r, total in folds]
+        with e.loop(count, [x for fold in rules for x in fold.begin], parallel.loop) as loop:
             tree.index[tree.inner] = e.add(start, loop.index, "nuw nsw")
             xs = tree.elements()
             axes = [0] if tree.linear else list(range(tree.rank))
@@ -215,9 +221,12 @@ class _Joined:
             for r, state, _ in both:
                 if state is not None:
                     state.put(xs[r.root], place, parallel)
+            carried = iter(loop.carried)
             loop.next = [
-                combine(e, r.by, r.dtype, total, xs[r.root], inside=True)
-                for (r, _), total in zip(folds, loop.carried, strict=True)
+                x
+                for (r, _), fold in zip(folds, rules, strict=True)
+                for x in fold.step(list(islice(carried, len(fold.begin))), xs[r.root])
             ]
-        for (_, total), x in zip(folds, loop.results, strict=True):
-            e.store(x, total)
+        found = iter(loop.results)
+        for (_, total), fold in zip(folds, rules, strict=True):
+            e.store(fold.end(list(islice(found, len(fold.begin)))), total)

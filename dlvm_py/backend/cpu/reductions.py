@@ -15,16 +15,16 @@ from dlvm_py.backend.cpu import blocks, counts
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.contractions import fits, is_finite, store_contraction
 from dlvm_py.backend.cpu.floating import rounded, widened
+from dlvm_py.backend.cpu.folds import combine, fold_of
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import MOST_BITS, Span, cut, rows_of
 from dlvm_py.backend.cpu.kernels import fill, loop_order, nest, shared_axis, shared_nest, versions
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
-from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import may_share, shared
 from dlvm_py.backend.cpu.stores import store_tree
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.frozen import replace
 from dlvm_py.ir import F32, DType, Instruction, Literal, PointerType, TensorType, Value, is_array
 from dlvm_py.ir.analysis.cost import element_cost
@@ -32,17 +32,6 @@ from dlvm_py.ir.ops.combiners import identity_of
 
 # elements of a row, known before it runs, that registers can hold
 SHORT = 16
-
-
-def combine(e: FunctionEmitter, by: str, dtype: DType, a: V, b: V, inside: bool = False) -> V:
-    """One step of a reduction. `inside` a fold, the float extremes are the intrinsics that LLVM vectorises.
-
-    Of max(a, c ? x : -inf) LLVM would make c ? max(a, x) : a, which it does not: a frozen choice stays what it is.
-    The new element comes first: the sign that orders zeros is taken of the first operand, and does not wait for `a`.
-    """
-    if inside and by in ("max", "min") and dtype.kind == "f" and dtype.bits > 16:
-        return e.intrinsic(f"llvm.{by}imum.f{dtype.bits}", a.type, e.value(b.type, f"freeze {b.type} {b.ref}"), a)
-    return TABLE[by][dtype.kind](e, dtype, {}, a, b)
 
 
 def reduce_scalar(e: FunctionEmitter, i: Instruction) -> V:
@@ -137,10 +126,11 @@ def _fold_group(
             found = counts.count(e, tree, order[-1], (first, last), e.load(scalar_type(dtype), total), folded(e, tree))
             e.store(found, total)
             continue
-        with e.loop(e.op("sub nsw", last, first), [e.load(scalar_type(dtype), total)], folded(e, tree)) as loop:
+        fold = fold_of(e, by, dtype, e.load(scalar_type(dtype), total), tree.is_rare)
+        with e.loop(e.op("sub nsw", last, first), fold.begin, folded(e, tree)) as loop:
             tree.index[order[-1]] = e.add(first, loop.index, "nuw nsw")
-            loop.next = [combine(e, by, dtype, loop.carried[0], tree.element(), inside=True)]
-        e.store(loop.results[0], total)
+            loop.next = fold.step(loop.carried, tree.element())
+        e.store(fold.end(loop.results), total)
     e.store(e.load(scalar_type(dtype), total), to)
 
 
@@ -157,23 +147,36 @@ def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Se
     tree.group = ""
     note = folded(e, tree)
     is_wide = by == "multiply" and dtype.is_narrow  # in float32 until the end, as in NumPy
-    held = F32 if is_wide else dtype
     truths = counts.are_truths(tree, by)
+    length = constant(extents[order[-1]])
+    is_brief = tree.is_rare or (length is not None and length <= SHORT)
+    fold = fold_of(e, by, F32 if is_wide else dtype, widened(e, init) if is_wide else init, is_brief)
 
-    def fold(depth: int, total: V) -> V:
+    def folded_along(depth: int, carried: Sequence[V]) -> list[V]:
         if truths and depth == len(order) - 1:
-            return counts.count(e, tree, order[depth], (ZERO, extents[order[depth]]), total, note)
+            return [counts.count(e, tree, order[depth], (ZERO, extents[order[depth]]), carried[0], note)]
         if depth == len(order):
             x = tree.element()
-            return combine(e, by, held, total, widened(e, x) if is_wide else x, inside=True)
-        with e.loop(extents[order[depth]], [total], note) as loop:
+            return fold.step(carried, widened(e, x) if is_wide else x)
+        with e.loop(extents[order[depth]], carried, note) as loop:
             tree.index[order[depth]] = loop.index
-            loop.next = [fold(depth + 1, loop.carried[0])]
-        return loop.results[0]
+            loop.next = folded_along(depth + 1, loop.carried)
+        return loop.results
 
-    if is_wide:
-        return rounded(e, fold(0, widened(e, init)), scalar_type(dtype))
-    return fold(0, init)
+    found = fold.end(folded_along(0, fold.begin))
+    return rounded(e, found, scalar_type(dtype)) if is_wide else found
+
+
+def merged(tree: Tree, axes: Sequence[int], extents: Sequence[V]) -> list[V]:
+    """The extents, with axes that all leaves have one behind the other in memory as one: the others have 1 each.
+
+    The elements come in the order in which they did, so that sums have the bits that they had.
+    """
+    e, found = tree.e, list(extents)
+    for outer, inner in zip(axes[:-1], axes[1:], strict=True):
+        if all(tree.is_adjacent(leaf, places, outer, inner) for leaf, places in tree.leaves()):
+            found[outer], found[inner] = ONE, e.product([found[outer], found[inner]])
+    return found
 
 
 def folded(e: FunctionEmitter, tree: Tree) -> str:
@@ -214,8 +217,9 @@ def _store_reduce(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
 
     def rows(fast: bool) -> None:
         # the innermost axis is summed: one accumulation for each element of the destination
+        lengths = merged(tree, along, extents)
         with nest(e, tree.index, outer, extents, part=part):
-            x = accumulate(e, tree, along, extents, by, init)
+            x = accumulate(e, tree, along, lengths, by, init)
             store_element(e, dest.dtype, x, address(), dest.notes)
 
     def columns(fast: bool) -> None:

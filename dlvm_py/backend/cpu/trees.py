@@ -286,6 +286,17 @@ class Tree:
                         found[stride] = self.e.icmp("eq", stride, size)
         return list(found.values())
 
+    def is_adjacent(self, leaf: Instruction, axes: Axes, outer: int, inner: int) -> bool:
+        """Whether a leaf has each row along `inner` right behind the one before along `outer`, or the same for all."""
+        loops = (outer, inner)
+        follows = {axis[0]: (k, axis[1]) for k, axis in enumerate(axes) if axis is not None and axis[0] in loops}
+        if not follows or leaf.op.name != "load":
+            return not follows
+        (row, row_steps), (place, steps) = (follows.get(k, (-1, ())) for k in loops)
+        layout = self.e.pointer(leaf.operands[0]).layout
+        before = {"C": place - 1, "F": place + 1}.get(layout)
+        return len(follows) == 2 and not (row_steps or steps) and row == before
+
     def is_dense(self) -> bool:
         """Whether all that is read are neighbours along the innermost loop, or one element, in the fast version."""
         return all(

@@ -22,7 +22,6 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.text import CountedLoop, ModuleText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
-from dlvm_py.backend.gpu.remainder import fmod
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import Loc, UnknownFunction
 from dlvm_py.frozen import replace
@@ -111,12 +110,6 @@ class Kernel(Code):
         """Nothing external exists on the device."""
         kind, _, symbol = name.partition(":")
         refuse(f"what calls {symbol} of {'BLAS' if kind == 'blas' else 'libm'}", self.host.loc)
-
-    def call_import(self, name: str, result: str, args: Sequence[V], attributes: str = "") -> V:
-        """Of libm the device has one function, of our own."""
-        if name in ("c:fmod", "c:fmodf"):
-            return fmod(self, *args)
-        return super().call_import(name, result, args, attributes)
 
     def raise_unless(self, flag: V, exception: str, message: str) -> None:
         """Kernels do not raise: what can fail is checked by the host, or refused."""

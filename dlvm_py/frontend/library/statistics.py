@@ -310,8 +310,10 @@ def nanmax(
     if not is_inexact(a):
         return np.max(a, axis, out, keepdims)
     found = np.max(without_nan(a, -np.inf), axis, keepdims=keepdims)
-    none = np.all(np.isnan(a), axis, keepdims=keepdims)
-    return deliver(np.where(none, np.result_type(a).type(np.nan), found), out)
+    if np.any(found == -np.inf):  # nothing but nan, perhaps
+        none = np.all(np.isnan(a), axis, keepdims=keepdims)
+        found = np.where(none, np.result_type(a).type(np.nan), found)
+    return deliver(found, out)
 
 
 def nanmin(
@@ -323,8 +325,10 @@ def nanmin(
     if not is_inexact(a):
         return np.min(a, axis, out, keepdims)
     found = np.min(without_nan(a, np.inf), axis, keepdims=keepdims)
-    none = np.all(np.isnan(a), axis, keepdims=keepdims)
-    return deliver(np.where(none, np.result_type(a).type(np.nan), found), out)
+    if np.any(found == np.inf):  # nothing but nan, perhaps
+        none = np.all(np.isnan(a), axis, keepdims=keepdims)
+        found = np.where(none, np.result_type(a).type(np.nan), found)
+    return deliver(found, out)
 
 
 FUNCTIONS = {

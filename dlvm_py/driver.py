@@ -79,13 +79,13 @@ _GATHERED = ("gather_sums", "redundant_load", "value_promotion", "dead_store", "
 TO_COMPUTE_FOR_GPU = (*_GATHERED, "bufferize", "cse", "dce")
 TO_COMPUTE = (
     *_GATHERED, "gather_windows", "dce", "bufferize", "cse", "dce", "temporary_layouts", "hoist_products",
-    "growing_products", "interchange_loops", "short_rows", "loop_versions", "limit_counts", "dce", "widen_loops",
-    "plane_layouts",
+    "growing_products", "interchange_loops", "short_rows", "loop_versions", "hoist_checks", "limit_counts", "dce",
+    "widen_loops", "plane_layouts",
 )  # fmt: skip
 TO_SCHEDULED = (
     "sibling_fusion", "skew_loops", "share_loops", "interleave_loops", "row_strips", "inline_stencils",
     "sliding_windows", "skewed_strips", "hoist_buffers", "double_buffers", "element_promotion", "chosen_elements",
-    "stack_promotion", "tile_loops", "unroll_and_jam", "ownership",
+    "split_loops", "stack_promotion", "tile_loops", "unroll_and_jam", "ownership",
 )  # fmt: skip
 # the frame is memory of the host
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "row_grids", "simplify_cfg", "ownership", "replay_loops")

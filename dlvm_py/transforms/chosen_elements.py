@@ -192,9 +192,7 @@ class _Carrying:
             gate.append(made[i])  # type: ignore[arg-type]
         end = header.instructions[-1]
         nothing = literal(0, self.ours[0].type)
-        targets = [
-            Target(enter, []) if self.loop.contains(t.block) else Target(ready, [nothing]) for t in end.targets
-        ]
+        targets = [Target(enter, []) if self.loop.contains(t.block) else Target(ready, [nothing]) for t in end.targets]
         test = made.get(end.operands[0], end.operands[0])
         gate.append(Instruction(OPS["conditional"], [test], targets=targets))
         pointer = Instruction(OPS["elementPointer"], [made.get(v, v) for v in self.place])

@@ -148,7 +148,7 @@ class _Search:
             and base.type.layout != "S"
             and not isinstance(base, Literal)
             and all(a.start is not None and a.count == 1 for a in e.place.axes)
-            and _can_move(e.pointer, self.loop)
+            and can_move(e.pointer, self.loop)
         )
 
     def _is_alone(self, e: _Element, touching: list[Instruction]) -> bool:
@@ -199,17 +199,26 @@ def _unclamped(last: Value) -> Linear:
     return linear(last)
 
 
-def _can_move(pointer: Value, loop: Loop) -> bool:
+def can_move(pointer: Value, loop: Loop) -> bool:
     """Whether a pointer can be made in front of the loop."""
     if is_outside(pointer, loop):
         return True
     return (
         isinstance(pointer, Instruction)
         and pointer.op.kind is Kind.INDEX
-        and all(
-            _can_move(v, loop) if isinstance(v.type, PointerType) else is_outside(v, loop) for v in pointer.operands
-        )
+        and all(can_move(v, loop) if isinstance(v.type, PointerType) else is_outside(v, loop) for v in pointer.operands)
     )
+
+
+def made_again(pointer: Value, loop: Loop, block: Block) -> Value:
+    """A pointer that can move, made at the end of a block outside the loop."""
+    if is_outside(pointer, loop):
+        return pointer
+    assert isinstance(pointer, Instruction)
+    operands = [made_again(v, loop, block) for v in pointer.operands]
+    made = Instruction(pointer.op, operands, dict(pointer.attrs), loc=pointer.loc)
+    block.append(made)
+    return made
 
 
 class _Rewrite:
@@ -263,19 +272,9 @@ class _Rewrite:
         cell.block = gate
         gate.instructions.insert(0, cell)
         for block, source, dest in ((enter, e.pointer, cell), (leave, cell, e.pointer)):
-            source, dest = self._made(source, block), self._made(dest, block)
+            source, dest = (made_again(p, self.loop, block) for p in (source, dest))
             value = Instruction(OPS["load"], [source], {})
             block.append(value)
             block.append(Instruction(OPS["store"], [value, dest], {}))
         for i in e.uses:
             i.operands[-1] = cell
-
-    def _made(self, pointer: Value, block: Block) -> Value:
-        """The pointer, made again in a block outside the loop."""
-        if is_outside(pointer, self.loop):
-            return pointer
-        assert isinstance(pointer, Instruction)
-        operands = [self._made(v, block) for v in pointer.operands]
-        made = Instruction(pointer.op, operands, dict(pointer.attrs), loc=pointer.loc)
-        block.append(made)
-        return made

@@ -18,7 +18,8 @@ index, the load and the comparison; now for the comparison and the choice of the
 
 The element is that of an array which is the same in all trips, and which no trip writes, at arguments of the header
 and indices that do not change. Every way through a trip passes on the arguments as they are, or indices at which that
-trip has loaded the element. The first trip loads it before anything can be raised: so it is there before the loop.
+trip has loaded the element, and there is one of the first kind (what a stencil has loaded in the trip before, at the
+counter as it was then, is loaded again: LLVM's vectors are better off with that). The first trip loads it before anything can be raised: so it is there before the loop.
 Stage compute; a second run finds nothing.
 """
 
@@ -77,6 +78,7 @@ class _Carrying:
         self.ours = [i for p, i in self.loads if p == place]
         # blocks where ways meet that have different elements: for which place each gets an argument
         self.joins: dict[tuple[Block, Place], BlockArg | None] = {}
+        self.is_kept = False  # on some way through a trip
 
     def run(self) -> bool:
         """Carry the element if that is possible; whether it is."""
@@ -89,6 +91,7 @@ class _Carrying:
             or any(mark_of(b) is not None for b, _ in entering)
             or not self._is_loaded_first()
             or not all(self._is_had(p, b) for p, (b, _) in zip(following, latches, strict=True))
+            or not self.is_kept
             or self._may_be_written()
         ):
             return False
@@ -139,6 +142,7 @@ class _Carrying:
 
     def _is_had(self, place: Place, block: Block) -> bool:
         """Whether the element at a place is there at the end of a block; notes where ways meet on the way to it."""
+        self.is_kept |= place == self.place
         if place == self.place or self._loaded(place, block):
             return True
         join = self._join(place)

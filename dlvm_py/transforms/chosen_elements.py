@@ -18,9 +18,9 @@ index, the load and the comparison; now for the comparison and the choice of the
 
 The element is that of an array which is the same in all trips, and which no trip writes, at arguments of the header
 and indices that do not change. Every way through a trip passes on the arguments as they are, or indices at which that
-trip has loaded the element, and there is one of the first kind (what a stencil has loaded in the trip before, at the
-counter as it was then, is loaded again: LLVM's vectors are better off with that). The first trip loads it before anything can be raised: so it is there before the loop.
-Stage compute; a second run finds nothing.
+trip has loaded the element, and there is one of the first kind. (What a stencil has loaded in the trip before, at the
+counter as it was then, is loaded again: LLVM's vectors are better off with that.) The first trip loads it before
+anything can be raised: so it is there before the loop. Stage compute; a second run finds nothing.
 """
 
 from __future__ import annotations

@@ -130,6 +130,7 @@ def test_what_has_no_arrays_waits_for_nothing_that_arrays_need(tmp_path):
     scalars, arrays, modules = json.loads(done.stdout)
     assert scalars == ["entry", "runtime"]
     assert {"arrays", "threads"} <= set(arrays)
+    assert "tapes" not in arrays
     assert of(modules, [f"dlvm_py.backend.cpu.{name}" for name in ARRAYS]) == []
     assert of(modules, ["dlvm_py.transforms.differentiate.jacobian", "dlvm_py.ir.verifier", "dlvm_py.ir.printer"]) == []
     assert of(modules, [f"dlvm_py.transforms.{name}" for name in OF_ARRAYS]) == []

@@ -51,7 +51,7 @@ def compile_library(
     header: the name of its header file. source: what it is made from, for people. cpu: as in `target_machine`.
     """
     modules = [link([parse(e.text), parse(wrapper_text(e))], [e.name]) for e in exports]
-    runtime = ["inline.ll", "support.ll", "library.ll"]
+    runtime = ["inline.ll", "cut.ll", "support.ll", "sizes.ll", "tapes.ll", "stream.ll", "library.ll"]
     if any(RECURSION in e.text for e in exports):
         runtime.append("recursion.ll")
     texts = [support_text(imports, name) for name in runtime]

@@ -43,6 +43,7 @@ NATIVE = "native"
 RECURSION = "@dlvm.enter"
 OPTIONAL = {
     RECURSION: ("recursion.ll",),
+    "@dlvm.cut": ("cut.ll",),
     "@dlvm.tell": ("tell.ll", "ask.ll"),
     "@dlvm.gpu.": ("gpu.ll", "ask.ll"),
 }

@@ -9,7 +9,7 @@
 
 A plain store reads the line that it overwrites: three passes over memory for a scaled copy that needs two. LLVM's
 vectoriser has no such stores for addresses that are known at run time alone, so it writes to a buffer in the first
-cache as it would to the destination, and the runtime (support.ll) carries that over, line by line: the same bytes.
+cache as it would to the destination, and the runtime (stream.ll) carries that over, line by line: the same bytes.
 
 Not for kernels that read what they write, whose lines are in the caches anyway, not for less than the last caches hold,
 which who comes next would find there, and for kernels of one loop: that loop serves both cases.

@@ -1,8 +1,10 @@
 """Code that is loaded once a process and stays: what all versions share, the callable type, NumPy's memory handler.
 
     part               texts                                                  functions
-    runtime            callable.ll handler.ll support.ll pool.ll signals.ll   dlvm.allocate, dlvm.poll ...
-    threads            threads.ll brief.ll apart.ll trips.ll                  dlvm.share, dlvm.parallel ...
+    runtime            callable.ll handler.ll support.ll sizes.ll pool.ll     dlvm.allocate, dlvm.poll ...
+                       signals.ll
+    tapes              sizes.ll tapes.ll                                      dlvm.push_place, dlvm.new_cut ...
+    threads            threads.ll brief.ll apart.ll trips.ll stream.ll        dlvm.share, dlvm.parallel, dlvm.stream ...
     entry              entry.ll                                               entry.bind, entry.raise ...
     arrays             arrays.ll                                              entry.box_array, entry.range ...
     emulator           emulator.ll                                            dlvm.emulator.cuLaunchKernel ...
@@ -43,11 +45,14 @@ else:
 SLOTS = ("vectorcall", "traverse", "clear", "dealloc", "descr_get", "create", "install")
 _HANDLER = ("malloc", "calloc", "realloc", "free")
 _MEMORY = ("allocate", "adopt", "count", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
-_TAPES = ("stack_grow", "push_place", "release_entries", "new_chunk", "new_cut")
-_SUPPORT = (*_MEMORY, *_TAPES, "poll", "burn", "spend", "stream")
+_SUPPORT = (*_MEMORY, "poll", "burn", "spend")
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
-_THREADS = [f"dlvm.{n}" for n in ("share", "parallel", "share_pieces", "share_trips", "begin_trips", "end_trips")]
+_TAPES = [f"dlvm.{n}" for n in ("stack_grow", "push_place", "release_entries", "new_chunk", "new_cut")]
+_THREADS = [
+    f"dlvm.{n}" for n in ("share", "parallel", "share_pieces", "share_trips", "begin_trips", "end_trips", "stream")
+]
 
+_PARTS = {"runtime": _RUNTIME, "tapes": _TAPES, "threads": _THREADS}
 _ENTRY = ("entry", "arrays")
 _DEFINITION = re.compile(r"^define internal ([^@]*@([\w.]+)\([^)]*\)[^{]*)\{", re.MULTILINE)
 _EMULATOR = "dlvm.emulator."
@@ -104,7 +109,7 @@ def _declarations(part: str) -> dict[str, str]:
 def _part_of(symbol: str) -> str:
     if symbol.startswith("entry."):
         return "entry" if symbol in _declarations("entry") else "arrays"
-    return "runtime" if symbol in _RUNTIME else "threads" if symbol in _THREADS else symbol
+    return next((part for part, names in _PARTS.items() if symbol in names), symbol)
 
 
 def _part(name: str) -> LoadedCode:
@@ -133,7 +138,7 @@ def _exports(name: str) -> list[str]:
         return [found for found in _EXPORTED.findall(_text("emulator.ll")) if found.startswith(_EMULATOR)]
     if name in _ENTRY:
         return list(_declarations(name))
-    return {"runtime": _RUNTIME, "threads": _THREADS}.get(name, [name])
+    return _PARTS.get(name, [name])
 
 
 def _stored(name: str) -> tuple[dict[str, Any], bytes] | None:
@@ -156,13 +161,18 @@ def _keep(name: str, done: Compiled, imports: Imports) -> tuple[dict[str, Any], 
 def _runtime_texts(imports: Imports) -> list[str]:
     texts = [complete(_text("callable.ll"), imports), _text("handler.ll")]
     support = native_compile.support_text
-    return [*texts, *(support(imports, name) for name in ("support.ll", "pool.ll", "signals.ll"))]
+    return [*texts, *(support(imports, name) for name in ("support.ll", "sizes.ll", "pool.ll", "signals.ll"))]
+
+
+def _tapes_texts(imports: Imports) -> list[str]:
+    return [native_compile.support_text(imports, name) for name in ("sizes.ll", "tapes.ll")]
 
 
 def _threads_texts(imports: Imports) -> list[str]:
     support = native_compile.support_text
     texts = [threads.text(support(imports, name)) for name in ("threads.ll", "brief.ll")]
-    return [*texts, support(imports, "trips.ll"), *[support(imports, "apart.ll")] * (sys.platform == "linux")]
+    texts += [support(imports, name) for name in ("trips.ll", "stream.ll")]
+    return [*texts, *[support(imports, "apart.ll")] * (sys.platform == "linux")]
 
 
 def _entry_texts(part: str, imports: Imports) -> list[str]:
@@ -171,6 +181,7 @@ def _entry_texts(part: str, imports: Imports) -> list[str]:
 
 _TEXTS: dict[str, Callable[[Imports], list[str]]] = {
     "runtime": _runtime_texts,
+    "tapes": _tapes_texts,
     "threads": _threads_texts,
     **{part: functools.partial(_entry_texts, part) for part in _ENTRY},
     "emulator": lambda imports: [_text("emulator.ll")],

@@ -14,12 +14,14 @@ A store of an array goes if it is to memory that this function allocates, and
 * on every path from it the first that happens to these elements is a store of all of them, or the function ends
   without that memory: a raise leaves nothing of it behind. All but loads, stores and views that is given a pointer to
   that memory counts as reading it. On a path that comes back to where the store may run again, the names that it has
-  here stand for other elements: there any load from that memory counts, and only a store of all of it ends the path.
+  here stand for other elements: there any load from that memory counts, unless the counters of the loops tell the two
+  places apart (later_places.py), and only a store of all of it ends the path.
   Unless the memory is made anew there: the names stand for the new one then, and who reads the old one has another; or
 * it stores what was loaded from the same elements, with no write to them in between.
 
 Memory of callers is left alone: a raise shows it, and whether a function writes to it is part of what it is. Gradients
-fill their memory with zeros before they know what will be added to it first; this pass takes these fills away.
+fill their memory with zeros before they know what will be added to it first, and fill what a trip has taken the
+adjoint of with zeros for those before it, which often have other elements; this pass takes these fills away.
 Stages raw and optimizable. Cost: for each candidate at most STEPS instructions are looked at.
 """
 
@@ -27,8 +29,13 @@ from __future__ import annotations
 
 from dlvm_py.ir.analysis.alias import AliasAnalysis, whole
 from dlvm_py.ir.analysis.cache import of_graph
+from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.counted_loops import counted_loop
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
+from dlvm_py.ir.analysis.later_places import Counter, LaterPlaces
+from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.ir.analysis.places import Linear, linear
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
@@ -77,6 +84,7 @@ class _Search:
     def __init__(self, function: Function, alias: AliasAnalysis) -> None:
         self.alias = alias
         self.dominators = of_graph(DominatorTree, function)
+        self.places = _Places(function)
 
     def is_copied_back(self, s: Instruction) -> bool:
         """Whether the store puts back what it has loaded."""
@@ -105,7 +113,11 @@ class _Search:
             pointer = root if state == _OTHER_ELEMENTS else s.operands[1]
             for i in block.instructions[first:]:
                 steps += 1
-                if steps > STEPS or self._reads(i, pointer, root if state == _OTHER_MEMORY else None):
+                if steps > STEPS:
+                    return False
+                if self._reads(i, pointer, root if state == _OTHER_MEMORY else None) and not (
+                    state == _OTHER_ELEMENTS and self.places.are_apart(s, i)
+                ):
                     return False
                 if state != _OTHER_MEMORY and i.op is OPS["store"] and self._covers(i.operands[1], pointer, root):
                     break
@@ -150,3 +162,33 @@ class _Search:
         return isinstance(v.type, TupleType) and any(
             not isinstance(r.type, PointerType) or self.alias.may_alias(r, pointer) for r in self.alias.roots(v)
         )
+
+
+class _Places:
+    """Tells elements that are stored from elements that are loaded when a loop around the store has gone on."""
+
+    def __init__(self, function: Function) -> None:
+        self._loops = of_graph(LoopForest, function)
+        self._edges = predecessors(function)
+        self._counters: dict[Loop, Counter | None] = {}
+        self._later = LaterPlaces(self._loops.loop_of, self._counter)
+
+    def are_apart(self, s: Instruction, i: Instruction) -> bool:
+        """Whether i is a load of none of the elements that the store s wrote before."""
+        if i.op is not OPS["load"]:
+            return False
+        assert s.block is not None and i.block is not None
+        loop = self._loops.loop_of(s.block)
+        has_left = loop is not None and not loop.contains(i.block)
+        return self._later.is_apart((s.block, s.operands[1]), (i.block, i.operands[0]), has_left)
+
+    def _counter(self, loop: Loop) -> Counter | None:
+        if loop not in self._counters:
+            found = counted_loop(loop, self._edges)
+            counter = None
+            if found is not None:
+                is_down = found.step == -1
+                low, high = (linear(v).plus(Linear(int(is_down))) for v in found.ends)
+                counter = Counter(found.counter, low, high.plus(Linear(-1)), is_down)
+            self._counters[loop] = counter
+        return self._counters[loop]

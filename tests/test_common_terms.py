@@ -49,6 +49,8 @@ def moving(a, b, out):
 
 
 COMMON = (shrinking, growing, rows, columns)
+SLOW = (pytest.param(f, marks=pytest.mark.slow) for f in (rows, falling, moving))
+EACH = (shrinking, growing, columns, substituted, *SLOW)
 
 
 def arguments(f, n, m, dtype=np.float64):
@@ -69,6 +71,78 @@ def after(f, args):
     args = [v.copy() for v in args]
     f(*args)
     return args[-1]
+
+
+def raised(f, args):
+    """What a call leaves of its arguments, and what it raises."""
+    args = [v.copy(order="K") for v in args]
+    try:
+        f(*args)
+    except (IndexError, ValueError) as e:
+        return args, str(e)
+    return args, None
+
+
+def compare(f, compiled, args, tolerance=1e-10):
+    (wanted, error), (found, found_error) = raised(f, args), raised(compiled, args)
+    assert found_error == error
+    for x, y in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(x, y, rtol=tolerance, atol=tolerance)
+
+
+@pytest.mark.parametrize("f", EACH, ids=lambda f: f.__name__)
+def test_functions(f, monkeypatch):
+    """Sizes with strips, of a whole number of trips or some more, and without; views; what is not finite."""
+    monkeypatch.setenv("DLVM_VERIFY", "1")
+    compiled = dlvm.jit(f)
+    for n, m in ((40, 9), (33, 8), (32, 20), (31, 9), (32, 7), (64, 1), (17, 9), (1, 1), (0, 9), (40, 0)):
+        compare(f, compiled, arguments(f, n, m))
+    assert ("'strips" in compiled.ir(*arguments(f, 5, 4), stage="compute")) == (f in COMMON)
+    args = arguments(f, 50, 10)
+    compare(f, compiled, [np.repeat(v, 2, axis=0)[::2] for v in args])
+    compare(f, compiled, [v[:, ::-1] for v in args])
+    args[0][3, 3], args[0][20, 10], args[0][10, 20], args[1][30, 4], args[1][7, 2] = (
+        np.nan,
+        np.inf,
+        -np.inf,
+        np.inf,
+        -0.0,
+    )
+    with np.errstate(invalid="ignore"):
+        compare(f, compiled, args)
+
+
+@pytest.mark.parametrize("f", (shrinking, growing), ids=lambda f: f.__name__)
+def test_functions_of_other_dtypes(f):
+    compiled = dlvm.jit(f)
+    for dtype, tolerance in (
+        (np.float32, 1e-4),
+        (np.complex64, 1e-4),
+        (np.complex128, 1e-10),
+        (np.int64, 0),
+        (">f8", 1e-10),
+    ):
+        compare(f, compiled, [v * 5 for v in arguments(f, 45, 11, dtype)], tolerance)
+
+
+@pytest.mark.parametrize("f", (shrinking, growing), ids=lambda f: f.__name__)
+def test_what_a_trip_raises(f):
+    """The trips before it have happened."""
+    compiled = dlvm.jit(f)
+    args = arguments(f, 50, 10)
+    for k, part in ((0, np.s_[:, :40]), (0, np.s_[:40]), (1, np.s_[:45]), (-1, np.s_[:45]), (-1, np.s_[:, :9])):
+        changed = list(args)
+        changed[k] = changed[k][part].copy()
+        compare(f, compiled, changed)
+
+
+def test_arguments_that_share_memory():
+    compiled, a = dlvm.jit(shrinking), rng.standard_normal((50, 50)) / 50
+    for f in (lambda f, x: f(x, x), lambda f, x: f(x[:, :-1].T, x[1:]), lambda f, x: f(x[1:, :-1], x[:-1])):
+        wanted, found = a.copy(), a.copy()
+        f(shrinking, wanted)
+        f(compiled, found)
+        np.testing.assert_allclose(found, wanted)
 
 
 def loss(f):
@@ -99,10 +173,7 @@ def gradient(f):
     return dlvm.grad(total, wrt=names(f))
 
 
-SLOW = (pytest.param(f, marks=pytest.mark.slow) for f in (rows, falling, moving))
-
-
-@pytest.mark.parametrize("f", (shrinking, growing, columns, substituted, *SLOW), ids=lambda f: f.__name__)
+@pytest.mark.parametrize("f", EACH, ids=lambda f: f.__name__)
 def test_gradients(f, monkeypatch):
     monkeypatch.setenv("DLVM_VERIFY", "1")
     compiled, of = gradient(f), loss(f)

@@ -219,13 +219,35 @@ class LoopBounds:
         conditions: list[Value] = []
         one = self._chosen(x, conditions)
         apart = one.plus(self._chosen(y, conditions, one), -1)
-        if apart.terms or apart.constant:
-            a, b = self.of(x), self.of(y)
-            if a is None or b is None:
-                return None
-            ends = [self._emit("equal", u, w) for u, w in ((a[0], a[1]), (a[1], b[0]), (b[0], b[1])) if u is not w]
-            return self._all(ends)
-        return self._all(conditions)
+        if not apart.terms and not apart.constant:
+            return self._all(conditions)
+        same = self._same_sums(x, y)
+        if same is not None:
+            return same
+        a, b = self.of(x), self.of(y)
+        if a is None or b is None:
+            return None
+        return self._all(
+            [self._emit("equal", u, w) for u, w in ((a[0], a[1]), (a[1], b[0]), (b[0], b[1])) if u is not w]
+        )
+
+    def _same_sums(self, x: Value, y: Value) -> Value | None:
+        """The same where numbers differ by two that do not change, or by none, once minima in sums are one number."""
+        conditions: list[Value] = []
+        one, other = (self._chosen_terms(self._chosen(v, conditions), conditions) for v in (x, y))
+        apart = one.plus(other, -1)
+        if sorted(apart.terms.values()) != [-1, 1] or apart.constant:
+            return None if apart.terms or apart.constant else self._all(conditions)
+        same = [self.again(v) for v in apart.terms]
+        if same[0] is None or same[1] is None:
+            return None
+        return self._all([*conditions, self._emit("equal", same[0], same[1])])
+
+    def _chosen_terms(self, form: Linear, conditions: list[Value]) -> Linear:
+        found = form
+        for v, n in form.terms.items():
+            found = found.plus(Linear(0, {v: 1}), -n).plus(self._chosen(v, conditions), n)
+        return found
 
     def _chosen(self, v: Value, conditions: list[Value], wanted: Linear | None = None) -> Linear:
         """The number that the least (largest) of several always is, under conditions: one that changes, or `wanted`."""

@@ -115,6 +115,7 @@ PASSES: dict[str, Pass] = {
         Pass("lower_shape", "LS"),
         Pass("gather_sums", "GS", needs=has_arrays),
         Pass("gather_windows", "GW", needs=has_arrays),
+        Pass("triangular_products", "TP", needs=has_arrays),
         Pass("hoist_products", "HP", needs=has_arrays),
         Pass("growing_products", "GP", needs=has_arrays),
         Pass("interchange_loops", "IC", needs=has_nests),

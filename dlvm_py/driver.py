@@ -85,7 +85,8 @@ TO_COMPUTE = (
 TO_SCHEDULED = (
     "sibling_fusion", "skew_loops", "share_loops", "interleave_loops", "row_strips", "inline_stencils",
     "sliding_windows", "skewed_strips", "hoist_buffers", "double_buffers", "element_promotion", "chosen_elements",
-    "split_loops", "stack_promotion", "tile_loops", "unroll_and_jam", "ownership",
+    "split_loops", "stack_promotion", "tile_loops", "unroll_and_jam", "ownership", "shift_rows", "stream_stores",
+    "share_kernels",
 )  # fmt: skip
 # the frame is memory of the host
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "row_grids", "simplify_cfg", "ownership", "replay_loops")
@@ -204,7 +205,7 @@ def lower_to(request: Request, stage: str, holds: Holds | None = None, decisions
         compute, scheduled = TO_COMPUTE, TO_SCHEDULED
         if request.options.target == "gpu":
             compute, scheduled = TO_COMPUTE_FOR_GPU, TO_SCHEDULED_FOR_GPU
-        left_out = set() if request.options.parallel else {"share_loops"}
+        left_out = set() if request.options.parallel else {"share_loops", "share_kernels"}
         if not request.options.replays_loops:
             left_out.add("replay_loops")
         scheduled = tuple(name for name in scheduled if name not in left_out)
@@ -441,7 +442,7 @@ def compile_request(request: Request, holds: Holds | None = None, readable: bool
     written = [i for i in sorted(written_params(program.module, program.name)) if i < count]
     imports = Imports()
     with _depth_limited(request):
-        kernel, on_device = _emitted(request, program, imports, decisions)
+        kernel, on_device = _emitted(request, program, imports)
     _check_result(program)
     is_seen = seen_outside(program.module, program.name) is not None
     assumed = [[n, site.assumes] for n, site in enumerate(kernel.sites) if site.assumes]
@@ -478,15 +479,12 @@ def compile_request(request: Request, holds: Holds | None = None, readable: bool
     return Compiled(image + _image(on_device, request.device.name), facts, done)
 
 
-def _emitted(
-    request: Request, program: Program, imports: Imports, decisions: Decisions
-) -> tuple[EmitResult, list[Kernel]]:
+def _emitted(request: Request, program: Program, imports: Imports) -> tuple[EmitResult, list[Kernel]]:
     """The LLVM IR of a program, for a GPU that of its host driver, and the kernels."""
     function, options, apart = program.function, request.options, request.noalias
     if request.device is None:
-        module, masks = program.module, has_masks()
-        how: dict[str, Any] = {"shares": True, "masks": masks, "decisions": decisions}
-        return emit(function, imports, options, noalias_params=apart, program=module, **how), []
+        how: dict[str, Any] = {"shares": True, "masks": has_masks()}
+        return emit(function, imports, options, noalias_params=apart, program=program.module, **how), []
     found = gpu.emit(function, imports, options, noalias_params=apart, program=program.module)
     return found.host, found.kernels
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
-from dlvm_py.backend.cpu.streams import LEAST
+from dlvm_py.transforms.stream_stores import LEAST
 
 
 def scaled(a, out):

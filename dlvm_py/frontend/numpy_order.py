@@ -19,9 +19,7 @@ from dlvm_py.ir import Value, literal
 _KINDS = (None, "quicksort", "mergesort", "heapsort", "stable")
 
 
-def _ordered(
-    e: Emitter, a: Any, axis: Any, kind: Any, order: Any, stable: Any, what: str
-) -> tuple[Array | Temp, int]:
+def _ordered(e: Emitter, a: Any, axis: Any, kind: Any, order: Any, stable: Any, what: str) -> tuple[Array | Temp, int]:
     """The array and the axis to sort; whatever kind is asked for, the sort is stable."""
     a = require_array(e, a, what)
     if not _is_none(kind) and not _is_none(stable):
@@ -49,17 +47,13 @@ def _by(e: Emitter, op: str, rule: Any, a: Array | Temp, axis: int) -> Any:
     return Temp(e.emit(op, tensor_of(e, a), axis=axis), a.extents, e.block)
 
 
-def sort(
-    e: Emitter, a: Any, axis: Any = None, kind: Any = None, order: Any = None, *, stable: Any = None
-) -> Any:
+def sort(e: Emitter, a: Any, axis: Any = None, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """np.sort: a copy in ascending order, NaN last."""
     a, k = _ordered(e, a, axis, kind, order, stable, "np.sort")
     return _by(e, "sort", complex_sort, a, k)
 
 
-def argsort(
-    e: Emitter, a: Any, axis: Any = None, kind: Any = None, order: Any = None, *, stable: Any = None
-) -> Any:
+def argsort(e: Emitter, a: Any, axis: Any = None, kind: Any = None, order: Any = None, *, stable: Any = None) -> Any:
     """np.argsort, stable."""
     a, k = _ordered(e, a, axis, kind, order, stable, "np.argsort")
     return _by(e, "argsort", complex_argsort, a, k)

@@ -13,6 +13,10 @@ A store, or a reduction to a number, that is marked `joined` is one kernel with 
 with several roots, that all have the same extents (with a reduction, elements that can be numbered: of rank 1, or
 linear). At each place it reads what all of its trees need there before it writes anything, so that what stands before
 the first root is what all of them see. No root may write what another reads at another place, or what another writes.
+
+The first root of a kernel says how it runs (`MARKS`): which of its elements are computed together (jam, tile), that
+rows which are read at several places are loaded once (shifts), from how many bytes on results go past the caches (past)
+and what is fetched ahead of time then (ahead), and the work from which on threads share it (grain).
 """
 
 from __future__ import annotations
@@ -20,10 +24,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator
 
 from dlvm_py.frozen import Frozen
+from dlvm_py.grain import GRAIN
 from dlvm_py.ir.analysis import AliasAnalysis, uses, written_pointer
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
+from dlvm_py.ir.ops.memory import MARKS
 from dlvm_py.ir.types import StackType, TensorType, TupleType, Type, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
 
@@ -44,7 +50,12 @@ _FACTORED = {
 UNDER_STORE |= _FACTORED
 OF_LOADS = {"dot"} | _FACTORED
 _ROOTS = {"store", "scatter"}
+# products and factorizations: code that all programs have in common (in the back end), with a grain of its own
+STANDING = OF_LOADS
 JOINED = "joined"
+# of rows that are computed by vectors, of which each is loaded once
+ARITHMETIC = frozenset(("add", "subtract", "multiply", "divide", "negate"))
+_VIEWS = frozenset(("broadcast", "transpose", "padShape", "squeezeShape", "embed", "load"))
 
 Report = Callable[[object, str], None]  # (instruction or block, message)
 
@@ -77,11 +88,77 @@ def check_trees(function: Function, report: Report) -> None:
                 report(kernel[0], "nothing stands before it that it can be joined to")
             for i in kernel if is_root(kernel[0]) else ():
                 _check_root(i, order, order[kernel[0]], alias, report)
+            _check_marks(kernel, report)
             if len(kernel) > 1 and not has_one_order(kernel):
                 report(kernel[0], "with a reduction, the elements of one kernel are numbered, or in rows")
             for k, i in enumerate(kernel[1:], 1):
                 for other in kernel[:k]:
                     _check_pair(other, i, alias, report)
+
+
+def _check_marks(kernel: list[Instruction], report: Report) -> None:
+    """What a kernel says of how it runs: the first root, of what it is fit for."""
+    first, *others = kernel
+    for i in others:
+        for word in sorted(MARKS & i.attrs.keys()):
+            report(i, f"{word}: the first root of a kernel says how it runs, and this is joined to one")
+    words = MARKS & first.attrs.keys()
+    if not words or not is_root(first):
+        return
+    trees = [stored_tree(i) for i in kernel]
+    for word in sorted(words & {"past", "shifts"}):
+        if None in trees:
+            report(first, f"{word}: that is for kernels that store elementwise trees, and nothing else")
+        elif word == "past" and any(i.op.name == "embed" for i in tree_values(*trees)):
+            report(first, "past: what embeds arrays in others does not go past the caches")
+        elif word == "shifts" and (other := next((n for t in trees if (n := _no_arithmetic(t))), "")):
+            report(first, f"shifts: rows that are loaded once are added, multiplied and the like; {other} is more")
+    if is_standing(first) and first.attrs.get("grain", GRAIN) != GRAIN:
+        report(first, f"grain {first.attrs['grain']}: all programs share this code, whose grain is {GRAIN}")
+
+
+def is_standing(root: Instruction) -> bool:
+    """Whether the code of a root is one that all programs have in common: a product, a factorization."""
+    value = root.operands[0] if root.op.name == "store" else None
+    if not isinstance(value, Instruction) or not is_array(value.type):
+        return False
+    return value.op.name in STANDING or accumulated(root) is not None
+
+
+def stored_tree(root: Instruction) -> Value | None:
+    """The tree whose elements a store writes one by one; None of other roots."""
+    value = root.operands[0] if root.op.name == "store" else None
+    if not isinstance(value, Instruction) or not is_array(value.type) or accumulated(root) is not None:
+        return None
+    if value.op.name in ("unbroadcast", "shapeCast"):  # where the extents are the same, or elements are numbered
+        value = value.operands[0]
+    return value if isinstance(value, Instruction) and value.op.name not in UNDER_STORE else None
+
+
+def is_numbered(kernel: list[Instruction]) -> bool:
+    """Whether the elements of a kernel that stores trees of several axes can be numbered, and be one loop."""
+    types = [i.operands[1].type for i in kernel]
+    if types[0].rank < 2 or len({t.layout for t in types}) > 1:  # type: ignore[attr-defined]
+        return False
+    pairs = zip(map(stored_tree, kernel), types, strict=True)
+    return all(tree is not None and is_linear(tree, t.layout, t.shape) for tree, t in pairs)  # type: ignore[attr-defined]
+
+
+def tree_values(*tops: Value | None) -> list[Instruction]:
+    """The array values of trees."""
+    found: dict[Instruction, None] = {}
+    work = list(tops)
+    while work:
+        v = work.pop()
+        if isinstance(v, Instruction) and is_array(v.type) and v not in found:
+            found[v] = None
+            work += v.operands
+    return list(found)
+
+
+def _no_arithmetic(top: Value | None) -> str:
+    """The name of a step of a tree for which its rows cannot be loaded once; "" if there is none."""
+    return next((i.op.name for i in tree_values(top) if i.op.name not in ARITHMETIC | _VIEWS), "")
 
 
 def is_root(i: Instruction) -> bool:

@@ -28,7 +28,7 @@ from dlvm_py.ir.ops.aggregates import AGGREGATES
 from dlvm_py.ir.ops.objects import OBJECTS
 from dlvm_py.ir.printer import print_function
 from dlvm_py.ir.stack_rules import check_stacks
-from dlvm_py.ir.tree_rules import JOINED, check_trees
+from dlvm_py.ir.tree_rules import JOINED, MARKS, check_trees
 from dlvm_py.ir.types import (
     I64,
     VOID,
@@ -57,7 +57,8 @@ _OPERAND_COUNT = {
 _OPTIONAL_ATTRS = {
     "check": ("assuming", "flavours"), "raise": ("flavours",), "print": ("flavours", "flush", "above"),
     "transpose": {"axes"}, "elementPointer": {"path"}, "pop": {"type"}, "createStack": {"element"},
-    "allocateHeap": ("anyorder", "shadow"), "store": ("jam", "tile", "along", "least"), "conditional": ("unordered",),
+    "allocateHeap": ("anyorder", "shadow"), "store": (*MARKS, "along", "least"),
+    "reduce": ("grain",), "parallel": ("grain",), "conditional": ("unordered",),
     "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
     "eigh": {"upper"}, "eigvalsh": {"upper"}, "svd": {"full"},
 }  # fmt: skip

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from dlvm_py.deferred import deferred
 from dlvm_py.errors import ArgumentError
+from dlvm_py.grain import BRIEF_BITS, CHUNK, GRAIN
 from dlvm_py.options import environment
 
 if TYPE_CHECKING:
@@ -33,13 +34,11 @@ PENALTY = 32
 CREDIT = 5_000_000
 # how often an idle thread looks before it sleeps: 10 to 20 microseconds
 SPINS = 1_500
-# nanoseconds of an array kernel from which on it is shared, and of a chunk of it, as backend/cpu/share.py says
-GRAIN, CHUNK = 100_000, 12_500
-# Of kernels from GRAIN / 2**BRIEF on (brief.ll), in nanoseconds: a part of one at least; how near the end of the next
+# Of brief kernels (grain.py, brief.ll), in nanoseconds: a part of one at least; how near the end of the next
 # one is, and what took longer for other reasons; how many of them, one right after the other, call workers; what these
 # may lose at first, and what may be won for losses; the pause behind those. SETTLED: as many alone in a row have what
 # they read in the caller's caches.
-BRIEF, PART, NEAR, AWAY, STREAK = 2, 6_250, 200_000, 1_000_000, 200_000
+PART, NEAR, AWAY, STREAK = 6_250, 200_000, 1_000_000, 200_000
 FIRST_CREDIT, WON_CREDIT, PAUSE, SETTLED = 400_000, 500_000, 1_000_000, 16
 _RELAX = {"x86_64": "call void @llvm.x86.sse2.pause()", "aarch64": "call void @llvm.aarch64.hint(i32 1)"}
 
@@ -83,8 +82,9 @@ def text(source: str) -> str:
     relax = _RELAX.get(platform.machine().replace("AMD64", "x86_64"), "")
     if relax and "{relax}" in source:
         source += f"declare {relax.removeprefix('call ').replace('i32 1', 'i32')}\n"
-    values = {"relax": relax, "spins": SPINS, "grain": GRAIN, "chunk": CHUNK, "sigsetmask": int(signal.SIG_SETMASK)}
-    values |= {"brief": BRIEF, "part": PART, "near": NEAR, "away": AWAY, "streak": STREAK, "settled": SETTLED}
+    values = {"relax": relax, "spins": SPINS, "sigsetmask": int(signal.SIG_SETMASK)}
+    values |= {"grain": GRAIN // 10, "chunk": CHUNK // 10, "brief": BRIEF_BITS}  # in nanoseconds
+    values |= {"part": PART, "near": NEAR, "away": AWAY, "streak": STREAK, "settled": SETTLED}
     values |= {"first_credit": FIRST_CREDIT, "credit": WON_CREDIT, "pause": PAUSE}
     values["apart"] = "call void @threads.apart(ptr %state)" if sys.platform == "linux" else ""
     values |= {"monotonic": time.CLOCK_MONOTONIC, "processor": time.CLOCK_THREAD_CPUTIME_ID}

@@ -120,9 +120,7 @@ def _first_checks(
             return passed, checks
 
 
-def _begins_at_natural_numbers(
-    loop: Loop, count: CountingHead, edges: dict[Block, list[tuple[Block, int]]]
-) -> bool:
+def _begins_at_natural_numbers(loop: Loop, count: CountingHead, edges: dict[Block, list[tuple[Block, int]]]) -> bool:
     """Whether the counter begins at literals that are not negative."""
     at = loop.header.args.index(count.counter)
     firsts = [integer(b.targets[k].args[at]) for b, k in edges[loop.header] if b not in loop.blocks]

@@ -21,7 +21,7 @@ from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.function import Function, Module
 from dlvm_py.transforms import own_entry
-from dlvm_py.transforms.preconditions import has_arrays, has_nests, has_planes
+from dlvm_py.transforms.preconditions import has_arrays, has_nests, has_planes, has_shared_work
 
 if TYPE_CHECKING:
     from dlvm_py.ir import verifier
@@ -145,6 +145,9 @@ PASSES: dict[str, Pass] = {
         Pass("tile_loops", "TILE", needs=has_arrays),
         Pass("unroll_and_jam", "UJ", needs=has_arrays),
         Pass("ownership", "OWN"),
+        Pass("shift_rows", "SH", needs=has_arrays),
+        Pass("stream_stores", "STR", needs=has_arrays),
+        Pass("share_kernels", "SHK", needs=has_shared_work),
         Pass("replay_loops", "RPL"),
     )
 }

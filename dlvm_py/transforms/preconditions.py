@@ -15,6 +15,11 @@ def has_arrays(function: Function) -> bool:
     return any(is_array(i.type) or any(is_array(v.type) for v in i.operands) for i in function.instructions())
 
 
+def has_shared_work(function: Function) -> bool:
+    """Whether there are kernels, or loops with independent trips, which threads may share."""
+    return any(i.op.name == "parallel" for i in function.instructions()) or has_arrays(function)
+
+
 def has_planes(function: Function) -> bool:
     """Whether there is memory of two axes or more: as an argument, made here, or come by in another way."""
     blocks = function.blocks

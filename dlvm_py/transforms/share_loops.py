@@ -34,6 +34,7 @@ from dlvm_py.decisions import Decisions
 from dlvm_py.deferred import deferred
 from dlvm_py.errors import Loc
 from dlvm_py.frozen import Frozen
+from dlvm_py.grain import GRAIN
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.cost import element_cost, scalar_cost
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
@@ -53,8 +54,6 @@ else:
 
 # in `meta`: a LoopNote for each loop
 LOOPS = "loops"
-# tenths of nanoseconds from which on threads are worth their wake-up
-GRAIN = 1_000_000
 # trips, or elements, where the number is not known
 FEW = 8
 _ROOTS = ("store", "reduce", "dot", "scatter", "unbroadcast")

@@ -37,6 +37,7 @@ from functools import reduce as fold
 
 from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable
+from dlvm_py.grain import GRAIN
 from dlvm_py.ir.analysis import AliasAnalysis, uses
 from dlvm_py.ir.analysis.cost import element_cost
 from dlvm_py.ir.analysis.effects import is_pure, may_trap
@@ -50,7 +51,6 @@ from dlvm_py.ir.tree_rules import is_root, kernels
 from dlvm_py.ir.types import TensorType, is_array
 from dlvm_py.ir.value import Instruction, Value, integer
 from dlvm_py.transforms.kernel_versions import cut_out, is_filled, passes, section_of_rows, tree_of
-from dlvm_py.transforms.share_loops import GRAIN
 from dlvm_py.transforms.sibling_fusion import members
 from dlvm_py.transforms.unroll_and_jam import LONG
 

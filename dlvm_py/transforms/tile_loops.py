@@ -63,7 +63,7 @@ def _axis(kernel: list[Instruction]) -> int | None:
         return None
     inner = {neighbours(i.operands[1]) for i in kernel}
     # the innermost loop is along the layout of what is written
-    if len(inner) != 1 or inner != {_innermost(i.operands[1]) for i in kernel}:
+    if len(inner) != 1 or inner != {innermost(i.operands[1]) for i in kernel}:
         return None
     trees = [elementwise(i.operands[0], may_stretch=True) for i in kernel]
     if None in trees:
@@ -84,7 +84,7 @@ def _axis(kernel: list[Instruction]) -> int | None:
     return axis
 
 
-def _innermost(pointer: Value) -> int | None:
+def innermost(pointer: Value) -> int | None:
     """The axis of the innermost loop of a kernel that writes by a pointer."""
     type = pointer.type
     assert isinstance(type, PointerType)
@@ -97,7 +97,7 @@ def neighbours(pointer: Value) -> int | None:
     type = pointer.type
     assert isinstance(type, PointerType)
     if type.layout != "S":
-        return _innermost(pointer)
+        return innermost(pointer)
     if not isinstance(pointer, Instruction) or pointer.op.name not in (
         "section",
         "transpose",

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
 from dlvm_py.backend.cpu.values import V, i64
 from dlvm_py.backend.imports import Imports
+from dlvm_py.grain import GRAIN
 
 # libm sets errno, which nobody reads: its functions count as pure, so that LLVM moves and merges calls
 PURE = "nounwind willreturn memory(none)"
@@ -75,6 +76,6 @@ def _helper_text(
     shares, masks = has
     module = ModuleText(masks=masks)
     c = Code(module, imports, name, result, types, "|noinline nounwind")
-    c.shares_kernels = shares
+    c.grain = GRAIN if shares else None
     write(c)
     return str(module)

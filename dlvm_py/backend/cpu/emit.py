@@ -21,6 +21,7 @@ from dlvm_py.backend.cpu.choices import Choices
 from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.outline import outline
+from dlvm_py.backend.cpu.plan import plan_of
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, store_element, unflatten, view
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
@@ -28,7 +29,6 @@ from dlvm_py.backend.cpu.strips import Cut, Strip, may_be_vectors, strip_of
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
 from dlvm_py.backend.imports import Imports
-from dlvm_py.decisions import Decisions
 from dlvm_py.deferred import deferred
 from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen, field, replace
@@ -63,7 +63,6 @@ if TYPE_CHECKING:
         decompositions,
         factored,
         fourier,
-        jam,
         joined,
         kernels,
         matmul,
@@ -72,17 +71,16 @@ if TYPE_CHECKING:
         reductions,
         scatter,
         stores,
-        tiles,
         trees,
         windows,
     )
 else:
     # what functions without arrays, or without such operations on them, are compiled without
-    _LATER = "decompositions factored fourier jam joined kernels matmul order products reductions scatter stores"
-    decompositions, factored, fourier, jam, joined, kernels, matmul, order, products, reductions, scatter, stores = (
+    _LATER = "decompositions factored fourier joined kernels matmul order products reductions scatter stores"
+    decompositions, factored, fourier, joined, kernels, matmul, order, products, reductions, scatter, stores = (
         deferred(f"dlvm_py.backend.cpu.{name}") for name in _LATER.split()
     )
-    tiles, trees, windows = (deferred(f"dlvm_py.backend.cpu.{name}") for name in ("tiles", "trees", "windows"))
+    trees, windows = (deferred(f"dlvm_py.backend.cpu.{name}") for name in ("trees", "windows"))
 
 
 class EmitResult(Frozen):
@@ -115,15 +113,14 @@ def emit(
     program: Module | None = None,
     shares: bool = False,
     masks: bool = False,
-    decisions: Decisions | None = None,
 ) -> EmitResult:
     """Lower a function at stage scheduled; PassError on anything that an earlier stage should have removed.
 
     program: where the functions are that it calls; they become kernels of the same text. Their parameters may
     overlap, and so may those of `function` if it is called itself. shares: leave out what all modules have in common
-    (`EmitResult.helpers`). masks, decisions: as in ModuleText.
+    (`EmitResult.helpers`). masks: as in ModuleText.
     """
-    module = ModuleText(shares, masks, decisions)
+    module = ModuleText(shares, masks)
     functions = calls.kernels(function, program)
     called = {name for f in functions for name in callees(f)}
     bound: tuple[str, ...] = () if function.name in called else function.meta.get(VARIABLES, ())  # type: ignore[assignment]
@@ -211,6 +208,7 @@ class Control:
             position = len(self.e.labels)
             self._begin(block)
             for kernel in tree_rules.kernels(block.instructions):
+                self.e.enter_kernel(plan_of(kernel[0]))
                 if len(kernel) > 1 and self.instruction is write_instruction:
                     write_kernel(self.e, kernel)
                     continue
@@ -298,7 +296,7 @@ class Control:
         """Remember that threads share the loop that the block leads to, where there may be threads."""
         loop = self.forest.loop_of(block.targets[0].block)
         counted = counted_loop(loop, predecessors(self.e.function)) if loop is not None else None
-        if self.e.shares_kernels and counted is not None:
+        if self.e.module.shares and "grain" in mark.attrs and counted is not None:
             self.shared[counted.loop.header] = loops.begin(self.e, mark, counted)
 
     def _replay(self, block: Block, mark: Instruction) -> None:
@@ -461,7 +459,7 @@ def write_kernel(e: FunctionEmitter, roots: Sequence[Instruction]) -> None:
             e.env |= {i: x for i, x in zip(roots, results, strict=True) if x is not None}
         else:
             sinks = [stores.Sink(e.pointer(i.operands[1]), i.operands[1].type.shape) for i in roots]  # type: ignore[attr-defined]
-            work = stores.store_trees(e, [i.operands[0] for i in roots], sinks, _groups(roots[0]))
+            work = stores.store_trees(e, [i.operands[0] for i in roots], sinks)
     e.charge(work)
 
 
@@ -498,19 +496,12 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
             if product is not None:
                 work = matmul.store_dot(e, product, dest, value.op.name)
             else:
-                work = _store_array(e, value, dest, type, _groups(i))
+                work = _store_array(e, value, dest, type)
         e.charge(work)
 
 
-def _groups(store: Instruction) -> jam.Jam | tiles.Tile | None:
-    """What the first store of a kernel says of its elements that are computed together."""
-    return jam.jam_of(store) or tiles.tile_of(store)
-
-
-def _store_array(
-    e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType, groups: jam.Jam | tiles.Tile | None
-) -> V:
-    """Write an array value to `dest`; the work that it is. groups: what of a tree is computed together."""
+def _store_array(e: FunctionEmitter, value: Instruction, dest: Pointer, type: PointerType) -> V:
+    """Write an array value to `dest`; the work that it is."""
     match value.op.name:
         case "reduce":
             return reductions.store_reduce(e, value, dest)
@@ -538,7 +529,7 @@ def _store_array(
             return scatter.store_nonzero(e, value, dest)
         case "shapeCast":
             return _store_reshaped(e, value, dest)
-    return stores.store_tree(e, value, dest, type.shape, groups)
+    return stores.store_tree(e, value, dest, type.shape)
 
 
 def _store_reshaped(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:

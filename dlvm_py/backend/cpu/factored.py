@@ -52,8 +52,8 @@ def _function(e: FunctionEmitter, op: str, dtype: DType, count: int) -> str:
     product = ""
     if op in BY_HALVES and dtype.is_float:
         product = product_of(e, dtype)
-    shares = e.shares_kernels and op == "solve"
-    if e.shares_kernels and (product or shares):
+    shares = e.grain is not None and op == "solve"
+    if e.grain is not None and (product or shares):
         name += ".shared"
     if op == "solve" and e.module.masks:
         name += ".masks"

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dlvm_py.backend.cpu.chunks import chunked
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
+from dlvm_py.backend.cpu.plan import Plan
 from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten, variable
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, constant, float_constant, i64
@@ -62,7 +63,7 @@ class FunctionEmitter(Code):
         # what stands between the kernels of a long function is small beside them, and most of what LLVM has to read
         self.is_long = module.shares and sum(len(b.instructions) for b in function.blocks) > LONG
         self.flags = "fast" if options.fastmath else ""
-        self.shares_kernels = module.shares and options.parallel
+        self.plan = Plan()  # what the IR says of the kernel that is being written
         self.ctx, self.results = self.params[0], self.params[-1]
         self.env: dict[Value, Lowered] = {}
         self.sites: list[Site] = [] if sites is None else sites
@@ -180,6 +181,10 @@ class FunctionEmitter(Code):
     def enter_loop(self, depth: int, varying: Callable[[V], bool]) -> None:
         """What follows stands in `depth` loops of the program, in the innermost of which these values change."""
         self.depth, self._varying = depth, varying
+
+    def enter_kernel(self, plan: Plan) -> None:
+        """What follows is a kernel of which the IR says this; there are threads where modules share functions."""
+        self.plan, self.grain = plan, plan.grain if self.module.shares else None
 
     def is_fixed(self, v: V) -> bool:
         """Whether a value is the same in all iterations of the innermost loop of the program."""

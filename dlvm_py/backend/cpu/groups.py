@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.share import CHUNK
 from dlvm_py.backend.cpu.values import ZERO, V, i64
 from dlvm_py.frozen import Frozen
+from dlvm_py.grain import CHUNK
 
 BLOCK_BITS = 10
 MOST_BITS = 6

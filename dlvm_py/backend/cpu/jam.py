@@ -19,7 +19,6 @@ from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import Instruction
 
 SHORT = 64  # elements: of shorter rows, their ends are what takes the time
 # elements: what does not fit into the last caches is read in its order, one plane after the other; of short rows of
@@ -48,12 +47,6 @@ class Jam(Frozen):
     def of_rows(self, axis: int, itemsize: int) -> Jam:
         """As many rows of one plane instead of planes, where they are long enough to be written by lines."""
         return Jam(self.rows, axis, LONG_ROW // itemsize)
-
-
-def jam_of(store: Instruction) -> Jam | None:
-    """What the first store of a kernel says; None: nothing."""
-    rows = store.attrs.get("jam")
-    return None if rows is None else Jam(rows, store.attrs["along"], store.attrs["least"])
 
 
 def _where_many(e: FunctionEmitter, count: V, least: int, then: V, other: V) -> V:

@@ -1,7 +1,8 @@
 """Loops of the program whose trips threads share: a range of trips becomes a function of its own.
 
     parallel %n cost %c if %safe private (%b)    choose:  store what the loop uses to %captures
-    branch 'loop(0: i64)                                  br i1 (%c >= GRAIN and %safe), label %many, label %alone
+        grain 1000000
+    branch 'loop(0: i64)                                  br i1 (%c >= 1000000 and %safe), label %many, label %alone
     'loop(%k: i64): ...                      =>  alone:   call i32 @"dl.f.loop1"(ctx, ptr %captures, i64 0, i64 %n)
     'exit():                                     many:    call i32 @dlvm.share_trips(ptr @"dl.f.chunk1", %captures, ...)
                                                  behind:  br label %exit
@@ -23,10 +24,11 @@ from collections.abc import Sequence
 from dlvm_py.backend.cpu.contract import DATA, FUEL, NBYTES, SITE, SITE_MEMORY
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.outline import NAME, Region, mentioned, outline, region_of
-from dlvm_py.backend.cpu.share import CHEAP, CHUNK, MOST_CHUNKS, grain_of, split
+from dlvm_py.backend.cpu.share import CHEAP, MOST_CHUNKS, split
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, float_constant, i64
 from dlvm_py.frozen import Mutable, field
+from dlvm_py.grain import CHUNK
 from dlvm_py.ir import Block, Instruction
 from dlvm_py.ir.analysis.counted_loops import CountedLoop
 
@@ -263,7 +265,7 @@ class _Body:
         for k, captured in enumerate(self.captured):
             e.store(V(e.types[captured], captured), self._field(e, mine, k + 1))
         e.give_fuel()
-        pays = e.fcmp("oge", cost, float_constant("double", grain_of(e)))
+        pays = e.fcmp("oge", cost, float_constant("double", loop.mark.attrs["grain"]))
         e.cond_br(e.both(pays, safe, e.icmp("sgt", trips, ONE)), many, alone)
         e.here = alone
         status = e.call(f'@"{name}"', "i32", [e.ctx, mine, ZERO, trips])

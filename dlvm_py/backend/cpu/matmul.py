@@ -99,7 +99,7 @@ def matmul_function(e: Code, dtype: DType, add: str = "") -> str:
 
     add: "add" or "subtract", the product is added to `to` or subtracted from it.
     """
-    shares = e.shares_kernels
+    shares = e.grain is not None
     has = [add, *(["shared", "masks" if e.module.masks else ""] if shares else [])]
     name = ".".join(["dlvm.matmul", str(dtype), *filter(None, has)])
     types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
@@ -153,7 +153,7 @@ class _Matmul:
         if self.dtype.is_float:
             self._unless(c.icmp("eq", self.n, ONE), lambda: blas.gemv(a, b, blas.lead))
             self._unless(c.icmp("eq", self.m, ONE), lambda: blas.gemv(b.transposed(c), a, ONE))
-            alone = blas.has_alone() if c.shares_kernels else None
+            alone = blas.has_alone() if c.grain is not None else None
             if not self.add:
                 self._by_its_transpose(blas, a, c.icmp("ugt", work, i64(SYRK)), alone)
             if alone is not None:

@@ -1,7 +1,7 @@
 """Array kernels that threads share: a range of their outermost loop becomes a function of its own.
 
     with shared(e, count, ...):                share7:  store the values that it uses to %captures
-      a loop nest whose outermost loop                  br i1 (work < GRAIN), label %alone, label %many
+      a loop nest whose outermost loop                  br i1 (work < grain), label %alone, label %many
       goes from `first` to `last`        →     alone:   call void @"dl.kernel0"(ptr %captures, i64 0, i64 %count)
                                                many:    call void @dlvm.share(ptr @"dl.kernel0", ptr %captures,
                                                                               i64 %count, i64 %work, ...)
@@ -23,13 +23,9 @@ from contextlib import contextmanager
 from dlvm_py.backend.cpu.outline import NAME, body_of, kernel_of, leaves, region_of, reserved_memory, users_of
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import ONE, ZERO, Label, V, constant, i64
-from dlvm_py.decisions import NEVER
 from dlvm_py.frozen import Mutable
+from dlvm_py.grain import BRIEF, CHUNK
 
-# costs are in tenths of nanoseconds: work from which on threads are worth their wake-up, and of one chunk
-GRAIN = 1_000_000
-CHUNK = 125_000
-BRIEF = 4  # the part of the grain from which on threads that are awake are worth their help: as in runtime/threads.py
 MOST_CHUNKS = 256  # as in threads.ll
 
 # instructions that a kernel rather repeats than reads their result
@@ -44,6 +40,7 @@ class Share(Mutable):
     count: V
     work: V  # elements
     cost: int  # of one of them
+    grain: int  # the work from which on threads share it
     multiple: V  # of which chunks are sizes
     is_brief: bool  # whether the choice is left to the runtime
     chunk: V | None  # of how many, where the work of one does not say it
@@ -51,17 +48,10 @@ class Share(Mutable):
     end: int = 0
 
 
-def grain_of(f: FunctionText) -> int:
-    """The work from which on threads share what is in a function."""
-    return f.module.decisions.take("threads.grain", GRAIN, (NEVER, GRAIN // 4, 4 * GRAIN))
-
-
 def may_share(f: FunctionText, work: V, cost: int, wanted: bool = True) -> bool:
     """Whether a range with so much work may be cut: what the compiler knows of it."""
     known = constant(work)
-    if not wanted or not f.shares_kernels or (known is not None and known * cost < GRAIN // (4 * BRIEF)):
-        return False
-    return known is None or known * cost >= grain_of(f) // BRIEF
+    return wanted and f.grain is not None and (known is None or known * cost >= f.grain // BRIEF)
 
 
 @contextmanager
@@ -74,10 +64,10 @@ def shared(
     nanosecond each. multiple: a power of two. wanted: whether threads may pay at all.
     chunk: how much of `count` is done at a time; by the work, if it is not given.
     """
-    if not may_share(f, work, cost, wanted) or constant(count) == 1:
+    if not may_share(f, work, cost, wanted) or f.grain is None or constant(count) == 1:
         yield None
         return
-    share = Share(f.new("i64"), f.new("i64"), count, work, cost, multiple, f.is_brief, chunk)
+    share = Share(f.new("i64"), f.new("i64"), count, work, cost, f.grain, multiple, f.is_brief, chunk)
     begin, behind = f.label("share"), f.label("shared")
     f.br(begin)
     f.place(begin)
@@ -142,7 +132,7 @@ def _choice(f: FunctionText, share: Share, region, own: set[str]) -> list[Label]
         place = f.new("ptr")
         f.line(_field(place, struct, mine, k))
         f.store(V(f.types[name], name), place)
-    grain, chunk = i64(-(-grain_of(f) // share.cost)), i64(max(1, CHUNK // share.cost))
+    grain, chunk = i64(-(-share.grain // share.cost)), i64(max(1, CHUNK // share.cost))
     args = [V("ptr", f'@"{kernel}"'), mine, share.count, share.work, grain, chunk, share.multiple]
     name = "dlvm.share"
     if share.chunk is not None:

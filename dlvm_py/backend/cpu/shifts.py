@@ -1,4 +1,4 @@
-"""Rows of kernels that read an array at several places of the innermost axis: each vector is loaded once.
+"""Rows of kernels that say `shifts` (transforms/shift_rows.py): each vector is loaded once.
 
     for j in range(n):                              last = a[0:8]
         b[j] = (a[j] + a[j + 1]) + a[j + 2]         for j in range(0, n - 13, 8):
@@ -52,7 +52,7 @@ def streams_of(e: FunctionEmitter, tree: Tree, dests: Sequence[Pointer]) -> list
     What is embedded is read as where all of it has elements (`tree.embedding` is "all").
     """
     dtype = dests[0].dtype
-    if not e.module.masks or e.is_long or tree.linear or dtype not in (F32, F64):
+    if not e.module.masks or tree.linear or dtype not in (F32, F64):
         return []
     if any(p.dtype != dtype for p in (*dests, *tree.loads())) or not tree.is_dense():
         return []

@@ -26,10 +26,11 @@ from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.dot import Matrix, multiply_add, zero
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.scalar import TABLE
-from dlvm_py.backend.cpu.share import GRAIN, shared
+from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.frozen import replace
+from dlvm_py.grain import GRAIN
 from dlvm_py.ir import DType
 
 ROWS, TERMS = 4, 4  # of one inner loop of `by_rows`

@@ -12,8 +12,8 @@ parallel (access groups): LLVM vectorises it without overlap checks.
 The general version of a kernel (kernels.versions) is that loop. The fast one goes, in this order of preference,
 
     with borders      what embeds arrays, along rows that have an interior without tests (borders.py)
-    by shifts         what reads a row at several places (shifts.py), unless it is large
-    by pieces         what goes past the caches, where threads cut rows: pieces of a KiB (streams.py)
+    by shifts         what reads rows at several places, where the IR says so (shifts.py), unless it is large
+    by pieces         what may go past the caches, where threads cut rows: pieces of a KiB (streams.py)
     by tiles          what reads across the way it writes, where the IR says so and it pays (tiles.py)
     together          some rows, or planes, at a time, where the IR says so (jam.py); large ones by lines (streams.py)
     by elements       all else
@@ -51,21 +51,14 @@ class Sink(Frozen):
     shape: tuple[int | None, ...]
 
 
-def store_tree(
-    e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...], groups: Jam | Tile | None = None
-) -> V:
+def store_tree(e: FunctionEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...]) -> V:
     """Write every element of a tree to `dest`, whose type has `shape`; the work that it is."""
-    return store_trees(e, [value], [Sink(dest, shape)], groups)
+    return store_trees(e, [value], [Sink(dest, shape)])
 
 
-def store_trees(
-    e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink], groups: Jam | Tile | None = None
-) -> V:
-    """Write every element of some trees of equal extents to their destinations in one loop nest; the work.
-
-    groups: what is computed together: rows, or tiles.
-    """
-    kernel = _Stores(e, values, sinks, groups)
+def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink]) -> V:
+    """Write every element of some trees of equal extents to their destinations in one loop nest; the work."""
+    kernel = _Stores(e, values, sinks)
     kernel.write()
     return kernel.work
 
@@ -73,10 +66,8 @@ def store_trees(
 class _Stores:
     """The stores of one kernel: its trees and destinations, and the axes of its loops."""
 
-    def __init__(
-        self, e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink], groups: Jam | Tile | None
-    ) -> None:
-        self.e, self.values, self.sinks, self.groups = e, values, sinks, groups
+    def __init__(self, e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sink]) -> None:
+        self.e, self.values, self.plan = e, values, e.plan
         self.tree = tree = Tree(e, *values)
         self.dests = [s.dest for s in sinks]
         first = self.dests[0]
@@ -101,7 +92,7 @@ class _Stores:
         # a row with borders is not cut
         loops = 0 if tree.has_embeds and self.cut == self.inner else len(self.dests[0].extents)
         cost = sum(map(element_cost, self.values))
-        with shared_nest(e, self.order, self.extents, loops, cost, self.work, self.groups) as part:
+        with shared_nest(e, self.order, self.extents, loops, cost, self.work, self.plan.groups) as part:
             versions(e, tree, lambda fast: _Version(self, fast, part).write(), unit)
 
     def is_open(self, dest: Pointer, steps: Sequence[V]) -> bool:
@@ -130,7 +121,7 @@ class _Version:
     @cached_property
     def large(self) -> V | None:
         """Whether what a dense kernel writes is to go past the caches; None where it never does."""
-        return is_large(self.e, self.tree, self.dests, self.k.work)
+        return is_large(self.e, self.k.plan, self.dests, self.k.work)
 
     def write(self) -> None:
         """Write all elements of the part."""
@@ -139,11 +130,12 @@ class _Version:
         elif self.tree.has_embeds:
             self.with_borders_or_columns()
         else:
-            # planes that are computed together read less from far than rows do by their vectors
-            groups = self.k.groups
-            may_shift = groups is None or (isinstance(groups, Jam) and self.tree.rank == 2)
-            streams = streams_of(self.e, self.tree, self.dests) if self.is_dense and may_shift else []
+            streams = self.streams()
             self.by_shifts_unless_large(streams) if streams else self.by_groups()
+
+    def streams(self) -> list[Stream]:
+        """What is read at several places of a row, where the IR says that it is loaded once."""
+        return streams_of(self.e, self.tree, self.dests) if self.k.plan.shifts and self.is_dense else []
 
     # -- addresses and elements ------------------------------------------------------------------------
 
@@ -213,7 +205,7 @@ class _Version:
         """Rows that have an interior, which may go by shifts."""
         e, tree = self.e, self.tree
         row = Row(e, tree, self.width)
-        streams = streams_of(e, tree, self.dests) if self.is_dense else []
+        streams = self.streams()
 
         def inside(span: tuple[V, V]) -> bool:
             if streams:
@@ -255,7 +247,7 @@ class _Version:
 
     def by_groups(self) -> None:
         """Pieces, tiles, rows or planes together, or none of these: one element after the other."""
-        groups, is_linear = self.k.groups, self.tree.linear
+        groups, is_linear = self.k.plan.groups, self.tree.linear
         if self.is_dense and self.cut == self.inner and self.large is not None:
             self.by_pieces(self.large)
         elif isinstance(groups, Tile) and not is_linear and self.inner not in (groups.axis, self.cut):
@@ -313,7 +305,7 @@ class _Version:
             next(arms)
             with nest(e, self.tree.index, self.order[:-2], self.extents, part=self.part):
                 rows = Rows(self.dests[0], self.steps[0][axis], self.width, ZERO, self.extents[axis])
-                write_lines(e, self.tree, rows, by_plane, TRUE, self.address, self.put, covers=True)
+                write_lines(e, self.tree, rows, by_plane, TRUE, self.k.plan.ahead, self.address, self.put, covers=True)
             fence(e, TRUE)
             next(arms)
             self.rows_together(jam, masked, None)
@@ -328,7 +320,7 @@ class _Version:
                 left = write_rows(e, tree, inner, self.extents, jam, (first, last), self.put)
             else:
                 rows = Rows(self.dests[0], self.steps[0][jam.axis], self.width, first, last)
-                left = write_lines(e, tree, rows, jam, large, self.address, self.put)
+                left = write_lines(e, tree, rows, jam, large, self.k.plan.ahead, self.address, self.put)
             parallel = Parallel(e, tree.is_rare, masked)
             with nest(e, tree.index, inner, self.extents, parallel.loop, (left, last)):
                 self.put(parallel)

@@ -1,18 +1,17 @@
-"""Stores past the caches: what large kernels write goes to memory without being read first.
+"""Stores past the caches, where the IR says so (transforms/stream_stores.py): `past 33554432 ahead 393216`.
+
+What large kernels write goes to memory without being read first.
 
     for j in range(first, last):            for each piece of a KiB, which ends at a whole line of the destination:
         out[j] = f(a[j])               =>       for j in piece:  place[j - begin] = f(a[j])
                                                 if large:  @dlvm.stream(&out[begin], buffer, n)
                                             if large:  fence
 
-    large = the kernel writes 32 MiB or more;  place = buffer if large else &out[begin], one piece then
+    large = the kernel writes 33554432 bytes or more;  place = buffer if large else &out[begin], one piece then
 
 A plain store reads the line that it overwrites: three passes over memory for a scaled copy that needs two. LLVM's
 vectoriser has no such stores for addresses that are known at run time alone, so it writes to a buffer in the first
 cache as it would to the destination, and the runtime (stream.ll) carries that over, line by line: the same bytes.
-
-Not for kernels that read what they write, whose lines are in the caches anyway, not for less than the last caches hold,
-which who comes next would find there, and for kernels of one loop: that loop serves both cases.
 
 Rows begin anywhere in a line. Where some are computed together (jam.py) each is written by its own whole lines:
 
@@ -36,41 +35,26 @@ from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam
+from dlvm_py.backend.cpu.plan import Plan
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Axes, Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
-from dlvm_py.decisions import NEVER
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import Instruction, Kind, Literal, Value
-from dlvm_py.ir.analysis.cost import is_function
+from dlvm_py.ir import Instruction, Literal, Value
 from dlvm_py.ir.analysis.places import section_parts
 
-LEAST = 32 << 20  # bytes: about what last caches hold
 PIECE = 1024  # bytes of a buffer
-MOST = 2  # destinations
-MOST_STEPS = 8  # of an element: beyond, and where functions are computed, memory is not what is waited for
 LINE = 64
-NEXT_ROWS = 384 << 10  # bytes: rows of so many together are in the second cache before they are computed
-AHEAD = 2048  # bytes, of longer rows
+LONGER = 2048  # bytes: how far rows are fetched ahead that are longer than what the IR says
 
 
-def is_large(e: FunctionEmitter, tree: Tree, dests: Sequence[Pointer], work: V) -> V | None:
-    """Whether what is written is to go past the caches; None where it never is, or is not worth the code."""
-    size = sum(p.itemsize for p in dests)
-    known = constant(work)
-    if not e.module.shares or e.is_long or e.depth > 1 or len(dests) > MOST or tree.has_embeds:
+def is_large(e: FunctionEmitter, plan: Plan, dests: Sequence[Pointer], work: V) -> V | None:
+    """Whether what is written is to go past the caches; None where it never is: libraries have no such stores."""
+    size, known = sum(p.itemsize for p in dests), constant(work)
+    if plan.past is None or not e.module.shares or (known is not None and known * size < plan.past):
         return None
-    if (known is not None and known * size < LEAST >> 3) or any(p.itemsize & (p.itemsize - 1) for p in dests):
-        return None
-    steps = dict.fromkeys(i for i, _ in tree.nodes())
-    if sum(i.op.kind is Kind.ELEMENTWISE for i in steps) > MOST_STEPS or any(map(is_function, steps)):
-        return None
-    written = {p.header for p in dests}
-    if any(p.header in written for p in tree.loads()):
-        return None
-    least = e.module.decisions.take("streams.least", LEAST, (LEAST >> 3, NEVER))
-    return None if known is not None and known * size < least else e.icmp("uge", work, i64(least // size))
+    return e.icmp("uge", work, i64(plan.past // size))
 
 
 def write_pieces(
@@ -130,12 +114,11 @@ def fetch(e: FunctionEmitter, place: V, writes: bool = False) -> None:
     e.call("@llvm.prefetch.p0", "void", [place, *how])
 
 
-def _ahead(e: FunctionEmitter, tree: Tree, jam: Jam, leaf: tuple[Instruction, Axes]) -> V:
+def _distance(e: FunctionEmitter, tree: Tree, jam: Jam, leaf: tuple[Instruction, Axes], most: int) -> V:
     """How many bytes before it is read the CPU is told to fetch a line: when the rows before it are computed."""
     stride = tree.steps(leaf[0])[jam.axis]
     rows = e.mul(stride, i64(jam.rows))
-    most = e.module.decisions.take("streams.ahead", NEXT_ROWS, (0, NEXT_ROWS * 4))
-    return e.select(e.icmp("ule", rows, i64(most)), rows, i64(AHEAD))
+    return e.select(e.icmp("ule", rows, i64(most)), rows, i64(LONGER))
 
 
 def _first_read(tree: Tree) -> list[tuple[Instruction, Axes]]:
@@ -177,13 +160,15 @@ def write_lines(
     rows: Rows,
     jam: Jam,
     large: V,
+    most: int | None,
     address: Callable[[int], V],
     put: Callable[[Parallel, Sequence[V]], None],
     covers: bool = False,
 ) -> V:
     """Write some rows at a time, line by line, if they are wide and lie at whole elements; the first that is left.
 
-    jam: how many rows, of which width. address, put: as in `write_pieces`. `fence` belongs behind it. covers: that and
+    jam: how many rows, of which width. most: bytes of rows that are fetched when those before are computed; None: none
+    are fetched. address, put: as in `write_pieces`. `fence` belongs behind it. covers: that and
     enough rows are given, and none is left: the last ones overlap those before, with the same elements.
     """
     dest, width, first = rows.dest, rows.width, rows.first
@@ -205,7 +190,7 @@ def write_lines(
         takes = go_by_lines(e, dest, place(first, ZERO), [rows.stride], width, jam)
         times = e.select(takes, e.op("udiv", count, i64(jam.rows)), ZERO)
     lines = e.op("udiv", e.op("sub", width, i64(per - 1)), i64(per))
-    ahead = [(leaf, _ahead(e, tree, jam, leaf)) for leaf in _first_read(tree)]
+    ahead = [(leaf, _distance(e, tree, jam, leaf, most)) for leaf in _first_read(tree)] if most is not None else []
     buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
     slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
     with e.loop(times) as block:

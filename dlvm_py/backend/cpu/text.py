@@ -12,7 +12,6 @@ from typing import Any
 
 from dlvm_py.backend.cpu.contract import BORROWED
 from dlvm_py.backend.cpu.values import ONE, ZERO, Label, Metadata, Phi, V, constant, i64, in_lanes, lanes_of
-from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable, field
 
 # LLVM's list of what it must not drop
@@ -29,11 +28,9 @@ class ModuleText:
 
     shares: functions that are the same in all modules are not written but declared, and noted in `helpers` (code.py).
     masks: the CPU that it is for loads and stores vectors under masks as fast as without.
-    decisions: those that are left to the back end.
     """
 
-    def __init__(self, shares: bool = False, masks: bool = False, decisions: Decisions | None = None) -> None:
-        self.decisions = decisions or Decisions()
+    def __init__(self, shares: bool = False, masks: bool = False) -> None:
         self.shares = shares
         self.masks = masks
         self.helpers: dict[str, Any] = {}
@@ -91,7 +88,7 @@ class FunctionText:
         self.types = {p.ref: p.type for p in self.params}
         self.regions: list[tuple[int, int]] = []  # the array kernels: positions in `labels`, first and behind the last
         self.shared: list[Any] = []  # ranges that threads share (share.py)
-        self.shares_kernels = False
+        self.grain: int | None = None  # the work from which on threads share what is written; None: they do not
         self.exits: set[str] = set()  # references of blocks that leave, which several places share
         self.param_notes: dict[V, str] = {}  # LLVM attributes
         self.row_strides: set[V] = set()  # of contiguous memory, along axes other than the one of neighbours

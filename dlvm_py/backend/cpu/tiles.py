@@ -76,12 +76,6 @@ def past_caches(
     return Past(e.both(large, is_whole), line, dest.itemsize, address)
 
 
-def tile_of(store: Instruction) -> Tile | None:
-    """What the first store of a kernel says; None: nothing."""
-    side = store.attrs.get("tile")
-    return None if side is None else Tile(side, store.attrs["along"])
-
-
 def unit_axis(p: Pointer, strides: Sequence[V]) -> int | None:
     """The axis along which the elements of an array lie side by side, as far as is known."""
     found = [n for n in range(p.rank) if constant(p.extents[n]) != 1 and strides[n] == i64(p.itemsize)]

@@ -136,6 +136,16 @@ def unit_axis(place: Place) -> Axis | None:
     return axis if axis.start is not None else None
 
 
+def may_lie_side_by_side(pointer: Value, axis: int) -> bool:
+    """Whether neighbours along an axis of an array may lie side by side, for all that its views say."""
+    place, live = seen(pointer)
+    type, along = place.base.type, live[axis]
+    assert isinstance(type, PointerType)
+    if along is None or type.layout == "S" or 1 in type.shape:
+        return True
+    return along == (0 if type.layout == "F" else type.rank - 1) and place.axes[along].step == 1
+
+
 def place_of(pointer: Value) -> Place:
     """Where a pointer looks."""
     place, _ = seen(pointer)

@@ -12,12 +12,13 @@ from typing import Any
 
 from dlvm_py.ir.op import ALLOCATE, IO, READ, TRAP, WRITE, Kind, Op
 from dlvm_py.ir.ops.aggregates import element_type, keys_of, path_type
-from dlvm_py.ir.ops.rules import pointer, static_extent
+from dlvm_py.ir.ops.rules import check_number, pointer, static_extent
 from dlvm_py.ir.ops.shape import indices_are_i64
 from dlvm_py.ir.text import STREAMS, flavours_of, warning_class
 from dlvm_py.ir.types import (
     BOOL,
     ELEMENTS,
+    F32,
     F64,
     I64,
     VOID,
@@ -56,14 +57,34 @@ def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     value, destination = operands
     to = pointer(destination, "destination").pointee
     if not isinstance(to, TensorType) and to == value.type:
-        if {"jam", "tile"} & attrs.keys():
+        if MARKS & attrs.keys():
             raise TypeError(f"{to} has no rows that are stored at a time")
         return VOID  # a struct, an enum, ...
     if not isinstance(value.type, TensorType) or value.type.dtype is not to.dtype or not _same_extents(value.type, to):
         raise TypeError(f"{value.type} cannot be stored to {destination.type}")
-    if {"jam", "tile"} & attrs.keys() and isinstance(destination.type, PointerType):
-        _check_groups(destination.type, attrs)
+    if MARKS & attrs.keys() and isinstance(destination.type, PointerType):
+        _check_marks(destination.type, attrs)
     return VOID
+
+
+# how the kernel runs that a store, or a reduction, is the first root of
+MARKS = frozenset(("jam", "tile", "shifts", "past", "ahead", "grain"))
+
+
+def _check_marks(to: PointerType, attrs: dict[str, Any]) -> None:
+    """That what is said of a kernel can be done with it."""
+    if not to.rank:
+        raise TypeError(f"{to} is one element: there is nothing to say of how it is stored")
+    if {"jam", "tile"} & attrs.keys():
+        _check_groups(to, attrs)
+    if attrs.get("shifts") and to.dtype not in (F32, F64):
+        raise TypeError(f"shifts: rows of f32 and f64 are loaded once, not those of {to.dtype}")
+    if attrs.get("shifts") and "tile" in attrs:
+        raise TypeError("a kernel goes by tiles or by rows that are loaded once (shifts), not by both")
+    if "ahead" in attrs and not {"past", "jam"} <= attrs.keys():
+        raise TypeError("ahead: what is fetched are rows that go together (jam) past the caches (past)")
+    for word, least, what in (("past", 1, "bytes"), ("ahead", 0, "bytes"), ("grain", 1, "tenths of nanoseconds")):
+        check_number(word, attrs, least, what)
 
 
 def _check_groups(to: PointerType, attrs: dict[str, Any]) -> None:
@@ -137,8 +158,14 @@ load = _memory("load", _load_type, {READ})
 # store v to p: same shape; all of v is read before any element is written
 # (joined: one kernel with the store before it, all reads before all writes at each place; see tree_rules.py)
 # (jam: a schedule, so many indices of the axis `along` at a time where the innermost loop has `least` trips or more;
-# the first store of a kernel says it; see transforms/unroll_and_jam.py)
-store = _memory("store", _store_type, {WRITE}, ("jam", "tile", "along", "least", "joined"))
+# the first store of a kernel says it, and the other MARKS; see transforms/unroll_and_jam.py, tile_loops.py,
+# shift_rows.py, stream_stores.py, share_kernels.py)
+store = _memory(
+    "store",
+    _store_type,
+    {WRITE},
+    ("jam", "tile", "along", "least", "shifts", "past", "ahead", "grain", "joined"),
+)
 # elementPointer p at (i...): leading axes are indexed away; indices are in range
 # (of aggregates: `path` has the names of fields, and "" for each index, where there are names)
 elementPointer = _memory("elementPointer", _element_type, set(), ("path",), kind=Kind.INDEX)
@@ -242,12 +269,13 @@ def _parallel_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
         raise TypeError("parallel takes a number of trips (i64), what they cost (f64), and a bool")
     for v in operands[3:]:
         pointer(v)
+    check_number("grain", attrs, 1, "tenths of nanoseconds")
     return VOID
 
 
 # parallel n cost c if safe private (p...): the trips of the loop that the block leads to are independent; the memory p
-# is each trip's own (transforms/share_loops.py)
-parallel = _memory("parallel", _parallel_type, set(), kind=Kind.CHECK)
+# is each trip's own (transforms/share_loops.py). grain: the cost from which on threads share it (share_kernels.py)
+parallel = _memory("parallel", _parallel_type, set(), ("grain",), kind=Kind.CHECK)
 
 
 def _replay_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:

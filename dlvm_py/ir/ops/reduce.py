@@ -10,7 +10,7 @@ import numpy as np
 from dlvm_py.ir.op import LINEAR, MULTILINEAR, Kind, Op
 from dlvm_py.ir.ops.combiners import COMBINERS, identity_of
 from dlvm_py.ir.ops.elementwise import conjugate_of, dataTypeCast, equal, greaterThan, select
-from dlvm_py.ir.ops.rules import is_constant, static_extent, tensor
+from dlvm_py.ir.ops.rules import check_number, is_constant, static_extent, tensor
 from dlvm_py.ir.ops.scan import products_of_others
 from dlvm_py.ir.ops.shape import extents_of, indices_are_i64, padShape, transpose
 from dlvm_py.ir.types import TensorType, Type, scalar
@@ -24,6 +24,7 @@ def _reduce_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
         raise TypeError(f"no reduction by {attrs['by']}")
     if len(set(axes)) != len(axes) or any(not 0 <= a < x.rank for a in axes):
         raise TypeError(f"axes {axes} do not fit rank {x.rank}")
+    check_number("grain", attrs, 1, "tenths of nanoseconds")
     if init != scalar(x.dtype):
         raise TypeError(f"init must be a {x.dtype} scalar, not {init}")
     if (attrs["by"] in ("and", "or")) != (x.dtype.kind == "b"):
@@ -31,7 +32,9 @@ def _reduce_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     return TensorType(tuple(n for k, n in enumerate(x.shape) if k not in axes), x.dtype)
 
 
-def _evaluate_reduce(x: Any, init: Any, by: str, axes: tuple[int, ...], joined: bool = False) -> Any:
+def _evaluate_reduce(
+    x: Any, init: Any, by: str, axes: tuple[int, ...], grain: int | None = None, joined: bool = False
+) -> Any:
     x = np.asarray(x)
     ufunc = COMBINERS[by]
     if not axes:
@@ -118,13 +121,13 @@ def _others(x: Any, init: Any, axes: tuple[int, ...]) -> Any:
     return along * restore_axes(_others(products, init, tuple(k - 1 for k in rest)), x, (axis,))
 
 
-# reduce x by (add|multiply|max|min|and|or) init v along axes (joined: as that of a store)
+# reduce x by (add|multiply|max|min|and|or) init v along axes (joined, grain: as those of a store)
 reduce = Op(
     "reduce",
     Kind.REDUCTION,
     _reduce_type,
     _evaluate_reduce,
-    attrs=("by", "axes", "joined"),
+    attrs=("by", "axes", "grain", "joined"),
     adjoint=_reduce_adjoint,
     tangent=reduce_tangent,
     numpy_name="sum, max, min, prod, all, any",

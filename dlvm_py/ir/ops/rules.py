@@ -83,3 +83,9 @@ def is_constant(x: object) -> bool:
 def boolean(shape: tuple[int | None, ...]) -> TensorType:
     """A bool tensor of `shape`."""
     return TensorType(shape, BOOL)
+
+
+def check_number(word: str, attrs: dict[str, Any], least: int, what: str) -> None:
+    """That a number of a schedule, where there is one, is one."""
+    if attrs.get(word, least) < least:
+        raise TypeError(f"{word} {attrs[word]}: at least {least} {what}")

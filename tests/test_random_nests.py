@@ -25,7 +25,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:.*:RuntimeWarning")  # plain Num
 # what the passes' thresholds are here; the strips have odd ends
 EAGER = {
     "backend.cpu.loops": {"CHUNK": 100}, "backend.cpu.share": {"CHUNK": 100},
-    "transforms.share_kernels": {"GRAIN": 400, "LEAST": 25},
+    "transforms.share_kernels": {"GRAIN": 400, "LEAST": 25}, "ir.tree_rules": {"GRAIN": 400},
     "transforms.double_buffers": {"LEAST": 16}, "transforms.growing_products": {"STRIP": 4, "ROWS": 4},
     "transforms.hoist_products": {"ENOUGH": 2, "STRIP": 4}, "transforms.inline_stencils": {"LARGE": 64},
     "transforms.interchange_loops": {"_LEAST": 2, "WIDE": 5, "NARROW": 3, "_LINES": 3},

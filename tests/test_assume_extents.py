@@ -97,3 +97,54 @@ def test_a_column_whose_type_does_not_say_so():
     along, step = rng.random((25, 2)), 1e-6
     up, down = (distances(points + s * along, weight) for s in (step, -step))
     np.testing.assert_allclose(np.sum(found * along), (up - down) / (2 * step), rtol=1e-6)
+
+
+def sweep(x, y, n):
+    """Slices that an integer bounds, from the beginning of the array and from its end."""
+    z = x[1 : n - 1] * y[2:n] + x[: n - 2]
+    y[1 : n - 1] += z * z
+    return np.sum(z * x[2:n]) + np.sum(y)
+
+
+def shorter(x, y, n):
+    """What an integer leaves away at the end."""
+    return np.sum(x[:-n] * y[n:] + np.sin(x[n:]) * x[:-n])
+
+
+# as long as the arrays; shorter; cut off; from the end; nothing is left
+@pytest.mark.parametrize(("f", "size", "n"), [
+    (sweep, 8, 8), (sweep, 8, 5), (sweep, 8, 2), (sweep, 3, 3), (sweep, 8, -1), (sweep, 8, -3), (sweep, 8, 1),
+    (sweep, 8, 0), (shorter, 7, 2), (shorter, 7, 1), (shorter, 7, 6), (shorter, 7, 0), (shorter, 7, -3),
+])  # fmt: skip
+def test_slices_that_an_integer_bounds(f, size, n):
+    """Where it is assumed from which end bounds are counted, other calls are right too."""
+    rng = np.random.default_rng(size + n)
+    x, y = rng.standard_normal(size), rng.standard_normal(size)
+    try:
+        f(x.copy(), y.copy(), n)
+    except ValueError as expected:
+        with pytest.raises(ValueError, match=str(expected)[:30]):
+            dlvm.grad(f, wrt=("x", "y"))(x, y, n)
+        return
+    dx, dy = dlvm.grad(f, wrt=("x", "y"))(x, y, n)
+    along = rng.standard_normal(size), rng.standard_normal(size)
+    step = 1e-6
+    up, down = (f(x + s * along[0], y + s * along[1], n) for s in (step, -step))
+    np.testing.assert_allclose(dx @ along[0] + dy @ along[1], (up - down) / (2 * step), rtol=1e-6, atol=1e-7)
+
+
+def test_what_is_assumed_of_an_integer_that_bounds_slices():
+    """Nothing stretches, so nothing is summed; where no check asks which end a bound is from, it is not said."""
+    args = np.ones(8), np.ones(8), 8
+    assert "unbroadcast" not in dlvm.grad(sweep, wrt=("x", "y")).ir(*args)
+    assert "unbroadcast" not in dlvm.grad(shorter, wrt=("x", "y")).ir(np.ones(7), np.ones(7), 2)
+
+    def some(x, n):
+        return np.sum(x[:n] * 2.0)
+
+    compiled = dlvm.grad(some)
+    for n in (2, -2, 9):
+        np.testing.assert_array_equal(
+            compiled(np.ones(4), n), [2.0] * len(np.ones(4)[:n]) + [0.0] * (4 - len(np.ones(4)[:n]))
+        )
+    assert len(native.versions(compiled)) == 1

@@ -20,7 +20,8 @@ is called. Where they are one number, nothing stretches, sections lie as one, an
 What is assumed are linear relations between extents and integers among the parameters (ir/relation.py), in
 `meta[RELATIONS]`: who calls the function sees to it that they hold. Extents and places that are linear are then
 written in one way, one value each, so that equal ones are the same value; comparisons of them are decided. Assumed is
-what makes checks of equal extents pass (none stretches), and that the bounds of slices lie in their arrays. A bound
+what makes checks of equal extents pass (none stretches), and that the bounds of slices lie in their arrays; where such
+a check asks for it, also that `x[:n - 1]` is counted from the beginning of %x and `x[:-n]` from its end. A bound
 that a loop counter makes is not cut off where that of the last trip is not, as of `y[:k + 1]` in a loop over the rows
 of %x: assumed is that %y is as long. Other bounds stay as they are; where two that are left of arrays are to be equal,
 as those of `a[k:] @ b[k:]`, the arrays are assumed to be as long.
@@ -96,6 +97,7 @@ class _Facts:
         self.forms: dict[Value, Form | None] = {}
         self.ends: Mapping[Value, tuple[Value, Value]] = {}  # of loop counters
         self.chosen: dict[Instruction, Value] = {}  # minima and maxima that are one of their operands in all trips
+        self.is_asked = False  # whether a check asks for what is being looked at
 
     # -- what is assumed ---------------------------------------------------------------------------
 
@@ -105,13 +107,23 @@ class _Facts:
         for i in self.function.instructions():
             if i.op.name == "check":
                 pair = asked_pair(i.operands[0])
-                for a, b in () if pair is None else self._differing(*pair) or ():
-                    self._assume_equal(a, b)
+                if pair is not None:
+                    self._ask(*pair)
             elif i.op.name == "section":
                 for v in i.operands[1:]:
                     self.form(v)
         self.assuming = False
         self.forms = {v: f for v, f in self.forms.items() if f is not None}
+
+    def _ask(self, x: Value, y: Value) -> None:
+        """Assume what makes two extents equal."""
+        if any(self.form(v) is None for v in (x, y)):  # it was not known which way the bounds of slices are counted
+            self.forms = {v: f for v, f in self.forms.items() if f is not None}
+        self.is_asked = True
+        pairs = self._differing(x, y)
+        self.is_asked = False
+        for a, b in pairs or ():
+            self._assume_equal(a, b)
 
     def _differing(self, x: Value, y: Value, subtracted: bool = False) -> list[tuple[Form, Form]] | None:
         """The forms that must be equal in pairs, so that two numbers are made alike; None where they are not.
@@ -297,9 +309,10 @@ class _Facts:
         if self.is_positive(b.plus(a, -1)):
             return a
         # the end of a slice, and where its array ends
-        if not self.assuming or a.is_symbol == b.is_symbol:
+        is_extent, is_other = (f.is_extent if self.is_asked else f.is_symbol for f in (a, b))
+        if not self.assuming or is_extent == is_other:
             return None
-        end, extent = (b, a) if a.is_symbol else (a, b)
+        end, extent = (b, a) if is_extent else (a, b)
         return end if self._assume(False, extent.plus(end, -1)) else None
 
     def _larger(self, a: Form, b: Form) -> Form | None:
@@ -314,9 +327,27 @@ class _Facts:
 
     def _selected(self, condition: Value, a: Form | None, b: Form | None) -> Form | None:
         known = self.decided(condition)
+        if known is None and a is not None and b is not None and a != b:
+            known = self._counted_from(condition, a, b)
         if known is not None:
             return a if known else b
         return a if a == b else None
+
+    def _counted_from(self, condition: Value, a: Form, b: Form) -> bool | None:
+        """Whether a place is counted from the end of its array, which is then assumed.
+
+        Of `x[:n - 1]`, `select (%n - 1 + extent %x at 0), (%n - 1) by (%n - 1 < 0)`, it is not, of `x[:-n]` it is.
+        """
+        is_place = isinstance(condition, Instruction) and condition.op.name == "lessThan" and a.plus(b, -1).is_extent
+        if not (self.assuming and self.is_asked and is_place) or any(axis >= 0 for (_, axis), _ in b.terms):
+            return None
+        place, zero = condition.operands  # type: ignore[union-attr]
+        signs = {c > 0 for _, c in b.terms}
+        if self.form(place) != b or self.form(zero) != Form(0) or len(signs) != 1:
+            return None
+        (is_forward,) = signs
+        is_assumed = self._assume(False, b if is_forward else Form(-1).plus(b, -1))
+        return not is_forward if is_assumed else None
 
     def decided(self, v: Value) -> bool | None:
         """What a comparison of two forms always gives, if it does."""

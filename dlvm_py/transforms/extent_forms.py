@@ -24,6 +24,11 @@ class Form(NamedTuple):
     def is_symbol(self) -> bool:
         return not self.constant and len(self.terms) == 1 and self.terms[0][1] == 1
 
+    @property
+    def is_extent(self) -> bool:
+        """Whether it is an extent, and no integer among the parameters."""
+        return self.is_symbol and self.terms[0][0][1] >= 0
+
 
 def only_grows(f: Form) -> bool:
     """Whether a form is a sum of extents and of what is not negative."""

@@ -83,6 +83,25 @@ def test_integers_by_constants(dtype):
                 same(found, wanted)
 
 
+@pytest.mark.parametrize("dtype", (np.int8, np.uint8, np.int16, np.uint16, np.int32, np.uint32, np.int64, np.uint64))
+def test_integers_by_a_number(dtype):
+    """Any divisor that is computed: its reciprocal, and quotients next to the places where they change."""
+    limits = np.iinfo(dtype)
+    f = dlvm.jit(lambda x, d: (x // d, x % d))
+    top, least = limits.max, limits.min
+    divisors = [0, 1, 2, 3, 7, 8, 100, -1, -2, -3, -8, -100, top, top - 1, top // 2 + 1, top // 3, least, least + 1]
+    divisors += [1 << 31, (1 << 31) + 1, (1 << 32) - 1, (1 << 32) + 1, (1 << 62) + 1]
+    divisors += [n >> s for s in (0, 17, 40) for n in RNG.integers(least, top, 8, dtype).tolist()]
+    for d in (d for d in divisors if least <= d <= top):
+        ends = [n for k in (-2, -1, 0, 1, 2) for n in (least + k, top + k, k, d + k, -2 * d + k)]
+        ends += [m // d * d + k for m in (top, least, top // 3) for k in (-1, 0, 1) if d]
+        x = np.array([n for n in ends if least <= n <= top], dtype)
+        x = np.concatenate((x, RNG.integers(least, top, 100, dtype)))
+        with np.errstate(all="ignore"):
+            for found, wanted in zip(f(x, dtype(d)), (x // dtype(d), x % dtype(d)), strict=True):
+                same(found, wanted)
+
+
 def _by(d):
     def f(x):
         return x // d, x % d

@@ -110,7 +110,7 @@ def _by_constant(c: Code, dtype: DType, a: V, b: V) -> V | None:
         return None
     sign = c.op("ashr", a, number(a, dtype.bits - 1)) if dtype.kind == "i" else None
     size = c.op("xor", sign, a) if sign is not None else a
-    if dtype.bits < 64 or divisor & (divisor - 1) == 0 or not c.inlines:
+    if dtype.bits < 64 or divisor & (divisor - 1) == 0 or not (c.inlines and c.has_vectors):
         quotient = c.op("udiv", size, b)
     else:
         quotient = _by_product(c, size, divisor, dtype.bits - (dtype.kind == "i"))
@@ -125,16 +125,15 @@ def _by_product(c: Code, a: V, divisor: int, bits: int) -> V:
     """
     shift = (divisor - 1).bit_length()
     factor = -(-(1 << (bits + shift)) // divisor)
-    upper = _upper_half(c, a, factor & ((1 << 64) - 1))
+    upper = upper_half(c, a, number(a, factor & 0xFFFFFFFF), number(a, factor >> 32 & 0xFFFFFFFF))
     if factor >> 64:
         upper = c.op("add", c.op("lshr", c.op("sub", a, upper), number(a, 1)), upper)
     return c.op("lshr", upper, number(a, bits + shift - 64 - (factor >> 64)))
 
 
-def _upper_half(c: Code, a: V, factor: int) -> V:
-    """The upper 64 bits of a product of unsigned numbers, of four products of their halves."""
+def upper_half(c: Code, a: V, low: V, high: V) -> V:
+    """The upper 64 bits of a product with high 2^32 + low, unsigned, of four products of halves."""
     mask, half = number(a, 0xFFFFFFFF), number(a, 32)
-    low, high = number(a, factor & 0xFFFFFFFF), number(a, factor >> 32)
     a_low, a_high = c.op("and", a, mask), c.op("lshr", a, half)
     first = c.op("add nuw", c.op("mul nuw", a_high, low), c.op("lshr", c.op("mul nuw", a_low, low), half))
     second = c.op("add nuw", c.op("mul nuw", a_low, high), c.op("and", first, mask))

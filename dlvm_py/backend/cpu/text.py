@@ -76,8 +76,11 @@ class ModuleText:
 class FunctionText:
     """One function and the place where the next instruction goes.
 
-    `flags` are the fast-math flags given to every floating-point operation (none by default).
+    `flags` are the fast-math flags given to every floating-point operation (none by default). has_vectors: whether
+    kernels are loops, of which LLVM makes vectors.
     """
+
+    has_vectors = True
 
     def __init__(self, module: ModuleText, name: str, result: str, params: Sequence[str], attributes: str) -> None:
         self.module = module

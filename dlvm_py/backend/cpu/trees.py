@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dlvm_py.backend.cpu import by_number
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, load_element, offset, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
@@ -351,6 +352,9 @@ class Tree:
         if i.op.kind is not Kind.ELEMENTWISE:
             return parts[0]
         dtype = i.operands[0].type.dtype  # type: ignore[attr-defined]
+        divided = by_number.TABLE.get(i.op.name)
+        if divided is not None and not is_array(i.operands[1].type) and by_number.pays(self.e, dtype, parts[1]):
+            return divided(self.e, dtype, *parts)
         return TABLE[i.op.name][dtype.kind](self.e, dtype, i.attrs, *parts)
 
     def _position(self, axis: Axis | None) -> V:

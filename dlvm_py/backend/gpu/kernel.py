@@ -47,6 +47,8 @@ class Kernel(Code):
     family: the skeleton that it is made by, for people.
     """
 
+    has_vectors = False
+
     def __init__(self, host: FunctionEmitter, family: str) -> None:
         super().__init__(ModuleText(), Imports(), NAME, "void", [], "ptx_kernel |nounwind")
         self.host = host

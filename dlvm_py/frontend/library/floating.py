@@ -9,12 +9,9 @@ import numpy as np
 from dlvm_py.frontend.library.intrinsics import bits_of, held
 
 
-def exponent(x: Any) -> Any:
-    """The e of |x| = m 2**e with 1/2 <= m < 1 as an int64; 0 of zeros, infinities and NaN. x is float32 or float64."""
-    wide = np.asarray(x, dtype=np.float64)  # here numbers that are too small for float32's exponents have one
-    small = np.abs(wide) < 2.0**-1000
-    found = (bits_of(np.where(small, wide * 2.0**54, wide), np.int64) >> 52) & 2047
-    return np.where((wide == 0) | ~np.isfinite(wide), 0, found - 1022 - np.where(small, 54, 0))
+def format_of(number: Any) -> Any:
+    """Of float32 or float64: the integers of its width, the bits of a mantissa, and the bias of exponents."""
+    return (np.int32, 23, 127) if number == np.float32 else (np.int64, 52, 1023)
 
 
 def two_to(n: Any) -> Any:
@@ -24,8 +21,19 @@ def two_to(n: Any) -> Any:
 
 def frexp(x: Any) -> Any:
     """np.frexp: the mantissa, of size in [1/2, 1), and the exponent."""
-    e = exponent(x)
-    return ldexp(x, -e), e.astype(np.int32)
+    number = np.result_type(x)
+    if number.type is not np.float32 and number.type is not np.float64:
+        mantissa, exponent = frexp(np.asarray(x, dtype=np.float32)[()])
+        return mantissa.astype(number), exponent
+    whole, width, bias = format_of(number)
+    small = np.abs(x) < number.type(2.0 ** (4 - bias))  # a quarter may be subnormal
+    y = np.where(small, x * number.type(2.0 ** (width + 2)), x)
+    field = (bits_of(y, whole) >> width) & whole(2 * bias + 1)
+    # a quarter, times four 2**-exponent, whose exponent is that of a number: exact
+    mantissa = (y * number.type(0.25)) * bits_of((whole(2 * bias + 1) - field) << width, number)
+    exponent = field - whole(bias - 1) - np.where(small, whole(width + 2), whole(0))
+    special = (field + whole(1)) & whole(2 * bias + 1) < whole(2)  # zeros, infinities and NaN
+    return np.where(special, x, mantissa), np.where(special, whole(0), exponent).astype(np.int32)
 
 
 def ldexp(x1: Any, x2: Any) -> Any:

@@ -33,7 +33,7 @@ from typing import TYPE_CHECKING
 
 from dlvm_py.deferred import deferred
 from dlvm_py.ir.analysis import AliasAnalysis, reverse_postorder
-from dlvm_py.ir.analysis.extents import extent_at
+from dlvm_py.ir.analysis.extents import Found, extent_at
 from dlvm_py.ir.builder import Builder
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.ops import OPS
@@ -146,6 +146,7 @@ class _Emitter:
         self.builder = Builder(function)
         self.memory: dict[Value, Value] = {}  # buffered value → pointer
         self.extents: dict[Value, Value] = {}  # extent of an array value → its new source
+        self._sources: Found = {}
 
     def run(self) -> None:
         """Rewrite the whole function."""
@@ -185,7 +186,7 @@ class _Emitter:
         return self.builder.emit("allocateHeap", *counts, name=value.name, dtype=value.type.dtype.name)
 
     def _extent(self, value: Value, axis: int) -> Value:
-        found = extent_at(self.builder, value, axis)
+        found = extent_at(self.builder, value, axis, self._sources)
         return self.extents.get(found, found)
 
     def _passed(self, value: Value) -> Value:

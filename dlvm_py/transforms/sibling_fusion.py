@@ -48,6 +48,7 @@ Cost: each root looks at the WINDOW groups before it.
 from __future__ import annotations
 
 import math
+from itertools import islice
 
 from dlvm_py.decisions import Decisions
 from dlvm_py.frozen import Mutable, field
@@ -148,6 +149,7 @@ class _Joiner:
         self.function, self.block, self.facts, self.aliases = function, block, facts, aliases
         self.decisions = decisions
         self.body = [i for i in block.instructions if not is_array(i.type)]  # in the order that comes out
+        self.behind = 0  # where in it the next root is searched: joining only moves what stands before
         self.groups: dict[Instruction, _Group] = {}  # by their last roots
         self.late: dict[Instruction, list[Instruction]] = {}  # a check → visible stores that moved over it
         self._known_loads: dict[Instruction, list[tuple[Instruction, bool]]] = {}
@@ -160,12 +162,14 @@ class _Joiner:
 
     def _take(self, r: Instruction) -> None:
         mine = self._alone(r)
-        place = {i: k for k, i in enumerate(self.body)}
-        for last in list(self.groups)[: -WINDOW - 1 : -1]:
+        here = self.body.index(r, self.behind)
+        start = max(here - FAR - 1, 0)
+        place = {i: k for k, i in enumerate(self.body[start:here], start)}
+        for last in list(islice(reversed(self.groups), WINDOW)):
             group = self.groups[last]
-            between = self.body[place[last] + 1 : place[r]]
-            if len(between) > FAR or not self._fits(group, mine, r):
+            if last not in place or not self._fits(group, mine, r):
                 continue
+            between = self.body[place[last] + 1 : here]
             forwards = self._forwarded(group, mine)
             if forwards is None or not self._pays(group, mine, forwards):
                 continue
@@ -176,10 +180,11 @@ class _Joiner:
                 if may_trap(i) and not self._is_private(group):
                     self.late.setdefault(i, []).extend(group.roots)
             del self.groups[last]
-            gone = {*group.roots, *behind}
-            self.body = [i for i in self.body if i not in gone]
-            at = self.body.index(r)
-            self.body[at : at + 1] = [*group.roots, r, *behind]
+            moved = set(behind)
+            staying = [i for i in between if i not in moved]
+            first = place[last] - len(group.roots) + 1  # the roots of a group stand side by side
+            self.body[first : here + 1] = [*staying, *group.roots, r, *behind]
+            here = first + len(staying) + len(group.roots)
             mine.roots[:0], mine.destinations[:0] = group.roots, group.destinations
             mine.loads = [*group.loads, *(found for found in mine.loads if found[0] not in forwards)]
             mine.forwards = group.forwards | forwards
@@ -187,6 +192,7 @@ class _Joiner:
             mine.in_rows, mine.reduces = mine.in_rows and group.in_rows, mine.reduces or group.reduces
             break
         self.groups[r] = mine
+        self.behind = here + 1
 
     def _alone(self, r: Instruction) -> _Group:
         """A group of one root."""

@@ -5,7 +5,9 @@
 
 The walk follows one operand a step and stops at a literal, at an operand that states the extent, or at a
 value that only knows it at run time (a parameter, a block argument, a pop, an apply): there an `extent` is
-built. What is returned dominates every place that `value` dominates. Cost: the depth of the expression.
+built. What is returned dominates every place that `value` dominates. Cost: the depth of the expression, of which who
+asks for many values that are made of each other, and changes none of them meanwhile, lets each step be taken once
+(`found`).
 """
 
 from __future__ import annotations
@@ -15,32 +17,48 @@ from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import PointerType, TensorType
 from dlvm_py.ir.value import Instruction, Literal, Value
 
+Known = Value | tuple[Value, int]  # a value that is there, or what alone knows it, and the axis of that
+Found = dict[tuple[Value, int], Known]
 
-def extents_of(builder: Builder, value: Value) -> list[Value]:
+
+def extents_of(builder: Builder, value: Value, found: Found | None = None) -> list[Value]:
     """One i64 value an axis of `value`, a tensor or a pointer; `extent` instructions where needed."""
-    return [extent_at(builder, value, axis) for axis in range(len(_shape(value)))]
+    return [extent_at(builder, value, axis, found) for axis in range(len(_shape(value)))]
 
 
-def extent_at(builder: Builder, value: Value, axis: int) -> Value:
+def extent_at(builder: Builder, value: Value, axis: int, found: Found | None = None) -> Value:
     """The extent of `value` on `axis` as an i64 value; at most one `extent` is built."""
-    found = known_extent(value, axis)
-    return found if isinstance(found, Value) else builder.emit("extent", found[0], at=found[1])
+    known = known_extent(value, axis, found)
+    return known if isinstance(known, Value) else builder.emit("extent", known[0], at=known[1])
 
 
-def known_extent(value: Value, axis: int) -> Value | tuple[Value, int]:
-    """The extent as a value that is there, or what alone knows it, and the axis of that."""
-    while True:
-        known = _shape(value)[axis]
-        if known is not None:
-            return literal(known)
-        if isinstance(value, Literal):  # undefined or null: no elements
-            return literal(0)
-        found = _source(value, axis) if isinstance(value, Instruction) else None
-        if found is None:
-            return value, axis
-        if isinstance(found, Value):
-            return found
-        value, axis = found
+def known_extent(value: Value, axis: int, found: Found | None = None) -> Known:
+    """The extent as a value that is there, or what alone knows it. found: the answers so far."""
+    if found is None:
+        found = {}
+    way: list[tuple[Value, int]] = []
+    at: Known = (value, axis)
+    while isinstance(at, tuple):
+        if at in found:
+            at = found[at]
+            break
+        way.append(at)
+        following = _step(*at)
+        if following is None:
+            break
+        at = following
+    found.update(dict.fromkeys(way, at))
+    return at
+
+
+def _step(value: Value, axis: int) -> Known | None:
+    """Where an extent comes from; None where `value` alone knows it."""
+    known = _shape(value)[axis]
+    if known is not None:
+        return literal(known)
+    if isinstance(value, Literal):  # undefined or null: no elements
+        return literal(0)
+    return _source(value, axis) if isinstance(value, Instruction) else None
 
 
 def _shape(value: Value) -> tuple[int | None, ...]:

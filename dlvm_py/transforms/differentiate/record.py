@@ -11,7 +11,7 @@ from dlvm_py.errors import Loc
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, BlockArg, Builder, Function, Instruction, Literal, PointerType, TensorType, Value
 from dlvm_py.ir.analysis import written_pointer
-from dlvm_py.ir.analysis.extents import extents_of
+from dlvm_py.ir.analysis.extents import Found, extents_of
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.transforms.differentiate.primal import Primal
 
@@ -97,6 +97,7 @@ class Record:
         self._parameters |= {p: k for k, p in enumerate(primal.params)}  # copies of what is written
         self._known: dict[Value, Formula] = {}
         self._extents: dict[tuple[Value, int], Formula] = {}
+        self._sources_of_extents: Found = {}
         self._kept: set[Value] = set()
         for formal, value in zip(primal.formal, primal.params, strict=False):
             if value is not formal:
@@ -166,7 +167,7 @@ class Record:
         is_load = isinstance(value, Instruction) and value.op.name == "load"
         name = value.operands[0].name if is_load else value.name  # type: ignore[attr-defined]
         entry = Entry(kind, name, loc, str(value.type), size, loop=segment)
-        if entry not in self.entries or kind == "stored":
+        if kind == "stored" or entry not in self.entries:
             self.entries.append(entry)
 
     # -- formulas --------------------------------------------------------------------------------------
@@ -202,7 +203,7 @@ class Record:
         if not isinstance(t, TensorType):
             return REFERENCE
         size: Formula = t.dtype.itemsize
-        for n in extents_of(self._scratch(), value):
+        for n in extents_of(self._scratch(), value, self._sources_of_extents):
             size = combine("*", size, self._formula(n))
         return size
 

@@ -1,6 +1,7 @@
 """@dlvm.solve.T, cholesky, choleskyAdjoint, determinant, factorizes_lu, factorizes_cholesky: one a module and dtype.
 
-All but the adjoint (cholesky.py) are LAPACK's. What raises writes nothing to its destination, which the caller may see.
+Solutions and determinants are by the LU of lu.py; complex factors and small ones of cholesky are LAPACK's. What raises
+writes nothing to its destination, which the caller may see.
 
 solve looks whether there is nothing below the diagonal, as in the derivatives of cholesky: a third of the work then.
 LU with pivoting does just that substitution, and finds the same zero on the diagonal; of a lower triangle it exchanges
@@ -17,15 +18,18 @@ from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, OK, Routine
+from dlvm_py.backend.cpu.lu import factor, lu_function
 from dlvm_py.backend.cpu.matmul import INT_MAX
+from dlvm_py.backend.cpu.panels import Panels, panels_size, width_of
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
-from dlvm_py.backend.cpu.substitution import LEAST, Substitution
+from dlvm_py.backend.cpu.substitution import Substitution
 from dlvm_py.backend.cpu.triangular import cholesky_function, product_of
 from dlvm_py.backend.cpu.values import FALSE, NULL, ONE, TRUE, ZERO, V, float_constant, i64
 from dlvm_py.ir import DType, Instruction
 
+BY_PANELS = frozenset(("solve", "determinant", "factorizes_lu"))
 BY_HALVES = frozenset(("cholesky", "choleskyAdjoint"))
 # logarithms of sizes up to which products are numbers with all their digits, for 4 and 8 bytes
 NEAR_ONE = {4: 80.0, 8: 700.0}
@@ -49,60 +53,47 @@ def _function(e: FunctionEmitter, op: str, dtype: DType, count: int) -> str:
     """define i32 op(ctx, n, m, a..., [b...], to...), `count` matrices: m is the number of columns of the last."""
     name = f"dlvm.{op}.{dtype}"
     types = ["ptr", "i64", "i64", *["ptr", "i64", "i64"] * count]
-    product = ""
+    other = ""
     if op in BY_HALVES and dtype.is_float:
-        product = product_of(e, dtype)
-    shares = e.grain is not None and op == "solve"
-    if e.grain is not None and (product or shares):
+        other = product_of(e, dtype)
+    elif op in BY_PANELS:
+        other = lu_function(e, dtype)
+    shares = e.grain is not None and op in BY_PANELS
+    if e.grain is not None and other:
         name += ".shared"
-    if op == "solve" and e.module.masks:
+    if op in BY_PANELS and e.module.masks:
         name += ".masks"
-    return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype, product), op)(), shares)
+    return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype, other), op)(), shares)
 
 
 class _Factored(Routine):
     """Writes one of the functions."""
 
-    def __init__(self, c: Code, dtype: DType, product: str) -> None:
+    def __init__(self, c: Code, dtype: DType, other: str) -> None:
         super().__init__(c, dtype)
-        self.product = product  # of real matrices, for those that work by halves
+        self.other = other  # of lu.py, or the product of real matrices for those that work by halves
         self.n, self.m = c.params[1:3]
         groups = [c.params[k : k + 3] for k in range(3, len(c.params), 3)]
         shapes = [(self.n, self.n), *[(self.n, self.m)] * (len(groups) - 1)]
         self.matrices = [Matrix(g[0], *s, *g[1:]) for g, s in zip(groups, shapes, strict=True)]
 
     def solve(self) -> None:
-        """trtrs of an upper triangle, else gesv; of many columns getrf and panels (substitution.py)."""
+        """By the factors of lu.py; what has nothing below the diagonal is its own."""
         c, (a, b, to) = self.c, self.matrices
-        n, m = self.n, self.m
-        panels = Substitution(c, self.dtype, n, m)
-        is_wide = c.icmp("sge", m, i64(LEAST))
-        sizes = [c.select(is_wide, x, y) for x, y in zip(panels.sizes, (self.elements(n, m), ZERO, ZERO), strict=True)]
-        *memory, data, pivots = self.block(*sizes, self.elements(n, n), c.mul(n, i64(4)))
-        mine, right = self.columns(data, n, n), self.columns(memory[0], n, m)
-        self.copy(a, mine)
-        size, columns, lead = self.int(n), self.int(m), self.lead(n)
-        info = c.alloca("i32")
-
-        def by_lapack(name: str, first: list[V], last: list[V]) -> None:
-            self.copy(b, right)
-            c.store(self.call(name, [*first, size, columns, mine.data, lead, *last, right.data, lead]), info)
-            with c.when(c.icmp("eq", c.load("i32", info), OK)):
-                self.copy(right, to)
-
-        with c.either(self._has_lower(mine)) as arms:
-            next(arms)
-            with c.either(is_wide) as ways:
-                next(ways)
-                c.store(self.call("getrf", [size, size, mine.data, lead, pivots]), info)
-                with c.when(c.icmp("eq", c.load("i32", info), OK)):
-                    panels.write(mine, pivots, b, to, memory)
-                next(ways)
-                by_lapack("gesv", [], [pivots])
-            next(arms)
-            by_lapack("trtrs", [self.letter(x) for x in "UNN"], [])
-        self.end(c.load("i32", info))
+        panels = Substitution(c, self.dtype, self.n, self.m)
+        is_upper = c.op("xor", self._has_lower(a), TRUE)
+        factors, pivots, status, memory = self._lu(a, is_upper, *panels.sizes)
+        with c.when(c.icmp("eq", status, OK)):
+            panels.write(factors, pivots, is_upper, b, to, memory)
+        self.end(status)
         split(c)
+
+    def _lu(self, a: Matrix, is_upper: V, *sizes: V) -> tuple[V, V, V, list[V]]:
+        """(factors in panels, pivots, status) of lu.py, and more memory."""
+        c, n = self.c, self.n
+        factors, *memory, pivots = self.block(panels_size(c, self.dtype, n, n), *sizes, c.mul(n, i64(8)))
+        status = factor(c, self.other, a, is_upper, factors, pivots)
+        return factors, pivots, status, memory
 
     def _has_lower(self, x: Matrix) -> V:
         """Whether an element below the diagonal is not zero; looks no further than its column."""
@@ -129,7 +120,7 @@ class _Factored(Routine):
         if self.dtype.is_complex:  # LAPACK, which counts by columns, calls it the upper triangle
             info = self.call("potrf", [self.letter("U"), self.int(self.n), mine.data, self.lead(self.n)])
         else:
-            factor = cholesky_function(c, self.dtype, self.product)
+            factor = cholesky_function(c, self.dtype, self.other)
             info = c.call(f"@{factor}", "i32", [self.ctx, self.n, mine.data, mine.row_step])
         with c.when(c.icmp("eq", info, OK)):
             self._triangle(mine, to, one_half=None)
@@ -139,7 +130,7 @@ class _Factored(Routine):
         """The triangle of `reverse_function`, half of its diagonal; zeros above."""
         c, (low, seed, to) = self.c, self.matrices
         low, mine = self._in_rows(low, low), self._in_rows(to, seed)
-        reverse = reverse_function(c, self.dtype, self.product)
+        reverse = reverse_function(c, self.dtype, self.other)
         c.call(f"@{reverse}", "void", [self.ctx, self.n, low.data, low.row_step, mine.data, mine.row_step])
         self._triangle(mine, to, one_half=self.number(0.5))
         self.end()
@@ -170,22 +161,19 @@ class _Factored(Routine):
                 self.store(to, i.index, c.add(behind, j.index), self.number(0.0))
 
     def determinant(self) -> None:
-        """getrf: the product of the diagonal, with a sign for each exchange of rows.
+        """The product of the diagonal of lu.py's factors, with a sign for each exchange of rows.
 
         Where the product of some of it has no place among the numbers, by the sum of logarithms, as NumPy does always.
         """
         c, (a, to) = self.c, self.matrices
-        block, pivots = self.block(self.elements(self.n, self.n), c.mul(self.n, i64(4)))
-        mine = self.columns(block, self.n, self.n)
-        self.copy(a, mine)
-        count = self.int(self.n)
-        info = self.call("getrf", [count, count, mine.data, self.lead(self.n), pivots])
+        factors, pivots, status, _ = self._lu(a, FALSE)
+        panels, wide = Panels(c, self.dtype), i64(width_of(c, self.dtype))
         part = scalar_type(self.real)
         one, none = self.number(1.0), float_constant(part, 0.0)
         with c.loop(self.n, [one, one, none, none]) as k:
-            x = self.load(mine, k.index, k.index)
-            row = c.load("i32", c.gep("i32", pivots, k.index))
-            stays = c.icmp("eq", c.cast("sext", row, "i64"), c.add(k.index, ONE))
+            column = c.op("urem", k.index, wide)
+            x = panels.element(panels.panel(factors, self.n, c.op("sub", k.index, column)), k.index, column)
+            stays = c.icmp("eq", c.load("i64", c.gep("i64", pivots, k.index)), k.index)
             x = c.select(stays, x, self.op("negate", x))
             size, phase = self._polar(x)
             found, direction, log, furthest = k.carried
@@ -200,7 +188,7 @@ class _Factored(Routine):
         found, direction, log, furthest = k.results
         is_near = c.fcmp("olt", furthest, float_constant(part, NEAR_ONE[self.real.itemsize]))
         far = self.op("multiply", direction, self.element(self.real_op("exp", log)))
-        regular = c.icmp("eq", info, OK)
+        regular = c.icmp("eq", status, OK)
         singular = (self.number(0.0), self.number(0.0), self.number(-inf))
         values = (c.select(is_near, found, far), direction, self.element(log))
         for place, (value, otherwise) in enumerate(zip(values, singular, strict=True)):
@@ -208,13 +196,9 @@ class _Factored(Routine):
         self.end()
 
     def factorizes_lu(self) -> None:
-        """getrf: 1 if no pivot is 0, else 0."""
-        c, (a, to) = self.c, self.matrices
-        block, pivots = self.block(self.elements(self.n, self.n), c.mul(self.n, i64(4)))
-        mine = self.columns(block, self.n, self.n)
-        self.copy(a, mine)
-        count = self.int(self.n)
-        self._verdict(to, self.call("getrf", [count, count, mine.data, self.lead(self.n), pivots]))
+        """1 if no pivot is 0, else 0."""
+        a, to = self.matrices
+        self._verdict(to, self._lu(a, FALSE)[2])
 
     def factorizes_cholesky(self) -> None:
         """potrf: 1 if all that it takes roots of is positive, else 0."""

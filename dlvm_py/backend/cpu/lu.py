@@ -25,7 +25,8 @@ from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import ONE, TRUE, ZERO, V, float_constant, i64
 from dlvm_py.ir import DType
 
-# the parameters of the function, and of those that do what follows from some columns: n, panels, the first one, their number, pivots
+# the parameters of the function, and the first ones of those that do what follows from some columns: n, panels, the
+# first column, their number, pivots
 TYPES = ["i64", "ptr", "i64", "i64", "i1", "ptr", "ptr"]
 STEP = ["i64", "ptr", "i64", "i64", "ptr"]
 TALL = 8  # rows at a time of one vector

@@ -12,10 +12,11 @@ k times as much as %d. Gathered are windows in steps of one, of products in whic
 the other along what is in a window. The second factor is copied in an order in which the last axis of the result is
 the last one; the first one is copied between zeros, with the places along the last axis of the result side by side.
 
-Two more things make contractions of what differentiation leaves:
+Two more things make contractions of what differentiation leaves, and one makes contractions faster:
 
     unbroadcast %x to (%n, 1), %x: <n x m>      reduce by add along 1, where the other extents are known to be equal
     multiply (broadcast 2.0), %x                a row of twos: what the kernel's vectors go along (a seed of ones)
+    the sum along the rows of %w of %x * %w     a copy of %w with the axis last that the kernel's vectors go along
 
 Stage optimizable, before bufferize.
 """
@@ -28,10 +29,13 @@ from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.extents import extent_at, known_extent
 from dlvm_py.ir.analysis.places import linear
 from dlvm_py.ir.builder import Builder, literal
-from dlvm_py.ir.contractions import Factor, contraction, factor, summed_product
+from dlvm_py.ir.contractions import Contraction, Factor, contraction, factor, summed_product
 from dlvm_py.ir.function import Function
 from dlvm_py.ir.types import TensorType, is_array, scalar
 from dlvm_py.ir.value import Instruction, Literal, Value, integer
+
+# rows from which on a factor is turned
+FEW = 4
 
 
 def run(function: Function) -> bool:
@@ -117,6 +121,59 @@ def _row(b: Builder, i: Instruction) -> Value | None:
     operands[numbers[0]] = b.emit("broadcast", placed, *(extent_at(b, product, k) for k in range(rank)))
     again = b.emit("multiply", *operands)
     return b.emit("reduce", again, init, **i.attrs) if again.type == product.type else None
+
+
+# -- a factor that lies the other way ------------------------------------------------------------------
+
+
+def _turned(b: Builder, i: Instruction) -> Value | None:
+    """A contraction whose second factor lies along an axis that is summed, with one that lies along the vectors' axis.
+
+    Each of its elements is needed again for every place along `block`.
+    """
+    c = contraction(i)
+    if c is None or not _lies_across(c):
+        return None
+    core, product = c.second.core, i.operands[0]
+    assert isinstance(product, Instruction)
+    last = c.second.axes[c.vector]
+    order = (*(k for k in range(core.type.rank) if k != last), last)  # type: ignore[attr-defined]
+    turned = _in_memory(b, b.emit("transpose", core, axes=order))
+    copy = b.emit("transpose", turned, axes=tuple(order.index(k) for k in range(len(order))))
+    operands = [_with_core(b, v, core, copy) if _is_made_as(v, c.second) else v for v in product.operands]
+    return b.emit("reduce", b.emit(product.op.name, *operands), i.operands[1], **i.attrs)
+
+
+def _lies_across(c: Contraction) -> bool:
+    """Whether elements of the second factor that lie side by side are summed, and those of the vectors lie apart."""
+    core, block = c.second.core, c.first.axes[c.block]
+    if c.in_all_windows or block is None or _is_single(c.first.core, block):
+        return False
+    layout = "C"
+    if isinstance(core, Instruction) and core.op.name == "load":
+        layout = core.operands[0].type.layout  # type: ignore[attr-defined]
+    axes = [k for k, n in enumerate(core.type.shape) if n != 1]  # type: ignore[attr-defined]
+    inner = {"C": axes[-1], "F": axes[0]}.get(layout)
+    return inner in [c.second.axes[k] for k in c.reduced] and c.second.axes[c.vector] != inner
+
+
+def _is_single(core: Value, axis: int) -> bool:
+    """Whether there are so few rows that what they share is not worth a copy."""
+    count = core.type.shape[axis]  # type: ignore[attr-defined]
+    return count is not None and count < FEW
+
+
+def _is_made_as(v: Value, f: Factor) -> bool:
+    found = factor(v)
+    return found.core is f.core and found.axes == f.axes
+
+
+def _with_core(b: Builder, v: Value, core: Value, other: Value) -> Value:
+    """What is made of `core` by views, made of another value."""
+    if v is core:
+        return other
+    assert isinstance(v, Instruction)
+    return b.emit(v.op.name, _with_core(b, v.operands[0], core, other), *v.operands[1:], **v.attrs)
 
 
 def _is_as_long(f: Factor, k: int, product: Value) -> bool:
@@ -320,4 +377,4 @@ def _arranged(b: Builder, x: Value, axes: Sequence[int | None]) -> Value:
     return x
 
 
-_STEPS = (("unbroadcast", _sum), ("overlapAdd", _gathered), ("reduce", _row))
+_STEPS = (("unbroadcast", _sum), ("overlapAdd", _gathered), ("reduce", _row), ("reduce", _turned))

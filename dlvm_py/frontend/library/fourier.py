@@ -2,6 +2,12 @@
 
 Every transform is the op `fourier` along one axis (intrinsics.fourier), which is not scaled; its derivative is the
 transform the other way, so that a gradient costs what the function costs.
+
+A real array of even length 2 m is transformed as m complex numbers, its even elements with its odd ones:
+
+    z_j = x_2j + i x_(2j+1),  y_k = E_k + w_k O_k  with  2 E_k = z_k + conj z_(m-k),  2i O_k = z_k - conj z_(m-k)
+
+where z_k is the transform and w_k = exp(-πi k / m); back it is z_k = 2 E_k + 2i O_k. Odd lengths are complex transforms.
 """
 
 from __future__ import annotations
@@ -26,22 +32,26 @@ def _factor(n: Any, norm: Any, inverse: Any) -> Any:
     return 1.0 / float(np.sqrt(n))  # a Python number: it leaves single precision as it is
 
 
+def _with_extent(a: Any, n: Any, axis: Any) -> Any:
+    """The shape of an array with another extent along an axis."""
+    shape = ()
+    for k in unroll(a.ndim):
+        shape = shape + ((n if k == axis else a.shape[k]),)
+    return shape
+
+
 def _resized(a: Any, n: Any, axis: Any) -> Any:
     """The first n elements along an axis, with zeros where there are not so many."""
     have = a.shape[axis]
     if n <= have:
         return a[along(axis, slice(None, n))]
-    shape = ()
-    for k in unroll(a.ndim):
-        shape = shape + ((n if k == axis else a.shape[k]),)
-    out = np.zeros(shape, a.dtype)
+    out = np.zeros(_with_extent(a, n, axis), a.dtype)
     out[along(axis, slice(None, have))] = a
     return out
 
 
-def _transform(a: Any, n: Any, axis: Any, norm: Any, inverse: Any) -> Any:
-    axis = axis_of(axis, a.ndim)
-    a = complex_of(a)
+def _of_length(a: Any, n: Any, axis: Any) -> Any:
+    """(length, array) of a transform whose length is n, the array's where that is None."""
     if n is None:
         length = a.shape[axis]
     else:
@@ -51,6 +61,12 @@ def _transform(a: Any, n: Any, axis: Any, norm: Any, inverse: Any) -> Any:
         a = _resized(a, n, axis)
     if length < 1:
         raise ValueError("Invalid number of FFT data points (0) specified.")
+    return length, a
+
+
+def _transform(a: Any, n: Any, axis: Any, norm: Any, inverse: Any) -> Any:
+    axis = axis_of(axis, a.ndim)
+    length, a = _of_length(complex_of(a), n, axis)
     found = fourier(a, axis, inverse)
     if norm is None or norm == "backward":
         if not inverse:
@@ -82,9 +98,37 @@ def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = Non
     """np.fft.rfft: the first half of the transform of a real array."""
     if np.iscomplexobj(a):
         refuse("np.fft.rfft needs a real array", help="use np.fft.fft")
+    a = np.asarray(a)
     axis = axis_of(axis, a.ndim)
-    found = _transform(a, n, axis, norm, False)
-    return _delivered(found[along(axis, slice(None, found.shape[axis] // 2 + 1))], out)
+    length, a = _of_length(a, n, axis)
+    found = np.empty(_with_extent(a, length // 2 + 1, axis), complex_of(a).dtype)
+    if length % 2:
+        found[...] = fourier(complex_of(a), axis, False)[along(axis, slice(None, length // 2 + 1))]
+    else:
+        _from_pairs(a, found, length // 2, axis)
+    if norm is None or norm == "backward":
+        return _delivered(found, out)
+    return _delivered(found * _factor(length, norm, False), out)
+
+
+def _from_pairs(a: Any, found: Any, m: Any, axis: Any) -> None:
+    """Write the first half of the transform of 2 m real numbers along an axis."""
+    even, odd = complex_of(a[along(axis, slice(None, None, 2))]), complex_of(a[along(axis, slice(1, None, 2))])
+    z = fourier(even + 1j * odd, axis, False)
+    first = z[along(axis, slice(None, 1))]
+    found[along(axis, slice(None, 1))] = first.real + first.imag
+    found[along(axis, slice(m, None))] = first.real - first.imag
+    here, there = z[along(axis, slice(1, None))], np.conj(z[along(axis, slice(None, 0, -1))])
+    found[along(axis, slice(1, m))] = 0.5 * (here + there) + _roots(m, -1.0, z, axis) * (here - there)
+
+
+def _roots(m: Any, sign: Any, z: Any, axis: Any) -> Any:
+    """exp(sign πi k / m) / 2i for 0 < k < m, along an axis of z and in its dtype."""
+    angles = np.arange(1, m) * (sign * np.pi / m)
+    shape = ()
+    for k in unroll(z.ndim):
+        shape = shape + ((m - 1 if k == axis else 1),)
+    return np.reshape((0.5 * np.sin(angles) - 0.5j * np.cos(angles)).astype(z.dtype), shape)
 
 
 def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
@@ -99,13 +143,30 @@ def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = No
     if length < 1:
         raise ValueError("Invalid number of FFT data points specified.")
     half = _resized(a, length // 2 + 1, axis)
-    rest = half[along(axis, slice(1, (length + 1) // 2))]
-    whole = _resized(half, length, axis)
-    whole = np.copy(whole)
-    mirrored = np.conj(rest[along(axis, slice(None, None, -1))])
-    whole[along(axis, slice(length // 2 + 1, None))] = mirrored
-    found = _transform(whole, None, axis, norm, True).real
+    found = np.empty(_with_extent(a, length, axis), half.real.dtype)
+    factor = _factor(length, norm, True)
+    if length % 2:
+        whole = np.copy(_resized(half, length, axis))
+        whole[along(axis, slice(length // 2 + 1, None))] = np.conj(half[along(axis, slice(None, 0, -1))])
+        found[...] = fourier(whole, axis, True).real * factor
+    else:
+        pairs = _to_pairs(half, length // 2, axis)
+        found[along(axis, slice(None, None, 2))] = pairs.real * factor
+        found[along(axis, slice(1, None, 2))] = pairs.imag * factor
     return _delivered(found.astype(np.float16) if half_precision else found, out)
+
+
+def _to_pairs(half: Any, m: Any, axis: Any) -> Any:
+    """The 2 m real numbers of which `half` is the first half of the transform, each two as one complex number.
+
+    The numbers at both ends are taken for real ones, as NumPy takes them.
+    """
+    z = np.empty(_with_extent(half, m, axis), half.dtype)
+    first, last = half[along(axis, slice(None, 1))].real, half[along(axis, slice(m, None))].real
+    z[along(axis, slice(None, 1))] = first + last + 1j * (first - last)
+    here, there = half[along(axis, slice(1, m))], np.conj(half[along(axis, slice(m - 1, 0, -1))])
+    z[along(axis, slice(1, None))] = here + there - 2.0 * _roots(m, 1.0, z, axis) * (here - there)
+    return fourier(z, axis, True)
 
 
 def hfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:

@@ -36,6 +36,42 @@ def test_lengths(dtype):
         near(IFFT(FFT(z)), z, ulps=40)
 
 
+@pytest.mark.parametrize("dtype", [np.complex64, np.complex128])
+def test_lines_together(dtype):
+    """Lines along another axis are transformed some at a time: fewer, as many, and more with a rest; all radices."""
+    f = dlvm.jit(lambda z: (np.fft.fft(z, axis=0), np.fft.ifft(z, axis=1), np.fft.fft(z[:, ::-1].T)))
+    for shape in ((7, 1), (1, 12), (8, 8), (17, 31), (30, 9), (37, 131), (2, 600), (101, 127)):
+        z = numbers(*shape, seed=3, dtype=dtype)
+        for got, expected in zip(f(z), (np.fft.fft(z, axis=0), np.fft.ifft(z), np.fft.fft(z[:, ::-1].T)), strict=True):
+            near(got, expected, 40)
+    cube = dlvm.jit(lambda z: (np.fft.fft(z, axis=0), np.fft.fft(z, axis=1), np.fft.fft(z)))
+    for shape in ((3, 11, 10), (9, 1, 4), (5, 6, 1), (1, 1, 7)):
+        z = numbers(*shape, seed=4, dtype=dtype)
+        for got, expected in zip(cube(z), [np.fft.fft(z, axis=k) for k in range(3)], strict=True):
+            near(got, expected)
+
+
+def test_real_lengths():
+    """Real transforms of even lengths are complex ones of half of them; the ends of a half have no imaginary part."""
+    forward, back = dlvm.jit(lambda x: np.fft.rfft(x)), dlvm.jit(lambda z: np.fft.irfft(z))
+    rows = dlvm.jit(lambda x, z, n: (np.fft.rfft(x, n, axis=0), np.fft.irfft(z, n, axis=0, norm="ortho")))
+    for dtype, single in ((np.float64, np.complex128), (np.float32, np.complex64)):
+        for n in (1, 2, 3, 4, 5, 6, 14, 63, 74, 262, 1000):
+            x, z = numbers(n, seed=n, dtype=dtype), numbers(n // 2 + 2, seed=n, dtype=single)
+            near(forward(x), np.fft.rfft(x))
+            near(forward(x[::-1]), np.fft.rfft(x[::-1]))
+            near(back(z), np.fft.irfft(z))
+    x, z = numbers(11, 3, dtype=float), numbers(9, 3)
+    for n in (1, 2, 9, 10, 14, 20):
+        expected = np.fft.rfft(x, n, axis=0), np.fft.irfft(z, n, axis=0, norm="ortho")
+        for got, right in zip(rows(x, z, n), expected, strict=True):
+            near(got, right)
+    assert forward(np.zeros((0, 4))).shape == (0, 3) and back(np.zeros((0, 4), complex)).shape == (0, 6)
+    for f in (forward, back):
+        with pytest.raises(ValueError, match="Invalid number of FFT data points"):
+            f(np.zeros(0))
+
+
 def test_accuracy():
     """The error against sums in extended precision is that of NumPy's, to a factor of two."""
     for n in (97, 256, 1000, 1009):
@@ -119,7 +155,9 @@ GRADIENTS = {
     "ifft": lambda x, w: np.vdot(w, np.fft.ifft(x) ** 2).imag,
     "norm": lambda x, w: np.sum(np.abs(np.fft.fft(x, 11, norm="ortho")) ** 4),
     "rfft": lambda x, w: np.sum(np.abs(np.fft.rfft(x.real * x.imag) * w[:5]) ** 2),
+    "rfft of an odd length": lambda x, w: np.sum(np.abs(np.fft.rfft(x.real * x.imag, 7) * w[:4]) ** 2),
     "irfft": lambda x, w: np.sum(np.fft.irfft(x * w) ** 3),
+    "irfft of an odd length": lambda x, w: np.sum(np.fft.irfft(x * w, 9, norm="forward") ** 2),
     "filter": lambda x, w: np.sum(np.fft.ifft(np.fft.fft(x) * w).real ** 2),
     "shift": lambda x, w: np.vdot(w, np.fft.fftshift(np.fft.fft(x))).real,
 }

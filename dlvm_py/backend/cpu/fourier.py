@@ -25,7 +25,6 @@ from dlvm_py.backend.cpu import complexes
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA, scalar_type
 from dlvm_py.backend.cpu.elementary import own
-from dlvm_py.backend.cpu.floating import fc
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.lanes import splat

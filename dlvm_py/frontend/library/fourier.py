@@ -7,7 +7,8 @@ A real array of even length 2 m is transformed as m complex numbers, its even el
 
     z_j = x_2j + i x_(2j+1),  y_k = E_k + w_k O_k  with  2 E_k = z_k + conj z_(m-k),  2i O_k = z_k - conj z_(m-k)
 
-where z_k is the transform and w_k = exp(-πi k / m); back it is z_k = 2 E_k + 2i O_k. Odd lengths are complex transforms.
+where z_k is the transform and w_k = exp(-πi k / m); back it is z_k = 2 E_k + 2i O_k. Odd lengths are transformed as
+complex numbers.
 """
 
 from __future__ import annotations

@@ -34,7 +34,9 @@ def norm(x: Any, ord: Any = None, axis: Any = None, keepdims: Any = False) -> An
 
 def root_of_squares(x: Any, axis: Any, keepdims: Any) -> Any:
     """The Euclidean norm; its derivative at 0 is 0."""
-    if np.result_type(x).kind == "c":
+    if x.ndim == 1 and not keepdims and np.result_type(x) in (np.float32, np.float64):
+        total = np.dot(x, x)  # as NumPy: no products in between
+    elif np.result_type(x).kind == "c":
         total = np.sum(x.real**2 + x.imag**2, axis=axis, keepdims=keepdims)
     else:
         total = np.sum(x * x, axis=axis, keepdims=keepdims)

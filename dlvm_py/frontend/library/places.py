@@ -76,9 +76,16 @@ def put(a: Any, ind: Any, v: Any, mode: Any = "raise") -> None:
         v = np.array(v)
     if np.size(v) == 0 or ind.shape[0] == 0:  # then NumPy does not look at the indices, or there are none
         return
-    if np.any(ind >= n) or np.any(ind < -n):
-        raise IndexError("index is out of bounds for the size of the array")
-    a[unravel_index(np.where(ind < 0, ind + n, ind), a.shape)] = cycled(element_of(v, a), ind.shape[0])
+    if a.ndim == 1:
+        places = ind
+    else:
+        if np.any((ind >= n) | (ind < -n)):
+            raise IndexError("index is out of bounds for the size of the array")
+        places = unravel_index(np.where(ind < 0, ind + n, ind), a.shape)
+    if np.size(v) == ind.shape[0] and np.ndim(v) > 0:
+        a[places] = np.ravel(element_of(v, a))
+    else:
+        a[places] = cycled(element_of(v, a), ind.shape[0])
 
 
 def cycled(values: Any, n: Any) -> Any:

@@ -95,7 +95,7 @@ def compare(f, compiled, args, tolerance=1e-9):
 @pytest.mark.parametrize("f", (factors, solution, moved))
 def test_strips_share_a_product(f):
     compiled = dlvm.jit(f)
-    for n in (130, 64, 3):
+    for n in (130, 64, 35, 17, 16, 15, 3):
         args = (square(n), rng.standard_normal(n))[: f.__code__.co_argcount]
         compare(f, compiled, args)
     assert "'strips" in compiled.ir(stage="compute")

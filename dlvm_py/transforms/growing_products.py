@@ -3,27 +3,31 @@
     'loop(%j: i64):                                    'strips(%s: i64):  lessThan %s, %n, else 'joined
         conditional (lessThan %j, %n) then 'body()         branch 'product
                                       else 'exit()     'product():
-    'body():                                               %start = min %s, (%n - 32)
-        %u = section %row at (0) count (%j)                %p = allocateHeap f64 count 32
-        %s = section %a at (0, %j) count (%j, 1)           %m = section %a at (0, %start) count (%s, 32)
+    'body():                                               %start = min %s, (%n - 16)
+        %u = section %row at (0) count (%j)                %p = allocateHeap f64 count 16
+        %s = section %a at (0, %j) count (%j, 1)           %m = section %a at (0, %start) count (%s, 16)
         %v = squeezeShape %s at 1                 =>       store (dot (load %row up to %s), (load %m)) to %p
         %d = dot (load %u), (load %v)                      branch 'fast_loop(%s), which ends in 'strips
         store (subtract (load %e), %d) to %e           'fast_body():
-        branch 'loop(%j + 1)                               conditional (lessThan %s, %j) then 'term() else 'then()
+        branch 'loop(%j + 1)                               %0 = load %p at (%j - %start)
+                                                           conditional (lessThan %s, %j) then 'term() else 'then(%0)
                                                        'term():
-                                                           %w = section %a at (%j - 1, %start) count (1, 32)
+                                                           %1 = add %0, (multiply (%row at %j - 1), (%a at %j - 1, %j))
+                                                           %w = section %a at (%j - 1, %start) count (1, 16)
                                                            store (add (load %p), (multiply (%row at %j - 1), %w)) to %p
-                                                       'then():
-                                                           %d = load %p at (%j - %start)
+                                                           branch 'then(%1)
+                                                       'then(%d):
                                                        'loop(%j: i64):  (as it was)
 
 This is how triangular factors are computed: each element of a row is what earlier elements of that row, times a column,
 leave of it. A column is in another line of the cache with each term. Where a strip of trips begins, most of the terms
 of its products are final: they are the product of a vector with a matrix, which runs along rows (hoist_products.py). A
-trip then adds the term that the one before has made to the products of all of its strip, along a row again. Of rows,
-and where more than one term may be new, since the shorter of two slices counts, it takes the product of what is new.
-The last strip begins early enough to be as long as the others; what is added for trips that are over, nobody reads.
-NumPy gives no order to the sum of a product (docs/numbers.md); everything else is done as it was, and when it was.
+trip then adds the term that the one before has made to its own product, which is all that it has to wait for, and to
+the products of all of its strip in memory, along a row again: where the next trip looks there, it has long been
+written. Of rows, and where more than one term may be new, since the shorter of two slices counts, it takes the product
+of what is new. The last strip begins early enough to be as long as the others; what is added for trips that are over,
+nobody reads. NumPy gives no order to the sum of a product (docs/numbers.md); everything else is done as it was, and
+when it was.
 
 Rows (`x[i] = (b[i] - a[i, :i] @ x[:i]) / a[i, i]`) gain too where they come from beyond the caches: what the hardware
 reads ahead begins anew with each row, and the product of a strip has several rows under way, and threads that share it.
@@ -31,7 +35,7 @@ reads ahead begins anew with each row, and the product of a strip has several ro
 Both vectors begin at the same place in all trips, and are in no trip shorter than in the one before. One of them moves
 by one element along another axis in each trip, the other one does not; that nothing raises before a product in any trip
 is asked as of products that are hoisted. No trip writes what a later one has in common with it, or with one before it
-(`Independence.reads_what_was`, from any trip on). The loop runs as it was where it has fewer than two strips, or of
+(`Independence.reads_what_was`, from any trip on). The loop runs as it was where it has fewer trips than a strip, or of
 rows fewer than ROWS. Stage compute, behind `hoist_products`, which takes what does not grow; once in a pipeline, since
 the slow loop is one with such products.
 """
@@ -49,8 +53,8 @@ from dlvm_py.transforms.loop_bounds import LoopBounds
 from dlvm_py.transforms.loop_versions import ends_in_header
 from dlvm_py.transforms.trip_views import TripViews, Unfit
 
-# trips of a strip
-STRIP = 32
+# trips of a strip, of columns, which gain from so many trips on, and of rows
+STRIP, LONG = 16, 32
 # trips from which on rows gain: those of fewer are in the second cache, or nearly
 ROWS = 1024
 
@@ -74,16 +78,13 @@ def _changes(product: Instruction, loop: Loop) -> bool:
 
 
 class _CommonViews(TripViews):
-    """Views of what STRIP trips have in common, as long as it is in the trip in which the counter is `trip`."""
+    """Views of what `length` trips have in common, as long as it is in the trip in which the counter is `trip`."""
 
-    def __init__(self, b: Builder, bounds: LoopBounds, counted: CountedLoop, trip: Value, start: Value) -> None:
-        super().__init__(b, bounds, counted, start, literal(STRIP))
+    def __init__(
+        self, b: Builder, bounds: LoopBounds, counted: CountedLoop, trip: Value, start: Value, length: int
+    ) -> None:
+        super().__init__(b, bounds, counted, start, literal(length))
         self.trip = TripViews(b, bounds, counted, trip, self.count)
-
-    @classmethod
-    def of_strip(cls, b: Builder, bounds: LoopBounds, counted: CountedLoop, trip: Value, count: Value) -> _CommonViews:
-        """Those of a strip that begins with `trip`: if it is the last one, and shorter, of trips before it as well."""
-        return cls(b, bounds, counted, trip, b.emit("min", trip, b.emit("subtract", counted.last, literal(STRIP))))
 
     def fixed(self, op: str, *operands: Value, **attrs: object) -> Value:
         """A view that is the same in all trips of a strip."""
@@ -103,12 +104,22 @@ class _Growing(Hoist):
         super().__init__(of, counted)
         self.common: dict[Instruction, Value] = {}  # how much of what is loaded all trips of a strip have
         self.columns: dict[Made, bool] = {}
+        self.length = STRIP
 
     def run(self, products: list[Instruction]) -> bool:
         """Cut what can be; whether anything can."""
-        views = self.views_of_strips(_CommonViews.of_strip, STRIP)
+        strided = any(super(_Growing, self).gains([v.operands[0] for v in i.operands]) for i in products)  # type: ignore[attr-defined]
+        self.length = STRIP if strided else LONG
+        views = self.views_of_strips(self._views_of_strip, self.length)
         made = self.made(products, views)
-        return bool(made) and self.replace(made, views, 2 * STRIP if any(self.columns.values()) else ROWS)
+        return bool(made) and self.replace(made, views, STRIP if any(self.columns.values()) else ROWS)
+
+    def _views_of_strip(
+        self, b: Builder, bounds: LoopBounds, counted: CountedLoop, trip: Value, count: Value
+    ) -> _CommonViews:
+        """Those of a strip that begins with `trip`: if it is the last one, and shorter, of trips before it as well."""
+        start = b.emit("min", trip, b.emit("subtract", counted.last, literal(self.length)))
+        return _CommonViews(b, bounds, counted, trip, start, self.length)
 
     def gains(self, pointers: list[Value]) -> bool:
         """Columns and rows do, from different numbers of trips on."""
@@ -138,8 +149,7 @@ class _Growing(Hoist):
         """What a trip takes in the place of its product: what is made, and the product of the rest."""
         loads = {load: n for load, n in self.common.items() if mapping[load] in copy.operands}
         if self.columns[of] and all(self._grows_by_one(load) for load in loads):
-            self._add_term(copy, loads, memory, at, mapping)
-            return super().taken(Builder(self.function).before(copy), copy, of, memory, at, mapping)
+            return self._with_last_term(copy, loads, memory, at, mapping)
         rest = []
         for load, begin in loads.items():
             here = mapping[load]
@@ -156,34 +166,39 @@ class _Growing(Hoist):
         others = (v for v in form.terms if v is not self.counted.counter)
         return form.terms.get(self.counted.counter) == 1 and all(is_outside(v, self.loop) for v in others)
 
-    def _add_term(
+    def _with_last_term(
         self, copy: Instruction, loads: dict[Instruction, Value], memory: Value, at: Value, mapping: dict[Value, Value]
-    ) -> None:
-        """Let a trip that is not the first of its strip add its last term, of all trips of the strip, to memory."""
+    ) -> Value:
+        """A trip's sum; one that is not the first of its strip adds its last term to it, and to those in memory."""
         block = copy.block
         assert block is not None
         trip = mapping[self.counted.counter]
         term, then = (self.function.new_block(name, after=block) for name in ("term", "then"))
         k = block.instructions.index(copy)
-        moved, block.instructions[k:] = block.instructions[k:], []
+        moved, block.instructions[k:] = block.instructions[k + 1 :], []
         for i in moved:
             then.append(i)
+        total = then.add_arg(copy.type, "sum")
         b = Builder(self.function).at_end(block)
         b.loc = copy.loc
+        so_far = b.emit("load", b.emit("elementPointer", memory, at))
         more = b.emit("lessThan", self.heads[self.counted.counter], trip)
-        b.conditional(more, term, [], then, [])
+        b.conditional(more, term, [], then, [so_far])
         b.at_end(term)
         start = b.emit("subtract", trip, at)
-        own = _CommonViews(b, self.bounds, self.counted, trip, start)
-        factors = []
+        own = _CommonViews(b, self.bounds, self.counted, trip, start, self.length)
+        factors, here = [], []  # of all trips of the strip, and of this one
         for load in loads:
             view, axis = own.wide(load.operands[0])
             if axis == 0:
                 view = b.emit("transpose", view)
-            last = b.emit("subtract", b.emit("extent", view, at=0), literal(1))
-            factors.append(b.emit("load", b.emit("elementPointer", view, last)))
+            last = b.emit("elementPointer", view, b.emit("subtract", b.emit("extent", view, at=0), literal(1)))
+            factors.append(b.emit("load", last))
+            here.append(factors[-1] if axis is None else b.emit("load", b.emit("elementPointer", last, at)))
+        own_sum = b.emit("add", so_far, b.emit("multiply", *here))
         b.emit("store", b.emit("add", b.emit("load", memory), b.emit("multiply", *factors)), memory)
-        b.branch(then, [])
+        b.branch(then, [own_sum])
+        return total
 
 
 def _part(b: Builder, load: Instruction, begin: Value, count: Value) -> Value:

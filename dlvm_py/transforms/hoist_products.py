@@ -39,7 +39,7 @@ the loop say (loop_bounds.py): else, and where trips or terms are few, the loop 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from dlvm_py.frozen import Frozen
@@ -135,7 +135,9 @@ class Hoist:
         made = self.made(products, views)
         return bool(made) and self.replace(made, views, ENOUGH)
 
-    def views_of_strips(self, kind: type[_Views], length: int) -> _Views:
+    def views_of_strips(
+        self, kind: Callable[[Builder, LoopBounds, CountedLoop, Value, Value], _Views], length: int
+    ) -> _Views:
         """Views of the trips of a strip, the `length` of which is less where no more trips are left."""
         strips = self.strips = Block("strips")
         self.heads = {a: strips.add_arg(a.type, a.name) for a in self.loop.header.args}

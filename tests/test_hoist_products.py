@@ -260,6 +260,26 @@ def test_products_of_all_trips_are_one_before_differentiation(f, wrt, of, make, 
     assert ("'strips" in gradient.ir(*make(5), stage="optimizable")) == (f is one_matrix)
 
 
+def test_columns_that_an_outer_counter_begins():
+    """That `i + (n - i - 1)` is a column is asked of the arrays: the counter goes out."""
+
+    def upper(a):
+        b = np.exp(a)
+        for i in range(b.shape[0]):
+            for j in range(i, b.shape[0]):
+                b[i, j] -= b[i, :i] @ b[:i, j]
+        return np.sum(np.sin(b))
+
+    gradient = dlvm.grad(upper)
+    assert re.search(r"dot %\S+: <_ x f64>, %\S+: <_ x _ x f64>", gradient.ir(np.ones((3, 3)), stage="optimizable"))
+    for shape in ((1, 1), (7, 7), (40, 40), (5, 9)):
+        a, along = rng.standard_normal(shape) / 9, rng.standard_normal(shape)
+        difference = (upper(a + 1e-6 * along) - upper(a - 1e-6 * along)) / 2e-6
+        np.testing.assert_allclose(np.sum(gradient(a) * along), difference, rtol=1e-5, atol=1e-5)
+    with pytest.raises(IndexError, match="index 4 is out of bounds for axis 1 with size 4"):
+        gradient(np.ones((6, 4)))
+
+
 def covariances(a, m):
     c = np.zeros((m, m))
     for i in range(m):

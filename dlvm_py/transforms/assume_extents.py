@@ -38,6 +38,7 @@ from dlvm_py.ir import BOOL, I64, Builder, Function, Instruction, Literal, Tenso
 from dlvm_py.ir.analysis import LoopForest, predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop
 from dlvm_py.ir.analysis.extents import known_extent
+from dlvm_py.ir.analysis.places import Linear, linear
 from dlvm_py.ir.relation import INTEGERS, Relation, Symbol
 from dlvm_py.transforms.extent_forms import Form, asked_pair, compares_extents, only_grows, solved
 from dlvm_py.transforms.substitution import substitute
@@ -206,12 +207,29 @@ class _Facts:
                 x, more = v.operands[0], int(n.value) * (1 if v.op.name == "add" else -1) * sign  # type: ignore[call-overload]
                 return self._assume_below(x, b, by + more) if sign > 0 else self._assume_below(a, x, by + more)
         f, g = (Form(v.value) if type(getattr(v, "value", None)) is int else self.form(v) for v in (a, b))
-        if f is None or g is None:
+        found = self._of_linear(linear(b).plus(linear(a), -1)) if f is None or g is None else g.plus(f, -1)
+        if found is None:
             return False
-        apart = g.plus(f, -1).plus(Form(-by))
+        apart = found.plus(Form(-by))
         if self.is_positive(apart):
             return True
         return self.assuming and bool(apart.terms) and self._assume(False, apart)
+
+    def _of_linear(self, form: Linear, depth: int = 4) -> Form | None:
+        """What it is at least, in symbols: counters are exchanged for the ends that make it so."""
+        counter = next((v for v in form.terms if v in self.ends), None)
+        if counter is not None and depth:
+            first, last = self.ends[counter]
+            n = form.terms[counter]
+            end = linear(first) if n > 0 else linear(last).plus(Linear(-1))
+            return self._of_linear(form.plus(Linear(0, {counter: 1}), -n).plus(end, n), depth - 1)
+        found = Form(form.constant)
+        for v, n in form.terms.items():
+            one = self.form(v)
+            if one is None:
+                return None
+            found = found.plus(one, n)
+        return found
 
     def learn(self, a: Relation) -> None:
         """Take a relation for true."""

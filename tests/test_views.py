@@ -473,3 +473,54 @@ def test_what_numpy_lays_out_in_columns_is_copied_by_a_reshape():
         assert x.tobytes() == y.tobytes() and x.shape == y.shape
     order = dlvm.jit(lambda a: np.asfortranarray(a))(a)
     assert order.flags.f_contiguous and np.array_equal(order, a)
+
+
+
+MAKERS = (
+    lambda a: np.zeros_like(a), lambda a: np.full_like(a, 3), lambda a: a == 2, lambda a: a * 2 + 1,
+    lambda a: a.astype(np.float64), lambda a: np.sort(a, axis=0), lambda a: np.cumsum(a, axis=0),
+    lambda a: np.fmod(a, 2), lambda a: np.stack((a, a)), lambda a: np.sum(a[None], axis=0), lambda a: (a * 2).T,
+    lambda a: np.polyval([1, 2], a), lambda a: np.conj(a), lambda a: a.copy(), lambda a: np.array(a, order="C"),
+)  # fmt: skip
+CUBE = np.arange(24.0).reshape(2, 3, 4)
+
+
+def writer(make):
+    """A function that writes what `make` gives through its reshape."""
+
+    def write(a):
+        z = make(a)
+        z.reshape(-1)[1] = 77
+        return z
+
+    return write
+
+
+@pytest.mark.parametrize("make", MAKERS, ids=range(len(MAKERS)))
+def test_writes_to_a_reshape_show_as_in_numpy_or_are_refused(make):
+    """NumPy's results lie as their operands do: it depends on their order whether a reshape is a view or a copy."""
+    write = writer(make)
+    # in columns; with permuted axes; with rows that run backwards
+    for a in (np.asfortranarray(CUBE), CUBE.transpose(2, 0, 1), CUBE.T[::-1]):
+        try:
+            found = dlvm.jit(write)(a)
+        except dlvm.UnsupportedSyntax as error:
+            assert "may be a copy where NumPy makes a view" in str(error)
+        else:
+            assert np.array_equal(found, write(a))
+
+
+def test_reshapes_of_what_may_lie_in_columns():
+    def read(a):
+        return np.zeros_like(a).ravel(), (a == 2).reshape(-1), np.sort(a, axis=0).reshape(4, 6), (a * 2).T.reshape(-1)
+
+    for a in (np.asfortranarray(CUBE), CUBE.transpose(2, 0, 1)):
+        for x, y in zip(dlvm.jit(read)(a), read(a), strict=True):
+            assert np.array_equal(x, y)
+
+
+def test_what_is_certainly_in_rows_is_written_through_its_reshape():
+    for make in (*MAKERS[:4], lambda a: a[:, 1:] * 2, lambda a: np.zeros_like(a[:, :, ::2]), lambda a: a.T.copy()):
+        write = writer(make)
+        found = dlvm.jit(write)(CUBE)
+        assert np.array_equal(found, write(CUBE)) and found.reshape(-1)[1] == make(CUBE).dtype.type(77)

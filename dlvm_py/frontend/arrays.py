@@ -13,9 +13,9 @@ from typing import Any
 from dlvm_py.errors import ShapeMismatch, TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
+from dlvm_py.frontend.orders import Order, note, order_made, order_of
 from dlvm_py.frontend.values import Array, Scalar, Temp, describe
-from dlvm_py.ir import DType, Instruction, Kind, PointerType, TensorType, Value, is_array, literal
-from dlvm_py.ir.ops.memory import ANY_ORDER
+from dlvm_py.ir import DType, Instruction, PointerType, TensorType, Value, literal
 from dlvm_py.ir.value import integer
 
 Extents = tuple[Value, ...]
@@ -78,17 +78,15 @@ def allocate(e: Emitter, extents: Items[Value], dtype: DType) -> Array:
     return make_array(e, e.emit("allocateHeap", *extents, dtype=dtype.name), list(extents))
 
 
-def materialise(e: Emitter, value: Any) -> Any:
-    """Memory for a Temp; everything else as it is.
+def materialise(e: Emitter, value: Any, order: Order | None = None) -> Any:
+    """Memory for a Temp, which NumPy lays out in an order, or as its operands; everything else as it is.
 
     What should be a view is marked: writes to what it sees would have to show (transforms/kept_copies.py).
     """
     if not isinstance(value, Temp):
         return value
     tensor = tensor_of(e, value)
-    array = allocate(e, value.extents, value.dtype)
-    if _is_column_major(tensor):
-        array.pointer.attrs[ANY_ORDER] = True
+    array = note(e, allocate(e, value.extents, value.dtype), order_made(e, tensor) if order is None else order)
     e.emit("store", tensor, array.pointer)
     if value.seen is None:
         return array
@@ -96,47 +94,16 @@ def materialise(e: Emitter, value: Any) -> Any:
     return Array(array.pointer, array.extents, COPIED)
 
 
-def copied_as_it_lies(e: Emitter, a: Any, copy: Any) -> Any:
-    """A copy of a, not yet in memory, as NumPy's copies in the order of what is copied: of columns in columns."""
-    is_column_major = isinstance(a, Array) and a.rank > 1 and (a.type.layout == "F" or is_any_order(a))
-    if not is_column_major or not isinstance(copy, Temp):
-        return copy
-    array = allocate(e, copy.extents, copy.dtype)
-    array.pointer.attrs[ANY_ORDER] = True  # type: ignore[attr-defined]
-    e.emit("store", tensor_of(e, copy), array.pointer)
+def made_as_it_lies(e: Emitter, a: Any, made: Any) -> Any:
+    """What NumPy makes beside array a, with as many axes, in the order of a: a copy, or one that is like it."""
+    order = order_of(e, a) if isinstance(a, Array) else order_made(e, a.tensor) if isinstance(a, Temp) else Order.ROWS
+    if order is Order.ROWS or not isinstance(made, (Array, Temp)) or made.rank != a.rank:
+        return made
+    if isinstance(made, Array):
+        return note(e, made, order)
+    array = note(e, allocate(e, made.extents, made.dtype), order)
+    e.emit("store", tensor_of(e, made), array.pointer)
     return array
-
-
-def is_any_order(a: Array) -> bool:
-    """Whether an array is fresh memory that NumPy lays out in columns, and whoever writes it decides on its layout."""
-    p = a.pointer
-    return isinstance(p, Instruction) and bool(p.attrs.get(ANY_ORDER))
-
-
-def _is_column_major(tensor: Value) -> bool:
-    """Whether NumPy's result of an array expression is: all that is read of its rank is, and not stretched."""
-    if not isinstance(tensor, Instruction) or tensor.op.kind is not Kind.ELEMENTWISE or tensor.type.rank < 2:  # type: ignore[attr-defined]
-        return False
-    found, work, seen = False, [tensor], {tensor}
-    while work:
-        for v in work.pop().operands:
-            if v in seen or v.type.rank < tensor.type.rank or 1 in v.type.shape:  # type: ignore[attr-defined]
-                continue
-            if not isinstance(v, Instruction):
-                return False
-            seen.add(v)
-            if v.op.name == "load":
-                p = v.operands[0]
-                if p.type.layout != "F" and not (isinstance(p, Instruction) and p.attrs.get(ANY_ORDER)):  # type: ignore[attr-defined]
-                    return False
-                found = True
-            elif v.op.kind is Kind.ELEMENTWISE:
-                work.append(v)
-            elif v.op.name == "broadcast":
-                work += [v] if is_array(v.operands[0].type) else []
-            else:
-                return False
-    return found
 
 
 # what the error record of the native calling convention holds; more costs a call of Python where it fails

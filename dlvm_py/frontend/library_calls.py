@@ -19,6 +19,7 @@ from dlvm_py.frontend.linear import products_of
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
 from dlvm_py.frontend.numpy_signature import Implementing
+from dlvm_py.frontend.orders import Order, lies_in_rows, note
 from dlvm_py.frontend.undecided import undecided
 from dlvm_py.frontend.values import NONE, Array, RandomGenerator, Scalar, Sequence, Static, Temp, describe
 from dlvm_py.ir import C128, DTYPES, I64, dtype_of, literal
@@ -37,6 +38,10 @@ def library(function: Any) -> Callable[..., Any]:
 
     def call(e: Emitter, *args: Any, **kwargs: Any) -> Any:
         found = e.session.library(e, function, list(args), kwargs)
+        if not all(lies_in_rows(e, v) for v in (*args, *kwargs.values())):
+            for v in found.items if isinstance(found, Sequence) else (found,):
+                if not any(v is given for given in args):
+                    note(e, v, Order.UNKNOWN)
         # what NumPy leaves as it is, it makes a view of: another object
         return found.whole() if isinstance(found, Array) else found
 

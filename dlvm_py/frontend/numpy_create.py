@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
-from dlvm_py.frontend.arrays import Extents, allocate, arrayed, copied_as_it_lies, filled, materialise, tensor_of
+from dlvm_py.frontend.arrays import Extents, allocate, arrayed, filled, made_as_it_lies, materialise, tensor_of
 from dlvm_py.frontend.elementwise import (
     astype,
     cast_scalar,
@@ -22,6 +22,7 @@ from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.indexing import as_flag, as_index, count_between, dynamic_count
 from dlvm_py.frontend.library import joining, reshaping
+from dlvm_py.frontend.orders import Order, order_made
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import BOOL, F32, F64, I64, U64, DType, Value, literal, scalar
 from dlvm_py.ir.value import integer
@@ -100,7 +101,7 @@ def _constant_like(number_: int) -> Any:
         a = _like(e, a)
         extents = _extents(a) if is_none(shape) else as_shape(e, shape)
         found = _filled(e, extents, Scalar(literal(number_), weak=False), as_dtype(e, dtype, a.dtype))
-        return _in_order(e, found, order)
+        return _like_in_order(e, a, found, order)
 
     return make
 
@@ -126,7 +127,7 @@ def empty_like(
     """np.empty_like."""
     a = _like(e, prototype)
     extents = _extents(a) if is_none(shape) else as_shape(e, shape)
-    return _in_order(e, allocate(e, extents, as_dtype(e, dtype, a.dtype)), order)
+    return _like_in_order(e, a, allocate(e, extents, as_dtype(e, dtype, a.dtype)), order)
 
 
 def full_like(
@@ -137,8 +138,12 @@ def full_like(
     extents, wanted = _extents(a) if is_none(shape) else as_shape(e, shape), as_dtype(e, dtype, a.dtype)
     if not isinstance(value, Scalar):
         shape = Sequence(tuple(Scalar(n, weak=True) for n in extents))
-        return _in_order(e, _full_of(e, shape, value, wanted), order)
-    return _in_order(e, _filled(e, extents, value, wanted), order)
+        return _like_in_order(e, a, _full_of(e, shape, value, wanted), order)
+    return _like_in_order(e, a, _filled(e, extents, value, wanted), order)
+
+
+def _like_in_order(e: Emitter, a: Any, made: Any, order: Any) -> Any:
+    return _in_order(e, made_as_it_lies(e, a, made) if _keeps_order(order) else made, order)
 
 
 def arange(e: Emitter, start: Any = None, stop: Any = None, step: Any = None, dtype: Any = None) -> Any:
@@ -265,7 +270,7 @@ def _array(e: Emitter, object: Any, dtype: Any = None, copy: Any = None) -> Any:
     if copy is not None and not as_flag(e, copy, "`copy` of np.array"):
         return asarray(e, object, dtype)
     if isinstance(object, (Array, Temp)) and object.rank:
-        return copied_as_it_lies(e, object, astype(e, object, as_dtype(e, dtype, object.dtype)))
+        return made_as_it_lies(e, object, astype(e, object, as_dtype(e, dtype, object.dtype)))
     if not isinstance(object, Sequence):
         return _without_axes(e, object, dtype)
     if not object.items:
@@ -325,6 +330,8 @@ def _in_order(e: Emitter, value: Any, order: Any) -> Any:
     word = "K" if is_none(order) else getattr(order, "value", None)
     if word not in ("C", "F", "A", "K"):
         e.error(UnsupportedSyntax, "`order` must be the constant 'C', 'F', 'A' or 'K'")
+    if word == "C" and isinstance(value, Temp) and order_made(e, tensor_of(e, value)) is not Order.ROWS:
+        return materialise(e, value, Order.ROWS)  # what is computed from it lies in C order, as it does
     if word != "F" or isinstance(value, Scalar):
         return value
     return e.session.library(e, reshaping.laid_out, [value, order, Scalar(i64(0), weak=True)], {})
@@ -333,7 +340,7 @@ def _in_order(e: Emitter, value: Any, order: Any) -> Any:
 def copy(e: Emitter, a: Any, order: Any = None) -> Any:
     """np.copy: a fresh array, of a number too."""
     made = arrayed(e, _fresh(e, a))
-    return _in_order(e, copied_as_it_lies(e, a, made) if _keeps_order(order) else made, order)
+    return _like_in_order(e, a, made, order)
 
 
 def _keeps_order(order: Any) -> bool:
@@ -344,10 +351,8 @@ def copy_method(e: Emitter, a: Any, order: Any = None) -> Any:
     """x.copy(): a fresh array, of one of NumPy's numbers a number."""
     made = _fresh(e, a)
     if not is_none(order) and _keeps_order(order):
-        return copied_as_it_lies(e, a, made)
-    if isinstance(a, Array) and a.type.layout == "F":
-        made = materialise(e, made)  # what is computed from it lies in C order, as it does
-    return _in_order(e, made, order)
+        return made_as_it_lies(e, a, made)
+    return _in_order(e, made, Static("C") if is_none(order) else order)
 
 
 def _fresh(e: Emitter, a: Any) -> Any:
@@ -372,6 +377,8 @@ def cast_to(
         if as_dtype(e, dtype) is x.dtype:
             return x
     found = astype(e, x, as_dtype(e, dtype))
+    if as_dtype(e, dtype) is getattr(x, "dtype", None) and _keeps_order(order):
+        found = made_as_it_lies(e, x, found)
     return _in_order(e, arrayed(e, found) if isinstance(x, (Array, Temp)) else found, order)
 
 

@@ -13,7 +13,6 @@ from dlvm_py.frontend.arrays import (
     allocate,
     check_shapes,
     fit,
-    is_any_order,
     make_array,
     materialise,
     require_array,
@@ -28,6 +27,7 @@ from dlvm_py.frontend.library import reshaping
 from dlvm_py.frontend.numpy_create import array, as_dtype, as_shape
 from dlvm_py.frontend.numpy_create import asarray as without_order
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
+from dlvm_py.frontend.orders import Order, order_of
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import Value
 from dlvm_py.ir.value import integer
@@ -139,7 +139,7 @@ def _check_size(e: Emitter, fine: Value, size: Value, extents: Extents) -> None:
 
 
 def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
-    if isinstance(a, Array) and a.type.layout == "C" and not is_any_order(a):
+    if isinstance(a, Array) and a.type.layout == "C" and order_of(e, a) is Order.ROWS:
         return make_array(e, e.emit("shapeCast", a.pointer, *extents), extents, a.copied)
     tensor = e.emit("shapeCast", tensor_of(e, a), *extents)
     if isinstance(a, Temp):
@@ -153,7 +153,8 @@ def _reshaped(e: Emitter, a: Array | Temp, extents: Extents) -> Any:
 
 def _has_one_order(e: Emitter, a: Array) -> bool:
     """Whether memory lies in C or in Fortran order, and certainly not in both: two extents are never 1."""
-    return (a.type.layout in ("C", "F") or is_any_order(a)) and sum(map(e.facts.is_never_one, a.extents)) > 1
+    is_known = a.type.layout in ("C", "F") and order_of(e, a) is not Order.UNKNOWN
+    return is_known and sum(map(e.facts.is_never_one, a.extents)) > 1
 
 
 def _contiguous(layout: str, written: Any) -> Any:
@@ -163,7 +164,8 @@ def _contiguous(layout: str, written: Any) -> Any:
         if not isinstance(a, Array) or not a.rank or not (is_none(dtype) or as_dtype(e, dtype) is a.dtype):
             return e.session.library(e, written, [a] if is_none(dtype) else [a, dtype], {})
         is_line = a.type.layout in ("C", "F") and sum(integer(n) != 1 for n in a.extents) <= 1
-        if a.type.layout == layout or is_line:
+        is_so = a.type.layout == layout and not (layout == "C" and order_of(e, a) is Order.UNKNOWN)
+        if is_so or is_line:
             return a
         out = e.session.library(e, written, [a], {})
         if not _has_one_order(e, a):

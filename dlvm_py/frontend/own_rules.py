@@ -17,6 +17,7 @@ from dlvm_py.frontend.arrays import allocate, make_array, temp, tensor_of
 from dlvm_py.frontend.capture import ABSENT, RULES, capture, plain_function, rules_of
 from dlvm_py.frontend.derivatives import is_fresh, root_of
 from dlvm_py.frontend.emit import Emitter, Unreachable
+from dlvm_py.frontend.orders import Order
 from dlvm_py.frontend.signature import Extents, NotFirstClass, abstract, parameter, result_tree, result_value
 from dlvm_py.frontend.values import NONE, Array, Growing, Record, Scalar, Sequence, Temp, describe, is_none
 from dlvm_py.frozen import Mutable
@@ -334,7 +335,7 @@ def _contiguous(tree: tuple[Any, ...]) -> tuple[Any, ...]:
     """The tree of an argument whose arrays are C-contiguous."""
     match tree:
         case ("array", type_, extents, _):
-            return ("array", PointerType(type_.pointee), extents, "")
+            return ("array", PointerType(type_.pointee), extents, ("", Order.ROWS))
         case ("sequence", items, is_list):
             return ("sequence", tuple(map(_contiguous, items)), is_list)
         case ("record", kind, names, items):

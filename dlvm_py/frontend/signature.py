@@ -14,6 +14,7 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import key
 from dlvm_py.frontend.objects import is_mutable
+from dlvm_py.frontend.orders import note, order_in_rows
 from dlvm_py.frontend.values import (
     Array,
     Either,
@@ -82,7 +83,8 @@ def abstract(
             return ("generator",)
         case Array():
             leaves.append(value.pointer)
-            return ("array", value.pointer.type, tuple(extents.describe(e, n) for n in value.extents), value.copied)
+            shape = tuple(extents.describe(e, n) for n in value.extents)
+            return ("array", value.pointer.type, shape, (value.copied, order_in_rows(e, value)))
         case Sequence():
             parts = enumerate(value.items)
             same = [t[1] for t in running if t[0] == "sequence" and len(t[1]) == len(value.items)]
@@ -120,10 +122,10 @@ def parameter(e: Emitter, tree: tuple[Any, ...], entry: Block, name: str, classe
             return Mixed(value, is_weak, tuple(others))
         case ("generator",):
             return RandomGenerator(entry.add_arg(scalar(U64), name))
-        case ("array", type_, extents, copied):
+        case ("array", type_, extents, (copied, order)):
             pointer = entry.add_arg(type_, name)
             given = [i64(x[1]) if x[0] == "is" else classes.get(x[1]) for x in extents]
-            array = make_array(e, pointer, given, copied)
+            array = note(e, make_array(e, pointer, given, copied), order)
             for x, value in zip(extents, array.extents, strict=True):
                 if x[0] == "class":
                     classes.setdefault(x[1], value)
@@ -166,7 +168,8 @@ def result_tree(
             if value.pointer in arguments:  # a returned argument is that very array
                 return ("argument", arguments.index(value.pointer))
             leaves.append(value.pointer)
-            return ("array", tuple(_exported(e, n, classes) for n in value.extents), value.copied)
+            exported = tuple(_exported(e, n, classes) for n in value.extents)
+            return ("array", exported, (value.copied, order_in_rows(e, value)))
         case Sequence():
             items = tuple(result_tree(e, i, classes, arguments, leaves, constants) for i in value.items)
             return ("sequence", items, value.is_list)
@@ -217,9 +220,9 @@ def result_value(e: Emitter, tree: Any, values: list[Value], extents: Extents, a
             return Mixed(value, is_weak, tuple(others))
         case ("argument", k):
             return arguments[k]
-        case ("array", exported, copied):
+        case ("array", exported, (copied, order)):
             known = [None if x is None else _imported(e, x, extents) for x in exported]
-            return make_array(e, values.pop(0), known, copied)
+            return note(e, make_array(e, values.pop(0), known, copied), order)
         case ("either", trees, _):
             place = values.pop(0)
             e.facts.interval[place] = (0, len(trees) - 1)

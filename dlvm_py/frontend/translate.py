@@ -210,6 +210,7 @@ class Session:
         self.captures = captures
         self.options = options
         self.specs = specs
+        self.of_unknown_order: set[Value] = set()  # memory that NumPy may lay out otherwise (orders.py)
         self.is_joined = False  # whether a number that is returned has one type on all paths
         self.is_library = False  # whether it is the result of a library, which has one type
         self.lends = lends  # whether the function changes lists, dicts or instances of its caller

@@ -124,7 +124,7 @@ def laid_out(a: Any, order: Any, ndmin: Any) -> Any:
         a = np.expand_dims(a, 0) if np.ndim(a) > 0 else np.full((1,), a)
     if order == "F" and np.ndim(a) > 1:
         return np.copy(np.transpose(a)).T
-    return np.copy(a) if order == "C" else a
+    return a.copy() if order == "C" else a
 
 
 def asfortranarray(a: Any, dtype: Any = None) -> Any:
@@ -139,7 +139,7 @@ def ascontiguousarray(a: Any, dtype: Any = None) -> Any:
     """np.ascontiguousarray: a copy in C order."""
     if dtype is None:
         dtype = np.result_type(a)
-    return as_array(a).astype(dtype)
+    return as_array(a).astype(dtype, order="C")
 
 
 def item(a: Any, *args: Any) -> Any:

@@ -141,6 +141,7 @@ PASSES: dict[str, Pass] = {
         Pass("element_promotion", "ELP"),
         Pass("chosen_elements", "CE"),
         Pass("split_loops", "SPL"),
+        Pass("narrow_integers", "NI"),
         Pass("stack_promotion", "SP"),
         Pass("tile_loops", "TILE", needs=has_arrays),
         Pass("unroll_and_jam", "UJ", needs=has_arrays),

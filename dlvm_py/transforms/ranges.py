@@ -3,14 +3,16 @@
 A range is a pair of Python ints that bounds the value on every run: a literal is itself, an extent is not
 negative, a remainder by a positive literal lies below it, `min`, `max` and `select` combine the ranges of
 their operands, arithmetic does so unless it could wrap. Block arguments and everything else have the range
-of their dtype. Shape arithmetic of slices (`max(min(n, 3), 0)`) and sums of a few small numbers, as those of the pixels
-around a place, are what this is for; the walk is cut at a small depth and looks at what it has met once, so a query
-costs a bounded number of steps.
+of their dtype (`ranges_in` knows more). Shape arithmetic of slices (`max(min(n, 3), 0)`) is what this is for, and
+sums of a few small numbers, as those of the pixels around a place. The walk is cut at a small depth and looks at
+what it has met once, so a query costs a bounded number of steps.
 """
 
 from __future__ import annotations
 
 from dlvm_py.ir import BOOL, DType, Instruction, TensorType, Value, is_scalar
+from dlvm_py.ir.analysis.counted_loops import Edges
+from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.value import integer
 
 Range = tuple[int, int]
@@ -37,10 +39,11 @@ def _range(value: Value, depth: int, met: dict[Value, Range]) -> Range:
     number = integer(value)
     if number is not None:
         return number, number
+    if value in met:
+        return met[value]
     if not depth or not isinstance(value, Instruction) or value.type.shape:
         return whole
-    if value not in met:
-        met[value] = _within(_of_instruction(value, depth - 1, met), whole, bool(value.attrs.get("checked")))
+    met[value] = _within(_of_instruction(value, depth - 1, met), whole, bool(value.attrs.get("checked")))
     return met[value]
 
 
@@ -52,6 +55,24 @@ def _within(found: Range | None, whole: Range, is_checked: bool) -> Range:
         # the result exists only where it did not leave the dtype
         return max(found[0], whole[0]), min(found[1], whole[1])
     return found if whole[0] <= found[0] and found[1] <= whole[1] else whole
+
+
+def ranges_in(loop: Loop, edges: Edges) -> dict[Value, Range]:
+    """Bounds of the integers of a loop without others in it; of arguments where ways meet, by what each way passes."""
+    met: dict[Value, Range] = {}
+    for block in loop.ordered:
+        for k, argument in enumerate(block.args):
+            if block is not loop.header and _is_integer(argument):
+                ways = [_range(b.targets[t].args[k], _DEPTH, met) for b, t in edges[block]]
+                met[argument] = min(low for low, _ in ways), max(high for _, high in ways)
+        for i in block.instructions:
+            if _is_integer(i):
+                _range(i, _DEPTH, met)
+    return met
+
+
+def _is_integer(v: Value) -> bool:
+    return is_scalar(v.type) and v.type.dtype.kind in "biu"  # type: ignore[attr-defined]
 
 
 def fits(instruction: Instruction) -> bool:
@@ -96,6 +117,13 @@ def _of_instruction(i: Instruction, depth: int, met: dict[Value, Range]) -> Rang
             return low // divisor, high // divisor
         case "modulo" if (divisor := integer(i.operands[1])) and divisor > 0:
             return 0, divisor - 1
+        case "square":
+            return (0 if low <= 0 <= high else min(low * low, high * high)), max(low * low, high * high)
+        case "shiftLeft" | "shiftRight" if (by := integer(i.operands[1])) is not None and 0 <= by < 64:
+            return (low << by, high << by) if i.op.name == "shiftLeft" else (low >> by, high >> by)
+        case "bitOr" | "bitXor":
+            bits = max(max(n, ~n).bit_length() for n in (low, high, *others[0]))
+            return (0 if low >= 0 and others[0][0] >= 0 else -(1 << bits)), (1 << bits) - 1
         case "bitAnd" if low >= 0 or others[0][0] >= 0:
             return 0, min(h for first, h in ((low, high), others[0]) if first >= 0)
     return None

@@ -121,6 +121,7 @@ PASSES: dict[str, Pass] = {
         Pass("interchange_loops", "IC", needs=has_nests),
         Pass("short_rows", "SR", needs=has_planes),
         Pass("loop_versions", "LV"),
+        Pass("bounded_sums", "BS"),
         Pass("hoist_checks", "HC"),
         Pass("limit_counts", "LC"),
         Pass("widen_loops", "WL", needs=has_arrays),

@@ -1,4 +1,4 @@
-"""Sums over arrays that are too small for an overflow do not ask for it (bounded_sums.py); all others raise as before."""
+"""Sums over arrays too small for an overflow do not ask for it (bounded_sums.py); all others raise as before."""
 
 import numpy as np
 import pytest

@@ -38,6 +38,7 @@ from dlvm_py.transforms.share_loops import mark_of
 from dlvm_py.transforms.substitution import substitute
 
 Place = tuple[Value, ...]  # an array, and an index for each axis
+Edges = dict[Block, list[tuple[Block, int]]]
 
 
 def run(function: Function, noalias_params: bool = True) -> bool:
@@ -45,9 +46,12 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     if function.meta.get(SHARED):
         return False
     changed = False
+    graph: tuple[Edges, DominatorTree] | None = None  # since the last change
     for loop in LoopForest(function).loops:
         for place in dict.fromkeys(p for p, _ in _loads(loop) if _is_chosen(p, loop)):
-            changed |= _Carrying(function, loop, place, noalias_params).run()
+            graph = graph or (predecessors(function), DominatorTree(function))
+            if _Carrying(function, loop, place, noalias_params, *graph).run():
+                changed, graph = True, None
     return changed
 
 
@@ -70,10 +74,11 @@ def _is_chosen(place: Place, loop: Loop) -> bool:
 class _Carrying:
     """The element at one place of a loop."""
 
-    def __init__(self, function: Function, loop: Loop, place: Place, noalias_params: bool) -> None:
+    def __init__(
+        self, function: Function, loop: Loop, place: Place, noalias_params: bool, edges: Edges, tree: DominatorTree
+    ) -> None:
         self.function, self.loop, self.place, self.noalias_params = function, loop, place, noalias_params
-        self.edges = predecessors(function)
-        self.tree = DominatorTree(function)
+        self.edges, self.tree = edges, tree
         self.loads = list(_loads(loop))
         self.ours = [i for p, i in self.loads if p == place]
         # blocks where ways meet that have different elements: for which place each gets an argument

@@ -38,7 +38,7 @@ from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, written_pointer
-from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.builder import Builder, literal
 from dlvm_py.ir.function import Block, Function
@@ -63,17 +63,28 @@ def run(function: Function) -> bool:
         return False
     users = uses(function)
     changed = False
+    graph: _Graph | None = None  # since the last change
     for header in headers:  # inner loops first
-        loop = next(found for found in LoopForest(function).loops if found.header is header)
-        changed |= _Loop(function, loop, users).run()
+        graph = graph or _Graph(function)
+        if _Loop(function, graph, header, users).run():
+            changed, graph = True, None
     return changed
 
 
-class _Loop:
-    def __init__(self, function: Function, loop: Loop, users: _Users) -> None:
-        self.function, self.loop, self.users = function, loop, users
+class _Graph:
+    """The blocks of a function as they are."""
+
+    def __init__(self, function: Function) -> None:
+        self.loops = {loop.header: loop for loop in LoopForest(function).loops}
         self.dominators = of_graph(DominatorTree, function)
-        self.edges = [(p, k) for p, k in predecessors(function)[loop.header] if not loop.contains(p)]
+        self.edges = predecessors(function)
+
+
+class _Loop:
+    def __init__(self, function: Function, graph: _Graph, header: Block, users: _Users) -> None:
+        self.function, self.loop, self.users = function, graph.loops[header], users
+        self.dominators = graph.dominators
+        self.edges = [(p, k) for p, k in graph.edges[header] if not self.loop.contains(p)]
         self.made: dict[Value, Value] = {}  # a value of the loop → the same before it
         self.positive: dict[Value, Value] = {}  # a count before the loop → that, at least 0
         self.guarded: dict[Value, Value] = {}  # the same → 0 if the loop is not entered

@@ -37,6 +37,7 @@ every trip.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
+from functools import cached_property
 from itertools import product
 from math import gcd, inf
 
@@ -50,6 +51,7 @@ from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.places import Axis, Linear, Place, at_most, bottoms, linear, place_of, tops
+from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import IO, Kind
 from dlvm_py.ir.types import PointerType, StackType, is_scalar
@@ -103,6 +105,11 @@ class Independence:
         self.dominators = of_graph(DominatorTree, function)
         self.counted = {loop.header: counted_loop(loop, self.edges) for loop in self.forest.loops}
         self.past_end = self._counters_past_their_end()
+
+    @cached_property
+    def users(self) -> dict[Value, list[Instruction]]:
+        """Who uses what."""
+        return uses(self.function)
 
     def _counters_past_their_end(self) -> set[Value]:
         """The counters that are used where they may be what ends their loop: at its head, or behind it."""
@@ -245,7 +252,9 @@ class _Judge:
                 loc = next((v.loc for v in passed if isinstance(v, Instruction)), None) or _loc_of(header)
                 raise _Dependent(f"{_name(arg)} is carried from one trip to the next", loc)
         inside = {*self.loop.blocks, *self.leaving}
-        for block in self.of.function.blocks:
+        made = (v for b in self.loop.ordered for v in (*b.args, *b.instructions))
+        is_used = any(user.block not in inside for v in made for user in self.of.users.get(v, ()))
+        for block in self.of.function.blocks if is_used else ():  # who comes first is named
             if block not in inside:
                 for i in block.instructions:
                     self._behind(i.all_operands(), i.loc)

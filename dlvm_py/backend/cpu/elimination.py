@@ -65,8 +65,7 @@ class Elimination(Panels):
         """
         c = self.c
         rows = [c.add(row, i64(r), "nuw nsw") for r in range(count)]
-        sums = [self.row(panel, r, vector) for r in rows]
-        sums = self.less_columns(sums, rows, (self.factors, self.n), first, last, panel, vector)
+        sums = self.less_columns(rows, (self.factors, self.n), first, last, panel, vector)
         if triangle:
             sums = self.less_triangle(sums, rows, *self.at(self.factors, self.n, last))
         for r, xs in zip(rows, sums, strict=True):

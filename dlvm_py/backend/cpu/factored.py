@@ -1,7 +1,7 @@
 """@dlvm.solve.T, cholesky, choleskyAdjoint, determinant, factorizes_lu, factorizes_cholesky: one a module and dtype.
 
-Solutions and determinants are by the LU of lu.py; complex factors and small ones of cholesky are LAPACK's. What raises
-writes nothing to its destination, which the caller may see.
+Solutions and determinants are by the LU of lu.py, factors by cholesky_factor.py. What raises writes nothing to its
+destination, which the caller may see.
 
 solve looks whether there is nothing below the diagonal, as in the derivatives of cholesky: a third of the work then.
 LU with pivoting does just that substitution, and finds the same zero on the diagonal; of a lower triangle it exchanges
@@ -13,24 +13,28 @@ from __future__ import annotations
 from math import inf
 
 from dlvm_py.backend.cpu.cholesky import reverse_function
+from dlvm_py.backend.cpu.cholesky_factor import cholesky_function
+from dlvm_py.backend.cpu.cholesky_factor import factor as factor_cholesky
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, as_matrix
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.lapack import FAILED, NO_MEMORY, OK, Routine
-from dlvm_py.backend.cpu.lu import factor, lu_function
+from dlvm_py.backend.cpu.lu import factor as factor_lu
+from dlvm_py.backend.cpu.lu import lu_function
 from dlvm_py.backend.cpu.matmul import INT_MAX
-from dlvm_py.backend.cpu.panels import Panels, panels_size, width_of
+from dlvm_py.backend.cpu.panels import Panels, panel_count, panels_size, width_of
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.substitution import Substitution
-from dlvm_py.backend.cpu.triangular import cholesky_function, product_of
+from dlvm_py.backend.cpu.text import plain_loop
+from dlvm_py.backend.cpu.triangular import product_of
 from dlvm_py.backend.cpu.values import FALSE, NULL, ONE, TRUE, ZERO, V, float_constant, i64
 from dlvm_py.ir import DType, Instruction
 
-BY_PANELS = frozenset(("solve", "determinant", "factorizes_lu"))
-BY_HALVES = frozenset(("cholesky", "choleskyAdjoint"))
+BY_LU = frozenset(("solve", "determinant", "factorizes_lu"))
+BY_ROOTS = frozenset(("cholesky", "factorizes_cholesky"))
 # logarithms of sizes up to which products are numbers with all their digits, for 4 and 8 bytes
 NEAR_ONE = {4: 80.0, 8: 700.0}
 COMPLAINTS = {"solve": "Singular matrix", "cholesky": "Matrix is not positive definite"}
@@ -54,14 +58,16 @@ def _function(e: FunctionEmitter, op: str, dtype: DType, count: int) -> str:
     name = f"dlvm.{op}.{dtype}"
     types = ["ptr", "i64", "i64", *["ptr", "i64", "i64"] * count]
     other = ""
-    if op in BY_HALVES and dtype.is_float:
-        other = product_of(e, dtype)
-    elif op in BY_PANELS:
+    if op in BY_LU:
         other = lu_function(e, dtype)
-    shares = e.grain is not None and op in BY_PANELS
+    elif op in BY_ROOTS:
+        other = cholesky_function(e, dtype)
+    elif dtype.is_float:
+        other = product_of(e, dtype)
+    shares = e.grain is not None and op in BY_LU | BY_ROOTS
     if e.grain is not None and other:
         name += ".shared"
-    if op in BY_PANELS and e.module.masks:
+    if op in BY_LU | BY_ROOTS and e.module.masks:
         name += ".masks"
     return helper(e, name, "i32", types, lambda c: getattr(_Factored(c, dtype, other), op)(), shares)
 
@@ -71,7 +77,9 @@ class _Factored(Routine):
 
     def __init__(self, c: Code, dtype: DType, other: str) -> None:
         super().__init__(c, dtype)
-        self.other = other  # of lu.py, or the product of real matrices for those that work by halves
+        self.other = (
+            other  # of lu.py or cholesky_factor.py, or the product of real matrices for those that work by halves
+        )
         self.n, self.m = c.params[1:3]
         groups = [c.params[k : k + 3] for k in range(3, len(c.params), 3)]
         shapes = [(self.n, self.n), *[(self.n, self.m)] * (len(groups) - 1)]
@@ -92,7 +100,7 @@ class _Factored(Routine):
         """(factors in panels, pivots, status) of lu.py, and more memory."""
         c, n = self.c, self.n
         factors, *memory, pivots = self.block(panels_size(c, self.dtype, n, n), *sizes, c.mul(n, i64(8)))
-        status = factor(c, self.other, a, is_upper, factors, pivots)
+        status = factor_lu(c, self.other, a, is_upper, factors, pivots)
         return factors, pivots, status, memory
 
     def _has_lower(self, x: Matrix) -> V:
@@ -111,20 +119,27 @@ class _Factored(Routine):
         return c.load("i1", found)
 
     def cholesky(self) -> None:
-        """The lower triangle, by rows: of real matrices that of triangular.py, else potrf; zeros above."""
+        """The lower triangle, by rows, of the factor of cholesky_factor.py; zeros above."""
         c, (a, to) = self.c, self.matrices
-        (block,) = self.block(self.elements(self.n, self.n))
-        mine = self.columns(block, self.n, self.n).transposed
-        with c.loop(self.n) as i, c.loop(c.add(i.index, ONE)) as j:
-            self.store(mine, i.index, j.index, self.load(a, i.index, j.index))
-        if self.dtype.is_complex:  # LAPACK, which counts by columns, calls it the upper triangle
-            info = self.call("potrf", [self.letter("U"), self.int(self.n), mine.data, self.lead(self.n)])
-        else:
-            factor = cholesky_function(c, self.dtype, self.other)
-            info = c.call(f"@{factor}", "i32", [self.ctx, self.n, mine.data, mine.row_step])
-        with c.when(c.icmp("eq", info, OK)):
-            self._triangle(mine, to, one_half=None)
-        self.end(info)
+        status, panels = self._root(a)
+        with c.when(c.icmp("eq", status, OK)):
+            writer, wide = Panels(c, self.dtype), i64(width_of(c, self.dtype))
+            with c.loop(panel_count(c, self.dtype, self.n)) as p:
+                first = c.mul(p.index, wide, "nuw nsw")
+                width, panel = c.minimum(wide, c.op("sub nsw", self.n, first)), writer.panel(panels, self.n, first)
+                with c.loop(width) as j:
+                    row = c.add(first, j.index, "nuw nsw")
+                    with c.loop(c.add(row, ONE), note=plain_loop(c)) as k:
+                        self.store(to, row, k.index, writer.element(panel, k.index, j.index))
+                    behind = c.add(row, ONE)
+                    with c.loop(c.op("sub", self.n, behind)) as k:
+                        self.store(to, row, c.add(behind, k.index), self.number(0.0))
+        self.end(status)
+
+    def _root(self, a: Matrix) -> tuple[V, V]:
+        """(status, panels) of cholesky_factor.py."""
+        (panels,) = self.block(panels_size(self.c, self.dtype, self.n, self.n))
+        return factor_cholesky(self.c, self.other, a, panels), panels
 
     def choleskyAdjoint(self) -> None:  # noqa: N802  the op's name
         """The triangle of `reverse_function`, half of its diagonal; zeros above."""
@@ -201,12 +216,9 @@ class _Factored(Routine):
         self._verdict(to, self._lu(a, FALSE)[2])
 
     def factorizes_cholesky(self) -> None:
-        """potrf: 1 if all that it takes roots of is positive, else 0."""
-        (block,) = self.block(self.elements(self.n, self.n))
+        """1 if all that it takes roots of is positive, else 0."""
         a, to = self.matrices
-        mine = self.columns(block, self.n, self.n)
-        self.copy(a, mine)
-        self._verdict(to, self.call("potrf", [self.letter("L"), self.int(self.n), mine.data, self.lead(self.n)]))
+        self._verdict(to, self._root(a)[0])
 
     def _verdict(self, to: Matrix, info: V) -> None:
         fine = self.c.icmp("eq", info, OK)

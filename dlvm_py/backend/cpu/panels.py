@@ -22,7 +22,7 @@ from dlvm_py.backend.cpu.lanes import splat
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
-from dlvm_py.backend.cpu.values import V, float_constant, i64
+from dlvm_py.backend.cpu.values import V, float_constant, i64, in_all_lanes
 from dlvm_py.ir import DType
 
 ROWS = 4  # at a time
@@ -164,24 +164,40 @@ class Panels:
         return self.panel(data, rows, c.op("sub nsw", column, place)), place
 
     def less_columns(
-        self, sums: list[list[V]], rows: list[V], factors: tuple[V, V], start: V, end: V, of: V, vector: V | None = None
+        self, rows: list[V], factors: tuple[V, V], start: V, end: V, panel: V, vector: V | None = None
     ) -> list[list[V]]:
-        """Rows `sums` less the elements of columns `start` to `end` of factors times those rows of the panel `of`.
+        """Rows of a panel less the elements of columns `start` to `end` of factors times those rows of the panel.
 
         factors: their panels, and how many rows they have.
         """
-        c, wide, per_row = self.c, i64(self.wide), len(sums[0])
-        panel = c.op("udiv", start, wide)
+        c, wide = self.c, i64(self.wide)
+        sums = self.nothing(len(rows), vector)
+        per_row = len(sums[0])
+        first_panel = c.op("udiv", start, wide)
         behind = c.op("udiv", c.add(end, i64(self.wide - 1)), wide)
-        with c.loop(c.op("sub nsw", behind, panel), [x for xs in sums for x in xs], plain_loop(c)) as loop:
-            first = c.mul(c.add(panel, loop.index, "nuw nsw"), wide, "nuw nsw")
+        with c.loop(c.op("sub nsw", behind, first_panel), [x for xs in sums for x in xs], plain_loop(c)) as loop:
+            first = c.mul(c.add(first_panel, loop.index, "nuw nsw"), wide, "nuw nsw")
             begin = c.select(c.icmp("sgt", start, first), start, first)
             count = c.op("sub nsw", c.minimum(end, c.add(first, wide)), begin)
             carried = [list(loop.carried[r * per_row : (r + 1) * per_row]) for r in range(len(rows))]
             column = c.op("sub nsw", begin, first)
-            found = self.less_products(carried, rows, self.panel(*factors, first), column, count, of, begin, vector)
+            found = self.less_products(carried, rows, self.panel(*factors, first), column, count, panel, begin, vector)
             loop.next = [x for xs in found for x in xs]
-        return [list(loop.results[r * per_row : (r + 1) * per_row]) for r in range(len(rows))]
+        return self.with_rows(rows, loop.results, panel, vector)
+
+    def nothing(self, rows: int, vector: V | None = None) -> list[list[V]]:
+        """What sums of products begin with: added to rows at the end, they round once what is much larger."""
+        zero = in_all_lanes(float_constant(self.part, -0.0), self.lanes)
+        return [[zero] * (self.parts * (self.vectors if vector is None else 1)) for _ in range(rows)]
+
+    def with_rows(self, rows: list[V], sums: Sequence[V], panel: V, vector: V | None = None) -> list[list[V]]:
+        """Rows of a panel and sums, one row after the other."""
+        found, sums = [], list(sums)
+        for row in rows:
+            xs = self.row(panel, row, vector)
+            found.append([self.c.fop("fadd", x, y) for x, y in zip(xs, sums, strict=False)])
+            del sums[: len(xs)]
+        return found
 
     def less_triangle(self, found: list[list[V]], rows: list[V], factors: V, first: V) -> list[list[V]]:
         """Each of the rows less factors[row, first + s] times row s, for those s that are before it."""

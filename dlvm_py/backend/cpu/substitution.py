@@ -147,9 +147,8 @@ class _Substitution(Panels):
         """Some rows, of which those behind, up to the last one, are done."""
         c = self.c
         rows = [c.add(row, i64(r), "nuw nsw") for r in range(count)]
-        found = [self.row(self.mine, r) for r in rows]
         behind = c.add(row, i64(count), "nuw nsw")
-        found = self.less_columns(found, rows, (self.factors, self.n), behind, last, self.mine)
+        found = self.less_columns(rows, (self.factors, self.n), behind, last, self.mine)
         factors, column = self.at(self.factors, self.n, row)
         columns = [c.add(column, i64(r), "nuw nsw") for r in range(count)]
         for r in reversed(range(count)):

@@ -1,15 +1,11 @@
-"""@dlvm.over_triangle.T and @dlvm.cholesky_lower.T: by halves, down to what fits the nearest cache.
+"""@dlvm.over_triangle.T: by halves, down to what fits the nearest cache.
 
     x <- x l⁻¹:  [xa xb] [la   ]   xb <- xb lc⁻¹            x <- x l⁻ᵀ:   xa <- xa la⁻ᵀ
                          [lb lc]   xa <- (xa - xb lb) la⁻¹                xb <- (xb - xa lbᵀ) lc⁻ᵀ
 
-    a = l lᵀ:    [a11    ]         a11 <- cholesky(a11)
-                 [a21 a22]         a21 <- a21 l11⁻ᵀ
-                                   a22 <- cholesky(a22 - a21 a21ᵀ)
-
-Nearly all of it is in products of matrices, which threads of ours share (blas.py). BLAS has the same two, trsm and
-potrf, in threads of its own from 1,024 elements and from 128 rows on, which cost more than they bring where ours are
-there as well. Real matrices, row after row; what is above a diagonal is not read.
+Nearly all of it is in products of matrices, which threads of ours share (blas.py). BLAS has the same, trsm, in threads
+of its own from 1,024 elements on, which cost more than they bring where ours are there as well. Real matrices, row
+after row; what is above a diagonal is not read.
 """
 
 from __future__ import annotations
@@ -17,7 +13,7 @@ from __future__ import annotations
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.dot import Matrix, multiply_add
-from dlvm_py.backend.cpu.lapack import OK, Routine
+from dlvm_py.backend.cpu.lapack import Routine
 from dlvm_py.backend.cpu.matmul import matmul_function
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
@@ -25,8 +21,6 @@ from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.ir import DType
 
 COLUMNS, ROWS = 32, 64  # of x, where it is divided column by column: vectors lie along the rows
-POTRF = 64  # rows below which LAPACK's has one thread
-PANELS = 4  # of the lower triangle of a22: a quarter more than the triangle is computed
 
 
 def product_of(e: Code, dtype: DType) -> str:
@@ -47,12 +41,6 @@ def over_function(e: Code, dtype: DType, product: str, transposed: bool) -> str:
     name = f"dlvm.over_{'transposed_' if transposed else ''}triangle.{dtype}"
     types = ["ptr", "i64", "i64", "ptr", "i64", "ptr", "i64"]
     return helper(e, name, "void", types, lambda c: _Over(c, dtype, name, product, transposed).write())
-
-
-def cholesky_function(e: Code, dtype: DType, product: str) -> str:
-    """define i32 cholesky(ctx, n, a, its step from row to row): the factor of the lower triangle, 0 where there is."""
-    name = f"dlvm.cholesky_lower.{dtype}"
-    return helper(e, name, "i32", ["ptr", "i64", "ptr", "i64"], lambda c: _Cholesky(c, dtype, name, product).write())
 
 
 class _Over(Routine):
@@ -141,58 +129,3 @@ class _Over(Routine):
 
     def _columns(self, turned: Matrix, j: V) -> V:
         return offset(self.c, turned.data, [j], [turned.row_step])
-
-
-class _Cholesky(Routine):
-    """Writes the function; `self.c` is its code."""
-
-    def __init__(self, c: Code, dtype: DType, name: str, product: str) -> None:
-        super().__init__(c, dtype)
-        self.name, self.product = name, product
-        self.n, data, step = c.params[1:]
-        self.a = Matrix(data, self.n, self.n, step, self.size)
-
-    def write(self) -> None:
-        """LAPACK's, or by halves."""
-        c = self.c
-        by_lapack, after = c.label("lapack"), c.label("halves")
-        c.cond_br(c.icmp("slt", self.n, i64(POTRF)), by_lapack, after)
-        c.place(by_lapack)
-        # which counts by columns, and calls the triangle the upper one
-        lead = c.cast("trunc", c.op("sdiv", self.a.row_step, self.size), "i32")
-        info = self.call("potrf", [self.letter("U"), self.int(self.n), self.a.data, lead])
-        c.line(f"ret i32 {info.ref}")
-        c.place(after)
-        self._by_halves()
-        c.line("ret i32 0")
-
-    def _by_halves(self) -> None:
-        c, a, top = self.c, self.a, self.c.op("lshr", self.n, ONE)
-        below = c.op("sub", self.n, top)
-        a21, a22 = self._at(top, ZERO), self._at(top, top)
-        self._again(top, a.data)
-        over = over_function(c, self.dtype, self.product, transposed=True)
-        c.call(f"@{over}", "void", [self.ctx, below, top, a.data, a.row_step, a21, a.row_step])
-        height = c.op("udiv", c.add(below, i64(PANELS - 1)), i64(PANELS))
-        with c.loop(i64(PANELS)) as panel:
-            start = c.mul(panel.index, height)
-            rows = c.minimum(height, c.op("sub nsw", below, start))
-            last = c.add(start, rows)
-            left = Matrix(offset(c, a21, [start], [a.row_step]), rows, top, a.row_step, self.size)
-            right = Matrix(a21, last, top, a.row_step, self.size).transposed
-            to = Matrix(offset(c, a22, [start], [a.row_step]), rows, last, a.row_step, self.size)
-            subtract_product(c, self.product, self.ctx, left, right, to)
-        self._again(below, a22)
-
-    def _at(self, row: V, column: V) -> V:
-        return offset(self.c, self.a.data, [row, column], [self.a.row_step, self.size])
-
-    def _again(self, n: V, data: V) -> None:
-        """A half; leaves where it has no factor."""
-        c = self.c
-        info = c.call(f"@{self.name}", "i32", [self.ctx, n, data, self.a.row_step])
-        failed, after = c.label("failed"), c.label("after")
-        c.cond_br(c.icmp("eq", info, OK), after, failed)
-        c.place(failed)
-        c.line(f"ret i32 {info.ref}")
-        c.place(after)

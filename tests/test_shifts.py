@@ -196,3 +196,52 @@ def test_gradients_agree_with_forward_mode(f):
         _, along = dlvm.jvp(of, (a, b), (da, db))
         expected = sum(np.sum(g * d) for g, d in zip(gradients, (da, db), strict=True))
         assert np.isclose(along, expected, rtol=1e-11, atol=1e-11), (f.__name__, shape)
+
+
+def planes(a, b, p, q):
+    """Two results of planes together; what is the same in all of them; a row that is one element."""
+    c = a[1:-1, 1:-1, 1:-1] - a[2:, 1:-1, 1:-1] * a[:-2, 1:-1, 1:-1] + a[1:-1, 1:-1, 2:] - a[1:-1, 1:-1, :-2]
+    p[...] = c * b[1:-1, 1:-1] + a[1:-1, :-2, 1:-1] - a[1:-1, 2:, 1:-1]
+    q[...] = c - b[1:-1, 2:] + b[1:-1, :1]
+
+
+def far_planes(a, b, p, q):
+    """Rows at distances of planes that are no neighbours, and diagonally; every element of the result is read, too."""
+    p *= a[2:, 1:-1, :-2] - a[:-2, 2:, 2:] + a[2:, 1:-1, 2:] * a[1:-1, 1:-1, 1:-1]
+    q[...] = -a[1:-1, 1:-1, 1:-1] / a[1:-1, 1:-1, 2:] + a[:-2, :-2, 1:-1]
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("function", [planes, far_planes])
+def test_planes_together_have_vectors_in_common(function, threads):
+    compiled = dlvm.jit(function)
+    before = dlvm.get_num_threads()
+    dlvm.set_num_threads(threads)
+    try:
+        # planes that are left, none, rows that end in part of a vector, short ones, small planes
+        for shape in (11, 19, 77), (6, 40, 66), (7, 20, 140), (3, 30, 90), (2, 30, 90), (40, 50, 40), (90, 66, 130):
+            for dtype in (np.float64, np.float32):
+                a, b = RNG.random(shape, dtype) + 1, RNG.random(shape[1:], dtype)
+                a[0, 0, 0], a[-1, -1, -1] = np.nan, -0.0
+                inner = tuple(max(n - 2, 0) for n in shape)
+                for order in (a, a.transpose(2, 1, 0).copy().T, np.repeat(a, 2, axis=2)[:, :, ::2], a[:, :, ::-1]):
+                    ours, theirs = ([np.full(inner, 1.5, dtype) for _ in range(2)] for _ in range(2))
+                    compiled(order, b, *ours)
+                    function(order, b, *theirs)
+                    for found, expected in zip(ours, theirs, strict=True):
+                        np.testing.assert_array_equal(found, expected)
+    finally:
+        dlvm.set_num_threads(before)
+
+
+def test_rows_together_overlap_themselves():
+    """The same array is read and written: NumPy computes all of it first."""
+
+    def step(a):
+        a[1:-1, 1:-1] = 0.2 * (a[1:-1, 1:-1] + a[1:-1, :-2] + a[1:-1, 2:] + a[2:, 1:-1] + a[:-2, 1:-1])
+
+    a = RNG.random((23, 900))
+    want = a.copy()
+    dlvm.jit(step)(a)
+    step(want)
+    np.testing.assert_array_equal(a, want)

@@ -15,9 +15,10 @@ neighbours that is most of the time, where shuffles of what is in registers cost
 of a kernel: loads at literal distances of one row of one array, at most a vector apart, are shuffled from one stream of
 vectors (backend/cpu/shifts.py, on CPUs that have masks). The same operations in the same order: the same bits.
 
-Chosen are stores of arithmetic of f32, or of f64, alone. Not kernels that go by tiles, nor planes that are computed
-together (unroll_and_jam.py), which read less from far than rows do by their vectors; not in long functions. What is
-there already stays. Stage scheduled, or compute, behind unroll_and_jam and tile_loops; a second run finds nothing.
+Chosen are stores of arithmetic of f32, or of f64, alone. Not kernels that go by tiles; not in long functions. Rows, or
+planes, that are computed together (unroll_and_jam.py) have their vectors in common: what one of them reads in the
+middle, and shuffles, another one reads above or below. What is there already stays. Stage scheduled, or compute,
+behind unroll_and_jam and tile_loops; a second run finds nothing.
 """
 
 from __future__ import annotations
@@ -72,10 +73,7 @@ def _reads_rows_again(kernel: list[Instruction]) -> bool:
         return False
     if not all(may_lie_side_by_side(i.operands[1], inner) for i in kernel):
         return False
-    jam, tile = (word in kernel[0].attrs for word in ("jam", "tile"))
-    if tile or (jam and to.type.rank > 2 and not any(i.op.name == "embed" for i in steps)):
-        return False
-    if is_numbered(kernel):
+    if "tile" in kernel[0].attrs or is_numbered(kernel):
         return False
     rows: dict[object, set[int]] = {}
     for tree in trees:

@@ -15,12 +15,14 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.shifts import Together
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
 
 SHORT = 64  # elements: of shorter rows, their ends are what takes the time
+SHORTER = 48  # of those that have their vectors in common
 # elements: what does not fit into the last caches is read in its order, one plane after the other; of short rows of
 # several planes in turn, each begins before the CPU has seen where it goes on
 FAR = 4 << 20
@@ -64,25 +66,35 @@ def write_rows(
     jam: Jam,
     rows: tuple[V, V],
     put: Callable[[Parallel], None],
+    by_shifts: Callable[[Together], None] | None = None,
 ) -> V:
     """Write rows from a first to a last one, some at a time, if they are wide; the first that is left.
 
-    order: the axes of the loops, from that of the rows on.
+    order: the axes of the loops, from that of the rows on. by_shifts: writes rows together whose loads are shuffled
+    from vectors (shifts.py); None: an element of each after the other.
     """
     first, last = rows
     times = e.op("udiv", e.op("sub nuw nsw", last, first), i64(jam.rows))
     times = _where_many(e, e.product([extents[k] for k in order[1:]]), jam.least, times, ZERO)
     if len(order) > 2:
-        times = _where_many(e, extents[tree.inner], SHORT, times, ZERO)
+        times = _where_many(e, extents[tree.inner], SHORT if by_shifts is None else SHORTER, times, ZERO)
         times = _where_many(e, e.product(extents), FAR, ZERO, times)
     with e.loop(times) as block, ExitStack() as stack:
         start = e.add(first, e.mul(block.index, i64(jam.rows), "nuw nsw"), "nuw nsw")
         for k in order[1:-1]:
             tree.index[k] = stack.enter_context(e.loop(extents[k], runs=True)).index
-        parallel = Parallel(e)
-        with e.loop(extents[tree.inner], note=parallel.loop, runs=True) as loop:
-            tree.index[tree.inner] = loop.index
-            for k in range(jam.rows):
-                tree.index[jam.axis] = e.add(start, i64(k), "nuw nsw")
-                put(parallel)
+        if by_shifts is not None:
+            by_shifts(Together(jam.axis, jam.rows, start))
+        else:
+            _elements(e, tree, extents[tree.inner], jam, start, put)
     return e.add(first, e.mul(times, i64(jam.rows), "nuw nsw"), "nuw nsw")
+
+
+def _elements(e: FunctionEmitter, tree: Tree, width: V, jam: Jam, start: V, put: Callable[[Parallel], None]) -> None:
+    """One loop over the elements of rows together."""
+    parallel = Parallel(e)
+    with e.loop(width, note=parallel.loop, runs=True) as loop:
+        tree.index[tree.inner] = loop.index
+        for k in range(jam.rows):
+            tree.index[jam.axis] = e.add(start, i64(k), "nuw nsw")
+            put(parallel)

@@ -30,7 +30,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.kernels import Part, loop_order, memory_order, nest, shared_axis, shared_nest, versions
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, offset, store_element, strides_of
-from dlvm_py.backend.cpu.shifts import Stream, streams_of, write_row
+from dlvm_py.backend.cpu.shifts import Stream, Together, streams_of, write_row
 from dlvm_py.backend.cpu.streams import Rows, fence, go_by_lines, is_large, write_lines, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
@@ -130,12 +130,16 @@ class _Version:
         elif self.tree.has_embeds:
             self.with_borders_or_columns()
         else:
-            streams = self.streams()
+            # planes go together where they can, by shifts or not: rows by themselves read more from far
+            is_by_rows = not isinstance(self.k.plan.groups, Jam) or self.tree.rank == 2
+            streams = self.streams() if is_by_rows else []
             self.by_shifts_unless_large(streams) if streams else self.by_groups()
 
-    def streams(self) -> list[Stream]:
-        """What is read at several places of a row, where the IR says that it is loaded once."""
-        return streams_of(self.e, self.tree, self.dests) if self.k.plan.shifts and self.is_dense else []
+    def streams(self, jam: Jam | None = None) -> list[Stream]:
+        """What is read at several places of a row, or of rows together, where the IR says that it is loaded once."""
+        if not self.k.plan.shifts or not self.is_dense:
+            return []
+        return streams_of(self.e, self.tree, self.dests, *((jam.axis, jam.rows) if jam is not None else ()))
 
     # -- addresses and elements ------------------------------------------------------------------------
 
@@ -238,7 +242,11 @@ class _Version:
             self.by_shifts(streams)
 
     def by_shifts(self, streams: Sequence[Stream]) -> None:
-        """Rows whose loads at several places are shuffled from vectors that are loaded once."""
+        """Rows whose loads at several places are shuffled from vectors that are loaded once; some of them together."""
+        jam = self.k.plan.groups
+        if isinstance(jam, Jam) and jam.axis != self.inner:
+            self.rows_together(jam, False, None)
+            return
         span, part = self.along(self.inner)
         with nest(self.e, self.tree.index, self.order[:-1], self.extents, part=part):
             write_row(self.e, self.tree, self.dests, streams, span, self.address, self.put)
@@ -316,11 +324,22 @@ class _Version:
         outer, inner = self.order[:at], self.order[at:]
         (first, last), part = self.along(jam.axis)
         with nest(e, tree.index, outer, self.extents, part=part):
+            streams = self.streams(jam) if large is None else []
+
+            def by_shifts(together: Together | None) -> None:
+                found = streams if together is not None else self.streams()
+                write_row(e, tree, self.dests, found, (ZERO, self.width), self.address, self.put, together)
+
             if large is None:
-                left = write_rows(e, tree, inner, self.extents, jam, (first, last), self.put)
+                some = by_shifts if streams else None
+                left = write_rows(e, tree, inner, self.extents, jam, (first, last), self.put, some)
             else:
                 rows = Rows(self.dests[0], self.steps[0][jam.axis], self.width, first, last)
                 left = write_lines(e, tree, rows, jam, large, self.k.plan.ahead, self.address, self.put)
+            if streams and len(inner) == 2:
+                with nest(e, tree.index, inner[:-1], self.extents, part=(left, last)):
+                    by_shifts(None)
+                return
             parallel = Parallel(e, tree.is_rare, masked)
             with nest(e, tree.index, inner, self.extents, parallel.loop, (left, last)):
                 self.put(parallel)

@@ -263,6 +263,8 @@ FOUND = [
     ("np.array([x0.flags.c_contiguous, x0.flags.fnc])", HALVES.reshape(2, 3).T),
     ("np.array([x0.flags.c_contiguous, x0.flags.forc])", HALVES.reshape(6, 1).T),
     ("x0 ** 2", np.array([True, False])),
+    ("x0 ** x1", np.zeros((3, 0), int), np.array([-1])),
+    ("x0 ** -1", np.zeros((3, 0), int)),
 ]
 
 

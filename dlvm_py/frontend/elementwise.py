@@ -272,15 +272,18 @@ def _check_power(e: Emitter, operands: list[Operand], loops: list[DType]) -> Non
     if not loops[0].is_integer or loops[0].kind == "u":
         return
     message = "Integers to negative integer powers are not allowed."
-    exponent = operands[1]
+    base, exponent = operands
+    zero = literal(0, scalar(exponent.dtype))
     if isinstance(exponent, Scalar):
-        zero = literal(0, scalar(exponent.dtype))
-        e.check(e.pure("greaterThanOrEqual", exponent.value, zero), "ValueError", message)
-        return
-    tensor = tensor_of(e, exponent)
-    negative = e.emit("lessThan", tensor, literal(0, scalar(exponent.dtype)))
-    any_negative = e.emit("reduce", negative, literal(False), by="or", axes=tuple(range(exponent.rank)))
-    e.check(e.pure("not", any_negative), "ValueError", message)
+        if isinstance(exponent.number, int) and exponent.number >= 0:
+            return
+        fine = e.pure("greaterThanOrEqual", exponent.value, zero)
+    else:
+        negative = e.emit("lessThan", tensor_of(e, exponent), zero)
+        fine = e.pure("not", e.emit("reduce", negative, literal(False), by="or", axes=tuple(range(exponent.rank))))
+    if not isinstance(base, Scalar):  # no element, no power
+        fine = e.either(fine, e.compare("equal", e.product(base.extents), i64(0)))
+    e.check(fine, "ValueError", message)
 
 
 # -- functions of complex numbers ----------------------------------------------------------------------

@@ -106,7 +106,8 @@ PROGRAMS = [
     (temporaries, (U, 0.1, 4), 0, (0, 0, 0, 0, 0)),  # no adjoint memory: of u it goes from trip to trip
     (until, (0.5, 0.1), 0, (0, 0, 1, 0, 0)),
     (sometimes, (U, 4), 0, (0, 0, 0, 1, 0)),  # u where it is needed, but for u[0], which nothing writes
-    (factored, (np.eye(5) + 0.1,), 0, (0, 0, 0, 0, 0)),
+    # no values; of the second loop's products the adjoint memory, which has another length in each trip
+    (factored, (np.eye(5) + 0.1,), 0, (0, 0, 0, 0, 2)),
     # x[i] and x[i - 1] of the steps, and of the substitution x as it was
     (substituted, (np.eye(5) + 0.1, np.ones(5), 2), (0, 1), (1, 2, 0, 1, 0)),
 ]

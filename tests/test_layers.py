@@ -30,7 +30,7 @@ LAYERS = {
     **dict.fromkeys(("frontend", "transforms", "backend"), 2),
     "ir": 1,
     **dict.fromkeys(("errors", "options"), 0),
-    **dict.fromkeys(("decisions", "deferred", "frozen", "parameters"), -1),
+    **dict.fromkeys(("decisions", "deferred", "frozen", "grain", "parameters"), -1),
 }
 # scipy: imported at the first BLAS need; cupyx is in the package cupy
 OPTIONAL = {"cupy", "cupyx", "ml_dtypes", "dask", "matplotlib", "scipy"}

@@ -2,7 +2,8 @@
 
 Step by step:
 
-    small, or an extent beyond i32        loops in place, along what lies side by side
+    small, or an extent beyond i32        loops in place, along what lies side by side; f32, f64: in tiles that stay in
+                                          registers, where rows do (register_tiles.py)
     to column-major                       the transposed product, by one recursive call
     f32, f64: few rows, columns or terms  loops of our own that pass once over what is large (skinny.py), in some
                                           layouts with a copy of what is small
@@ -34,6 +35,7 @@ from dlvm_py.backend.cpu.dot import (
 )
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
+from dlvm_py.backend.cpu.register_tiles import by_tiles
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.symmetric import Symmetric
@@ -43,7 +45,7 @@ from dlvm_py.frozen import replace
 from dlvm_py.ir import DType, Instruction
 
 # products below: loops are faster than a call of BLAS (measured with OpenBLAS, f64)
-SMALL = 4096
+SMALL, IN_TILES = 4096, 16384
 FEW, MANY = 8, 32  # extents of products in loops of our own: a small one, the one that loops run along
 INT_MAX = 2**31 - 1
 
@@ -128,6 +130,9 @@ class _Matmul:
         column = c.both(c.icmp("eq", self.n, ONE), c.icmp("ne", self.m, ONE))
         self._unless(c.both(in_loops, column), self._transposed)
         self._unless(in_loops, self._loops)
+        if self.dtype.is_float:
+            few = c.both(c.icmp("sle", work, i64(IN_TILES)), c.icmp("sgt", self.m, ONE))
+            self._unless(c.both(few, self._has_rows()), self._by_tiles)
         # strides of an axis of extent 1 mean nothing: they become what BLAS likes
         to_step = self._row_length(self.to)
         row_major = c.both(
@@ -214,9 +219,19 @@ class _Matmul:
         c, size = self.c, self.size
         if self.dtype.is_float:
             terms = c.both(c.icmp("eq", self.a.col_step, size), c.icmp("eq", self.b.row_step, size))
-            rows = c.both(c.icmp("eq", self.b.col_step, size), c.icmp("eq", self.to.col_step, size))
+            rows = self._has_rows()
             self._unless(c.both(terms, self._not(rows)), lambda: self._by_products(skinny.small_by_products))
+            self._unless(rows, self._by_tiles)
         loops(self.c, self.dtype, self.a, self.b, self.to, self.add)
+
+    def _has_rows(self) -> V:
+        """Whether rows of b and of `to` are contiguous."""
+        c = self.c
+        return c.both(*(c.icmp("eq", x.col_step, self.size) for x in (self.b, self.to)))
+
+    def _by_tiles(self) -> None:
+        b, to = replace(self.b, col_step=self.size), replace(self.to, col_step=self.size)
+        by_tiles(self.c, self.dtype, self.a, b, to, self.add)
 
     def _again(self, a: Matrix, b: Matrix, to: Matrix, name: str = "") -> V:
         args = [self.ctx, to.rows, to.cols, a.cols, *a.flat(), *b.flat(), *to.flat()]

@@ -7,6 +7,9 @@ One row after the other becomes integers in the same order in scratch memory (so
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
+
 from dlvm_py.backend.cpu.argsort import BUFFERS as PLACES_BUFFERS
 from dlvm_py.backend.cpu.argsort import argsort
 from dlvm_py.backend.cpu.code import Code, helper
@@ -19,7 +22,7 @@ from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_el
 from dlvm_py.backend.cpu.sort_keys import NEGATIVE_ZERO, key_of, key_type, number_of
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, float_constant, i64
 from dlvm_py.backend.cpu.vector_sort import BUFFERS, SLACK, vector_sort
 from dlvm_py.ir import I64, DType, Instruction
 
@@ -90,16 +93,6 @@ def _scratch(e: FunctionEmitter, nbytes: V) -> V:
     return header
 
 
-def less(f: FunctionText, dtype: DType, a: V, b: V) -> V:
-    """a < b in NumPy's order of sorting: NaN is behind everything and equal to NaN."""
-    if dtype.kind != "f":
-        return f.icmp("slt" if dtype.kind == "i" else "ult", a, b)
-    if dtype.is_narrow:
-        a, b = widened(f, a), widened(f, b)
-    behind = f.both(f.fcmp("uno", b, b), f.fcmp("ord", a, a))
-    return f.any(f.fcmp("olt", a, b), behind)
-
-
 def store_search(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     """Write a searchSorted: a binary search an element, with as many steps for each; the work."""
     haystack, value = i.operands
@@ -117,18 +110,42 @@ def store_search(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
 
 
 def place_of(e: FunctionText, source: Pointer, wanted: V, side: str) -> V:
-    """Where in a sorted array an element would be put: before ("left") or behind ("right") those that equal it."""
+    """Where in a sorted array an element would be put: before ("left") or behind ("right") those that equal it.
+
+    It is in [low, low + length], and the lengths are the same whatever is found: n, n / 2, ... 1.
+    """
     (stride,), n = strides_of(e, source), source.extents[0]
-    last = e.op("sub", n, ONE)
+    is_before = _before(e, source.dtype, wanted, side)
     with e.loop(e.bit_length(n), [ZERO, n]) as loop:
-        low, high = loop.carried
-        middle = e.op("lshr", e.add(low, high), ONE)
-        # when nothing is left, the last steps look at an element in vain
-        x = load_element(e, source.dtype, offset(e, source.data, [e.minimum(middle, last)], [stride]), source.notes)
-        before = less(e, source.dtype, x, wanted)
-        if side == "right":
-            before = e.op("xor", less(e, source.dtype, wanted, x), V("i1", "true"))
-        left = e.icmp("slt", low, high)
-        up = e.both(left, before)
-        loop.next = [e.select(up, e.add(middle, ONE), low), e.select(up, high, e.select(left, middle, high))]
-    return loop.results[0]
+        low, length = loop.carried
+        half = e.op("lshr", e.add(length, ONE), ONE)
+        above = e.add(low, half, "nuw nsw")
+        at = offset(e, source.data, [e.op("sub nuw nsw", above, ONE)], [stride])
+        before = is_before(load_element(e, source.dtype, at, source.notes))
+        loop.next = [e.select(before, above, low), e.op("lshr", length, ONE)]
+    (found, _) = loop.results
+    if side == "right" and source.dtype.kind == "f":
+        found = e.select(_is_nan(e, source.dtype, wanted), n, found)
+    return found
+
+
+def _before(e: FunctionText, dtype: DType, wanted: V, side: str) -> Callable[[V], V]:
+    """Whether an element is before the place of `wanted`, but for NaN that is to be put behind all."""
+    if dtype.kind != "f":
+        how = ("s" if dtype.kind == "i" else "u") + ("lt" if side == "left" else "le")
+        return lambda x: e.icmp(how, x, wanted)
+    y = widened(e, wanted) if dtype.is_narrow else wanted
+
+    def element(x: V) -> V:
+        return widened(e, x) if dtype.is_narrow else x
+
+    if side == "right":
+        return lambda x: e.fcmp("ole", element(x), y)
+    # all numbers are before the first NaN
+    largest = e.select(e.fcmp("uno", y, y), float_constant(y.type, math.inf), float_constant(y.type, math.nan))
+    return lambda x: e.any(e.fcmp("olt", element(x), y), e.fcmp("ole", element(x), largest))
+
+
+def _is_nan(e: FunctionText, dtype: DType, x: V) -> V:
+    y = widened(e, x) if dtype.is_narrow else x
+    return e.fcmp("uno", y, y)

@@ -187,14 +187,7 @@ def interpolated(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
         return high * 1.0
     if x == xp[last]:
         return fp[last] * 1.0
-    # xp[below] <= x < xp[above]
-    below, above = 0, last
-    while above - below > 1:
-        half = (below + above) // 2
-        if xp[half] <= x:
-            below = half
-        else:
-            above = half
+    below = min(max(np.searchsorted(xp, x, side="right") - 1, 0), last - 1)  # xp[below] <= x < xp[below + 1]
     slope = (fp[below + 1] - fp[below]) / (xp[below + 1] - xp[below])
     found = slope * (x - xp[below]) + fp[below]
     if np.isnan(found) and x == xp[below]:

@@ -246,3 +246,41 @@ def test_extreme_places_beyond_a_block():
         zeros[n // 2] = -0.0
         for a in (ties, one_nan, nans, zeros, np.sort(ties)):
             assert places(a) == (np.argmax(a), np.argmin(a))
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.float32, np.float16, np.int8, np.uint64, np.bool_])
+def test_searches_of_several(dtype):
+    """Some searches next to one another, and a rest: of all lengths, with what equals, infinities, zeros and NaN."""
+    f = dlvm.jit(lambda o, x: (np.searchsorted(o, x), np.searchsorted(o, x, side="right")))
+    rng = np.random.default_rng(0)
+    for n in (0, 1, 2, 3, 4, 7, 8, 9, 33, 100):
+        ordered, wanted = rng.integers(0, 20, n).astype(dtype), rng.integers(0, 22, 11).astype(dtype)
+        if np.dtype(dtype).kind == "f":
+            ordered[rng.random(n) < 0.3] = rng.choice([np.nan, np.inf, -np.inf, -0.0])
+            tiny = np.finfo(dtype).smallest_subnormal
+            wanted[:8] = [np.nan, np.inf, -np.inf, 0, -0.0, -1, tiny, -tiny]
+        ordered = np.sort(ordered)
+        for x in (wanted, wanted[:2], wanted.reshape(1, -1)[:, ::-1], wanted[:0]):
+            for o in (ordered, np.repeat(ordered, 2)[::2]):
+                for got, side in zip(f(o, x), ("left", "right"), strict=True):
+                    np.testing.assert_array_equal(got, np.searchsorted(o, x, side))
+
+
+def test_interpolation():
+    """np.interp between, at and beyond points, some of them at one place; at NaN; of a single point; its gradient."""
+    f = dlvm.jit(lambda x, o, y: np.interp(x, o, y))
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 3, 17):
+        o, y = np.sort(rng.normal(size=n)), rng.normal(size=n)
+        x = np.concatenate((rng.normal(size=9) * 2, o, [np.nan, np.inf, -np.inf]))
+        for points in (o, np.repeat(o, 3)[: max(n, 1)]):
+            np.testing.assert_array_equal(f(x, points, y), np.interp(x, points, y))
+    g = dlvm.grad(lambda x, o, y: np.sum(np.interp(x, o, y) ** 2), wrt=(0, 1, 2))
+    arguments = [rng.uniform(-2, 2, 7), np.array([-1.5, -0.4, 0.3, 1.2]), rng.normal(size=4)]
+    for k, got in enumerate(g(*arguments)):
+        for at in range(len(got)):
+            moved = [[a.copy() for a in arguments] for _ in range(2)]
+            moved[0][k][at] += 1e-6
+            moved[1][k][at] -= 1e-6
+            high, low = (np.sum(np.interp(*a) ** 2) for a in moved)
+            np.testing.assert_allclose(got[at], (high - low) / 2e-6, rtol=1e-5, atol=1e-7)

@@ -206,3 +206,24 @@ def test_both_factors_of_a_product_get_one_adjoint():
     for way in ways:
         text = dlvm.grad(lambda x, w, way=way: (way(x) * w).sum()).ir(x, x, stage="optimizable")
         assert text.count(" dot ") == 1
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_products(dtype):
+    """Tiles of every width and rest, of any strides of the left factor; added, and subtracted."""
+    f = dlvm.jit(lambda a, b: a @ b)
+
+    def update(c, a, b):
+        c += a @ b
+        c[:, 1:] -= a @ b[:, 1:]
+        return c
+
+    g, rng = dlvm.jit(update), np.random.default_rng(0)
+    extents = (1, 41, 3), (2, 1, 2), (4, 8, 1), (5, 15, 7), (7, 3, 0), (9, 34, 12), (3, 0, 4), (250, 4, 4), (24, 25, 26)
+    for m, n, k in extents:
+        a, b, c = (rng.normal(size=shape).astype(dtype) for shape in ((m, k), (k, n), (m, n)))
+        tolerance = {"rtol": 0, "atol": 40 * np.finfo(dtype).eps * max(k, 1)}
+        for left in (a, np.asfortranarray(a), np.repeat(a, 2, axis=1)[:, ::2], a[::-1]):
+            np.testing.assert_allclose(f(left, b), left @ b, **tolerance)
+        np.testing.assert_allclose(f(a, np.asfortranarray(b)), a @ b, **tolerance)
+        np.testing.assert_allclose(g(c.copy(), a, b), update(c.copy(), a, b), **tolerance)

@@ -8,7 +8,7 @@ One row after the other becomes integers in the same order in scratch memory (so
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.argsort import BUFFERS as PLACES_BUFFERS
 from dlvm_py.backend.cpu.argsort import argsort
@@ -19,12 +19,15 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import loop_order, nest
 from dlvm_py.backend.cpu.memory import release
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
+from dlvm_py.backend.cpu.skinny import steps
 from dlvm_py.backend.cpu.sort_keys import NEGATIVE_ZERO, key_of, key_type, number_of
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, float_constant, i64
 from dlvm_py.backend.cpu.vector_sort import BUFFERS, SLACK, vector_sort
 from dlvm_py.ir import I64, DType, Instruction
+
+SEARCHES = 4  # of one array, next to one another
 
 
 def store_sort(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
@@ -94,7 +97,10 @@ def _scratch(e: FunctionEmitter, nbytes: V) -> V:
 
 
 def store_search(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
-    """Write a searchSorted: a binary search an element, with as many steps for each; the work."""
+    """Write a searchSorted: binary searches of as many steps each, some next to one another; the work.
+
+    What one waits for (its comparisons, its misses of the caches) the others do not.
+    """
     haystack, value = i.operands
     assert isinstance(haystack, Instruction)
     source = e.pointer(haystack.operands[0])
@@ -102,30 +108,46 @@ def store_search(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     tree.fast = not tree.conditions()
     extents = tree_extents(e, value)
     strides = strides_of(e, dest)
-    with nest(e, tree.index, range(tree.rank), extents):
-        found = place_of(e, source, tree.element(), i.attrs["side"])
-        place = offset(e, dest.data, [tree.index[k] for k in range(tree.rank)], strides)
-        store_element(e, I64, found, place, dest.notes)
+
+    def search(first: V | None, count: int) -> None:
+        wanted, places = [], []
+        for k in range(count):
+            if first is not None:
+                tree.index[tree.rank - 1] = e.add(first, i64(k))
+            wanted.append(tree.element())
+            places.append(offset(e, dest.data, [tree.index[axis] for axis in range(tree.rank)], strides))
+        for found, place in zip(places_of(e, source, wanted, i.attrs["side"]), places, strict=True):
+            store_element(e, I64, found, place, dest.notes)
+
+    with nest(e, tree.index, range(tree.rank - 1), extents):
+        if tree.rank:
+            steps(e, extents[-1], SEARCHES, search)
+        else:
+            search(None, 1)
     return e.mul(e.product(extents), i64(16))
 
 
-def place_of(e: FunctionText, source: Pointer, wanted: V, side: str) -> V:
-    """Where in a sorted array an element would be put: before ("left") or behind ("right") those that equal it.
+def places_of(e: FunctionText, source: Pointer, wanted: Sequence[V], side: str) -> list[V]:
+    """Where in a sorted array elements would be put: before ("left") or behind ("right") those that equal them.
 
-    It is in [low, low + length], and the lengths are the same whatever is found: n, n / 2, ... 1.
+    Each is in [low, low + length], and the lengths are the same whatever is found: n, n / 2, ... 1.
     """
     (stride,), n = strides_of(e, source), source.extents[0]
-    is_before = _before(e, source.dtype, wanted, side)
-    with e.loop(e.bit_length(n), [ZERO, n]) as loop:
-        low, length = loop.carried
+    limits = [_before(e, source.dtype, x, side) for x in wanted]
+    note = f", !unpredictable {e.module.metadata.node('')}"  # a branch would be guessed wrong at every second step
+    with e.loop(e.bit_length(n), [n, *[ZERO] * len(wanted)]) as loop:
+        length, *lows = loop.carried
         half = e.op("lshr", e.add(length, ONE), ONE)
-        above = e.add(low, half, "nuw nsw")
-        at = offset(e, source.data, [e.op("sub nuw nsw", above, ONE)], [stride])
-        before = is_before(load_element(e, source.dtype, at, source.notes))
-        loop.next = [e.select(before, above, low), e.op("lshr", length, ONE)]
-    (found, _) = loop.results
+        middle = offset(e, source.data, [e.op("sub nsw", half, ONE)], [stride])
+        xs = [load_element(e, source.dtype, offset(e, middle, [low], [stride]), source.notes) for low in lows]
+        loop.next = [e.op("lshr", length, ONE)]
+        for low, x, is_before in zip(lows, xs, limits, strict=True):
+            above = e.add(low, half, "nuw nsw")
+            text = f"select i1 {is_before(x).ref}, i64 {above.ref}, i64 {low.ref}{note}"
+            loop.next.append(e.value("i64", text))
+    found = loop.results[1:]
     if side == "right" and source.dtype.kind == "f":
-        found = e.select(_is_nan(e, source.dtype, wanted), n, found)
+        found = [e.select(_is_nan(e, source.dtype, x), n, at) for x, at in zip(wanted, found, strict=True)]
     return found
 
 
@@ -134,16 +156,21 @@ def _before(e: FunctionText, dtype: DType, wanted: V, side: str) -> Callable[[V]
     if dtype.kind != "f":
         how = ("s" if dtype.kind == "i" else "u") + ("lt" if side == "left" else "le")
         return lambda x: e.icmp(how, x, wanted)
-    y = widened(e, wanted) if dtype.is_narrow else wanted
+    limit = widened(e, wanted) if dtype.is_narrow else wanted
+    if side == "left":
+        limit = _below(e, limit)
+    return lambda x: e.fcmp("ole", widened(e, x) if dtype.is_narrow else x, limit)
 
-    def element(x: V) -> V:
-        return widened(e, x) if dtype.is_narrow else x
 
-    if side == "right":
-        return lambda x: e.fcmp("ole", element(x), y)
-    # all numbers are before the first NaN
-    largest = e.select(e.fcmp("uno", y, y), float_constant(y.type, math.inf), float_constant(y.type, math.nan))
-    return lambda x: e.any(e.fcmp("olt", element(x), y), e.fcmp("ole", element(x), largest))
+def _below(e: FunctionText, x: V) -> V:
+    """The largest number that is less than x: NaN below all of them; of NaN, which is behind all, infinity."""
+    bits = "i64" if x.type == "double" else "i32"
+    number = e.cast("bitcast", x, bits)
+    step = e.select(e.fcmp("olt", x, float_constant(x.type, 0.0)), V(bits, "1"), V(bits, "-1"))
+    near = e.cast("bitcast", e.op("add", number, step), x.type)
+    smallest = e.cast("bitcast", V(bits, str(1 - 2 ** (int(bits[1:]) - 1))), x.type)  # and negative
+    near = e.select(e.fcmp("oeq", x, float_constant(x.type, 0.0)), smallest, near)
+    return e.select(e.fcmp("uno", x, x), float_constant(x.type, math.inf), near)
 
 
 def _is_nan(e: FunctionText, dtype: DType, x: V) -> V:

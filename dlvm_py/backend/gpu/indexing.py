@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.kernels import nest
-from dlvm_py.backend.cpu.order import place_of
+from dlvm_py.backend.cpu.order import places_of
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.scatter import scatter_trees
@@ -144,6 +144,6 @@ def store_search(h: HostEmitter, i: Instruction, dest: Pointer) -> None:
     extents, strides = tree_extents(k, value), strides_of(k, to)  # type: ignore[arg-type]
     with k.grid(k.product(extents)) as loop:
         tree.index.update(k.unravel(loop.index, range(tree.rank), extents))
-        found = place_of(k, source, tree.element(), i.attrs["side"])
+        (found,) = places_of(k, source, [tree.element()], i.attrs["side"])
         store_element(k, to.dtype, found, offset(k, to.data, [tree.index[n] for n in range(to.rank)], strides))
     h.launch(k, blocks_for(h, h.product(tree_extents(h, value))))

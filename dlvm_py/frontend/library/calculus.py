@@ -157,11 +157,12 @@ def interp(x: Any, xp: Any, fp: Any, left: Any = None, right: Any = None, period
     low = fp[0] if left is None else left
     high = fp[-1] if right is None else right
     if np.ndim(x) == 0:
-        return np.result_type(fp).type(interpolated(np.float64(x), xp.astype(np.float64), fp, low, high))
+        return np.result_type(fp).type(at_one_place(np.float64(x), xp.astype(np.float64), fp, low, high))
     flat, xp = np.ravel(x).astype(np.float64), xp.astype(np.float64)
     out = np.empty(flat.shape, dtype=np.result_type(fp))
+    behind = np.searchsorted(xp, flat, side="right")
     for i in range(flat.shape[0]):
-        out[i] = interpolated(flat[i], xp, fp, low, high)
+        out[i] = interpolated(flat[i], behind[i], xp, fp, low, high)
     return np.reshape(out, x.shape)
 
 
@@ -176,18 +177,23 @@ def wrapped(x: Any, xp: Any, fp: Any, period: Any) -> Any:
     return np.float64(1) * x % period, xp, np.concatenate((fp[-1:], fp, fp[:1]))
 
 
-def interpolated(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
+def at_one_place(x: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
     """np.interp at one place."""
+    return interpolated(x, np.searchsorted(xp, x, side="right"), xp, fp, low, high)
+
+
+def interpolated(x: Any, behind: Any, xp: Any, fp: Any, low: Any, high: Any) -> Any:
+    """np.interp at one place, which is before xp[behind] and not before the points before that."""
     last = xp.shape[0] - 1
-    if np.isnan(x):
+    if np.isnan(x) and last > 0:
         return x * 1.0
     if x < xp[0]:
         return low * 1.0
     if x > xp[last]:
         return high * 1.0
-    if x == xp[last]:
+    if x == xp[last] or last == 0:  # NaN at a single point, too, as NumPy
         return fp[last] * 1.0
-    below = min(max(np.searchsorted(xp, x, side="right") - 1, 0), last - 1)  # xp[below] <= x < xp[below + 1]
+    below = min(max(behind - 1, 0), last - 1)  # xp[below] <= x < xp[below + 1]
     slope = (fp[below + 1] - fp[below]) / (xp[below + 1] - xp[below])
     found = slope * (x - xp[below]) + fp[below]
     if np.isnan(found) and x == xp[below]:

@@ -246,7 +246,11 @@ def digitize(x: Any, bins: Any, right: Any = False) -> Any:
     if np.any(before > behind if up else before < behind):
         raise ValueError("bins must be monotonically increasing or decreasing")
     side = "left" if right else "right"
-    return np.where(up, np.searchsorted(bins, x, side), n - np.searchsorted(bins[::-1], x, side))
+    if up:
+        found = np.searchsorted(bins, x, side)
+    else:
+        found = n - np.searchsorted(bins[::-1], x, side)
+    return found
 
 
 def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:

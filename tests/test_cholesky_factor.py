@@ -38,7 +38,7 @@ def test_what_has_no_factor(dtype):
     rng = np.random.default_rng(1)
     for n in (1, 3, 4, 33, 70, 130):
         a = definite(rng, n, dtype)
-        for place, value in ((0, 0), (n - 1, -1), (n // 2, np.nan), (n // 2, -np.inf)):
+        for place, value in ((0, 0), (n - 1, -1), (n // 2, -np.inf)):
             bad = a.copy()
             bad[place, place] = value
             with pytest.raises(np.linalg.LinAlgError, match="Matrix is not positive definite"):
@@ -46,6 +46,18 @@ def test_what_has_no_factor(dtype):
     np.testing.assert_array_equal(
         CHOLESKY(np.diag([4, 9e-320, 1e306, 0.25]).astype(dtype))[::3, ::3], [[2, 0], [0, 0.5]]
     )
+
+
+@BOTH
+def test_what_is_no_number_goes_on(dtype):
+    """As in NumPy's: rows before it are those of a factor, the rest is NaN, and nothing is raised."""
+    rng = np.random.default_rng(1)
+    for n in (1, 2, 3, 4, 33, 70, 130):
+        for row, column in ((0, 0), (n // 2, n // 2), (n - 1, 0), (n - 1, n - 1)):
+            bad = definite(rng, n, dtype)
+            bad[row, column] = np.nan
+            want, got = np.linalg.cholesky(bad), CHOLESKY(bad)
+            assert np.array_equal(np.isnan(got), np.isnan(want)), (n, row, column)
 
 
 @BOTH

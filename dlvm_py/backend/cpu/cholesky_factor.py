@@ -166,11 +166,11 @@ class _Step(Panels):
                             c.store(x, place)
 
     def _root(self, panel: V, row: V, column: V) -> V:
-        """The root of what is on the diagonal, a real number; leaves where it is not positive."""
+        """The root of what is on the diagonal, a real number; leaves where it is 0 or less. NaN goes on."""
         c = self.c
         x = self.element_parts(panel, row, column)[0]
         failed, after = c.label("failed"), c.label("after")
-        c.likely(c.fcmp("ogt", x, float_constant(self.part, 0.0)), after, failed)
+        c.likely(c.fcmp("ugt", x, float_constant(self.part, 0.0)), after, failed)
         c.place(failed)
         c.line(f"ret i32 {FAILED.ref}")
         c.place(after)

@@ -210,8 +210,8 @@ class _Finder:
     def _worth(self) -> _Chain | None:
         if len(self.found) < FEW:
             return None
-        used = [{a.base for a in k.accesses} for k in self.found]
-        arrays: set[Value] = set().union(*used)
+        used = [dict.fromkeys(a.base for a in k.accesses) for k in self.found]
+        arrays = dict.fromkeys(base for bases in used for base in bases)  # in the order of the program
         if sum(map(len, used)) < REUSE * len(arrays):
             return None
         last = self.block.instructions.index(self.found[-1].roots[-1])

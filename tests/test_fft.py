@@ -120,6 +120,21 @@ def test_dtypes():
             near(got, expected)
 
 
+def test_factors_of_half_precision():
+    """Of numbers of half precision NumPy computes the factor in half precision: of 199 it is not 1 / 199."""
+
+    def all_of(x, n):
+        return (
+            np.fft.fft(x, n, norm="ortho"), np.fft.ifft(x, n), np.fft.rfft(x, n, norm="forward"),
+            np.fft.irfft(x, n), np.fft.ihfft(x, n, norm="ortho"), np.fft.hfft(x, n, norm="forward"),
+        )  # fmt: skip
+
+    compiled, x = dlvm.jit(all_of), numbers(199, seed=1, dtype=np.float16)
+    for n in (199, 100, 7, 3001):
+        for got, expected in zip(compiled(x, n), all_of(x, n), strict=True):
+            near(got, expected)
+
+
 def test_frequencies():
     """fftfreq and rfftfreq, of even and odd lengths."""
     f = dlvm.jit(lambda n, d: (np.fft.fftfreq(n, d), np.fft.rfftfreq(n, d), np.fft.fftfreq(n)))

@@ -22,15 +22,22 @@ from dlvm_py.frontend.library.elementwise import deliver
 from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, complex_of, fourier, refuse, unroll
 
 
-def _factor(n: Any, norm: Any, inverse: Any) -> Any:
-    """What a transform is multiplied by."""
+def _factor(n: Any, norm: Any, inverse: Any, half: Any) -> Any:
+    """What a transform is multiplied by; half: of numbers of half precision, in which NumPy then computes it."""
+    count = np.float16(n) if half else float(n)  # a Python number leaves single precision as it is
     if norm is None or norm == "backward":
-        return 1.0 / n if inverse else 1.0
+        return 1.0 / count if inverse else 1.0
     if norm == "forward":
-        return 1.0 if inverse else 1.0 / n
+        return 1.0 if inverse else 1.0 / count
     if norm != "ortho":
         refuse('np.fft: norm must be None, "backward", "ortho" or "forward"')
-    return 1.0 / float(np.sqrt(n))  # a Python number: it leaves single precision as it is
+    root = np.sqrt(count)
+    return 1.0 / root if half else 1.0 / float(root)
+
+
+def _is_half(a: Any) -> Any:
+    """Whether numbers have half precision (known when the call is compiled)."""
+    return np.result_type(a) == np.float16
 
 
 def _with_extent(a: Any, n: Any, axis: Any) -> Any:
@@ -67,6 +74,7 @@ def _of_length(a: Any, n: Any, axis: Any) -> Any:
 
 def _transform(a: Any, n: Any, axis: Any, norm: Any, inverse: Any) -> Any:
     axis = axis_of(axis, a.ndim)
+    half = _is_half(a)
     length, a = _of_length(complex_of(a), n, axis)
     found = fourier(a, axis, inverse)
     if norm is None or norm == "backward":
@@ -75,7 +83,7 @@ def _transform(a: Any, n: Any, axis: Any, norm: Any, inverse: Any) -> Any:
     elif norm == "forward":
         if inverse:
             return found
-    return found * _factor(length, norm, inverse)
+    return found * _factor(length, norm, inverse, half)
 
 
 def _delivered(found: Any, out: Any) -> Any:
@@ -109,7 +117,7 @@ def rfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = Non
         _from_pairs(a, found, length // 2, axis)
     if norm is None or norm == "backward":
         return _delivered(found, out)
-    return _delivered(found * _factor(length, norm, False), out)
+    return _delivered(found * _factor(length, norm, False, _is_half(a)), out)
 
 
 def _from_pairs(a: Any, found: Any, m: Any, axis: Any) -> None:
@@ -135,7 +143,7 @@ def _roots(m: Any, sign: Any, z: Any, axis: Any) -> Any:
 def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = None) -> Any:
     """np.fft.irfft: the real array of which `a` is the first half of the transform."""
     axis = axis_of(axis, a.ndim)
-    half_precision = np.result_type(a) == np.float16  # which the result has then, too
+    half_precision = _is_half(a)  # which the result has then, too
     a = complex_of(a)
     if n is None:
         length = 2 * (a.shape[axis] - 1)
@@ -145,7 +153,7 @@ def irfft(a: Any, n: Any = None, axis: Any = -1, norm: Any = None, out: Any = No
         raise ValueError("Invalid number of FFT data points specified.")
     half = _resized(a, length // 2 + 1, axis)
     found = np.empty(_with_extent(a, length, axis), half.real.dtype)
-    factor = _factor(length, norm, True)
+    factor = _factor(length, norm, True, half_precision)
     if length % 2:
         whole = np.copy(_resized(half, length, axis))
         whole[along(axis, slice(length // 2 + 1, None))] = np.conj(half[along(axis, slice(None, 0, -1))])

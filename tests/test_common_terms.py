@@ -48,9 +48,34 @@ def moving(a, b, out):
         out[i] += a[i, i : 2 * i] @ b[i : 2 * i]
 
 
+def corners(a, b, out):
+    """Each trip has fewer columns than the one before, and fewer terms."""
+    for i in range(min(out.shape)):
+        out[i, i:] += a[i, i + 1 :] @ b[i + 1 :, i:]
+
+
+def triangles(a, b, out):
+    """And more."""
+    for i in range(min(out.shape)):
+        out[i, :i] += b[:i, :i].T @ a[:i, i]
+
+
+def some_columns(a, b, out):
+    """As many columns, but others."""
+    for i in range(out.shape[1] - 3):
+        out[i, :3] += a[i, i:] @ b[i:, i:][:, :3]
+
+
+def parts_of_parts(a, b, out):
+    """What is a part of both ends at the same place of it, and so at another one of them."""
+    h = out.shape[0] // 2
+    for i in range(h):
+        out[i] += a[i, i:][i:h] @ b[i:][i:h]
+
+
 COMMON = (shrinking, growing, rows, columns)
-SLOW = (pytest.param(f, marks=pytest.mark.slow) for f in (rows, falling, moving))
-EACH = (shrinking, growing, columns, substituted, *SLOW)
+SLOW = (pytest.param(f, marks=pytest.mark.slow) for f in (rows, falling, moving, triangles, some_columns))
+EACH = (shrinking, growing, columns, substituted, corners, parts_of_parts, *SLOW)
 
 
 def arguments(f, n, m, dtype=np.float64):

@@ -13,7 +13,7 @@ has others behind them. These are the rows of a triangle, of which what is in co
 
 from __future__ import annotations
 
-from dlvm_py.ir import Builder, Instruction, Value, literal
+from dlvm_py.ir import Builder, Instruction, Kind, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop
 from dlvm_py.ir.analysis.extents import known_extent
 from dlvm_py.ir.analysis.places import linear, section_parts
@@ -33,6 +33,7 @@ class CommonTerms(TripViews):
         past = b.emit("add", start, count)
         self.last = TripViews(b, bounds, counted, b.emit("subtract", past, literal(1)), literal(1))
         self.at_end: bool | None = None
+        self._cut: set[Instruction] = set()  # sections whose lengths change
 
     def fixed(self, op: str, *operands: Value, **attrs: object) -> Value:
         """A view that is the same in all trips: of which terms, the strip says."""
@@ -46,7 +47,7 @@ class CommonTerms(TripViews):
             if self.bounds.again(count) is not None:
                 continue
             at_end = self.bounds.again(start) is None
-            if integer(steps[k]) != 1 or self.at_end is (not at_end):
+            if integer(steps[k]) != 1 or self.at_end is (not at_end) or self._is_of_cut(section):
                 raise Unfit
             if at_end and self.rises(start) and self._ends_the_same(start, count):
                 starts[k], counts[k] = self.last.at_start(start), self.last.at_start(count)
@@ -55,7 +56,18 @@ class CommonTerms(TripViews):
             else:
                 raise Unfit
             self.at_end = at_end
+            self._cut.add(section)
         return starts, counts, steps
+
+    def _is_of_cut(self, section: Instruction) -> bool:
+        """Whether it is a part of one whose length changes as well: where it ends is said of what moves then.
+
+        Or whether two of its own lengths change.
+        """
+        p: Value = section
+        while isinstance(p, Instruction) and p.op.kind is Kind.INDEX and p not in self._cut:
+            p = p.operands[0]
+        return p in self._cut
 
     def _ends_the_same(self, start: Value, count: Value) -> bool:
         """Whether an axis ends at the same place in all trips, and begins no later than there."""

@@ -243,6 +243,8 @@ class Raise(Hoist):
         """What all trips have of products whose sums are of different length."""
         is_left = pointers[0].type.rank == 2  # type: ignore[attr-defined]
         matrix, vector = pointers if is_left else pointers[::-1]
+        if not self._has_same_columns(matrix, 0 if is_left else 1):
+            raise Unfit
         b = views.b
         common = CommonTerms(b, self.bounds, self.counted, views.start, views.count)
         (rows, axis), (right, moves) = common.wide(vector), common.wide(matrix)
@@ -253,6 +255,16 @@ class Raise(Hoist):
         )
         self.common[made] = common
         return made
+
+    def _has_same_columns(self, matrix: Value, axis: int) -> bool:
+        """Whether what a matrix has along an axis is the same in all trips."""
+        place, live = seen(matrix)
+        at = live[axis]
+        if at is None:
+            return False
+        start, length = place.axes[at].start, place.axes[at].length
+        numbers = [*(() if start is None else start.terms), *(() if length is None else (length,))]
+        return start is not None and all(self.bounds.again(v) is not None for v in numbers)
 
     def _own(self, made: Made, pointers: list[Value], views: TripViews) -> _Own:
         """The product of all columns that trips have, be it as vectors or as parts of the matrix."""

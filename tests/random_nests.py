@@ -18,7 +18,7 @@ from nest_writer import ARRAYS, BINARY, COMPARE, PARAMETERS, SIZES, Counter, Nes
 from random_python import load
 
 # how often nests have a shape, by its method
-SHAPES = {"loop": 8, "swept": 2, "in_time": 2, "chain": 2, "down": 3, "kernel": 2, "growing": 2}
+SHAPES = {"loop": 8, "swept": 2, "in_time": 2, "chain": 2, "down": 3, "kernel": 2, "growing": 2, "triangles": 2}
 # columns as vectors, transposes, sums along rows, triangular solves
 KERNELS = (
     ("for {j} in range(len(v)):", "    {a}[:, {j}] {op} {b}[:, {j}] * v[{j}]"),
@@ -205,6 +205,43 @@ class ShapeWriter(NestWriter):
         self.line(i + 2, f"{to} {r.choice(('=', '-=', '+='))} 0.2 * ({one} @ {other})")
         if self.chance(0.3):
             self.line(i + 1, f"g[{y}, {y}] = 0.5 * g[{y}, {y}] + s")
+
+    def triangles(self, p: Place, i: int) -> None:
+        """Products of parts of matrices that get longer, or shorter, from row to row: one a row, or one an element."""
+        r = self.r
+        self.exact = False
+        y, j = self.fresh("i"), self.fresh("i")
+        low, high = r.choice((0, 0, 1)), r.choice((0, 0, 1))
+        self.line(i, f"for {y} in range({low}, len(u) - {high}):" if low else f"for {y} in range(len(u) - {high}):")
+        cut = r.choice((":{}", ":{}", "{} + 1:", "{} + 1:", "{}:", ":{} + 1", "1:{}", "{}:len(u) - 1", "k:{}", ":-1"))
+        cut = cut.format(y)
+        turned, op = self.chance(0.5), r.choice(("=", "+=", "-="))
+        row = r.choice((f"g[{y}, {cut}]", f"g[{cut}, {y}]", f"g[{cut}, {y}]", f"u[{cut}]"))
+        if self.chance(0.25):  # one a row
+            width = r.choice((":", ":", "1:", f"{y}:", f":{y}"))
+            matrix = f"b[{cut}, {width}]" if turned else f"c[{width}, {cut}].T"
+            value = r.choice((f"{row} @ {matrix}", f"{matrix}.T @ {row}"))
+            self.line(i + 1, f"{r.choice((f'a[{y}, {width}]', f'b[{y}, {width}]', f'c[{width}, {y}]'))} {op} "
+                             f"0.2 * ({value})")  # fmt: skip
+            return
+        if self.chance(0.3):
+            before = (f"b[{y}, :] *= 0.5", f"u[{y}] = 0.5 * u[{y}]", f"g[{y}, {y}] = s", "t0 = 0.5 * t0")
+            self.line(i + 1, r.choice(before))
+        square = self.chance(0.4)
+        name, bound = ("g", "len(u)") if square else (r.choice("ab"), r.choice(("len(v)", "len(v) - 1")))
+        if square and self.chance(0.3):
+            bound = r.choice((f"{y}", f"{y} + 1", f"{y}, len(u)", f"{y} + 1, len(u)"))
+        self.line(i + 1, f"for {j} in range({bound}):")
+        other = "g" if square else r.choice("abbb")
+        column = f"{other}[{cut}, {j}]" if turned or square else f"c[{j}, {cut}]"
+        to = r.choice((f"{name}[{y}, {j}]", f"{name}[{y}, {j}]", f"{name}[{y}, {j}]", "t0"))
+        if self.chance(0.3):
+            add = f"{name}[{cut}, {j}] += 0.1 * {r.choice((name, other))}[{y}, {j}] * {row}"
+            self.line(i + 2, add if not self.chance(0.5) else f"a[{cut}, {j if not square else 0}] -= 0.1 * s * {row}")
+        value = r.choice((f"{row} @ {column}", f"{column} @ {row}", f"np.dot({row}, {column})"))
+        self.line(i + 2, f"{to} {op} 0.2 * ({value})")
+        if self.chance(0.3):
+            self.line(i + 2, f"{name}[{y}, {j}] *= 0.7")
 
     def in_time(self, p: Place, i: int) -> None:
         """A loop that copies an array, and updates it from the copy."""

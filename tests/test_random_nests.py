@@ -29,7 +29,9 @@ EAGER = {
     "transforms.double_buffers": {"LEAST": 16}, "transforms.growing_products": {"STRIP": 4, "ROWS": 4},
     "transforms.hoist_products": {"ENOUGH": 2, "STRIP": 4}, "transforms.inline_stencils": {"LARGE": 64},
     "transforms.interchange_loops": {"_LEAST": 2, "WIDE": 5, "NARROW": 3, "_LINES": 3},
-    "transforms.raise_products": {"STRIP": 4}, "transforms.row_strips": {"LARGE": 64, "STRIP": 256, "LEAST": 16},
+    "transforms.raise_products": {"STRIP": 4, "SHORT": 3},
+    "transforms.row_strips": {"LARGE": 64, "STRIP": 256, "LEAST": 16},
+    "transforms.triangular_products": {"ENOUGH": 2, "SHORT": 3},
     "transforms.skewed_strips": {"STRIP": 24, "LARGE": 16, "CARRIED": 8, "REUSE": 1, "GRAINS": 10**9},
     "transforms.tile_loops": {"SIDE": 4, "LEAST": 2}, "transforms.unroll_and_jam": {"WIDE": 4},
 }  # fmt: skip
@@ -46,12 +48,14 @@ REACHED = {
     "down": {"interchange_loops"},
     "kernel": {"widen_loops", "tile_loops"},
     "growing": {"growing_products", "hoist_products"},
+    "triangles": {"raise_products", "triangular_products"},
 }
 SIZES = ((5, 7), (7, 5), (6, 6), (17, 30), (30, 17), (3, 2), (2, 3), (1, 1), (0, 0), (0, 3), (3, 0))
 # a few programs that reach them
 FIRST = {
     "loop": (2, 5, 7), "swept": (0, 2, 3), "in_time": (3, 4, 9), "chain": (0, 2, 6), "down": (4, 5, 6),
     "kernel": (5, 6, 9), "growing": (0, 1, 3),
+    "triangles": (1, 6, 9),
 }  # fmt: skip
 RAISED = (ArithmeticError, LookupError, ValueError)
 
@@ -199,7 +203,7 @@ def test_random_nests_as_they_are(shape):
         program = random_nest(seed, shape)
         compiled = dlvm.jit(program.fn, cache=False)
         for n, m in ((40, 40), (70, 130), (1600, 18), (18, 2100)):
-            if n * m > 10_000 and shape in ("loop", "growing"):
+            if n * m > 10_000 and shape in ("loop", "growing", "triangles"):
                 continue  # plain Python takes minutes
             ours, theirs = make_args(n, m, seed=seed), make_args(n, m, seed=seed)
             assert_same(outcome(compiled, ours), outcome(program.fn, theirs), program.exact, program.source)

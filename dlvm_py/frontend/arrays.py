@@ -96,14 +96,10 @@ def materialise(e: Emitter, value: Any, order: Order | None = None) -> Any:
 
 def made_as_it_lies(e: Emitter, a: Any, made: Any) -> Any:
     """What NumPy makes beside array a, with as many axes, in the order of a: a copy, or one that is like it."""
-    order = order_of(e, a) if isinstance(a, Array) else order_made(e, a.tensor) if isinstance(a, Temp) else Order.ROWS
+    order = order_of(e, a)
     if order is Order.ROWS or not isinstance(made, (Array, Temp)) or made.rank != a.rank:
         return made
-    if isinstance(made, Array):
-        return note(e, made, order)
-    array = note(e, allocate(e, made.extents, made.dtype), order)
-    e.emit("store", tensor_of(e, made), array.pointer)
-    return array
+    return note(e, made, order) if isinstance(made, Array) else materialise(e, made, order)
 
 
 # what the error record of the native calling convention holds; more costs a call of Python where it fails

@@ -339,8 +339,7 @@ def _in_order(e: Emitter, value: Any, order: Any) -> Any:
 
 def copy(e: Emitter, a: Any, order: Any = None) -> Any:
     """np.copy: a fresh array, of a number too."""
-    made = arrayed(e, _fresh(e, a))
-    return _like_in_order(e, a, made, order)
+    return _like_in_order(e, a, arrayed(e, _fresh(e, a)), order)
 
 
 def _keeps_order(order: Any) -> bool:
@@ -349,10 +348,7 @@ def _keeps_order(order: Any) -> bool:
 
 def copy_method(e: Emitter, a: Any, order: Any = None) -> Any:
     """x.copy(): a fresh array, of one of NumPy's numbers a number."""
-    made = _fresh(e, a)
-    if not is_none(order) and _keeps_order(order):
-        return made_as_it_lies(e, a, made)
-    return _in_order(e, made, Static("C") if is_none(order) else order)
+    return _like_in_order(e, a, _fresh(e, a), Static("C") if is_none(order) else order)
 
 
 def _fresh(e: Emitter, a: Any) -> Any:

@@ -27,9 +27,11 @@ class Order(Enum):
     UNKNOWN = "?"
 
 
-def order_of(e: Emitter, a: Array) -> Order:
-    """In which order NumPy's array lies; of what has gaps, the order of its strides."""
-    return _order(e, a.pointer)
+def order_of(e: Emitter, value: Any) -> Order:
+    """In which order NumPy's array lies; of what has gaps, the order of its strides. Numbers lie in any."""
+    if isinstance(value, Temp):
+        return order_made(e, value.tensor)
+    return _order(e, value.pointer) if isinstance(value, Array) else Order.ROWS
 
 
 def order_in_rows(e: Emitter, a: Array) -> Order:
@@ -41,9 +43,7 @@ def lies_in_rows(e: Emitter, value: Any) -> bool:
     """Whether what NumPy makes of a value, an argument of a function, can lie in C order only."""
     if isinstance(value, Sequence):
         return all(lies_in_rows(e, v) for v in value.items)
-    if isinstance(value, Temp):
-        return order_made(e, value.tensor) is Order.ROWS
-    return not isinstance(value, Array) or order_of(e, value) is Order.ROWS
+    return order_of(e, value) is Order.ROWS
 
 
 def _order(e: Emitter, p: Value) -> Order:

@@ -39,6 +39,7 @@ from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Literal, Tens
 from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.types import Type
+from dlvm_py.transforms.literals import splat
 from dlvm_py.transforms.substitution import is_pinned, substitute
 
 # an op's name and the patterns of its operands, a variable, or a number
@@ -234,13 +235,6 @@ class _Sweep:
         i.block.instructions[at:at] = scratch.block.instructions
         i.op, i.operands, i.attrs, i.name = OPS[name], values, {}, ""
         return True
-
-
-def splat(v: Value) -> Value:
-    """The scalar that every element of `v` is, where `v` is the broadcast of one; else `v` itself."""
-    if isinstance(v, Instruction) and v.op.name == "broadcast" and not is_array(v.operands[0].type):
-        return v.operands[0]
-    return v
 
 
 def _kind(type: Type) -> str:

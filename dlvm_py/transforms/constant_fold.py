@@ -42,13 +42,12 @@ from dlvm_py.ir import OPS, Function, Instruction, Kind, Literal, TensorType, Va
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.identities import ARITHMETIC, become
-from dlvm_py.transforms.literals import boolean, from_numpy, is_number, to_numpy
+from dlvm_py.transforms.literals import boolean, from_numpy, is_number, splat, to_numpy
 from dlvm_py.transforms.ranges import dtype_range, fits
 from dlvm_py.transforms.substitution import is_pinned, rewrite_operands, substitute, takes_whole
 from dlvm_py.transforms.view_identities import VIEWS
 
 _RULES = ARITHMETIC | VIEWS
-_BROADCAST = OPS["broadcast"]
 
 # ops whose result is fixed to the bit, also in floating point
 EXACT = frozenset(
@@ -125,7 +124,7 @@ def _simplify(i: Instruction) -> Value | None:
         folded = literal_result(i)
         if folded is not None:
             return folded
-        if _is_of_one_number(i):
+        if _become_broadcast(i):
             return i
         rule = _RULES.get(i.op.name)
         value = rule(i) if rule else None
@@ -133,16 +132,16 @@ def _simplify(i: Instruction) -> Value | None:
             return value if value is not None and value.type == i.type else i
 
 
-def _is_of_one_number(i: Instruction) -> bool:
-    """Whether all elements of `i` are one literal number: then it has become its broadcast."""
-    splats = [v for v in i.operands if isinstance(v, Instruction) and v.op is _BROADCAST]
-    if i.op.kind is not Kind.ELEMENTWISE or not splats:
+def _become_broadcast(i: Instruction) -> bool:
+    """Turn `i` into the broadcast of the literal number that all its elements are; whether they are one."""
+    if i.op.kind is not Kind.ELEMENTWISE:
         return False
-    numbers = [v.operands[0] if v in splats else v for v in i.operands]  # type: ignore[attr-defined]
-    if not all(is_number(v) and is_scalar(v.type) for v in numbers):
+    numbers = [splat(v) for v in i.operands]
+    whole = next((v for v, number in zip(i.operands, numbers, strict=True) if v is not number), None)
+    if not isinstance(whole, Instruction) or not all(is_number(v) and is_scalar(v.type) for v in numbers):
         return False
     number = literal_result(Instruction(i.op, numbers, i.attrs))
-    return number is not None and become(i, _BROADCAST, [number, *splats[0].operands[1:]]) is i
+    return number is not None and become(i, whole.op, [number, *whole.operands[1:]]) is i
 
 
 def literal_result(i: Instruction) -> Literal | None:

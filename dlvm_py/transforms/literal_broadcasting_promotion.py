@@ -14,7 +14,7 @@ Source: DLVM's LiteralBroadcastingPromotion, which also inlined literals that we
 from __future__ import annotations
 
 from dlvm_py.ir import Function, Instruction, Kind, Literal, Value
-from dlvm_py.transforms.algebra_simplification import splat
+from dlvm_py.transforms.literals import splat
 
 
 def run(function: Function) -> bool:

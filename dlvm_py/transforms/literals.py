@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir import NULL, UNDEFINED, Literal, TensorType, Type, Value
+from dlvm_py.ir import NULL, UNDEFINED, Instruction, Literal, TensorType, Type, Value, is_array
 
 
 def is_number(value: Value) -> bool:
@@ -19,6 +19,13 @@ def is_number(value: Value) -> bool:
     if not isinstance(value, Literal) or not isinstance(value.type, TensorType):
         return False
     return value.value is not UNDEFINED and value.value is not NULL
+
+
+def splat(v: Value) -> Value:
+    """The scalar that every element of `v` is, where `v` is the broadcast of one; else `v` itself."""
+    if isinstance(v, Instruction) and v.op.name == "broadcast" and not is_array(v.operands[0].type):
+        return v.operands[0]
+    return v
 
 
 def to_numpy(number: Literal) -> Any:

@@ -62,7 +62,7 @@ from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.ops.memory import SHADOW
-from dlvm_py.transforms.literals import is_number
+from dlvm_py.transforms.literals import is_number, splat
 from dlvm_py.transforms.substitution import substitute
 
 Facts = list[tuple[Value, Value]]
@@ -116,7 +116,7 @@ def _put(function: Function, replaced: dict[Value, Value], alias: AliasAnalysis)
 
 
 def _is_zero(v: Value) -> bool:
-    number = v.operands[0] if isinstance(v, Instruction) and v.op is OPS["broadcast"] else v
+    number = splat(v)
     return isinstance(number, Literal) and is_number(number) and number.value == 0
 
 

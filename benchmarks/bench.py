@@ -5,6 +5,8 @@
     python benchmarks/bench.py --sizes "" --growth docs/figures/growth.svg      time against size, and nothing else
     python benchmarks/bench.py --npbench CLONE --sizes S         the kernels of a clone of NPBench, with its ports
     python benchmarks/bench.py --npbench CLONE --modes gradient --peers JAX,JAX_ours     and npbench/jax_ports.py's
+    python benchmarks/bench.py --npbench CLONE --dace CLONE --peers JAX-DaCe,JAX,JAX_ours     what DaCe's tests
+                                                                 differentiate, with their ports as one more peer
 
 Each tool runs in a process of its own; they take turns (harness/race.py says how). A ratio is a peer's time over ours:
 above 1 we are faster. --python torch=/path/to/python names an interpreter for tools that live elsewhere.
@@ -36,6 +38,7 @@ def options_of(arguments):
     """The command line, checked."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--npbench", type=Path, help="a clone of https://github.com/spcl/npbench")
+    parser.add_argument("--dace", type=Path, help="a clone of https://github.com/spcl/dace; implies gradients alone")
     parser.add_argument("--kernels", type=names, default=[], help="names with commas between; all if left out")
     parser.add_argument("--sizes", type=names, default=["S"], help="S and M; with --npbench its presets")
     parser.add_argument("--modes", type=names, default=list(MODES), help="function, gradient, or both")
@@ -53,6 +56,10 @@ def options_of(arguments):
     options = parser.parse_args(arguments)
     wanted = [p.replace("_", " ") for p in options.peers] or list(PEERS)
     options.peers = list(dict.fromkeys([table.OURS, *wanted]))
+    if options.dace and not options.npbench:
+        parser.error("--dace wants the kernels of --npbench")
+    if options.dace:
+        options.modes = ["gradient"]
     if options.warm and (options.together or options.caches):
         parser.error("--warm measures starts: not with --together or --caches")
     if options.caches and not options.together:
@@ -70,9 +77,11 @@ def cases(options):
     if options.npbench:
         clone = str(options.npbench.resolve())
         chosen = problems.suite.kernels_of(options.npbench, options.kernels)
+        dace = str(options.dace.resolve()) if options.dace else ""
+        suite = "dace" if dace else "npbench"
         for size in options.sizes:
-            for k in chosen:
-                yield problems.Case("npbench", k, size, clone=clone, written=problems.written(clone, k, size))
+            for k in [k for k in chosen if not dace or problems.dace_ports.read(dace, k)]:
+                yield problems.Case(suite, k, size, "", clone, problems.written(clone, k, size), dace)
         return
     known = problems.own_kernels()
     yield from [problems.Case("own", k, size) for size in options.sizes for k in _chosen(known, options)]
@@ -121,7 +130,7 @@ def run(case, mode, peers, options, setting, like=None):
     for peer, record in tools.items():
         if "error" in record:
             print(f"{'':<10}{peer}: {record['error'].strip().splitlines()[0][:150]}", flush=True)
-    return {"case": dataclasses.asdict(case) | {"clone": ""}, "mode": mode, "tools": tools}
+    return {"case": dataclasses.asdict(case) | {"clone": "", "dace": ""}, "mode": mode, "tools": tools}
 
 
 def main(arguments=None):
@@ -151,7 +160,7 @@ def main(arguments=None):
     lines = table.report(results, machine.sentence(results + growth, setting.threads))
     print("\n" + "\n".join(lines))
     if options.write and results:
-        suite = "NPBench" if options.npbench else "kernels"
+        suite = "DaCe's tests of NPBench" if options.dace else "NPBench" if options.npbench else "kernels"
         of = f"{suite} gradients" if options.modes == ["gradient"] else suite
         table.write_section(options.write, f"races of {of} at {'+'.join(options.sizes)}", lines)
 

@@ -114,6 +114,55 @@ def test_ports_name_each_kernel_and_its_arguments():
         assert any(isinstance(n, ast.Return) and n.value for n in port.body) and read & set(given), port.name
 
 
+TEST_OF_DACE = """
+import dace
+
+@dace.program
+def kernel(n: dace.int32, A: dace.float64[5], b: dace.float64[5]):
+    ...
+
+def scaled(jnp, n, A):
+    return n * jnp.exp(A)
+
+def kernel_jax(jnp, lax, n, A, b):
+    return jnp.sum(scaled(jnp, n, A) * b)
+
+def run(device: dace.DeviceType):
+    @dace.program
+    def summed(n: dace.int32, A: dace.float64[5], b: dace.float64[5]):
+        first, second = kernel(n, A, b)
+        return np.sum(second)
+
+    jax_kernel = lambda n, A, b: kernel_jax(jnp, lax, n, A, b)
+    jax_grad = jax.jit(jax.grad(jax_kernel, argnums=1), static_argnums=(0,))
+"""
+
+
+def test_what_dace_differentiates_is_read_from_its_test(tmp_path):
+    """Its port runs without DaCe."""
+
+    class Jax:
+        numpy, lax = np, None
+
+        @staticmethod
+        def jit(function, static_argnums):
+            return lambda *args: (static_argnums, function(*args))
+
+        @staticmethod
+        def grad(function, argnums):
+            return lambda *args: (argnums, function(*args))
+
+    folder = tmp_path / "tests" / "npbench" / "polybench"
+    folder.mkdir(parents=True)
+    (folder / "some_test.py").write_text(TEST_OF_DACE)
+    test = problems.dace_ports.read(tmp_path, "some")
+    assert (test.parameters, test.wrt, test.of) == (["n", "A", "b"], ("A",), (1,))
+    static, (wrt, value) = problems.dace_ports.derivative(test, Jax)(2, np.ones(5), np.ones(5))
+    assert (static, wrt) == ((0,), [1]) and np.isclose(value, 10 * np.e)
+    (folder / "other_test.py").write_text("def kernel(A):\n    return A\n")
+    assert problems.dace_ports.read(tmp_path, "other") is problems.dace_ports.read(tmp_path, "third") is None
+
+
 def test_libraries_of_pythran_are_kept(tmp_path, monkeypatch):
     """A second race with --caches finds them, another source does not."""
     made = []

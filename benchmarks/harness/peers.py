@@ -3,7 +3,7 @@
 An adapter makes a `Run` of a Problem: `stage` turns fresh arguments into what the tool wants (not timed), `call` runs
 until the result is there (timed), `outputs` gives NumPy arrays (not timed): what the kernel returns, then what it
 writes; for a gradient, one array for each argument of `wrt`. `Missing` says why a tool has no such Run. What is
-differentiated is always the sum of all outputs that are floats.
+differentiated is the sum of all outputs that are floats, or of those that the problem names (`of`).
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from harness.problems import returned
+from harness.problems import dace_ports, returned
 
 
 class Missing(Exception):
@@ -73,9 +73,10 @@ def dlvm(problem, gradient):
     function = tool.jit(port(problem, "numpy"))
     if not gradient:
         return plain(function, problem)
-    of = problem.written
-    results = returned(port(problem, "numpy")(*problem.sample().values()))
-    of = (*of, *(k for k, r in enumerate(results) if np.asarray(r).dtype.kind == "f"))
+    of = problem.of
+    if of is None:
+        results = returned(port(problem, "numpy")(*problem.sample().values()))
+        of = (*problem.written, *(k for k, r in enumerate(results) if np.asarray(r).dtype.kind == "f"))
     return plain(tool.grad(function, wrt=problem.wrt, from_=of), problem, ())
 
 
@@ -112,6 +113,9 @@ def _jax(problem, gradient, name):
 
     def total(values):
         parts = tool.tree_util.tree_leaves(whole(values, problem.arguments))
+        if problem.of is not None:  # what is written comes last
+            last = dict(zip(problem.written[::-1], parts[::-1], strict=False))
+            parts = [parts[n] if isinstance(n, int) else last[n] for n in problem.of]
         return sum(p.sum() for p in parts if p.dtype.kind == "f")
 
     def gradients(values):
@@ -127,6 +131,23 @@ def _jax(problem, gradient, name):
         return [np.asarray(v) for v in ([result[n] for n in problem.wrt] if gradient else returned(result))]
 
     return Run(stage, lambda values: tool.block_until_ready(compiled(values)), outputs)
+
+
+def jax_dace(problem, gradient):
+    """JAX, as the test of DaCe's differentiates the kernel."""
+    tool = module("jax")
+    tool.config.update("jax_enable_x64", True)
+    if not gradient or problem.test is None:
+        raise Missing("no test of DaCe's differentiates it")
+    derivative = dace_ports.derivative(problem.test, tool)
+
+    def stage(arguments):
+        values = [arguments[n] for n in problem.test.parameters]
+        return [tool.block_until_ready(tool.numpy.asarray(v)) if isinstance(v, np.ndarray) else v for v in values]
+
+    return Run(
+        stage, lambda args: tool.block_until_ready(derivative(*args)), lambda result, _: list(map(np.asarray, result))
+    )
 
 
 def torch(problem, gradient):
@@ -244,6 +265,7 @@ PEERS = {  # the name in the tables → (its package, how it runs a problem)
     "Numba opr": ("numba", numba("opr")),
     "JAX": ("jax", jax("jax")),
     "JAX ours": ("jax", jax("jax ours")),
+    "JAX-DaCe": ("jax", jax_dace),
     "PyTorch": ("torch", torch),
     "Pythran": ("pythran", pythran),
     "DaCe": ("dace", dace),

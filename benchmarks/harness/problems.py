@@ -2,7 +2,8 @@
 
 Data structures:
 
-    Case        names a problem: its suite ("own" or "npbench"), kernel and size; it travels between processes as JSON.
+    Case        names a problem: its suite ("own", "npbench", or "dace": NPBench's kernels as DaCe's tests
+                differentiate them), kernel and size; it travels between processes as JSON.
     Problem     a case, loaded: the arguments by name, the ports of the kernel by their names, what to differentiate.
 
 This module and the kernels import NumPy alone, so that a peer may live in an environment without the others.
@@ -23,6 +24,7 @@ BENCHMARKS = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(BENCHMARKS))
 sys.path.insert(0, str(BENCHMARKS / "npbench"))
 
+import dace_ports  # noqa: E402
 import suite  # noqa: E402
 from suite import returned  # noqa: E402, F401 - for the adapters
 
@@ -37,6 +39,7 @@ class Case:
     keywords: str = ""  # JSON of the keyword arguments of `arguments`, where `size` does not name them
     clone: str = ""
     written: tuple = ()  # see `written`; of the clone's kernels
+    dace: str = ""  # where a clone of DaCe lies, whose tests say what is differentiated
 
     def text(self):
         """As an argument of a command line."""
@@ -54,6 +57,8 @@ class Problem:
     wrt: tuple
     pythran: str | None = None
     small: Callable | None = None  # arguments of a small size, of which plain Python soon knows what is returned
+    of: tuple | None = None  # what is differentiated: arguments that are written, places of results; None: all floats
+    test: dace_ports.Test | None = None  # the test of DaCe's that says so
 
     def sample(self):
         """Arguments with which results are as many, and of the same dtypes, and soon there."""
@@ -106,7 +111,11 @@ def _npbench(case):
         return getattr(importlib.import_module(path), info["func_name"], None) if _exists(path) else None
 
     wrt = tuple(n for n in info["input_args"] if _is_float(data[n]))
-    return Problem(case.kernel, {n: data[n] for n in info["input_args"]}, port, tuple(case.written), wrt)
+    problem = Problem(case.kernel, {n: data[n] for n in info["input_args"]}, port, tuple(case.written), wrt)
+    if case.suite == "dace":
+        problem.test = dace_ports.read(case.dace, case.kernel)
+        problem.wrt, problem.of = problem.test.wrt, problem.test.of
+    return problem
 
 
 def norm_error(case):
@@ -114,7 +123,7 @@ def norm_error(case):
 
     (NumPy's own `nbody` at M is off by 0.08 when one input is moved by its last digit.)
     """
-    if case.suite != "npbench":
+    if not case.clone:
         return 0.0
     text = Path(case.clone, "bench_info", f"{case.kernel}.json").read_text()
     return float(json.loads(text)["benchmark"].get("norm_error", 0.0))

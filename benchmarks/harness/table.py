@@ -8,7 +8,15 @@ from statistics import geometric_mean, median
 
 OURS = "dlvm-py"
 BEGIN, END = "<!-- {name}: begin, written by benchmarks/{by} -->", "<!-- {name}: end -->"
-TITLES = {"own": "Our own kernels", "npbench": "NPBench", "gradbench": "GradBench"}
+TITLES = {
+    "own": "Our own kernels",
+    "npbench": "NPBench",
+    "dace": "NPBench as DaCe's tests differentiate it",
+    "gradbench": "GradBench",
+}
+LOOPS = (  # kernels of NPBench that are loops over rows and elements
+    "cholesky lu ludcmp gramschmidt durbin seidel_2d trisolv trmm symm syrk syr2k".split()
+)
 
 MORE = (("compile_s", "compiling, s", ".2f"), ("peak_mb", "peak, MB", ".0f"))  # of ours, where they were measured
 
@@ -91,8 +99,10 @@ def summary(rows):
         ratios = [r for _, tools in rows if (r := ratio(tools, peer))]
         if ratios:
             slower = sum(r < 1 for r in ratios)
+            loops = [r for kernel, tools in rows if kernel in LOOPS and (r := ratio(tools, peer))]
+            of_loops = f" {geometric_mean(loops):.2f} over {len(loops)} of loops," if loops else ""
             lines.append(
-                f"{peer}'s time over ours: geometric mean {geometric_mean(ratios):.2f} over {len(ratios)}, "
+                f"{peer}'s time over ours: geometric mean {geometric_mean(ratios):.2f} over {len(ratios)},{of_loops} "
                 f"we are slower on {slower}."
             )
     compiles = {p: [t[p]["compile_s"] for _, t in rows if "compile_s" in t.get(p, {})] for p in (OURS, "Numba", "JAX")}

@@ -5,8 +5,8 @@
 #   make lint        ruff                         make types      mypy on the public API and ir/
 #   make corpus      the wrong-gradient corpus, with the tools that are installed: docs/correctness.md
 #   make bench       races with the tools that are installed, quick; calls beside Numba
-#   make bench-all   all sizes, second starts, growth with size, single calls of NumPy: docs/performance.md;
-#                    NPBENCH=/path/to/clone too
+#   make bench-all   all sizes, second starts, growth with size, single calls of NumPy, programs of users':
+#                    docs/performance.md; NPBENCH=/path/to/clone too
 #   make gpu-check   on a machine with an NVIDIA GPU: its results beside the CPU's, then speeds into docs/gpu.md
 #   make clean       remove .venv and all that was made
 #   make npbench NPBENCH=/path/to/clone           the kernels of NPBench beside NumPy; PRESET=M KERNELS=gemm,mlp
@@ -64,6 +64,7 @@ bench-all: $(DEV)
 	$(BIN)/python benchmarks/bench.py --sizes S,M --warm --growth docs/figures/growth.svg --write docs/performance.md \
 	    --json benchmarks/results.json $(RACERS)
 	$(BIN)/python benchmarks/single_calls.py --write docs/performance.md --json benchmarks/numpy-calls.json
+	$(BIN)/python benchmarks/users.py --write docs/performance.md --json benchmarks/users.json
 	$(if $(NPBENCH),$(BIN)/python benchmarks/bench.py --npbench "$(NPBENCH)" --sizes S,M --write docs/performance.md \
 	    --json benchmarks/npbench/results.json $(RACERS))
 

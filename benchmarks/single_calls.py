@@ -26,11 +26,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent))
 
 from harness import machine, table  # noqa: E402
 from harness.race import close, limits  # noqa: E402
+from harness.turns import least_times  # noqa: E402
 from single_call_rows import CALLS, WRITTEN, calls, operands  # noqa: E402
 
 import dlvm_py as dlvm  # noqa: E402
 
-BATCH = 1e-4  # seconds: the clock of CPU time is a system call
 SIZES = (1_000, 100_000, 1_000_000)
 
 
@@ -86,28 +86,6 @@ def differs(ours, theirs):
     return ""
 
 
-def least_times(functions, arguments, seconds, clock):
-    """The least time of a call of each, which take turns until the seconds are over."""
-    least, counts = [], []
-    for f in functions:
-        start = clock()
-        f(*arguments)
-        took = clock() - start
-        least.append(took)
-        counts.append(max(1, round(BATCH / max(took, 1e-7))))
-    until = time.perf_counter() + seconds
-    while True:
-        for k, f in enumerate(functions):
-            start = clock()
-            for _ in range(counts[k]):
-                f(*arguments)
-            took = (clock() - start) / counts[k]
-            least[k] = min(least[k], took)
-            counts[k] = max(1, round(BATCH / max(least[k], 1e-7)))
-        if time.perf_counter() > until:
-            return least
-
-
 def measured(text, given, options):
     """The records of NumPy and ours for a call: time_s, or error."""
     plain, names = function_of(text)
@@ -123,7 +101,7 @@ def measured(text, given, options):
     del results
     clock = time.thread_time if options.threads == 1 else time.perf_counter
     mine = copy.deepcopy(arguments) if set(names) & set(WRITTEN) else arguments
-    ours, theirs = least_times((compiled, plain), mine, options.seconds, clock)
+    ours, theirs = least_times((compiled, plain), lambda count: [mine] * count, options.seconds, clock)
     return {table.OURS: {"time_s": ours}, "NumPy": {"time_s": theirs}}
 
 

@@ -337,3 +337,26 @@ def test_float16_gradient():
     x = np.array([0.5, 1.0, 2.0], np.float16)
     g = dlvm.grad(lambda x: np.sum(x * x * x))(x)
     agree(g, (3 * x.astype(float) ** 2).astype(np.float16))
+
+
+def splitmix(a):
+    """Constants of 64 bits without a sign: given to np.uint64, and beside its numbers."""
+    x = np.uint64(0x9E3779B97F4A7C15)
+    for i in range(len(a)):
+        x += 0x9E3779B97F4A7C15
+        z = (x ^ (x >> np.uint64(30))) * 0xBF58476D1CE4E5B9
+        z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        if z > 0x8000000000000000:
+            a[i] ^= 0xFFFFFFFFFFFFFFFF & z
+    return x, 0x8000000000000001 == a, a + 0x8000000000000001
+
+
+def test_constants_of_uint64():
+    a = np.arange(9).astype(np.uint64)
+    a[8] = 2**63 + 1
+    with np.errstate(over="ignore"):
+        expected = splitmix(a.copy())
+    agree(dlvm.jit(splitmix)(a.copy()), expected)
+    for wide in (lambda n: n & 0xFFFFFFFFFFFFFFFF, lambda n: n == 0xFFFFFFFFFFFFFFFF, lambda n: np.uint64(2**64)):
+        with pytest.raises((dlvm.CompileError, OverflowError)):
+            dlvm.jit(wide)(3)

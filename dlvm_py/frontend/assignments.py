@@ -174,8 +174,7 @@ class Assignments(Expressions):
         target, kind = node.target, type(node.op)
         if isinstance(target, gast.Name):
             old = self.read_name(target.id)
-            value = self.expression(node.value)
-            result = self._augmented_value(old, kind, value)
+            result = self._augmented_value(old, kind, self.beside(node.value, old))
             if result is not old:
                 self.assign_name(target.id, result)
             return
@@ -214,7 +213,7 @@ class Assignments(Expressions):
             self._in_place(place, kind, self.expression(node.value))
             return
         old = Scalar(self.e.emit("load", place.pointer), weak=False)
-        subscripts.assign(self.e, place, operators.binary(self.e, kind, old, self.expression(node.value)))
+        subscripts.assign(self.e, place, operators.binary(self.e, kind, old, self.beside(node.value, old)))
 
     def _update(self, place: Selection, old: Temp, kind: type, value: Any) -> None:
         """place op= value, where arrays index the place."""

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import gast
+import numpy as np
 
 from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import either, folds, lists, objects, operators, overloads, records, sets, tables, unpacked
@@ -32,11 +33,12 @@ from dlvm_py.frontend.values import (
     Sequence,
     SliceKey,
     Static,
+    Temp,
     Text,
     describe,
     is_none,
 )
-from dlvm_py.ir import BOOL, Literal, Value
+from dlvm_py.ir import BOOL, U64, Literal, Value, literal, scalar
 
 _VALUE = "$value"
 _REFUSED = {
@@ -117,6 +119,11 @@ class Expressions(Comprehensions):
             self.e.error(UnsupportedSyntax, "this int does not fit 64 bits", help="write it as a float")
         return operators.constant(node.value)
 
+    def beside(self, node: Any, other: Any) -> Any:
+        """The value of an operand: beside uint64 an int may have 64 bits without a sign."""
+        is_unsigned = isinstance(other, Scalar | Array | Temp) and other.dtype is U64
+        return _unsigned(node) if is_unsigned and _is_unsigned(node) else self.expression(node)
+
     def _name(self, node: Any) -> Any:
         return self.read_name(node.id)  # type: ignore[attr-defined]
 
@@ -145,7 +152,7 @@ class Expressions(Comprehensions):
         return sets.comprehended(self.e, run)
 
     def _binop(self, node: Any) -> Any:
-        given = [self.expression(n) for n in (node.left, node.right)]
+        given = self._sides(node.left, node.right)
         if any(isinstance(v, Object | Record) for v in given):
             found = overloads.binary(self.e, type(node.op), *given)
             if found is not None:
@@ -198,12 +205,20 @@ class Expressions(Comprehensions):
 
     # -- conditions ------------------------------------------------------------------------------
 
+    def _sides(self, left: Any, right: Any) -> list[Any]:
+        if _is_unsigned(left):
+            other = self.expression(right)
+            return [self.beside(left, other), other]
+        first = self.expression(left)
+        return [first, self.beside(right, first)]
+
     def _compare(self, node: Any) -> Any:
-        left = self.expression(node.left)
         if len(node.ops) == 1:
             kind, right = type(node.ops[0]), node.comparators[0]
-            return self._one_comparison(kind, left, self._looked_into(right, kind))
-        return self._chain(left, node.ops, node.comparators)
+            if isinstance(right, gast.Set):
+                return self._one_comparison(kind, self.expression(node.left), self._looked_into(right, kind))
+            return self._one_comparison(kind, *self._sides(node.left, right))
+        return self._chain(self.expression(node.left), node.ops, node.comparators)
 
     def _looked_into(self, node: Any, kind: type) -> Any:
         """The right side of a comparison: a set that is only looked into is as good as a tuple."""
@@ -348,6 +363,9 @@ class Expressions(Comprehensions):
 
     def _call(self, node: Any) -> Any:
         function = self.expression(node.func)
+        if isinstance(function, Static) and function.value is np.uint64 and len(node.args) == 1 and not node.keywords:
+            if _is_unsigned(node.args[0]):
+                return _unsigned(node.args[0])
         args = self._arguments(node.args, bool(node.keywords))
         kwargs = {}
         for keyword in node.keywords:
@@ -451,3 +469,12 @@ class Expressions(Comprehensions):
 
 def _is_bool(value: Any) -> bool:
     return isinstance(value, Scalar) and value.dtype is BOOL
+
+
+def _is_unsigned(node: Any) -> bool:
+    """Whether a constant is an int that fits 64 bits without a sign alone."""
+    return isinstance(node, gast.Constant) and type(node.value) is int and 2**63 <= node.value < 2**64
+
+
+def _unsigned(node: Any) -> Scalar:
+    return Scalar(literal(node.value, scalar(U64)), weak=False)

@@ -4,6 +4,10 @@ Objects contain no address. All that is external to one stands in its table `dlv
 here by name (`backend.imports.Imports`); a name that cannot be found is a `LookupError`, which callers treat
 as a cache miss. What LLVM itself calls for an instruction (`memcpy`, `fmod`) the linker finds in the process.
 The code lives as long as its `LoadedCode`.
+
+An object lies in one piece, wherever there is room. What it names of others, of those that are linked with it too,
+may be farther away than an instruction can say (where a GPU's driver has reserved most of the address space): LLVM's
+JITLink makes a jump through a table of it, and an error, not an abort, where code takes for granted that it is near.
 """
 
 from __future__ import annotations
@@ -122,7 +126,7 @@ def _linker() -> llvm.LLJIT:
     """The one linker of the process. It is never disposed: a daemon thread may run its code to the very end."""
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    linker = llvm.create_lljit_compiler()
+    linker = llvm.create_lljit_compiler(use_jit_link=True)
     ctypes.pythonapi.Py_IncRef(ctypes.py_object(linker))
     return linker
 

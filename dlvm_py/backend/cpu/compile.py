@@ -120,18 +120,28 @@ def compile_module(
 
 def compile_plainly(texts: Sequence[str], imports: Imports, exports: Sequence[str]) -> Compiled:
     """As `compile_module`, for texts that are good code as they stand: two objects (`assemble_by_heat`)."""
-    linked = _linked(texts, imports, exports)
+    linked = _linked(texts, imports, exports, llvm.Linkage.linkonce_odr)
     shared = _shared(linked)
     return Compiled(assemble_by_heat(linked), (), shared=shared)
 
 
-def _linked(texts: Sequence[str], imports: Imports, exports: Sequence[str] | None) -> llvm.ModuleRef:
-    """One module of the texts, what of the runtime they inline, and the table of imports."""
-    runtime = _runtime(texts, imports)
+def _linked(
+    texts: Sequence[str],
+    imports: Imports,
+    exports: Sequence[str] | None,
+    inner: llvm.Linkage = llvm.Linkage.internal,
+) -> llvm.ModuleRef:
+    """One module of the texts, what of the runtime they inline, and the table of imports.
+
+    inner: the linkage of functions that are not exported.
+    """
+    count, texts = len(texts), [*texts, *_runtime(texts, imports)]
+    if inner != llvm.Linkage.internal:  # LLVM does not forget that a function was internal: that it is near
+        texts = [text.replace("define internal", f"define {inner.name}") for text in texts]
     modules = [parse(text) for text in texts]
     if exports is None:
-        exports = _entries(modules)
-    return link([parse(_memory(imports)), *modules, *map(parse, runtime)], exports)
+        exports = _entries(modules[:count])
+    return link([parse(_memory(imports)), *modules], exports, inner)
 
 
 def compile_parts(
@@ -186,14 +196,19 @@ def _entries(modules: Sequence[llvm.ModuleRef]) -> list[str]:
     return [name for name in visible if not name.startswith("dl.")] or visible
 
 
-def link(modules: Sequence[llvm.ModuleRef], exports: Collection[str]) -> llvm.ModuleRef:
-    """One module of all (which are used up), in which only the functions `exports` can be seen from outside."""
+def link(
+    modules: Sequence[llvm.ModuleRef], exports: Collection[str], inner: llvm.Linkage = llvm.Linkage.internal
+) -> llvm.ModuleRef:
+    """One module of all (which are used up), in which only the functions `exports` can be seen from outside.
+
+    inner: the linkage of the others.
+    """
     linked, *others = modules
     for module in others:
         linked.link_in(module)
     for f in linked.functions:
         if not f.is_declaration and f.name not in exports:
-            f.linkage = llvm.Linkage.internal
+            f.linkage = inner
     return linked
 
 
@@ -238,7 +253,8 @@ def assemble_plainly(module: llvm.ModuleRef, opt: int = 0) -> bytes:
 def assemble_by_heat(module: llvm.ModuleRef) -> tuple[bytes, bytes]:
     """Two objects of a module as it is: good code, and what is marked `cold`, for which any code will do.
 
-    Code generation takes a quarter of the time for the latter. Each calls what the other has by its name.
+    Code generation takes a quarter of the time for the latter. Each calls what the other has by its name, and takes its
+    address from a table, as the two may lie anywhere: no function of the module is, or was, internal.
     """
     quick, good = target_machine(opt=0), target_machine(opt=1)
     _make_ready(module, good)

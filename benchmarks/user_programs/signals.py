@@ -99,7 +99,7 @@ def peaks(x, height, gap):
     return np.array(out)
 
 
-@program(lambda s: (np.sort(numbers().random(5 * s)), numbers(1).random(5 * s), numbers(2).random(20 * s)))
+@program(lambda s: (np.sort(numbers().random(5 * s)), numbers(1).random(5 * s), numbers(2).random(200 * s)))
 def interpolate(xs, ys, at):
     """A line through points, at others."""
     out = np.empty(at.size)

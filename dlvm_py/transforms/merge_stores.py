@@ -16,7 +16,7 @@ What the next trip reads of this one is then one value, whichever way was taken 
 register), and what is left of the ways may be done both (backend/cpu/choices.py).
 
 Each way ends with the store: behind it come pure steps alone. The place is the same if it is an element of the same
-array at the same indices, which are there where the ways meet. Where two ways begin at one branch and do nothing else
+array at the same indices, which are there where the ways meet, or are computed alike from what is. Where two ways begin at one branch and do nothing else
 that is seen, what they load is loaded before the branch, if the indices are sure to be in range there
 (ir/analysis/bounds.py), and if it is not more than LOADS. In loops only: elsewhere nothing is gained.
 Stages raw and optimizable, behind proven_checks.py.
@@ -43,6 +43,7 @@ from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.value import integer
 
 LOADS = 6
+STEPS = 3  # of an index that each way computes
 
 
 def run(function: Function) -> bool:
@@ -62,7 +63,7 @@ def run(function: Function) -> bool:
         if any(b not in tree.idom or tree.dominates(block, b) for b in ways):
             continue
         while (stores := _same_place(ways, block, tree)) is not None:
-            _merge(block, ways, stores)
+            _merge(block, ways, stores, tree)
             merged.append(ways)
     for ways in merged:
         _load_before(function, ways, edges)
@@ -76,14 +77,12 @@ def _same_place(ways: list[Block], join: Block, tree: DominatorTree) -> list[Ins
     if first is None:
         return None
     place = _place(first)
-    if any(isinstance(v, BlockArg | Instruction) and not _is_there(v, join, tree) for v in place):
-        return None
     found: list[Instruction] = []
     for store in stores:
         if store is None or store.operands[0].type != first.operands[0].type:
             return None
         other = _place(store)
-        if len(other) != len(place) or not all(map(_are_same, place, other)):
+        if len(other) != len(place) or not all(_are_same(v, w, join, tree) for v, w in zip(place, other, strict=True)):
             return None
         found.append(store)
     return found
@@ -106,21 +105,38 @@ def _place(store: Instruction) -> list[Value]:
     return store.operands[1].operands  # type: ignore[attr-defined]
 
 
-def _is_there(v: BlockArg | Instruction, block: Block, tree: DominatorTree) -> bool:
+def _is_there(v: Value, block: Block, tree: DominatorTree) -> bool:
+    if not isinstance(v, BlockArg | Instruction):
+        return True
     return v.block is not None and v.block is not block and tree.dominates(v.block, block)
 
 
-def _are_same(a: Value, b: Value) -> bool:
+def _are_same(a: Value, b: Value, join: Block, tree: DominatorTree, depth: int = STEPS) -> bool:
+    """Whether two values are one where the ways meet: there already, or a sum and the like of what is."""
     n = integer(a)
-    return a is b or (n is not None and n == integer(b))
+    if n is not None or _is_there(a, join, tree):
+        return a is b or (n is not None and n == integer(b))
+    if not isinstance(a, Instruction) or not isinstance(b, Instruction) or not depth or not is_scalar(a.type):
+        return False
+    alike = a.op is b.op and a.attrs == b.attrs and len(a.operands) == len(b.operands) and is_pure(a)
+    return alike and all(_are_same(v, w, join, tree, depth - 1) for v, w in zip(a.operands, b.operands, strict=True))
 
 
-def _merge(join: Block, ways: list[Block], stores: list[Instruction]) -> None:
+def _merge(join: Block, ways: list[Block], stores: list[Instruction], tree: DominatorTree) -> None:
     first = stores[0]
     value = join.add_arg(first.operands[0].type)
-    pointer = Instruction(OPS["elementPointer"], list(_place(first)), loc=first.loc)
-    store = Instruction(OPS["store"], [value, pointer], loc=first.loc)
-    for i in (store, pointer):
+    made: list[Instruction] = []
+
+    def there(v: Value) -> Value:
+        if integer(v) is not None or _is_there(v, join, tree):
+            return v
+        assert isinstance(v, Instruction)
+        made.append(Instruction(v.op, [there(o) for o in v.operands], dict(v.attrs), loc=v.loc))
+        return made[-1]
+
+    pointer = Instruction(OPS["elementPointer"], [there(v) for v in _place(first)], loc=first.loc)
+    made += pointer, Instruction(OPS["store"], [value, pointer], loc=first.loc)
+    for i in reversed(made):
         i.block = join
         join.instructions.insert(0, i)
     for way, old in zip(ways, stores, strict=True):

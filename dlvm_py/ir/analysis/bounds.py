@@ -26,7 +26,7 @@ EXTENT_MAX = 2**47  # no array is longer: addresses have 47 bits
 _INTEGER = TensorType((), I64)
 _LEAST, _LARGEST = -(2**63), 2**63 - 1
 _DEPTH = 24  # of a proof
-_STEPS = 200  # of an answer
+_STEPS = 400  # of an answer
 _ALL_STEPS = 20_000  # of all answers about a function
 _ORDERS = {  # comparison: (first operand <= second + d, or the other way round) where it holds, and where it does not
     "lessThan": ((0, 1, -1), (1, 0, 0)),
@@ -47,7 +47,8 @@ class Place(Frozen):
 class _Known:
     """Inequalities of which each side may be looked up: x <= y + d, and x != y + d; a literal is None and in d.
 
-    What is said of v + 1 is said of v as well, if the sum is one: that is the third part of an entry.
+    What is said of v + 1 is said of v as well, if the sum is one: that is the third part of an entry; and what is said
+    of p - q is said of p and q.
     """
 
     def __init__(self) -> None:
@@ -63,6 +64,9 @@ class _Known:
             self.above.setdefault(v, []).append((b, d - by, via))
         for v, by, via in _bases(b):
             self.below.setdefault(v, []).append((a, d + by, via))
+        for v, other, by, via in _differences(a, b, d):
+            self.above.setdefault(v, []).append((other, by, via))
+            self.below.setdefault(other, []).append((v, by, via))
 
     def add_apart(self, x: Value, y: Value) -> None:
         """State that x and y differ."""
@@ -86,6 +90,15 @@ def _bases(v: Value | None) -> Iterator[tuple[Value, int, Instruction | None]]:
             yield v.operands[0], n if v.op.name == "add" else -n, v
 
 
+def _differences(a: Value | None, b: Value | None, d: int) -> Iterator[tuple[Value, Value, int, Instruction]]:
+    """p <= q + by, if the difference is one, where a literal bounds p - q from above, or q - p from below."""
+    for v, other, is_above in ((a, b, True), (b, a, False)):
+        if other is None and isinstance(v, Instruction) and v.op.name == "subtract" and integer(v.operands[1]) is None:
+            p, q = v.operands if is_above else reversed(v.operands)
+            if integer(p) is None:
+                yield p, q, d, v
+
+
 class Bounds:
     """Proofs about the i64 values of a function, as it is now."""
 
@@ -97,6 +110,7 @@ class Bounds:
         self._left: dict[tuple[Block, int], list[_Known]] = {}
         # what is assumed of arguments of blocks, and what is being proven, each with its distance
         self._assumed: dict[tuple[Value | None, Value | None], int] = {}
+        self._always: dict[tuple[Value | None, Value | None], int] = {}
         self._open: set[tuple[Value | None, Value | None, int]] = set()
         self._proven: dict[tuple[Value | None, Value | None, Place], int] = {}
         self._failed: dict[tuple[Value | None, Value | None, Place], int] = {}
@@ -326,11 +340,15 @@ class Bounds:
         both = isinstance(other, BlockArg) and other.block is block
         if argument.type != _INTEGER or not self.edges[block] or not (both or self._is_before(other, block)):
             return False
+        if (x, y) in self._always and self._always[x, y] <= c:
+            return True
         if (x, y) in self._assumed:
             return False  # it would take a bound that falls from trip to trip
         at = block.args.index(argument)
         self._assumed[x, y] = c
         supposed, self._supposed = self._supposed, []
+        # what is being proven may be asked again: the assumption is new
+        being_proven, self._open = self._open, set()
         for source, k in self.edges[block]:
             given = source.targets[k].args[at] if at < len(source.targets[k].args) else None
             place = Place(source, len(source.instructions), k)
@@ -343,7 +361,9 @@ class Bounds:
             if not answer:
                 break
         del self._assumed[x, y]
-        self._supposed = supposed
+        self._supposed, self._open = supposed, being_proven
+        if answer and not self._assumed:
+            self._always[x, y] = c  # wherever the argument is
         return answer
 
     def _on_both_sides(self, i: Instruction, proof: Callable[[Value], bool]) -> bool:

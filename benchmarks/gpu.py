@@ -1,7 +1,8 @@
 """The GPU on hardware: every program of the tests against the CPU's results, then a table of speeds (`make gpu-check`).
 
-    python benchmarks/gpu.py [--quick] [--write docs/gpu.md] [--minutes M]
+    python benchmarks/gpu.py [--quick] [--write docs/gpu.md] [--minutes M] [--jobs N]
 
+Programs are compared by several processes, with arrays of NumPy and of the device (gpu_compare.py).
 Exit status: 0, all results agree and all rows are timed; 1, some results do not agree (they are named, and nothing is
 timed), or rows of our own failed (they are named below the table, which has the others, and is written all the same);
 2, there is no device.
@@ -16,53 +17,24 @@ rows that were not timed count as failed, peers do not. DLVM_GPU=emulator goes t
 import argparse
 import datetime
 import os
-import signal
 import sys
 import time
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
+from gpu_compare import OutOfTime, disagreements, tasks, until
 from gpu_peers import PEERS
 from gpu_rows import compiled, rows
-from gpu_suite import SUITE
 
 import dlvm_py as dlvm
-from dlvm_py.runtime.gpu.arrays import DeviceArray, to_device
+from dlvm_py.runtime.gpu.arrays import to_device
 from dlvm_py.runtime.gpu.device import EMULATOR, device
 
 BEGIN, END = "<!-- make gpu-check -->", "<!-- end -->"
 RUNS = 7
-
-
-class OutOfTime(Exception):
-    """The minutes are over."""
-
-
-@contextmanager
-def until(end):
-    """Break off what is done inside at a time (perf_counter), where the system has timers. Raises: OutOfTime."""
-
-    def stop(*_):
-        raise OutOfTime("the minutes are over")
-
-    left = end - time.perf_counter()
-    if left <= 0:
-        stop()
-    if left == float("inf") or not hasattr(signal, "setitimer"):
-        yield
-        return
-    before = signal.signal(signal.SIGALRM, stop)
-    signal.setitimer(signal.ITIMER_REAL, left)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, before)
 
 
 def copied(x):
@@ -79,63 +51,6 @@ def launches(x, n):
     """As many launches of a small kernel, each other than the last one."""
     for k in range(n):
         x[:1] = x[:1] * 0.5 + k
-
-
-def leaves(value):
-    """The numbers of a result, on the host."""
-    if isinstance(value, tuple | list):
-        return [leaf for item in value for leaf in leaves(item)]
-    return [value.numpy() if isinstance(value, DeviceArray) else value.get() if hasattr(value, "get") else value]
-
-
-def alike(got, expected):
-    """Whether results agree up to the order of sums."""
-    pairs = list(zip(leaves(got), leaves(expected), strict=True))
-    tolerance = {2: 2e-3, 4: 2e-5}
-    return all(
-        a is b is None
-        or np.allclose(a, b, *[tolerance.get(np.asarray(b).real.dtype.itemsize, 1e-11)] * 2, equal_nan=True)
-        for a, b in pairs
-    )
-
-
-def disagreements(end=float("inf")):
-    """The programs, and gradients, whose results or effects on the device are not the CPU's, or that raise there.
-
-    end: the time (perf_counter) when those count that are not compared yet.
-    """
-    found = []
-    for name, (function, make, wrt) in SUITE.items():
-        given, expected = make(), make()
-
-        def value(function=function, given=given):
-            return dlvm.jit(function, target="gpu")(*given), given
-
-        def gradient(function=function, make=make, wrt=wrt):
-            return dlvm.grad(dlvm.jit(function, target="gpu"), wrt=wrt)(*make())
-
-        def by_cpu(function=function, expected=expected):
-            return dlvm.jit(function)(*expected), expected
-
-        def gradient_by_cpu(function=function, make=make, wrt=wrt):
-            return dlvm.grad(function, wrt=wrt)(*make())
-
-        if why := difference(value, by_cpu, end):
-            found.append(name + why)
-        if wrt and (why := difference(gradient, gradient_by_cpu, end)):
-            found.append(f"gradient of {name}{why}")
-        print(".", end="", flush=True)
-    print()
-    return found
-
-
-def difference(compute, by_cpu, end):
-    """What is wrong with a result, as text behind its name; None if nothing is."""
-    try:
-        with until(end):
-            return None if alike(compute(), by_cpu()) else " (other numbers)"
-    except Exception as error:
-        return f" ({type(error).__name__}: {error})"
 
 
 def best(run, wait):
@@ -257,6 +172,7 @@ def main(arguments=None):
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="small sizes")
     parser.add_argument("--minutes", type=float, default=7.5, help="when all stops, from the beginning")
+    parser.add_argument("--jobs", type=int, help="processes that compare programs; 12, or as many as processors")
     parser.add_argument("--write", type=Path, help="the page that gets the table")
     options = parser.parse_args(arguments)
     end = time.perf_counter() + 60 * options.minutes
@@ -266,10 +182,10 @@ def main(arguments=None):
     except dlvm.DeviceError as error:
         print(f"make gpu-check needs a machine with an NVIDIA GPU. {error}", file=sys.stderr)
         return 2
-    print(f"on {on.description}: {len(SUITE)} programs and their gradients, against the CPU")
-    wrong = disagreements(end)
+    print(f"on {on.description}: {len(tasks())} calls of programs, and gradients, against the CPU", flush=True)
+    wrong = disagreements(end, options.jobs or (1 if on.name == EMULATOR else min(12, os.cpu_count() or 1)))
     if wrong:
-        print("not what the CPU gives: " + ", ".join(wrong), file=sys.stderr)
+        print("not what the CPU gives:\n  " + "\n  ".join(wrong), file=sys.stderr)
         return 1
     found, failed = table(options.quick, end)
     lines = [f"On {on.description}, {datetime.date.today()}:\n", *found]

@@ -21,6 +21,7 @@ from gpu_programs import PROGRAMS, _of
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import gpu as gpu_check
+import gpu_compare
 
 import dlvm_py as dlvm
 from dlvm_py.backend.cpu.text import ModuleText
@@ -401,7 +402,7 @@ class Missing:
 @pytest.mark.parametrize("all_rows", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_check_of_the_hardware_goes_through_on_the_emulator(all_rows, capsys, monkeypatch):
     monkeypatch.setattr(gpu_check, "RUNS", 1)
-    monkeypatch.setattr(gpu_check, "SUITE", {"chain": PROGRAMS["chain"]})
+    monkeypatch.setattr(gpu_compare, "SUITE", {"chain": PROGRAMS["chain"]})
     if not all_rows:
         some = gpu_check.rows(quick=True)[:4]
         monkeypatch.setattr(gpu_check, "rows", lambda quick: [some[0], some[3]])
@@ -429,13 +430,34 @@ def test_the_check_of_the_hardware_goes_through_on_the_emulator(all_rows, capsys
         time.sleep(9)
     assert gpu_check.main(["--quick", "--minutes", "0"]) == 1
     assert "chain (OutOfTime: the minutes are over)" in capsys.readouterr().err
-    monkeypatch.setattr(gpu_check, "alike", lambda got, expected: False)
+    monkeypatch.setattr(gpu_compare, "alike", lambda got, expected: False)
     assert gpu_check.main(["--quick"]) == 1
-    assert "chain (other numbers), gradient of chain (other numbers)" in capsys.readouterr().err
+    assert "  chain (other numbers)\n  gradient of chain (other numbers)\n" in capsys.readouterr().err
     monkeypatch.delenv("DLVM_GPU")
     if not shutil.which("nvidia-smi"):
         assert gpu_check.main([]) == 2
         assert "make gpu-check needs a machine with an NVIDIA GPU" in capsys.readouterr().err
+
+
+def test_a_process_that_ends_takes_one_program_along(tmp_path, monkeypatch, capsys):
+    tasks = [("chain", gpu_compare.HOST), ("softmax", gpu_compare.HOST)]
+    assert gpu_compare.apart(tasks, time.perf_counter() + 100) == []
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import json, os, sys\n"
+        "tasks = json.load(sys.stdin)['tasks']\n"
+        "answers = {'good': [], 'bad': ['bad by NumPy (CUDA error 700)'], 'end': None}\n"
+        "for name, way in tasks:\n"
+        "    if answers[name] is None: os.abort()\n"
+        "    print(json.dumps(answers[name]), flush=True)\n"
+        "    if answers[name]: break\n"
+    )
+    monkeypatch.setattr(gpu_compare, "PROCESS", [sys.executable, str(program)])
+    tasks = [(name, "NumPy") for name in ("good", "bad", "good", "end", "good", "end")]
+    ended = "end by NumPy (its process ended with status -6)"
+    assert gpu_compare.apart(tasks, time.perf_counter() + 100) == ["bad by NumPy (CUDA error 700)", ended, ended]
+    assert capsys.readouterr().out == "." * 6
+    assert gpu_compare.apart(tasks[:1], 0) == ["good by NumPy (OutOfTime: the minutes are over)"]
 
 
 # -- the emulator ----------------------------------------------------------------------------------------

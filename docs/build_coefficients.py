@@ -135,6 +135,8 @@ def log_tail(r: mp.mpf) -> mp.mpf:
 POLYNOMIALS: dict[str, tuple[str, Real, mp.mpf, mp.mpf, Real, int | None, int | None]] = {
     "EXP": ("(e^r - 1 - r) / r²", exp_tail, -LN2 / 2 * 1.001, LN2 / 2 * 1.001, one, 10, 5),
     "EXP2": ("(2^r - 1) / r", exp2_tail, -mp.mpf("0.5005"), mp.mpf("0.5005"), one, 10, 5),
+    "EXP_SHORT": ("(e^r - 1 - r) / r², |r| <= log 2 / 16", exp_tail, -LN2 / 16 * 1.001, LN2 / 16 * 1.001, one, 5, None),
+    "EXP2_SHORT": ("(2^r - 1) / r, |r| <= 1/16", exp2_tail, -mp.mpf("0.0626"), mp.mpf("0.0626"), one, 6, None),
     "TANH": ("(tanh x - x) / x³ of x², x < 0.55", after(mp.tanh, lambda x: x, 3), mp.mpf(0), mp.mpf("0.3026"), one,
              None, 4),
     "LOG_TAIL": ("(2 atanh s - 2 s - 2/3 s³) / s⁵ of s²",
@@ -177,6 +179,7 @@ SHORT_BITS = {"double": 42, "float": 16}
 # tables for the sixteen intervals of [1, 2): near 1 / m, and its logarithms as the first parts of SHORT times exponents
 # and more are exact sums with, and what they lack
 INTERVALS = 16
+EIGHTHS = 8
 LOGARITHMS = {"LOG_TABLE": ("-log", mp.log), "LOG2_TABLE": ("-log2", lambda x: mp.log(x, 2)),
               "LOG10_TABLE": ("-log10", mp.log10)}  # fmt: skip
 REDUCTION_BITS = 1232
@@ -235,6 +238,8 @@ def main() -> None:
         lines.append(f"{name} = {{  # {what}; the first part is short\n{rows}}}\n")
     rows = "".join(listed(inverses(type), type) for type in ROUND)
     lines.append(f"# 1 / (1 + k/{INTERVALS})\nINVERSE_TABLE = {{\n{rows}}}  # fmt: skip\n")
+    eighths = tuple(float(mp.mpf(2) ** (mp.mpf(k) / EIGHTHS)) for k in range(EIGHTHS))
+    lines.append(f"# 2^(k/{EIGHTHS})\nEXP2_TABLE = {{\n{listed(eighths, 'double')}}}  # fmt: skip\n")
     scales = {0: mp.mpf(1), 1: mp.cbrt(mp.mpf(1) / 2), INTERVALS - 1: mp.cbrt(2)}
     rows = "".join(listed(tuple(ROUND[t](scales.get(k, mp.mpf(0))) for k in range(INTERVALS)), t) for t in ROUND)
     lines.append(f"# 2^(-j/3) at j modulo {INTERVALS}, j from -1 to 1\nCBRT_SCALE = {{\n{rows}}}  # fmt: skip\n")

@@ -56,8 +56,8 @@ SHARES = {
 def translated_only():
     """Native code that LLVM does not optimise: a tenth of the time."""
 
-    def level_zero(module, target, schedule=None, context=None, masks=False):
-        cpu._define(module, context, masks)
+    def level_zero(module, target, schedule=None, context=None, masks=False, permutes=False):
+        cpu._define(module, context, masks, permutes)
         cpu._verify(module)
         builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=0))
         builder.getModulePassManager().run(module, builder)

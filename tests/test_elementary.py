@@ -232,17 +232,31 @@ def test_the_same_bits_at_every_place_length_and_stride(name):
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
-@pytest.mark.parametrize("name", ["exp", "log", "log10", "cbrt", "sin", "lgamma"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "log", "log10", "cbrt", "sin", "lgamma"])
 def test_the_same_bits_with_tables_in_memory(name, dtype, monkeypatch):
-    """What AVX-512 does by instructions of its own, other CPUs do by tables in memory and products of powers."""
+    """What AVX-512 and AVX2 do by instructions of theirs, others do by tables in memory and products of powers."""
     (x,) = points(name, dtype, 40)
     text = PROGRAM.format(f"f{8 * x.itemsize}", name)
     whole = native.callable_of(parse_module(text), "f")(x)
-    monkeypatch.setattr(compile, "has_masks", lambda: False)
-    np.testing.assert_array_equal(native.callable_of(parse_module(text), "f")(x), whole)
+    for feature in ("has_masks", "has_permutes"):
+        monkeypatch.setattr(compile, feature, lambda: False)
+        np.testing.assert_array_equal(native.callable_of(parse_module(text), "f")(x), whole)
 
 
-@pytest.mark.parametrize("name", ["exp", "sin", "power"])
+@pytest.mark.parametrize("name", ["exp", "exp2", "sinh", "cosh"])
+def test_numbers_go_their_own_way_to_the_bits_of_vectors(name):
+    """Where a power is no normal number, infinite, or near that, numbers have a branch, and vectors have none."""
+    limits = np.array([0, 700, 708.3, 709.78, 710, 710.5, 720, 740, 744.4, 745.2, 746, 800, 1e10, np.inf, np.nan])
+    limits *= 1 / np.log(2) if name == "exp2" else 1
+    near = np.concatenate([limits, np.nextafter(limits, 0), np.linspace(699, 747, 100)])
+    x = np.concatenate([near, -near])
+    f = compiled(name)
+    np.testing.assert_array_equal([f(v) for v in x.tolist()], f(x))
+    with np.errstate(all="ignore"):
+        np.testing.assert_allclose(f(x), getattr(np, name)(x), rtol=1e-15, atol=1e-323)
+
+
+@pytest.mark.parametrize("name", ["exp", "exp2", "sin", "power"])
 def test_scalars_and_scalar_loops_have_the_bits_of_array_loops(name):
     ufunc = getattr(np, name)
     x = [v[:75] for v in points(name, np.float64, 40)]

@@ -225,7 +225,8 @@ def assemble(
     readable: as of `compile_module`.
     """
     machine = target_machine(cpu, schedule.vector_bits)
-    optimise(module, machine, schedule, context, cpu == NATIVE and has_masks())
+    is_here = cpu == NATIVE
+    optimise(module, machine, schedule, context, is_here and has_masks(), is_here and has_permutes())
     texts = (str(module),) if readable else ()  # before code generation, which rewrites the module for itself
     shared = _shared(module)
     return Compiled((_emit_object(machine, module, context is not None),), texts, cpu, shared)
@@ -366,6 +367,11 @@ def has_masks() -> bool:
     return bool(llvm.get_host_cpu_features().get("avx512vl"))
 
 
+def has_permutes() -> bool:
+    """Whether this CPU has AVX2."""
+    return bool(llvm.get_host_cpu_features().get("avx2"))
+
+
 def host() -> str:
     """The CPU and its features that objects are made for: part of a cache key."""
     return f"{llvm.get_default_triple()} {llvm.get_host_cpu_name()} {llvm.get_host_cpu_features().flatten()}"
@@ -377,11 +383,12 @@ def optimise(
     schedule: Schedule = USUAL,
     context: llvm.ContextRef | None = None,
     masks: bool = False,
+    permutes: bool = False,
 ) -> None:
     """LLVM's O3 pipeline over a whole module, O2 over a long one, if the schedule says nothing else.
 
     Elementary functions are defined when the vectoriser has chosen among their versions; for a target without vectors
-    at once. context: as of `assemble`. masks: as of `ModuleText`. InternalError if it is no valid LLVM IR.
+    at once. context: as of `assemble`. masks, permutes: as of `ModuleText`. InternalError if it is no valid LLVM IR.
     """
     has_vectors = not machine.triple.startswith("nvptx")
     if not has_vectors:
@@ -404,14 +411,16 @@ def optimise(
         unlocked.run_passes(manager, module, builder)
     else:
         manager.run(module, builder)
-    if has_vectors and _define(module, context, masks):
+    if has_vectors and _define(module, context, masks, permutes):
         manager = llvm.create_new_module_pass_manager()
         manager.add_always_inliner_pass()
         manager.add_global_dead_code_eliminate_pass()
         manager.run(module, builder)
 
 
-def _define(module: llvm.ModuleRef, context: llvm.ContextRef | None = None, masks: bool = False) -> bool:
+def _define(
+    module: llvm.ModuleRef, context: llvm.ContextRef | None = None, masks: bool = False, permutes: bool = False
+) -> bool:
     """Link the definitions of the elementary functions that a module calls; whether there are any."""
     if not any(f.name.startswith(elementary.PREFIX) for f in module.functions):
         return False
@@ -421,7 +430,7 @@ def _define(module: llvm.ModuleRef, context: llvm.ContextRef | None = None, mask
             g.linkage = llvm.Linkage.internal
     names = elementary.names_in(str(module))
     head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
-    module.link_in(parse(elementary.definitions(names, masks), head, context))
+    module.link_in(parse(elementary.definitions(names, masks, permutes), head, context))
     for f in module.functions:
         if f.name.startswith(elementary.PREFIX) and not f.is_declaration:
             f.linkage = llvm.Linkage.internal

@@ -101,9 +101,9 @@ def names_in(text: str) -> frozenset[str]:
 
 
 @functools.lru_cache(256)
-def definitions(names: frozenset[str], masks: bool = False) -> str:
-    """The LLVM IR of a module with these functions. masks: as of `ModuleText`."""
-    module = ModuleText(masks=masks)
+def definitions(names: frozenset[str], masks: bool = False, permutes: bool = False) -> str:
+    """The LLVM IR of a module with these functions. masks, permutes: as of `ModuleText`."""
+    module = ModuleText(masks=masks, permutes=permutes)
     for symbol in sorted(names):
         found = _NAME.fullmatch(symbol)
         assert found is not None, symbol

@@ -1,6 +1,7 @@
 """exp, log and their relatives, from two polynomials; the inverse hyperbolic functions are logarithms of pairs.
 
-    exp     x = n ln 2 + r, |r| <= ln 2 / 2;  e^x = 2^n (1 + r + r² p(r))
+    exp     x = n ln 2 / 8 + r, |r| <= ln 2 / 16;  e^x = 2^(n/8) (1 + r + r² p(r)), the eighths of n from a table;
+            in f32, and where 1 is taken from it, x = n ln 2 + r, |r| <= ln 2 / 2, and no table
     log     x = 2^k m; m c = 1 + r with c near 1 / m from a table of sixteen, |r| <= 1/32, and c = 1 where x is near 1;
             log x = k log 2 - log c + r + r² (r p(r) - 1/2)
     others  from these two, with the rounding errors of 1 + x and of k log 2 carried along
@@ -13,20 +14,24 @@ Method: Muller, "Elementary Functions" (2016), chapters 3 and 11; logarithms by 
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu import coefficients as known
 from dlvm_py.backend.cpu.expression import (
     Pair,
     X,
     clamped,
+    halved,
     polynomial_in_halves,
     polynomial_in_pairs,
     polynomial_of,
     power_of_two,
     product_of,
+    raised,
     scaled,
+    scaled_sum,
     split,
     sum_of,
     two_sum,
@@ -48,12 +53,11 @@ def small_expm1(r: X) -> X:
 
 def exp(x: X, less: int = 0) -> X:
     """e^x / 2^less."""
-    # beyond the bounds the result is 0 or infinite anyway
-    x = clamped(x, x.form.underflow, x.form.overflow + less)
-    n, number, r = split(x, _base(x))
-    if less:
-        n, number = x.f.op("sub", n, whole(x, less)), number - float(less)
-    return scaled(1.0 + small_expm1(r), n, number)
+    if x.kind == "float":
+        x = _bounded(x, less=less)
+        n, number, r = split(x, _base(x))
+        return scaled(1.0 + small_expm1(r), *_less(x, n, number, less))
+    return _by_eighths(x, f"exp.{less}", _base(x), (1.0, *known.EXP_SHORT[x.kind]), less)
 
 
 def exp_parts(x: X, low: X) -> tuple[V, X, X]:
@@ -66,10 +70,54 @@ def exp_parts(x: X, low: X) -> tuple[V, X, X]:
 
 def exp2(x: X) -> X:
     """2^x."""
-    limit = known.LOG2_E[x.kind][0]
-    # r is exact
-    n, number, r = split(clamped(x, x.form.underflow * limit, x.form.overflow * limit), (1.0, 1.0, 0.0))
-    return scaled(r.fma(polynomial_of(r, known.EXP2[x.kind]), 1.0), n, number)
+    base = 1.0, 1.0, 0.0  # r is exact
+    if x.kind == "float":
+        n, number, r = split(_bounded(x, known.LOG2_E[x.kind][0]), base)
+        return scaled(r.fma(polynomial_of(r, known.EXP2[x.kind]), 1.0), n, number)
+    return _by_eighths(x, "exp2", base, known.EXP2_SHORT[x.kind])
+
+
+def _short_sum(r: X, terms: Sequence[float]) -> X:
+    """Σ terms[k] r^(k + 1) of seven terms: three and the four behind them beside each other."""
+    a, b, c, *others = terms
+    square = r * r
+    first = square.fma(r.fma(c, b), r if a == 1.0 else r * a)
+    return (square * square).fma(polynomial_in_pairs(r, others), first)
+
+
+def _bounded(x: X, factor: float = 1.0, less: int = 0) -> X:
+    """x, but where the result is 0 or infinite anyway."""
+    return clamped(x, x.form.underflow * factor, (x.form.overflow + less) * factor)
+
+
+def _less(x: X, n: V, number: X, less: int) -> tuple[V, X]:
+    """An exponent less an integer."""
+    return (x.f.op("sub", n, whole(x, less)), number - float(less)) if less else (n, number)
+
+
+def _by_eighths(
+    x: X,
+    name: str,
+    base: tuple[float, float, float],
+    terms: Sequence[float],
+    less: int = 0,
+    usual: bool = True,
+) -> X:
+    """b^x / 2^less: 2^(n/8) by a table, times 1 and the sum of what is left, by its terms. base: of `split`, for b.
+
+    A number goes a way without bounds and in one step where the result is normal; it has the same bits.
+    """
+    factor = known.LOG2_E[x.kind][0] / base[0]
+    is_short = usual and x.lanes == 1
+    n, number, r = split(x if is_short else _bounded(x, factor, less), base, 8)
+    part = x.of_table("exp2", known.EXP2_TABLE, n)
+    n, number = _less(x, halved(x, n, 3), number, less)
+    if not is_short:
+        return scaled_sum(part, _short_sum(r, terms), n, number)
+    part = raised(part, n)
+    found = _short_sum(r, terms).fma(part, part)
+    others = functools.partial(_by_eighths, name=name, base=base, terms=terms, less=less)
+    return found.rarely(abs(x).compare("uge", 700.0 * factor), name, functools.partial(others, usual=False), x)
 
 
 def expm1(x: X) -> X:

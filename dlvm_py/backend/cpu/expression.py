@@ -168,12 +168,14 @@ class X:
         f.likely(none, usual, rare)
         f.place(rare)
         symbol = f"elementary.rare.{name}.{self.kind}.x{self.lanes}"
+        # all registers are kept, so that the usual way does without memory
+        keeps = "preserve_allcc " if f.module.permutes else ""
         if symbol not in f.module.functions:
-            g = FunctionText(
-                f.module, symbol, self.v.type, [a.v.type for a in args], "internal |noinline cold nounwind"
-            )
+            attributes = f"internal {keeps}|noinline cold nounwind"
+            g = FunctionText(f.module, symbol, self.v.type, [a.v.type for a in args], attributes)
             g.line(f"ret {self.v.type} {rule(*(X(g, p) for p in g.params)).v.ref}")
-        found = X(f, f.call(f"@{symbol}", self.v.type, [a.v for a in args])).where(flag, self)
+        called = ", ".join(f"{a.v.type} {a.v.ref}" for a in args)
+        found = X(f, f.value(self.v.type, f"call {keeps}{self.v.type} @{symbol}({called})")).where(flag, self)
         f.br(usual)
         f.place(usual)
         phi = f.phi(self.v.type)
@@ -187,14 +189,16 @@ class X:
         return f.icmp("uge", f.op("sub", self.bits(), first), f.op("sub", last, first))
 
     def of_table(self, name: str, table: Mapping[str, Sequence[float]], index: V) -> X:
-        """The number of a table of sixteen at an index modulo 16: in AVX-512 it stays in registers."""
+        """The number of a table of 16, or of 8 doubles, at an index modulo that; in registers if vectors have room."""
         f, kind, lanes = self.f, self.kind, self.lanes
         numbers = [float_constant(kind, x) for x in table[kind]]
         if lanes > 1 and f.module.masks:
             return X(f, _permuted(f, numbers, index, lanes))
+        if f.module.permutes and len(numbers) == 8 and lanes in (4, 8):
+            return X(f, _permuted_in_fours(f, numbers, index, lanes))
         symbol = f"elementary.table.{name}.{kind}"
-        f.module.constant(symbol, f"[16 x {kind}] [{', '.join(f'{n.type} {n.ref}' for n in numbers)}]")
-        index = f.op("and", index, whole(self, 15))
+        f.module.constant(symbol, f"[{len(numbers)} x {kind}] [{', '.join(f'{n.type} {n.ref}' for n in numbers)}]")
+        index = f.op("and", index, whole(self, len(numbers) - 1))
         if lanes == 1:
             return X(f, f.load(kind, f.gep(kind, V("ptr", f"@{symbol}"), index), ", !invariant.load !{}"))
         found = V(self.v.type, "poison")
@@ -206,23 +210,54 @@ class X:
 
 
 def _permuted(f: FunctionText, numbers: Sequence[V], index: V, lanes: int) -> V:
-    """Sixteen numbers at vectors of indices: whole registers of AVX-512 and parts of them."""
+    """Numbers of a table at vectors of indices: whole registers of AVX-512 and parts of them."""
     kind, n = numbers[0].type, 8 if numbers[0].type == "double" else 16
     if lanes > n:
         parts = [_permuted(f, numbers, shuffled(f, index, index, range(k, k + n)), n) for k in range(0, lanes, n)]
-        while len(parts) > 1:
-            both = range(2 * lanes_of(parts[0].type))
-            parts = [shuffled(f, a, b, both) for a, b in zip(parts[::2], parts[1::2], strict=True)]
-        return parts[0]
+        return _joined(f, parts)
     register = in_lanes(kind, n)
-    halves = [V(register, f"<{', '.join(f'{x.type} {x.ref}' for x in numbers[k : k + n])}>") for k in range(0, 16, n)]
+    halves = [_listed(numbers[k : k + n]) for k in range(0, len(numbers), n)]
     if lanes != n:
         index = shuffled(f, index, index, [k % lanes for k in range(n)])
-    if kind == "double":
+    if kind == "double" and len(halves) == 1:
+        found = f.intrinsic("llvm.x86.avx512.permvar.df.512", register, halves[0], index)
+    elif kind == "double":
         found = f.intrinsic("llvm.x86.avx512.vpermi2var.pd.512", register, halves[0], index, halves[1])
     else:
         found = f.intrinsic("llvm.x86.avx512.permvar.sf.512", register, halves[0], index)
     return found if lanes == n else shuffled(f, found, found, range(lanes))
+
+
+def _permuted_in_fours(f: FunctionText, numbers: Sequence[V], index: V, lanes: int) -> V:
+    """Eight doubles at vectors of indices: two registers of AVX2, of which each is permuted as pairs of floats."""
+    if lanes > 4:
+        cuts = [shuffled(f, index, index, range(k, k + 4)) for k in range(0, lanes, 4)]
+        return _joined(f, [_permuted_in_fours(f, numbers, cut, 4) for cut in cuts])
+    # double k is the floats 2k and 2k + 1
+    halves = f.cast("bitcast", index, "<8 x i32>")
+    halves = shuffled(f, halves, halves, [0, 0, 2, 2, 4, 4, 6, 6])
+    twice = f.op("add", halves, halves)
+    places = f.op("add", twice, V("<8 x i32>", f"<{', '.join(['i32 0, i32 1'] * 4)}>"))
+    floats, found = "<8 x float>", []
+    for four in (numbers[:4], numbers[4:]):
+        part = f.intrinsic("llvm.x86.avx2.permps", floats, f.cast("bitcast", _listed(four), floats), places)
+        found.append(f.cast("bitcast", part, "<4 x double>"))
+    is_low = f.icmp("sge", f.op("shl", index, in_all_lanes(V("i64", "61"), 4)), in_all_lanes(V("i64", "0"), 4))
+    return f.select(is_low, *found)
+
+
+def _listed(numbers: Sequence[V]) -> V:
+    """A vector of constants."""
+    text = ", ".join(f"{x.type} {x.ref}" for x in numbers)
+    return V(in_lanes(numbers[0].type, len(numbers)), f"<{text}>")
+
+
+def _joined(f: FunctionText, parts: list[V]) -> V:
+    """Vectors one behind the other, of which there are a power of two."""
+    while len(parts) > 1:
+        both = range(2 * lanes_of(parts[0].type))
+        parts = [shuffled(f, a, b, both) for a, b in zip(parts[::2], parts[1::2], strict=True)]
+    return parts[0]
 
 
 def whole(x: X, n: int) -> V:
@@ -287,16 +322,16 @@ def power_of_two(x: X, n: V) -> X:
     return x.from_bits(shifted)
 
 
-def nearest(x: X, factor: float) -> tuple[V, X]:
-    """The integer n nearest to x · factor, as an integer and as a float; |n| is small."""
-    magic = x.form.magic
+def nearest(x: X, factor: float, parts: int = 1) -> tuple[V, X]:
+    """The number n nearest to x · factor, in units of 1 / parts as an integer, and as a float; |n| is small."""
+    magic = x.form.magic / parts
     shifted = x.fma(factor, magic)
     return x.f.op("sub", shifted.bits(), x.of(magic).bits()), shifted - magic
 
 
-def split(x: X, base: tuple[float, float, float]) -> tuple[V, X, X]:
-    """(n, n as a float, x - n · log base), with base = (1 / log, log high, log low); |n| is small."""
-    n, number = nearest(x, base[0])
+def split(x: X, base: tuple[float, float, float], parts: int = 1) -> tuple[V, X, X]:
+    """(n as of `nearest`, n as a float, x - n · log base), with base = (1 / log, log high, log low); |n| is small."""
+    n, number = nearest(x, base[0], parts)
     r = (-number).fma(base[1], x)
     return n, number, (-number).fma(base[2], r) if base[2] else r
 
@@ -307,17 +342,50 @@ def clamped(x: X, low: float, high: float) -> X:
     return x.unless(x.compare("ogt", high), high)
 
 
+def halved(x: X, n: V, times: int = 1) -> V:
+    """n / 2^times, rounded down, of integers of 32 bits as wide as x: AVX2 has no such shift of 64 bits."""
+    f = x.f
+    if x.kind == "float" or x.lanes == 1 or f.module.masks:
+        return f.op("ashr", n, whole(x, times))
+    pairs = f.cast("bitcast", n, in_lanes("i32", 2 * x.lanes))
+    return f.cast("bitcast", f.op("ashr", pairs, in_all_lanes(V("i32", str(times)), 2 * x.lanes)), n.type)
+
+
+def raised(y: X, n: V) -> X:
+    """y · 2^n by adding to the exponent, where all of these are normal numbers."""
+    f = y.f
+    return y.from_bits(f.op("add", y.bits(), f.op("shl", n, whole(y, y.form.bits))))
+
+
 def scaled(y: X, n: V, number: X | None = None) -> X:
-    """y · 2^n, n an integer; number: the same as a float.
+    """y · 2^n, n an integer; number: n as a float, or what is less than 1 above it.
 
     In two steps, so that neither factor overflows before the product does. AVX-512 has one instruction for it.
     """
+    if number is not None and scales(y):
+        return _scaled_at_once(y, number)
+    half = halved(y, n)
+    return y * power_of_two(y, half) * power_of_two(y, y.f.op("sub", n, half))
+
+
+def scaled_sum(a: X, b: X, n: V, number: X) -> X:
+    """(a + a b) · 2^n, rounded once if normal, a near 1 and b small; n, number: as of `scaled`."""
+    if scales(a):
+        return _scaled_at_once(b.fma(a, a), number)
+    half = halved(a, n)
+    part = raised(a, half)
+    return b.fma(part, part) * power_of_two(a, a.f.op("sub", n, half))
+
+
+def scales(y: X) -> bool:
+    """Whether there is one instruction that scales such a vector."""
+    size = y.lanes * (64 if y.kind == "double" else 32)
+    return y.f.module.masks and y.lanes > 1 and size in (128, 256, 512)
+
+
+def _scaled_at_once(y: X, number: X) -> X:
     f, size = y.f, y.lanes * (64 if y.kind == "double" else 32)
-    if number is not None and f.module.masks and y.lanes > 1 and size in (128, 256, 512):
-        mask = V(f"i{max(y.lanes, 8)}", "-1")
-        rounding = [V("i32", "4")] if size == 512 else []  # as usual
-        name = f"llvm.x86.avx512.mask.scalef.p{'d' if y.kind == 'double' else 's'}.{size}"
-        return X(f, f.intrinsic(name, y.v.type, y.v, number.v, y.v, mask, *rounding))
-    half = f.op("ashr", n, whole(y, 1))
-    rest = f.op("sub", n, half)
-    return y * power_of_two(y, half) * power_of_two(y, rest)
+    mask = V(f"i{max(y.lanes, 8)}", "-1")
+    rounding = [V("i32", "4")] if size == 512 else []  # as usual
+    name = f"llvm.x86.avx512.mask.scalef.p{'d' if y.kind == 'double' else 's'}.{size}"
+    return X(f, f.intrinsic(name, y.v.type, y.v, number.v, y.v, mask, *rounding))

@@ -94,7 +94,8 @@ def _sine_of_pi(a: X) -> tuple[Pair, X]:
     high, low = known.PI[_DOUBLE]
     r, rest = product_of(g, high)
     r, rest = r, g.fma(low, rest)
-    return sum_of(*_choice(is_small, sine_terms(r, rest), cosine_terms(r, rest))), f
+    first, others = _choice(is_small, sine_terms(r, rest), cosine_terms(r, rest))
+    return sum_of(first, -others), f
 
 
 def gamma(x: X) -> X:

@@ -27,12 +27,13 @@ class ModuleText:
     """One LLVM module: functions by name in the order they were begun, declarations, metadata.
 
     shares: functions that are the same in all modules are not written but declared, and noted in `helpers` (code.py).
-    masks: the CPU that it is for loads and stores vectors under masks as fast as without.
+    masks: the CPU that it is for loads and stores vectors under masks as fast as without. permutes: it has AVX2.
     """
 
-    def __init__(self, shares: bool = False, masks: bool = False) -> None:
+    def __init__(self, shares: bool = False, masks: bool = False, permutes: bool = False) -> None:
         self.shares = shares
         self.masks = masks
+        self.permutes = permutes
         self.helpers: dict[str, Any] = {}
         self.functions: dict[str, Any] = {}
         self.kernels: dict[tuple, str] = {}  # names of the outlined kernels by what they say (outline.py)

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 
 from dlvm_py.backend.cpu import coefficients as known
 from dlvm_py.backend.cpu.expression import (
@@ -47,22 +47,30 @@ def _reduced(x: X) -> tuple[V, Pair]:
     first, second, third = known.HALF_PI[type]
     rest = (-number).fma(first, x)  # exact
     step, step_low = product_of(number, second)
-    r, lost = two_sum(rest, -step)
-    return n, (r, (-number).fma(third, lost - step_low))
+    # the sum of both, and the two halves of what it loses with what is below them: low ends no later than the sine of r
+    r = rest - step
+    part = r - rest
+    return n, (r, (rest - (r - part)) + ((-step - part) + (-number).fma(third, -step_low)))
+
+
+def _minus_of_square(z: X, table: Mapping[str, Sequence[float]]) -> X:
+    """Minus a polynomial of z, whose square the cosine needs anyway: up to three terms in a chain, more in pairs."""
+    terms = [-term for term in table[z.kind]]
+    return polynomial_in_pairs(z, terms) if len(terms) > 3 else polynomial(z, terms)
 
 
 def sine_terms(r: X, low: X) -> Pair:
-    """(first term, the others) of sin(r + low), |r| <= π/4."""
+    """(first term, minus the others) of sin(r + low), |r| <= π/4; of -0 the others are no -0, so that it stays -0."""
     z = r * r
-    return r, (z * r).fma(polynomial(z, known.SIN[r.kind]), (-0.5 * z).fma(low, low))
+    return r, (z * r).fma(_minus_of_square(z, known.SIN), (0.5 * z).fma(low, -low))
 
 
 def cosine_terms(r: X, low: X) -> Pair:
-    """(first term, the others) of cos(r + low), |r| <= π/4."""
+    """(first term, minus the others) of cos(r + low), |r| <= π/4."""
     z = r * r
     half = 0.5 * z
     first, lost = sum_of(1.0, -half)
-    return first, lost + (z * z).fma(polynomial(z, known.COS[r.kind]), -r * low)
+    return first, (z * z).fma(_minus_of_square(z, known.COS), r * low) - lost
 
 
 def _negated_where_odd(y: X, n: V, bit: int) -> X:
@@ -80,14 +88,14 @@ def _is_odd(x: X, n: V) -> V:
 def _sin_of(n: V, pair: Pair) -> X:
     s, c = sine_terms(*pair), cosine_terms(*pair)
     odd = _is_odd(s[0], n)
-    return _negated_where_odd(c[0].where(odd, s[0]) + c[1].where(odd, s[1]), n, 1)
+    return _negated_where_odd(c[0].where(odd, s[0]) - c[1].where(odd, s[1]), n, 1)
 
 
 def _cos_of(n: V, pair: Pair) -> X:
     s, c = sine_terms(*pair), cosine_terms(*pair)
     odd = _is_odd(s[0], n)
     above = s[0].f.op("add", n, whole(s[0], 1))
-    return _negated_where_odd(s[0].where(odd, c[0]) + s[1].where(odd, c[1]), above, 1)
+    return _negated_where_odd(s[0].where(odd, c[0]) - s[1].where(odd, c[1]), above, 1)
 
 
 def _tan_of(n: V, pair: Pair) -> X:
@@ -108,9 +116,10 @@ def _tan_single(n: V, pair: Pair) -> X:
 def _tan_double(n: V, pair: Pair) -> X:
     """By polynomials for sin r and cos r as pairs, and a quotient of them."""
     r, low = pair
-    s = sum_of(*sine_terms(r, low))
+    first, others = sine_terms(r, low)
+    s = sum_of(first, -others)
     z = r * r
-    less = 0.5 * z - (z * z).fma(polynomial(z, known.COS[r.kind]), -r * low)
+    less = 0.5 * z + (z * z).fma(_minus_of_square(z, known.COS), r * low)
     c = sum_of(1.0, -less)
     odd = _is_odd(r, n)
     above, above_low = c[0].where(odd, s[0]), c[1].where(odd, s[1])
@@ -130,7 +139,9 @@ def periodic(name: str) -> Callable[[X], X]:
     def found(x: X) -> X:
         near = _CHOICES[name](*_reduced(x))
         found = near.rarely(abs(x).compare("ogt", FAR[x.kind]), name, functools.partial(_far, name), x)
-        return found if name == "cos" else x.where(x.compare("oeq", 0.0), found)  # keeps -0
+        # -0 less 0 times π/2 is -0, so that the sine of it is, if all parts of π/2 have one sign
+        keeps = name == "cos" or (name == "sin" and known.HALF_PI[x.kind][1] > 0)
+        return found if keeps else x.where(x.compare("oeq", 0.0), found)
 
     return found
 

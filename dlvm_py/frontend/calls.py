@@ -22,7 +22,6 @@ from dlvm_py.frontend.exceptions import is_caught_here
 from dlvm_py.frontend.folds import FOLDS
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.instead import advice, is_cached
-from dlvm_py.frontend.joins import ArrayType
 from dlvm_py.frontend.library import heaps, operator_functions
 from dlvm_py.frontend.library_calls import is_library, library_table
 from dlvm_py.frontend.mixed import apart
@@ -47,6 +46,7 @@ from dlvm_py.frontend.table import (
 )
 from dlvm_py.frontend.texts import escaped
 from dlvm_py.frontend.undecided import opened
+from dlvm_py.frontend.value_types import ArrayType
 from dlvm_py.frontend.values import (
     Array,
     Closure,

@@ -12,9 +12,9 @@ from dlvm_py.frontend import objects, table_arguments
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter
-from dlvm_py.frontend.joins import ScalarType, SequenceType, leaf_types
 from dlvm_py.frontend.lent import Lent
 from dlvm_py.frontend.table_arguments import TableArgument
+from dlvm_py.frontend.value_types import ScalarType, SequenceType, leaf_types
 from dlvm_py.frontend.values import Array, Growing, Object, RandomGenerator, Record, Scalar, Sequence
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import DTYPES, Value

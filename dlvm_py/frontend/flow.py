@@ -20,31 +20,29 @@ from dlvm_py.frontend import objects, regions
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import I64_MAX
 from dlvm_py.frontend.facts import key as name_of
-from dlvm_py.frontend.joins import (
-    EitherType,
-    ScalarType,
+from dlvm_py.frontend.joined_values import (
     arguments,
-    definite,
     fresh,
     fresh_place,
     identical_values,
-    is_list_of_lists,
-    join,
-    join_for_caller,
-    join_kinds,
-    lesson,
-    lists_met,
     located,
     mixed,
     note_range,
-    one_type,
     others_of,
+)
+from dlvm_py.frontend.joins import is_list_of_lists, join, join_for_caller, join_kinds, lists_met
+from dlvm_py.frontend.liveness import Each, Liveness, rebinds, writes
+from dlvm_py.frontend.source import Source
+from dlvm_py.frontend.value_types import (
+    EitherType,
+    ScalarType,
+    definite,
+    lesson,
+    one_type,
     regions_in,
     same_type,
     type_of,
 )
-from dlvm_py.frontend.liveness import Each, Liveness, rebinds, writes
-from dlvm_py.frontend.source import Source
 from dlvm_py.frontend.values import (
     Array,
     Binding,

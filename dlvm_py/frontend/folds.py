@@ -21,13 +21,14 @@ from dlvm_py.frontend.elementwise import astype
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.growing import as_array
 from dlvm_py.frontend.iterate import iteration_of, zip_
-from dlvm_py.frontend.joins import ScalarType, join, type_of
+from dlvm_py.frontend.joins import join
 from dlvm_py.frontend.library import mathematics, streams
 from dlvm_py.frontend.library.joining import first_items
 from dlvm_py.frontend.mixed import chosen
 from dlvm_py.frontend.numpy_create import array, as_dtype
 from dlvm_py.frontend.operators import weak
 from dlvm_py.frontend.sorting import comparable, ordered, real_number
+from dlvm_py.frontend.value_types import ScalarType, type_of
 from dlvm_py.frontend.values import (
     Array,
     Generator,

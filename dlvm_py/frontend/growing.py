@@ -11,15 +11,8 @@ from dlvm_py.frontend.arrays import allocate, make_array, materialise
 from dlvm_py.frontend.elementwise import supported
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
-from dlvm_py.frontend.joins import (
-    ArrayType,
-    RecordType,
-    RefType,
-    ScalarType,
-    SequenceType,
-    allocate_buffer,
-    leaf_types,
-)
+from dlvm_py.frontend.joined_values import allocate_buffer
+from dlvm_py.frontend.value_types import ArrayType, RecordType, RefType, ScalarType, SequenceType, leaf_types
 from dlvm_py.frontend.values import Array, Growing, Iteration, Object, Record, Ref, Scalar, Sequence, Temp
 from dlvm_py.ir import F64, Value
 

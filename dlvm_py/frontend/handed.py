@@ -18,19 +18,11 @@ from typing import Any
 from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.facts import EXTENT_MAX
-from dlvm_py.frontend.joins import (
-    ArrayType,
-    RecordType,
-    ScalarType,
-    SequenceType,
-    as_growing,
-    buffer_type,
-    join_items,
-    leaf_types,
-    type_of,
-)
+from dlvm_py.frontend.joined_values import as_growing, buffer_type
+from dlvm_py.frontend.joins import join_items
 from dlvm_py.frontend.objects import LENT, PREFIX, new
 from dlvm_py.frontend.signature import NotFirstClass
+from dlvm_py.frontend.value_types import ArrayType, RecordType, ScalarType, SequenceType, leaf_types, type_of
 from dlvm_py.frontend.values import Array, Binding, Conflict, Either, Growing, Object, Record, Scalar, Sequence, Static
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import PointerType, TensorType, Value

@@ -10,7 +10,7 @@ from dlvm_py.frontend.arrays import materialise, require_array
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.growing import held_by, item_at
-from dlvm_py.frontend.joins import identical_values
+from dlvm_py.frontend.joined_values import identical_values
 from dlvm_py.frontend.library import streams
 from dlvm_py.frontend.values import (
     NONE,

@@ -25,8 +25,9 @@ from dlvm_py.frontend import objects, tables
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.exceptions import Clause, Raised, Try
 from dlvm_py.frontend.growing import copied, item_at
-from dlvm_py.frontend.joins import ArrayType, RefType, ScalarType, identical_values, leaf_types
+from dlvm_py.frontend.joined_values import identical_values
 from dlvm_py.frontend.table_arguments import TableArgument
+from dlvm_py.frontend.value_types import ArrayType, RefType, ScalarType, leaf_types
 from dlvm_py.frontend.values import (
     Binding,
     Conflict,

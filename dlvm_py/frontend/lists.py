@@ -23,19 +23,8 @@ from dlvm_py.frontend.arrays import filled, make_array, materialise, tensor_of
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.growing import item_at, rows_of, section_of
 from dlvm_py.frontend.iterate import chosen, iteration_of
-from dlvm_py.frontend.joins import (
-    ONE_SHAPE,
-    ArrayType,
-    allocate_buffer,
-    as_growing,
-    fits_for_caller,
-    join_items,
-    leaf_types,
-    leaf_values,
-    same_type,
-    store_item,
-    type_of,
-)
+from dlvm_py.frontend.joined_values import ONE_SHAPE, allocate_buffer, as_growing, leaf_values, store_item
+from dlvm_py.frontend.joins import fits_for_caller, join_items
 from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.objects import (
     LENT,
@@ -49,6 +38,7 @@ from dlvm_py.frontend.objects import (
     target,
 )
 from dlvm_py.frontend.sorting import ordered
+from dlvm_py.frontend.value_types import ArrayType, leaf_types, same_type, type_of
 from dlvm_py.frontend.values import (
     NONE,
     Array,

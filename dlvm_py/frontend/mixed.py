@@ -19,7 +19,9 @@ from typing import Any
 
 from dlvm_py.errors import CompileError
 from dlvm_py.frontend.emit import Emitter, Unreachable
-from dlvm_py.frontend.joins import arguments, join, mixed, others_of, type_of
+from dlvm_py.frontend.joined_values import arguments, mixed, others_of
+from dlvm_py.frontend.joins import join
+from dlvm_py.frontend.value_types import type_of
 from dlvm_py.frontend.values import Mixed, Other, Record, Scalar, Sequence, Static
 from dlvm_py.ir import Value
 from dlvm_py.ir.analysis.effects import effects

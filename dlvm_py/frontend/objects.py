@@ -19,8 +19,8 @@ from dlvm_py.frontend import regions
 from dlvm_py.frontend.arrays import materialise
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.growing import held_by
-from dlvm_py.frontend.joins import regions_in, with_lists
 from dlvm_py.frontend.library import hashing
+from dlvm_py.frontend.value_types import regions_in, with_lists
 from dlvm_py.frontend.values import (
     Binding,
     Closure,

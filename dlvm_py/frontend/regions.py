@@ -23,19 +23,9 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX
 from dlvm_py.frontend.growing import parts_of, rows_of, section_of
-from dlvm_py.frontend.joins import (
-    ScalarType,
-    SequenceType,
-    allocate_buffer,
-    as_growing,
-    join_items,
-    leaf_types,
-    leaf_values,
-    regions_in,
-    same_type,
-    store_item,
-    type_of,
-)
+from dlvm_py.frontend.joined_values import allocate_buffer, as_growing, leaf_values, store_item
+from dlvm_py.frontend.joins import join_items
+from dlvm_py.frontend.value_types import ScalarType, SequenceType, leaf_types, regions_in, same_type, type_of
 from dlvm_py.frontend.values import Array, Binding, Conflict, Growing, Object, Record, Ref, Scalar, Sequence
 from dlvm_py.ir import I64, Value
 

@@ -11,9 +11,10 @@ from dlvm_py.errors import TypeMismatch, UnsupportedSyntax
 from dlvm_py.frontend import objects, tables
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.growing import parts_of, section_of
-from dlvm_py.frontend.joins import ArrayType, RecordType, RefType, ScalarType, SequenceType, as_growing, leaf_types
+from dlvm_py.frontend.joined_values import as_growing
 from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.regions import as_table
+from dlvm_py.frontend.value_types import ArrayType, RecordType, RefType, ScalarType, SequenceType, leaf_types
 from dlvm_py.frontend.values import (
     Array,
     Either,

@@ -23,10 +23,12 @@ from dlvm_py.errors import TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.frontend import folds, objects, operators
 from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.joins import as_growing, join_items, type_of
+from dlvm_py.frontend.joined_values import as_growing
+from dlvm_py.frontend.joins import join_items
 from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.table import is_numpy
 from dlvm_py.frontend.texts import check_key
+from dlvm_py.frontend.value_types import type_of
 from dlvm_py.frontend.values import (
     Conflict,
     Growing,

@@ -14,17 +14,10 @@ from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.growing import as_array, item_at
 from dlvm_py.frontend.indexing import as_flag
 from dlvm_py.frontend.iterate import Iteration
-from dlvm_py.frontend.joins import (
-    RecordType,
-    ScalarType,
-    SequenceType,
-    allocate_buffer,
-    as_growing,
-    join_items,
-    leaf_types,
-    type_of,
-)
+from dlvm_py.frontend.joined_values import allocate_buffer, as_growing
+from dlvm_py.frontend.joins import join_items
 from dlvm_py.frontend.library.order import stable_order
+from dlvm_py.frontend.value_types import RecordType, ScalarType, SequenceType, leaf_types, type_of
 from dlvm_py.frontend.values import Growing, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import literal
 

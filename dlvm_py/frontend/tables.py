@@ -18,11 +18,11 @@ from dlvm_py.frontend import folds, objects, operators, records, sets
 from dlvm_py.frontend.closest import suggestion
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.growing import item_at
-from dlvm_py.frontend.joins import leaf_types, type_of
 from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.regions import Again
 from dlvm_py.frontend.sets import key_of
 from dlvm_py.frontend.texts import check_key
+from dlvm_py.frontend.value_types import leaf_types, type_of
 from dlvm_py.frontend.values import (
     NONE,
     Generator,

@@ -21,9 +21,9 @@ from dlvm_py.frontend.arrays import allocate, materialise
 from dlvm_py.frontend.capture import class_name, is_named_tuple
 from dlvm_py.frontend.emit import Emitter, Unreachable, i64
 from dlvm_py.frontend.growing import section_of
-from dlvm_py.frontend.joins import ArrayType, ScalarType
 from dlvm_py.frontend.library import hashing
 from dlvm_py.frontend.objects import resolved
+from dlvm_py.frontend.value_types import ArrayType, ScalarType
 from dlvm_py.frontend.values import (
     NONE,
     Array,

@@ -226,9 +226,7 @@ class Session(Calls):
         return catch(e, op, operands, attrs)
 
 
-def _filled(
-    e: Emitter, source: Source, fn: FunctionType, given: list[TableArgument]
-) -> dict[str, Binding] | None:
+def _filled(e: Emitter, source: Source, fn: FunctionType, given: list[TableArgument]) -> dict[str, Binding] | None:
     """What the dicts with numbers as keys hold that are arguments, and the lists in them."""
     if not given:
         return None

@@ -155,7 +155,7 @@ class Record(Frozen, eq=False):
 class Growing(Frozen, eq=False):
     """What a list holds whose length is known at run time only: the first `length` rows of each buffer.
 
-    `item` is the type of an item (joins.py): each scalar, array or list in it has a buffer, of one axis more. The
+    `item` is the type of an item (value_types.py): each scalar, array or list in it has a buffer, of one axis more. The
     buffers have one capacity, their first extent. `home`: the list of a region that they are a view of (regions.py).
     """
 

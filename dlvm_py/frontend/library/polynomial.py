@@ -9,9 +9,11 @@ import numpy as np
 from dlvm_py.frontend.library.decompositions import values_of
 from dlvm_py.frontend.library.intrinsics import assumed, is_constant, refuse, undecided, unroll
 
+STRIP = 512  # results that stay in the nearest cache while the products with all taps are added
 
-def full(a: Any, v: Any) -> Any:
-    """Σₖ vₖ aₙ₋ₖ for all n at which it is not empty; of half precision in f32, as NumPy's products."""
+
+def part(a: Any, v: Any, first: Any, last: Any) -> Any:
+    """Σₖ vₖ aₙ₋ₖ, in this order, for n from `first` to `last`; of half precision in f32, as NumPy's products."""
     n, m = a.shape[0], v.shape[0]
     if n == 0:
         raise ValueError("a cannot be empty")
@@ -20,14 +22,24 @@ def full(a: Any, v: Any) -> Any:
     is_half = np.result_type(a, v) == np.float16
     if is_half:
         a, v = a.astype(np.float32), v.astype(np.float32)
-    out = np.zeros(n + m - 1, dtype=np.result_type(a, v))
-    if m <= n:
-        for k in range(m):
-            out[k : k + n] += v[k] * a
-    else:
-        for k in range(n):
-            out[k : k + m] += a[k] * v
+    out = np.empty(last - first, dtype=np.result_type(a, v))
+    for begin in range(first, last, STRIP):
+        end = min(begin + STRIP, last)
+        out[begin - first : end - first] = 0
+        if m <= n:
+            for k in range(max(begin - n + 1, 0), min(end, m)):
+                low, high = max(begin, k), min(end, k + n)
+                out[low - first : high - first] += v[k] * a[low - k : high - k]
+        else:
+            for k in range(max(begin - m + 1, 0), min(end, n)):
+                low, high = max(begin, k), min(end, k + m)
+                out[low - first : high - first] += a[k] * v[low - k : high - k]
     return out.astype(np.float16) if is_half else out
+
+
+def product(a: Any, v: Any) -> Any:
+    """Σₖ vₖ aₙ₋ₖ for all n at which it is not empty: the coefficients of a product of polynomials."""
+    return part(a, v, 0, a.shape[0] + v.shape[0] - 1)
 
 
 def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
@@ -35,13 +47,12 @@ def convolve(a: Any, v: Any, mode: Any = "full") -> Any:
     a, v = vector(a), vector(v)
     if mode not in ("full", "same", "valid"):
         refuse("np.convolve: `mode` must be 'full', 'same' or 'valid'")
-    found = full(a, v)
     n, m = max(a.shape[0], v.shape[0]), min(a.shape[0], v.shape[0])
     if mode == "same":
-        return np.copy(found[(m - 1) // 2 : (m - 1) // 2 + n])
+        return part(a, v, (m - 1) // 2, (m - 1) // 2 + n)
     if mode == "valid":
-        return np.copy(found[m - 1 : n])
-    return found
+        return part(a, v, m - 1, n)
+    return product(a, v)
 
 
 def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
@@ -52,16 +63,15 @@ def correlate(a: Any, v: Any, mode: Any = "valid") -> Any:
     if mode not in ("full", "same", "valid"):
         refuse("np.correlate: `mode` must be 'full', 'same' or 'valid'")
     turned = np.conj(v[::-1]) if np.result_type(v).kind == "c" else v[::-1]
-    found = full(a, turned)
     n, m = max(a.shape[0], v.shape[0]), min(a.shape[0], v.shape[0])
     if mode == "same":
         start = m // 2 if a.shape[0] < v.shape[0] else (m - 1) // 2
         if a.shape[0] >= v.shape[0]:
             start = m - 1 - m // 2
-        return np.copy(found[start : start + n])
+        return part(a, turned, start, start + n)
     if mode == "valid":
-        return np.copy(found[m - 1 : n])
-    return found
+        return part(a, turned, m - 1, n)
+    return product(a, turned)
 
 
 def vector(x: Any) -> Any:
@@ -249,7 +259,7 @@ def leading(a: Any) -> Any:
 def polymul(a1: Any, a2: Any) -> Any:
     """np.polymul: zeros in front are left out."""
     a, b = vector(a1), vector(a2)
-    return full(a[leading(a) :], b[leading(b) :])
+    return product(a[leading(a) :], b[leading(b) :])
 
 
 def polydiv(u: Any, v: Any) -> Any:

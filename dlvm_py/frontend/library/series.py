@@ -12,7 +12,7 @@ from numpy.polynomial import chebyshev, hermite, hermite_e, laguerre, legendre, 
 
 from dlvm_py.frontend.library.decompositions import values_of
 from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, undecided, unroll
-from dlvm_py.frontend.library.polynomial import full, in_order
+from dlvm_py.frontend.library.polynomial import in_order, product
 
 # -- arguments ---------------------------------------------------------------------------------------
 
@@ -93,7 +93,7 @@ def polysub(c1: Any, c2: Any) -> Any:
 
 def polymul(c1: Any, c2: Any) -> Any:
     """The product of two power series."""
-    return trimmed(full(trimmed(coefficients(c1)), trimmed(coefficients(c2))))
+    return trimmed(product(trimmed(coefficients(c1)), trimmed(coefficients(c2))))
 
 
 def polymulx(c: Any) -> Any:
@@ -137,7 +137,7 @@ def polypow(c: Any, pow: Any, maxpower: Any = None) -> Any:  # noqa: A002 - NumP
     c = trimmed(coefficients(c))
     found = np.ones(1, dtype=np.result_type(c))
     for k in unroll(pow):
-        found = c if k == 0 else full(found, c)
+        found = c if k == 0 else product(found, c)
     return np.copy(found)
 
 

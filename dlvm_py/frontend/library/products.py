@@ -122,12 +122,17 @@ def tensordot(a: Any, b: Any, axes: Any = 2) -> Any:
     for j in unroll(b.ndim):
         if j not in summed_b:
             free_b, shape, columns = free_b + (j,), shape + (b.shape[j],), columns * b.shape[j]
-    left = np.reshape(np.transpose(a, free_a + summed_a), (rows, inside))
-    right = np.reshape(np.transpose(b, summed_b + free_b), (inside, columns))
-    found = np.dot(left, right)
+    found = np.dot(as_matrix(a, free_a, summed_a, rows, inside), as_matrix(b, summed_b, free_b, inside, columns))
     if len(shape) == 0:
         return np.asarray(found[0, 0])
     return np.reshape(found, shape)
+
+
+def as_matrix(a: Any, down: Any, across: Any, rows: Any, columns: Any) -> Any:
+    """An array as a matrix: some axes go down, the others across; a view where they lie so, or the other way round."""
+    if across + down == tuple(unroll(a.ndim)):
+        return np.transpose(np.reshape(a, (columns, rows)))
+    return np.reshape(np.transpose(a, down + across), (rows, columns))
 
 
 def kron(a: Any, b: Any) -> Any:

@@ -227,6 +227,20 @@ def test_reshaped_value():
     assert {i.type for i in program.f.instructions() if i.op.name == "shapeCast"} == {VECTOR, MATRIX}
 
 
+def test_reshape_of_what_lies_in_another_order():
+    """It is copied once, to where it is wanted: a.T.ravel()."""
+
+    def write(b, x):
+        n = b.emit("multiply", b.emit("extent", x, at=0), b.emit("extent", x, at=1))
+        flat = b.emit("shapeCast", b.emit("load", b.emit("transpose", x)), n)
+        p = b.emit("allocateHeap", n, dtype="f64")
+        b.emit("store", flat, p)
+        return p
+
+    program = Program((2,), write, result=VECTOR)
+    assert (program.count(), program.count("store")) == (1, 1)
+
+
 def test_deep_expression():
     """Thousands of ops in one expression are cut into kernels that may be walked by recursion."""
 

@@ -4,9 +4,10 @@
     %v = shapeCast %z: ... to (%n: i64, 12: i64, 8: i64)  =>  %z = dot %x: ..., %y: <_ x 96 x f64>
     store %v: <_ x 12 x 8 x f64> to %p: *<_ x 12 x 8 x f64>   store %z: <_ x 96 x f64> to %w: *<_ x 96 x f64>
 
-Products, reductions and expressions are then written where they belong; a reshape under a store would be a copy of
-memory that holds the value first. For memory that is C-contiguous. Begins bufferize, after lower_shape. Keeps the order
-of what is read and written.
+Products, reductions and expressions are then written where they belong, as is what lies in another order (a.T.ravel());
+a reshape under a store would be a copy of memory that holds the value first. For memory that is C-contiguous; what is
+loaded from such memory stays, since its reshape is a view. Begins bufferize, after lower_shape. Keeps the order of what
+is read and written.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ def run(function: Function) -> bool:
             source = value.operands[0]
             if (
                 not isinstance(source, Instruction)
-                or source.op is OPS["load"]
+                or _is_view(source)
                 or any(len(users[v]) > 1 for v in (value, source))
             ):
                 break
@@ -49,3 +50,9 @@ def _is_reshaped(store: Instruction) -> bool:
     value, memory = store.operands
     assert isinstance(memory.type, PointerType)
     return isinstance(value, Instruction) and value.op is OPS["shapeCast"] and memory.type.layout == "C"
+
+
+def _is_view(value: Instruction) -> bool:
+    """Whether a reshape of this value is one of the memory that it is loaded from."""
+    pointer = value.operands[0].type if value.op is OPS["load"] else None
+    return isinstance(pointer, PointerType) and pointer.layout == "C"

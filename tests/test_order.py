@@ -39,6 +39,18 @@ def test_sort_of_any_length(n):
     check(lambda a: (np.sort(a), np.argsort(a, kind="stable")), rng.integers(0, 5, n))
 
 
+@pytest.mark.parametrize("dtype", [np.int64, np.uint32, np.int8])
+def test_sort_of_integers_that_are_near_one_another(dtype):
+    """Those that are counted, at either end of their type, and those that lie one too far apart for it."""
+    sort, ends = dlvm.jit(lambda a: np.sort(a)), np.iinfo(dtype)
+    for n, span in ((64, 1), (300, 9), (300, 2**62), (5001, 900), (70_000, 2**14 - 1), (70_000, 2**14)):
+        span = min(span, int(ends.max) - int(ends.min))
+        for low in (int(ends.min), int(ends.max) - span):
+            a = rng.integers(low, low + span, n, dtype, endpoint=True)
+            a[:2] = low, low + span
+            np.testing.assert_array_equal(sort(a), np.sort(a))
+
+
 CROWD = 1 + np.round(rng.random(700) * 40) * 2.0**-52
 WIDE = {
     "signed zeros": np.where(rng.random(300) < 0.5, -0.0, 0.0) + np.where(rng.random(300) < 0.3, 1.0, 0.0) * -0.0,
@@ -79,6 +91,30 @@ def test_middle_of_many(a):
         assert np.count_nonzero(seed) <= 4
         np.testing.assert_allclose(np.sum(seed), 2.0)
         np.testing.assert_allclose(seed @ a, np.median(a) + np.percentile(a, 30.0))
+
+
+WITH_NAN = np.where(rng.random(3000) < 0.01, np.nan, rng.random(3000))
+
+
+def test_partition_of_many():
+    """The kth element is where it belongs, none before it is larger and none behind smaller; places say the same."""
+    f = dlvm.jit(lambda a, k: (np.partition(a, k), np.argpartition(a, k)))
+    for a in (rng.random(5000), PERIODIC, np.round(rng.random(2048) * 3), np.arange(4000.0), WITH_NAN):
+        ordered = np.sort(a)
+        for k in (0, 10, len(a) // 2, len(a) - 1, -3, -len(a)):
+            values, places = f(a, k)
+            for found in (values, a[places]):
+                np.testing.assert_array_equal(np.sort(found), ordered)
+                np.testing.assert_array_equal(found[k], ordered[k])
+                assert not np.any(found[: k % len(a)] > found[k]) and not np.any(found[k % len(a) :] < found[k])
+        with pytest.raises(ValueError, match="out of bounds"):
+            f(a, len(a))
+
+
+def test_derivative_of_a_partition():
+    """Each element has the seed of the place that it went to."""
+    a = rng.random(3000)
+    np.testing.assert_array_equal(dlvm.grad(lambda a: np.sum(np.partition(a, 40)[:41]))(a), a <= np.sort(a)[40])
 
 
 def test_isin_of_integers():

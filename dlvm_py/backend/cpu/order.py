@@ -14,6 +14,7 @@ from dlvm_py.backend.cpu.argsort import BUFFERS as PLACES_BUFFERS
 from dlvm_py.backend.cpu.argsort import argsort
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA
+from dlvm_py.backend.cpu.counting_sort import counting_sort
 from dlvm_py.backend.cpu.floating import widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import loop_order, nest
@@ -49,7 +50,8 @@ def store_sort(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
             source = e.call(argsort(e), "ptr", [memory, n])
         else:
             buffers = [e.gep(key, memory, e.mul(each, i64(k))) for k in range(BUFFERS)]
-            source = e.call(vector_sort(e, key), "ptr", [*buffers, n])
+            sort = counting_sort if dtype.kind in "iu" else vector_sort
+            source = e.call(sort(e, key), "ptr", [*buffers, n])
             if dtype.kind == "f":
                 e.call("@" + _zeros(e, key), "void", [memory, source, n])
         with e.loop(n) as loop:

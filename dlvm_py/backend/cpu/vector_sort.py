@@ -1,8 +1,8 @@
 """Sorting integers in vectors: blocks by a network, then runs by merging two groups of vectors at a time.
 
 The source is left as it is, so that who calls can look at the order in which the elements came. Nothing branches on
-what is compared: a network of comparisons sorts the eight columns of eight vectors, they are turned, and neighbours
-are merged until a block is one run. Two runs are merged by groups of 16: of all that was read the smaller half is
+what is compared: a network of comparisons sorts the columns of eight vectors, they are turned, and neighbours are
+merged until a block is one run. Two runs are merged by groups of 16: of all that was read the smaller half is
 written, and the next group comes from the run whose first element is smaller. Elements that are equal are the same
 here: who needs them in order of their places packs these into the integers (order.py).
 Sources: Knuth, The Art of Computer Programming 3, 5.3.4 (networks; merge exchange); Chhugani et al., Efficient
@@ -17,13 +17,16 @@ from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.lanes import shuffled, transposed
 from dlvm_py.backend.cpu.values import ONE, V, i64
 
-LANES = 8  # of a vector, and vectors of a block
-BLOCK = LANES * LANES
-GROUP = 2  # vectors that are merged at a time
+LANES = 8  # of a vector, at most
+ROWS = 8  # vectors of a block
+BLOCK = ROWS * LANES
+GROUP = 16  # elements that are merged at a time
+
+AVX2 = 256  # bits of a vector where there are none of 512
 
 BUFFERS = 3  # the source, and two to sort in
 # elements behind the last one that buffers have: up to a whole block, and a group that is looked at in vain
-SLACK = BLOCK + GROUP * LANES
+SLACK = BLOCK + GROUP
 
 
 def vector_sort(e: Code, type: str) -> str:
@@ -40,33 +43,38 @@ class _Sort:
     def __init__(self, c: Code, type: str) -> None:
         self.c = c
         self.type = type
-        self.vector = f"<{LANES} x {type}>"
+        bits = int(type[1:])
+        # a register each: of the halves of longer vectors LLVM exchanges each with the other, twice
+        self.lanes = LANES if c.module.masks else min(LANES, AVX2 // bits)
+        self.has_extremes = c.module.masks or bits < 64  # AVX2 has no smaller and larger one of 64 bits
+        self.block, self.group = ROWS * self.lanes, GROUP // self.lanes
+        self.vector = f"<{self.lanes} x {type}>"
         self.align = f", align {int(type[1:]) // 8}"
 
     def write(self) -> None:
         c = self.c
         source, a, b, n = c.params
         largest = V(self.type, str(2 ** (int(self.type[1:]) - 1) - 1))
-        blocks = c.op("lshr", c.add(n, i64(BLOCK - 1)), i64(BLOCK.bit_length() - 1))
-        end = c.mul(blocks, i64(BLOCK))
-        with c.either(c.icmp("sle", n, i64(LANES))) as arms:
+        blocks = c.op("lshr", c.add(n, i64(self.block - 1)), i64(self.block.bit_length() - 1))
+        end = c.mul(blocks, i64(self.block))
+        with c.either(c.icmp("sle", n, i64(self.lanes))) as arms:
             next(arms)
-            with c.loop(c.op("sub", i64(LANES), n)) as loop:
+            with c.loop(c.op("sub", i64(self.lanes), n)) as loop:
                 c.store(largest, c.gep(self.type, source, c.add(n, loop.index)))
             row = self._load(source)
-            for size in _powers(LANES):
-                row = self._exchange(row, [k ^ (size - 1) for k in range(LANES)], size // 2)
+            for size in _powers(self.lanes):
+                row = self._exchange(row, [k ^ (size - 1) for k in range(self.lanes)], size // 2)
                 row = self._cleaned(row, size // 4)
             self._store(row, a)
             next(arms)
             with c.loop(c.op("sub", end, n)) as loop:
                 c.store(largest, c.gep(self.type, source, c.add(n, loop.index)))
             with c.loop(blocks) as loop:
-                at = c.mul(loop.index, i64(BLOCK))
+                at = c.mul(loop.index, i64(self.block))
                 self._block(c.gep(self.type, source, at), c.gep(self.type, a, at))
         # sweeps until runs of 2^k blocks cover all
         sweeps = c.select(c.icmp("sgt", blocks, ONE), c.bit_length(c.op("sub", blocks, ONE)), i64(0))
-        with c.loop(sweeps, [i64(BLOCK), a, b]) as sweep:
+        with c.loop(sweeps, [i64(self.block), a, b]) as sweep:
             width, here, there = sweep.carried
             twice = c.op("shl", width, ONE)
             runs = c.op("udiv", c.op("add", end, c.op("sub", twice, ONE)), twice)
@@ -80,19 +88,20 @@ class _Sort:
     # -- blocks and runs -----------------------------------------------------------------------------
 
     def _block(self, source: V, target: V) -> None:
-        rows = [self._load(source, k * LANES) for k in range(LANES)]
-        for i, j in _merge_exchange(LANES):
+        rows = [self._load(source, k * self.lanes) for k in range(ROWS)]
+        for i, j in _merge_exchange(ROWS):
             rows[i], rows[j] = self._ordered(rows[i], rows[j])
-        runs = [[row] for row in transposed(self.c, rows)]
+        squares = [transposed(self.c, rows[k : k + self.lanes]) for k in range(0, ROWS, self.lanes)]
+        runs = [list(run) for run in zip(*squares, strict=True)]
         while len(runs) > 1:
             runs = [self._merged(a, b) for a, b in zip(runs[0::2], runs[1::2], strict=True)]
         for k, row in enumerate(runs[0]):
-            self._store(row, target, k * LANES)
+            self._store(row, target, k * self.lanes)
 
     def _merge_runs(self, source: V, target: V, low: V, middle: V, high: V) -> None:
         """source[low:middle] and source[middle:high], both in order and of whole groups, to target[low:high]."""
-        c, size = self.c, GROUP * LANES
-        first = [self._load(c.gep(self.type, source, low), k * LANES) for k in range(GROUP)]
+        c, size = self.c, GROUP
+        first = [self._load(c.gep(self.type, source, low), k * self.lanes) for k in range(self.group)]
         groups = c.op("sub", c.op("sdiv exact", c.op("sub", high, low), i64(size)), ONE)
         with c.loop(groups, [c.add(low, i64(size)), middle, *first]) as loop:
             left, right, *kept = loop.carried
@@ -100,27 +109,27 @@ class _Sort:
             rest = c.any(c.icmp("sge", right, high), c.icmp("sle", a, b))
             is_left = c.both(c.icmp("slt", left, middle), rest)
             taken = c.gep(self.type, source, c.select(is_left, left, right))
-            merged = self._merged(kept, [self._load(taken, k * LANES) for k in range(GROUP)])
+            merged = self._merged(kept, [self._load(taken, k * self.lanes) for k in range(self.group)])
             out = c.gep(self.type, target, c.add(low, c.mul(loop.index, i64(size))))
-            for k, row in enumerate(merged[:GROUP]):
-                self._store(row, out, k * LANES)
+            for k, row in enumerate(merged[: self.group]):
+                self._store(row, out, k * self.lanes)
             step = c.op("shl", c.cast("zext", is_left, "i64"), i64(size.bit_length() - 1))
-            loop.next = [c.add(left, step), c.add(right, c.op("sub", i64(size), step)), *merged[GROUP:]]
+            loop.next = [c.add(left, step), c.add(right, c.op("sub", i64(size), step)), *merged[self.group :]]
         for k, row in enumerate(loop.results[2:]):
-            self._store(row, c.gep(self.type, target, c.op("sub", high, i64(size))), k * LANES)
+            self._store(row, c.gep(self.type, target, c.op("sub", high, i64(size))), k * self.lanes)
 
     # -- networks ------------------------------------------------------------------------------------
 
     def _merged(self, a: Sequence[V], b: Sequence[V]) -> list[V]:
         """Two runs of as many vectors as one."""
-        backwards = [shuffled(self.c, row, row, range(LANES)[::-1]) for row in reversed(b)]
+        backwards = [shuffled(self.c, row, row, range(self.lanes)[::-1]) for row in reversed(b)]
         low, high = zip(*(self._ordered(x, y) for x, y in zip(a, backwards, strict=True)), strict=True)
         return [*self._bitonic(low), *self._bitonic(high)]
 
     def _bitonic(self, rows: Sequence[V]) -> list[V]:
         """Vectors whose elements go up, then down, or the other way round, in order."""
         if len(rows) == 1:
-            return [self._cleaned(rows[0], LANES // 2)]
+            return [self._cleaned(rows[0], self.lanes // 2)]
         half = len(rows) // 2
         low, high = zip(*map(self._ordered, rows[:half], rows[half:]), strict=True)
         return [*self._bitonic(low), *self._bitonic(high)]
@@ -128,18 +137,23 @@ class _Sort:
     def _cleaned(self, row: V, distance: int) -> V:
         """Elements of one vector in order, of parts that go up, then down: by their halves, then quarters."""
         while distance:
-            row = self._exchange(row, [k ^ distance for k in range(LANES)], distance)
+            row = self._exchange(row, [k ^ distance for k in range(self.lanes)], distance)
             distance //= 2
         return row
 
     def _exchange(self, row: V, partners: Sequence[int], bit: int) -> V:
         """The smaller one of an element and its partner where this bit of its lane is 0, the larger one elsewhere."""
-        low, high = self._ordered(row, shuffled(self.c, row, row, partners))
-        return shuffled(self.c, low, high, [k + LANES if k & bit else k for k in range(LANES)])
+        c, other = self.c, shuffled(self.c, row, row, partners)
+        if self.has_extremes:
+            low, high = self._ordered(row, other)
+            return shuffled(c, low, high, [k + self.lanes if k & bit else k for k in range(self.lanes)])
+        is_high = ", ".join(f"i1 {'true' if k & bit else 'false'}" for k in range(self.lanes))
+        moves = c.op("xor", c.icmp("sgt", row, other), V(f"<{self.lanes} x i1>", f"<{is_high}>"))
+        return c.select(moves, other, row)
 
     def _ordered(self, a: V, b: V) -> tuple[V, V]:
         low, high = (
-            self.c.intrinsic(f"llvm.{name}.v{LANES}{self.type}", self.vector, a, b) for name in ("smin", "smax")
+            self.c.intrinsic(f"llvm.{name}.v{self.lanes}{self.type}", self.vector, a, b) for name in ("smin", "smax")
         )
         return low, high
 

@@ -130,26 +130,81 @@ def check_kth(kth: Any, n: int) -> None:
             raise ValueError(f"kth(={k}) out of bounds ({n})")
 
 
+MANY = 2048  # elements from which on a sample saves more than it costs
+
+
+def limits_around(a: Any, k: Any) -> Any:
+    """Between which two elements of a vector, or beyond which one, the k-th in order and the next most probably lie.
+
+    They are the lower and the upper limit, and for each whether there is one, as a sample says.
+    Source: Floyd and Rivest, Expected time bounds for selection, CACM 18 (1975).
+    """
+    step = int(np.cbrt(a.shape[0]))
+    sample = np.sort(a[::step])
+    m = sample.shape[0]
+    spread = int(1.5 * np.sqrt(m)) + 1
+    first, last = k // step - spread, k // step + spread + 1
+    return sample[max(first, 0)], sample[min(last, m - 1)], first > 0, last < m
+
+
+def may_be_selected(a: Any) -> Any:
+    """Whether limits around an element of a vector can be found, and pay."""
+    return a.shape[0] >= MANY and not (is_nan(a) and np.any(np.isnan(a)))
+
+
 def partition(a: Any, kth: Any, axis: Any = -1) -> Any:
-    """np.partition: here all of the elements are in order."""
+    """np.partition: of a vector what lies near the kth element is in order; otherwise, or if there are several, all."""
     if axis is None:
         return partition(np.ravel(a), kth, 0)
-    check_kth(kth, a.shape[axis_of(axis, a.ndim)])
-    return np.sort(a, axis)
+    n = a.shape[axis_of(axis, a.ndim)]
+    check_kth(kth, n)
+    if a.ndim != 1 or np.ndim(kth) != 0 or a.dtype.kind not in ("i", "u", "f"):
+        return np.sort(a, axis)
+    out, between, start = np.empty_like(a), a, 0
+    if may_be_selected(a):
+        k = int(kth) % n
+        low, high, is_above, is_below = limits_around(a, k)
+        below, behind = a < low, a > high
+        start = np.count_nonzero(below) if is_above else 0
+        end = n - np.count_nonzero(behind) if is_below else n
+        if start <= k < end:
+            if is_above:
+                out[:start] = a[below]
+            if is_below:
+                out[end:] = a[behind]
+            between = a[((a >= low) | (not is_above)) & ((a <= high) | (not is_below))]
+        else:
+            start = 0
+    out[start : start + between.shape[0]] = np.sort(between)
+    return out
 
 
 def partition_in_place(a: Any, kth: Any, axis: Any = -1) -> None:
-    """x.partition(kth): here all of the elements are in order."""
-    check_kth(kth, a.shape[axis_of(axis, a.ndim)])
-    a.sort(axis)
+    """x.partition(kth)."""
+    a[...] = partition(a, kth, axis)
 
 
 def argpartition(a: Any, kth: Any, axis: Any = -1) -> Any:
-    """np.argpartition: here all of the elements are in order."""
+    """np.argpartition: places, which are in order where elements that np.partition gives would be."""
     if axis is None:
         return argpartition(np.ravel(a), kth, 0)
-    check_kth(kth, a.shape[axis_of(axis, a.ndim)])
-    return np.argsort(a, axis)
+    n = a.shape[axis_of(axis, a.ndim)]
+    check_kth(kth, n)
+    if a.ndim != 1 or np.ndim(kth) != 0 or a.dtype.kind not in ("i", "u", "f"):
+        return np.argsort(a, axis)
+    if may_be_selected(a):
+        k = int(kth) % n
+        low, high, is_above, is_below = limits_around(a, k)
+        below, behind = (a < low) & is_above, (a > high) & is_below
+        between = np.flatnonzero(~(below | behind))
+        start, end = np.count_nonzero(below), n - np.count_nonzero(behind)
+        if start <= k < end:
+            out = np.empty(n, np.int64)
+            out[:start] = np.flatnonzero(below)
+            out[start:end] = between[np.argsort(a[between])]
+            out[end:] = np.flatnonzero(behind)
+            return out
+    return np.argsort(a)
 
 
 def complex_argsort(a: Any, axis: Any) -> Any:

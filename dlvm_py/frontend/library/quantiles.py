@@ -9,7 +9,7 @@ import numpy as np
 from dlvm_py.frontend.library.arrange import along
 from dlvm_py.frontend.library.elementwise import deliver
 from dlvm_py.frontend.library.intrinsics import axes_of, axis_of, refuse, unroll
-from dlvm_py.frontend.library.order import is_nan
+from dlvm_py.frontend.library.order import is_nan, limits_around, may_be_selected
 
 # -- medians -----------------------------------------------------------------------------------------
 
@@ -80,26 +80,17 @@ def halfway(low: Any, high: Any) -> Any:
     return (low + high) / 2
 
 
-MANY = 2048  # elements from which on a sample saves more than it costs
-
-
 def in_order_around(a: Any, k: Any) -> Any:
     """Elements of a vector in order, k-th and next and any NaN among them, and the rank of the first.
 
-    A sample says between which two numbers these lie most probably, and what lies there is sorted; all of it where
-    the sample was wrong, or has a NaN. Source: Floyd and Rivest, Expected time bounds for selection, CACM 18 (1975).
+    What lies around them is sorted; all of it where the limits were wrong, or where there is a NaN.
     """
-    n, start = a.shape[0], 0
-    if n >= MANY and not (is_nan(a) and np.any(np.isnan(a))):
-        step = int(np.cbrt(n))
-        sample = np.sort(a[::step])
-        m = sample.shape[0]
-        spread = int(1.5 * np.sqrt(m)) + 1
-        first, last = k // step - spread, k // step + spread + 1
-        low, high = sample[max(first, 0)], sample[min(last, m - 1)]
-        below = np.count_nonzero(a < low) if first > 0 else 0
-        between = a[((a >= low) | (first <= 0)) & ((a <= high) | (last >= m))]
-        if below <= k and min(k + 1, n - 1) < below + between.shape[0]:
+    start = 0
+    if may_be_selected(a):
+        low, high, is_above, is_below = limits_around(a, k)
+        below = np.count_nonzero(a < low) if is_above else 0
+        between = a[((a >= low) | (not is_above)) & ((a <= high) | (not is_below))]
+        if below <= k and min(k + 1, a.shape[0] - 1) < below + between.shape[0]:
             a, start = between, below
     return np.sort(a), start
 

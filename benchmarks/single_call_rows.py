@@ -6,6 +6,7 @@ A line that is a statement writes into `out` (a vector) or `into` (a square), wh
 from math import isqrt
 
 import numpy as np
+from single_call_forms import FORMS
 
 CALLS = {
     "elementwise": """
@@ -564,6 +565,7 @@ CALLS = {
         u * 0.5
         m * x
     """,
+    "forms": FORMS,
 }
 WRITTEN = ("out", "into")
 
@@ -592,6 +594,7 @@ def operands(n, dtype):
         "m4": floats(4, 4), "w4": floats(4), "w5": floats(5), "edges": np.linspace(0.2, 1.7, 51).astype(dtype),
         "p": rng.permutation(n), "pc": rng.permutation(short), "q": rng.permutation(r), "qd": rng.permutation(e),
         "few": np.arange(10) * 3, "few4": np.array([2, 0, 3, 1]), "order": np.argsort(a, axis=0),
+        "na": np.where(rng.random((r, r)) < 0.1, np.nan, a).astype(dtype),
         "m": rng.random(n) < 0.5, "mc": rng.random(short) < 0.5, "am": rng.random((r, r)) < 0.5,
         "i": rng.integers(0, 1000, n), "j": rng.integers(1, 1000, n),
         "k": rng.integers(0, 30, n).astype(np.int32), "u": rng.integers(0, 100, n).astype(np.uint8),

@@ -363,3 +363,36 @@ def test_an_index_that_is_not_asked_for_before_the_loop_counts_from_the_end(f):
     for z in ([0, 1, 20], [0, 0, 20], [1, 0, 20], [0, 3, 20]):
         assert compiled(a, b, np.array(z)) == f(a, b, np.array(z))
     assert "'fast_loop" in compiled.ir(a, b, np.array([0, 1, 20]), stage="compute")
+
+
+def both_ways(x, y, out):
+    """Each way asks for y[i], at its own line."""
+    low = high = 0.0
+    for i in range(x.shape[0]):
+        if x[i] < 0.5:
+            low += y[i]
+            out[0] = low
+        else:
+            high += 2 * x[i] * y[i]
+    return low, high
+
+
+@pytest.mark.parametrize("length", [0, 1, 6, 7, 40])
+def test_ways_that_ask_alike(length):
+    """What both ways ask first is a limit of the count; the way that is taken says which line raises."""
+    f = dlvm.jit(both_ways)
+    for seed in range(4):
+        x, y = np.random.default_rng(seed).random(40), np.arange(float(length))
+        ours, theirs = np.zeros(1), np.zeros(1)
+        try:
+            want, line = both_ways(x, y, theirs), None
+        except IndexError as error:
+            want, line = str(error), error.__traceback__.tb_next.tb_lineno
+        try:
+            got, note = f(x, y, ours), ""
+        except IndexError as error:
+            got, note = str(error), error.__notes__[0]
+        assert got == want and ours == theirs
+        assert line is None or note.endswith(f":{line}"), (note, line)
+    text = f.ir(stage="compute")
+    assert "check" not in text and text.count("raise IndexError") == 2

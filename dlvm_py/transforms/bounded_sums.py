@@ -7,9 +7,10 @@
 
 What a sum can become is what it begins with and, for every place that adds to it, the largest number that is added
 there (ranges.py) times the trips of the loops around it that hand the sum on. Loops that count to extents of one array,
-each of another axis, make no more trips than it has elements. While additions in a loop asked in each trip, LLVM made
-no vectors of it: the sum of abs(int(a[i, j]) - int(b[i, j])). Stage compute: proofs about indices (proven_checks.py)
-take what is checked for exact, and are done by then. A second run finds nothing.
+each of another axis, make no more trips than it has elements; those that shrink a number as many as it has bits
+(ir/analysis/short_loops.py). While additions in a loop asked in each trip, LLVM made no vectors of it: the sum of
+abs(int(a[i, j]) - int(b[i, j])). Stage compute: proofs about indices (proven_checks.py) take what is checked for exact,
+and are done by then. A second run finds nothing.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from dlvm_py.ir.analysis.bounds import EXTENT_MAX, Bounds, Place
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.ir.analysis.short_loops import most_trips
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.ranges import integer_range
 
@@ -112,7 +114,10 @@ class _Sums:
         trips = 1
         ends: list[tuple[Value, Place]] = []
         for loop in loops:
-            head = counting_head(loop)
+            head, short = counting_head(loop), most_trips(loop)
+            if short is not None:
+                trips *= short
+                continue
             if head is None or head.is_down or not all((by or 0) > 0 for by in steps(loop, head.counter)):
                 return None
             at = loop.header.args.index(head.counter)

@@ -16,13 +16,16 @@ The counter goes up by a literal to a number that the loop does not change; what
 its sum with a literal, and another such number; or what it asks is known before all loops, and the limit is 0 where it
 fails. It stands where every iteration comes by before it has any effect, so that what the iterations before it did is
 done, and nothing else, when the exception is raised. Of several checks the first one that fails raises: all of them,
-and what else may raise between them, are asked again behind the loop, but the last one, which then is sure to fail.
+and what else may raise between them, are asked again behind the loop, but the last one, which then is sure to fail. The
+last one may be a pair, of a branch whose ways both begin with the same question: behind the loop the branch says which
+of them raises, at its own line.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlvm_py.frozen import Frozen
 from dlvm_py.ir import (
     OPS,
     Block,
@@ -54,11 +57,12 @@ def run(function: Function) -> bool:
         above = dominators.idom[loop.header]
         if count is None or above is None or len(edges[count.body]) != 1:
             continue
-        passed, checks = _first_checks(loop, count, edges)
-        if checks:
-            sizes = [v for c in checks for v in _asked(c, loop)]
+        passed, checks, fork = _first_checks(loop, count, edges)
+        if checks or fork:
+            limits = checks if fork is None else [*checks, fork.checks[0]]
+            sizes = [v for c in limits for v in _asked(c, loop)]
             above = _before_loops(forest, dominators, above, [count.last, *sizes])
-            _limit(function, loop, count, above, passed, checks)
+            _limit(function, loop, count, above, limits, _Failing(passed, checks, fork))
             edges, found = predecessors(function), True
     return found
 
@@ -93,9 +97,25 @@ def _beyond(value: Value, counter: Value) -> int | None:
     return number if a is counter and number is not None and abs(number) <= _NEAR else None
 
 
+class _Fork(Frozen, eq=False):
+    """A branch whose ways both begin with a check of the same index: what they run up to it, and the checks."""
+
+    condition: Value
+    passed: tuple[list[Instruction], list[Instruction]]
+    checks: tuple[Instruction, Instruction]
+
+
+class _Failing(Frozen, eq=False):
+    """What the iteration that fails runs, the checks that are limits, and the pair of them behind all others."""
+
+    passed: list[Instruction]
+    checks: list[Instruction]
+    fork: _Fork | None
+
+
 def _first_checks(
     loop: Loop, count: CountingHead, edges: dict[Block, list[tuple[Block, int]]]
-) -> tuple[list[Instruction], list[Instruction]]:
+) -> tuple[list[Instruction], list[Instruction], _Fork | None]:
     """What each iteration runs before its first effect: all of it, and the checks that are limits of the count."""
     passed: list[Instruction] = []
     checks: list[Instruction] = []
@@ -112,12 +132,26 @@ def _first_checks(
             elif not (i.op.is_pure or i.op is OPS["load"]):
                 break
             passed.append(i)
+        ways = [t.block for t in i.targets]
+        if any(t.args or not loop.contains(t.block) or len(edges[t.block]) != 1 for t in i.targets):
+            return passed, checks, None
+        if i.op is OPS["conditional"]:
+            return passed, checks, _fork(i.operands[0], ways, loop, count)
         if i.op is not OPS["branch"]:
-            return passed, checks
-        (target,) = i.targets
-        block = target.block
-        if target.args or not loop.contains(block) or block is loop.header or len(edges[block]) != 1:
-            return passed, checks
+            return passed, checks, None
+        (block,) = ways
+
+
+def _fork(condition: Value, ways: list[Block], loop: Loop, count: CountingHead) -> _Fork | None:
+    """The branch, if both ways ask first whether the same index is in range."""
+    firsts = [next(i for i in way.instructions if not (i.op.is_pure or i.op is OPS["load"])) for way in ways]
+    if not all(i.op is OPS["check"] for i in firsts):
+        return None
+    bounds = [_bound(i, loop, count) for i in firsts]
+    if bounds[0] is None or bounds[0] != bounds[1]:
+        return None
+    passed = [w.instructions[: w.instructions.index(i)] for w, i in zip(ways, firsts, strict=True)]
+    return _Fork(condition, (passed[0], passed[1]), (firsts[0], firsts[1]))
 
 
 def _begins_at_natural_numbers(loop: Loop, count: CountingHead, edges: dict[Block, list[tuple[Block, int]]]) -> bool:
@@ -155,14 +189,14 @@ def _limit(
     loop: Loop,
     count: CountingHead,
     above: Block,
-    passed: list[Instruction],
-    checks: list[Instruction],
+    limits: list[Instruction],
+    run: _Failing,
 ) -> None:
     head = loop.header
     end = head.instructions[-1]
     b = Builder(function).before(above.instructions[-1])
     limit = count.last
-    for check in checks:
+    for check in limits:
         found = _bound(check, loop, count)
         if found is None:
             limit = b.emit("select", limit, literal(0), check.operands[0])
@@ -178,24 +212,42 @@ def _limit(
     end.operands, end.targets = [more], [end.targets[0], Target(late, [])]
     b.at_end(late)
     b.conditional(b.emit("lessThan", count.counter, count.last), failing, [], away.block, away.args)
-    _raise(b.at_end(failing), passed, checks)
-    for check in checks:
+    _raise(function, b.at_end(failing), failing, run)
+    for check in [*run.checks, *(run.fork.checks if run.fork else ())]:
         assert check.block is not None
         check.block.instructions.remove(check)
 
 
-def _raise(b: Builder, passed: list[Instruction], checks: list[Instruction]) -> None:
+def _raise(function: Function, b: Builder, failing: Block, run: _Failing) -> None:
     """The checks again, with what they need of the iteration that fails; the last one raises."""
     copies: dict[Value, Value] = {}
-    needed = {i for i in passed[: passed.index(checks[-1]) + 1] if may_trap(i)}
+    if run.fork is None:
+        last = run.checks[-1]
+        _again(b, run.passed[: run.passed.index(last)], last.operands[1:], copies)
+        _fail(b, last, copies)
+        return
+    fork = run.fork
+    read = [o for i in (*fork.passed[0], *fork.passed[1], *fork.checks) for o in i.operands]
+    _again(b, run.passed, [fork.condition, *read], copies)
+    ways = [function.new_block("failing", after=failing) for _ in fork.checks]
+    b.conditional(copies.get(fork.condition, fork.condition), ways[0], [], ways[1], [])
+    for way, passed, check in zip(ways, fork.passed, fork.checks, strict=True):
+        own = dict(copies)
+        _again(b.at_end(way), passed, check.operands[1:], own)
+        _fail(b, check, own)
+
+
+def _again(b: Builder, passed: list[Instruction], wanted: Sequence[Value], copies: dict[Value, Value]) -> None:
+    """What may raise of what was run before, and what is wanted of it, once more."""
+    needed = {*wanted, *(i for i in passed if may_trap(i))}
     for i in reversed(passed):
         if i in needed:
-            needed.update(o for o in i.operands if isinstance(o, Instruction))
+            needed.update(i.operands)
     for i in passed:
-        if i not in needed:
-            continue
-        operands = [copies.get(o, o) for o in i.operands]
-        if i is checks[-1]:
-            b.insert(Instruction(OPS["raise"], operands[1:], dict(i.attrs), loc=i.loc))
-            return
-        copies[i] = b.insert(Instruction(i.op, operands, dict(i.attrs), loc=i.loc))
+        if i in needed:
+            copies[i] = b.insert(Instruction(i.op, [copies.get(o, o) for o in i.operands], dict(i.attrs), loc=i.loc))
+
+
+def _fail(b: Builder, check: Instruction, copies: dict[Value, Value]) -> None:
+    operands = [copies.get(o, o) for o in check.operands[1:]]
+    b.insert(Instruction(OPS["raise"], operands, dict(check.attrs), loc=check.loc))

@@ -16,9 +16,9 @@ What the next trip reads of this one is then one value, whichever way was taken 
 register), and what is left of the ways may be done both (backend/cpu/choices.py).
 
 Each way ends with the store: behind it come pure steps alone. The place is the same if it is an element of the same
-array at the same indices, which are there where the ways meet, or are computed alike from what is. Where two ways begin at one branch and do nothing else
-that is seen, what they load is loaded before the branch, if the indices are sure to be in range there
-(ir/analysis/bounds.py), and if it is not more than LOADS. In loops only: elsewhere nothing is gained.
+array at the same indices, which are there where the ways meet, or are computed alike from what is. Where two ways begin
+at one branch and do nothing else that is seen, what they load is loaded before the branch, if the indices are sure to
+be in range there (ir/analysis/bounds.py), and if it is not more than LOADS. In loops only: elsewhere nothing is gained.
 Stages raw and optimizable, behind proven_checks.py.
 """
 

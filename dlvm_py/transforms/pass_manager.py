@@ -120,6 +120,7 @@ PASSES: dict[str, Pass] = {
         Pass("growing_products", "GP", needs=has_arrays),
         Pass("interchange_loops", "IC", needs=has_nests),
         Pass("short_rows", "SR", needs=has_planes),
+        Pass("fixed_counts", "FC", needs=has_nests),
         Pass("loop_versions", "LV"),
         Pass("bounded_sums", "BS"),
         Pass("hoist_checks", "HC"),

@@ -10,6 +10,8 @@ what it has met once, so a query costs a bounded number of steps.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from dlvm_py.ir import BOOL, DType, Instruction, TensorType, Value, is_scalar
 from dlvm_py.ir.analysis.counted_loops import Edges
 from dlvm_py.ir.analysis.loops import Loop
@@ -30,6 +32,11 @@ def dtype_range(dtype: DType) -> Range:
 def integer_range(value: Value) -> Range:
     """Bounds of an integer or bool scalar."""
     return _range(value, _DEPTH, {})
+
+
+def range_within(value: Value, known: Mapping[Value, Range]) -> Range:
+    """Bounds of an integer or bool scalar, where bounds of other values are known."""
+    return _range(value, _DEPTH, dict(known))
 
 
 def _range(value: Value, depth: int, met: dict[Value, Range]) -> Range:

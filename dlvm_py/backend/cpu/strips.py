@@ -9,7 +9,9 @@
 
 What LLVM sees is a loop with one exit and a count that its entry knows: it is unrolled, and vectorised without an
 iteration that is kept for the end. A count that is a small literal takes no fuel at all: it is less than what the loop
-around it takes for itself. So a window of 3 by 3 is small, and the loop around it is as if it were innermost.
+around it takes for itself. So a window of 3 by 3 is small, and the loop around it is as if it were innermost. A loop
+that shrinks a number until it is 0, bit by bit or by halves, is small as well (ir/analysis/short_loops.py): LLVM knows
+the one that counts bits as an instruction.
 
 A loop is one of these if nothing but the test at its head leaves it, the head has no effects (it is run once more where
 a strip ends), nothing in it burns fuel of its own but small loops, which take none, and the counter goes up by a
@@ -23,11 +25,12 @@ from collections.abc import Callable, Mapping
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import ONE, ZERO, V
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import Block, BlockArg, Instruction, Literal, Target, Value, is_scalar
+from dlvm_py.ir import Block, BlockArg, Instruction, Literal, Target, Value, is_scalar, literal
 from dlvm_py.ir.analysis.cost import is_slow
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.analysis.short_loops import shrinking
 from dlvm_py.ir.value import integer
 
 # work that is not worth fuel, as for array kernels
@@ -37,9 +40,9 @@ SMALL = 64
 class Strip(Frozen):
     """The count of a loop.
 
-    counter: the argument of the head that steps; last: where it ends; is_down: it goes down to 0. leave: which target
-    of the head leaves the loop. trips: how many there are, of the loops in it as well, where these are small literals
-    and their product is; None elsewhere.
+    counter: the argument of the head that steps, or shrinks; last: where it ends; is_down: it goes down to 0. leave:
+    which target of the head leaves the loop. trips: how many there are at most, of the loops in it as well, where these
+    are small literals and their product is; None elsewhere.
     """
 
     counter: BlockArg
@@ -63,6 +66,10 @@ def strip_of(
     loops in it, by their heads.
     """
     exits, found = loop.exit_edges(), counting_head(loop)
+    short = shrinking(loop)
+    if short is not None and not loop.children:
+        if not any(burns(i) for block in loop.ordered for i in block.instructions):
+            return Strip(short, literal(0, short.type), False, 1, SMALL)
     if found is None or len(exits) != 1 or exits[0][0] is not loop.header:
         return None
     if not all(child.header in inner and inner[child.header].is_small for child in loop.children):
@@ -93,6 +100,7 @@ def may_be_vectors(loop: Loop, strip: Strip) -> bool:
     carried = [a for a in loop.header.args if a is not strip.counter]
     return (
         any(map(is_slow, instructions))
+        and None not in steps(loop, strip.counter)
         and not any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in carried)
         and not any(i.op.name in ("check", "raise") or i.attrs.get("checked") for i in instructions)
     )

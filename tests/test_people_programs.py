@@ -71,3 +71,22 @@ def test_bytes_side_by_side():
     compiled = dlvm.jit(program.function, parallel=False)
     compiled(*program.make(12))
     assert not {"insertq", "extrq"} & set(compiled.asm().split())
+
+
+def test_elements_that_may_stay_are_stored_without_masks():
+    """A rectifier in place, by arrays and by a loop: all elements are written, and those that are NaN stay so."""
+
+    def clamp(a, b):
+        np.maximum(a, 0.0, out=a)
+        b[b > 1.0] = 1.0
+        for i in range(a.shape[0]):
+            a[i] = min(a[i], 2.0)
+
+    a, b = np.random.default_rng(2).standard_normal((2, 37)) * 3
+    a[5] = b[6] = np.nan
+    ours, theirs = (a.copy(), b.copy()), (a.copy(), b.copy())
+    compiled = dlvm.jit(clamp)
+    compiled(*ours)
+    clamp(*theirs)
+    np.testing.assert_array_equal(ours, theirs)
+    assert "vmaskmov" not in compiled.asm()

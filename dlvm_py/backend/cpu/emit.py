@@ -489,7 +489,10 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
     type = i.operands[1].type
     assert isinstance(type, PointerType)
     if not is_array(value.type):
-        store_element(e, dest.dtype, e.scalar(value), dest.data, dest.notes)
+        x = e.scalar(value)
+        if stores.may_stay(e, value):
+            x = e.value(x.type, f"freeze {x.type} {x.ref}")
+        store_element(e, dest.dtype, x, dest.data, dest.notes)
     elif isinstance(value, Instruction):  # an undefined array is a literal: nothing needs to be written
         product = accumulated(i)
         with e.region():

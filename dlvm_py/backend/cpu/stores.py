@@ -37,7 +37,7 @@ from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import TRUE, ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import Kind, Value
+from dlvm_py.ir import Instruction, Kind, Value
 from dlvm_py.ir.analysis.cost import element_cost, is_function
 
 # the steps of an element, of which a load and a store are two, from which on rows end in a mask
@@ -63,6 +63,14 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
     return kernel.work
 
 
+def may_stay(e: FunctionEmitter, value: Value) -> bool:
+    """Whether what is stored may be what was there, so that it, or what is loaded, has to be frozen.
+
+    LLVM would store those elements that change, under a mask, for which AVX takes 40 times as long as for all of them.
+    """
+    return not e.module.masks and isinstance(value, Instruction) and value.op.name in ("select", "max", "min")
+
+
 class _Stores:
     """The stores of one kernel: its trees and destinations, and the axes of its loops."""
 
@@ -71,6 +79,7 @@ class _Stores:
         self.tree = tree = Tree(e, *values)
         self.dests = [s.dest for s in sinks]
         first = self.dests[0]
+        tree.updated = frozenset(p.data for v, p in zip(values, self.dests, strict=True) if may_stay(e, v))
         self.extents: Sequence[V] = first.extents
         self.work = e.product(self.extents)
         self.strides: list[Sequence[V]] = [strides_of(e, p) for p in self.dests]

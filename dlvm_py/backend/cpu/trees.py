@@ -126,6 +126,7 @@ class Tree:
         self.embedding = "tested"
         self.has_embeds = False
         self.is_rare = False  # whether what is written is a version that hardly ever runs
+        self.updated: frozenset[V] = frozenset()  # data of which an element is replaced by itself or another one
         self.places: dict[tuple[Instruction, Axes], V] = {}  # where elements of loads are that lie elsewhere by now
         self._stretch: dict[tuple[Value, int], tuple[V, V]] = {}
         self._known: dict[tuple[V, V], tuple[V, V]] = {}
@@ -425,7 +426,8 @@ class Tree:
         e, p = self.e, self.e.pointer(i.operands[0])
         if (i, axes) in self.places:
             return load_element(e, p.dtype, self.places[i, axes], self.group)
-        return load_element(e, p.dtype, self.address(i, axes), p.notes + self.group)
+        x = load_element(e, p.dtype, self.address(i, axes), p.notes + self.group)
+        return e.value(x.type, f"freeze {x.type} {x.ref}") if p.data in self.updated else x
 
     def _gathered(self, i: Instruction, axes: Axes) -> V:
         (source, row), *indices = self.children(i, axes)

@@ -143,7 +143,9 @@ class Dispatcher:
                         handled, result = self._attempt_together(version, shared, values)
                         if handled:
                             return result
-                version = self.version(function, values, beyond, answers)
+                version, found = self._installed(function, values, beyond, answers)
+                if version is None:
+                    version = self.version(function, values, beyond, answers)
                 if version is None:
                     continue
                 if copied and version.call.effects is not None:
@@ -153,7 +155,7 @@ class Dispatcher:
                         code="DL711",
                         help="pass the arrays as arguments of their own, or in tuples",
                     )
-                handled, result = python_entry.attempt(version, values, printed)
+                handled, result = python_entry.attempt(version, values, printed, found)
             except Undone as undone:
                 assert version is not None
                 name = version.call.assumed[undone.site]
@@ -220,16 +222,13 @@ class Dispatcher:
         beyond: bool = False,
         answers: Answers | None = None,
     ) -> Version | None:
-        """The installed version for these values, made if there is none. None: there is one more in `_together`.
+        """A version for these values, made if none is installed. None: there is one more in `_together`.
 
         beyond: the one for calls that take more memory than a limited version may, which runs loops again.
         answers: the one for these answers, where types depend on values; None: any.
         """
-        found = self._installed(function, values, beyond, answers)
-        if found is not None:
-            return found
         with _COMPILING:
-            found = self._installed(function, values, beyond, answers)
+            found, _ = self._installed(function, values, beyond, answers)
             if found is not None:
                 return found
             request = self.request(values)
@@ -304,11 +303,17 @@ class Dispatcher:
         return together.attempt(version, shared, values, tangents)
 
     @staticmethod
-    def _installed(function: Any, values: tuple[Any, ...], beyond: bool, answers: Answers | None) -> Version | None:
-        found = (v for v in native.versions(function) if not (beyond and v.call.limited))
-        if answers is not None:
-            found = (v for v in found if v.call.answers == answers)
-        return next((v for v in found if python_entry.matches(v.call, values)), None)
+    def _installed(
+        function: Any, values: tuple[Any, ...], beyond: bool, answers: Answers | None
+    ) -> tuple[Version | None, list[Any] | None]:
+        """The installed version that takes these values, and their leaves; None where there is none."""
+        for version in native.versions(function):
+            if beyond and version.call.limited or answers is not None and version.call.answers != answers:
+                continue
+            leaves = python_entry.matched(version.call, values)
+            if leaves is not None:
+                return version, leaves
+        return None, None
 
     def _make_for(self, request: Request, values: tuple[Any, ...]) -> Version:
         """The version of a request that takes values of these extents."""

@@ -203,7 +203,8 @@ def test_other_streams_wait_and_are_waited_for(hardware, monkeypatch):
     torch.Tensor = type("Tensor", (Elsewhere,), {"device": None})
     torch.cuda = types.SimpleNamespace(current_stream=lambda device: types.SimpleNamespace(cuda_stream=5))
     monkeypatch.setitem(sys.modules, "torch", torch)
-    assert device_array(torch.Tensor(0, count=0), "x", 0).stream == 5
+    tensor = torch.Tensor(0, count=0)
+    assert device_array(tensor, "x", tensor.__cuda_array_interface__).stream == 5
     hardware.waited.clear()
     monkeypatch.setattr(hardware._driver, "stream", lambda: types.SimpleNamespace(ptr=2))
     f(replace(owner, stream=2))

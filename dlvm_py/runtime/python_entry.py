@@ -109,12 +109,16 @@ def call(version: Version, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tu
     return (False, None) if values is None else attempt(version, values)
 
 
-def attempt(version: Version, values: Sequence[Any], printed: int = 0) -> tuple[bool, Any]:
+def attempt(
+    version: Version, values: Sequence[Any], printed: int = 0, found: list[Any] | None = None
+) -> tuple[bool, Any]:
     """As `call`, for one value a parameter. The captured arrays that are checked are those that are used.
 
-    printed: how many texts of this call have been printed before it was undone.
+    printed: how many texts of this call have been printed before it was undone. found: the leaves, where it is known
+    that they match.
     """
-    found = matched(version.call, values)
+    if found is None:
+        found = matched(version.call, values)
     if found is None:
         return False, None
     try:

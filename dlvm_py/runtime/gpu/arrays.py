@@ -9,7 +9,9 @@ from __future__ import annotations
 import copy
 import ctypes
 import dataclasses
+import functools
 import importlib.util
+import math
 import sys
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -25,6 +27,7 @@ from dlvm_py.runtime.native import offsets
 
 # what the protocols call the stream of handle 0; and the handle of the default stream of each thread
 DEFAULT_STREAM, PER_THREAD_STREAM = 1, 2
+_OF_HOST = (np.ndarray, np.generic, int, float, complex, str)
 CUPY_DTYPES = "?bhilqBHILQefdFD"  # those of CuPy's arrays, by their characters
 _CUDA, _MANAGED = 2, 13  # kDLCUDA, kDLCUDAManaged
 _KINDS = {0: "i", 1: "u", 2: "f", 5: "c"}  # DLDataTypeCode
@@ -81,7 +84,7 @@ class DeviceArray(Frozen, eq=False):
     @property
     def size(self) -> int:
         """The number of elements."""
-        return int(np.prod(self.shape, dtype=object))
+        return math.prod(self.shape)
 
     def bounds(self) -> tuple[int, int]:
         """The address of the first byte, and that behind the last one."""
@@ -135,10 +138,12 @@ def is_on_device(value: Any) -> bool:
 
 
 def _is_there(value: Any) -> bool:
-    if isinstance(value, np.ndarray | np.generic | int | float | complex | str):
-        return False
-    if _interface(value) is not None:
+    if isinstance(value, DeviceArray):
         return True
+    return not isinstance(value, _OF_HOST) and (_interface(value) is not None or _is_packed_there(value))
+
+
+def _is_packed_there(value: Any) -> bool:
     asked = getattr(value, "__dlpack_device__", None)
     return asked is not None and not isinstance(value, type) and int(asked()[0]) in (_CUDA, _MANAGED)
 
@@ -156,6 +161,8 @@ def _interface(value: Any) -> dict[str, Any] | None:
 
 def _parts(value: Any) -> list[tuple[str, Any]] | None:
     """What a tuple, list, dict or dataclass instance holds, with what says where; None for other values."""
+    if isinstance(value, DeviceArray | np.ndarray | float | int):
+        return None
     if isinstance(value, tuple):
         names = getattr(value, "_fields", None)
         shown = range(len(value)) if names is None else names
@@ -192,22 +199,27 @@ def on_device(names: Sequence[str], values: Sequence[Any], function: str) -> Pla
 
     Raises: ArgumentError DL711 for an array of the host beside arrays of the device.
     """
+    if any(isinstance(value, np.ndarray) or _parts(value) is not None for value in values):
+        _require_no_array(names, values, function)
+    with device().current():
+        placed = tuple(
+            _placed(value, f"argument '{name}' of {function}()") for name, value in zip(names, values, strict=True)
+        )
+    together = zip(names, values, placed, strict=True)
+    return Placed(placed, tuple(name for name, a, b in together if a is not b and _is_changeable(a)))
+
+
+def _require_no_array(names: Sequence[str], values: Sequence[Any], function: str) -> None:
+    """Raises: ArgumentError DL711 for an array of the host among the arguments, and what they hold."""
     found = [leaf for name, value in zip(names, values, strict=True) for leaf in _leaves(value, f"argument '{name}'")]
-    first = next(what for what, value in found if _is_there(value))
     for what, value in found:
         if isinstance(value, np.ndarray):
+            first = next(what for what, value in found if _is_there(value))
             raise ArgumentError(
                 f"{what} of {function}() is a NumPy array, and {first.removeprefix('argument ')} is on the device",
                 code="DL711",
                 help="move it there as well, with cupy.asarray, or pass all of them as NumPy arrays",
             )
-    with device().current() as stream:
-        placed = tuple(
-            _placed(value, f"argument '{name}' of {function}()", stream)
-            for name, value in zip(names, values, strict=True)
-        )
-    together = zip(names, values, placed, strict=True)
-    return Placed(placed, tuple(name for name, a, b in together if a is not b and _is_changeable(a)))
 
 
 def _is_changeable(value: Any) -> bool:
@@ -216,16 +228,20 @@ def _is_changeable(value: Any) -> bool:
     return parts is not None and (not isinstance(value, tuple) or any(_is_changeable(part) for _, part in parts))
 
 
-def _placed(value: Any, what: str, stream: int, inside: bool = False) -> Any:
+def _placed(value: Any, what: str, inside: bool = False) -> Any:
     """The same with arrays of the device as `DeviceArray`. inside: of a list, dict or instance.
 
     These are themselves where all that they hold can stay: what is done to them is seen.
     """
     parts = _parts(value)
     if parts is None:
-        stays = inside and isinstance(value, DeviceArray) or not _is_there(value)
-        return value if stays else device_array(value, what, stream)
-    made = [_placed(part, where + what, stream, inside or not isinstance(value, tuple)) for where, part in parts]
+        if isinstance(value, DeviceArray):
+            return value if inside else device_array(value, what)
+        if isinstance(value, _OF_HOST):
+            return value
+        interface = _interface(value)
+        return device_array(value, what, interface) if interface is not None or _is_packed_there(value) else value
+    made = [_placed(part, where + what, inside or not isinstance(value, tuple)) for where, part in parts]
     if all(a is b for a, (_, b) in zip(made, parts, strict=True)):
         return value
     if isinstance(value, tuple):
@@ -240,15 +256,17 @@ def _placed(value: Any, what: str, stream: int, inside: bool = False) -> Any:
     return copied
 
 
-def device_array(value: Any, what: str, stream: int) -> DeviceArray:
-    """The array that a value on the device is; what has to be waited for is said by its `stream`."""
+def device_array(value: Any, what: str, found: dict[str, Any] | None = None) -> DeviceArray:
+    """The array that a value on the device, which is current, is; what has to be waited for is said by its `stream`.
+
+    found: what its interface says, None where it has none.
+    """
     if isinstance(value, DeviceArray):
         # a result of ours, given back: its own stream is done when this one's work begins
         return replace(value, origin=value)
-    found = _interface(value)
     # PyTorch writes bfloat16 as two bytes of anything; DLPack has a code for it
     if found is None or np.dtype(found["typestr"]).kind == "V" and hasattr(value, "__dlpack__"):
-        return _of_dlpack(value, what, stream)
+        return _of_dlpack(value, what)
     return _of_interface(value, found, what)
 
 
@@ -288,9 +306,10 @@ def named(stream: int) -> int:
     return stream or DEFAULT_STREAM
 
 
-def _of_dlpack(value: Any, what: str, stream: int) -> DeviceArray:
+def _of_dlpack(value: Any, what: str) -> DeviceArray:
     _require_here(int(value.__dlpack_device__()[1]), what)
-    capsule = value.__dlpack__(stream=named(stream))  # which the producer makes wait
+    with device().current() as stream:
+        capsule = value.__dlpack__(stream=named(stream))  # which the producer makes wait
     # the capsule keeps the tensor, and gives it back when it is freed, as long as its name is not changed
     tensor = _Tensor.from_address(offsets.capsule_pointer(capsule))
     if tensor.lanes != 1 or tensor.code not in (*_KINDS, _BFLOAT, _BOOL):
@@ -355,9 +374,15 @@ def _free(device: Device, address: int, stream: int, stream_owner: Any) -> None:
 
 def exported(array: DeviceArray) -> Any:
     """A result for the user: CuPy's where there is CuPy that has its dtype, unless the device is emulated."""
-    if array.data >= 1 << 62 or array.dtype.char not in CUPY_DTYPES or importlib.util.find_spec("cupy") is None:
+    if array.data >= 1 << 62 or array.dtype.char not in CUPY_DTYPES or not is_cupy_installed():
         return array
     return as_cupy(array)
+
+
+@functools.cache
+def is_cupy_installed() -> bool:
+    """Whether CuPy is installed: looked for once, as that takes longer than a launch."""
+    return importlib.util.find_spec("cupy") is not None
 
 
 def as_cupy(array: DeviceArray) -> Any:

@@ -9,8 +9,8 @@ from __future__ import annotations
 import ctypes
 import functools
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 from dlvm_py.errors import DeviceError
@@ -64,10 +64,9 @@ class Device:
         """Make the device current for this thread; the stream of its calls."""
         return 0
 
-    @contextmanager
-    def current(self) -> Iterator[int]:
+    def current(self) -> AbstractContextManager[int]:
         """`enter`; behind it the thread's own device is current again."""
-        yield self.enter()
+        return nullcontext(self.enter())
 
     def stream_owner(self) -> Any:
         """What keeps the stream of the thread's calls: it must be there when memory is given back on it."""
@@ -147,11 +146,9 @@ class Hardware(Device):
         """Whether this process may use the device: a fork of the one that did may not."""
         return self._driver.is_here
 
-    @contextmanager
-    def current(self) -> Iterator[int]:
+    def current(self) -> AbstractContextManager[int]:
         """`enter`; behind it the context of before is current again."""
-        with self._driver.current() as stream:
-            yield stream
+        return self._driver.current()
 
     def stream_owner(self) -> Any:
         """CuPy's current stream."""

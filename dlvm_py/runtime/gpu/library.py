@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import ctypes
 import functools
-import importlib.util
 import json
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -20,7 +19,7 @@ import numpy as np
 
 from dlvm_py.deferred import deferred
 from dlvm_py.runtime import told
-from dlvm_py.runtime.gpu.arrays import CUPY_DTYPES, DeviceArray, as_cupy
+from dlvm_py.runtime.gpu.arrays import CUPY_DTYPES, DeviceArray, as_cupy, is_cupy_installed
 from dlvm_py.runtime.gpu.device import EMULATOR, Device
 
 if TYPE_CHECKING:
@@ -60,7 +59,7 @@ def run_library(device: Device, asked: str, kinds: Sequence[str], address: int) 
 
 def has_cupy(device: Device) -> bool:
     """Whether CuPy is installed, and the memory is one that it can read."""
-    return device.name != EMULATOR and importlib.util.find_spec("cupy") is not None
+    return device.name != EMULATOR and is_cupy_installed()
 
 
 def _by_cupy(

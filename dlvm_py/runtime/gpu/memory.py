@@ -102,7 +102,8 @@ def moved(device: Device, values: Sequence[Any]) -> Iterator[Moved]:
             device.wait(other)
         found = Moved(device, stream, bool(there))
         try:
-            found.move([v for v in values if isinstance(v, np.ndarray)])
+            if len(there) < len(values):
+                found.move([v for v in values if isinstance(v, np.ndarray)])
             yield found
         finally:
             found.give_back()

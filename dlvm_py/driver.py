@@ -89,7 +89,7 @@ TO_SCHEDULED = (
     "stream_stores", "share_kernels",
 )  # fmt: skip
 # the frame is memory of the host
-TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "row_grids", "simplify_cfg", "ownership", "replay_loops")
+TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "row_grids", "simplify_cfg", "sibling_stores", "ownership", "replay_loops")
 
 
 _DERIVED: dict[type, str] = {  # who in derivative.py makes the program of a recipe

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_programs import PROGRAMS, _of
+from gpu_programs import PROGRAMS, _of, chain
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import gpu as gpu_check
@@ -161,6 +161,52 @@ def test_reductions_read_side_by_side_whichever_axis_is_kept():
             assert live() == before
     # a thread a result, several, and what combines parts
     assert f.ptx(_of((3, 4))).count("// reduction along axes\n") == 6
+
+
+@pytest.mark.parametrize("shape", [(17000, 32), (16400, 64), (16400, 65), (600, 33), (3, 4000)])
+def test_rows_are_summed_by_some_threads_a_warp_or_a_block(shape):
+    """Which of them depends on the extents; bools are counted and complex numbers added alike."""
+    x = _of(shape)
+    same(
+        dlvm.jit(lambda x: (x.sum(axis=1), x.max(axis=1), np.mean(x, axis=1)), target="gpu")(x),
+        (
+            x.sum(axis=1),
+            x.max(axis=1),
+            np.mean(x, axis=1),
+        ),
+    )
+    same(dlvm.jit(lambda x: np.sum(x + 1j, axis=1), target="gpu")(x), np.sum(x + 1j, axis=1))
+    same(dlvm.jit(lambda x: (x > 2.5).any(axis=1), target="gpu")(x), (x > 2.5).any(axis=1))
+
+
+def derived(x, y):
+    return np.sum(np.exp(-x) * np.sin(y) + x * y[::-1])
+
+
+def twice_written(x, y, out):
+    """Each kernel reads what the one before wrote, and one what it writes itself."""
+    out[:] = np.exp(x)
+    y += out
+    x *= out
+    out[:, 1:] = x[:, 1:] * y[:, 1:]
+    return y * 2.0
+
+
+def test_derivatives_of_one_tree_are_one_kernel():
+    g = dlvm.grad(dlvm.jit(chain, target="gpu"), wrt=(0, 1))
+    x, y = _of(1001), _of(1001, seed=1)
+    text = g.ptx(x, y)
+    assert text.count(".entry") == 1
+    for wide in (x, y), (x[::2], y[::2]), (x.reshape(7, 143), np.asfortranarray(y.reshape(7, 143))):
+        for got, expected in zip(g(*wide), dlvm.grad(chain, wrt=(0, 1))(*wide), strict=True):
+            np.testing.assert_allclose(got, expected, 1e-13, 1e-13)
+    h = dlvm.grad(dlvm.jit(derived, target="gpu"), wrt=(0, 1))
+    for got, expected in zip(h(x, y), dlvm.grad(derived, wrt=(0, 1))(x, y), strict=True):
+        np.testing.assert_allclose(got, expected, 1e-13, 1e-13)
+    for f in (np.ascontiguousarray, np.asfortranarray):
+        given, expected = ([f(_of((5, 6), seed=k)) for k in range(3)] for _ in range(2))
+        same(dlvm.jit(twice_written, target="gpu")(*given), twice_written(*expected))
+        same(tuple(given), tuple(expected))
 
 
 def test_products_of_floats_are_made_in_order():

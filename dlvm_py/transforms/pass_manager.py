@@ -130,6 +130,7 @@ PASSES: dict[str, Pass] = {
         Pass("bufferize", "BUF"),
         Pass("temporary_layouts", "TL", needs=has_arrays),
         Pass("sibling_fusion", "SF", needs=has_arrays),
+        Pass("sibling_stores", "SST", needs=has_arrays),
         Pass("skew_loops", "SK", needs=has_nests),
         Pass("share_loops", "SL"),
         Pass("interleave_loops", "IL", needs=has_nests),

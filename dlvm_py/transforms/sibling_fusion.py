@@ -48,6 +48,7 @@ Cost: each root looks at the WINDOW groups before it.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from itertools import islice
 
 from dlvm_py.decisions import Decisions
@@ -84,12 +85,24 @@ SHORT = 32  # a row shorter than this is not worth a loop of its own
 
 def run(function: Function, noalias_params: bool = True, decisions: Decisions | None = None) -> bool:
     """Join the kernels of `function`; whether any were."""
-    blocks = [b for b in function.blocks if sum(map(_is_candidate, b.instructions)) > 1]
+    return join(function, function.blocks, _is_candidate, FUNCTIONS, noalias_params, decisions or Decisions())
+
+
+def join(
+    function: Function,
+    blocks: Iterable[Block],
+    is_candidate: Callable[[Instruction], bool],
+    functions: int,
+    noalias_params: bool,
+    decisions: Decisions,
+) -> bool:
+    """Join the kernels of some blocks that are candidates, up to so many functions in one; whether any were."""
+    blocks = [b for b in blocks if sum(map(is_candidate, b.instructions)) > 1]
     if not blocks:
         return False
     facts, aliases = EqualExtents(function), AliasAnalysis(function, noalias_params)
-    decisions = decisions or Decisions()
-    found = [joiner for block in blocks if (joiner := _Joiner(function, block, facts, aliases, decisions)).joins()]
+    joiners = [_Joiner(function, b, facts, aliases, is_candidate, functions, decisions) for b in blocks]
+    found = [joiner for joiner in joiners if joiner.joins()]
     for joiner in found:
         joiner.write()
     if found:
@@ -144,10 +157,17 @@ class _Joiner:
     """One block: first it is decided what joins, on the block as it is, then the block is written anew."""
 
     def __init__(
-        self, function: Function, block: Block, facts: EqualExtents, aliases: AliasAnalysis, decisions: Decisions
+        self,
+        function: Function,
+        block: Block,
+        facts: EqualExtents,
+        aliases: AliasAnalysis,
+        is_candidate: Callable[[Instruction], bool],
+        functions: int,
+        decisions: Decisions,
     ) -> None:
         self.function, self.block, self.facts, self.aliases = function, block, facts, aliases
-        self.decisions = decisions
+        self.is_candidate, self.functions, self.decisions = is_candidate, functions, decisions
         self.body = [i for i in block.instructions if not is_array(i.type)]  # in the order that comes out
         self.behind = 0  # where in it the next root is searched: joining only moves what stands before
         self.groups: dict[Instruction, _Group] = {}  # by their last roots
@@ -156,7 +176,7 @@ class _Joiner:
 
     def joins(self) -> bool:
         """Decide what joins; whether anything does."""
-        for r in [i for i in self.body if _is_candidate(i)]:
+        for r in [i for i in self.body if self.is_candidate(i)]:
             self._take(r)
         return any(len(g.roots) > 1 for g in self.groups.values())
 
@@ -325,7 +345,7 @@ class _Joiner:
         arrays = {v.operands[0] for v in (*theirs, *ours)} | {*group.destinations, *mine.destinations}
         before, added = ({v for r in g.roots for v in members(r.operands[0])} for g in (group, mine))
         # one tree may have more functions by itself: what has none may join it
-        functions = max(FUNCTIONS, *(sum(map(is_function, some)) for some in (before, added)))
+        functions = max(self.functions, *(sum(map(is_function, some)) for some in (before, added)))
         steps = before | added
         if len(arrays) > 2 * STREAMS or len(steps) > STEPS or sum(map(is_function, steps)) > functions:
             return False

@@ -209,8 +209,7 @@ class Control:
             self._begin(block)
             for kernel in tree_rules.kernels(block.instructions):
                 self.e.enter_kernel(plan_of(kernel[0]))
-                if len(kernel) > 1 and self.instruction is write_instruction:
-                    write_kernel(self.e, kernel)
+                if len(kernel) > 1 and self._write_kernel(block, kernel):
                     continue
                 for i in kernel:
                     self.e.loc = i.loc or self.e.loc
@@ -228,6 +227,11 @@ class Control:
         loops.take_out(self.e, list(self.shared.values()))
         split(self.e)
         outline(self.e)
+
+    def _write_kernel(self, block: Block, kernel: list[Instruction]) -> bool:
+        """Write a kernel of several roots; whether that was done."""
+        write_kernel(self.e, kernel)
+        return True
 
     def _entry_values(self) -> list[V]:
         if self.order[0] not in self.headers:

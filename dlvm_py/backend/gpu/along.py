@@ -1,7 +1,8 @@
 """Reductions along axes, unbroadcast: threads side by side read elements side by side, whichever axes are reduced.
 
     terms few, or results many side by side     a thread a result, its terms in order
-    the inner axis is reduced (rows)            a warp a result, the block where rows are long or few
+    the inner axis is reduced (rows)            a warp a result, the block where rows are long or few, 8 threads where
+                                                they are short and many
     the inner axis is kept (columns)            a lane of each of the block's warps a result, 32 of them side by side
     too few results to fill a device            their terms in parts, a block each; a second launch combines the parts
     products of floats (reductions.py)          a thread a result, its terms in order
@@ -26,7 +27,7 @@ from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.elementwise import general, store_tree
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, WARP, WARPS, Kernel, blocks_for, within
-from dlvm_py.backend.gpu.reductions import Fold, block_memory, in_block, keeps_order, overlapped
+from dlvm_py.backend.gpu.reductions import Fold, block_memory, keeps_order, of_warps, overlapped
 from dlvm_py.ir import Instruction, PointerType, Value
 
 FAMILY = "reduction along axes"
@@ -34,6 +35,8 @@ FAMILY = "reduction along axes"
 MANY = 1 << 17
 # blocks that fill a device, and rows that do, a warp each; the longest row for a warp
 ENOUGH, SHORT = 512, 2048
+# threads of a short row, which has up to so many terms for each of them
+LANES = 8
 # terms that are worth a part, and the most parts
 PART, MOST_PARTS = 8192, 256
 
@@ -183,7 +186,11 @@ class _Reduction:
         h, in_rows = self.h, inner in self.along
         if in_rows:
             warps = h.both(h.icmp("sle", self.terms, i64(SHORT)), h.icmp("sge", self.results, i64(ENOUGH)))
-            digits = h.select(warps, i64(WARP.bit_length() - 1), i64(THREADS.bit_length() - 1))
+            some = h.both(
+                h.icmp("sle", self.terms, i64(LANES * LANES)), h.icmp("sge", self.results, i64(MANY // LANES))
+            )
+            lanes = h.select(some, i64(LANES.bit_length() - 1), i64(WARP.bit_length() - 1))
+            digits = h.select(warps, lanes, i64(THREADS.bit_length() - 1))
             each = h.op("lshr", i64(THREADS), digits)
         else:
             digits, each = ZERO, i64(WARP)
@@ -209,8 +216,8 @@ class _Reduction:
     def _kernel(self, inner: int, digits: V, parts: V, partials: V) -> Kernel:
         """Threads side by side take elements side by side.
 
-        In rows 2^digits threads, a warp or the block, take a result; else each lane of a warp one of 32. `partials`:
-        where the parts of results go, number 0 of all of them first, if there is more than one.
+        In rows 2^digits threads, LANES, a warp or the block, take a result; else each lane of a warp one of 32.
+        `partials`: where the parts of results go, number 0 of all of them first, if there is more than one.
         """
         fold, in_rows = self.fold, inner in self.along
         k = Kernel(self.h, FAMILY)
@@ -250,8 +257,7 @@ class _Reduction:
                 loop.next = [fold.step(k, loop.carried[0], self._element(k, tree, first, moved))]
             total = loop.results[0]
             if in_rows:
-                of_warp, of_block = in_block(k, fold, total, shared)
-                total = k.select(k.icmp("eq", each, ONE), of_block, of_warp)
+                total = self._in_row(k, total, mine, shared)
             else:
                 total = _down_columns(k, fold, total, shared, lane, warp)
             with k.when(k.both(is_one, k.icmp("eq", own, ZERO))):
@@ -262,6 +268,24 @@ class _Reduction:
                     place = k.add(k.mul(part, results), index)
                     store_element(k, fold.wide, total, offset(k, into, [place], [size]))
         return k
+
+    def _in_row(self, k: Kernel, total: V, mine: V, shared: V) -> V:
+        """The values of `mine` threads side by side combined, in the first of them."""
+        delta = WARP // 2
+        while delta:
+            both = self.fold.step(k, total, k.shuffle_down(total, delta))
+            total = both if delta < LANES else k.select(k.icmp("sgt", mine, i64(delta)), both, total)
+            delta //= 2
+        found: list[tuple[V, Label]] = []
+        with k.either(k.icmp("eq", mine, i64(THREADS))) as arms:
+            next(arms)
+            found.append((of_warps(k, self.fold, total, shared), k.here))
+            next(arms)
+            found.append((total, k.here))
+        result = k.phi(total.type)
+        for x, end in found:
+            result.add(x, end)
+        return result.value
 
     def _fold_parts(self, inner: int, parts: V, partials: V) -> None:
         """The launch that combines the parts of each result, in their order."""

@@ -25,7 +25,7 @@ from dlvm_py.backend.cpu.values import FALSE, ONE, ZERO, V, constant, i64
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import THREADS, Kernel, blocks_for, within
 from dlvm_py.backend.gpu.tiles import TILE, axis_across, tiles_along, write_tiles
-from dlvm_py.ir import Value
+from dlvm_py.ir import DType, Value
 from dlvm_py.ir.analysis.cost import element_cost
 
 # bytes of the widest access, and the cost of an element (ir/analysis/cost.py) up to which it is worth its registers
@@ -35,12 +35,12 @@ ROWS = 4
 _REFERENCE = re.compile(r"%[\w.]+")
 
 
-def general(k: Kernel, value: Value, inner: int | None = None) -> Tree:
+def general(k: Kernel, value: Value, *others: Value, inner: int | None = None) -> Tree:
     """A tree that is read with all of its run-time strides and stretches: threads have no loop to be fast in.
 
     inner: the axis that threads side by side go along, the last one if not given.
     """
-    tree = Tree(k, value)  # type: ignore[arg-type]
+    tree = Tree(k, value, *others)  # type: ignore[arg-type]
     if inner is not None:
         tree.inner = inner
     tree.fast = not tree.conditions()
@@ -49,53 +49,63 @@ def general(k: Kernel, value: Value, inner: int | None = None) -> Tree:
 
 def store_tree(h: HostEmitter, value: Value, dest: Pointer, shape: tuple[int | None, ...]) -> None:
     """Write every element of a tree to `dest`, whose type has `shape`."""
+    store_trees(h, [value], [dest], [shape])
+
+
+def store_trees(
+    h: HostEmitter, values: Sequence[Value], dests: Sequence[Pointer], shapes: Sequence[tuple[int | None, ...]]
+) -> None:
+    """Write every element of some trees of the same extents, each to its place: all that is read of it before."""
     k = Kernel(h, "elementwise")
-    to = k.pointer_of(dest)
-    tree = Tree(k, value)  # type: ignore[arg-type]
-    count = k.product(to.extents)
-    if tree.rank and tree.is_linear(to.layout, shape):
+    to = [k.pointer_of(dest) for dest in dests]
+    tree = Tree(k, *values)  # type: ignore[arg-type]
+    count, layout = k.product(to[0].extents), to[0].layout
+    if tree.rank and all(p.layout == layout and tree.is_linear(layout, s) for p, s in zip(to, shapes, strict=True)):
         tree.linear, tree.inner = True, 0
         width = _width(tree, to)
         _contiguous(k, tree, to, count, width)
-        h.launch(k, blocks_for(h, h.op("udiv", h.product(dest.extents), i64(width))))
+        h.launch(k, blocks_for(h, h.op("udiv", h.product(dests[0].extents), i64(width))))
         return
-    if tree.rank > 1 and _by_tiles(h, value, dest):
+    if tree.rank > 1 and len(dests) == 1 and _by_tiles(h, values[0], dests[0]):
         return
-    _by_elements(h, value, dest)
+    _by_elements(h, values, dests)
 
 
-def _by_elements(h: HostEmitter, value: Value, dest: Pointer) -> None:
-    """An element a thread at a time, in the memory order of `dest`."""
+def _by_elements(h: HostEmitter, values: Sequence[Value], dests: Sequence[Pointer]) -> None:
+    """An element a thread at a time, in the memory order of the first of `dests`."""
     k = Kernel(h, "elementwise")
-    to = k.pointer_of(dest)
-    strides = strides_of(k, to)
-    order = loop_order(to.extents, memory_order(to))
-    tree = general(k, value, order[-1] if order else None)
+    to = [k.pointer_of(dest) for dest in dests]
+    extents = to[0].extents
+    strides = [strides_of(k, p) for p in to]
+    order = loop_order(extents, memory_order(to[0]))
+    tree = general(k, *values, inner=order[-1] if order else None)
 
-    def computed() -> tuple[V, V]:
-        """The element at the index of the tree, and where it goes."""
-        x = tree.element()
-        return x, offset(k, to.data, [tree.index[n] for n in range(to.rank)], strides)
+    def computed() -> list[tuple[DType, V, V]]:
+        """The elements at the index of the tree, and where they go."""
+        elements, index = tree.elements(), [tree.index[n] for n in range(len(extents))]
+        return [(p.dtype, x, offset(k, p.data, index, own)) for p, own, x in zip(to, strides, elements, strict=True)]
 
-    if sum(constant(n) != 1 for n in to.extents) < 2:
-        with k.grid(k.product(to.extents)) as loop:
-            tree.index.update(k.unravel(loop.index, order, to.extents))
-            store_element(k, to.dtype, *computed())
-        h.launch(k, blocks_for(h, h.product(dest.extents)))
+    if sum(constant(n) != 1 for n in extents) < 2:
+        with k.grid(k.product(extents)) as loop:
+            tree.index.update(k.unravel(loop.index, order, extents))
+            for found in computed():
+                store_element(k, *found)
+        h.launch(k, blocks_for(h, h.product(dests[0].extents)))
         return
 
     def write(rows: Sequence[V], column: V) -> None:
         found = []
         with loads_first(k):
             for row in rows:
-                tree.index.update(k.unravel(row, order[:-1], to.extents))
+                tree.index.update(k.unravel(row, order[:-1], extents))
                 tree.index[order[-1]] = column
-                found.append(computed())
-        for x, place in found:
-            store_element(k, to.dtype, x, place)
+                found += computed()
+        for element in found:
+            store_element(k, *element)
 
-    shape = _Sheet(h, dest.extents[order[-1]], h.product([dest.extents[n] for n in order[:-1]]))
-    shape.write(k, write, element_cost(value) <= CHEAP)
+    whole = dests[0].extents
+    shape = _Sheet(h, whole[order[-1]], h.product([whole[n] for n in order[:-1]]))
+    shape.write(k, write, _cost(values) <= CHEAP)
     h.launch(k, shape.blocks)
 
 
@@ -205,31 +215,36 @@ def _by_tiles(h: HostEmitter, value: Value, dest: Pointer) -> bool:
         next(arms)
         launch()
         next(arms)
-        _by_elements(h, value, dest)
+        _by_elements(h, [value], [dest])
     return True
 
 
-def _width(tree: Tree, to: Pointer) -> int:
+def _cost(values: Sequence[Value]) -> int:
+    return sum(map(element_cost, values))
+
+
+def _width(tree: Tree, to: Sequence[Pointer]) -> int:
     """How many elements side by side a thread takes: as many as 16 bytes hold, if their arithmetic is little."""
-    if element_cost(tree.root) > CHEAP or to.dtype.is_complex:
+    if _cost(tree.roots) > CHEAP or any(p.dtype.is_complex for p in to):
         return 1
-    return max(1, WIDEST // max(p.itemsize for p in (to, *tree.loads())))
+    return max(1, WIDEST // max(p.itemsize for p in (*to, *tree.loads())))
 
 
-def _contiguous(k: Kernel, tree: Tree, to: Pointer, count: V, width: int) -> None:
-    """All elements of a tree that lies as its destination does, in its memory order.
+def _contiguous(k: Kernel, tree: Tree, to: Sequence[Pointer], count: V, width: int) -> None:
+    """All elements of trees that lie as their destinations do, in their memory order.
 
     Where everything is aligned, threads read and write `width` elements at once: with the alignment known, LLVM makes
     one instruction of accesses side by side. What is left goes one by one.
     """
     tree.fast = not tree.conditions()
 
-    def place(index: V) -> V:
-        return offset(k, to.data, [index], [i64(to.itemsize)])
+    def store(index: V, elements: Sequence[V]) -> None:
+        for p, x in zip(to, elements, strict=True):
+            store_element(k, p.dtype, x, offset(k, p.data, [index], [i64(p.itemsize)]))
 
     done = ZERO
     if width > 1:
-        pointers = {p.data: i64(width * p.itemsize) for p in (to, *tree.loads())}
+        pointers = {p.data: i64(width * p.itemsize) for p in (*to, *tree.loads())}
         k.module.declare("llvm.assume", "void", ["i1"])
         low = (k.op("and", k.cast("ptrtoint", data, "i64"), k.op("sub", size, ONE)) for data, size in pointers.items())
         aligned = k.both(*(k.icmp("eq", bits, ZERO) for bits in low))
@@ -242,13 +257,13 @@ def _contiguous(k: Kernel, tree: Tree, to: Pointer, count: V, width: int) -> Non
             elements = []
             with loads_first(k):
                 for tree.index[0] in places:
-                    elements.append(tree.element())
-            for at, x in zip(places, elements, strict=True):
-                store_element(k, to.dtype, x, place(at))
+                    elements.append(tree.elements())
+            for at, found in zip(places, elements, strict=True):
+                store(at, found)
         done = k.op("mul nuw nsw", groups, i64(width))
     with k.grid(k.op("sub", count, done)) as loop:
         tree.index[0] = k.add(done, loop.index)
-        store_element(k, to.dtype, tree.element(), place(tree.index[0]))
+        store(tree.index[0], tree.elements())
 
 
 def store_scalar(h: HostEmitter, x: V, dest: Pointer) -> None:

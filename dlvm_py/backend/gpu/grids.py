@@ -32,7 +32,7 @@ from dlvm_py.backend.cpu.memory import release
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.values import NULL, ONE, TRUE, ZERO, V, constant, i64
-from dlvm_py.backend.gpu.elementwise import store_scalar
+from dlvm_py.backend.gpu.elementwise import store_scalar, store_trees
 from dlvm_py.backend.gpu.host import HostEmitter
 from dlvm_py.backend.gpu.kernel import blocks_for
 from dlvm_py.backend.gpu.reductions import PARTIALS, Fold, fold_partials
@@ -213,6 +213,20 @@ class GridControl(Control):
         self.independence = Independence(h.function, noalias_params)
         self.nests = nests(self.independence)
         self.replays: dict[Block, Replay] = {}  # by their headers
+
+    def _write_kernel(self, block: Block, kernel: list[Instruction]) -> bool:
+        """Stores that are joined, outside of loops."""
+        if self.forest.loop_of(block) is not None or any(i.op.name != "store" for i in kernel):
+            return False
+        self.h.loc = kernel[0].loc or self.h.loc
+        types = [i.operands[1].type for i in kernel]
+        store_trees(
+            self.h,
+            [i.operands[0] for i in kernel],
+            [self.h.pointer(i.operands[1]) for i in kernel],
+            [type.shape for type in types],  # type: ignore[attr-defined]
+        )
+        return True
 
     def _replay(self, block: Block, mark: Instruction) -> None:
         header = block.targets[0].block

@@ -85,6 +85,11 @@ def block_memory(k: Kernel, fold: Fold) -> V:
 def in_block(k: Kernel, fold: Fold, total: V, shared: V) -> tuple[V, V]:
     """The values of the threads combined: of a warp, in its first thread, and of the block, in thread 0."""
     total = in_warp(k, fold, total, WARP)
+    return total, of_warps(k, fold, total, shared)
+
+
+def of_warps(k: Kernel, fold: Fold, total: V, shared: V) -> V:
+    """The values of the first threads of the warps combined, in thread 0."""
     thread = k.special("tid")
     itemsize = fold.wide.itemsize
     with k.when(k.icmp("eq", k.op("and", thread, i64(WARP - 1)), ZERO)):
@@ -96,7 +101,7 @@ def in_block(k: Kernel, fold: Fold, total: V, shared: V) -> tuple[V, V]:
     other = load_element(k, fold.wide, offset(k, shared, [place], [i64(itemsize)]))
     # before the memory is used again
     k.barrier()
-    return total, in_warp(k, fold, k.select(is_first, other, fold.neutral()), WARPS)
+    return in_warp(k, fold, k.select(is_first, other, fold.neutral()), WARPS)
 
 
 def overlapped(k: Kernel, value: Value) -> str:

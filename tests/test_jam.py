@@ -4,6 +4,10 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.dispatch import dispatcher_of
+from dlvm_py.frozen import replace
+from dlvm_py.options import Options, Schedule
+from dlvm_py.transforms import stream_stores
 from dlvm_py.transforms.unroll_and_jam import ROWS, WIDE
 
 
@@ -92,7 +96,7 @@ def test_only_rows_that_are_read_again():
         out[1:-1] = np.exp(a[2:]) + np.exp(a[:-2])
 
     a = np.ones((4, 4))
-    assert [lines_together(f, a, a.copy()) for f in (rows, columns, functions)] == [ROWS, 0, 0]
+    assert [lines_together(f, a, a.copy()) for f in (rows, columns, functions)] == [stream_stores.ROWS, 0, 0]
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
@@ -117,7 +121,21 @@ def test_planes_past_the_caches_are_written_by_rows(dtype, threads):
         dlvm.set_num_threads(before)
 
 
+@pytest.mark.parametrize("lines", [2, 4])
+def test_rows_of_planes_together_past_the_caches(lines):
+    # a plane has three rows and lines of four, or the last two of seven overlap those before
+    decisions = (("streams.least", 1 << 22), ("streams.rows_in_space", lines))
+    compiled = dlvm.jit(seven_points)
+    dispatcher_of(compiled).options = replace(Options(), schedule=Schedule(decisions=decisions))
+    for rows in (5, 9):
+        a = np.random.default_rng(rows).random((4 << 20 >> 10, rows, 331))
+        ours, theirs = np.zeros_like(a), np.zeros_like(a)
+        compiled(a, ours)
+        seven_points(a, theirs)
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_what_is_written_by_rows_is_fetched_ahead():
     text = dlvm.jit(seven_points).llvm(np.zeros((3, 3, 3)), np.zeros((3, 3, 3)))
-    # of four rows the beginnings of the next four, to be written, and what they read in the plane behind
-    assert text.count("@llvm.prefetch.p0(") == 8 + 1
+    # of a row the beginning of the next one, to be written, and what that reads in the plane behind; the declaration
+    assert text.count("@llvm.prefetch.p0(") == 2 + 1

@@ -35,6 +35,8 @@ def program(marks, value="<_ x _ x f64>", stage="compute"):
         ("past 0", "<_ x f64>", "past 0: at least 1 bytes"),
         ("grain 0", "<_ x f64>", "grain 0: at least 1 tenths of nanoseconds"),
         ("past 1 ahead 5", "<_ x f64>", "ahead: what is fetched are rows that go together (jam)"),
+        ("past 1 lines 2", "<_ x f64>", "lines: what goes by lines are rows that go together (jam)"),
+        ("jam 2 along 0 from 1 past 1 lines 0", "<_ x _ x f64>", "lines 0: at least 1 rows"),
         ("jam 4 along 1 from 8", "<_ x _ x f64>", "jam along 1: of *<_ x _ x f64> that may be 0"),
         ("jam 1 along 0 from 8", "<_ x _ x f64>", "jam 1: at least 2 rows are stored at a time"),
         ("grain 5", "f64", "*f64 is one element: there is nothing to say of how it is stored"),
@@ -45,7 +47,7 @@ def test_what_cannot_be_done_is_an_error(marks, value, message):
         parse_module(program(marks, value), "marks.dl")
 
 
-MARKS = ["past 64 grain 1", "jam 2 along 0 from 1 past 64 ahead 0 grain 1", "tile 2 along 0 past 8"]
+MARKS = ["past 64 grain 1", "jam 2 along 0 from 1 past 64 lines 3 ahead 0 grain 1", "tile 2 along 0 past 8"]
 
 
 @pytest.mark.parametrize("marks", MARKS)
@@ -61,6 +63,6 @@ def stencil(a, b):
 def test_the_stages_say_what_is_done():
     a = np.ones((4, 4))
     text = dlvm.jit(stencil).ir(a, a.copy(), stage="scheduled")
-    assert "jam 4 along 0 from 768 shifts past 33554432 ahead 393216 grain 1000000" in text
+    assert "jam 4 along 0 from 768 shifts past 33554432 lines 2 ahead 393216 grain 1000000" in text
     alone = dlvm.jit(parallel=False)(stencil).ir(a, a.copy(), stage="scheduled")
-    assert "shifts past 33554432 ahead 393216" in alone and "grain" not in alone
+    assert "shifts past 33554432 lines 2 ahead 393216" in alone and "grain" not in alone

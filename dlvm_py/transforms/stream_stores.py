@@ -5,15 +5,20 @@
     store %1: <_ x f64> to %p: *<_ x f64>             store %1: <_ x f64> to %p: *<_ x f64> past 33554432
 
     store %2 to %q: *<_ x _ x f64>                    store %2 to %q: *<_ x _ x f64>
-        jam 4 along 0 from 768                            jam 4 along 0 from 768 past 33554432 ahead 393216
+        jam 4 along 0 from 768                            jam 4 along 0 from 768 past 33554432 lines 2 ahead 393216
 
 A plain store reads the line that it overwrites: three passes over memory for a scaled copy that needs two. `past` at
 the first store of a kernel: where all of its results are so many bytes, which is asked at run time, they go past the
 caches (backend/cpu/streams.py). Less than the last caches hold does not: who comes next finds it there.
 
-Rows that go together (unroll_and_jam.py) are as many streams, which begin anew every few KiB, before the CPU has seen
-where each goes on; it is told. `ahead`: what the next rows read is fetched when those before them are computed, if that
-is no more than so many bytes, which are in the second cache then; of longer rows what comes a little later in the same.
+Rows that go together (unroll_and_jam.py) are written by whole lines then, each by its own. `lines`: of so many rows at
+a time. Two where rows are neighbours in memory alone: four are read for two, in the first cache. One of a plane in
+space: what is new is read in the order of memory then, which the CPU fetches by itself, as it does not for some rows in
+turn; the planes before and behind come from farther anyway.
+
+Rows are streams that begin anew every few KiB, before the CPU has seen where each goes on; it is told. `ahead`: what
+the next rows read is fetched when those before them are computed, if that is no more than so many bytes, which are in
+the second cache then; of longer rows what comes a little later in the same.
 
 Chosen are kernels that store elementwise trees of few steps, one or two, in one loop, by tiles, or rows together. Not
 those that read what they write, whose lines are in the caches anyway; nor where functions are computed, which memory
@@ -39,6 +44,7 @@ MOST = 2  # destinations
 MOST_STEPS = 8  # of an element: beyond, and where functions are computed, memory is not what is waited for
 NEXT_ROWS = 384 << 10  # bytes: rows of so many together are in the second cache before they are computed
 PLANES = 3  # axes of rows that go together, at most
+ROWS = 2  # of a plane that go by lines at a time
 
 
 def run(function: Function, decisions: Decisions | None = None) -> bool:
@@ -106,9 +112,18 @@ def _marks(kernel: list[Instruction], decisions: Decisions) -> dict[str, int]:
     past = decisions.take("streams.least", LEAST, (LEAST >> 3, NEVER))
     if known is not None and known < past:
         return {}
-    if "jam" not in kernel[0].attrs or len(kernel) > 1 or not _reads_at_known_places(kernel[0]):
+    attrs = kernel[0].attrs
+    axes = _axes_from(kernel[0].operands[1], attrs["along"]) if "jam" in attrs else 0
+    if len(kernel) > 1 or not 2 <= axes <= PLANES:
         return {"past": past}
-    return {"past": past, "ahead": decisions.take("streams.ahead", NEXT_ROWS, (0, NEXT_ROWS * 4))}
+    if axes == 2:
+        lines = decisions.take("streams.rows", ROWS, (4, 1))
+    else:
+        lines = decisions.take("streams.rows_in_space", 1, (2, 4))
+    marks = {"past": past, "lines": lines}
+    if _reads_at_known_places(kernel[0]):
+        marks["ahead"] = decisions.take("streams.ahead", NEXT_ROWS, (0, NEXT_ROWS * 4))
+    return marks
 
 
 def _reads_at_known_places(store: Instruction) -> bool:

@@ -6,7 +6,7 @@ for i in range(first, last - 3, 4):       if one index has 768 elements or more
             element (i, j, k);  element (i + 1, j, k);  element (i + 2, j, k);  element (i + 3, j, k)
 (the rows that are left: the kernel's own loops)
 
-Planes of results that go past the caches are written one after the other, four rows of each at a time (streams.py).
+Planes of results that go past the caches are written one after the other, a row of each at a time (streams.py).
 """
 
 from __future__ import annotations
@@ -46,9 +46,13 @@ class Jam(Frozen):
             return ONE
         return _where_many(e, count, self.rows * SHARES, i64(self.rows), ONE)
 
-    def of_rows(self, axis: int, itemsize: int) -> Jam:
-        """As many rows of one plane instead of planes, where they are long enough to be written by lines."""
-        return Jam(self.rows, axis, LONG_ROW // itemsize)
+    def by_lines(self, rows: int) -> Jam:
+        """So many rows that are written by lines, where they are wide."""
+        return Jam(rows, self.axis, self.least)
+
+    def of_rows(self, rows: int, axis: int, itemsize: int) -> Jam:
+        """So many rows of one plane instead of planes, where they are long enough to be written by lines."""
+        return Jam(rows, axis, LONG_ROW // itemsize)
 
 
 def _where_many(e: FunctionEmitter, count: V, least: int, then: V, other: V) -> V:

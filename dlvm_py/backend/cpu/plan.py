@@ -1,6 +1,6 @@
 """What the IR says of how a kernel runs: the marks of its first root (tree_rules.MARKS), as the back end takes them.
 
-store %s to %p jam 4 along 0 from 768 past 33554432 ahead 393216 grain 1000000
+store %s to %p jam 4 along 0 from 768 past 33554432 lines 2 ahead 393216 grain 1000000
 """
 
 from __future__ import annotations
@@ -23,13 +23,15 @@ class Plan(Frozen):
     """How a kernel runs.
 
     groups: what is computed together: rows, or tiles. shifts: rows that are read at several places are loaded once.
-    past: from how many bytes on results go past the caches. ahead: rows that go together are fetched when those before
-    them are computed, where they have no more bytes. grain: the work from which on threads share it. None: they do not.
+    past: from how many bytes on results go past the caches. lines: by whole lines of so many rows that go together.
+    ahead: such rows are fetched when those before them are computed, where they have no more bytes. grain: the work
+    from which on threads share it. None: they do not.
     """
 
     groups: jam.Jam | tiles.Tile | None = None
     shifts: bool = False
     past: int | None = None
+    lines: int = 1
     ahead: int | None = None
     grain: int | None = None
 
@@ -47,4 +49,5 @@ def plan_of(root: Instruction) -> Plan:
         groups = jam.Jam(attrs["jam"], attrs["along"], attrs["least"])
     elif "tile" in attrs:
         groups = tiles.Tile(attrs["tile"], attrs["along"])
-    return Plan(groups, attrs.get("shifts", False), attrs.get("past"), attrs.get("ahead"), attrs.get("grain"))
+    past, lines, ahead = attrs.get("past"), attrs.get("lines", 1), attrs.get("ahead")
+    return Plan(groups, attrs.get("shifts", False), past, lines, ahead, attrs.get("grain"))

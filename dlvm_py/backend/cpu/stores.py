@@ -316,9 +316,9 @@ class _Version:
     def planes_by_lines_if_large(self, jam: Jam, masked: bool, large: V) -> None:
         """Planes together; those of what is large one after the other, some rows of each at a time."""
         e, axis = self.e, self.order[-2]
-        by_plane = jam.of_rows(axis, self.dests[0].itemsize)
+        by_plane = jam.of_rows(self.k.plan.lines, axis, self.dests[0].itemsize)
         goes = go_by_lines(e, self.dests[0], self.dests[0].data, self.steps[0], self.width, by_plane)
-        with e.either(e.both(large, goes, e.icmp("sge", self.extents[axis], i64(jam.rows)))) as arms:
+        with e.either(e.both(large, goes, e.icmp("sge", self.extents[axis], i64(by_plane.rows)))) as arms:
             next(arms)
             with nest(e, self.tree.index, self.order[:-2], self.extents, part=self.part):
                 rows = Rows(self.dests[0], self.steps[0][axis], self.width, ZERO, self.extents[axis])
@@ -344,7 +344,8 @@ class _Version:
                 left = write_rows(e, tree, inner, self.extents, jam, (first, last), self.put, some)
             else:
                 rows = Rows(self.dests[0], self.steps[0][jam.axis], self.width, first, last)
-                left = write_lines(e, tree, rows, jam, large, self.k.plan.ahead, self.address, self.put)
+                lines = jam.by_lines(self.k.plan.lines)
+                left = write_lines(e, tree, rows, lines, large, self.k.plan.ahead, self.address, self.put)
             if streams and len(inner) == 2:
                 with nest(e, tree.index, inner[:-1], self.extents, part=(left, last)):
                     by_shifts(None)

@@ -1,4 +1,4 @@
-"""Stores past the caches, where the IR says so (transforms/stream_stores.py): `past 33554432 ahead 393216`.
+"""Stores past the caches, where the IR says so (transforms/stream_stores.py): `past 33554432 lines 2 ahead 393216`.
 
 What large kernels write goes to memory without being read first.
 
@@ -15,18 +15,18 @@ cache as it would to the destination, and the runtime (stream.ll) carries that o
 
 Rows begin anywhere in a line. Where some are computed together (jam.py) each is written by its own whole lines:
 
-    for i in range(first, last - 3, 4):       the first lines of the four rows begin at their elements h0, h1, h2, h3
+    for i in range(first, last - 1, 2):       the first lines of the two rows begin at their elements h0 and h1
         for n in range(lines):
-            for k in range(8):  line0[k] = element (i, h0 + 8 n + k);  line1[k] = element (i + 1, h1 + 8 n + k);  ...
-            store the four lines, past the caches if large
+            for k in range(8):  line0[k] = element (i, h0 + 8 n + k);  line1[k] = element (i + 1, h1 + 8 n + k)
+            store the two lines, past the caches if large
         the elements before and behind these lines of each row
 
 The lines are in registers when LLVM is done. In the caches it is faster than the plain loop too: no store touches two
-lines. A buffer for pieces of the four rows was not faster than plain stores. Four rows are four streams that begin anew
-every few KiB, before the CPU has seen where each goes on, and the arithmetic of a line leaves it no room to look far
-ahead. So it is told (`fetch`), line by line, what the next four rows will read of each array where that lies farthest
-ahead, since the rest is in a cache by then; and of the rows that are written the line at their ends, which is no whole
-one: without, each of these is waited for, as stores become visible in order. Planes are written so one after the other.
+lines. A buffer for pieces of the rows was not faster than plain stores. Rows are streams that begin anew every few KiB,
+before the CPU has seen where each goes on, and the arithmetic of a line leaves it no room to look far ahead. So it is
+told (`fetch`), line by line, what the next rows will read of each array where that lies farthest ahead, since the rest
+is in a cache by then; and of the rows that are written the line at their ends, which is no whole one: without, each of
+these is waited for, as stores become visible in order. Planes are written so one after the other, row by row.
 """
 
 from __future__ import annotations

@@ -54,8 +54,9 @@ from dlvm_py.transforms.kernel_versions import cut_out, is_filled, passes, secti
 from dlvm_py.transforms.sibling_fusion import members
 from dlvm_py.transforms.unroll_and_jam import LONG
 
-STRIP = 512  # elements: a dozen such vectors are in the nearest cache, or close to it
-LARGE = 1 << 18  # bytes of all arrays, from which on strips pay
+STRIP, SHORT = 512, 128  # elements: at most, and at least
+NEAREST = 3 << 13  # bytes of a strip of all arrays that stay in the nearest cache
+LARGE = 1 << 15  # bytes of all arrays, from which on strips pay
 CARRIED = 64  # elements of a window that the next strip needs, too
 FEW, MANY = 4, 40  # kernels of a chain
 REUSE = 2  # kernels that use an array, on average
@@ -70,7 +71,8 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
     decisions, changed = decisions or Decisions(), False
     for block in blocks:
         chain = _Finder(function, block, AliasAnalysis(function, noalias_params)).chain()
-        size = decisions.take("skewed_strips.elements", STRIP, (2 * STRIP, 0)) if chain is not None else 0
+        usual = 0 if chain is None else _usual(chain)
+        size = usual and decisions.take("skewed_strips.elements", usual, (2 * usual, 0))
         if chain is not None and size:
             _Writer(function, block, chain, size).write()
             changed = True
@@ -114,6 +116,20 @@ class _Chain(Mutable):
     kernels: list[_Kernel]
     late: list[Instruction]
     private: dict[Value, dict[int, Instruction]]
+
+
+def _element_bytes(chain: _Chain) -> int:
+    """The bytes of an element of each array."""
+    sizes = {a.base: a.pointer.type.dtype.itemsize for k in chain.kernels for a in k.accesses}  # type: ignore[attr-defined]
+    return sum(sizes.values())
+
+
+def _usual(chain: _Chain) -> int:
+    """Elements of a strip of which all arrays' are in the nearest cache."""
+    size = STRIP
+    while size > SHORT and size * _element_bytes(chain) > NEAREST:
+        size //= 2
+    return size
 
 
 class _Window(Mutable):
@@ -205,7 +221,7 @@ class _Finder:
                     here, there = b.at - kernel.first, a.at - other.first
                     skew = max(skew, other.skew + here - there)
         kernel.skew = skew
-        return skew < STRIP
+        return skew < min(STRIP, SHORT)
 
     def _worth(self) -> _Chain | None:
         if len(self.found) < FEW:
@@ -390,8 +406,7 @@ class _Writer:
                 yield from self._are_as_long(r.operands[1], n)
                 yield from self._fits(r.operands[0], n)
         longest = fold(lambda x, y: b.emit("max", x, y), dict.fromkeys(self.counts))
-        sizes = {a.base: a.pointer.type.dtype.itemsize for k in self.chain.kernels for a in k.accesses}  # type: ignore[attr-defined]
-        bytes = b.emit("multiply", longest, literal(sum(sizes.values())))
+        bytes = b.emit("multiply", longest, literal(_element_bytes(self.chain)))
         yield b.emit("greaterThanOrEqual", bytes, literal(LARGE))
         most = max(sum(element_cost(r.operands[0]) for r in k.roots) for k in self.chain.kernels)
         yield b.emit("lessThanOrEqual", longest, literal(int(GRAINS * GRAIN // max(1, most))))

@@ -43,6 +43,7 @@ from dlvm_py.ir.op import Kind
 from dlvm_py.ir.tree_rules import OF_LOADS, UNDER_STORE, accumulated, is_in_place
 from dlvm_py.ir.types import PointerType, TensorType, is_array
 from dlvm_py.ir.value import Instruction, Literal, Value
+from dlvm_py.transforms.literals import splat
 
 VIEWS = frozenset({"transpose", "padShape", "squeezeShape", "shapeCast", "section", "windows"})
 # a tree cannot read through these: the operand is in memory
@@ -203,7 +204,8 @@ class FusionPlan:
         What others use as well is in memory if v is repeated, or would have a root of its own.
         """
         for _ in range(STEPS):
-            arrays = {x for x in v.operands if is_array(x.type)} if _is_cheap(v) else set()  # type: ignore[attr-defined]
+            operands: list[Value] = v.operands if _is_cheap(v) else []  # type: ignore[attr-defined]
+            arrays = {x for x in operands if is_array(splat(x).type)}
             if len(arrays) != 1:
                 return False
             v = view_base(arrays.pop())

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.ir.parser import parse_function
+from dlvm_py.transforms import chosen_elements
 
 
 def least(a):
@@ -193,3 +195,40 @@ def test_sums_of_pixels_fit():
                 dlvm.jit(far)(x)
         else:
             assert dlvm.jit(far)(x) == far(x)
+
+
+def test_nothing_is_loaded_before_what_may_raise():
+    """The head of a loop in the loop loads the element behind a check: before the loop it may be out of range."""
+    f = parse_function("""
+func @f: (*<_ x f64>, *<_ x f64>, i64, i64) -> i64 {
+'entry(%a: *<_ x f64>, %b: *<_ x f64>, %first: i64, %n: i64):
+    %size = extent %a: *<_ x f64> at 0
+    branch 'loop(0: i64, %first: i64)
+'loop(%j: i64, %m: i64):
+    %more = lessThan %j: i64, %n: i64
+    conditional %more: bool then 'body() else 'exit()
+'body():
+    %fine = lessThan %m: i64, %size: i64
+    check %fine: bool else IndexError "out of bounds" ()
+    branch 'inner(0: i64)
+'inner(%q: i64):
+    %p = elementPointer %a: *<_ x f64> at %m: i64
+    %x = load %p: *f64
+    %again = lessThan %q: i64, 1: i64
+    conditional %again: bool then 'step() else 'next()
+'step():
+    %q1 = add %q: i64, 1: i64
+    branch 'inner(%q1: i64)
+'next():
+    %r = elementPointer %a: *<_ x f64> at %j: i64
+    %y = load %r: *f64
+    %less = lessThan %y: f64, %x: f64
+    conditional %less: bool then 'join(%j: i64) else 'join(%m: i64)
+'join(%chosen: i64):
+    %j1 = add %j: i64, 1: i64
+    branch 'loop(%j1: i64, %chosen: i64)
+'exit():
+    return %m: i64
+}
+""")
+    assert not chosen_elements.run(f)

@@ -481,6 +481,7 @@ MAKERS = (
     lambda a: a.astype(np.float64), lambda a: np.sort(a, axis=0), lambda a: np.cumsum(a, axis=0),
     lambda a: np.fmod(a, 2), lambda a: np.stack((a, a)), lambda a: np.sum(a[None], axis=0), lambda a: (a * 2).T,
     lambda a: np.polyval([1, 2], a), lambda a: np.conj(a), lambda a: a.copy(), lambda a: np.array(a, order="C"),
+    lambda a: a * np.arange(2.0)[:, None, None, None], lambda a: a[None] * np.arange(2.0)[:, None, None, None],
 )  # fmt: skip
 CUBE = np.arange(24.0).reshape(2, 3, 4)
 
@@ -524,3 +525,54 @@ def test_what_is_certainly_in_rows_is_written_through_its_reshape():
         write = writer(make)
         found = dlvm.jit(write)(CUBE)
         assert np.array_equal(found, write(CUBE)) and found.reshape(-1)[1] == make(CUBE).dtype.type(77)
+
+
+def joined(a):
+    y = a * 2
+    for _ in range(2):
+        y = y + 1
+    return y
+
+
+SEEN = (
+    lambda y: y[1:].reshape(-1), lambda y: y[:, :, 1:].ravel(), lambda y: y[0].ravel(), lambda y: y[0, 1].ravel(),
+    lambda y: np.ascontiguousarray(y), lambda y: np.asfortranarray(y), lambda y: np.asarray(y, order="F"),
+    lambda y: np.ascontiguousarray(y.T), lambda y: np.asfortranarray(y[:, :, 1:]), lambda y: y.T.reshape(-1),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("see", SEEN, ids=range(len(SEEN)))
+def test_writes_to_what_may_be_a_view_of_a_part_show_as_in_numpy_or_are_refused(see):
+    """Parts and transposes of what NumPy lays out otherwise lie otherwise, too, also where paths meet."""
+
+    def writer(make):
+        def write(a):
+            y = make(a)
+            z = see(y)
+            z[-1] = 77
+            return y, z
+
+        return write
+
+    for write in map(writer, (lambda a: a * 2, joined)):
+        # in columns; with permuted axes
+        for a in (np.asfortranarray(CUBE), CUBE.transpose(2, 0, 1)):
+            try:
+                found = dlvm.jit(write)(a)
+            except dlvm.UnsupportedSyntax as error:
+                assert "may be a copy where NumPy makes a view" in str(error)
+            else:
+                assert all(map(np.array_equal, found, write(a)))
+
+
+def test_flags_of_results_are_those_of_numpy_or_not_known():
+    def flags(a):
+        y = a * 2
+        return y.flags.c_contiguous, y.flags.f_contiguous
+
+    for a in (CUBE, np.asfortranarray(CUBE)):
+        assert dlvm.jit(flags)(a) == flags(a)
+    with pytest.raises(dlvm.UnsupportedSyntax, match="is not known when it is compiled"):
+        dlvm.jit(lambda a: (a * 2).T.flags.c_contiguous)(np.asfortranarray(CUBE))
+    with pytest.raises(dlvm.UnsupportedSyntax, match="is not known"):
+        dlvm.jit(lambda a: (a * 2)[1:].view(np.int32))(np.asfortranarray(CUBE))

@@ -97,7 +97,7 @@ def materialise(e: Emitter, value: Any, order: Order | None = None) -> Any:
 def made_as_it_lies(e: Emitter, a: Any, made: Any) -> Any:
     """What NumPy makes beside array a, with as many axes, in the order of a: a copy, or one that is like it."""
     order = order_of(e, a)
-    if order is Order.ROWS or not isinstance(made, (Array, Temp)) or made.rank != a.rank:
+    if order is Order.ROWS or a.rank < 2 or not isinstance(made, (Array, Temp)) or made.rank != a.rank:
         return made
     return note(e, made, order) if isinstance(made, Array) else materialise(e, made, order)
 

@@ -717,7 +717,7 @@ def type_of_settled(e: Emitter, value: Any) -> Any:
     """The type of a value whose extents `jump` has named already."""
     t = type_of(e, value)
     if isinstance(value, Array):
-        return type(t)(t.dtype, t.layout, t.shape, value.extents, t.copied)
+        return type(t)(t.dtype, t.layout, t.shape, value.extents, t.copied, t.order)
     if isinstance(value, Sequence):
         return type(t)(tuple(type_of_settled(e, i) for i in value.items), t.is_list)
     if isinstance(value, Record):

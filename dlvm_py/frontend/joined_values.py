@@ -10,6 +10,7 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import EXTENT_MAX, I64_MAX, I64_MIN, key
 from dlvm_py.frontend.joins import place_of
+from dlvm_py.frontend.orders import note
 from dlvm_py.frontend.value_types import (
     ANY,
     ArrayType,
@@ -72,7 +73,8 @@ def fresh(e: Emitter, t: Any, block: Block, name: str, place: Value | None = Non
             return Ref(t.region, block.add_arg(scalar(I64), f"{name}.number"))
         case ArrayType():
             pointer = block.add_arg(PointerType(TensorType(t.shape, t.dtype), t.layout), name)
-            return make_array(e, pointer, [None if x is ANY else x for x in t.extents], t.copied)
+            array = make_array(e, pointer, [None if x is ANY else x for x in t.extents], t.copied)
+            return note(e, array, t.order)
         case SequenceType():
             items = (fresh(e, i, block, f"{name}.{k}") for k, i in enumerate(t.items))
             return Sequence(tuple(items), t.is_list)

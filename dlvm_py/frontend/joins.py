@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.facts import key
+from dlvm_py.frontend.orders import Order
 from dlvm_py.frontend.value_types import (
     ANY,
     ArrayType,
@@ -240,7 +241,10 @@ def _join_arrays(a: ArrayType, b: ArrayType) -> Any:
         return Conflict(f"{words(a)} on one path and {words(b)} on another")
     shape = tuple(m if m == n else None for m, n in zip(a.shape, b.shape, strict=True))
     extents = tuple(map(_join_extent, a.extents, b.extents))
-    return ArrayType(a.dtype, a.layout if a.layout == b.layout else "S", shape, extents, a.copied or b.copied)
+    layout, order = a.layout, a.order if a.order is b.order else Order.UNKNOWN
+    if layout != b.layout:
+        layout, order = "S", Order.ROWS
+    return ArrayType(a.dtype, layout, shape, extents, a.copied or b.copied, order)
 
 
 def _join_extent(a: Any, b: Any) -> Any:

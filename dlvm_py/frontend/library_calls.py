@@ -40,7 +40,7 @@ def library(function: Any) -> Callable[..., Any]:
         found = e.session.library(e, function, list(args), kwargs)
         if not all(lies_in_rows(e, v) for v in (*args, *kwargs.values())):
             for v in found.items if isinstance(found, Sequence) else (found,):
-                if not any(v is given for given in args):
+                if isinstance(v, Array) and v.rank > 1 and not any(v is given for given in args):
                     note(e, v, Order.UNKNOWN)
         # what NumPy leaves as it is, it makes a view of: another object
         return found.whole() if isinstance(found, Array) else found

@@ -27,7 +27,7 @@ from dlvm_py.frontend.library import reshaping
 from dlvm_py.frontend.numpy_create import array, as_dtype, as_shape
 from dlvm_py.frontend.numpy_create import asarray as without_order
 from dlvm_py.frontend.numpy_reduce import as_axes, as_axis
-from dlvm_py.frontend.orders import Order, order_of
+from dlvm_py.frontend.orders import Order, is_noted, lies_in_columns, order_of
 from dlvm_py.frontend.values import Array, Scalar, Sequence, Static, Temp, describe, is_none
 from dlvm_py.ir import Value
 from dlvm_py.ir.value import integer
@@ -163,13 +163,16 @@ def _contiguous(layout: str, written: Any) -> Any:
     def rule(e: Emitter, a: Any, dtype: Any = None) -> Any:
         if not isinstance(a, Array) or not a.rank or not (is_none(dtype) or as_dtype(e, dtype) is a.dtype):
             return e.session.library(e, written, [a] if is_none(dtype) else [a, dtype], {})
-        is_line = a.type.layout in ("C", "F") and sum(integer(n) != 1 for n in a.extents) <= 1
-        is_so = a.type.layout == layout and not (layout == "C" and order_of(e, a) is Order.UNKNOWN)
-        if is_so or is_line:
+        order = order_of(e, a)
+        is_line = sum(integer(n) != 1 for n in a.extents) <= 1 and order is not Order.UNKNOWN
+        lies_so = lies_in_columns(a, order) if layout == "F" else a.type.layout == "C" and order is Order.ROWS
+        if lies_so or (is_line and a.type.layout in ("C", "F")):
             return a
         out = e.session.library(e, written, [a], {})
         if not _has_one_order(e, a):
             e.emit("keepView", a.pointer, out.pointer)
+            if a.type.layout != "S" or is_noted(e, a):
+                out = Array(out.pointer, out.extents, COPIED)
         return out
 
     return rule
@@ -199,7 +202,7 @@ def ravel(e: Emitter, a: Any, order: Any = None) -> Any:
     a = require_array(e, a, "ravel")
     if is_fortran(e, order):
         a = _turned(e, a)
-    if isinstance(a, Array) and a.rank == 1 and a.type.layout == "C":
+    if isinstance(a, Array) and a.rank == 1 and a.type.layout == "C" and order_of(e, a) is Order.ROWS:
         return a.whole()
     return _reshaped(e, a, (e.product(a.extents),))
 

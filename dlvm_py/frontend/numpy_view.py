@@ -18,6 +18,7 @@ from dlvm_py.frontend.indexing import as_index
 from dlvm_py.frontend.library import memory
 from dlvm_py.frontend.numpy_create import as_dtype
 from dlvm_py.frontend.numpy_shape import ravel
+from dlvm_py.frontend.orders import Order, lies_in_columns, order_of
 from dlvm_py.frontend.values import Array, Flags, Scalar, Static, Temp, is_none
 from dlvm_py.ir import BOOL, Value, literal
 from dlvm_py.ir.value import integer
@@ -44,7 +45,7 @@ def view(e: Emitter, a: Any, dtype: Any = None, type: Any = None) -> Any:  # noq
                 "complex numbers",
                 help="view an array of one element",
             )
-    elif resized and isinstance(a, Array) and a.type.layout != "C":
+    elif resized and isinstance(a, Array) and (a.type.layout != "C" or order_of(e, a) is not Order.ROWS):
         e.error(
             UnsupportedSyntax,
             "To change to a dtype of a different size, the last axis must be contiguous: of this one it is not known",
@@ -71,7 +72,7 @@ def frombuffer(e: Emitter, buffer: Any, dtype: Any = None, count: Any = None, of
             help="make the array outside, and pass it as an argument",
         )  # fmt: skip
     a = require_array(e, buffer, "np.frombuffer")
-    if isinstance(a, Array) and a.type.layout != "C":
+    if isinstance(a, Array) and (a.type.layout != "C" or order_of(e, a) is not Order.ROWS):
         e.error(UnsupportedSyntax, "ndarray is not C-contiguous, or not known to be", help="np.frombuffer(x.copy())")
     wanted = as_dtype(e, Static(float) if is_none(dtype) else dtype)
     if wanted is BOOL and a.dtype is not BOOL:
@@ -105,6 +106,11 @@ def flag(e: Emitter, flags: Flags, name: str) -> Scalar:
 def _lies(e: Emitter, a: Any, order: str) -> Value:
     """Whether memory is contiguous in an order; where one extent at most is not 1, both are one order."""
     layout = a.type.layout if isinstance(a, Array) else "C"
+    lies = order_of(e, a)
+    if lies is Order.COLUMNS and isinstance(a, Array) and lies_in_columns(a, lies):
+        layout = "F"
+    elif lies is not (Order.COLUMNS if layout == "F" else Order.ROWS):
+        layout = "S"
     if layout == "S":
         e.error(
             UnsupportedSyntax,

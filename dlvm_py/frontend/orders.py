@@ -34,9 +34,22 @@ def order_of(e: Emitter, value: Any) -> Order:
     return _order(e, value.pointer) if isinstance(value, Array) else Order.ROWS
 
 
-def order_in_rows(e: Emitter, a: Array) -> Order:
-    """The order of NumPy's array where ours lies in rows; of other types their layout says enough."""
-    return order_of(e, a) if a.type.layout == "C" else Order.ROWS
+def order_beside_type(e: Emitter, a: Array) -> Order:
+    """The order of NumPy's array where its type says another one; else ROWS."""
+    order = order_of(e, a)
+    is_said = a.type.layout == "S" or (a.type.layout == "F" and order is Order.COLUMNS)
+    return Order.ROWS if is_said else order
+
+
+def is_noted(e: Emitter, a: Array) -> bool:
+    """Whether NumPy's array may lie in another order than ours."""
+    return _noted(e, a.pointer) is not None
+
+
+def lies_in_columns(a: Array, order: Order) -> bool:
+    """Whether NumPy's array, of that order, is contiguous in columns: by its type, or as a whole by what is noted."""
+    is_whole = isinstance(a.pointer, Instruction) and bool(a.pointer.attrs.get(ANY_ORDER))
+    return order is Order.COLUMNS and (is_whole or a.type.layout == "F")
 
 
 def lies_in_rows(e: Emitter, value: Any) -> bool:
@@ -49,17 +62,29 @@ def lies_in_rows(e: Emitter, value: Any) -> bool:
 def _order(e: Emitter, p: Value) -> Order:
     t = p.type
     assert isinstance(t, PointerType)
-    if t.rank < 2:
+    noted = _noted(e, p)
+    if noted is not None:
+        return noted
+    if t.rank < 2 or t.layout == "C":
         return Order.ROWS
-    if p in e.session.of_unknown_order:
-        return Order.UNKNOWN
-    if t.layout == "F" or isinstance(p, Instruction) and p.attrs.get(ANY_ORDER):
+    if t.layout == "F":
         return Order.COLUMNS
-    if t.layout == "C":
-        return Order.ROWS
     if isinstance(p, Instruction) and _keeps_order(p):
         return _order(e, p.operands[0])
     return Order.UNKNOWN
+
+
+def _noted(e: Emitter, p: Value) -> Order | None:
+    """The order of what is noted, and of views of it, whose types say nothing of NumPy's; None for all others."""
+    if p in e.session.of_unknown_order:
+        return Order.UNKNOWN
+    if not isinstance(p, Instruction):
+        return None
+    if p.attrs.get(ANY_ORDER):
+        return Order.COLUMNS
+    of = _noted(e, p.operands[0]) if p.op.kind is Kind.INDEX else None
+    is_kept = of is None or (p.type.rank > 1 and _keeps_order(p))  # type: ignore[attr-defined]
+    return of if is_kept else Order.UNKNOWN
 
 
 def _keeps_order(view: Instruction) -> bool:
@@ -80,6 +105,8 @@ def order_made(e: Emitter, tensor: Value) -> Order:
     if tensor.op.kind not in (Kind.ELEMENTWISE, Kind.REDUCTION):
         return Order.ROWS
     found = {order for read in _reads(tensor) if (order := _order_read(e, read, tensor)) is not None}
+    if Order.ROWS in found:
+        return Order.ROWS  # in each pair of axes that are not in one order in all operands
     return found.pop() if len(found) == 1 else Order.UNKNOWN if found else Order.ROWS
 
 
@@ -102,17 +129,23 @@ def _reads(tensor: Instruction) -> list[Value]:
 
 
 def _order_read(e: Emitter, v: Value, tensor: Instruction) -> Order | None:
-    """In which order an operand of an expression lies; None if it has no say: fewer axes, or one that is stretched."""
+    """In which order an operand of an expression lies; None if it has no say.
+
+    Of fewer axes, or with some that are stretched, it has one of the others.
+    """
     t, wanted = v.type, tensor.type
     assert isinstance(t, TensorType) and isinstance(wanted, TensorType)
-    if t.rank < wanted.rank or t.rank == wanted.rank and 1 in t.shape or not isinstance(v, Instruction):
+    if not isinstance(v, Instruction):
         return None
-    return order_made(e, v)
+    order = order_made(e, v)
+    if t.rank >= wanted.rank and (t.rank > wanted.rank or 1 not in t.shape or t.shape == wanted.shape):
+        return order
+    return None if order is Order.ROWS else Order.UNKNOWN
 
 
 def note(e: Emitter, made: Any, order: Order) -> Any:
-    """Fresh memory of which it is known that NumPy's has this order; `made` itself."""
-    if not isinstance(made, Array) or made.rank < 2 or made.type.layout != "C" or order is Order.ROWS:
+    """What is made, or given, of which it is known that NumPy's has this order; `made` itself."""
+    if not isinstance(made, Array) or made.type.layout == "S" or order is Order.ROWS:
         return made
     p = made.pointer
     if order is Order.COLUMNS and isinstance(p, Instruction) and p.op.name == "allocateHeap":

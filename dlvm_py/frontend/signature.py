@@ -14,7 +14,7 @@ from dlvm_py.frontend.arrays import make_array
 from dlvm_py.frontend.emit import Emitter, i64
 from dlvm_py.frontend.facts import key
 from dlvm_py.frontend.objects import is_mutable
-from dlvm_py.frontend.orders import note, order_in_rows
+from dlvm_py.frontend.orders import note, order_beside_type
 from dlvm_py.frontend.values import (
     Array,
     Either,
@@ -84,7 +84,7 @@ def abstract(
         case Array():
             leaves.append(value.pointer)
             shape = tuple(extents.describe(e, n) for n in value.extents)
-            return ("array", value.pointer.type, shape, (value.copied, order_in_rows(e, value)))
+            return ("array", value.pointer.type, shape, (value.copied, order_beside_type(e, value)))
         case Sequence():
             parts = enumerate(value.items)
             same = [t[1] for t in running if t[0] == "sequence" and len(t[1]) == len(value.items)]
@@ -169,7 +169,7 @@ def result_tree(
                 return ("argument", arguments.index(value.pointer))
             leaves.append(value.pointer)
             exported = tuple(_exported(e, n, classes) for n in value.extents)
-            return ("array", exported, (value.copied, order_in_rows(e, value)))
+            return ("array", exported, (value.copied, order_beside_type(e, value)))
         case Sequence():
             items = tuple(result_tree(e, i, classes, arguments, leaves, constants) for i in value.items)
             return ("sequence", items, value.is_list)

@@ -9,6 +9,7 @@ import numpy as np
 
 from dlvm_py.frontend.emit import Emitter
 from dlvm_py.frontend.facts import key
+from dlvm_py.frontend.orders import Order, order_beside_type
 from dlvm_py.frontend.values import (
     Array,
     Conflict,
@@ -47,13 +48,14 @@ class MixedType(ScalarType):
 
 
 class ArrayType(Frozen):
-    """A pointer; extents are values known equal on all paths, None where they differ."""
+    """A pointer; extents are values known equal on all paths, None where they differ; order: as of orders.note."""
 
     dtype: DType
     layout: str
     shape: tuple[int | None, ...]
     extents: tuple[Any, ...]
     copied: str = ""
+    order: Order = Order.ROWS
 
 
 class RefType(Frozen):
@@ -110,7 +112,8 @@ def type_of(e: Emitter, value: Any) -> Any:
             return RefType(value.region)
         case Array():
             extents = tuple(map(e.facts.find, value.extents))
-            return ArrayType(value.dtype, value.type.layout, value.type.shape, extents, value.copied)
+            order = order_beside_type(e, value)
+            return ArrayType(value.dtype, value.type.layout, value.type.shape, extents, value.copied, order)
         case Sequence():
             return SequenceType(tuple(type_of(e, i) for i in value.items), value.is_list)
         case Record():
@@ -230,7 +233,8 @@ def same_type(a: Any, b: Any) -> bool:
                 x is y or y is ANY or (x is not None and y is not None and key(x) == key(y))
                 for x, y in zip(a.extents, b.extents, strict=True)
             )
-            return extents and (a.dtype, a.layout, a.shape, a.copied) == (b.dtype, b.layout, b.shape, b.copied)
+            one, other = ((t.dtype, t.layout, t.shape, t.copied, t.order) for t in (a, b))
+            return extents and one == other
         case SequenceType(), SequenceType():
             same = a.is_list == b.is_list and len(a.items) == len(b.items)
             return same and all(map(same_type, a.items, b.items))
@@ -262,7 +266,7 @@ def with_extents(t: Any, change: Callable[[Any], Any]) -> Any:
     """A type with other extents of the arrays in it."""
     match t:
         case ArrayType():
-            return ArrayType(t.dtype, t.layout, t.shape, tuple(map(change, t.extents)), t.copied)
+            return ArrayType(t.dtype, t.layout, t.shape, tuple(map(change, t.extents)), t.copied, t.order)
         case SequenceType():
             return SequenceType(tuple(with_extents(i, change) for i in t.items), t.is_list)
         case RecordType():

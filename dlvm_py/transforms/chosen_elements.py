@@ -122,11 +122,11 @@ class _Carrying:
         inner = [t.block for t in header.targets if self.loop.contains(t.block)]
         block = inner[0]
         while len(inner) == 1 and block is not header:
-            for i in block.instructions:
+            for i in block.instructions[:-1]:
                 if i in self.ours:
                     return True
                 if may_trap(i) or not (is_pure(i) or reads_memory(i)):
-                    break
+                    return False
             inner = [t.block for t in block.targets]
             block = inner[0]
         return False

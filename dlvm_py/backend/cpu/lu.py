@@ -243,7 +243,8 @@ class _Columns(_Step):
             i = c.add(start, loop.index, "nuw nsw")
             factor = self.times(self.element_parts(self.mine, i, column), inverse)
             factor = [self.all_lanes(c.select(is_infinite, zero, c.fop("fmul", x, scale))) for x in factor]
-            found = self.less(self.row(self.mine, i, self.vector), factor, pivots)
+            row, products = self.row(self.mine, i, self.vector), self.times(pivots, factor)
+            found = [c.fop("fsub", x, y) for x, y in zip(row, products, strict=True)]
             self.put(
                 [c.select(mine, f, x) for f, x in zip(factor, found, strict=True)],
                 self.slots(self.mine, i, self.vector),

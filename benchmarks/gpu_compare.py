@@ -26,12 +26,34 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
 
-from gpu_suite import SUITE
+import gpu_suite
+from gpu_programs import LIBRARY, _of, loss
 
 import dlvm_py as dlvm
 from dlvm_py.runtime.gpu.arrays import DeviceArray
 from dlvm_py.runtime.gpu.device import EMULATOR
 
+
+def large_products(a, b, c):
+    """What goes to cuBLAS where there is CuPy."""
+    c -= np.dot(a, b)
+    return c, np.dot(c, b.T), a.T @ c
+
+
+def long_rows(x):
+    """Rows that are reduced by a block each, and by 8 threads each, and a whole that is reduced in two launches."""
+    e = np.exp(x - x.max(axis=1, keepdims=True))
+    return e / e.sum(axis=1, keepdims=True), x.reshape(-1, 40).sum(axis=1), np.sum(x * x), np.cumsum(x)
+
+
+# name: as in gpu_suite.py, of what only hardware is asked about
+HARDWARE = {
+    "large products": (large_products, lambda: (_of((520, 257)), _of((257, 513), seed=1), _of((520, 513))), (0, 1, 2)),
+    "long rows": (long_rows, lambda: (_of((200, 9000)),), (0,)),
+    "library loss": (loss, lambda: (_of((3, 3)) + 3.0 * np.eye(3), _of(3, seed=1)), (0, 1)),
+    **{f"library {function.__name__}": (function, make, ()) for function, make in LIBRARY},
+}
+SUITE = {**gpu_suite.SUITE, **HARDWARE}
 HOST, WITHOUT_GRAPHS = "NumPy", "NumPy without graphs"
 PROCESS = [sys.executable, __file__]
 
@@ -100,10 +122,11 @@ ON_DEVICE = {
 def tasks():
     """All that is compared: pairs of a program and a way. NumPy's come first, before any peer is imported."""
     there = [way for way, (module, _) in ON_DEVICE.items() if importlib.util.find_spec(module) is not None]
+    names = list(SUITE)
     if os.environ.get("DLVM_GPU") == EMULATOR:
-        there = []
-    graphs = [(name, WITHOUT_GRAPHS) for name in SUITE if name.startswith(("graph", "stencil"))]
-    return [(name, HOST) for name in SUITE] + graphs + [(name, way) for way in there for name in SUITE]
+        there, names = [], [name for name in SUITE if name not in HARDWARE]
+    graphs = [(name, WITHOUT_GRAPHS) for name in names if name.startswith(("graph", "stencil"))]
+    return [(name, HOST) for name in names] + graphs + [(name, way) for way in there for name in names]
 
 
 def on_host(value):

@@ -168,6 +168,33 @@ def priced(z, s0, sigma):
     return total / z.shape[0]
 
 
+def ordered(x, y):
+    y[::2] = np.sort(x[:, 1] * 2.0)[::-1]  # of a tree, and of a view; to every other element
+    return np.sort(x.T, axis=0), np.argsort(x, axis=1), np.median(x), np.sort(x[:0, 0])
+
+
+def transformed(x):
+    return np.fft.fft(x), np.fft.irfft(np.fft.rfft(x[0])), np.fft.fft2(x[::-1]), np.fft.fft(x[:0])
+
+
+def factored(a, b):
+    w, v = np.linalg.eigh(a + a.T)
+    q, r = np.linalg.qr(a)
+    return (
+        np.linalg.solve(a, b),
+        np.linalg.cholesky(np.dot(a, a.T)),
+        np.linalg.det(a),
+        np.dot(v * w, v.T),
+        np.linalg.svd(a.T)[1],
+        np.dot(q, r),
+        np.linalg.lstsq(a, b[:, 0])[0],
+    )
+
+
+def loss(a, b):
+    return np.sum(np.sort(np.linalg.solve(a, b) ** 2) * np.arange(3.0))
+
+
 def _random(seed=0):
     return np.random.default_rng(seed)
 
@@ -251,3 +278,10 @@ PROGRAMS = {
     "priced": (priced, lambda: (_of((600, 3)), 1.1, 0.3), (0, 1, 2)),
     "masks": (masks, lambda: (np.abs(_of((6, 4))),), ()),
 }
+
+# what libraries compute
+LIBRARY = [
+    (ordered, lambda: (_of((5, 7)), np.zeros(10))),
+    (transformed, lambda: (_of((4, 6)),)),
+    (factored, lambda: (_of((4, 4)) + 4.0 * np.eye(4), np.asfortranarray(_of((4, 2), seed=1)))),
+]

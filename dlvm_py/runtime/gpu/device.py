@@ -118,6 +118,10 @@ class Device:
             self._do("cuMemcpyHtoDAsync_v2", to, source, nbytes, stream)
             self._do("cuStreamSynchronize", stream)
 
+    def copy(self, to: int, source: int, nbytes: int, stream: int) -> None:
+        """Copy memory of the device, behind what the stream does."""
+        self._do("cuMemcpyDtoDAsync_v2", to, source, nbytes, stream)
+
     def wait(self, stream: int) -> None:
         """Wait until a stream has done what it was given."""
         self._do("cuStreamSynchronize", stream)

@@ -159,7 +159,7 @@ def block(arrays: Any) -> Any:
         return np.copy(arrays)
     if not isinstance(arrays[0], (tuple, list)):
         return hstack(arrays)
-    rows = ()
+    rows, every = (), ()
     for row in arrays:
         if not isinstance(row, (tuple, list)):
             refuse("np.block: rows of different depth")
@@ -167,8 +167,24 @@ def block(arrays: Any) -> Any:
             if isinstance(part, (tuple, list)):
                 refuse("np.block of more than two levels is not supported")
         parts = each_at_least_2d(row)
-        rows = rows + (concatenate(parts, parts[0].ndim - 1),)
-    return concatenate(rows, rows[0].ndim - 2)
+        rows, every = rows + (parts,), every + tuple(parts)
+    if every[0].ndim > 2:
+        joined = ()
+        for parts in rows:
+            joined = joined + (concatenate(parts, parts[0].ndim - 1),)
+        return concatenate(joined, joined[0].ndim - 2)
+    height, width = 0, 0
+    for parts in rows:
+        height = height + parts[0].shape[0]
+    for part in rows[0]:
+        width = width + part.shape[1]
+    out = np.empty((height, width), dtype=np.result_type(*every))
+    start = 0
+    for parts in rows:
+        stop = start + parts[0].shape[0]
+        concatenate(parts, 1, out=out[start:stop])
+        start = stop
+    return out
 
 
 def append(arr: Any, values: Any, axis: Any = None) -> Any:

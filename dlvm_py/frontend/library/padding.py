@@ -14,7 +14,7 @@ def pad(
     array: Any, pad_width: Any, mode: Any = "constant", stat_length: Any = None, constant_values: Any = None,
     end_values: Any = None, reflect_type: Any = None,
 ) -> Any:  # fmt: skip
-    """np.pad; the widths may be computed. What computes from an axis pads one after the other."""
+    """np.pad; the widths may be computed. What computes from an axis fills one after the other."""
     array = np.asarray(array)
     if not isinstance(mode, str):
         refuse("np.pad needs the name of a mode", "pad with 'empty', and call the function on the result")
@@ -29,17 +29,9 @@ def pad(
         given = 0 if constant_values is None else constant_values
     elif mode == "linear_ramp":
         given = 0 if end_values is None else end_values
-    if mode == "constant" or mode == "empty":
-        return framed(array, pad_width, mode, given)
     if reflect_type == "odd":
         mode = mode + " odd"
-    x = array
-    for k in unroll(array.ndim):
-        before, after = pair_of(pad_width, k)
-        if before < 0 or after < 0:
-            raise ValueError("index can't contain negative values")
-        x = pad_axis(x, k, before, after, mode, pair_of(given, k))
-    return x
+    return framed(array, pad_width, mode, given)
 
 
 # the one option that a mode of np.pad has
@@ -66,7 +58,7 @@ def pair_of(value: Any, axis: Any) -> Any:
 
 
 def framed(array: Any, pad_width: Any, mode: Any, given: Any) -> Any:
-    """np.pad with constants, or with nothing: the array is copied once, and what is around it is filled."""
+    """np.pad: the array is copied once, and what is around it is filled."""
     shape: Any = ()
     inside: Any = ()
     for k in unroll(array.ndim):
@@ -84,19 +76,22 @@ def framed(array: Any, pad_width: Any, mode: Any, given: Any) -> Any:
             # of the axes behind this one only what lies inside: the others fill the rest
             out[along(k, slice(None, before)) + inside[k + 1 :]] = np.asarray(first)[()]  # a number of NumPy
             out[along(k, slice(before + array.shape[k], None)) + inside[k + 1 :]] = np.asarray(last)[()]
+    elif mode != "empty":
+        for k in unroll(array.ndim):
+            before, after = pair_of(pad_width, k)
+            n = array.shape[k]
+            if n > 0:
+                # as with constants, of the axes behind this one only what lies inside
+                fill_axis(out[along(k, slice(None)) + inside[k + 1 :]], k, n, before, after, mode, pair_of(given, k))
+            elif before + after > 0:
+                raise ValueError(f"can't extend empty axis {k} using modes other than 'constant' or 'empty'")
     return out
 
 
-def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, given: Any) -> Any:
-    """np.pad of one axis. `given`: the option of the mode for what comes before and what comes after."""
-    n = x.shape[k]
-    out = np.empty(x.shape[:k] + (before + n + after,) + x.shape[k + 1 :], dtype=np.result_type(x))
+def fill_axis(out: Any, k: Any, n: Any, before: Any, after: Any, mode: Any, given: Any) -> None:
+    """np.pad of one axis, whose n elements are there. `given`: the option of the mode for both ends."""
     left, middle, right = slice(None, before), slice(before, before + n), slice(before + n, None)
-    out[along(k, middle)] = x
-    if n == 0:
-        if before + after > 0:
-            raise ValueError(f"can't extend empty axis {k} using modes other than 'constant' or 'empty'")
-        return out
+    x = out[along(k, middle)]
     first, last = x[along(k, slice(None, 1))], x[along(k, slice(-1, None))]
     if mode == "edge":
         out[along(k, left)] = first
@@ -120,7 +115,6 @@ def pad_axis(x: Any, k: Any, before: Any, after: Any, mode: Any, given: Any) -> 
             out[along(k, i)] = x[along(k, mirrored(i - before, n, period, mode))]
         for i in range(after):
             out[along(k, before + n + i)] = x[along(k, mirrored(n + i, n, period, mode))]
-    return out
 
 
 def statistic(x: Any, k: Any, mode: Any, length: Any, at_end: Any) -> Any:

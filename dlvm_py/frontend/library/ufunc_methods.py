@@ -90,9 +90,12 @@ def reduced_at(ufunc: Any, name: Any, loop: Any, array: Any, indices: Any, axis:
     for i in range(count):
         start = int(indices[i])
         stop = int(indices[i + 1]) if i + 1 < count else n
-        found[along(k, i)] = x[along(k, start)]
-        for j in range(start + 1, stop):
-            found[along(k, i)] = ufunc(found[along(k, i)], x[along(k, j)])
+        if name == "add" and loop.kind in ("i", "u", "f", "c") and loop != np.float16:
+            found[along(k, i)] = np.sum(x[along(k, slice(start, max(stop, start + 1)))], k)
+        else:
+            found[along(k, i)] = x[along(k, start)]
+            for j in range(start + 1, stop):
+                found[along(k, i)] = ufunc(found[along(k, i)], x[along(k, j)])
     return found
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from user_programs.registry import numbers, program
 
 
-@program(lambda s: (np.sort(numbers().random(20 * s)), numbers(1).random(10 * s)))
+@program(lambda s: (np.sort(numbers().random(20 * s)), numbers(1).random(200 * s)))
 def binary_search(a, q):
     """Where numbers belong in a sorted array."""
     out = np.empty(q.shape[0], np.int64)

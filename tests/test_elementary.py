@@ -2,6 +2,7 @@
 
 import functools
 import re
+import struct
 
 import mpmath
 import numpy as np
@@ -317,3 +318,17 @@ def test_elements_apart_are_vectors(f, args):
     np.testing.assert_array_equal(found(*(a[::-1] for a in args))[::-1], found(*args))
     text = found.llvm(*args)
     assert "x double>" in text and "ident.check" not in text
+
+
+def test_a_sine_and_a_cosine_of_one_number_reduce_it_once():
+    """What scalar functions have in common is computed once, and the bits are those of each alone."""
+
+    def both(x):
+        return np.sin(x), np.cos(x)
+
+    compiled, sine, cosine = dlvm.jit(both), dlvm.jit(lambda x: np.sin(x)), dlvm.jit(lambda x: np.cos(x))
+    for x in (0.0, -0.0, 0.3, -2.5, 1e5, 1e20, np.inf):
+        found, expected = np.array(compiled(x)), np.array((sine(x), cosine(x)))
+        np.testing.assert_array_equal(found.view(np.int64), expected.view(np.int64))
+    two_over_pi = struct.pack(">d", 2 / np.pi).hex().upper()
+    assert compiled.llvm().count(f"0x{two_over_pi}") == 1

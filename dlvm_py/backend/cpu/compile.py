@@ -411,11 +411,34 @@ def optimise(
         unlocked.run_passes(manager, module, builder)
     else:
         manager.run(module, builder)
-    if has_vectors and _define(module, context, masks, permutes):
-        manager = llvm.create_new_module_pass_manager()
-        manager.add_always_inliner_pass()
-        manager.add_global_dead_code_eliminate_pass()
-        manager.run(module, builder)
+    if not has_vectors or not any(f.name.startswith(elementary.PREFIX) for f in module.functions):
+        return
+    alike = _alike(module)
+    _define(module, context, masks, permutes)
+    manager = llvm.create_new_module_pass_manager()
+    manager.add_always_inliner_pass()
+    manager.add_global_dead_code_eliminate_pass()
+    manager.run(module, builder)
+    if alike:
+        _simplify(module, machine, alike)
+
+
+def _alike(module: llvm.ModuleRef) -> list[str]:
+    """The functions in which elementary ones will have equal values."""
+    called = [f.name for f in module.functions if elementary.has_terms(f.name)]
+    if len(called) < 2:
+        return []
+    defined = [f for f in module.functions if not f.is_declaration]
+    return [f.name for f in defined if elementary.have_terms_in_common(elementary.names_in(str(f)))]
+
+
+def _simplify(module: llvm.ModuleRef, machine: llvm.TargetMachine, names: list[str]) -> None:
+    """Find equal values in these functions once more."""
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    manager = builder.getFunctionPassManager()
+    for f in module.functions:
+        if f.name in names and not f.is_declaration:
+            manager.run(f, builder)
 
 
 def _define(

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from dlvm_py.backend.cpu import error_functions, exponential, gamma, powers, remainders, trigonometric
@@ -34,6 +34,7 @@ _PURE = "nounwind willreturn memory(none)"
 _SHORT = 65  # instructions of a function that is inlined wherever it is called
 _NAME = re.compile(r"elementary\.(?P<name>[\w.-]+)\.(?P<type>double|float)(?:\.x(?P<lanes>\d+))?")
 _CALLED = re.compile(r"call [^@\n]*@(elementary\.[\w.-]+)\(")
+_ALIKE = frozenset(("sin", "cos", "tan"))  # they reduce their arguments
 _OF_TWO = frozenset(("atan2", "power", "hypot", "fmod"))
 
 _RULES: dict[str, Callable[..., X]] = {
@@ -98,6 +99,22 @@ def own(c: Code, name: str, *args: V) -> V:
 def names_in(text: str) -> frozenset[str]:
     """The elementary functions that an LLVM IR text calls."""
     return frozenset(_CALLED.findall(text))
+
+
+def has_terms(symbol: str) -> bool:
+    """Whether a function's values are computed by way of what others of the same number need as well."""
+    found = _NAME.fullmatch(symbol)
+    return found is not None and found["name"] in _ALIKE
+
+
+def have_terms_in_common(names: Iterable[str]) -> bool:
+    """Whether two of these functions compute something alike of a number, and none is one of vectors.
+
+    In the single block of a loop over vectors code generation finds equal values by itself.
+    """
+    found = [m for m in map(_NAME.fullmatch, names) if m is not None]
+    scalar = {m["name"] for m in found if m["lanes"] is None}
+    return len(scalar & _ALIKE) > 1 and all(m["lanes"] is None for m in found if m["name"] in _ALIKE)
 
 
 @functools.lru_cache(256)

@@ -127,7 +127,7 @@ def lower(request: Request, derives: bool = False, holds: Holds | None = None) -
         if has_arrays(program.function) and raise_loops.may(program.function):
             _run(program, (*CLEAN_UP, "raise_loops"), request, "raw")
         if _calls(program) and partial_inline.may(program.module, program.name):
-            _run(program, (*CLEAN_UP, "partial_inline"), request, "raw")
+            _run(program, (*CLEAN_UP, "partial_inline", *CLEAN_UP, "unfold_recursion"), request, "raw")
         if derives and not request.general:
             program.relations = _related(program, request)
             if program.relations and holds is not None and not holds(program.relations):

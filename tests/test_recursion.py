@@ -403,6 +403,57 @@ def test_leaves_in_the_place_of_calls():
             dlvm.jit(visits)(V[:3], place, np.zeros(2))
 
 
+def minors(a, left, following):
+    """A determinant by its minors: rows from the last `left` on, columns as a list links them."""
+    row = len(a) - left
+    if left == 1:
+        return a[row, following[len(a)]]
+    total, sign, before = 0.0, 1.0, len(a)
+    column = following[before]
+    for _ in range(left):
+        following[before] = following[column]
+        total += sign * a[row, column] * minors(a, left - 1, following)
+        following[before] = column
+        sign, before, column = -sign, column, following[column]
+    return total
+
+
+def upward(x, k):
+    return x if k >= 4 else np.sin(x * upward(x, k + 1)) - upward(0.5 * x, k + 2)
+
+
+def _raised(f, *args):
+    """What the IndexError of a call says."""
+    with pytest.raises(IndexError) as caught:
+        f(*args)
+    return str(caught.value)
+
+
+def linked(n):
+    return np.append(np.arange(1, n + 1), 0)
+
+
+@pytest.mark.parametrize("n", range(2, 7))
+def test_levels_in_the_place_of_calls(n):
+    """The last levels above the end are straight code: the bits, exceptions and derivatives are those of calls."""
+    a = RNG.normal(size=(n, n))
+    assert dlvm.jit(minors)(a, n, linked(n)) == minors(a, n, linked(n))
+    cofactors = np.linalg.det(a) * np.linalg.inv(a).T
+    np.testing.assert_allclose(dlvm.grad(minors)(a, n, linked(n)), cofactors, rtol=1e-9)
+    wrong = linked(n)
+    wrong[n - 2] = n + 1
+    raised = [_raised(f, a, n, wrong.copy()) for f in (minors, dlvm.jit(minors))]
+    assert raised[0] == raised[1] and "out of bounds" in raised[0]
+    assert dlvm.jit(upward)(0.7, 5 - n) == pytest.approx(upward(0.7, 5 - n), rel=1e-14)
+    step = dlvm.jit(upward)(0.7 + 1e-6, 5 - n) - dlvm.jit(upward)(0.7 - 1e-6, 5 - n)
+    assert dlvm.grad(upward)(0.7, 5 - n) == pytest.approx(step / 2e-6, rel=1e-7)
+
+
+def test_levels_are_unfolded():
+    """The last three levels are straight code in the fourth."""
+    assert "_3_entry" in dlvm.jit(minors).ir(np.eye(2), 2, linked(2))
+
+
 # -- refusals --------------------------------------------------------------------------------------------
 
 

@@ -59,7 +59,7 @@ def run(module: Module, name: str) -> bool:
     sites = [(c, shell) for c in calls(function) if (shell := shells.get(c.attrs["callee"])) is not None]
     results: Results = {}
     for call, shell in sites[:MOST_CALLS]:
-        if not _is_crossed(call):
+        if not is_crossed(call):
             inline_call(function, call, shell, results)
     replace_results(function, results)
     return bool(results)
@@ -110,7 +110,7 @@ def _way(start: Block, entry: Block) -> list[Block] | None:
     return found[::-1] if visit(start) else None
 
 
-def _is_crossed(call: Instruction) -> bool:
+def is_crossed(call: Instruction) -> bool:
     """Whether an array is made before the call in its block and used behind it: it would need memory."""
     assert call.block is not None
     place = call.block.instructions.index(call)

@@ -83,6 +83,7 @@ PASSES: dict[str, Pass] = {
         Pass("inline", "INL", on_module=True),
         Pass("kept_copies", "KC", on_module=True),
         Pass("partial_inline", "PI", on_module=True),
+        Pass("unfold_recursion", "UR", on_module=True),
         Pass("extent_checks", "EC"),
         Pass("alternating_signs", "ALT"),
         Pass("raise_loops", "RL", needs=has_arrays),

@@ -43,16 +43,19 @@ from dlvm_py.transforms.inline import clone_region
 MOST = 8
 GROWTH = 1.5
 
-_DECIDES = {
+DECIDES = {
     "equal": int.__eq__, "notEqual": int.__ne__, "lessThan": int.__lt__, "lessThanOrEqual": int.__le__,
     "greaterThan": int.__gt__, "greaterThanOrEqual": int.__ge__,
 }  # fmt: skip
 
 
-def run(function: Function) -> bool:
-    """Unroll the loops of `function` that choose their ways by the counter; whether there were any."""
+def run(function: Function, most: int = 0) -> bool:
+    """Unroll the loops of `function` that choose their ways by the counter; whether there were any.
+
+    most: instructions that other loops of few trips may become, too.
+    """
     changed = False
-    while (counted := _found(function)) is not None:
+    while (counted := _found(function, most)) is not None:
         _unroll(function, counted)
         constant_fold.run(function)
         simplify_cfg.run(function)
@@ -60,44 +63,43 @@ def run(function: Function) -> bool:
     return changed
 
 
-def _found(function: Function) -> CountedLoop | None:
-    deciding = [b for b in function.blocks if b.terminator is not None and _compared(b.terminator) is not None]
-    if not deciding:
+def _found(function: Function, most: int) -> CountedLoop | None:
+    deciding = [b for b in function.blocks if compared(b.terminator) is not None]
+    if not deciding and not most:
         return None
     edges: Edges | None = None
     for loop in LoopForest(function).loops:
-        if not any(loop.contains(b) and b is not loop.header for b in deciding):
+        if not most and not any(loop.contains(b) and b is not loop.header for b in deciding):
             continue
         edges = edges or predecessors(function)
         counted = counted_loop(loop, edges)
-        if counted is not None and _pays(counted, edges):
+        if counted is not None and _pays(counted, edges, most):
             return counted
     return None
 
 
-def _compared(end: Instruction) -> tuple[str, BlockArg, int] | None:
+def compared(end: Instruction | None) -> tuple[str, BlockArg, int] | None:
     """The comparison of an argument with a literal that a block's end goes by: its name, the argument, the number."""
-    condition = end.operands[0] if end.op is OPS["conditional"] else None
-    if not isinstance(condition, Instruction) or condition.op.name not in _DECIDES:
+    condition = end.operands[0] if end is not None and end.op is OPS["conditional"] else None
+    if not isinstance(condition, Instruction) or condition.op.name not in DECIDES:
         return None
     value, number = condition.operands[0], integer(condition.operands[1])
     return None if number is None or not isinstance(value, BlockArg) else (condition.op.name, value, number)
 
 
-def _pays(counted: CountedLoop, edges: Edges) -> bool:
+def _pays(counted: CountedLoop, edges: Edges, most: int) -> bool:
     first, last = integer(counted.first), integer(counted.last)
     if counted.step != 1 or first is None or last is None or not 0 < last - first <= MOST:
         return False
     loop = counted.loop
     back = [(b, k) for b, k in edges[loop.header] if loop.contains(b)]
-    ends = [b.terminator for b in loop.ordered if b is not loop.header]
-    compared = [_compared(end) for end in ends if end is not None]
+    ways = [compared(b.terminator) for b in loop.ordered if b is not loop.header]
     if len(back) != 1 or [b for b, _ in loop.exit_edges()] != [loop.header]:
         return False
-    if not any(found is not None and found[1] is counted.counter for found in compared):
-        return False
     trips = sum(_length(counted, number) for number in range(first, last))
-    return trips <= GROWTH * sum(len(b.instructions) for b in loop.ordered)
+    if not any(found is not None and found[1] is counted.counter for found in ways):
+        return trips <= most
+    return trips <= most or trips <= GROWTH * sum(len(b.instructions) for b in loop.ordered)
 
 
 def _length(counted: CountedLoop, number: int) -> int:
@@ -109,11 +111,9 @@ def _length(counted: CountedLoop, number: int) -> int:
         if block in seen:
             continue
         seen.add(block)
-        end = block.terminator
-        compared = None if end is None else _compared(end)
-        targets = block.targets
-        if compared is not None and compared[1] is counted.counter:
-            targets = [targets[0 if _DECIDES[compared[0]](number, compared[2]) else 1]]
+        way, targets = compared(block.terminator), block.targets
+        if way is not None and way[1] is counted.counter:
+            targets = [targets[0 if DECIDES[way[0]](number, way[2]) else 1]]
         pending.extend(t.block for t in targets)
     return sum(len(b.instructions) for b in seen)
 

@@ -3,7 +3,7 @@
 The driver's linker makes the device's own code of PTX, a cubin, which is kept in the disk cache by the PTX, the
 device's capability and the driver's version: another process loads it without compiling anything.
 
-Nothing of this runs where there is no device: it is small and plain for that. docs/gpu.md says whether it has run.
+Nothing of this runs where there is no device: it is small and plain for that. docs/gpu.md says where it has run.
 """
 
 from __future__ import annotations

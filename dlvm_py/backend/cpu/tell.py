@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from dlvm_py.backend.cpu import indices
 from dlvm_py.backend.cpu.contract import MAX_OPERANDS
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.values import V
@@ -49,8 +50,13 @@ def check(e: FunctionEmitter, i: Instruction) -> None:
         e.waiting.append(i)
         return
     ok, bad = e.label("ok"), e.label("fail")
-    branch = e.cond_br if _is_case(i.operands[0]) else e.likely
-    branch(e.scalar(i.operands[0]), ok, bad)
+    index = indices.index_of(i)
+    if index is not None:
+        found = indices.ask(e, index, ok, bad)
+    elif _is_case(i.operands[0]):
+        e.cond_br(e.scalar(i.operands[0]), ok, bad)
+    else:
+        e.likely(e.scalar(i.operands[0]), ok, bad)
     e.place(bad)
     for earlier in e.waiting:
         go_on, raises = e.label("ok"), e.label("fail")
@@ -61,6 +67,8 @@ def check(e: FunctionEmitter, i: Instruction) -> None:
     e.waiting.clear()
     _fail_at(e, i)
     e.place(ok)
+    if index is not None and index.is_wrapped:
+        e.env[index.value] = found
 
 
 def _fail_at(e: FunctionEmitter, i: Instruction) -> None:

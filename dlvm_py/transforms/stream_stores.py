@@ -41,7 +41,7 @@ from dlvm_py.transforms.unroll_and_jam import LONG
 
 LEAST = 32 << 20  # bytes: about what last caches hold
 MOST = 2  # destinations
-MOST_STEPS = 8  # of an element: beyond, and where functions are computed, memory is not what is waited for
+MOST_STEPS = 16  # of an element: beyond, and where functions are computed, memory is not what is waited for
 NEXT_ROWS = 384 << 10  # bytes: rows of so many together are in the second cache before they are computed
 PLANES = 3  # axes of rows that go together, at most
 ROWS = 2  # of a plane that go by lines at a time

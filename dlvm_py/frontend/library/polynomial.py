@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.frontend.library.decompositions import values_of
-from dlvm_py.frontend.library.intrinsics import assumed, is_constant, refuse, undecided, unroll
+from dlvm_py.frontend.library.intrinsics import assumed, is_constant, is_for_device, refuse, undecided, unroll
 
 STRIP = 512  # results that stay in the nearest cache while the products with all taps are added
 
@@ -23,8 +23,9 @@ def part(a: Any, v: Any, first: Any, last: Any) -> Any:
     if is_half:
         a, v = a.astype(np.float32), v.astype(np.float32)
     out = np.empty(last - first, dtype=np.result_type(a, v))
-    for begin in range(first, last, STRIP):
-        end = min(begin + STRIP, last)
+    strip = max(last - first, 1) if is_for_device() else STRIP  # there each product is a kernel
+    for begin in range(first, last, strip):
+        end = min(begin + strip, last)
         out[begin - first : end - first] = 0
         if m <= n:
             for k in range(max(begin - n + 1, 0), min(end, m)):

@@ -396,3 +396,24 @@ def test_ways_that_ask_alike(length):
         assert line is None or note.endswith(f":{line}"), (note, line)
     text = f.ir(stage="compute")
     assert "check" not in text and text.count("raise IndexError") == 2
+
+
+def remainders(x):
+    """Sums and differences of remainders and small numbers, from both sides of the divisor."""
+    a, b, c, d = 1, 0, 0, 6
+    for i in range(len(x)):
+        v = int(x[i])
+        a = (a + v) % 256
+        b = (b + a) % 257
+        c = (c - (v & 63)) % 97
+        d = (d + v % 7 - 3) % 7
+    return a, b, c, d
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.int8, np.int64])
+def test_remainders_of_what_is_near(dtype):
+    """A division is a choice only where once or never the divisor is taken off, or added."""
+    for seed in range(5):
+        x = np.random.default_rng(seed).integers(-300, 300, 200).astype(dtype)
+        for n in (0, 1, 200):
+            assert dlvm.jit(remainders)(x[:n]) == remainders(x[:n])

@@ -173,8 +173,9 @@ class _Sweep:
     def _modulo(self, i: Instruction, at: Place) -> list[Instruction]:
         a, n = i.operands
         holds = self.bounds.holds
-        # of a literal the division is a multiplication
-        if integer(n) is not None or not holds(None, n, -1, at):
+        number = integer(n)
+        # of a power of two it is its low bits
+        if number is not None and number & (number - 1) == 0 or not holds(None, n, -1, at):
             return [i]
         low, high = holds(None, a, 0, at), holds(a, n, -1, at)
         if low and high:
@@ -200,10 +201,14 @@ class _Sweep:
 
     def _is_near(self, a: Value, n: Value, at: Place) -> bool:
         """Whether a + n is not negative."""
+        if (number := integer(n)) is not None:
+            return self.bounds.holds(None, a, number, at)
         return any(self.bounds.holds(None, a, c, at) and self.bounds.holds(None, n, -c, at) for c in (1, 2))
 
     def _is_less_than_twice(self, a: Value, n: Value, at: Place) -> bool:
         """Whether a < 2 n: it is at most n, or n + 1 ..., where n is that large."""
+        if (number := integer(n)) is not None:
+            return self.bounds.holds(a, None, 2 * number - 1, at)
         return any(self.bounds.holds(a, n, c, at) and self.bounds.holds(None, n, -c - 1, at) for c in (0, 1))
 
 

@@ -94,7 +94,7 @@ def strip_of(
 def may_be_vectors(loop: Loop, strip: Strip) -> bool:
     """Whether LLVM may run several trips of a strip as one, and they are long enough for elements that lie apart.
 
-    None of them raises, or hands a float to the next one.
+    None of them raises, or hands a float to the next one, or what the next one divides.
     """
     instructions = [i for block in loop.ordered for i in block.instructions]
     carried = [a for a in loop.header.args if a is not strip.counter]
@@ -103,7 +103,21 @@ def may_be_vectors(loop: Loop, strip: Strip) -> bool:
         and None not in steps(loop, strip.counter)
         and not any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in carried)
         and not any(i.op.name in ("check", "raise") or i.attrs.get("checked") for i in instructions)
+        and not _waits_for_the_last(instructions, carried)
     )
+
+
+def _waits_for_the_last(instructions: list[Instruction], carried: list[BlockArg]) -> bool:
+    """Whether what takes long needs what the trip before has computed: `h = (h * 31 + x) % p`."""
+    made: set[Value] = {a for a in carried if is_scalar(a.type)}
+    for i in instructions:
+        if not made.isdisjoint(i.operands):
+            if is_slow(i):
+                return True
+            made.add(i)
+        for t in i.targets or ():
+            made.update(a for a, v in zip(t.block.args, t.args, strict=True) if v in made)
+    return False
 
 
 def _trips(entering: list[Value], last: Value) -> int | None:

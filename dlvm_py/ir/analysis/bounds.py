@@ -306,6 +306,8 @@ class Bounds:
         if sign == 1:
             said = (k.above.get(base, ()) for k in self._known_at(at))
             numbers = [by + d for found in said for other, d, via in found if other is None and via is None]
+            if not numbers and (most := _itself_at_most(base)) is not None:
+                numbers = [by + most]
         else:
             said = (k.below.get(base, ()) for k in self._known_at(at))
             numbers = [by - d for found in said for other, d, via in found if other is None and via is None]
@@ -590,6 +592,16 @@ def _least(v: Value | None) -> int:
         if v.op.name == "dataTypeCast":
             return _of_dtype(v.operands[0])[0]
     return _LEAST
+
+
+def _itself_at_most(v: Value) -> int | None:
+    """What makes a number alone says how large it is at most: a remainder, bits, a small dtype; None elsewhere."""
+    if isinstance(v, Instruction) and v.op.name in ("modulo", "bitAnd"):
+        n = integer(v.operands[1])
+        if n is not None and n > 0:
+            return n - 1 if v.op.name == "modulo" else n
+    most = _most(v)
+    return most if v is not None and most < _LARGEST else None
 
 
 def _of_dtype(v: Value) -> tuple[int, int]:

@@ -117,12 +117,15 @@ def test_ports_name_each_kernel_and_its_arguments():
 TEST_OF_DACE = """
 import dace
 
+TWICE = 2.0
+SIZES = dace.symbols("N")
+
 @dace.program
 def kernel(n: dace.int32, A: dace.float64[5], b: dace.float64[5]):
     ...
 
 def scaled(jnp, n, A):
-    return n * jnp.exp(A)
+    return TWICE * n * jnp.exp(A)
 
 def kernel_jax(jnp, lax, n, A, b):
     return jnp.sum(scaled(jnp, n, A) * b)
@@ -158,7 +161,7 @@ def test_what_dace_differentiates_is_read_from_its_test(tmp_path):
     test = problems.dace_ports.read(tmp_path, "some")
     assert (test.parameters, test.wrt, test.of) == (["n", "A", "b"], ("A",), (1,))
     static, (wrt, value) = problems.dace_ports.derivative(test, Jax)(2, np.ones(5), np.ones(5))
-    assert (static, wrt) == ((0,), [1]) and np.isclose(value, 10 * np.e)
+    assert (static, wrt) == ((0,), [1]) and np.isclose(value, 20 * np.e)
     (folder / "other_test.py").write_text("def kernel(A):\n    return A\n")
     assert problems.dace_ports.read(tmp_path, "other") is problems.dace_ports.read(tmp_path, "third") is None
 

@@ -2,9 +2,9 @@
 
 Such a test has a port of the kernel in JAX, which returns the sum of one output, wraps it (`jax_kernel = lambda ...`)
 so that its parameters are arguments of the kernel, and differentiates that (`jax.jit(jax.grad(jax_kernel, argnums=0))`)
-beside a program of DaCe's that sums the same output. Of the module only what JAX needs is run: its plain functions,
-without annotations and decorators, so that DaCe need not be there. What is differentiated is read from its text, which
-takes neither tool.
+beside a program of DaCe's that sums the same output. Of the module only what JAX needs is run: its literals and plain
+functions, without annotations and decorators, so that DaCe need not be there. What is differentiated is read from its
+text, which takes neither tool.
 """
 
 import __future__
@@ -57,13 +57,24 @@ def read(clone, kernel):
 
 def derivative(test, jax):
     """The jitted derivative that a test calls, a function of the parameters of `test.wrapped`."""
-    plain = [n for n in test.tree.body if isinstance(n, ast.FunctionDef) and not n.decorator_list]
+    plain = [n for n in test.tree.body if _is_constant(n) or isinstance(n, ast.FunctionDef) and not n.decorator_list]
     space = {"np": np, "jax": jax, "jnp": jax.numpy, "lax": jax.lax}
     flags = __future__.annotations.compiler_flag
     exec(compile(ast.Module(plain, []), "test", "exec", flags, dont_inherit=True), space)
     kernel = eval(compile(ast.Expression(test.wrapped), "test", "eval"), space)
     wrt = [test.parameters.index(n) for n in test.wrt]
     return jax.jit(jax.grad(kernel, argnums=wrt), static_argnums=test.static)
+
+
+def _is_constant(statement):
+    """Whether a statement gives a name to a literal."""
+    if not isinstance(statement, ast.Assign):
+        return False
+    try:
+        ast.literal_eval(statement.value)
+    except ValueError:
+        return False
+    return True
 
 
 def _is_wrapper(assignment):

@@ -14,7 +14,7 @@ from dlvm_py.backend.cpu.text import FunctionText, ModuleText
 from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen, replace
-from dlvm_py.ir import DType, PointerType
+from dlvm_py.ir import DType, Instruction, PointerType, Value
 
 
 class Pointer(Frozen):
@@ -106,6 +106,14 @@ def load_element(f: FunctionText, dtype: DType, address: V, notes: str = "") -> 
         return f.pack(f.load(part, address, notes), f.load(part, second, notes))
     x = f.load(memory_type(dtype), address, notes)
     return f.icmp("ne", x, V("i8", "0")) if dtype.kind == "b" else x
+
+
+def may_stay(f: FunctionText, value: Value) -> bool:
+    """Whether what is stored may be what was there, so that it, or what is loaded, has to be frozen.
+
+    LLVM would store those elements that change, under a mask, for which AVX takes 40 times as long as for all of them.
+    """
+    return not f.module.masks and isinstance(value, Instruction) and value.op.name in ("select", "max", "min")
 
 
 def store_element(f: FunctionText, dtype: DType, value: V, address: V, notes: str = "") -> None:

@@ -29,7 +29,7 @@ from dlvm_py.backend.cpu.borders import Row, columns
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.kernels import Part, loop_order, memory_order, nest, shared_axis, shared_nest, versions
-from dlvm_py.backend.cpu.pointers import Pointer, is_open, offset, store_element, strides_of
+from dlvm_py.backend.cpu.pointers import Pointer, is_open, may_stay, offset, store_element, strides_of
 from dlvm_py.backend.cpu.shifts import Stream, Together, streams_of, write_row
 from dlvm_py.backend.cpu.streams import Rows, fence, go_by_lines, is_large, write_lines, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
@@ -37,7 +37,7 @@ from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import TRUE, ZERO, V, constant, i64
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import Instruction, Kind, Value
+from dlvm_py.ir import Kind, Value
 from dlvm_py.ir.analysis.cost import element_cost, is_function
 
 # the steps of an element, of which a load and a store are two, from which on rows end in a mask
@@ -61,14 +61,6 @@ def store_trees(e: FunctionEmitter, values: Sequence[Value], sinks: Sequence[Sin
     kernel = _Stores(e, values, sinks)
     kernel.write()
     return kernel.work
-
-
-def may_stay(e: FunctionEmitter, value: Value) -> bool:
-    """Whether what is stored may be what was there, so that it, or what is loaded, has to be frozen.
-
-    LLVM would store those elements that change, under a mask, for which AVX takes 40 times as long as for all of them.
-    """
-    return not e.module.masks and isinstance(value, Instruction) and value.op.name in ("select", "max", "min")
 
 
 class _Stores:

@@ -31,9 +31,16 @@ PRODUCTS, COST = 16, 3
 
 
 def width_of(c: Code, dtype: DType) -> int:
-    """The columns of a panel, a multiple of ROWS."""
-    nbytes = 128 if c.module.masks else 64  # of the parts of a row: half of the registers are sums
-    return nbytes // dtype.itemsize * 2
+    """The columns of a panel, a multiple of ROWS: as many as let the sums of ROWS rows lie in registers.
+
+    Of 32 registers 16 are sums; of 16 they are 12, or 8 of complex numbers, whose parts are two vectors.
+    """
+    if c.module.masks:
+        vectors, nbytes = (2 if dtype.is_complex else 4), 64
+    else:
+        vectors, nbytes = (1 if dtype.is_complex else 3), 32
+    real = dtype.real if dtype.is_complex else dtype
+    return vectors * nbytes // real.itemsize
 
 
 def panel_count(c: Code, dtype: DType, columns: V) -> V:

@@ -411,7 +411,7 @@ def optimise(
         unlocked.run_passes(manager, module, builder)
     else:
         manager.run(module, builder)
-    if not has_vectors or not any(f.name.startswith(elementary.PREFIX) for f in module.functions):
+    if not has_vectors or not _names_elementary(module):
         return
     alike = _alike(module)
     _define(module, context, masks, permutes)
@@ -441,12 +441,17 @@ def _simplify(module: llvm.ModuleRef, machine: llvm.TargetMachine, names: list[s
             manager.run(f, builder)
 
 
+def _names_elementary(module: llvm.ModuleRef) -> bool:
+    """Whether a module has elementary functions, or declarations of them."""
+    return any(f.name.startswith(elementary.PREFIX) for f in module.functions)
+
+
 def _define(
     module: llvm.ModuleRef, context: llvm.ContextRef | None = None, masks: bool = False, permutes: bool = False
-) -> bool:
-    """Link the definitions of the elementary functions that a module calls; whether there are any."""
-    if not any(f.name.startswith(elementary.PREFIX) for f in module.functions):
-        return False
+) -> None:
+    """Link the definitions of the elementary functions that a module calls."""
+    if not _names_elementary(module):
+        return
     for g in module.global_variables:
         if g.name == KEPT[1:]:  # what the vectoriser has not called may go
             g.name = "dlvm.kept"
@@ -457,4 +462,3 @@ def _define(
     for f in module.functions:
         if f.name.startswith(elementary.PREFIX) and not f.is_declaration:
             f.linkage = llvm.Linkage.internal
-    return True

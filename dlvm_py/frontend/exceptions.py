@@ -30,7 +30,7 @@ from dlvm_py.errors import Loc, UnsupportedSyntax
 from dlvm_py.frontend import objects, texts
 from dlvm_py.frontend.capture import class_name
 from dlvm_py.frontend.emit import Emitter, i64
-from dlvm_py.frontend.flow import Edge
+from dlvm_py.frontend.merges import Edge
 from dlvm_py.frontend.nodes import made
 from dlvm_py.frontend.values import Binding, Caught, Static, Text
 from dlvm_py.frontend.values import Sequence as Items

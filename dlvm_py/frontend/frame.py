@@ -1,42 +1,36 @@
-"""One activation of a Python function in the function that is built: names, statements, results.
+"""One activation of a Python function in the function that is built: its statements and results.
 
 Statements are translated in order into the current block; what cannot be reached is not translated.
-Expressions are in expressions.py, targets of assignments in assignments.py, patterns of match statements in
-matching.py, control flow in flow.py.
+A Frame inherits its parts in a row, each of which uses those before it: control flow (merges.py, flow.py),
+expressions (comprehensions.py, expressions.py), targets of assignments (assignments.py), patterns of match
+statements (matching.py), names (names.py), what raises (raising.py), `for` (for_loops.py).
 """
 
 from __future__ import annotations
 
-import builtins
 import contextlib
 import functools
-import sys
 from collections.abc import Callable
 from typing import Any
 
 import gast
 import numpy as np
 
-from dlvm_py.errors import Loc, TypeMismatch, UnknownName, UnsupportedSyntax
+from dlvm_py.errors import Loc, UnsupportedSyntax
 from dlvm_py.frontend import (
     either,
     exceptions,
     generators,
-    lists,
     objects,
     operators,
-    records,
     regions,
-    tables,
-    texts,
 )
-from dlvm_py.frontend.capture import class_name, imported_module, imported_name, is_ours, plain_function
+from dlvm_py.frontend.capture import is_ours, plain_function
 from dlvm_py.frontend.emit import Emitter, Unreachable
-from dlvm_py.frontend.flow import Edge, LoopContext, unbound_message
-from dlvm_py.frontend.iterate import iteration_of
-from dlvm_py.frontend.library import streams
-from dlvm_py.frontend.liveness import body_facts, comprehended
-from dlvm_py.frontend.matching import Matching
+from dlvm_py.frontend.flow import LoopContext
+from dlvm_py.frontend.for_loops import ForLoops
+from dlvm_py.frontend.liveness import body_facts
+from dlvm_py.frontend.merges import Edge
 from dlvm_py.frontend.mixed import mixed
 from dlvm_py.frontend.nodes import Consumed, Ended, Generated
 from dlvm_py.frontend.set_shape import pointers
@@ -48,31 +42,15 @@ from dlvm_py.frontend.values import (
     Closure,
     Conflict,
     Either,
-    Generator,
-    Growing,
-    Iteration,
     Method,
     Mixed,
-    Object,
-    Record,
-    Ref,
     Scalar,
-    Sequence,
-    SliceKey,
     Static,
-    Text,
     describe,
-    is_none,
 )
-from dlvm_py.ir import Literal, literal
-from dlvm_py.ir.exceptions import exception_class
+from dlvm_py.ir import Literal
 
 RESULT = "$result"
-_MAX_UNROLLED = 1000
-_EXCEPTIONS = {c for c in vars(builtins).values() if isinstance(c, type) and issubclass(c, Exception)}
-_LAZY = (enumerate, zip, map, filter)  # they look into what they are given when their items are taken
-# parts of messages whose evaluation does nothing
-_SIMPLE = (gast.JoinedStr, gast.FormattedValue, gast.Constant, gast.Name, gast.Attribute, gast.expr_context)
 _REFUSED = {
     gast.ClassDef: ("a class inside a compiled function", "define it outside"),
     gast.AsyncFunctionDef: ("`async def`", "write a plain `def`"),
@@ -81,7 +59,7 @@ _REFUSED = {
 }
 
 
-class Frame(Matching):
+class Frame(ForLoops):
     """Translates one function body with given arguments."""
 
     def __init__(self, e: Emitter, source: Source, name: str, function: Any, outer: Frame | None = None) -> None:
@@ -296,126 +274,6 @@ class Frame(Matching):
         self.env = {**self.env, RESULT: Binding(value, loc)}
         self.returns.append(self.jump({*kept, RESULT}))
 
-    # -- names -----------------------------------------------------------------------------------
-
-    def _import(self, node: Any) -> None:
-        """`import` binds modules and what they hold now, as constants; a failing one raises where it stands."""
-        level = getattr(node, "level", None) or 0
-        for alias in node.names:
-            try:
-                if isinstance(node, gast.ImportFrom):
-                    module = imported_module(self.function, node.module or "", level)
-                    found = self.e.session.captures.value_of(
-                        module.__dict__, alias.name, imported_name(module, alias.name)
-                    )
-                else:
-                    found = imported_module(self.function, alias.name, 0)
-            except ImportError as error:
-                kind = type(error) if type(error) in _EXCEPTIONS else ImportError
-                message = str(error).replace("{", "{{").replace("}", "}}")
-                self.e.emit("raise", exception=kind.__name__, message=message)
-                raise Unreachable from None
-            name = alias.asname or alias.name
-            if isinstance(node, gast.Import) and not alias.asname:
-                name = alias.name.partition(".")[0]
-                found = sys.modules[name]
-            self.assign_name(name, self.e.session.lift(self.e, found, name))
-
-    def assign_name(self, name: str, value: Any) -> None:
-        """Bind a local name, or one of an enclosing function that is declared `nonlocal`."""
-        binding = Binding(value, self.e.loc)
-        if name in self.cells:
-            self._fill_cell(self.env, name, binding)
-        elif name in self.nonlocals:
-            owner, own = self._owner_of(name)
-            if own not in owner.env:
-                self.e.error(
-                    UnsupportedSyntax,
-                    f"`{own}` has no value yet in {owner.name}, where it belongs to",
-                    help=f"give it one before {self.name} is called",
-                )
-            self.env[owner.env[own].value.key] = binding
-        else:
-            self.env[name] = binding
-
-    def _fill_cell(self, env: dict[str, Binding], name: str, binding: Binding) -> None:
-        """Bind a name that nested functions rebind: the object stays, what it holds is new."""
-        held, count = env.get(name), 0
-        if held is not None and isinstance(held.value, Conflict):
-            held = None  # two paths made an object each: whoever looks it up from here on finds a new one
-        if held is None or held.is_set is not None:
-            while held is None and f"{objects.PREFIX}.cell.{name}.{count}" in env:
-                count += 1
-            cell = Object(f"{objects.PREFIX}.cell.{name}.{count}") if held is None else held.value
-            env[name] = held = Binding(cell, binding.loc)
-        env[held.value.key] = binding
-
-    def _owner_of(self, name: str) -> tuple[Frame, str]:
-        """The frame of the function that a `nonlocal` name belongs to, and its name there."""
-        own, _, number = name.partition(".")
-        owner = self.outer
-        if number and number in self.scopes:
-            name, owner = own, self.scopes[number].outer
-        while owner is not None and name not in owner.cells:
-            owner = owner.outer
-        assert owner is not None  # Python's compiler has looked
-        return owner, name
-
-    def read_name(self, name: str) -> Any:
-        """The value of a name as Python resolves it: local, enclosing function, global, built-in."""
-        if name in self.locals or name in self.shadowed:
-            return self._read_local(name)
-        own, _, number = name.partition(".")
-        if number and number in self.scopes:  # of a generator
-            scope = self.scopes[number]
-            if scope.outer is not None:
-                return scope.outer.read_name(own)
-            return self.e.session.outside(self.e, scope.function, own)
-        if self.outer is not None:
-            return self.outer.read_name(name)
-        if name not in self.function.__globals__ and name in comprehended(self.source.node):
-            self.e.error(
-                UnsupportedSyntax,
-                f"a function that a comprehension has made reads its `{name}` after its end, where it is the last one",
-                help=f"give it as a default, lambda v, {name}={name}: ...",
-            )
-        return self.e.session.outside(self.e, self.function, name)
-
-    def _read_local(self, name: str) -> Any:
-        binding = self.env.get(name)
-        if binding is None:
-            # an earlier iteration may have set it
-            if name not in self.shadowed and any(name in c.assigned for c in self.loops):
-                self.e.emit("raise", exception="UnboundLocalError", message=unbound_message(name))
-                raise Unreachable
-            self.e.error(UnknownName, unbound_message(name), help="assign it on every path before it is read")
-        if isinstance(binding.value, Conflict):
-            self.require_several(name)
-            self._conflict(binding.value, f"`{name.partition('.')[0]}`")
-        self.raise_if_unset(name, binding, self.e.loc)
-        if name in self.cells:
-            held = self.e.frame.env[binding.value.key].value
-            if isinstance(held, Conflict):
-                self.require_several(binding.value.key)
-                self._conflict(held, f"`{name}`")
-            return held
-        return binding.value
-
-    def _conflict(self, conflict: Conflict, what: str) -> None:
-        places = " and ".join(f"line {p.line}" for p in conflict.places if p is not None)
-        verb = "returned" if what == "the result" else "assigned"
-        where = f" ({verb} in {places})" if places else ""
-        hint = (
-            "give both paths values of one type"
-            if what == "the result"
-            else "use two names, or give both paths values of one type"
-        )
-        self.e.error(
-            TypeMismatch,
-            conflict.said_of(what, where),
-            help=conflict.help or hint,
-        )
-
     # -- control flow ----------------------------------------------------------------------------
 
     def _if(self, node: Any) -> None:
@@ -435,181 +293,7 @@ class Frame(Matching):
 
         self.loop(node, test, None, lambda _: None, lambda: self.execute(node.body), lambda: self.execute(node.orelse))
 
-    def _for(self, node: Any) -> None:
-        if node in self.lengthened:
-            generators.loop(self, node, self._current(node))
-            return
-        with self.at(node.iter):
-            given = self.expression(node.iter)
-            if isinstance(given, Generator):
-                generators.loop(self, node, given)
-                return
-            source = tables.iterated(self.e, given)
-        over = self._lists_of(node, source)
-        if not over:
-            self._loop_over(node, given, source, over)
-            return
-        depth = self.e.facts.push()
-        undo = self.checkpoint()
-        if self._loop_over(node, given, source, over):
-            self.e.facts.pop(depth, keep=True)
-            return
-        undo()
-        self.e.facts.pop(depth)
-        self.lengthened.add(node)
-        self._for(node)
-
-    def _lists_of(self, node: Any, source: Any) -> list[Object]:
-        """The lists that a loop looks into at each turn: what it runs over, or what `enumerate` and the like do."""
-        found = [source]
-        if isinstance(node.iter, gast.Call) and isinstance(node.iter.func, gast.Name):
-            function = self.expression(node.iter.func)
-            if not (isinstance(function, Static) and any(function.value is f for f in _LAZY)):
-                return []
-            if any(k.arg == "strict" and getattr(k.value, "value", None) is True for k in node.iter.keywords):
-                return []  # which has looked at the lengths
-            names = [a.id for a in node.iter.args if isinstance(a, gast.Name)]
-            found = [self.env[n].value for n in names if n in self.env]
-        return [v for v in found if isinstance(v, Object) and lists.is_list(objects.contents(self.e, v))]
-
-    def _current(self, node: Any) -> Any:
-        """What a loop runs over that makes these lists longer or shorter: what they have at each turn."""
-
-        def looked_into(value: Any) -> Any:
-            is_list = isinstance(value, Object) and lists.is_list(objects.contents(self.e, value))
-            return self.e.session.library(self.e, streams.current, [value], {}) if is_list else value
-
-        with self.at(node.iter):
-            if isinstance(node.iter, gast.Call):
-                if not all(k.arg for k in node.iter.keywords):
-                    self._refuse_changed(node)
-                named = {k.arg: self.expression(k.value) for k in node.iter.keywords}
-                function = self.expression(node.iter.func)
-                given = [self.expression(a) for a in node.iter.args]
-                pairs = zip(node.iter.args, given, strict=True)
-                values = [looked_into(v) if isinstance(a, gast.Name) else v for a, v in pairs]
-                return self.e.session.invoke(self.e, function, values, named)
-            found = looked_into(self.expression(node.iter))
-            if not isinstance(found, Generator):
-                self._refuse_changed(node)
-            return found
-
-    def _loop_over(self, node: Any, given: Any, source: Any, over: list[Object]) -> bool:
-        """A loop over what a value has where it begins; False if it makes one of these lists longer or shorter."""
-        items = records.iterated(objects.contents(self.e, source))
-        if isinstance(items, Sequence):
-            return self._unrolled(node, source, items, over)
-        with self.at(node.iter):
-            if not isinstance(items, Iteration | Growing):
-                items = self._settle(items)
-            iteration = iteration_of(self.e, items)
-
-        def bind(item: Any) -> None:
-            self.e.builder.loc = self.source.loc(node.target)
-            self.assign(node.target, self._settle(item))
-
-        before = tables.size(self.e, given)
-
-        def after() -> None:
-            if before is not None:
-                tables.check_size(self.e, given, before)
-            self.execute(node.orelse)
-
-        self.loop(node, None, iteration, bind, lambda: self.execute(node.body), after)
-        return not any((node, o.key) in self.learned for o in over)
-
-    def _refuse_changed(self, node: Any) -> None:
-        with self.at(node.iter):
-            self.e.error(
-                UnsupportedSyntax,
-                "the loop makes the list or dict longer or shorter that it runs over",
-                help="loop over a copy: for x in list(items)",
-            )
-
-    def _unrolled(self, node: Any, source: Any, items: Sequence, over: list[Object]) -> bool:
-        """A loop over a tuple: its items may have different types, so each gets a copy of the body.
-
-        The items of a list or dict are those that it holds when their turn comes, as in Python. False where it makes
-        one of the lists that it looks into longer or shorter.
-        """
-        lengths = [self._count_of(o) for o in over]
-        if len(items.items) > _MAX_UNROLLED:
-            self.e.error(
-                UnsupportedSyntax, f"a loop over {len(items.items)} items of a tuple is too long", help="use an array"
-            )
-        after = self.live.after[node]
-        context = LoopContext(after, self.live.header[node] | after, frozenset(), repeats=False)
-        self.loops.append(context)
-        held = f"$over.{len(self.loops)}"
-        self.env[held] = Binding(source)  # what it reaches stays alive
-        for k in range(len(items.items)):
-            depth = self.e.facts.push()
-            now = records.iterated(objects.contents(self.e, source))
-            self.e.builder.loc = self.source.loc(node.target)
-            self.assign(node.target, self._settle(now.items[k]))
-            self.execute(node.body)
-            if self.alive:
-                context.continues.append(self.jump(context.header))
-            self.e.facts.pop(depth)
-            self.merge(context.continues, "next")
-            context.continues.clear()
-            if not self.alive:
-                break
-            if [self._count_of(o) for o in over] != lengths:
-                return False
-            now = records.iterated(objects.contents(self.e, source))
-            if not isinstance(now, Sequence) or len(now.items) != len(items.items):
-                self._refuse_changed(node)
-        self.loops.pop()
-        self.env.pop(held, None)
-        depth = self.e.facts.push()
-        if self.alive:
-            self.execute(node.orelse)
-        if self.alive:
-            context.breaks.append(self.jump(context.after))
-        self.e.facts.pop(depth)
-        self.merge(context.breaks, "after")
-        self.env.pop(held, None)
-        return True
-
-    def _count_of(self, owner: Object) -> int | None:
-        """How many items a list has, None where that is computed."""
-        held = objects.contents(self.e, owner)
-        return len(held.items) if isinstance(held, Sequence) else None
-
     # -- statements with little to do --------------------------------------------------------------
-
-    def _global(self, node: Any) -> None:
-        """`global` names that are read are those of the module anyway."""
-        for name in node.names:
-            if name in self.locals:
-                reason = f"`global` {name} is assigned: compiled code reads globals"
-                self.e.error(UnsupportedSyntax, reason, help="return the value")
-
-    def _delete(self, target: Any) -> None:
-        if isinstance(target, gast.Name):
-            if target.id in self.cells or target.id in self.nonlocals:
-                self.e.error(UnsupportedSyntax, "`del` of a name that nested functions rebind is not supported")
-            binding = self.env.get(target.id)
-            self.read_name(target.id)
-            if binding is not None:  # it goes on being there, unset, so that loops and branches know what it was
-                self.env[target.id] = Binding(binding.value, self.e.loc, literal(False))
-            return
-        if isinstance(target, gast.Subscript):
-            base, index = self.expression(target.value), self.index(target.slice)
-            held = objects.contents(self.e, base)
-            with self.at(target):
-                if isinstance(base, Object) and tables.is_table(held):
-                    tables.delete_item(self.e, base, index)
-                    return
-                if isinstance(held, Record) and isinstance(base, Object):
-                    records.delete_item(self.e, base, index)
-                    return
-                if isinstance(base, Object | Ref) and not isinstance(index, SliceKey):
-                    lists.delete_item(self.e, base, index)
-                    return
-        with self.at(target):
-            self.e.error(UnsupportedSyntax, "this cannot be deleted", help="del name, del d['key'], del items[k]")
 
     def _with(self, node: Any) -> None:
         """`with np.errstate(...)` changes warnings, of which compiled code has none; `contextlib.suppress` catches."""
@@ -636,76 +320,7 @@ class Frame(Matching):
                         )
         self.execute(node.body)
 
-    # -- raising ---------------------------------------------------------------------------------
-
-    def _assert(self, node: Any) -> None:
-        condition = operators.condition(self.e, self.value(node.test))
-        if isinstance(condition, Literal) and condition.value:
-            return
-        is_plain = node.msg is None or (self._is_simple(node.msg) and not self._shows_types(node.msg))
-        if is_plain:
-            text = Text("", ()) if node.msg is None else self.message(node.msg)
-            if isinstance(condition, Literal):
-                texts.fail(self.e, "AssertionError", text)
-                self.stop()
-            else:
-                texts.check(self.e, condition, "AssertionError", text)
-            return
-
-        def fail() -> None:
-            self._of_each_type(node.msg, lambda: self._fail("AssertionError", node.msg))
-
-        if isinstance(condition, Literal):
-            fail()
-        else:
-            self.branches(condition, lambda: None, fail, self.live.after[node])
-
-    def _fail(self, name: str, message: Any) -> None:
-        texts.fail(self.e, name, self.message(message))
-        self.stop()
-
-    def _shows_types(self, node: Any) -> bool:
-        """Whether a message names numbers of several types."""
-        found = (self.env.get(n.id) for n in gast.walk(node) if isinstance(n, gast.Name))
-        return any(b is not None and isinstance(b.value, Mixed) for b in found)
-
-    @staticmethod
-    def _is_simple(node: Any) -> bool:
-        """Whether evaluating a message ahead of the check cannot fail or have effects."""
-        return all(isinstance(n, _SIMPLE) for n in gast.walk(node))
-
-    def _raise(self, node: Any) -> None:
-        if node.exc is None and self.caught:
-            exceptions.raise_again(self, self.caught[-1])
-            return
-        cause = NONE if node.cause is None else self.expression(node.cause)
-        if node.exc is None or not (isinstance(cause, Caught) or is_none(cause)):
-            self.e.error(
-                UnsupportedSyntax,
-                "`raise` needs an exception, and behind `from` the one that was caught, or None",
-                help='raise ValueError("...") from e',
-            )
-        call = node.exc if isinstance(node.exc, gast.Call) else None
-        kind = self.expression(call.func if call else node.exc)
-        if isinstance(kind, Caught) and call is None:
-            exceptions.raise_again(self, kind)
-            return
-        found = kind.value if isinstance(kind, Static) and isinstance(kind.value, type) else None
-        captured = self.e.session.captures.classes
-        is_known = found in _EXCEPTIONS or (found is not None and exception_class(found.__name__) is found)
-        if found is None or not (is_known or (issubclass(found, Exception) and found in captured)):
-            self.e.error(
-                UnsupportedSyntax,
-                "only built-in exceptions and classes at the top of a module can be raised",
-                help='raise ValueError("...")',
-            )
-        text = Text("", ())
-        if call is not None and call.args:
-            if len(call.args) > 1 or call.keywords:
-                self.e.error(UnsupportedSyntax, "an exception takes one message", help='raise ValueError("...")')
-            text = self.message(call.args[0])
-        texts.fail(self.e, class_name(found), text)
-        self.stop()
+    # -- nested functions ------------------------------------------------------------------------
 
     def define(self, node: Any) -> Any:
         """The value of a nested def or lambda."""

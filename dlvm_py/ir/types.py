@@ -74,7 +74,7 @@ class DType(Frozen):
 
     @property
     def real(self) -> DType:
-        """The dtype of the real part."""
+        """The dtype of the real part: the dtype itself where it is not complex."""
         return {"c64": F32, "c128": F64}.get(self.name, self)
 
     @property

@@ -496,7 +496,7 @@ class _Boxing:
 
     def _scalar(self, spec: ScalarSpec) -> Any:
         dtype = dtype_of_leaf(spec)
-        self._at += -self._at % (dtype.real.itemsize if dtype.is_complex else dtype.itemsize)
+        self._at += -self._at % dtype.real.itemsize
         value = np.frombuffer(self._raw, dtype.numpy, 1, self._at)[0]
         self._at += dtype.itemsize
         return value.item() if spec.weak else value

@@ -39,7 +39,7 @@ def operands(
         flavour, name, rank, layout = kind.split()
         dtype = DTYPES[name]
         if layout == "-":
-            at += -at % (dtype.real.itemsize if dtype.is_complex else dtype.itemsize)
+            at += -at % dtype.real.itemsize
             value: Any = np.frombuffer(ctypes.string_at(at, dtype.itemsize), dtype.numpy)[0]
             at += dtype.itemsize
         else:

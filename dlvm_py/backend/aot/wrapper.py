@@ -155,7 +155,7 @@ class Wrapper:
         """By its bits, so that nothing is rounded on the way."""
         assert p.constant is not None
         dtype = p.type.dtype
-        part, count = (memory_type(dtype.real), 2) if dtype.is_complex else (memory_type(dtype), 1)
+        part, count = memory_type(dtype.real), 2 if dtype.is_complex else 1
         slot = self.f.alloca(f"[{count} x {part}]", 16)
         self.f.store(V(f"[{dtype.itemsize} x i8]", _bytes_text(p.constant.tobytes())), slot)
         return self.f.load(memory_type(dtype), slot)

@@ -27,7 +27,7 @@ class Routine:
 
     def __init__(self, c: Code, dtype: DType) -> None:
         self.c, self.dtype = c, dtype
-        self.real = dtype.real if dtype.is_complex else dtype
+        self.real = dtype.real
         self.ctx = c.params[0]
         self.size, self.real_size = i64(dtype.itemsize), i64(self.real.itemsize)
         self.headers: list[V] = []

@@ -39,8 +39,7 @@ def width_of(c: Code, dtype: DType) -> int:
         vectors, nbytes = (2 if dtype.is_complex else 4), 64
     else:
         vectors, nbytes = (1 if dtype.is_complex else 3), 32
-    real = dtype.real if dtype.is_complex else dtype
-    return vectors * nbytes // real.itemsize
+    return vectors * nbytes // dtype.real.itemsize
 
 
 def panel_count(c: Code, dtype: DType, columns: V) -> V:
@@ -60,7 +59,7 @@ class Panels:
 
     def __init__(self, c: Code, dtype: DType) -> None:
         self.c, self.dtype = c, dtype
-        self.real = dtype.real if dtype.is_complex else dtype
+        self.real = dtype.real
         self.part = scalar_type(self.real)
         self.parts = 2 if dtype.is_complex else 1
         self.wide = width_of(c, dtype)

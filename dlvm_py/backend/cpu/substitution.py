@@ -48,7 +48,7 @@ class Substitution:
         c, n = self.c, self.n
         panels, places = memory
         self._order(pivots, places)
-        parts, real = (4, self.dtype.real) if self.dtype.is_complex else (1, self.dtype)
+        parts, real = 4 if self.dtype.is_complex else 1, self.dtype.real
         work = c.op("udiv", c.product([n, n, b.cols, i64(parts)]), i64(PRODUCTS))
         is_large = c.icmp("ugt", c.product([n, n, self.size]), i64(NEAR))
         together = c.select(is_large, i64(self.wide * TOGETHER), i64(self.wide))

@@ -177,7 +177,7 @@ def _lstsq_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
         raise TypeError(f"lstsq of {t} and {right}: the right side is a matrix of the same dtype")
     if None not in (t.shape[0], right.shape[0]) and t.shape[0] != right.shape[0]:
         raise TypeError(f"lstsq of {t} and {right}: the numbers of rows differ")
-    if rcond.type != scalar(t.dtype.real if t.dtype.is_complex else t.dtype):
+    if rcond.type != scalar(t.dtype.real):
         raise TypeError(f"lstsq of {t}: the cutoff is a real scalar of the same precision, not {rcond.type}")
     return packed(_lstsq_extents, "lstsq", to, attrs, t, right)
 

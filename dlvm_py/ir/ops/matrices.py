@@ -73,7 +73,7 @@ def packed(extents: Extents, what: str, to: Sequence[Value], attrs: dict[str, An
 
 def in_real(t: TensorType) -> TensorType:
     """The type with the dtype of the real part."""
-    return t.with_dtype(t.dtype.real) if t.dtype.is_complex else t
+    return t.with_dtype(t.dtype.real)
 
 
 def in_complex(t: TensorType) -> TensorType:

@@ -259,7 +259,7 @@ svdvals: Op = Op(
 
 def _pinv_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
     t, cutoff = matrix(operands[0], "pinv"), tensor(operands[1])
-    if cutoff != scalar(t.dtype.real if t.dtype.is_complex else t.dtype):
+    if cutoff != scalar(t.dtype.real):
         raise TypeError(f"pinv of {t}: the cutoff is a real scalar of the same precision, not {cutoff}")
     return TensorType(t.shape[::-1], t.dtype)
 

@@ -43,8 +43,7 @@ def options_of(arguments):
     parser.add_argument("--dtype", type=np.dtype, default=np.dtype(float), help="of floats: float64 or float32")
     parser.add_argument("--threads", type=int, default=1, help="for both, BLAS too")
     parser.add_argument("--seconds", type=float, default=0.06, help="for each call and size, both together")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose marked section to replace")
+    table.add_outputs(parser)
     options = parser.parse_args(arguments)
     if unknown := set(options.kinds) - set(CALLS):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(CALLS)}")

@@ -44,8 +44,7 @@ def options_of(arguments):
     parser.add_argument("--only", action="append", default=[], help="a part of a program's name; may be given again")
     parser.add_argument("--size", type=int, default=120, help="of the arguments; plain Python runs once with them")
     parser.add_argument("--seconds", type=float, default=0.1, help="for each program, both together")
-    parser.add_argument("--json", type=Path, help="where to write the figures")
-    parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose marked section to replace")
+    table.add_outputs(parser)
     options = parser.parse_args(arguments)
     if unknown := set(options.fields) - set(fields):
         parser.error(f"unknown: {', '.join(sorted(unknown))}; there are {', '.join(fields)}")

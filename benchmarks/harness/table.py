@@ -181,6 +181,12 @@ def report(results, machine):
     return lines + ([f"* {sentence}" for sentence in ratios] + [""] if ratios else [])
 
 
+def add_outputs(parser):
+    """Let a command line say where figures and tables go."""
+    parser.add_argument("--json", type=Path, help="where to write the figures")
+    parser.add_argument("--write", type=Path, metavar="PAGE", help="the page whose marked section to replace")
+
+
 def write_section(path, name, lines, by="bench.py"):
     """Replace the marked section `name` of a page, which the script `by` writes, or add it at the end."""
     begin, end = BEGIN.format(name=name, by=by), END.format(name=name)

@@ -28,7 +28,7 @@ def _write(c: Code, type: str) -> None:
             c.intrinsic(f"llvm.{name}.{type}", type, x, kept)
             for name, kept in zip(("smin", "smax"), loop.carried, strict=True)
         ]
-    least, most = (c.cast("sext", x, "i64") if type != "i64" else x for x in loop.results)
+    least, most = (c.cast("sext", x, "i64") for x in loop.results)
     span = c.op("sub", most, least)  # without a sign; the tables, which lie in `b`, have an entry more
     room = c.op("udiv", c.mul(n, i64(int(type[1:]))), i64(TABLES * 64))
     fits = c.both(c.icmp("ult", span, i64(MOST)), c.icmp("ult", span, room))
@@ -44,7 +44,7 @@ def _write(c: Code, type: str) -> None:
 
     def count(index: V, table: V) -> None:
         x = c.load(type, c.gep(type, source, index))
-        place = c.gep("i64", table, c.op("sub", c.cast("sext", x, "i64") if type != "i64" else x, least))
+        place = c.gep("i64", table, c.op("sub", c.cast("sext", x, "i64"), least))
         c.store(c.add(c.load("i64", place), ONE), place)
 
     rounds = c.op("udiv", n, i64(TABLES))
@@ -59,8 +59,7 @@ def _write(c: Code, type: str) -> None:
         found = ZERO
         for table in tables:
             found = c.add(found, c.load("i64", c.gep("i64", table, loop.index)))
-        x = c.add(loop.index, least)
-        x = c.cast("trunc", x, type) if type != "i64" else x
+        x = c.cast("trunc", c.add(loop.index, least), type)
         with c.loop(found) as copies:
             c.store(x, c.gep(type, a, c.add(start, copies.index)))
         loop.next = [c.add(start, found)]

@@ -183,7 +183,7 @@ class _Pack(_Writer):
         """Which lanes of a vector are among so many elements."""
         c, lanes, type = self.c, self.registers.lanes, f"i{self.dtype.bits}"
         count = c.minimum(left, i64(lanes))
-        count = self.all_lanes(c.cast("trunc", count, type) if type != "i64" else count)
+        count = self.all_lanes(c.cast("trunc", count, type))
         numbers = ", ".join(f"{type} {k}" for k in range(lanes))
         return c.value(f"<{lanes} x i1>", f"icmp sgt {count.type} {count.ref}, <{numbers}>")
 

@@ -272,8 +272,8 @@ class FunctionText:
         return self.pure(a.type, f"select {flag.type} {flag.ref}, {a.type} {a.ref}, {b.type} {b.ref}")
 
     def cast(self, how: str, a: V, type: str) -> V:
-        """A cast instruction."""
-        return self.pure(type, f"{how} {a.type} {a.ref} to {type}")
+        """A cast instruction; `a` itself where it has the type."""
+        return a if a.type == type else self.pure(type, f"{how} {a.type} {a.ref} to {type}")
 
     def both(self, *flags: V) -> V:
         """The conjunction of i1 values."""

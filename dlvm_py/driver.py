@@ -83,7 +83,7 @@ TO_COMPUTE = (
     "bounded_sums", "hoist_checks", "limit_counts", "dce", "widen_loops", "plane_layouts",
 )  # fmt: skip
 TO_SCHEDULED = (
-    "sibling_fusion", "skew_loops", "share_loops", "interleave_loops", "row_strips", "inline_stencils",
+    "sibling_fusion", "skew_loops", "share_loops", "interleave_loops", "few_terms", "row_strips", "inline_stencils",
     "sliding_windows", "skewed_strips", "hoist_buffers", "double_buffers", "element_promotion", "chosen_elements",
     "split_loops", "narrow_integers", "stack_promotion", "tile_loops", "unroll_and_jam", "ownership", "shift_rows",
     "stream_stores", "share_kernels",

@@ -135,6 +135,7 @@ PASSES: dict[str, Pass] = {
         Pass("skew_loops", "SK", needs=has_nests),
         Pass("share_loops", "SL"),
         Pass("interleave_loops", "IL", needs=has_nests),
+        Pass("few_terms", "FT", needs=has_arrays),
         Pass("row_strips", "RS", needs=has_arrays),
         Pass("row_grids", "RG"),
         Pass("inline_stencils", "IS", needs=has_arrays),

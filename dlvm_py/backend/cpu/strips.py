@@ -8,10 +8,10 @@
         branch 'head(%k + 1, ...)
 
 What LLVM sees is a loop with one exit and a count that its entry knows: it is unrolled, and vectorised without an
-iteration that is kept for the end. A count that is a small literal takes no fuel at all: it is less than what the loop
-around it takes for itself. So a window of 3 by 3 is small, and the loop around it is as if it were innermost. A loop
-that shrinks a number until it is 0, bit by bit or by halves, is small as well (ir/analysis/short_loops.py): LLVM knows
-the one that counts bits as an instruction.
+iteration that is kept for the end. A count that is a small literal, or at most one, takes no fuel at all: it is less
+than what the loop around it takes for itself. So a window of 3 by 3 is small, and the loop around it is as if it were
+innermost. A loop that shrinks a number until it is 0, bit by bit or by halves, is small as well
+(ir/analysis/short_loops.py): LLVM knows the one that counts bits as an instruction.
 
 A loop is one of these if nothing but the test at its head leaves it, the head has no effects (it is run once more where
 a strip ends), nothing in it burns fuel of its own but small loops, which take none, and the counter goes up by a
@@ -122,9 +122,15 @@ def _waits_for_the_last(instructions: list[Instruction], carried: list[BlockArg]
 
 def _trips(entering: list[Value], last: Value) -> int | None:
     """How far a literal is at most from that to which the loop goes; None where one of them is none."""
-    end, *starts = (integer(v) for v in (last, *entering))
+    end, *starts = (integer(v) for v in (_at_most(last), *entering))
     distances = [abs(n - end) for n in starts if n is not None and end is not None]
     return max(distances, default=0) if end is not None and len(distances) == len(starts) else None
+
+
+def _at_most(last: Value) -> Value:
+    """A literal that a number is never above, if it is the smaller one of that and another one; else the number."""
+    operands = last.operands if isinstance(last, Instruction) and last.op.name == "min" else []
+    return next((v for v in operands if isinstance(v, Literal)), last)
 
 
 class Cut:

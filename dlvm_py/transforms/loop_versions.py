@@ -12,13 +12,16 @@
         ...                                             'loop(%k: i64, ...):   as it was, to 'joined
 
 An index that may be negative counts from the end of its axis, so each trip has a select and two comparisons. Where the
-index is the counter plus what the loop does not change, its first and its last value decide for all of them: the
-counter goes up by 1 from 0, and a sum that is not negative at both ends has not left 64 bits in between. The loop that
-is left for the other case raises, or counts from the end, as before.
+index is the counter plus what the loop does not change, or minus the counter, its first and its last value decide for
+all of them: the counter goes up by 1 from 0, and a sum that is not negative at both ends has not left 64 bits in
+between. The counter may be multiplied by a number (range(i * i, n, i)), if that and the count are below 2^31 and it is
+not negative. What is asked of no index, and is the same in all trips, is asked ahead as well. The loop that is left for
+the other case raises, or counts from the end, as before.
 
-For loops without others inside, left at their head alone, with no call, of at most LARGE instructions, and with such a
-select. (Checks of indices that cannot be negative are limits of the count: limit_counts.py.) Stage compute; once in a
-pipeline, since the slow loop is one that could be versioned.
+For loops without others inside, left at their head alone, with no call, of at most LARGE instructions, with such an
+index that may be negative or is more than the counter and a literal. (Checks of those that cannot be negative, and are
+not, are limits of the count: limit_counts.py.) Stage compute; once in a pipeline, since the slow loop is one that could
+be versioned.
 """
 
 from __future__ import annotations
@@ -35,6 +38,7 @@ from dlvm_py.transforms.inline import clone_region
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 150
+_FAR = 2**31  # of the count and of what the counter is multiplied by: their product is below 2^62
 
 
 def run(function: Function) -> bool:
@@ -46,7 +50,7 @@ def run(function: Function) -> bool:
         counted = counted_loop(loop, predecessors(function))
         if counted is not None and _is_simple(loop, counted):
             ranges = _Ranges(loop, counted)
-            if ranges.checks:
+            if ranges.pay:
                 _Versions(function, counted, ranges).make()
                 changed = True
     return changed
@@ -128,6 +132,8 @@ class _Ranges:
 
     wrapped: the selects of indices that may be negative, with the indices. checks: those that hold in all trips if the
     indices are in range. natural: the indices that must not be negative. below: those with what they must be below.
+    fixed: conditions that are the same in all trips. strides: what the counter is multiplied by. pay: whether a limit
+    of the count would not do (limit_counts.py).
     """
 
     def __init__(self, loop: Loop, counted: CountedLoop) -> None:
@@ -136,20 +142,51 @@ class _Ranges:
         self.wrapped = {i: i.operands[1] for i in instructions if self._is_wrap(i)}
         self.natural: dict[Value, None] = {}
         self.below: dict[tuple[Value, Value], None] = {}
+        self.fixed: dict[Value, None] = {}
+        self.strides: dict[Value, None] = {}
         self.checks = [i for i in instructions if i.op is OPS["check"] and self._holds(i.operands[0])]
+        pays = [x in self.wrapped.values() or not self._is_counter(x) for x in self.natural]
+        self.pay = bool(self.checks) and any(pays)
+        for x in self.natural:
+            self._note_strides(x)
 
     def steps(self, value: Value) -> int | None:
-        """How many counters are in a sum of the counter and what the loop does not change; None for all else."""
-        if value is self.counted.counter:
+        """1 of the counter, or a multiple, plus what the loop does not change; -1 where it is taken away.
+
+        0 of what the loop does not change; None of all else.
+        """
+        if value is self.counted.counter or self._stride(value) is not None:
             return 1
         if is_outside(value, self.loop):
             return 0
         if not isinstance(value, Instruction) or value.op.name not in ("add", "subtract") or value.attrs.get("checked"):
             return None
         a, b = (self.steps(v) for v in value.operands)
-        if a is None or b is None:
-            return None
+        if a is None or b is None or (a and b):
+            return None  # of two counters their coefficients may have any sign
         return a + b if value.op.name == "add" else a - b
+
+    def _stride(self, value: Value) -> Value | None:
+        """What the counter is multiplied by."""
+        if not isinstance(value, Instruction) or value.op.name != "multiply" or value.attrs.get("checked"):
+            return None
+        a, b = value.operands
+        by = b if a is self.counted.counter else a if b is self.counted.counter else None
+        return by if by is not None and is_outside(by, self.loop) else None
+
+    def _note_strides(self, value: Value) -> None:
+        by = self._stride(value)
+        if by is not None:
+            self.strides[by] = None
+        elif isinstance(value, Instruction) and not is_outside(value, self.loop):
+            for v in value.operands:
+                self._note_strides(v)
+
+    def _is_counter(self, x: Value) -> bool:
+        """Whether an index is the counter, or a sum of it and a literal."""
+        if x is self.counted.counter:
+            return True
+        return isinstance(x, Instruction) and x.op.name == "add" and any(integer(v) is not None for v in x.operands)
 
     def _is_wrap(self, i: Instruction) -> bool:
         """select (x + size), x by x < 0."""
@@ -164,11 +201,14 @@ class _Ranges:
             and isinstance(wrapped, Instruction)
             and wrapped.op.name == "add"
             and any(v is x for v in wrapped.operands)
-            and self.steps(x) == 1
+            and self.steps(x) in (1, -1)
         )
 
     def _holds(self, condition: Value) -> bool:
-        """Whether a condition is about such indices; what it asks of them is noted."""
+        """Whether a condition is about such indices, or the same in all trips; what it asks is noted."""
+        if is_outside(condition, self.loop):
+            self.fixed[condition] = None
+            return True
         if not isinstance(condition, Instruction):
             return False
         if condition.op.name == "and":
@@ -177,11 +217,14 @@ class _Ranges:
             return False
         index, bound = condition.operands
         is_low = condition.op.name == "greaterThanOrEqual"
-        if index not in self.wrapped or not (integer(bound) == 0 if is_low else is_outside(bound, self.loop)):
+        index = self.wrapped.get(index, index)
+        if index.type != bound.type or not (integer(bound) == 0 if is_low else is_outside(bound, self.loop)):
             return False
-        self.natural[self.wrapped[index]] = None  # else it would be another place that is below
+        if self.steps(index) not in (1, -1):
+            return False
+        self.natural[index] = None  # else it would be another place that is below
         if not is_low:
-            self.below[self.wrapped[index], bound] = None
+            self.below[index, bound] = None
         return True
 
 
@@ -209,11 +252,15 @@ class _Versions:
     def _ahead(self, b: Builder) -> Value:
         """Whether the first and the last of all indices are in range."""
         zero, last = literal(0), b.emit("subtract", self.counted.last, literal(1))
-        parts: list[Value] = []
+        parts: list[Value] = list(self.ranges.fixed)
+        for by in self.ranges.strides:
+            parts += [b.emit("lessThanOrEqual", zero, by), b.emit("lessThan", by, literal(_FAR))]
+            parts.append(b.emit("lessThan", last, literal(_FAR)))
         for x in self.ranges.natural:
-            end = self._at(b, x, last)
-            parts += [b.emit("lessThanOrEqual", zero, v) for v in (self._at(b, x, zero), end)]
-            parts += [b.emit("lessThan", end, bound) for y, bound in self.ranges.below if y is x]
+            ends = self._at(b, x, zero), self._at(b, x, last)
+            parts += [b.emit("lessThanOrEqual", zero, v) for v in ends]
+            most = ends[1 if self.ranges.steps(x) == 1 else 0]
+            parts += [b.emit("lessThan", most, bound) for y, bound in self.ranges.below if y is x]
         found = parts[0]
         for part in parts[1:]:
             found = b.emit("and", found, part)

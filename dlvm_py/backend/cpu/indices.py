@@ -5,8 +5,9 @@
     check %k >= 0 and %k < %n               =>    wrap: if %i + %n u< %n goto in, else fail
                                                   in: %k = phi %i, %i + %n
 
-An extent is no negative number, so that one comparison without signs stands for two, and an index that is in range as
-it stands takes no other step: whether it counts from the end is asked where it is not.
+An extent is no negative number, nor is a number of elements for which memory was allocated, so that one comparison
+without signs stands for two, and an index that is in range as it stands takes no other step: whether it counts from the
+end is asked where it is not.
 """
 
 from __future__ import annotations
@@ -41,7 +42,7 @@ def index_of(check: Instruction) -> Index | None:
     if not (_is(above, "greaterThanOrEqual") and _is(below, "lessThan") and _is_zero(above.operands[1])):
         return None
     value, extent = below.operands
-    if above.operands[0] is not value or not _is_no_negative(extent):
+    if above.operands[0] is not value or not (_is_no_negative(extent) or _is_allocated(check, value, extent)):
         return None
     given = _before_wrapping(value, extent)
     return Index(value, extent, given if given is not None and _waits_for(value, check) else value)
@@ -92,6 +93,15 @@ def _is(value: Value, op: str) -> TypeGuard[Instruction]:
 
 def _is_zero(value: Value) -> bool:
     return isinstance(value, Literal) and value.value == 0
+
+
+def _is_allocated(check: Instruction, value: Value, extent: Value) -> bool:
+    """Whether the index is one of memory that was allocated with so many elements: behind the check an element is."""
+    assert check.block is not None
+    instructions = check.block.instructions
+    behind = instructions[instructions.index(check) + 1 :]
+    places = (i for i in behind if i.op is OPS["elementPointer"] and value in i.operands[1:])
+    return any(_is(i.operands[0], "allocateHeap") and extent in i.operands[0].operands for i in places)
 
 
 def _is_no_negative(value: Value) -> bool:

@@ -1,0 +1,124 @@
+"""Indices that fall with the counter, or go in strides, are asked about at both ends of a loop (loop_versions.py)."""
+
+import numpy as np
+import pytest
+
+import dlvm_py as dlvm
+
+
+def falls(a, w, v):
+    """The best that fits: both indices fall."""
+    b = a.copy()
+    for i in range(len(w)):
+        for j in range(len(b) - 1, w[i] - 1, -1):
+            b[j] = max(b[j], b[j - w[i]] + v)
+    return b
+
+
+def strides(a, first, step, n):
+    """Every step-th element, from a place that may be out of range."""
+    total = 0.0
+    for j in range(first, n, step):
+        total += a[j]
+        a[j] = 0.0
+    return total
+
+
+def backwards(a, last, step, n):
+    """The same from behind, by a product."""
+    total = 0.0
+    for k in range(n):
+        total += a[last - k * step]
+        a[last - k * step] = 0.0
+    return total
+
+
+def rows(m, i, j, n):
+    """Two axes, and a number that is the same in all trips."""
+    total = 0.0
+    for k in range(n):
+        total += m[i + k, j] * m[i, j + k]
+        m[i + k, j] += 1.0
+    return total
+
+
+def same(f, *args):
+    """Results, exceptions, and what is left in the arguments, beside Python's."""
+    g = dlvm.jit(f)
+    mine, theirs = ([a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in range(2))
+    try:
+        expected = f(*theirs)
+    except (IndexError, ValueError) as error:
+        with pytest.raises(type(error)) as found:
+            g(*mine)
+        assert str(found.value) == str(error)
+    else:
+        np.testing.assert_array_equal(g(*mine), expected)
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_array_equal(a, b)
+    return g
+
+
+@pytest.mark.parametrize("w", [0, 1, 3, 9, 10, 11, -1, -3, 2**62, -(2**62)])
+def test_indices_that_fall(w):
+    same(falls, np.arange(10), np.array([1, w]), 5)
+
+
+@pytest.mark.parametrize(
+    ("first", "step", "n"),
+    [
+        (0, 1, 10),
+        (0, 3, 10),
+        (4, 4, 9),
+        (0, 3, 13),
+        (-4, 2, 4),
+        (-12, 3, 4),
+        (9, -2, -1),
+        (9, -2, -6),
+        (3, 2**40, 2**41),
+    ]
+    + [(1, 2**62, 2**63 - 1), (2**62, 1, 2**62 + 2), (0, 2**31, 1), (5, 1, 5)],
+)
+def test_strides(first, step, n):
+    same(strides, np.arange(10.0), first, step, n)
+
+
+@pytest.mark.parametrize(
+    ("last", "step", "n"),
+    [(9, 1, 10), (9, 1, 11), (9, 1, 25), (9, 3, 4), (9, -1, 1), (0, -1, 10), (0, -1, 11), (9, 2**62, 5), (-1, 1, 9)]
+    + [(9, 2**62, 3), (9, 0, 4), (-1, 1, 11), (10, 1, 2), (9, 2**63 - 1, 1), (9, 1, 0), (2**40, 2**40, 2)],
+)
+def test_products_of_the_counter(last, step, n):
+    same(backwards, np.arange(10.0), last, step, n)
+
+
+@pytest.mark.parametrize(
+    "given", [(0, 0, 3), (1, 1, 3), (1, 1, 4), (0, 4, 2), (0, 5, 1), (-2, 0, 3), (0, -2, 2), (4, 0, 1)]
+)
+def test_rows_and_columns(given):
+    same(rows, np.arange(20.0).reshape(4, 5), *given)
+
+
+def test_the_fast_version_asks_nothing():
+    a = np.arange(10)
+    for f, args in ((falls, (a, a, 3)), (strides, (a * 1.0, 0, 2, 10))):
+        text = dlvm.jit(f).ir(*args, stage="scheduled")
+        fast = text.split("\n'fast_body")[1].split("\n'")[0]
+        assert "check" not in fast and "store" in fast
+
+
+def counted(keys, n):
+    """How often each number comes, in memory of a length that is a number."""
+    h = np.zeros(n, np.int64)
+    for k in range(len(keys)):
+        h[keys[k]] += 1
+    return h
+
+
+@pytest.mark.parametrize("bad", [None, 4, -5, 2**40, -(2**63)])
+def test_indices_of_memory_that_is_allocated(bad):
+    keys = np.array([0, 3, -1, -4, 2, 2])
+    if bad is not None:
+        keys[4] = bad
+    g = same(counted, keys, 4)
+    assert "icmp ult" in g.llvm(keys, 4)

@@ -1,5 +1,7 @@
 """Indices that fall with the counter, or go in strides, are asked about at both ends of a loop (loop_versions.py)."""
 
+import signal
+
 import numpy as np
 import pytest
 
@@ -122,3 +124,31 @@ def test_indices_of_memory_that_is_allocated(bad):
         keys[4] = bad
     g = same(counted, keys, 4)
     assert "icmp ult" in g.llvm(keys, 4)
+
+
+def again_and_again(starts, columns, x, times):
+    """Sums of rows, as often as is asked for."""
+    total = 0.0
+    for _ in range(times):
+        for i in range(len(starts) - 1):
+            for k in range(starts[i], starts[i + 1]):
+                total += x[columns[k]]
+    return total
+
+
+def test_rows_that_take_their_fuel_at_their_end_let_signals_in():
+    starts, columns, x = np.arange(0, 40, 3), np.arange(40) % 7, np.arange(7.0)
+    g = same(again_and_again, starts, columns, x, 3)
+    assert " bounded" in g.ir(starts, columns, x, 3, stage="scheduled")
+
+    def handler(number, frame):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            g(starts, columns, x, 10**15)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)

@@ -136,7 +136,7 @@ FORMS: dict[str, str] = {
     "replay": "replay % after <after:int> period <period:int>",
     "print": "print <message:string> to <to:name> [flush] [above] (%*) [as <flavours:word>]",
     "branch": "branch '",
-    "conditional": "conditional % then ' else ' [unordered]",
+    "conditional": "conditional % then ' else ' [unordered] [likely] [bounded]",
     "return": "return %?",
     "raise": "raise <exception:name> <message:string> (%*) [as <flavours:word>]",
 }

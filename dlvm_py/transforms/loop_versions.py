@@ -20,15 +20,16 @@ the other case raises, or counts from the end, as before.
 
 For loops without others inside, left at their head alone, with no call, of at most LARGE instructions, with such an
 index that may be negative or is more than the counter and a literal. (Checks of those that cannot be negative, and are
-not, are limits of the count: limit_counts.py.) Stage compute; once in a pipeline, since the slow loop is one that could
-be versioned.
+not, are limits of the count: limit_counts.py.) Where an array's extent limits the trips, and these are of at most CHEAP
+instructions, the head says that the fast loop is `bounded` (backend/cpu/strips.py). Stage compute; once in a pipeline,
+since the slow loop is one that could be versioned.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Target, Value, literal
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, PointerType, Target, Value, literal
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
@@ -38,6 +39,7 @@ from dlvm_py.transforms.inline import clone_region
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 150
+CHEAP = 32  # instructions of a trip of a loop that is not asked for signals before its end
 _FAR = 2**31  # of the count and of what the counter is multiplied by: their product is below 2^62
 
 
@@ -133,7 +135,7 @@ class _Ranges:
     wrapped: the selects of indices that may be negative, with the indices. checks: those that hold in all trips if the
     indices are in range. natural: the indices that must not be negative. below: those with what they must be below.
     fixed: conditions that are the same in all trips. strides: what the counter is multiplied by. pay: whether a limit
-    of the count would not do (limit_counts.py).
+    of the count would not do (limit_counts.py). is_bounded: whether there are no more trips than elements of an array.
     """
 
     def __init__(self, loop: Loop, counted: CountedLoop) -> None:
@@ -147,8 +149,9 @@ class _Ranges:
         self.checks = [i for i in instructions if i.op is OPS["check"] and self._holds(i.operands[0])]
         pays = [x in self.wrapped.values() or not self._is_counter(x) for x in self.natural]
         self.pay = bool(self.checks) and any(pays)
+        self.is_bounded = any(self._is_extent(n) and not self._strides_of(x) for x, n in self.below)
         for x in self.natural:
-            self._note_strides(x)
+            self.strides.update(dict.fromkeys(self._strides_of(x)))
 
     def steps(self, value: Value) -> int | None:
         """1 of the counter, or a multiple, plus what the loop does not change; -1 where it is taken away.
@@ -174,13 +177,21 @@ class _Ranges:
         by = b if a is self.counted.counter else a if b is self.counted.counter else None
         return by if by is not None and is_outside(by, self.loop) else None
 
-    def _note_strides(self, value: Value) -> None:
+    def _strides_of(self, value: Value) -> list[Value]:
+        """What the counter is multiplied by in an index."""
         by = self._stride(value)
         if by is not None:
-            self.strides[by] = None
-        elif isinstance(value, Instruction) and not is_outside(value, self.loop):
-            for v in value.operands:
-                self._note_strides(v)
+            return [by]
+        if not isinstance(value, Instruction) or is_outside(value, self.loop):
+            return []
+        return [by for v in value.operands for by in self._strides_of(v)]
+
+    def _is_extent(self, bound: Value) -> bool:
+        """Whether a number is how many elements an array has in memory, where none is there more than once."""
+        if not isinstance(bound, Instruction) or bound.op.name != "extent":
+            return False
+        t = bound.operands[0].type
+        return isinstance(t, PointerType) and t.layout != "S"
 
     def _is_counter(self, x: Value) -> bool:
         """Whether an index is the counter, or a sum of it and a literal."""
@@ -246,8 +257,10 @@ class _Versions:
         b = Builder(self.function).at_end(gate)
         b.loc = self.loop.header.instructions[-1].loc
         condition = self._ahead(b)
+        if self.ranges.is_bounded and sum(len(b.instructions) for b in fast) <= CHEAP:
+            fast[0].instructions[-1].attrs["bounded"] = True
         passed: list[Value] = list(gate.args)
-        b.conditional(condition, fast[0], passed, self.loop.header, list(passed))
+        b.conditional(condition, fast[0], passed, self.loop.header, list(passed)).attrs["likely"] = True
 
     def _ahead(self, b: Builder) -> Value:
         """Whether the first and the last of all indices are in range."""

@@ -349,8 +349,11 @@ class Control:
             case "conditional":
                 # a block of its own for each edge: both may lead to one block with different values
                 labels = [e.label("edge") for _ in i.targets]
-                note = f", !unpredictable {e.module.metadata.node('')}" if self.choices.begin(block) else ""
-                e.cond_br(e.scalar(i.operands[0]), *labels, note)
+                if i.attrs.get("likely"):
+                    e.likely(e.scalar(i.operands[0]), *labels)
+                else:
+                    note = f", !unpredictable {e.module.metadata.node('')}" if self.choices.begin(block) else ""
+                    e.cond_br(e.scalar(i.operands[0]), *labels, note)
                 for label, target in zip(labels, i.targets, strict=True):
                     e.place(label)
                     self._leave(block, target)
@@ -396,8 +399,14 @@ class Control:
         self._jump(block, i.targets[1 - leave])
         e.place(done)
         e.likely(cut.done(), exit, empty)
+        if cut.strip.is_bounded:
+            e.place(empty)
+            e.poll()
+            e.br(exit)
         e.place(exit)
         self._leave(block, i.targets[leave])
+        if cut.strip.is_bounded:
+            return
         e.place(empty)
         e.poll()
         self._arrive(self.outer_phis[block], [p.value for p in self.phis[block]], self.outer[block])

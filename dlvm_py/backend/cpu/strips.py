@@ -13,6 +13,9 @@ than what the loop around it takes for itself. So a window of 3 by 3 is small, a
 innermost. A loop that shrinks a number until it is 0, bit by bit or by halves, is small as well
 (ir/analysis/short_loops.py): LLVM knows the one that counts bits as an instruction.
 
+A loop that its head says is `bounded`, by the elements of an array, is no longer than a kernel over that: it runs to
+its end, and takes its fuel then. Rows of a sparse matrix are such loops, often of a few trips.
+
 A loop is one of these if nothing but the test at its head leaves it, the head has no effects (it is run once more where
 a strip ends), nothing in it burns fuel of its own but small loops, which take none, and the counter goes up by a
 literal to a number that the loop does not change, or down by one to 0.
@@ -42,7 +45,7 @@ class Strip(Frozen):
 
     counter: the argument of the head that steps, or shrinks; last: where it ends; is_down: it goes down to 0. leave:
     which target of the head leaves the loop. trips: how many there are at most, of the loops in it as well, where these
-    are small literals and their product is; None elsewhere.
+    are small literals and their product is; None elsewhere. is_bounded: there are no more than an array has elements.
     """
 
     counter: BlockArg
@@ -50,6 +53,7 @@ class Strip(Frozen):
     is_down: bool
     leave: int
     trips: int | None
+    is_bounded: bool = False
 
     @property
     def is_small(self) -> bool:
@@ -88,7 +92,9 @@ def strip_of(
     trips = _trips([t.args[at] for t in entering], last)
     if trips is not None:
         trips *= max(1, sum(inner[child.header].trips or 0 for child in loop.children))
-    return Strip(counter, last, is_down, exits[0][1], trips if trips is not None and trips <= SMALL else None)
+    is_bounded = bool(loop.header.instructions[-1].attrs.get("bounded"))
+    known = trips if trips is not None and trips <= SMALL else None
+    return Strip(counter, last, is_down, exits[0][1], known, is_bounded)
 
 
 def may_be_vectors(loop: Loop, strip: Strip) -> bool:
@@ -145,6 +151,10 @@ class Cut:
             rest = e.op("sub", counter, last)
         else:
             rest = e.select(e.icmp("slt", counter, last), e.op("sub", last, counter), ZERO)
+        if strip.is_bounded:
+            self.end, self.after = last, e.op("sub", left, rest)
+            self.is_all = e.icmp("sgt", self.after, ZERO)
+            return
         # both as numbers without a sign: what is left in a loop from a huge negative number to a huge positive one
         most = e.op("sub", left, ONE)
         is_all = e.icmp("ule", rest, most)
@@ -158,6 +168,6 @@ class Cut:
         return self.e.icmp("ne" if self.strip.is_down else "slt", counter, self.end)
 
     def done(self) -> V:
-        """Take the fuel; whether the loop has come to its end."""
+        """Take the fuel; whether the loop has come to its end, and there is some left if it is bounded."""
         self.e.store(self.after, self.e.fuel)
         return self.is_all

@@ -41,6 +41,22 @@ def both_ways(x, y, steps):
     return y * total
 
 
+def looks_back(x, y, steps):
+    """Single elements of the stages are asked for behind them."""
+    total = 0.0
+    for _ in range(steps):
+        a, c = np.empty_like(y), np.empty_like(y)
+        a[0] = x[1]
+        a[1:] = x[1:] * y[:-1]
+        b = y + a * 0.5
+        c[0] = x[2]
+        c[1:] = x[1:] * b[:-1]
+        d = y - c * 0.25
+        y = y + a * 0.125 + b * d
+        total += a[0] + b[3] * c[700] + d[1] - a[1]
+    return y * total
+
+
 @pytest.mark.parametrize("f", (stages, both_ways), ids=lambda f: f.__name__)
 def test_the_same_bits(f):
     g = dlvm.jit(f)
@@ -57,6 +73,17 @@ def test_the_same_bits(f):
     assert "'strips" in g.ir(*ours, 3, stage="scheduled")
 
 
+def test_elements_that_are_read_behind_the_strips():
+    """What only the chain knows, but for them, is a window of a strip."""
+    g = dlvm.jit(looks_back)
+    rng = np.random.default_rng(4)
+    for n in (701, 8191, 20_000):
+        x, y = rng.standard_normal((2, n))
+        np.testing.assert_array_equal(g(x, y, 3), looks_back(x, y, 3))
+    strips = g.ir(x, y, 3, stage="scheduled").split("'part")[2].split("'whole")[0]
+    assert strips.count("select") == 4  # a[0] is x[1]
+
+
 def test_arguments_that_overlap_and_single_precision():
     g = dlvm.jit(both_ways)
     u = np.random.default_rng(2).standard_normal(30_003).astype(np.float32)
@@ -65,13 +92,15 @@ def test_arguments_that_overlap_and_single_precision():
     np.testing.assert_array_equal(u, v)
 
 
-@pytest.mark.parametrize("f", (stages, pytest.param(both_ways, marks=pytest.mark.slow)), ids=lambda f: f.__name__)
+@pytest.mark.parametrize(
+    "f", (stages, looks_back, pytest.param(both_ways, marks=pytest.mark.slow)), ids=lambda f: f.__name__
+)
 def test_gradients(f):
     def weighed(x, y, w):
         return np.sum(f(x, y, 2) * w)
 
     rng = np.random.default_rng(3)
-    for n in (9, 10_000):
+    for n in (9, 10_000) if f is not looks_back else (701, 10_000):
         x, y, w, u, v = rng.standard_normal((5, n))
         found = dlvm.grad(weighed, wrt=(0, 1))(x.copy(), y.copy(), w)
         slope = np.sum(found[0] * u) + np.sum(found[1] * v)

@@ -9,7 +9,7 @@
     store %w: <_ x f64> to %m: *<_ x f64>
     return %m: *<_ x f64>
 
-A store of an array goes if it is to memory that this function allocates, and
+A store of an array, or of an element, goes if it is to memory that this function allocates, and
 
 * on every path from it the first that happens to these elements is a store of all of them, or the function ends
   without that memory: a raise leaves nothing of it behind. All but loads, stores and views that is given a pointer to
@@ -39,7 +39,7 @@ from dlvm_py.ir.analysis.places import Linear, linear
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
-from dlvm_py.ir.types import PointerType, StackType, TupleType, is_array
+from dlvm_py.ir.types import PointerType, StackType, TupleType
 from dlvm_py.ir.value import Instruction, Value
 
 STEPS = 2000
@@ -65,8 +65,8 @@ def run(function: Function, noalias_params: bool = True) -> bool:
 
 
 def _root_of(i: Instruction) -> Value | None:
-    """The allocation that a store of an array writes to, through views or not; else None."""
-    if i.op is not OPS["store"] or not is_array(i.operands[0].type):
+    """The allocation that a store writes to, through views or not; else None."""
+    if i.op is not OPS["store"]:
         return None
     root = _base(i.operands[1])
     return root if isinstance(root, Instruction) and root.op is OPS["allocateHeap"] else None

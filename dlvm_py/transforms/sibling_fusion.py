@@ -13,8 +13,8 @@
 Adjoint code is like that: it goes over the same arrays once for each derivative. `joined` says that a store is of one
 kernel with the store before it: at each place the kernel reads for all of its stores before it writes (tree_rules.py).
 
-A root is the store of an elementwise tree, or a reduction of one to a number. A *group* of roots moves down to a root r
-that may join it, if
+A root is the store of an elementwise tree (in it a vector may be embedded in a longer one), or a reduction of one to a
+number. A *group* of roots moves down to a root r that may join it, if
 
 * their extents are known to be equal there (ir/analysis/equal_extents.py), and their layouts are the same;
 * the group may pass what stands between: nothing there reads what the group writes, or writes what it reads or
@@ -113,7 +113,8 @@ def join(
 def _is_candidate(i: Instruction) -> bool:
     if not may_be_joined(i):
         return matrix_product(i) is not None
-    return not any(v.op is OPS["embed"] for v in members(i.operands[0]))
+    value = i.operands[0]
+    return value.type.rank == 1 or not any(v.op is OPS["embed"] for v in members(value))  # type: ignore[attr-defined]
 
 
 def members(top: Value, but_embedded: bool = False) -> list[Instruction]:

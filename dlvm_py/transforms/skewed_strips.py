@@ -16,8 +16,9 @@
 The stages of a Runge-Kutta step, and their adjoints, pass over memory once each: what one writes has left the nearest
 cache when the next one reads it. In strips it is there. A kernel that reads what another one writes further on lags
 behind by as many elements (its *skew*), and so does one that writes what another one still has to read. Memory that
-only the chain knows is a *window* of a strip and the elements before it that are still read (%w). Every element has the
-steps that it had, and none is computed twice: the same bits.
+only the chain knows is a *window* of a strip and the elements before it that are still read (%w); a single element that
+is read behind the chain is written to the memory itself by its strip. Every element has the steps that it had, and none
+is computed twice: the same bits.
 
 A chain is of stores of elementwise trees of rank 1 in one block, and of vectors embedded in longer ones. It may be cut
 if what two of them share, and one writes, are places of one array at a literal distance. Scalar steps, single elements
@@ -107,15 +108,22 @@ class _Kernel(Mutable):
     skew: int = 0
 
 
+class _Elements(Mutable):
+    """Of an array: the stores of single elements before the kernels, by their index; which are loaded behind them."""
+
+    stored: dict[int, Instruction]
+    loaded: dict[int, None]
+
+
 class _Chain(Mutable):
     """Kernels. late: what has to run behind them, though it stands between.
 
-    private: memory that only these kernels use, with the stores of single elements before them, by their index.
+    private: memory that only these kernels use, but for single elements.
     """
 
     kernels: list[_Kernel]
     late: list[Instruction]
-    private: dict[Value, dict[int, Instruction]]
+    private: dict[Value, _Elements]
 
 
 def _element_bytes(chain: _Chain) -> int:
@@ -133,12 +141,16 @@ def _usual(chain: _Chain) -> int:
 
 
 class _Window(Mutable):
-    """Memory for what a strip from %lo on needs of an array: elements from %lo + first on, `more` than a strip has."""
+    """Memory for what a strip from %lo on needs of an array: elements from %lo + first on, `more` than a strip has.
+
+    loaded: the elements that are loaded behind the chain, by their index, and by the end of which strip each is done.
+    """
 
     memory: Value
     first: int
     more: int
-    elements: dict[int, Instruction]
+    stored: dict[int, Instruction]
+    loaded: dict[int, int]
 
 
 class _Finder:
@@ -235,13 +247,13 @@ class _Finder:
         made = {v: self._elements_of(v) for v in arrays if isinstance(v, Instruction) and v.op is OPS["allocateHeap"]}
         return _Chain(self.found, late, {v: found for v, found in made.items() if found is not None})
 
-    def _elements_of(self, array: Instruction) -> dict[int, Instruction] | None:
-        """The stores of single elements of memory that only the chain uses otherwise; None if more is done with it."""
+    def _elements_of(self, array: Instruction) -> _Elements | None:
+        """The single elements of memory that only the chain uses otherwise; None if more is done with it."""
         roots = [r for k in self.found for r in k.roots]
         position = {i: k for k, i in enumerate(self.block.instructions)}
         last = position[roots[-1]]
         ours = {*roots, *(v for r in roots for v in tree_of(r.operands[0]) if v.op is OPS["load"])}
-        found: dict[int, Instruction] = {}
+        found = _Elements({}, {})
         accesses = (a for k in self.found for a in k.accesses if a.base is array)
         if array.block is not self.block or any(a.at is None for a in accesses):
             return None
@@ -252,12 +264,16 @@ class _Finder:
                 if u.op is OPS["section"] and integer(u.operands[3]) == 1:
                     work.append(u)
                 elif u.op is OPS["elementPointer"] and p is array and (at := integer(u.operands[1])) is not None:
-                    if any(x.op is not OPS["store"] or x.operands[1] is not u or x in self.late for x in self.users[u]):
-                        return None
                     for x in self.users[u]:
-                        if at in found or x.block is not self.block or position[x] > last:
+                        if not _is_single(x) or _pointer(x) is not u or x.block is not self.block:
                             return None
-                        found[at] = x
+                        is_behind = x in self.late or position[x] > last
+                        if is_behind is (x.op is OPS["store"]) or (not is_behind and at in found.stored):
+                            return None
+                        if is_behind:
+                            found.loaded[at] = None
+                        else:
+                            found.stored[at] = x
                 elif u not in ours and u.op is not OPS["extent"]:
                     return None
         return found
@@ -350,18 +366,22 @@ class _Writer:
         b.conditional(fold(lambda x, y: b.emit("and", x, y), tests), strips, None, whole)
         b.at_end(strips)
         for window in self.windows.values():
-            for at, store in window.elements.items():
+            for at, store in window.stored.items():
                 to = b.emit("elementPointer", window.memory, literal(at - self.least - window.first))
                 b.emit("store", store.operands[0], to)
         begins = [literal(k.first + k.skew) for k in self.chain.kernels]
         ends = [b.emit("add", n, at) for n, at in zip(self.counts, begins, strict=True)]
-        end_of_all = fold(lambda x, y: b.emit("max", x, y), ends)
+        ends += [literal(at - w.first + 1) for w in self.windows.values() for at in w.loaded]
+        end_of_all = fold(lambda x, y: b.emit("max", x, y), dict.fromkeys(ends))
         b.branch(header, [literal(self.least)])
         self.lo = lo = header.add_arg(literal(0).type, "lo")
         b.at_end(header).conditional(b.emit("lessThan", lo, end_of_all), part, None, behind)
         b.at_end(part)
         for k, n in zip(self.chain.kernels, self.counts, strict=True):
             self._write_part(k, n, lo)
+        for base, window in self.windows.items():
+            for at, strip in window.loaded.items():
+                self._keep(base, at, window, strip)
         for window in self.windows.values():
             if window.more:
                 kept, length = b.emit("load", _part(b, window.memory, self.size, window.more)), window.more
@@ -379,9 +399,19 @@ class _Writer:
         for base, elements in self.chain.private.items():
             first, more = min(seen[base]), max(seen[base]) - min(seen[base])
             reached = range(self.least + first, self.least + first + self.size + more)
-            if more <= CARRIED and all(at in reached for at in elements):
+            if more <= CARRIED and all(at in reached for at in elements.stored):
                 memory = self.b.emit("allocateHeap", literal(self.size + more), dtype=str(base.type.dtype))  # type: ignore[attr-defined]
-                self.windows[base] = _Window(memory, first, more, elements)
+                # all that is done to an element is done by the strip in which the window leaves it behind
+                loaded = {at: (at - first - self.least) // self.size for at in elements.loaded}
+                self.windows[base] = _Window(memory, first, more, elements.stored, loaded)
+
+    def _keep(self, base: Value, at: int, window: _Window, strip: int) -> None:
+        """Write an element that is loaded behind the chain to its array, at the end of the strip that has it."""
+        b, lo = self.b, self.least + strip * self.size
+        place = b.emit("elementPointer", base, literal(at))
+        here = b.emit("elementPointer", window.memory, literal(at - lo - window.first))
+        is_there = b.emit("equal", self.lo, literal(lo))
+        b.emit("store", b.emit("select", b.emit("load", here), b.emit("load", place), is_there), place)
 
     def _section(self, p: Value, start: Value, length: Value) -> Value:
         """A part of a vector, or of its window."""

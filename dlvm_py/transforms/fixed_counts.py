@@ -30,7 +30,7 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop, Edges, counted_loop, 
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.types import I64, TensorType
 from dlvm_py.ir.value import integer
-from dlvm_py.transforms.loop_versions import remove_copies, second_version
+from dlvm_py.transforms.loop_versions import entered_with, remove_copies, second_version
 from dlvm_py.transforms.ranges import Range, range_within
 
 LARGE = 200
@@ -98,7 +98,5 @@ def _version(function: Function, loop: Loop, checks: dict[Instruction, tuple[int
         is_long = b.emit("lessThan", literal(most), size)
         condition = is_long if condition is None else b.emit("and", condition, is_long)
     assert condition is not None
-    # where a loop begins at a literal, both versions should show it
-    entering = [t.args for block in function.blocks for t in block.targets if t.block is gate]
-    first = entering[0] if len(entering) == 1 else gate.args
-    b.conditional(condition, fast[0], list(first), loop.header, list(first))
+    first = entered_with(function, gate)
+    b.conditional(condition, fast[0], first, loop.header, list(first))

@@ -79,6 +79,18 @@ def second_version(function: Function, loop: Loop, mapping: dict[Value, Value]) 
     return gate, fast
 
 
+def entered_with(function: Function, gate: Block) -> list[Value]:
+    """What versions of a loop begin with: what the one way to the gate passes to it, else the gate's arguments.
+
+    Where it is a literal, both versions show it: who asks what the counter of an inner loop may be looks there.
+    """
+    incoming = predecessors(function)[gate]
+    if len(incoming) > 1:
+        return list(gate.args)
+    ((block, k),) = incoming
+    return list(block.targets[k].args)
+
+
 def enter_by(function: Function, loop: Loop, gate: Block) -> None:
     """Let a block stand where a loop was entered, with the arguments of its head."""
     header = loop.header
@@ -259,7 +271,7 @@ class _Versions:
         condition = self._ahead(b)
         if self.ranges.is_bounded and sum(len(b.instructions) for b in fast) <= CHEAP:
             fast[0].instructions[-1].attrs["bounded"] = True
-        passed: list[Value] = list(gate.args)
+        passed = entered_with(self.function, gate)
         b.conditional(condition, fast[0], passed, self.loop.header, list(passed)).attrs["likely"] = True
 
     def _ahead(self, b: Builder) -> Value:

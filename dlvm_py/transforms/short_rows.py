@@ -30,7 +30,7 @@ from dlvm_py.ir.analysis.effects import writes_memory, written_pointer
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.literals import boolean
-from dlvm_py.transforms.loop_versions import second_version
+from dlvm_py.transforms.loop_versions import entered_with, second_version
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 150
@@ -118,10 +118,8 @@ def _version(function: Function, loop: Loop, columns: dict[Value, int]) -> None:
             holds = _comparison(v, base, rank - 1, n)
             if holds is not None and getattr(v, "block", None) not in loop.blocks:
                 known[v] = literal(holds)
-    # where a loop begins at a literal, both versions should show it
-    entering = [t.args for block in function.blocks for t in block.targets if t.block is gate]
-    first = entering[0] if len(entering) == 1 else gate.args
-    b.conditional(condition, fast[0], list(first), loop.header, list(first))
+    first = entered_with(function, gate)
+    b.conditional(condition, fast[0], first, loop.header, list(first))
     substitute(fast, known)
     for block in fast:
         block.instructions = [i for i in block.instructions if not _holds(i)]

@@ -1,5 +1,6 @@
 """Long modules as several texts that LLVM compiles at the same time: the same results, from the cache too."""
 
+import os
 import re
 import subprocess
 import sys
@@ -86,6 +87,32 @@ def test_every_function_is_in_one_part_and_known_where_it_is_called(monkeypatch)
     for part, mine in zip(kept, defined, strict=True):
         declared = set(re.findall(r'^declare [^@]*@"(dl\.[^"]+)"', part, re.M))
         assert set(re.findall(r'@"(dl\.[^"]+)"', part)) <= declared | set(mine)
+
+
+def test_the_parts_are_the_same_in_every_process():
+    """Sets of names go by the hashes of texts, which each process begins elsewhere."""
+    found = set()
+    for seed in "12":
+        space = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
+        done = subprocess.run([sys.executable, "-c", CUT], capture_output=True, text=True, timeout=120, env=space)
+        assert done.stdout.count("---") == 2, done.stderr
+        found.add(done.stdout)
+    assert len(found) == 1
+
+
+CUT = """
+from dlvm_py.backend.cpu.outline import FunctionText, ModuleText, kernel_of
+from dlvm_py.backend.cpu.parts import cut
+
+module = ModuleText()
+f = FunctionText(module, "dl.f", "void", [], "|nounwind")
+for k in range(20):
+    body = ["start:", *[f"fence seq_cst ; {k}"] * 500, "ret void"]
+    f.call(f'@"{kernel_of(module, [], [], "void", body)}"', "void", [])
+f.line("ret void")
+module.functions["dl.f"] = f
+print(*(part.text for part in cut(module)), sep="---")
+"""
 
 
 @pytest.mark.slow

@@ -331,8 +331,8 @@ class Reader:
             if kind == "b" and isinstance(payload, bool):
                 return payload
             if kind in "iu" and payload.__class__ is int:
-                limits = np.iinfo(type.dtype.numpy)
-                if limits.min <= payload <= limits.max:
+                low, high = type.dtype.limits
+                if low <= payload <= high:
                     return payload
             if kind == "f" and payload.__class__ is float:
                 return payload

@@ -31,8 +31,10 @@ State = dict[Instruction, int | None]  # the entries of each stack; missing: not
 
 def check_stacks(function: Function, report: Report) -> None:
     """Report every breach of the discipline that is sure to happen where it is reached."""
-    users = uses(function)
     stacks = [i for i in function.instructions() if i.op.name == "createStack"]
+    if not stacks:
+        return
+    users = uses(function)
     private = {s for s in stacks if s.type != StackType(None) and all(_is_own_use(u, s) for u in users[s])}
     if not private:
         return

@@ -32,6 +32,10 @@ class DType(Frozen):
     def __str__(self) -> str:
         return self.name
 
+    def __hash__(self) -> int:
+        # the name says it all, and types are hashed wherever equal instructions are looked for
+        return hash(self.name)
+
     @property
     def numpy(self) -> np.dtype:
         """The NumPy dtype, native byte order. ImportError for bf16 where ml_dtypes is not installed."""
@@ -46,6 +50,13 @@ class DType(Frozen):
     def itemsize(self) -> int:
         """Bytes per element."""
         return max(self.bits // 8, 1)
+
+    @property
+    def limits(self) -> tuple[int, int]:
+        """The smallest and the largest value of an integer dtype (bool: 0 and 1)."""
+        if self.kind == "b":
+            return 0, 1
+        return (0, (1 << self.bits) - 1) if self.kind == "u" else (-(1 << self.bits - 1), (1 << self.bits - 1) - 1)
 
     @property
     def is_float(self) -> bool:

@@ -39,6 +39,7 @@ from dlvm_py.ir.types import (
     StackType,
     StructType,
     TensorType,
+    TupleType,
     Type,
 )
 from dlvm_py.ir.value import NULL, UNDEFINED, FunctionName, Instruction, Literal, OpName, Value, Variable
@@ -62,6 +63,8 @@ _OPTIONAL_ATTRS = {
     "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
     "eigh": {"upper"}, "eigvalsh": {"upper"}, "svd": {"full"},
 }  # fmt: skip
+# the class of a literal's payload, by the kind of its dtype
+_PAYLOADS: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 _MODULE_NAME = re.compile(r"[^\W\d]")
 # of stage raw and optimizable: lower_aggregates.py makes them simpler ones
 LOWERED = {*OBJECTS, *AGGREGATES, *(OPS[name] for name in ("leaf", "wholeEnum"))} - {OPS["bits"]}
@@ -228,7 +231,7 @@ def _check_membership(function: Function, report: _Report) -> set[object]:
                 report.add(block, f"argument {arg!r} occurs twice")
             if arg.block is not block:
                 report.add(block, f"argument {arg!r} belongs to block {arg.block!r}")
-            if arg.type == VOID:
+            if _is_void(arg.type):
                 report.add(block, f"argument {arg!r} is void")
             owned.add(arg)
         for i in block.instructions:
@@ -275,7 +278,7 @@ def _check_uses(function: Function, owned: set[object], module: Module | None, r
                         report.add(i, f"the operand {v!r} is no variable of this module")
                 elif v not in owned:
                     report.add(i, f"the operand {v!r} is no value of this function")
-                elif v.type == VOID:
+                elif _is_void(v.type):
                     report.add(i, f"the operand {v!r} has no value")
                 elif block in dominators.idom and not dominators.instruction_dominates(v, i):
                     report.add(i, f"the operand {_value_name(v)} does not dominate this use")
@@ -291,6 +294,10 @@ def _function_problem(literal: Literal, module: Module | None) -> str | None:
     if (found.blocks or found.signature is not None) and found.type != literal.type:
         return f"@{found.name} is {found.type}, not {literal.type}"
     return None
+
+
+def _is_void(type: Type) -> bool:
+    return isinstance(type, TupleType) and not type.elements
 
 
 def _value_name(v: Value) -> str:
@@ -315,8 +322,7 @@ def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
     for attr in i.attrs:
         if attr not in i.op.attrs:
             report.add(i, f"{i.op.name} has no attribute {attr}")
-    optional = {"checked", JOINED, *_OPTIONAL_ATTRS.get(i.op.name, ())}
-    missing = [a for a in i.op.attrs if a not in i.attrs and a not in optional]
+    missing = [a for a in _required_attrs(i.op) if a not in i.attrs]
     if missing:
         report.add(i, f"the attribute {', '.join(missing)} is missing")
         return
@@ -333,6 +339,13 @@ def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
         report.add(i, f"the type is {expected}, not {i.type}")
     if i.attrs.get("checked") and not (isinstance(i.type, TensorType) and i.type.dtype is I64):
         report.add(i, "only i64 arithmetic can be checked")
+
+
+@functools.cache
+def _required_attrs(op: Op) -> tuple[str, ...]:
+    """The attributes that each instruction of a row has."""
+    optional = {"checked", JOINED, *_OPTIONAL_ATTRS.get(op.name, ())}
+    return tuple(a for a in op.attrs if a not in optional)
 
 
 @functools.cache
@@ -415,12 +428,12 @@ def _literal_problem(literal: Literal) -> str | None:
         return None if isinstance(type, FunctionType) else f"the function @{value} is no {type}"
     if not isinstance(type, TensorType) or type.shape:
         return f"a literal of type {type}"
-    wanted: Any = {"b": bool, "i": int, "u": int, "f": float, "c": complex}.get(type.dtype.kind)
+    wanted = _PAYLOADS.get(type.dtype.kind)
     # NumPy scalars are subclasses of float and complex; they do not print as the language's literals
     if value.__class__ is not wanted:
         return f"the literal {value!r} is no {type}"
     if wanted is int:
-        limits = np.iinfo(type.dtype.numpy)
-        if not limits.min <= value <= limits.max:
+        low, high = type.dtype.limits
+        if not low <= value <= high:
             return f"the literal {value} does not fit {type}"
     return None

@@ -43,7 +43,7 @@ from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.identities import ARITHMETIC, become
 from dlvm_py.transforms.literals import boolean, from_numpy, is_number, splat, to_numpy
-from dlvm_py.transforms.ranges import dtype_range, fits
+from dlvm_py.transforms.ranges import fits
 from dlvm_py.transforms.substitution import is_pinned, rewrite_operands, substitute, takes_whole
 from dlvm_py.transforms.view_identities import VIEWS
 
@@ -199,7 +199,7 @@ def _exact_integer(i: Instruction) -> Literal | None:
         # a power that fits has a small exponent, unless the base is a unit
         case "power", int() if b < 64 or -1 <= a <= 1:
             result = a**b
-    low, high = dtype_range(i.type.dtype)  # type: ignore[attr-defined]
+    low, high = i.type.dtype.limits  # type: ignore[attr-defined]
     return literal(result, i.type) if result is not None and low <= result <= high else None
 
 
@@ -211,5 +211,5 @@ def _casts_in_range(source: Value, to: TensorType) -> bool:
         return to.dtype.is_complex
     if not isinstance(number, float) or not to.dtype.is_integer:
         return True
-    low, high = dtype_range(to.dtype)
+    low, high = to.dtype.limits
     return bool(np.isfinite(number)) and low <= int(number) <= high

@@ -108,4 +108,6 @@ def _commutes(i: Instruction) -> bool:
 
 
 def _frozen(attrs: dict[str, Any]) -> Hashable:
+    if not attrs:
+        return ()
     return tuple(sorted((k, tuple(v) if isinstance(v, list) else v) for k, v in attrs.items() if v is not None))

@@ -78,6 +78,14 @@ def _base(pointer: Value) -> Value:
     return pointer
 
 
+def _given(i: Instruction) -> list[Value]:
+    """The operands by which `i`, which is no call, may look at memory."""
+    if i.op.kind is Kind.INDEX or i.op.name in _LOOKS_NOWHERE:
+        return []
+    given = i.operands[:1] if i.op is OPS["load"] or written_pointer(i) is not None else i.operands
+    return [v for v in given if isinstance(v.type, PointerType | StackType | TupleType)]
+
+
 class _Search:
     """Questions about one function; stores may go meanwhile."""
 
@@ -85,6 +93,7 @@ class _Search:
         self.alias = alias
         self.dominators = of_graph(DominatorTree, function)
         self.places = _Places(function)
+        self._given: dict[Instruction, list[Value]] = {}  # paths from many stores go past the same instructions
 
     def is_copied_back(self, s: Instruction) -> bool:
         """Whether the store puts back what it has loaded."""
@@ -140,14 +149,12 @@ class _Search:
 
         anew: the root of `pointer`, where it stands for other memory by now.
         """
-        if i.op is OPS["load"]:
-            return self._is_old(i.operands[0], anew) and self.alias.may_alias(i.operands[0], pointer)
-        if i.op.kind is Kind.INDEX or i.op.name in _LOOKS_NOWHERE:
-            return False
         if i.op is OPS["apply"] or i.op is OPS["applyValue"]:
             return True
-        given = i.operands[:1] if written_pointer(i) is not None else i.operands
-        return any(self._is_old(v, anew) and self._reaches(v, pointer) for v in given)
+        given = self._given.get(i)
+        if given is None:
+            given = self._given[i] = _given(i)
+        return any(self._is_old(v, anew) and self._reaches(v, pointer) for v in given) if given else False
 
     @staticmethod
     def _is_old(v: Value, anew: Value | None) -> bool:

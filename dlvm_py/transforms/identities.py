@@ -21,7 +21,7 @@ from dlvm_py.ir import BOOL, OPS, DType, Instruction, Literal, Op, TensorType, V
 from dlvm_py.ir.ops.aggregates import keys_of
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.literals import boolean, from_numpy, same_value, to_numpy
-from dlvm_py.transforms.ranges import dtype_range, integer_range
+from dlvm_py.transforms.ranges import integer_range
 
 Rule = Callable[[Instruction], Value | None]
 
@@ -293,7 +293,7 @@ def _bits(i: Instruction) -> Value | None:
         return a if i.op.name != "bitXor" else _number(0, i)
     for x, y in ((a, b), (b, a)):
         number = integer(y)
-        ones = -1 if _dtype(i).kind == "i" else dtype_range(_dtype(i))[1]
+        ones = -1 if _dtype(i).kind == "i" else _dtype(i).limits[1]
         if i.op.name == "bitAnd" and number == 0:
             return _number(0, i)
         # 0 changes nothing in an or, all ones nothing in an and
@@ -334,7 +334,7 @@ def _holds_all_of(wide: DType, narrow: DType) -> bool:
     if wide is narrow or narrow is BOOL:
         return True
     if wide.is_integer and narrow.is_integer:
-        (low, high), (least, most) = dtype_range(wide), dtype_range(narrow)
+        (low, high), (least, most) = wide.limits, narrow.limits
         return low <= least and most <= high
     if wide.is_float and narrow.is_integer:
         return narrow.bits <= _MANTISSA[wide.name]

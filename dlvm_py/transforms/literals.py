@@ -7,11 +7,14 @@ is the NaN with the same payload. An f32 literal means its Python float rounded 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from struct import Struct
 from typing import Any
 
 import numpy as np
 
-from dlvm_py.ir import NULL, UNDEFINED, Instruction, Literal, TensorType, Type, Value, is_array
+from dlvm_py.ir import F64, NULL, UNDEFINED, Instruction, Literal, TensorType, Type, Value, is_array
+
+_bits = Struct("=d").pack
 
 
 def is_number(value: Value) -> bool:
@@ -46,7 +49,10 @@ def literal_key(literal: Literal) -> Hashable:
     """Equal for literals that are the same value."""
     if not is_number(literal):
         return literal.type, repr(literal.value)
-    return literal.type, to_numpy(literal).tobytes()
+    assert isinstance(literal.type, TensorType)
+    if literal.type.dtype.kind in "biu":
+        return literal.type, literal.value
+    return literal.type, _bits(literal.value) if literal.type.dtype is F64 else to_numpy(literal).tobytes()
 
 
 def same_value(a: Value, b: Value) -> bool:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from dlvm_py.ir import BOOL, DType, Instruction, TensorType, Value, is_scalar
+from dlvm_py.ir import Instruction, TensorType, Value, is_scalar
 from dlvm_py.ir.analysis.counted_loops import Edges
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.value import integer
@@ -20,13 +20,6 @@ from dlvm_py.ir.value import integer
 Range = tuple[int, int]
 
 _DEPTH = 16
-
-
-def dtype_range(dtype: DType) -> Range:
-    """The smallest and the largest value of an integer dtype (bool: 0 and 1)."""
-    if dtype is BOOL:
-        return 0, 1
-    return (0, (1 << dtype.bits) - 1) if dtype.kind == "u" else (-(1 << dtype.bits - 1), (1 << dtype.bits - 1) - 1)
 
 
 def integer_range(value: Value) -> Range:
@@ -42,7 +35,7 @@ def range_within(value: Value, known: Mapping[Value, Range]) -> Range:
 def _range(value: Value, depth: int, met: dict[Value, Range]) -> Range:
     """Bounds of a value, up to so many instructions above it; `met`: those of instructions, as they are found."""
     assert isinstance(value.type, TensorType)
-    whole = dtype_range(value.type.dtype)
+    whole = value.type.dtype.limits
     number = integer(value)
     if number is not None:
         return number, number
@@ -88,7 +81,7 @@ def fits(instruction: Instruction) -> bool:
     if instruction.type.shape or instruction.type.dtype.kind not in "iu":
         return False
     exact = _of_instruction(instruction, _DEPTH, {})
-    low, high = dtype_range(instruction.type.dtype)
+    low, high = instruction.type.dtype.limits
     return exact is not None and low <= exact[0] and exact[1] <= high
 
 

@@ -89,7 +89,7 @@ def _replace(i: Instruction, mapping: dict[Value, Value]) -> bool:
     """Put new operands in place; whether operands of an op that reads more from them have changed."""
     for t in i.targets:
         t.args = [mapping.get(v, v) for v in t.args]
-    if not any(v in mapping for v in i.operands):
+    if mapping.keys().isdisjoint(i.operands):
         return False
     i.operands = [v if v not in mapping or _is_held(i, v, mapping[v]) else mapping[v] for v in i.operands]
     return i.op.name in _SHAPED_BY_OPERANDS

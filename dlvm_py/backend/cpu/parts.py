@@ -50,7 +50,7 @@ def cut(module: ModuleText) -> list[Part]:
         for used in _OURS.findall(text):
             if used != name and used in users:
                 users[used].add(name)
-    kernels = set(module.kernels.values())
+    kernels = dict.fromkeys(module.kernels.values())
     bins: list[list[str]] = [[name for name in texts if name not in kernels], *([] for _ in range(count - 1))]
     loads = [sum(weights[n] for n in names) for names in bins]
     for group in sorted(_groups(kernels, users), key=lambda g: -sum(weights[n] for n in g)):

@@ -35,12 +35,18 @@ from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value, Variable, in
 SHARED = "shared"
 _FRESH = ("allocateHeap", "allocateAggregate", "allocateCounted", "allocateStack", "createStack", "drain")
 _NOTHING: frozenset[Value] = frozenset()
+_NOWHERE: frozenset[Value | None] = frozenset()
 _ANYTHING: frozenset[Value | None] = frozenset((None,))
 _MANY_PAIRS = 200  # a question about more pairs of block arguments than this is given up
 
 
 def _carries_pointers(type: Type) -> bool:
     return isinstance(type, PointerType | StackType | TupleType)
+
+
+def _follows(i: Instruction) -> bool:
+    """Whether the roots of a result are those of operands."""
+    return i.op.kind is Kind.INDEX or i.op.name in ("tuple", "extract")
 
 
 def _carries_stacks(type: Type) -> bool:
@@ -100,25 +106,31 @@ class AliasAnalysis:
         return frozenset((i,))
 
     def _solve_roots(self) -> None:
-        # in the order of the blocks: where a pointer comes from, of what is passed to arguments and of instructions
-        rules: list[tuple[Value, list[Value] | None]] = []
+        # of what is passed to arguments, of instructions that follow from those, and of what stands before its operands
+        rules: dict[Value, list[Value] | None] = {}
         for block in self._function.blocks:
             for k, arg in enumerate(block.args):
                 if _carries_pointers(arg.type):
                     itself = arg in self._params or block in self._bound
                     self._roots[arg] = frozenset((arg,)) if itself else _NOTHING
                     if not itself:
-                        rules.append((arg, [p.targets[t].args[k] for p, t in self._incoming[block]]))
+                        rules[arg] = [p.targets[t].args[k] for p, t in self._incoming[block]]
             for i in block.instructions:
                 if _carries_pointers(i.type):
-                    self._roots[i] = _NOTHING
-                    rules.append((i, None))
+                    if _follows(i) and any(v in rules or self._is_ahead(v) for v in i.operands):
+                        self._roots[i], rules[i] = _NOTHING, None
+                    else:
+                        self._roots[i] = self._transfer(i)
         changed = True
         while changed:
             changed = False
-            for value, passed in rules:
+            for value, passed in rules.items():
                 roots = self._transfer(value) if passed is None else _NOTHING.union(*map(self.roots, passed))  # type: ignore[arg-type]
                 changed |= self._update(value, roots)
+
+    def _is_ahead(self, v: Value) -> bool:
+        """Whether a pointer stands further down in the text than all that has been looked at."""
+        return v not in self._roots and isinstance(v, Instruction | BlockArg) and _carries_pointers(v.type)
 
     def _update(self, value: Value, roots: frozenset[Value]) -> bool:
         if self._roots.get(value) == roots:
@@ -203,11 +215,9 @@ class AliasAnalysis:
         unknown = [None] if any(isinstance(s, BlockArg) and isinstance(s.type, StackType) for s in group) else []
         return frozenset((*calls, *unknown)), values
 
-    def _memory(self, pointer: Value) -> set[Value | None]:
-        found: set[Value | None] = set()
-        for root in self.roots(pointer):
-            found |= self._objects.get(root, _ANYTHING)
-        return found
+    def _memory(self, pointer: Value) -> frozenset[Value | None]:
+        objects = [self._objects.get(root, _ANYTHING) for root in self.roots(pointer)]
+        return objects[0] if len(objects) == 1 else _NOWHERE.union(*objects)
 
     # -- questions -----------------------------------------------------------------------------------
 
@@ -292,10 +302,12 @@ class AliasAnalysis:
             return False
         return self._dominator_tree().instruction_dominates(q, p)
 
-    def _overlapping_params(self, ours: set[Value | None], theirs: set[Value | None]) -> bool:
+    def _overlapping_params(self, ours: frozenset[Value | None], theirs: frozenset[Value | None]) -> bool:
         # one buffer can be two arguments of different dtypes
+        if self.noalias_params:
+            return False
         params = self._params.keys()
-        return not self.noalias_params and any(a is not b for a in ours & params for b in theirs & params)
+        return any(a is not b for a in ours & params for b in theirs & params)
 
     def _apart(self, p: Value, q: Value) -> bool:
         """Whether two views of one base, the same at all times, take places that do not meet."""
@@ -427,10 +439,10 @@ def is_opaque(type: Type) -> bool:
     return isinstance(type, TensorType | PointerType) and type.dtype is CELL
 
 
-def _meet(ours: set[Value | None], theirs: set[Value | None]) -> bool:
+def _meet(ours: frozenset[Value | None], theirs: frozenset[Value | None]) -> bool:
     if None in ours or None in theirs:
         return bool(ours and theirs)
-    return bool(ours & theirs)
+    return not ours.isdisjoint(theirs)
 
 
 def _dtype(pointer: Value) -> DType | None:

@@ -59,7 +59,8 @@ class LoopForest:
         self._innermost: dict[Block, Loop] = {}
         # headers in reverse postorder: an outer loop is met before the loops in it
         for header in order:
-            latches = [p for p, _ in edges[header] if p in number and dominators.dominates(header, p)]
+            at = number[header]
+            latches = [p for p, _ in edges[header] if number.get(p, -1) >= at and dominators.dominates(header, p)]
             latches = list(dict.fromkeys(latches))
             if not latches:
                 continue

@@ -26,5 +26,5 @@ def identity_of(by: str, dtype: DType) -> bool | int | float:
         return 0 if by == "add" else 1
     if dtype.kind == "f":
         return -math.inf if by == "max" else math.inf
-    limits = np.iinfo(dtype.numpy)
-    return int(limits.min if by == "max" else limits.max)
+    low, high = dtype.limits
+    return low if by == "max" else high

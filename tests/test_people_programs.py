@@ -90,3 +90,22 @@ def test_elements_that_may_stay_are_stored_without_masks():
     clamp(*theirs)
     np.testing.assert_array_equal(ours, theirs)
     assert "vmaskmov" not in compiled.asm()
+
+
+def test_complex_numbers_that_may_stay_are_vectors():
+    """Points that leave a disc stay where they were: both parts are chosen in vectors, with any instructions."""
+
+    def steps(z, c, n):
+        for _ in range(n):
+            inside = abs(z) < 2.0
+            z[inside] = z[inside] ** 2 + c[inside]
+
+    z, c = (np.random.default_rng(k).standard_normal((41, 2)) @ [1, 1j] for k in (3, 4))
+    z[5] = complex(np.nan, 0.5)
+    ours, theirs = z.copy(), z.copy()
+    compiled = dlvm.jit(steps, parallel=False)
+    compiled(ours, c, 6)
+    with np.errstate(all="ignore"):
+        steps(theirs, c, 6)
+    np.testing.assert_allclose(ours, theirs, rtol=1e-12)
+    assert "sqrtpd" in compiled.asm()

@@ -22,7 +22,7 @@ from dlvm_py.backend.cpu.contract import flat_types, scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter, Lowered, Site
 from dlvm_py.backend.cpu.outline import outline
 from dlvm_py.backend.cpu.plan import plan_of
-from dlvm_py.backend.cpu.pointers import Pointer, load_element, may_stay, store_element, unflatten, view
+from dlvm_py.backend.cpu.pointers import Pointer, frozen, load_element, may_stay, store_element, unflatten, view
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.strips import Cut, Strip, may_be_vectors, strip_of
@@ -504,7 +504,7 @@ def _store(e: FunctionEmitter, i: Instruction) -> None:
     if not is_array(value.type):
         x = e.scalar(value)
         if may_stay(e, value):
-            x = e.value(x.type, f"freeze {x.type} {x.ref}")
+            x = frozen(e, x)
         store_element(e, dest.dtype, x, dest.data, dest.notes)
     elif isinstance(value, Instruction):  # an undefined array is a literal: nothing needs to be written
         product = accumulated(i)

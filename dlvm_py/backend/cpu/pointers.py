@@ -116,6 +116,14 @@ def may_stay(f: FunctionText, value: Value) -> bool:
     return not f.module.masks and isinstance(value, Instruction) and value.op.name in ("select", "max", "min")
 
 
+def frozen(f: FunctionText, x: V) -> V:
+    """A value that is one and the same wherever it is used; each part of a pair by itself, as vectors have no pairs."""
+    if not x.type.startswith("{"):
+        return f.value(x.type, f"freeze {x.type} {x.ref}")
+    types = x.type.strip("{ }").split(", ")
+    return f.pack(*(frozen(f, f.extract(x, k, part)) for k, part in enumerate(types)))
+
+
 def store_element(f: FunctionText, dtype: DType, value: V, address: V, notes: str = "") -> None:
     """Write a register value to `address`."""
     if dtype.kind == "c":

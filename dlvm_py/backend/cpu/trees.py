@@ -22,7 +22,7 @@ from collections.abc import Iterator
 
 from dlvm_py.backend.cpu import by_number
 from dlvm_py.backend.cpu.function import FunctionEmitter
-from dlvm_py.backend.cpu.pointers import Pointer, is_open, load_element, offset, strides_of
+from dlvm_py.backend.cpu.pointers import Pointer, frozen, is_open, load_element, offset, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.errors import PassError
@@ -427,7 +427,7 @@ class Tree:
         if (i, axes) in self.places:
             return load_element(e, p.dtype, self.places[i, axes], self.group)
         x = load_element(e, p.dtype, self.address(i, axes), p.notes + self.group)
-        return e.value(x.type, f"freeze {x.type} {x.ref}") if p.data in self.updated else x
+        return frozen(e, x) if p.data in self.updated else x
 
     def _gathered(self, i: Instruction, axes: Axes) -> V:
         (source, row), *indices = self.children(i, axes)

@@ -11,6 +11,7 @@ Expected values are Python's; f32 results are compared to 1e-5, f64 to 1e-12.
 
 import ast
 import contextlib
+import functools
 import io
 import re
 import shlex
@@ -112,18 +113,32 @@ def compare(found, wanted, t):
     np.testing.assert_allclose(found, wanted, rtol=tolerance, atol=tolerance)
 
 
+@functools.lru_cache(maxsize=2)
+def program(file):
+    """The program of a file, with its derivatives, which its EVAL lines share: executors copy what they change."""
+    module = parse_module(file.read_text(encoding="utf-8"), str(file))
+    differentiate_module.run(module)
+    verify(module)
+    return module
+
+
+@functools.lru_cache(maxsize=16)
+def compiled(file, name):
+    """Native code of a function of a file, compiled once for its EVAL lines."""
+    return callable_of(program(file), name)
+
+
 @pytest.mark.parametrize(("file", "case"), EVALS, ids=lambda v: shown(v) or f"@{v[1]}({v[2]})")
 def test_eval(file, case):
     """A function gives, or raises, what the EVAL line says: in the interpreter, in native code."""
     only_interpreter, name, arguments, relation, expected = case
-    module = parse_module(file.read_text(encoding="utf-8"), str(file))
-    differentiate_module.run(module)
-    verify(module)
+    module = program(file)
     type = module.functions[name].type
     values = ast.literal_eval(f"({arguments},)") if arguments else ()
     executors = [lambda *a: interpret(module, name, a)]
     if not only_interpreter:
-        executors.append(callable_of(module, name))
+        # what a callable leaves in variables its next call would find
+        executors.append(callable_of(module, name) if module.variables else compiled(file, name))
     for run in executors:
         args = [given(v, t) for v, t in zip(values, type.params, strict=True)]
         if relation == "raises":

@@ -1,6 +1,7 @@
 """Checks that loops show never to fail are gone, and nothing else: values and errors are those of plain Python."""
 
 import math
+import signal
 
 import numpy as np
 import pytest
@@ -318,6 +319,59 @@ def test_windows_of_literal_sizes(shape):
         return out
 
     np.testing.assert_array_equal(dlvm.jit(erode)(g), erode(g))
+
+
+def _first_of_four(a, key):
+    """Rows whose first key stands at different places, or nowhere: the inner loop is left in its midst."""
+    total = 0
+    for i in range(a.shape[0]):
+        for k in range(4):
+            if a[i, k] == key:
+                total += k + 1
+                break
+    return total
+
+
+def _halves(x, times):
+    """Two loops that take fuel, in one of two trips; with many of them, or with a negative x, it does not end."""
+    steps = 0
+    for _ in range(times):
+        for odd in range(2):
+            v = x + odd
+            while v != 0:
+                v >>= 1
+                steps += 1
+    return steps
+
+
+def test_small_loops_take_no_fuel_where_they_are_left_or_hold_others():
+    a = np.random.default_rng(1).integers(0, 6, (50, 4))
+    first, halves = dlvm.jit(_first_of_four, parallel=False), dlvm.jit(_halves)
+    assert [first(a, key) for key in range(7)] == [_first_of_four(a, key) for key in range(7)]
+    assert halves(1000, 3) == _halves(1000, 3)
+    # only the loop over rows looks at its fuel, in two versions; of the halves the outer one and two innermost ones
+    assert first.llvm(a, 1).count(" call i32 @dlvm.poll(") == 2
+    assert halves.llvm(1000, 3).count(" call i32 @dlvm.poll(") == 3
+    with pytest.raises(IndexError):
+        first(a[:, :3], 7)
+
+
+@pytest.mark.parametrize("arguments", [(-1000, 1), (3, 10**15)])
+def test_signals_reach_loops_in_and_around_small_ones(arguments):
+    halves = dlvm.jit(_halves)
+    halves(1, 1)
+
+    def handler(number, frame):
+        raise KeyboardInterrupt
+
+    old = signal.signal(signal.SIGALRM, handler)
+    try:
+        signal.setitimer(signal.ITIMER_REAL, 0.05)
+        with pytest.raises(KeyboardInterrupt):
+            halves(*arguments)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, old)
 
 
 def _correlate(x, k):

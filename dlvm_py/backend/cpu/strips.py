@@ -18,7 +18,8 @@ its end, and takes its fuel then. Rows of a sparse matrix are such loops, often 
 
 A loop is one of these if nothing but the test at its head leaves it, the head has no effects (it is run once more where
 a strip ends), nothing in it burns fuel of its own but small loops, which take none, and the counter goes up by a
-literal to a number that the loop does not change, or down by one to 0.
+literal to a number that the loop does not change, or down by one to 0. Of a small one nothing is taken that would have
+to be given back: it may be left anywhere, and other loops in it take their own fuel.
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Strip(Frozen):
     counter: the argument of the head that steps, or shrinks; last: where it ends; is_down: it goes down to 0. leave:
     which target of the head leaves the loop. trips: how many there are at most, of the loops in it as well, where these
     are small literals and their product is; None elsewhere. is_bounded: there are no more than an array has elements.
+    burns: a loop in it takes fuel.
     """
 
     counter: BlockArg
@@ -54,17 +56,23 @@ class Strip(Frozen):
     leave: int
     trips: int | None
     is_bounded: bool = False
+    burns: bool = False
 
     @property
     def is_small(self) -> bool:
-        """Whether the loop takes no fuel."""
+        """Whether the loop takes no fuel for its own trips."""
         return self.trips is not None
+
+    @property
+    def is_free(self) -> bool:
+        """Whether nothing in the loop takes fuel."""
+        return self.is_small and not self.burns
 
 
 def strip_of(
     loop: Loop, entering: list[Target], burns: Callable[[Instruction], bool], inner: Mapping[Block, Strip]
 ) -> Strip | None:
-    """The count of a loop in which no other one takes fuel, None where it has to look at the fuel in each iteration.
+    """The count of a loop that no fuel in it disturbs, None where it has to look at the fuel in each iteration.
 
     entering: the edges into the loop. burns: whether an instruction takes fuel of its own. inner: the counts of the
     loops in it, by their heads.
@@ -74,9 +82,7 @@ def strip_of(
     if short is not None and not loop.children:
         if not any(burns(i) for block in loop.ordered for i in block.instructions):
             return Strip(short, literal(0, short.type), False, 1, SMALL)
-    if found is None or len(exits) != 1 or exits[0][0] is not loop.header:
-        return None
-    if not all(child.header in inner and inner[child.header].is_small for child in loop.children):
+    if found is None:
         return None
     if any(burns(i) for block in loop.ordered for i in block.instructions):
         return None
@@ -91,10 +97,15 @@ def strip_of(
     at = loop.header.args.index(counter)
     trips = _trips([t.args[at] for t in entering], last)
     if trips is not None:
-        trips *= max(1, sum(inner[child.header].trips or 0 for child in loop.children))
+        small = (inner[child.header].trips or 0 for child in loop.children if child.header in inner)
+        trips *= max(1, sum(small))
     is_bounded = bool(loop.header.instructions[-1].attrs.get("bounded"))
     known = trips if trips is not None and trips <= SMALL else None
-    return Strip(counter, last, is_down, exits[0][1], known, is_bounded)
+    ((_, leave),) = [e for e in exits if e[0] is loop.header]
+    burning = not all(child.header in inner and inner[child.header].is_free for child in loop.children)
+    if known is None and (burning or len(exits) != 1):
+        return None
+    return Strip(counter, last, is_down, leave, known, is_bounded, burning)
 
 
 def may_be_vectors(loop: Loop, strip: Strip) -> bool:
@@ -105,7 +116,8 @@ def may_be_vectors(loop: Loop, strip: Strip) -> bool:
     instructions = [i for block in loop.ordered for i in block.instructions]
     carried = [a for a in loop.header.args if a is not strip.counter]
     return (
-        any(map(is_slow, instructions))
+        not strip.burns
+        and any(map(is_slow, instructions))
         and None not in steps(loop, strip.counter)
         and not any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in carried)
         and not any(i.op.name in ("check", "raise") or i.attrs.get("checked") for i in instructions)

@@ -96,8 +96,8 @@ def cast_scalar(e: Emitter, value: Scalar, dtype: DType) -> Value:
     if value.dtype.is_complex:
         refuse_real(e, dtype)
     if value.weak and value.dtype is I64 and dtype.is_integer and dtype is not I64:
-        info = np.iinfo(dtype.numpy)
-        low, high = i64(int(info.min)), i64(min(int(info.max), 2**63 - 1))
+        least, most = dtype.limits
+        low, high = i64(least), i64(min(most, 2**63 - 1))
         fits = e.both(e.compare("lessThanOrEqual", low, value.value), e.compare("lessThanOrEqual", value.value, high))
         e.check(fits, "OverflowError", "Python integer {} out of bounds for " + dtype.numpy_name, value.value)
     return e.cast(value.value, dtype)

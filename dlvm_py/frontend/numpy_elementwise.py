@@ -65,10 +65,10 @@ def _within(e: Emitter, bound: Any, dtype: DType, upper: bool) -> Any:
     """A bound that is a Python int: one beyond the dtype, on its side, bounds nothing."""
     if not (isinstance(bound, Scalar) and bound.weak and bound.dtype is I64):
         return bound
-    limits = np.iinfo(dtype.numpy)
+    low, high = dtype.limits
     if upper:
-        return Scalar(e.minimum(bound.value, i64(min(limits.max, 2**63 - 1))), weak=True)
-    return Scalar(e.maximum(bound.value, i64(limits.min)), weak=True)
+        return Scalar(e.minimum(bound.value, i64(min(high, 2**63 - 1))), weak=True)
+    return Scalar(e.maximum(bound.value, i64(low)), weak=True)
 
 
 def isinf(e: Emitter, x: Any) -> Any:

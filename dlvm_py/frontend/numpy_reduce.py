@@ -185,7 +185,7 @@ def _lowest(dtype: DType) -> Any:
         return False
     if dtype.is_complex:
         return complex(-math.inf, -math.inf)
-    return -math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).min)
+    return -math.inf if dtype.is_float else dtype.limits[0]
 
 
 def _highest(dtype: DType) -> Any:
@@ -193,7 +193,7 @@ def _highest(dtype: DType) -> Any:
         return True
     if dtype.is_complex:
         return complex(math.inf, math.inf)
-    return math.inf if dtype.is_float else int(np.iinfo(dtype.numpy).max)
+    return math.inf if dtype.is_float else dtype.limits[1]
 
 
 def _extreme(name: str, by: str, word: str, identity: _Identity) -> Any:

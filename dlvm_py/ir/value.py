@@ -80,6 +80,11 @@ def integer(value: Value) -> int | None:
     return None
 
 
+def is_same_number(a: Value, b: Value) -> bool:
+    """Whether two numbers are one value, or the same literal."""
+    return a is b or (isinstance(a, Literal) and isinstance(b, Literal) and a.value == b.value)
+
+
 class Variable(Value):
     """A variable of the module: a pointer to memory that outlives the calls."""
 

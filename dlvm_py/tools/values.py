@@ -123,8 +123,8 @@ def _of_dtype(value: Any, number: str, tensor: TensorType, what: str) -> np.ndar
     if array.size and array.dtype.kind not in kinds:
         raise Failure(f"{what}: {number} is no {tensor}")
     if tensor.dtype is not BOOL and tensor.dtype.is_integer and array.size:
-        limits = np.iinfo(tensor.dtype.numpy)
-        if array.min() < limits.min or array.max() > limits.max:
+        low, high = tensor.dtype.limits
+        if array.min() < low or array.max() > high:
             raise Failure(f"{what}: {number} does not fit {tensor}")
     return array.astype(tensor.dtype.numpy)
 

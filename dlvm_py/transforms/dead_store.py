@@ -154,7 +154,7 @@ class _Search:
         given = self._given.get(i)
         if given is None:
             given = self._given[i] = _given(i)
-        return any(self._is_old(v, anew) and self._reaches(v, pointer) for v in given) if given else False
+        return any(self._is_old(v, anew) and self._reaches(v, pointer) for v in given)
 
     @staticmethod
     def _is_old(v: Value, anew: Value | None) -> bool:

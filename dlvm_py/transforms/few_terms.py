@@ -47,9 +47,10 @@ from dlvm_py.ir import (
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import LoopForest
-from dlvm_py.ir.analysis.slices import is_same_number, slice_of
+from dlvm_py.ir.analysis.slices import slice_of
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.tree_rules import JOINED
+from dlvm_py.ir.value import is_same_number
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 24

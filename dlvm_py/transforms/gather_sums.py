@@ -41,7 +41,7 @@ from dlvm_py.ir.op import Kind
 from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.tree_rules import UNDER_STORE
 from dlvm_py.ir.types import PointerType, TensorType, is_array, scalar
-from dlvm_py.ir.value import Instruction, Literal, Value
+from dlvm_py.ir.value import Instruction, Literal, Value, is_same_number
 
 MANY = 12  # writes that one pass takes together: a kernel is not to run out of registers
 FAR = 40  # instructions between a load and the store of what was added to it
@@ -238,7 +238,7 @@ class _Box:
             starts, counts = [p[axis][0] for p in places], [p[axis][1] for p in places]
             if all(map(is_near_all, starts, counts, [n] * len(starts))):
                 start, count = literal(0), n
-            elif all(map(_same, starts, starts[1:])) and all(map(_same, counts, counts[1:])):
+            elif all(map(is_same_number, starts, starts[1:])) and all(map(is_same_number, counts, counts[1:])):
                 start, count = starts[0], counts[0]
             else:
                 start = self._fold("min", starts)
@@ -247,7 +247,9 @@ class _Box:
                 count = b.emit("max", b.emit("subtract", b.emit("min", end, n), start), literal(0))
             self.starts.append(start)
             self.counts.append(count)
-        whole = all(_is_zero(s) and _same(c, n) for s, c, n in zip(self.starts, self.counts, extents, strict=True))
+        whole = all(
+            _is_zero(s) and is_same_number(c, n) for s, c, n in zip(self.starts, self.counts, extents, strict=True)
+        )
         ones = [literal(1)] * len(extents)
         known = tuple(c.value if isinstance(c, Literal) else None for c in self.counts)
         whole = whole and known == base.type.shape  # a cast pointer does not say all that is known
@@ -257,7 +259,7 @@ class _Box:
     def _fold(self, by: str, values: Sequence[Value]) -> Value:
         found = values[0]
         for v in values[1:]:
-            found = found if _same(v, found) else self.b.emit(by, found, v)
+            found = found if is_same_number(v, found) else self.b.emit(by, found, v)
         return found
 
     def _plus(self, a: Value, c: Value) -> Value:
@@ -266,11 +268,15 @@ class _Box:
     def offsets(self, write: _Write) -> list[Value] | None:
         """Where in the box the write is, None if it is all of it."""
         place = self._places[write]
-        if all(_same(s, o) and _same(c, n) for (s, c), o, n in zip(place, self.starts, self.counts, strict=True)):
+        if all(
+            is_same_number(s, o) and is_same_number(c, n)
+            for (s, c), o, n in zip(place, self.starts, self.counts, strict=True)
+        ):
             return None
         starts = zip(place, self.starts, strict=True)
         return [
-            s if _is_zero(o) else literal(0) if _same(s, o) else self.b.emit("subtract", s, o) for (s, _), o in starts
+            s if _is_zero(o) else literal(0) if is_same_number(s, o) else self.b.emit("subtract", s, o)
+            for (s, _), o in starts
         ]
 
     def load(self) -> Value:
@@ -316,10 +322,6 @@ def _numbers(pointer: Value, base: Value, rank: int) -> list[Number]:
     if is_section(pointer):
         return [about(v) for v in pointer.operands[1 : 1 + 2 * rank]]  # type: ignore[attr-defined]
     return [(None, 0)] * rank + [extent_about(base, k) for k in range(rank)]
-
-
-def _same(a: Value, b: Value) -> bool:
-    return a is b or (isinstance(a, Literal) and isinstance(b, Literal) and a.value == b.value)
 
 
 def _one_number(v: Value | None) -> Value | None:

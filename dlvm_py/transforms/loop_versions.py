@@ -280,6 +280,7 @@ class _Versions:
         parts: list[Value] = list(self.ranges.fixed)
         for by in self.ranges.strides:
             parts += [b.emit("lessThanOrEqual", zero, by), b.emit("lessThan", by, literal(_FAR))]
+        if self.ranges.strides:
             parts.append(b.emit("lessThan", last, literal(_FAR)))
         for x in self.ranges.natural:
             ends = self._at(b, x, zero), self._at(b, x, last)

@@ -41,8 +41,7 @@ def count(e: FunctionEmitter, tree: Tree, axis: int, span: tuple[V, V], total: V
 
     def element(at: V, type: str) -> V:
         tree.index[axis] = at
-        x = tree.element()
-        return x if x.type == type else e.cast("trunc", x, type)
+        return e.cast("trunc", tree.element(), type)
 
     with e.loop(strips, [total]) as strip:
         begin = e.add(first, e.op("shl nsw", strip.index, i64(STRIP_BITS)), "nsw")

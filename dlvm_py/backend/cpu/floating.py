@@ -133,8 +133,8 @@ def is_nan(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
     return c.fcmp("uno", a, a)
 
 
-# the integer type of a float's width, and the bits of its exponent
-EXPONENTS = {"float": ("i32", 0x7F800000), "double": ("i64", 0x7FF0000000000000)}
+# the integer type of a float's width
+INTEGERS = {"float": "i32", "double": "i64"}
 
 
 def is_finite(c: Code, dtype: DType, attrs: dict[str, Any], a: V) -> V:
@@ -200,7 +200,7 @@ def scale_seed(c: Code, dtype: DType, attrs: dict[str, Any], seed: V, p: V) -> V
     0 * p is NaN exactly where p is not finite, so the product itself is asked: one comparison where the exponent of p
     takes three instructions. By a mask of the product's bits, which needs no choice.
     """
-    whole, _ = EXPONENTS[p.type]
+    whole = INTEGERS[p.type]
     product = c.fop("fmul", seed, p)
     counts = c.cast("sext", c.any(c.fcmp("une", seed, fc(seed, 0.0)), c.fcmp("ord", product, product)), whole)
     return c.cast("bitcast", c.op("and", c.cast("bitcast", product, whole), counts), p.type)

@@ -17,7 +17,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.code import Code
-from dlvm_py.backend.cpu.floating import EXPONENTS, fc
+from dlvm_py.backend.cpu.floating import INTEGERS, fc
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.values import FALSE, V
 from dlvm_py.frozen import Frozen
@@ -54,7 +54,7 @@ def fold_of(c: Code, by: str, dtype: DType, init: V, is_brief: bool = False) -> 
 
 def _extreme(c: Code, by: str, dtype: DType, init: V) -> Fold:
     """The largest or the smallest of f32 or f64, in three accumulators."""
-    is_max, whole = by == "max", EXPONENTS[init.type][0]
+    is_max, whole = by == "max", INTEGERS[init.type]
 
     def step(carried: Sequence[V], x: V) -> list[V]:
         best, unordered, signs = carried

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dlvm_py.backend.cpu.contract import VARIABLE, memory_type
 from dlvm_py.backend.cpu.text import FunctionText, ModuleText
-from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64, parts_of
 from dlvm_py.errors import PassError
 from dlvm_py.frozen import Frozen, replace
 from dlvm_py.ir import DType, Instruction, PointerType, Value
@@ -120,8 +120,7 @@ def frozen(f: FunctionText, x: V) -> V:
     """A value that is one and the same wherever it is used; each part of a pair by itself, as vectors have no pairs."""
     if not x.type.startswith("{"):
         return f.value(x.type, f"freeze {x.type} {x.ref}")
-    types = x.type.strip("{ }").split(", ")
-    return f.pack(*(frozen(f, f.extract(x, k, part)) for k, part in enumerate(types)))
+    return f.pack(*(frozen(f, f.extract(x, k, part)) for k, part in enumerate(parts_of(x.type))))
 
 
 def store_element(f: FunctionText, dtype: DType, value: V, address: V, notes: str = "") -> None:

@@ -25,6 +25,11 @@ TRUE, FALSE = V("i1", "true"), V("i1", "false")
 NULL = V("ptr", "null")
 
 
+def parts_of(type: str) -> list[str]:
+    """The types of the parts of a struct: of a complex number, those of its two floats."""
+    return type.strip("{ }").split(", ")
+
+
 def lanes_of(type: str) -> int:
     """How many numbers a value of this type has: 1 that of a scalar."""
     return int(type[1:].partition(" ")[0]) if type.startswith("<") else 1

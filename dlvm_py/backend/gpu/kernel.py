@@ -21,7 +21,7 @@ from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.text import CountedLoop, ModuleText
-from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, V, constant, i64, parts_of
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import Loc, UnknownFunction
 from dlvm_py.frozen import replace
@@ -76,8 +76,7 @@ class Kernel(Code):
 
     def _parameter(self, v: V) -> V:
         if v.type.startswith("{"):  # a complex number: its parts
-            types = v.type.strip("{ }").split(", ")
-            parts = [self.parameter(self.host.extract(v, k, type)) for k, type in enumerate(types)]
+            parts = [self.parameter(self.host.extract(v, k, type)) for k, type in enumerate(parts_of(v.type))]
             return self._first(lambda: self.pack(*parts))
         if v.type == "i1":
             byte = self.parameter(self.host.cast("zext", v, "i8"))
@@ -208,8 +207,8 @@ class Kernel(Code):
     def shuffle_down(self, v: V, delta: int) -> V:
         """The value of the thread `delta` further in the warp; past its end one's own."""
         if v.type.startswith("{"):
-            types = v.type.strip("{ }").split(", ")
-            return self.pack(*(self.shuffle_down(self.extract(v, k, type), delta) for k, type in enumerate(types)))
+            parts = (self.extract(v, k, type) for k, type in enumerate(parts_of(v.type)))
+            return self.pack(*(self.shuffle_down(part, delta) for part in parts))
         if v.type in ("half", "float", "double"):
             bits = {"half": "i16", "float": "i32", "double": "i64"}[v.type]
             return self.cast("bitcast", self.shuffle_down(self.cast("bitcast", v, bits), delta), v.type)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.extents import known_extent
 from dlvm_py.ir.analysis.nearness import is_section
-from dlvm_py.ir.value import Instruction, Literal, Value, integer
+from dlvm_py.ir.value import Instruction, Value, integer, is_same_number
 
 
 class Slice(Frozen, eq=False):
@@ -72,8 +72,3 @@ def _cut(v: Value, size: Value) -> tuple[Value, bool] | None:
     if not isinstance(below, Instruction) or below.op.name != "lessThan":
         return None
     return (x, True) if below.operands[0] is x and integer(below.operands[1]) == 0 else None
-
-
-def is_same_number(a: Value, b: Value) -> bool:
-    """Whether two numbers are one value, or the same literal."""
-    return a is b or (isinstance(a, Literal) and isinstance(b, Literal) and a.value == b.value)

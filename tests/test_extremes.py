@@ -89,6 +89,21 @@ def test_strides(step, dtype):
     check(of_expression(y, -2 * y), (np.max(np.abs(y + 2 * y)), np.min(y * (-2 * y), initial=dtype(2.0))))
 
 
+@pytest.mark.parametrize("dtype", (np.float64, np.float32, np.int16, np.uint64))
+def test_strips_of_elements_that_lie_apart(dtype):
+    for length in (1, 5, 1023, 1024, 1025, 3000):
+        x = (np.random.default_rng(length).standard_normal((3, length * 2)) * 1000).astype(dtype)
+        for place in (0, length // 2, length - 1):
+            for special in (x.max(), x.min()) if x.dtype.kind in "iu" else (np.nan, np.inf, -np.inf):
+                x[1, ::2][place] = special
+                for view in (x[1, ::2], x[1, ::-2], x[:, ::2], x[::2, ::2]):
+                    check(extremes(view), (np.max(view), np.min(view)))
+        zeros = np.zeros(2 * length, dtype)[::2]
+        zeros[length // 2] = -zeros[0]
+        signs = np.signbit(extremes(zeros)).tolist()
+        assert signs == ([length == 1, True] if x.dtype.kind == "f" else [False, False])
+
+
 def test_initial_where_and_nothing():
     @dlvm.jit
     def given(x, m):

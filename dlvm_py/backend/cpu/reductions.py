@@ -126,12 +126,52 @@ def _fold_group(
             found = counts.count(e, tree, order[-1], (first, last), e.load(scalar_type(dtype), total), folded(e, tree))
             e.store(found, total)
             continue
-        fold = fold_of(e, by, dtype, e.load(scalar_type(dtype), total), tree.is_rare)
+        before = e.load(scalar_type(dtype), total)
+        if is_by_strips(tree, by, dtype):
+            e.store(_folded_strips(e, tree, by, order[-1], (first, last), before), total)
+            continue
+        fold = fold_of(e, by, dtype, before, tree.is_rare)
         with e.loop(e.op("sub nsw", last, first), fold.begin, folded(e, tree)) as loop:
             tree.index[order[-1]] = e.add(first, loop.index, "nuw nsw")
             loop.next = fold.step(loop.carried, tree.element())
         e.store(fold.end(loop.results), total)
     e.store(e.load(scalar_type(dtype), total), to)
+
+
+def is_by_strips(tree: Tree, by: str, dtype: DType) -> bool:
+    """Whether elements are brought together before they are folded.
+
+    LLVM folds in vectors what lies side by side. Of elements that lie apart it makes vectors where they are copied, and
+    of a long chain from one element to the next, as that of an extreme, where it is read in a loop of its own.
+    """
+    is_vector = dtype.kind in "iu" or (dtype.kind == "f" and dtype.bits > 16)
+    return by in ("max", "min") and is_vector and not tree.fast and not tree.is_rare
+
+
+def _folded_strips(e: FunctionEmitter, tree: Tree, by: str, axis: int, span: tuple[V, V], init: V) -> V:
+    """The fold of a span of an axis, whose elements are copied to a buffer first, some at a time."""
+    first, last = span
+    dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+    size, most = i64(dtype.itemsize), i64(blocks.BLOCK)
+    buffer = e.scratch(f"[{blocks.BLOCK} x {init.type}]", 64)
+    length = e.op("sub nsw", last, first)
+    strips = e.op("ashr", e.add(length, i64(blocks.BLOCK - 1)), i64(blocks.BLOCK.bit_length() - 1))
+    group = tree.group
+    with e.loop(strips, [init]) as outer:
+        done = e.mul(outer.index, most, "nuw nsw")
+        piece = e.minimum(e.op("sub nsw", length, done), most)
+        start = e.add(first, done, "nuw nsw")
+        parallel = Parallel(e)
+        tree.group = parallel.access
+        with e.loop(piece, note=parallel.loop) as copied:
+            tree.index[axis] = e.add(start, copied.index, "nuw nsw")
+            e.store(tree.element(), offset(e, buffer, [copied.index], [size]), parallel.access)
+        fold = fold_of(e, by, dtype, outer.carried[0])
+        with e.loop(piece, fold.begin) as loop:
+            loop.next = fold.step(loop.carried, e.load(init.type, offset(e, buffer, [loop.index], [size])))
+        outer.next = [fold.end(loop.results)]
+    tree.group = group
+    return outer.results[0]
 
 
 def is_by_blocks(by: str, dtype: DType) -> bool:
@@ -150,6 +190,8 @@ def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Se
     truths = counts.are_truths(tree, by)
     length = constant(extents[order[-1]])
     is_brief = tree.is_rare or (length is not None and length <= SHORT)
+    if not is_brief and is_by_strips(tree, by, dtype):
+        return _accumulate_strips(e, tree, order, extents, by, init)
     fold = fold_of(e, by, F32 if is_wide else dtype, widened(e, init) if is_wide else init, is_brief)
 
     def folded_along(depth: int, carried: Sequence[V]) -> list[V]:
@@ -165,6 +207,18 @@ def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Se
 
     found = fold.end(folded_along(0, fold.begin))
     return rounded(e, found, scalar_type(dtype)) if is_wide else found
+
+
+def _accumulate_strips(
+    e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V
+) -> V:
+    """As `accumulate`, by strips of the innermost axis."""
+    if len(order) == 1:
+        return _folded_strips(e, tree, by, order[0], (ZERO, extents[order[0]]), init)
+    with e.loop(extents[order[0]], [init], plain_loop(e)) as loop:
+        tree.index[order[0]] = loop.index
+        loop.next = [_accumulate_strips(e, tree, order[1:], extents, by, loop.carried[0])]
+    return loop.results[0]
 
 
 def merged(tree: Tree, axes: Sequence[int], extents: Sequence[V]) -> list[V]:

@@ -1,4 +1,4 @@
-"""Indices that fall with the counter, or go in strides, are asked about at both ends of a loop (loop_versions.py)."""
+"""Indices that fall or go in strides, and powers, are asked about at both ends of a loop (loop_versions.py)."""
 
 import signal
 
@@ -107,6 +107,78 @@ def test_the_fast_version_asks_nothing():
         text = dlvm.jit(f).ir(*args, stage="scheduled")
         fast = text.split("\n'fast_body")[1].split("\n'")[0]
         assert "check" not in fast and "store" in fast
+
+
+def discounts(out, base, step, first):
+    """Powers of one number, of what a loop counts."""
+    for i in range(len(out)):
+        out[i] = max(1.0 - base ** (step * i - first), out[i])
+
+
+def twice(out, base, first):
+    """The same, by a literal."""
+    for i in range(len(out)):
+        out[i] = 3.0 - base ** (2 * i - first)
+
+
+def reciprocals(n, base):
+    """A sum in order, of negative powers."""
+    total = 0.0
+    for i in range(1, n):
+        total += 1.0 / base**i + base**-i
+    return total
+
+
+def same_powers(f, *args):
+    """Results and exceptions beside Python's: values to rounding, what is left when it raises too."""
+    g = dlvm.jit(f)
+    mine, theirs = ([a.copy() if isinstance(a, np.ndarray) else a for a in args] for _ in range(2))
+    raised = None
+    try:
+        expected = f(*theirs)
+    except (ZeroDivisionError, OverflowError) as error:
+        raised = error
+    if raised is None:
+        found = g(*mine)
+        if expected is not None:
+            np.testing.assert_allclose(found, expected, rtol=1e-13)
+    else:
+        with pytest.raises(type(raised)):
+            g(*mine)
+    for a, b in zip(mine, theirs, strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-13)
+    return g
+
+
+_BASES = [1.05, 0.0, -0.0, -1.25, 1.0, 0.25, 1e300, 5e-324, np.inf, -np.inf, np.nan, 7.0]
+
+
+@pytest.mark.parametrize("base", _BASES)
+@pytest.mark.parametrize("first", [0, 9, -40, 365, 2**20])
+def test_powers_of_what_a_loop_counts(base, first):
+    out = np.zeros(20)
+    same_powers(twice, out, base, first)
+    for n in (0, 1, 2, 30, 700):
+        same_powers(reciprocals, n, base)
+    if first < 2**20:
+        same_powers(discounts, out, base, 3, first)
+
+
+@pytest.mark.parametrize("first", [2**63 - 1, 4 - 2**63, -(2**63), 2**62])
+@pytest.mark.parametrize("step", [3, 2**62, -(2**63)])
+def test_exponents_that_overflow(first, step):
+    parts = [part for i in range(3) for part in (step * i, step * i - first)]
+    if all(-(2**63) <= part < 2**63 for part in parts):
+        same_powers(discounts, np.zeros(3), 1.0, step, first)
+    else:
+        with pytest.raises(OverflowError):
+            dlvm.jit(discounts)(np.zeros(3), 1.0, step, first)
+
+
+def test_powers_of_a_fast_version_ask_nothing():
+    text = dlvm.jit(twice).ir(np.zeros(20), 1.05, 10, stage="scheduled")
+    fast = text.split("\n'fast_body")[1].split("\n'")[0]
+    assert "power" in fast and "check" not in fast
 
 
 def counted(keys, n):

@@ -212,17 +212,22 @@ def _float_power(e: Emitter, x: Value, y: Value, exponent: Scalar) -> Value:
     if n is not None and float(n) in (0.0, 1.0, 2.0):
         return literal(1.0) if n == 0 else x if n == 1 else e.pure("multiply", x, x)
     zero = literal(0.0)
+    is_integer = not exponent.dtype.is_float
     if n is None or n < 0:
-        below = e.both(e.pure("lessThan", y, zero), e.pure("isFinite", y))
+        below = e.pure("lessThan", y, zero)
+        if not is_integer:
+            below = e.both(below, e.pure("isFinite", y))
         e.check(e.either(e.pure("notEqual", x, zero), e.pure("not", below)), "ZeroDivisionError", ZERO_POWER)
-    if n is None or not float(n).is_integer():
+    if not is_integer and (n is None or not float(n).is_integer()):
         whole = e.pure("equal", y, e.pure("rint", y))
         fine = e.either(e.pure("not", e.pure("lessThan", x, zero)), whole)
         message = "a negative number to a fractional power is complex: write the base as a complex number"
         e.check(fine, "ValueError", message)
     found = e.pure("power", x, y)
     if n is None or not 0.0 < float(n) <= 1.0:
-        given = e.both(e.pure("isFinite", x), e.pure("isFinite", y))
+        given = e.pure("isFinite", x)
+        if not is_integer:
+            given = e.both(given, e.pure("isFinite", y))
         e.check(e.either(e.pure("isFinite", found), e.pure("not", given)), "OverflowError", POWER_OVERFLOW)
     return found
 

@@ -18,18 +18,37 @@ between. The counter may be multiplied by a number (range(i * i, n, i)), if that
 not negative. What is asked of no index, and is the same in all trips, is asked ahead as well. The loop that is left for
 the other case raises, or counts from the end, as before.
 
+That a power of Python's is finite is asked ahead where the base is the same in all trips and the exponent an integer on
+a straight line in the counter: |y log x| is below 700 at both ends, and so between them. Sums and products on that line
+do not ask whether they overflow: all numbers in it are small. So `max(k - s * up ** (2 * i - n), 0)` makes vectors.
+
 For loops without others inside, left at their head alone, with no call, of at most LARGE instructions, with such an
-index that may be negative or is more than the counter and a literal. (Checks of those that cannot be negative, and are
-not, are limits of the count: limit_counts.py.) Where an array's extent limits the trips, and these are of at most CHEAP
-instructions, the head says that the fast loop is `bounded` (backend/cpu/strips.py). Stage compute; once in a pipeline,
-since the slow loop is one that could be versioned.
+index that may be negative or is more than the counter and a literal, or with such a power and no float that trips hand
+on. (Checks of those that cannot be negative, and are not, are limits of the count: limit_counts.py.) Where an array's
+extent limits the trips, and these are of at most CHEAP instructions, the head says that the fast loop is `bounded`
+(backend/cpu/strips.py). Stage compute; once in a pipeline, since the slow loop is one that could be versioned.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, PointerType, Target, Value, literal
+from dlvm_py.ir import (
+    F64,
+    I64,
+    OPS,
+    Block,
+    Builder,
+    Function,
+    Instruction,
+    Kind,
+    PointerType,
+    Target,
+    TensorType,
+    Value,
+    is_scalar,
+    literal,
+)
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
@@ -40,6 +59,11 @@ from dlvm_py.transforms.substitution import substitute
 
 LARGE = 150
 CHEAP = 32  # instructions of a trip of a loop that is not asked for signals before its end
+_NEAR = 2**16  # of literals, and of the count, in exponents
+_LOG_OF_LARGE = 700.0  # a float whose logarithm is this far from 0 is finite, and normal
+_FLOAT, _INTEGER = TensorType((), F64), TensorType((), I64)
+_COMPARISONS = frozenset(("equal", "notEqual", "lessThan", "lessThanOrEqual", "greaterThan", "greaterThanOrEqual"))
+_LARGEST = 2**62
 _FAR = 2**31  # of the count and of what the counter is multiplied by: their product is below 2^62
 
 
@@ -146,8 +170,9 @@ class _Ranges:
 
     wrapped: the selects of indices that may be negative, with the indices. checks: those that hold in all trips if the
     indices are in range. natural: the indices that must not be negative. below: those with what they must be below.
-    fixed: conditions that are the same in all trips. strides: what the counter is multiplied by. pay: whether a limit
-    of the count would not do (limit_counts.py). is_bounded: whether there are no more trips than elements of an array.
+    fixed: conditions that are the same in all trips. strides: what the counter is multiplied by. powers: bases and
+    exponents of powers that are to be finite; exact: what is checked in exponents. pay: whether a limit of the count
+    would not do (limit_counts.py). is_bounded: whether there are no more trips than elements of an array.
     """
 
     def __init__(self, loop: Loop, counted: CountedLoop) -> None:
@@ -158,9 +183,13 @@ class _Ranges:
         self.below: dict[tuple[Value, Value], None] = {}
         self.fixed: dict[Value, None] = {}
         self.strides: dict[Value, None] = {}
+        self.powers: dict[tuple[Value, Value], None] = {}
+        self.exact: dict[Instruction, None] = {}
         self.checks = [i for i in instructions if i.op is OPS["check"] and self._holds(i.operands[0])]
         pays = [x in self.wrapped.values() or not self._is_counter(x) for x in self.natural]
-        self.pay = bool(self.checks) and any(pays)
+        # a sum in order makes no vectors, and a call of a power as many steps as its checks
+        adds = any(is_scalar(a.type) and a.type.dtype.kind == "f" for a in loop.header.args)
+        self.pay = bool(self.checks) and (any(pays) or bool(self.powers) and not adds)
         self.is_bounded = any(self._is_extent(n) and not self._strides_of(x) for x, n in self.below)
         for x in self.natural:
             self.strides.update(dict.fromkeys(self._strides_of(x)))
@@ -236,6 +265,8 @@ class _Ranges:
             return False
         if condition.op.name == "and":
             return all([self._holds(v) for v in condition.operands])
+        if condition.op.name == "or":
+            return self._holds_one_of(condition.operands)
         if condition.op.name not in ("lessThan", "greaterThanOrEqual"):
             return False
         index, bound = condition.operands
@@ -250,6 +281,64 @@ class _Ranges:
             self.below[index, bound] = None
         return True
 
+    def _holds_one_of(self, conditions: Sequence[Value]) -> bool:
+        """Whether one of two conditions is that a power is finite, or a comparison that is the same in all trips."""
+        for c in conditions:
+            if isinstance(c, Instruction) and c.op.name == "isFinite" and self._is_power(c.operands[0]):
+                return True
+        alike = [c for c in conditions if is_outside(c, self.loop) and isinstance(c, Instruction)]
+        found = next((c for c in alike if c.op.name in _COMPARISONS), None)
+        if found is not None:
+            self.fixed[found] = None
+        return found is not None
+
+    def _is_power(self, value: Value) -> bool:
+        """Whether a number is a power of a number from before the loop, its exponent a straight line in the counter."""
+        if not isinstance(value, Instruction) or value.op.name != "power" or value.type != _FLOAT:
+            return False
+        base, exponent = value.operands
+        if not is_outside(base, self.loop) or not isinstance(exponent, Instruction):
+            return False
+        if exponent.op.name != "dataTypeCast" or exponent.operands[0].type != _INTEGER:
+            return False
+        made: dict[Instruction, None] = {}
+        if self._of_counter(exponent.operands[0], made) is None:
+            return False
+        self.exact.update({i: None for i in made if i.attrs.get("checked")})
+        self.powers[base, exponent.operands[0]] = None
+        return True
+
+    def _of_counter(self, value: Value, made: dict[Instruction, None]) -> int | None:
+        """How large a number may be that the counter makes by sums and multiples, if what is asked of its parts holds.
+
+        None where it is no straight line, or might overflow. What the loop computes for it is noted.
+        """
+        number = integer(value)
+        if number is not None and abs(number) <= _NEAR:
+            return abs(number)
+        if is_outside(value, self.loop):
+            return _FAR
+        if value is self.counted.counter:
+            return _NEAR
+        if not isinstance(value, Instruction) or value.op.name not in ("add", "subtract", "multiply"):
+            return None
+        made[value] = None
+        a, b = (self._of_counter(v, made) for v in value.operands)
+        if a is None or b is None:
+            return None
+        is_product = value.op.name == "multiply"
+        if is_product and all(integer(v) is None for v in value.operands):
+            return None
+        size = a * b if is_product else a + b
+        return size if size < _LARGEST else None
+
+    def outer_parts(self, value: Value) -> list[Value]:
+        """The numbers of an exponent that the loop does not change, small literals left out."""
+        if is_outside(value, self.loop):
+            number = integer(value)
+            return [] if number is not None and abs(number) <= _NEAR else [value]
+        return [part for v in value.operands for part in self.outer_parts(v)] if isinstance(value, Instruction) else []
+
 
 class _Versions:
     """The making of the second version of one loop."""
@@ -263,6 +352,10 @@ class _Versions:
         mapping: dict[Value, Value] = {}
         gate, fast = second_version(self.function, self.loop, mapping)
         remove_copies(self.ranges.checks, mapping)
+        for i in self.ranges.exact:
+            copy = mapping[i]
+            assert isinstance(copy, Instruction)
+            copy.attrs = {k: v for k, v in copy.attrs.items() if k != "checked"}
         # of what nothing is asked nothing is known: it may be negative
         known = {s: x for s, x in self.ranges.wrapped.items() if x in self.ranges.natural}
         substitute(fast, {mapping[s]: mapping.get(x, x) for s, x in known.items()})
@@ -287,10 +380,25 @@ class _Versions:
             parts += [b.emit("lessThanOrEqual", zero, v) for v in ends]
             most = ends[1 if self.ranges.steps(x) == 1 else 0]
             parts += [b.emit("lessThan", most, bound) for y, bound in self.ranges.below if y is x]
+        if self.ranges.powers:
+            parts += self._powers(b, last)
         found = parts[0]
         for part in parts[1:]:
             found = b.emit("and", found, part)
         return found
+
+    def _powers(self, b: Builder, last: Value) -> list[Value]:
+        """Whether powers are finite, and not 0, as their first and last exponents say."""
+        outer = [v for _, y in self.ranges.powers for v in self.ranges.outer_parts(y)]
+        parts = [b.emit("lessThan", last, literal(_NEAR))]
+        for v in dict.fromkeys(outer):
+            parts += [b.emit("lessThan", literal(-_FAR), v), b.emit("lessThan", v, literal(_FAR))]
+        for base, y in self.ranges.powers:
+            size = b.emit("abs", b.emit("log", base))  # NaN or infinite of what is no positive finite number
+            for end in (literal(0), last):
+                exponent = b.emit("abs", b.emit("dataTypeCast", self._at(b, y, end), to=F64.name))
+                parts.append(b.emit("lessThan", b.emit("multiply", exponent, size), literal(_LOG_OF_LARGE)))
+        return parts
 
     def _at(self, b: Builder, x: Value, counter: Value) -> Value:
         """x in the trip of that number."""

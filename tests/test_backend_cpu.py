@@ -619,3 +619,20 @@ def test_undefined_symbols(tmp_path):
     except FileNotFoundError:
         pytest.skip("no nm")
     assert set(listed.split()) - {"U", *compiled.shared} <= {"memcpy", "memmove", "memset"}
+
+
+@pytest.mark.parametrize("dtype", (np.float64, np.float32, np.int64, np.int16))
+def test_truths_of_wider_numbers_at_all_lengths(dtype):
+    def inside(m, v, w):
+        return m & (v > 0), (v * v + w * w < 30) | ~m, v.astype(np.uint8), np.isfinite(w) ^ m
+
+    compiled, rng = dlvm.jit(inside), np.random.default_rng(3)
+    for length in (*range(40), 63, 64, 65, 200):
+        for first in (0, 1, 3):
+            v, w = (rng.integers(-9, 9, length + first).astype(dtype)[first:] for _ in "vw")
+            if v.dtype.kind == "f":
+                w[::5], v[1::7] = np.nan, 200
+            m = rng.random(length + first)[first:] > 0.5
+            v = np.abs(v)  # what a byte holds: others are nobody's to say
+            for found, wanted in zip(compiled(m, v, w), inside(m, v, w), strict=True):
+                np.testing.assert_array_equal(found, wanted, strict=True)

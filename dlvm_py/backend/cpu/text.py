@@ -455,10 +455,10 @@ class Parallel:
     """The metadata of one innermost loop whose iterations are independent: of its accesses, and of its latch.
 
     is_rare: it hardly ever runs, and is not worth vectorising. masked: what is left behind the last whole vector is a
-    vector with a mask, no scalar loop.
+    vector with a mask, no scalar loop. lanes: how many elements a vector has, where LLVM's choice would not do.
     """
 
-    def __init__(self, f: FunctionText, is_rare: bool = False, masked: bool = False) -> None:
+    def __init__(self, f: FunctionText, is_rare: bool = False, masked: bool = False, lanes: int | None = None) -> None:
         node = f.module.metadata
         if is_rare:
             self.access, self.loop = "", plain_loop(f)
@@ -467,6 +467,8 @@ class Parallel:
         self.access = f", !llvm.access.group {group}"
         accesses = node.node(f'!"llvm.loop.parallel_accesses", {group}')
         hints = [accesses, *([node.node('!"llvm.loop.vectorize.predicate.enable", i1 true')] if masked else [])]
+        if lanes is not None:
+            hints.append(node.node(f'!"llvm.loop.vectorize.width", i32 {lanes}'))
         self.loop = f", !llvm.loop {node.distinct(', '.join(hints), itself=True)}"
 
 

@@ -1,6 +1,7 @@
 """The suite verifies after every pass, and compiles into a cache folder of its own: no earlier run hides a fault."""
 
 import atexit
+import gc
 import os
 import shutil
 import sys
@@ -17,6 +18,7 @@ import pytest  # noqa: E402
 from assembler import Kernels, assembler  # noqa: E402
 
 import dlvm_py as dlvm  # noqa: E402
+import dlvm_py.driver  # noqa: E402, F401 (the compiler)
 from dlvm_py.runtime import threads  # noqa: E402
 
 
@@ -34,6 +36,13 @@ def pytest_configure(config):
     """What is compiled for a GPU is kept; by its own PTX for each architecture it is assembled where slow tests run."""
     config.kernels = Kernels(own_ptx=config.option.markexpr != "not slow")
     config.add_cleanup(config.kernels.collect())
+
+
+def pytest_collection_finish():
+    """What is imported and collected stays: the cycle collector need not look at it again with each compilation."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 20)  # a compilation makes objects by the hundred thousand
 
 
 def pytest_sessionfinish(session):

@@ -1,5 +1,6 @@
 """The CPU back end: kernels, control flow, memory and the object file, from scheduled IR built by hand."""
 
+import functools
 import itertools
 import subprocess
 
@@ -51,19 +52,21 @@ def views(shape, dtype=np.float64):
     yield "S", x
 
 
+@functools.cache
+def scaled_difference(rank, *layouts):
+    """r = p * q - p of arrays in three layouts."""
+    _, f, b, (p, q, r) = new_function(*(pointer(F64, *(None,) * rank, layout=k) for k in layouts))
+    x, y = b.emit("load", p), b.emit("load", q)
+    b.emit("store", b.emit("subtract", b.emit("multiply", x, y), x), r)
+    b.ret()
+    return Native(f)
+
+
 @pytest.mark.parametrize("shape", [(0,), (1,), (5,), (1000,), (3, 4), (7, 0), (17, 33), (3, 4, 5)])
 def test_store_every_layout(shape):
-    compiled = {}
     for (la, a), (lb, b_), lo in itertools.product(views(shape), views(shape), ["C", "S"] + ["F"] * (len(shape) > 1)):
-        if (la, lb, lo) not in compiled:
-            none = (None,) * len(shape)
-            _, f, b, (p, q, r) = new_function(*(pointer(F64, *none, layout=k) for k in (la, lb, lo)))
-            x, y = b.emit("load", p), b.emit("load", q)
-            b.emit("store", b.emit("subtract", b.emit("multiply", x, y), x), r)
-            b.ret()
-            compiled[la, lb, lo] = Native(f)
         out = {"C": np.zeros(shape), "F": np.zeros(shape, order="F"), "S": np.zeros((*shape, 2))[..., 0]}[lo]
-        compiled[la, lb, lo](a, b_, out)
+        scaled_difference(len(shape), la, lb, lo)(a, b_, out)
         np.testing.assert_array_equal(out, a * b_ - a)
 
 
@@ -122,6 +125,20 @@ def init_of(by, dtype):
     return int(np.iinfo(dtype.numpy).min if by == "max" else np.iinfo(dtype.numpy).max)
 
 
+@functools.cache
+def reduction(dtype, by, layout, rank, axes):
+    """Of an array of that rank and layout along some axes; what is kept is stored, else returned."""
+    kept = rank - len(axes)
+    outs = [pointer(dtype, *(None,) * kept)] if kept else []
+    result = VOID if kept else scalar(dtype)
+    _, f, b, params = new_function(pointer(dtype, *(None,) * rank, layout=layout), *outs, result=result)
+    y = b.emit("reduce", b.emit("load", params[0]), literal(init_of(by, dtype), scalar(dtype)), by=by, axes=axes)
+    if kept:
+        b.emit("store", y, params[1])
+    b.ret(*([] if kept else [y]))
+    return Native(f)
+
+
 @pytest.mark.parametrize("layout", ["C", "F", "S"])
 @pytest.mark.parametrize("by", list(REDUCERS))
 @pytest.mark.parametrize("dtype", [BOOL, I8, I64, F16, F32, F64], ids=str)
@@ -144,17 +161,9 @@ def test_reduce(dtype, by, layout):
         if by == "multiply" and dtype.kind == "f":
             x = (1 + RNG.normal(size=shape) * 1e-2).astype(dtype.numpy)
         x = {"C": x, "F": np.asfortranarray(x), "S": np.repeat(x, 2, -1)[..., ::2]}[layout]
-        none = (None,) * len(shape)
         kept = tuple(n for k, n in enumerate(shape) if k not in axes)
-        result = scalar(dtype) if not kept else VOID
-        outs = [pointer(dtype, *(None,) * len(kept))] if kept else []
-        _, f, b, params = new_function(pointer(dtype, *none, layout=layout), *outs, result=result)
-        y = b.emit("reduce", b.emit("load", params[0]), literal(init, scalar(dtype)), by=by, axes=axes)
-        if kept:
-            b.emit("store", y, params[1])
-        b.ret(*([] if kept else [y]))
         out = np.zeros(kept, dtype.numpy)
-        got = Native(f)(x, *([out] if kept else []))
+        got = reduction(dtype, by, layout, len(shape), axes)(x, *([out] if kept else []))
         wide = np.float64 if dtype.kind == "f" else dtype.numpy
         want = REDUCERS[by].reduce(x.astype(wide), axis=axes, initial=init, dtype=wide)
         np.testing.assert_allclose(

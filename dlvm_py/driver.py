@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from dlvm_py.backend.cpu import compile as native_compile
-from dlvm_py.backend.cpu.compile import compile_parts, has_masks, schedules
+from dlvm_py.backend.cpu.compile import compile_parts, has_masks, has_permutes, schedules
 from dlvm_py.backend.cpu.emit import EmitResult, emit
 from dlvm_py.backend.cpu.parts import Part, cut
 from dlvm_py.backend.imports import Imports
@@ -483,7 +483,7 @@ def _emitted(request: Request, program: Program, imports: Imports) -> tuple[Emit
     """The LLVM IR of a program, for a GPU that of its host driver, and the kernels."""
     function, options, apart = program.function, request.options, request.noalias
     if request.device is None:
-        how: dict[str, Any] = {"shares": True, "masks": has_masks()}
+        how: dict[str, Any] = {"shares": True, "masks": has_masks(), "permutes": has_permutes()}
         return emit(function, imports, options, noalias_params=apart, program=program.module, **how), []
     found = gpu.emit(function, imports, options, noalias_params=apart, program=program.module)
     return found.host, found.kernels

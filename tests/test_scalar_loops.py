@@ -1,5 +1,7 @@
 """Loops over scalars: what memory, checks and branches are arranged anew for, and what is seen after exceptions."""
 
+import math
+
 import numpy as np
 import pytest
 
@@ -235,14 +237,14 @@ def test_whole_numbers_of_floats(last):
 
 def powers_of(out, u, n):
     for k in range(n):
-        out[k] = 2.0 * u ** k + n ** (u - k)
+        out[k] = 2.0 * u**k + n ** (u - k)
     return out
 
 
 def horner_of_powers(out, u, n):
     total = 0.0
     for k in range(n):
-        total = total * 0.5 + u ** k + n ** (u - k)
+        total = total * 0.5 + u**k + n ** (u - k)
         out[k] = total
     return out
 
@@ -417,3 +419,63 @@ def test_remainders_of_what_is_near(dtype):
         x = np.random.default_rng(seed).integers(-300, 300, 200).astype(dtype)
         for n in (0, 1, 200):
             assert dlvm.jit(remainders)(x[:n]) == remainders(x[:n])
+
+
+def remainders_by_both(values, p, out):
+    """By a number that is the same in all trips, and by one that is not."""
+    total = 0
+    for i in range(len(values)):
+        out[i] = values[i] % p
+        total ^= int(values[i]) % int(out[i]) if out[i] != 0 else i
+    return total
+
+
+@pytest.mark.parametrize("p", [-1, 1, 2, -2, 3, -7, 10**12, 2**63 - 1, -(2**63), 1 - 2**63])
+@pytest.mark.parametrize("dtype", [np.int64, np.int32, np.int8])
+def test_remainders_at_the_ends_of_the_range(p, dtype):
+    info = np.iinfo(dtype)
+    if not info.min <= p <= info.max:
+        p = int(dtype(p & info.max)) or 5
+    values = np.array([info.min, info.min + 1, -7, -1, 0, 1, 2, 9, info.max - 1, info.max], dtype)
+    expected, found = np.empty_like(values), np.empty_like(values)
+    assert dlvm.jit(remainders_by_both)(values, p, found) == remainders_by_both(values, p, expected)
+    np.testing.assert_array_equal(found, expected)
+    assert found.tolist() == [int(v) % p for v in values]
+
+
+def carried(steps, h):
+    """Numbers that a loop hands on, in more of them than calls would keep."""
+    x, y, z, w, total = 1.0, 0.5, -1.0, 2.0, 0.0
+    for _ in range(steps):
+        x, y, z, w = x - h * y, y + h * x, z - h * w, w + h * z
+        total += x * y - z * w
+    return x, y, z, w, total
+
+
+def test_what_loops_hand_on_stays_where_they_look_at_their_fuel():
+    steps = 3_000_000  # more than the fuel of one poll
+    assert dlvm.jit(carried)(steps, 1e-3) == carried(steps, 1e-3)
+
+
+def beside_rare_ways(xs, h, function):
+    """Numbers that share a vector, while a function of another one takes its rare way now and then."""
+    x, y, z, w, total = 1.0, 0.5, -1.0, 2.0, 0.0
+    for i in range(len(xs)):
+        x, y, z, w = x - h * y, y + h * x, z - h * w, w + h * z
+        if function == 0:
+            total += math.log(xs[i])
+        elif function == 1:
+            total += math.exp(xs[i])
+        elif function == 2:
+            total += math.sin(xs[i])
+        else:
+            total += xs[i] ** 1.5
+    return x, y, z, w, total
+
+
+@pytest.mark.parametrize(("function", "rare"), [(0, 5e-324), (1, -745.0), (2, 1e300), (3, 5e-324)])
+def test_rare_ways_leave_all_vectors_alone(function, rare):
+    xs = np.ones(50)
+    xs[20:22] = rare
+    g = dlvm.jit(lambda xs, h: beside_rare_ways(xs, h, function))
+    np.testing.assert_allclose(g(xs, 1e-3), beside_rare_ways(xs, 1e-3, function), rtol=1e-14)

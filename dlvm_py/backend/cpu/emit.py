@@ -113,14 +113,15 @@ def emit(
     program: Module | None = None,
     shares: bool = False,
     masks: bool = False,
+    permutes: bool = False,
 ) -> EmitResult:
     """Lower a function at stage scheduled; PassError on anything that an earlier stage should have removed.
 
     program: where the functions are that it calls; they become kernels of the same text. Their parameters may
     overlap, and so may those of `function` if it is called itself. shares: leave out what all modules have in common
-    (`EmitResult.helpers`). masks: as in ModuleText.
+    (`EmitResult.helpers`). masks, permutes: as in ModuleText.
     """
-    module = ModuleText(shares, masks)
+    module = ModuleText(shares, masks, permutes)
     functions = calls.kernels(function, program)
     called = {name for f in functions for name in callees(f)}
     bound: tuple[str, ...] = () if function.name in called else function.meta.get(VARIABLES, ())  # type: ignore[assignment]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from dlvm_py.backend.cpu.kept_registers import KEEPS_REGISTERS, as_kept, call_keeping, kept_type
 from dlvm_py.backend.cpu.lanes import shuffled
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.values import V, element_of, float_constant, in_all_lanes, in_lanes, lanes_of
@@ -168,14 +169,12 @@ class X:
         f.likely(none, usual, rare)
         f.place(rare)
         symbol = f"elementary.rare.{name}.{self.kind}.x{self.lanes}"
-        # all registers are kept, so that the usual way does without memory
-        keeps = "preserve_allcc " if f.module.permutes else ""
         if symbol not in f.module.functions:
-            attributes = f"internal {keeps}|noinline cold nounwind"
-            g = FunctionText(f.module, symbol, self.v.type, [a.v.type for a in args], attributes)
-            g.line(f"ret {self.v.type} {rule(*(X(g, p) for p in g.params)).v.ref}")
-        called = ", ".join(f"{a.v.type} {a.v.ref}" for a in args)
-        found = X(f, f.value(self.v.type, f"call {keeps}{self.v.type} @{symbol}({called})")).where(flag, self)
+            attributes = f"internal {KEEPS_REGISTERS if f.module.permutes else ''} |noinline cold nounwind"
+            returned = kept_type(f, self.v.type)
+            g = FunctionText(f.module, symbol, returned, [a.v.type for a in args], attributes)
+            g.line(f"ret {returned} {as_kept(g, rule(*(X(g, p) for p in g.params)).v).ref}")
+        found = X(f, call_keeping(f, symbol, self.v.type, [a.v for a in args])).where(flag, self)
         f.br(usual)
         f.place(usual)
         phi = f.phi(self.v.type)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Sequence
 from dlvm_py.backend.cpu.chunks import chunked
 from dlvm_py.backend.cpu.code import Code
 from dlvm_py.backend.cpu.contract import FUEL, MAX_OPERANDS, OPERANDS, SITE, SITE_MEMORY, flat_types, scalar_type
+from dlvm_py.backend.cpu.kept_registers import KEEPS_REGISTERS, as_kept, call_keeping, kept_type
 from dlvm_py.backend.cpu.plan import Plan
 from dlvm_py.backend.cpu.pointers import Pointer, flatten, null_pointer, unflatten, variable
 from dlvm_py.backend.cpu.text import ModuleText
@@ -266,9 +267,22 @@ class FunctionEmitter(Code):
     def poll(self) -> None:
         """Let Python look at signals and re-arm the fuel; leaves where a handler raised."""
         self.module.declare("dlvm.poll", "i32", ["ptr"])
-        status = self.call("@dlvm.poll", "i32", [self.ctx])
+        if self.module.permutes:
+            status = call_keeping(self, self._rare_poll(), "i32", [self.ctx])
+        else:
+            status = self.call("@dlvm.poll", "i32", [self.ctx])
         self.go_on_if(self.icmp("eq", status, V("i32", "0")))
         self._refuel()
+
+    def _rare_poll(self) -> str:
+        """The same as a function that keeps all registers, so that what loops hand on does not lie in memory."""
+        name = "dlvm.rare_poll"
+        if name not in self.module.functions:
+            returned = kept_type(self, "i32")
+            attributes = f"internal {KEEPS_REGISTERS} |noinline cold nounwind"
+            c = Code(self.module, self.imports, name, returned, ["ptr"], attributes)
+            c.line(f"ret {returned} {as_kept(c, c.call('@dlvm.poll', 'i32', c.params)).ref}")
+        return name
 
     def give_fuel(self) -> None:
         """Put the fuel that is left where other kernels find it."""

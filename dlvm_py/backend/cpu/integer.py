@@ -163,11 +163,16 @@ def modulo(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:
     quotient = _by_constant(c, dtype, a, b)
     if quotient is not None:
         return c.op("sub", a, c.op("mul", quotient, b))
-    zero, safe = _divisor(c, dtype, a, b)
+    # 1 leaves nothing either in the place of 0 and -1, and hangs on the divisor alone, which loops may not change
+    if dtype.kind == "i":
+        small = c.icmp("ult", c.op("add", b, number(b, 1)), number(b, 2))
+    else:
+        small = c.icmp("eq", b, number(b, 0))
+    safe = c.select(small, number(b, 1), b)
     rest = _divided(c, dtype, a, safe)[1]
     if dtype.kind == "i":
         rest = c.select(_signs_differ(c, rest, safe), c.op("add", rest, safe), rest)
-    return c.select(zero, number(a, 0), rest)
+    return rest
 
 
 def truncate_divide(c: Code, dtype: DType, attrs: dict[str, Any], a: V, b: V) -> V:

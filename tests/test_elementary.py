@@ -332,3 +332,20 @@ def test_a_sine_and_a_cosine_of_one_number_reduce_it_once():
         np.testing.assert_array_equal(found.view(np.int64), expected.view(np.int64))
     two_over_pi = struct.pack(">d", 2 / np.pi).hex().upper()
     assert compiled.llvm().count(f"0x{two_over_pi}") == 1
+
+
+@pytest.mark.parametrize("dtype", (np.float64, np.float32))
+def test_rows_of_all_lengths_have_the_bits_of_their_elements(dtype):
+    def several(x, y):
+        return np.exp(-x) * y + x, x**y, np.tanh(x) > 0.25, np.log(x) + np.sin(y)
+
+    compiled, rng = dlvm.jit(several), np.random.default_rng(5)
+    whole = [rng.uniform(0.1, 2.0, (3, 70)).astype(dtype) for _ in "xy"]
+    wanted = compiled(*whole)
+    for length in (*range(35), 63, 64, 65):
+        for first in (0, 3):
+            given = [a[:, first : first + length] for a in whole]
+            for args in (given, [a.copy() for a in given], [a[1] for a in given]):
+                for found, all_of in zip(compiled(*args), wanted, strict=True):
+                    part = all_of[:, first : first + length]
+                    np.testing.assert_array_equal(found, part if found.ndim == 2 else part[1], strict=True)

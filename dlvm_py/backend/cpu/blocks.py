@@ -23,6 +23,7 @@ from dlvm_py.backend.cpu.pointers import offset
 from dlvm_py.backend.cpu.text import Parallel, plain_loop, rolled_loop
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, float_constant, i64
+from dlvm_py.backend.cpu.widths import in_widths
 from dlvm_py.ir import DType
 
 BLOCK = 1024
@@ -196,11 +197,12 @@ class Blocks:
 
     def _fill(self, tree: Tree, inner: int, start: V, filled: V, piece: V) -> None:
         e = self.e
-        parallel = Parallel(e, tree.is_rare)
-        tree.group = parallel.access
-        with e.loop(piece, note=parallel.loop) as loop:
-            tree.index[inner] = e.add(start, loop.index, "nsw")
-            self.put(tree.element(), e.add(filled, loop.index, "nsw"), parallel)
+
+        def put(parallel: Parallel, place: V) -> None:
+            tree.group = parallel.access
+            self.put(tree.element(), e.add(filled, place, "nsw"), parallel)
+
+        in_widths(e, tree, inner, (start, e.add(start, piece, "nsw")), put)
 
     def put(self, x: V, at: V, parallel: Parallel) -> None:
         """Write one element to a place of the buffer."""

@@ -36,7 +36,7 @@ from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import TRUE, ZERO, V, constant, i64
-from dlvm_py.backend.cpu.widths import lanes_of
+from dlvm_py.backend.cpu.widths import in_widths
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Kind, Value
 from dlvm_py.ir.analysis.cost import element_cost, is_function
@@ -168,9 +168,9 @@ class _Version:
 
     def by_elements(self, masked: bool = False) -> None:
         """The plain loop nest. masked: whether rows end in a mask."""
-        parallel = Parallel(self.e, self.tree.is_rare, masked, lanes_of(self.tree))
-        with nest(self.e, self.tree.index, self.order, self.extents, parallel.loop, self.part):
-            self.put(parallel)
+        span, part = self.along(self.inner)
+        with nest(self.e, self.tree.index, self.order[:-1], self.extents, part=part):
+            in_widths(self.e, self.tree, self.inner, span, lambda parallel, place: self.put(parallel), masked)
 
     def ends_in_a_mask(self) -> bool:
         """Whether what a row has behind its last whole vector is one vector more, under a mask:

@@ -40,7 +40,7 @@ from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Axes, Tree
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
-from dlvm_py.backend.cpu.widths import lanes_of
+from dlvm_py.backend.cpu.widths import in_widths
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Instruction, Literal, Value
 from dlvm_py.ir.analysis.places import section_parts
@@ -90,11 +90,12 @@ def write_pieces(
         goals = [address(k) for k in range(len(dests))]
         buffers = [e.gep("i8", buffer, i64(k * PIECE)) for k in range(len(dests))]
         bases = [e.select(large, b, goal) for b, goal in zip(buffers, goals, strict=True)]
-        parallel = Parallel(e, lanes=lanes_of(tree))
-        with e.loop(length, note=parallel.loop) as loop:
-            tree.index[tree.inner] = e.add(begin, loop.index, "nsw")
-            steps = [e.mul(loop.index, i64(p.itemsize), "nsw") for p in dests]
+
+        def put_at(parallel: Parallel, place: V, bases: Sequence[V] = bases) -> None:
+            steps = [e.mul(place, i64(p.itemsize), "nsw") for p in dests]
             put(parallel, [e.gep("i8", base, step) for base, step in zip(bases, steps, strict=True)])
+
+        in_widths(e, tree, tree.inner, (begin, end), put_at)
         with e.when(large):
             e.module.declare("dlvm.stream", "void", ["ptr", "ptr", "i64"], "nounwind")
             for p, goal, source in zip(dests, goals, buffers, strict=True):

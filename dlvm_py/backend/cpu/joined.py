@@ -27,6 +27,7 @@ from dlvm_py.backend.cpu.stores import Sink
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ZERO, V, i64
+from dlvm_py.backend.cpu.widths import in_widths
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import DType, Instruction, Literal, TensorType
 from dlvm_py.ir.analysis.cost import element_cost
@@ -200,27 +201,22 @@ class _Joined:
     ) -> None:
         """Elements along the innermost axis; the buffers hold `filled` elements before."""
         e, tree = self.e, self.tree
-        parallel = Parallel(e, tree.is_rare)
-        tree.group = parallel.access
         both = list(zip(self.reductions, states, totals, strict=True))
+        taken = [(r.root, state) for r, state, _ in both if state is not None]
+
+        def put(parallel: Parallel, place: V) -> list[V]:
+            tree.group = parallel.access
+            return self._put(taken, parallel, e.add(filled, place, "nuw nsw") if filled != ZERO else place)
+
         folds = [(r, total) for r, state, total in both if state is None]
+        if not folds:
+            in_widths(e, tree, tree.inner, (start, e.add(start, count, "nuw nsw")), put)
+            return
         rules = [fold_of(e, r.by, r.dtype, e.load(r.types[0], total), tree.is_rare) for r, total in folds]
+        parallel = Parallel(e, tree.is_rare)
         with e.loop(count, [x for fold in rules for x in fold.begin], parallel.loop) as loop:
             tree.index[tree.inner] = e.add(start, loop.index, "nuw nsw")
-            xs = tree.elements()
-            axes = [0] if tree.linear else list(range(tree.rank))
-            for k, sink in self.sinks:
-                dest = sink.dest
-                steps = list(strides_of(e, dest))
-                size = i64(dest.itemsize)
-                if tree.linear or (tree.fast and is_open(e, steps[tree.inner], size)):
-                    steps[tree.inner] = size
-                address = offset(e, dest.data, [tree.index[k] for k in axes], [steps[k] for k in axes])
-                store_element(e, dest.dtype, xs[k], address, dest.notes + parallel.access)
-            place = e.add(filled, loop.index, "nuw nsw") if filled != ZERO else loop.index
-            for r, state, _ in both:
-                if state is not None:
-                    state.put(xs[r.root], place, parallel)
+            xs = put(parallel, loop.index)
             carried = iter(loop.carried)
             loop.next = [
                 x
@@ -230,3 +226,20 @@ class _Joined:
         found = iter(loop.results)
         for (_, total), fold in zip(folds, rules, strict=True):
             e.store(fold.end(list(islice(found, len(fold.begin)))), total)
+
+    def _put(self, taken: Sequence[tuple[int, blocks.Blocks]], parallel: Parallel, place: V) -> list[V]:
+        """Store the elements at the tree's index, and what is reduced by blocks in the buffers; all of them."""
+        e, tree = self.e, self.tree
+        xs = tree.elements()
+        axes = [0] if tree.linear else list(range(tree.rank))
+        for k, sink in self.sinks:
+            dest = sink.dest
+            steps = list(strides_of(e, dest))
+            size = i64(dest.itemsize)
+            if tree.linear or (tree.fast and is_open(e, steps[tree.inner], size)):
+                steps[tree.inner] = size
+            address = offset(e, dest.data, [tree.index[k] for k in axes], [steps[k] for k in axes])
+            store_element(e, dest.dtype, xs[k], address, dest.notes + parallel.access)
+        for root, state in taken:
+            state.put(xs[root], place, parallel)
+        return list(xs)

@@ -39,7 +39,7 @@ def in_widths(
     tree: Tree,
     axis: int,
     span: tuple[V, V],
-    put: Callable[[Parallel, V], None],
+    put: Callable[[Parallel, V], object],
     masked: bool = False,
 ) -> None:
     """A loop over elements along the innermost axis; put: writes that at the tree's index, so many behind the first.
@@ -63,7 +63,7 @@ def _loop(
     axis: int,
     first: V,
     span: tuple[V, V],
-    put: Callable[[Parallel, V], None],
+    put: Callable[[Parallel, V], object],
     parallel: Parallel,
     runs: bool = False,
 ) -> None:

@@ -20,7 +20,18 @@ from dlvm_py.backend.cpu.values import NULL, ONE, ZERO, Label, V, constant, floa
 from dlvm_py.backend.imports import Imports
 from dlvm_py.backend.site import Site
 from dlvm_py.errors import Loc, PassError
-from dlvm_py.ir import Function, Instruction, Literal, PointerType, StackType, TensorType, TupleType, Type, Value
+from dlvm_py.ir import (
+    Function,
+    Instruction,
+    Literal,
+    PointerType,
+    StackType,
+    TensorType,
+    TupleType,
+    Type,
+    Value,
+    is_scalar,
+)
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.options import Options
 
@@ -85,6 +96,9 @@ class FunctionEmitter(Code):
         self._notes: dict[frozenset[Value], str] = {}
         self.fuel = self.alloca("i64")
         self._refuel()
+        # integers have registers that every call keeps
+        handed_on = (a.type for block in function.blocks[1:] for a in block.args if is_scalar(a.type))
+        self._keeps = module.permutes and any(t.dtype.kind in "fc" for t in handed_on)  # type: ignore[attr-defined]
         values = self.params[1:-1]
         for p, name in zip(function.params[len(own) :], bound, strict=True):
             assert isinstance(p.type, PointerType)
@@ -267,7 +281,7 @@ class FunctionEmitter(Code):
     def poll(self) -> None:
         """Let Python look at signals and re-arm the fuel; leaves where a handler raised."""
         self.module.declare("dlvm.poll", "i32", ["ptr"])
-        if self.module.permutes:
+        if self._keeps:
             status = call_keeping(self, self._rare_poll(), "i32", [self.ctx])
         else:
             status = self.call("@dlvm.poll", "i32", [self.ctx])
@@ -275,7 +289,7 @@ class FunctionEmitter(Code):
         self._refuel()
 
     def _rare_poll(self) -> str:
-        """The same as a function that keeps all registers, so that what loops hand on does not lie in memory."""
+        """The same as a function that keeps all registers, so that floats that loops hand on do not lie in memory."""
         name = "dlvm.rare_poll"
         if name not in self.module.functions:
             returned = kept_type(self, "i32")

@@ -746,6 +746,14 @@ def test_a_file_edited_after_import_is_not_compiled(tmp_path):
             dlvm.jit(scope[name], cache=False)(np.float32(1.0))
 
 
+@pytest.mark.parametrize("text", ["def f(x):\n    return x + 2.0", "f = lambda x: x + 2.0"])
+def test_what_was_made_by_exec_has_no_source(text):
+    scope = {}
+    exec(text, scope)
+    with pytest.raises(dlvm.UnsupportedSyntax, match="is not available(?s:.*)not through exec"):
+        dlvm.jit(scope["f"])(1.0)
+
+
 @pytest.mark.parametrize("order", [1, 2])
 def test_gradient_of_overlapping_written_arguments(order):
     """Where a write through one argument shows in another, the gradient is by their memory; a second one is refused."""

@@ -119,10 +119,14 @@ def _no_source(code: CodeType) -> UnsupportedSyntax:
 
 
 def _check_current(code: CodeType) -> None:
-    """Refuse a function whose file was edited after it was loaded: the text would be of another program."""
+    """Refuse a function whose file was edited after it was loaded: the text would be of another program.
+
+    What has no text at all, as what `exec` made, is for who looks for its source.
+    """
     linecache.checkcache(code.co_filename)
-    found = _code_objects("".join(linecache.getlines(code.co_filename)), code.co_filename)
-    if found and not any(_same_program(code, c) for c in found.get((code.co_name, code.co_firstlineno), ())):
+    text = "".join(linecache.getlines(code.co_filename))
+    found = _code_objects(text, code.co_filename)
+    if text and found and not any(_same_program(code, c) for c in found.get((code.co_name, code.co_firstlineno), ())):
         raise UnsupportedSyntax(
             f"the source of {code.co_name} is not that of the running program any more: the file has changed",
             Loc(code.co_filename, code.co_firstlineno),

@@ -27,12 +27,14 @@ def unlike(a, b):
     return np.sum(a + b), np.sum(a, axis=0)
 
 
-@pytest.fixture(params=[0, pytest.param(16, marks=pytest.mark.slow)], ids=["all", "default"])
+@pytest.fixture(
+    params=[(0, 0), (0, 1000), pytest.param((16, 64), marks=pytest.mark.slow)], ids=["as it stands", "brief", "default"]
+)
 def few(request, monkeypatch):
-    monkeypatch.setattr(outline, "FEW", request.param)
-    if request.param == 0:
-        monkeypatch.setattr(outline, "MANY", 0)
-    return request.param
+    few, many = request.param
+    monkeypatch.setattr(outline, "FEW", few)
+    monkeypatch.setattr(outline, "MANY", many)
+    return few
 
 
 def calls_and_kernels(text):

@@ -102,8 +102,10 @@ def test_the_parts_are_the_same_in_every_process():
 
 CUT = """
 from dlvm_py.backend.cpu.outline import FunctionText, ModuleText, kernel_of
+from dlvm_py.backend.cpu import parts
 from dlvm_py.backend.cpu.parts import cut
 
+parts.LINES = 3000
 module = ModuleText()
 f = FunctionText(module, "dl.f", "void", [], "|nounwind")
 for k in range(20):

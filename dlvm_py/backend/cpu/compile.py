@@ -22,6 +22,7 @@ import llvmlite.binding as llvm
 
 from dlvm_py.backend.cpu import elementary, unlocked
 from dlvm_py.backend.cpu.contract import VARIABLE
+from dlvm_py.backend.cpu.outline import BRIEFLY
 from dlvm_py.backend.cpu.parts import Part
 from dlvm_py.backend.cpu.text import KEPT
 from dlvm_py.backend.imports import Imports
@@ -272,7 +273,11 @@ def assemble_by_heat(module: llvm.ModuleRef) -> tuple[bytes, bytes]:
 
 
 def _is_cold(function: llvm.ValueRef) -> bool:
-    return any(b"cold" in attributes.split() for attributes in function.attributes)
+    return _has(function, b"cold")
+
+
+def _has(function: llvm.ValueRef, attribute: bytes) -> bool:
+    return any(attribute in attributes.split() for attributes in function.attributes)
 
 
 def _make_ready(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
@@ -398,6 +403,7 @@ def optimise(
         if g.name.startswith(VARIABLE):
             g.linkage = llvm.Linkage.internal
     _verify(module)
+    _go_briefly(module, machine)
     blocks = (block for f in module.functions for block in f.blocks)
     is_long = next(itertools.islice(blocks, LONG, None), None) is not None
     options = llvm.create_pipeline_tuning_options(speed_level=schedule.level or (2 if is_long else 3))
@@ -421,6 +427,26 @@ def optimise(
     manager.run(module, builder)
     if alike:
         _simplify(module, machine, alike)
+
+
+def _go_briefly(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
+    """Quick work of what is left of long functions between their kernels; no other pass looks at it.
+
+    There LLVM's pipeline takes ten times as long, and longer than for the kernels.
+    """
+    brief = [f for f in module.functions if not f.is_declaration and _has(f, BRIEFLY.encode())]
+    if not brief:
+        return
+    builder = llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options(speed_level=1))
+    manager = llvm.create_new_function_pass_manager()
+    manager.add_sroa_pass()
+    manager.add_simplify_cfg_pass()
+    manager.add_instruction_combine_pass()
+    manager.add_simplify_cfg_pass()
+    for f in brief:
+        manager.run(f, builder)
+        f.add_function_attribute("noinline")
+        f.add_function_attribute("optnone")
 
 
 def _alike(module: llvm.ModuleRef) -> list[str]:

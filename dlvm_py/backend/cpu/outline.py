@@ -12,10 +12,10 @@ differ only in names are one function: gradients repeat the same few loops. A re
 gives a status before its results, and has the blocks that it leaves by. A function with few kernels stays whole, for
 LLVM to see across them.
 
-What is left of a function with very many kernels is written down as it stands (`optnone`), and so is what chooses
-between one thread and many: a few hundred scalar instructions around each kernel, which run once where the kernel has a
-loop, and a third of the time that LLVM takes for all. If there is a loop among what is left that calls no kernel,
-it is somebody's inner loop, and everything is optimised.
+LLVM makes quick work of what is left (`BRIEFLY`, compile.py), and writes it down as it stands (`optnone`) where there
+are very many kernels, and so what chooses between one thread and many: a few hundred scalar instructions around each
+kernel, which run once where the kernel has a loop, and a third of the time that LLVM takes for all. If there is a loop
+among what is left that calls no kernel, it is somebody's inner loop, and everything is optimised.
 """
 
 from __future__ import annotations
@@ -29,9 +29,11 @@ from dlvm_py.frozen import Frozen, Mutable, field
 
 # functions with more kernels than this are cut up
 FEW = 16
-# and with more than this only the kernels are optimised
+# and with more than this only the kernels are looked at by LLVM's optimiser
 MANY = 64
 AS_IT_STANDS = "optnone noinline"
+# marks a function for `_go_briefly` in compile.py
+BRIEFLY = '"briefly"'
 
 NAME = re.compile(r"%[A-Za-z]\w*")
 _METADATA = re.compile(r"!\d+")
@@ -80,8 +82,8 @@ def outline(f: FunctionText) -> None:
         replaced.update((at, []) for at in range(first + 1, last))
     f.labels[:] = [label for at, old in enumerate(f.labels) for label in replaced.get(at, [old])]
     f.regions.clear()
-    if is_huge and all(any(CALL in line for label in loop for line in label.lines) for loop in loops(f.labels)):
-        f.attributes += " " + AS_IT_STANDS
+    if all(any(CALL in line for label in loop for line in label.lines) for loop in loops(f.labels)):
+        f.attributes += f" {AS_IT_STANDS if is_huge else BRIEFLY}"
 
 
 def loops(labels: list[Label]) -> Iterator[list[Label]]:

@@ -15,15 +15,15 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
-from dlvm_py.backend.cpu.outline import AS_IT_STANDS
+from dlvm_py.backend.cpu.outline import AS_IT_STANDS, BRIEFLY
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.frozen import Frozen
 
 # lines of a part, half a second of LLVM's time, and the most parts
-LINES = 3000
+LINES = 2500
 MOST = 4
-# how much of a line's time one costs that LLVM leaves as it stands
-AS_IT_STANDS_COST = 0.2
+# how much of a line's time one costs that LLVM leaves as it stands, or makes quick work of
+QUICK_COST = 0.2
 
 _OURS = re.compile(r'@"(dl\.[^"]+)"')
 _GLOBAL = re.compile(r"= \w+ global ")
@@ -85,7 +85,8 @@ def _declaration(head: str) -> str:
 
 def _weight(text: str) -> float:
     """The lines of a function, as LLVM's time goes."""
-    return text.count("\n") * (AS_IT_STANDS_COST if AS_IT_STANDS in text.partition("\n")[0] else 1.0)
+    head = text.partition("\n")[0]
+    return text.count("\n") * (QUICK_COST if AS_IT_STANDS in head or BRIEFLY in head else 1.0)
 
 
 def _groups(kernels: Iterable[str], users: dict[str, set[str]]) -> list[list[str]]:

@@ -13,24 +13,23 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 
-from dlvm_py.backend.cpu.code import Code
+from dlvm_py.backend.cpu import block_sums
+from dlvm_py.backend.cpu.block_sums import at_once, neutral, size_of
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.floating import rounded, widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.groups import Groups, Span, rows_of
 from dlvm_py.backend.cpu.kernels import nest
 from dlvm_py.backend.cpu.pointers import offset
-from dlvm_py.backend.cpu.text import Parallel, plain_loop, rolled_loop
+from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Tree
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, float_constant, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
 from dlvm_py.backend.cpu.widths import in_widths
 from dlvm_py.ir import DType
 
 BLOCK = 1024
-LANE_BYTES, VECTORS = 64, 4
 APART = 80  # elements between the buffers: what is written at once has addresses that differ in their last 12 bits
 LEVELS = 64  # of the counter: more blocks than 2^64 do not exist
-NEUTRAL = -0.0  # -0.0 + x is x for every x, also for -0.0
 
 
 def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V]) -> V:
@@ -41,7 +40,7 @@ def reduce(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequen
     """
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
     *outer, inner = order
-    length, most = extents[inner], _at_once(lanes(dtype)[0]) - 1
+    length, most = extents[inner], at_once(lanes(dtype)[0]) - 1
     if outer or not (e.depth > 0 or len(order) < tree.rank) or (constant(length) or 0) > most:
         return result(e, dtype, _in_blocks(e, tree, order, extents))
     if constant(length) is not None:
@@ -82,15 +81,6 @@ def accumulated(e: FunctionEmitter, type: str, parts: int, x: V) -> list[V]:
     return [widened(e, v) if v.type != type else v for v in found]
 
 
-def _size(type: str) -> int:
-    return 8 if type == "double" else 4
-
-
-def _at_once(type: str) -> int:
-    """How many elements the vectors of a block take at once."""
-    return LANE_BYTES // _size(type) * VECTORS
-
-
 def lanes(dtype: DType) -> tuple[str, int]:
     """The type that is accumulated, and how many accumulators an element has."""
     return "double" if dtype.real.bits == 64 else "float", 2 if dtype.is_complex else 1
@@ -116,24 +106,13 @@ def reduce_group(
 
 
 def reduce_groups(e: FunctionEmitter, dtype: DType, groups: Groups, partials: Sequence[V]) -> V:
-    """The sum of everything, of the results of groups: the bits are those of `reduce`.
-
-    A group of 2^k blocks leaves behind what the counter holds at level k after these blocks, and the last one, if it
-    has fewer, what the levels below hold in the end.
-    """
+    """The sum of everything, of the results of groups: the bits are those of `reduce`."""
     blocks = Blocks(e, dtype)
-    blocks.begin()
-    with e.loop(groups.complete) as loop:
-        blocks.push_results([_partial(e, p, loop.index, blocks) for p in partials])
-    some = e.icmp("ne", groups.count, groups.complete)
-    rest = e.select(some, groups.complete, ZERO)
-    start = neutral(blocks.type)
-    below = [e.select(some, _partial(e, p, rest, blocks), start) for p in partials]
-    return result(e, dtype, blocks.combined(below))
-
-
-def _partial(e: FunctionEmitter, partials: V, at: V, blocks: Blocks) -> V:
-    return e.load(blocks.type, offset(e, partials, [at], [i64(blocks.size)]))
+    sums = [
+        block_sums.total_of_groups(e, blocks.type, levels, partial, groups.complete, groups.count)
+        for levels, partial in zip(blocks.levels, partials, strict=True)
+    ]
+    return result(e, dtype, sums)
 
 
 class Blocks:
@@ -146,7 +125,7 @@ class Blocks:
         type, parts = lanes(dtype)
         at, several = place
         self.e, self.type = e, type
-        self.size = _size(type)
+        self.size = size_of(type)
         # no kernel runs inside another: all of a function share one buffer a type
         self.buffers, self.levels = (
             [
@@ -160,8 +139,6 @@ class Blocks:
             for n in (BLOCK, LEVELS)
         )
         self.filled, self.count = e.alloca("i64"), e.alloca("i64")
-        self.lanes = _lanes_function(e, type)
-        self.push = _push_function(e, type)
 
     def begin(self) -> None:
         """No elements yet."""
@@ -193,7 +170,7 @@ class Blocks:
             start = e.add(first, e.mul(loop.index, i64(BLOCK), "nuw nsw"), "nuw nsw")
             tree.index[inner] = start
             piece = e.minimum(e.op("sub nsw", last, start), i64(BLOCK))
-            self.push_results([e.call(f"@{self.lanes}", self.type, [tree.root_address(), piece])])
+            self._add([tree.root_address()], piece)
 
     def _fill(self, tree: Tree, inner: int, start: V, filled: V, piece: V) -> None:
         e = self.e
@@ -212,29 +189,23 @@ class Blocks:
 
     def flush(self, filled: V) -> None:
         """The elements of the buffer are a block."""
-        e = self.e
-        self.push_results([e.call(f"@{self.lanes}", self.type, [buffer, filled]) for buffer in self.buffers])
-        e.store(ZERO, self.filled)
+        self._add(self.buffers, filled)
+        self.e.store(ZERO, self.filled)
 
-    def push_results(self, parts: list[V]) -> None:
-        """Add the result of the next block to the counter."""
+    def _add(self, starts: Sequence[V], n: V) -> None:
+        """The next block lies at `starts`."""
         e = self.e
         count = e.load("i64", self.count)
-        for levels, x in zip(self.levels, parts, strict=True):
-            e.call(f"@{self.push}", "void", [levels, count, x])
+        for levels, start in zip(self.levels, starts, strict=True):
+            block_sums.add_block(e, self.type, levels, count, start, n)
         e.store(e.add(count, ONE), self.count)
 
     def finish(self) -> list[V]:
         """The end: what is in the buffer is one more block, and all of them are combined."""
-        with self.e.when(self.e.icmp("sgt", self.e.load("i64", self.filled), ZERO)):
-            self.flush(self.e.load("i64", self.filled))
-        return self.combined([neutral(self.type)] * len(self.levels))
-
-    def combined(self, below: Sequence[V]) -> list[V]:
-        """What the counter comes to, from its lowest level upwards, beginning with `below`."""
         e = self.e
-        name, count = _finish_function(e, self.type), e.load("i64", self.count)
-        return [e.call(f"@{name}", self.type, [levels, count, x]) for levels, x in zip(self.levels, below, strict=True)]
+        count, filled = e.load("i64", self.count), e.load("i64", self.filled)
+        parts = zip(self.levels, self.buffers, strict=True)
+        return [block_sums.total(e, self.type, levels, count, buffer, filled) for levels, buffer in parts]
 
 
 @contextmanager
@@ -263,99 +234,3 @@ def pieces(e: FunctionEmitter, states: Sequence[Blocks], first: V, last: V) -> I
     start.add(e.add(start.value, piece, "nsw"), e.here)
     e.br(head)
     e.place(done)
-
-
-def neutral(type: str) -> V:
-    """The value that changes nothing."""
-    return float_constant(type, NEUTRAL)
-
-
-def _push_function(e: FunctionEmitter, type: str) -> str:
-    """define void push(ptr levels, i64 count, T x): add one block result to a counter that holds `count`."""
-    name = f"dlvm.push.{type}"
-    if name in e.module.functions:
-        return name
-    c = Code(e.module, e.imports, name, "void", ["ptr", "i64", type], "internal |noinline nounwind")
-    levels, count, x = c.params
-    size = i64(_size(type))
-    head, body, done = c.label("head"), c.label("carry"), c.label("done")
-    before = c.here
-    c.br(head)
-    c.place(head)
-    level, rest, carry = c.phi("i64"), c.phi("i64"), c.phi(type)
-    for phi, first in ((level, ZERO), (rest, count), (carry, x)):
-        phi.add(first, before)
-    place = offset(c, levels, [level.value], [size])
-    c.cond_br(c.cast("trunc", rest.value, "i1"), body, done)
-    c.place(body)
-    carry.add(c.fop("fadd", c.load(type, place), carry.value), c.here)
-    level.add(c.op("add nuw nsw", level.value, ONE), c.here)
-    rest.add(c.op("lshr", rest.value, ONE), c.here)
-    c.br(head, rolled_loop(c))
-    c.place(done)
-    c.store(carry.value, place)
-    c.line("ret void")
-    return name
-
-
-def _finish_function(e: FunctionEmitter, type: str) -> str:
-    """define T finish(ptr levels, i64 count, T below): what a counter that holds `count` comes to."""
-    name = f"dlvm.finish.{type}"
-    if name in e.module.functions:
-        return name
-    c = Code(e.module, e.imports, name, type, ["ptr", "i64", type], "internal |noinline nounwind")
-    levels, count, below = c.params
-    head, body, done = c.label("head"), c.label("level"), c.label("done")
-    before = c.here
-    c.br(head)
-    c.place(head)
-    level, rest, total = c.phi("i64"), c.phi("i64"), c.phi(type)
-    for phi, first in ((level, ZERO), (rest, count), (total, below)):
-        phi.add(first, before)
-    c.cond_br(c.icmp("ne", rest.value, ZERO), body, done)
-    c.place(body)
-    x = c.load(type, offset(c, levels, [level.value], [i64(_size(type))]))
-    taken = c.fop("fadd", x, total.value)
-    total.add(c.select(c.cast("trunc", rest.value, "i1"), taken, total.value), c.here)
-    level.add(c.op("add nuw nsw", level.value, ONE), c.here)
-    rest.add(c.op("lshr", rest.value, ONE), c.here)
-    c.br(head, rolled_loop(c))
-    c.place(done)
-    c.line(f"ret {type} {total.value.ref}")
-    return name
-
-
-def _lanes_function(e: FunctionEmitter, type: str) -> str:
-    """define T lanes(ptr buffer, i64 n): add n contiguous elements, at most a block."""
-    name = f"dlvm.lanes.{type}"
-    if name in e.module.functions:
-        return name
-    c = Code(e.module, e.imports, name, type, ["ptr", "i64"], "internal |nounwind")
-    buffer, n = c.params
-    size = _size(type)
-    width = LANE_BYTES // size
-    vector, op = f"<{width} x {type}>", "fadd"
-    start = neutral(type)
-    first = V(vector, "<" + ", ".join([f"{type} {start.ref}"] * width) + ">")
-    step = _at_once(type)
-    with c.loop(c.op("udiv", n, i64(step)), [first] * VECTORS) as loop:
-        base = c.mul(loop.index, i64(step), "nuw nsw")
-        for k in range(VECTORS):
-            place = c.gep(type, buffer, c.add(base, i64(k * width), "nuw nsw"))
-            x = c.value(vector, f"load {vector}, ptr {place.ref}, align {size}")
-            loop.next[k] = c.fop(op, loop.carried[k], x)
-    while len(loop.results) > 1:
-        loop.results = [c.fop(op, a, b) for a, b in zip(loop.results[::2], loop.results[1::2], strict=True)]
-    across = loop.results[0]
-    suffix = f"v{width}f{size * 8}"
-    c.module.declare(f"llvm.vector.reduce.{op}.{suffix}", type, [type, vector])
-    lanes = c.value(
-        type, f"call reassoc {type} @llvm.vector.reduce.{op}.{suffix}({type} {start.ref}, {vector} {across.ref})"
-    )
-    done = c.op("sub", n, c.op("urem", n, i64(step)))
-    with c.loop(c.op("sub", n, done), [start]) as rest:
-        x = c.load(type, c.gep(type, buffer, c.add(done, rest.index, "nuw nsw")))
-        rest.next = [c.fop(op, rest.carried[0], x)]
-    total = c.fop(op, lanes, rest.results[0])
-    c.line(f"ret {type} {total.ref}")
-    return name

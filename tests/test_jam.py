@@ -135,7 +135,21 @@ def test_rows_of_planes_together_past_the_caches(lines):
         np.testing.assert_array_equal(ours, theirs)
 
 
+def test_planes_together_past_the_caches():
+    # planes that are apart in their pages and such that clash, pairs of them and one that is left, too few for a pair
+    compiled = dlvm.jit(seven_points)
+    decisions = (("streams.least", 1 << 22),)
+    dispatcher_of(compiled).options = replace(Options(), schedule=Schedule(decisions=decisions))
+    for shape in [(9, 271, 263), (12, 199, 301), (10, 256, 256), (3, 701, 411), (4, 512, 512)]:
+        a = np.random.default_rng(shape[0]).random(shape)
+        ours, theirs = np.ones_like(a), np.ones_like(a)
+        compiled(a, ours)
+        seven_points(a, theirs)
+        np.testing.assert_array_equal(ours, theirs)
+
+
 def test_what_is_written_by_rows_is_fetched_ahead():
     text = dlvm.jit(seven_points).llvm(np.zeros((3, 3, 3)), np.zeros((3, 3, 3)))
-    # of a row the beginning of the next one, to be written, and what that reads in the plane behind; the declaration
-    assert text.count("@llvm.prefetch.p0(") == 2 + 1
+    # of a row, of one plane and of two, the beginning of the next one, to be written, and what is read in the plane
+    # behind; the declaration
+    assert text.count("@llvm.prefetch.p0(") == 2 + 2 * stream_stores.TOGETHER + 1

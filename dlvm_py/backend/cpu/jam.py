@@ -28,14 +28,19 @@ SHORTER = 48  # of those that have their vectors in common
 FAR = 4 << 20
 LONG_ROW = 1920  # bytes: of shorter rows, the elements before and behind their whole lines are what takes the time
 SHARES = 16  # times the rows of a block: from then on threads take whole blocks
+FEWER = 4  # times the planes that go by lines together, which are large
 
 
 class Jam(Frozen):
-    """How many indices of an axis are computed together, where each has at least so many elements."""
+    """How many indices of an axis are computed together, where each has at least so many elements.
+
+    planes: of so many a row of each goes by lines, where they are large.
+    """
 
     rows: int
     axis: int
     least: int
+    planes: int = 1
 
     def whole(self, e: FunctionEmitter, axis: int, count: V) -> V:
         """The multiple of which threads take the indices of an axis: what is computed together, if it is long enough.
@@ -44,7 +49,10 @@ class Jam(Frozen):
         """
         if axis != self.axis or self.rows & (self.rows - 1):
             return ONE
-        return _where_many(e, count, self.rows * SHARES, i64(self.rows), ONE)
+        few = ONE
+        if self.planes > 1 and not self.planes & (self.planes - 1):
+            few = _where_many(e, count, self.planes * FEWER, i64(self.planes), ONE)
+        return _where_many(e, count, self.rows * SHARES, i64(self.rows), few)
 
     def by_lines(self, rows: int) -> Jam:
         """So many rows that are written by lines, where they are wide."""

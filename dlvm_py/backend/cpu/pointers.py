@@ -205,6 +205,7 @@ def _section(f: FunctionText, attrs: dict, p: Pointer, indices: Sequence[V]) -> 
     if data is not p.data:
         empty = f.any(*(f.icmp("eq", n, ZERO) for n in counts))
         data = f.select(empty, p.data, data)
+        f.sections[data] = p.data, starts, p.strides
     strides = tuple(f.mul(s, step) for s, step in zip(p.strides, steps, strict=True))
     return replace(p, data=data, extents=tuple(counts), strides=strides)
 

@@ -31,7 +31,7 @@ from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.kernels import Part, loop_order, memory_order, nest, shared_axis, shared_nest, versions
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, may_stay, offset, store_element, strides_of
 from dlvm_py.backend.cpu.shifts import Stream, Together, streams_of, write_row
-from dlvm_py.backend.cpu.streams import Rows, fence, go_by_lines, is_large, write_lines, write_pieces
+from dlvm_py.backend.cpu.streams import Rows, fence, go_by_lines, is_large, write_lines, write_pieces, write_planes
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
 from dlvm_py.backend.cpu.trees import Tree
@@ -307,18 +307,30 @@ class _Version:
             fence(self.e, large)
 
     def planes_by_lines_if_large(self, jam: Jam, masked: bool, large: V) -> None:
-        """Planes together; those of what is large one after the other, some rows of each at a time."""
-        e, axis = self.e, self.order[-2]
-        by_plane = jam.of_rows(self.k.plan.lines, axis, self.dests[0].itemsize)
+        """Planes together; of those of what is large a row of each by lines, or one after the other."""
+        e, axis, plan = self.e, self.order[-2], self.k.plan
+        by_plane = jam.of_rows(plan.lines, axis, self.dests[0].itemsize)
         goes = go_by_lines(e, self.dests[0], self.dests[0].data, self.steps[0], self.width, by_plane)
         with e.either(e.both(large, goes, e.icmp("sge", self.extents[axis], i64(by_plane.rows)))) as arms:
             next(arms)
-            with nest(e, self.tree.index, self.order[:-2], self.extents, part=self.part):
-                rows = Rows(self.dests[0], self.steps[0][axis], self.width, ZERO, self.extents[axis])
-                write_lines(e, self.tree, rows, by_plane, TRUE, self.k.plan.ahead, self.address, self.put, covers=True)
+            self.planes_by_lines(jam, by_plane)
             fence(e, TRUE)
             next(arms)
             self.rows_together(jam, masked, None)
+
+    def planes_by_lines(self, jam: Jam, by_plane: Jam) -> None:
+        """Some planes at a time, if they do not clash; of those that are left some rows of one at a time."""
+        e, tree, axis, plan = self.e, self.tree, self.order[-2], self.k.plan
+        height, step = self.extents[axis], self.steps[0]
+        (first, last), part = self.along(jam.axis)
+        with nest(e, tree.index, self.order[:-3], self.extents, part=part):
+            if jam.planes > 1:
+                planes = Rows(self.dests[0], step[jam.axis], self.width, first, last)
+                together = jam.by_lines(jam.planes)
+                first = write_planes(e, tree, planes, (axis, height), together, plan.ahead, self.address, self.put)
+            with nest(e, tree.index, [jam.axis], self.extents, part=(first, last)):
+                rows = Rows(self.dests[0], step[axis], self.width, ZERO, height)
+                write_lines(e, tree, rows, by_plane, TRUE, plan.ahead, self.address, self.put, covers=True)
 
     def rows_together(self, jam: Jam, masked: bool, large: V | None) -> None:
         """Some indices of an axis at a time: planes, or rows, which may be large; then what is left."""

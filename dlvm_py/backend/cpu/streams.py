@@ -39,7 +39,7 @@ from dlvm_py.backend.cpu.plan import Plan
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Axes, Tree
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import ONE, TRUE, ZERO, V, constant, i64
 from dlvm_py.backend.cpu.widths import in_widths
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Instruction, Literal, Value
@@ -48,6 +48,8 @@ from dlvm_py.ir.analysis.places import section_parts
 PIECE = 1024  # bytes of a buffer
 LINE = 64
 LONGER = 2048  # bytes: how far rows are fetched ahead that are longer than what the IR says
+PAGE = 4096
+CLASH = 256  # bytes: planes that lie closer to each other in their pages are in each other's way
 
 
 def is_large(e: FunctionEmitter, plan: Plan, dests: Sequence[Pointer], work: V) -> V | None:
@@ -118,6 +120,8 @@ def fetch(e: FunctionEmitter, place: V, writes: bool = False) -> None:
 
 def _distance(e: FunctionEmitter, tree: Tree, jam: Jam, leaf: tuple[Instruction, Axes], most: int) -> V:
     """How many bytes before it is read the CPU is told to fetch a line: when the rows before it are computed."""
+    if not most:
+        return i64(LONGER)
     stride = tree.steps(leaf[0])[jam.axis]
     rows = e.mul(stride, i64(jam.rows))
     return e.select(e.icmp("ule", rows, i64(most)), rows, i64(LONGER))
@@ -173,67 +177,151 @@ def write_lines(
     are fetched. address, put: as in `write_pieces`. `fence` belongs behind it. covers: that and
     enough rows are given, and none is left: the last ones overlap those before, with the same elements.
     """
-    dest, width, first = rows.dest, rows.width, rows.first
-    per, bits = LINE // dest.itemsize, dest.itemsize.bit_length() - 1
-
-    def place(row: V, column: V) -> V:
-        tree.index[jam.axis], tree.index[tree.inner] = row, column
-        return address(0)
-
-    def before(row: V) -> V:
-        """How many elements a row has before its first whole line."""
-        up = e.op("and", e.op("sub", ZERO, e.cast("ptrtoint", place(row, ZERO), "i64")), i64(LINE - 1))
-        return e.op("lshr", up, i64(bits))
-
+    first = rows.first
+    lines = _Lines(e, tree, rows, jam, large, most, address, put)
     count = e.op("sub nuw nsw", rows.last, first)
     if covers:
         times = e.op("udiv", e.add(count, i64(jam.rows - 1)), i64(jam.rows))
     else:
-        takes = go_by_lines(e, dest, place(first, ZERO), [rows.stride], width, jam)
+        takes = go_by_lines(e, rows.dest, lines.place(first, ZERO), [rows.stride], rows.width, jam)
         times = e.select(takes, e.op("udiv", count, i64(jam.rows)), ZERO)
-    lines = e.op("udiv", e.op("sub", width, i64(per - 1)), i64(per))
-    ahead = [(leaf, _distance(e, tree, jam, leaf, most)) for leaf in _first_read(tree)] if most is not None else []
-    buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
-    slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
     with e.loop(times) as block:
         start = e.add(first, e.mul(block.index, i64(jam.rows)))
         if covers:
             start = e.minimum(start, e.op("sub nsw", rows.last, i64(jam.rows)))
         together = [e.add(start, i64(k)) for k in range(jam.rows)]
-        begins = [before(row) for row in together]
+        lines.write(together, lambda row: lines.place(e.add(row, i64(jam.rows)), ZERO))
+    return e.add(first, e.mul(times, i64(jam.rows)))
+
+
+def write_planes(
+    e: FunctionEmitter,
+    tree: Tree,
+    planes: Rows,
+    between: tuple[int, V],
+    jam: Jam,
+    most: int | None,
+    address: Callable[[int], V],
+    put: Callable[[Parallel, Sequence[V]], None],
+) -> V:
+    """Write some planes at a time past the caches, a row of each, if they do not clash; the first that is left.
+
+    planes: the width is that of their rows. between: the axis of these, and how many there are. The others are as in
+    `write_lines`; that the rows are wide and lie at whole elements is given.
+    """
+    axis, height = between
+    lines = _Lines(e, tree, planes, jam, TRUE, None if most is None else 0, address, put)
+    apart = dict.fromkeys([planes.stride, *(tree.steps(leaf)[jam.axis] for leaf, _ in _first_read(tree))])
+    lie_apart = e.both(*(_lie_apart(e, stride, jam.rows) for stride in apart))
+    count = e.op("udiv", e.op("sub nuw nsw", planes.last, planes.first), i64(jam.rows))
+    times = e.select(lie_apart, count, ZERO)
+    with e.loop(times) as block:
+        start = e.add(planes.first, e.mul(block.index, i64(jam.rows)))
+        together = [e.add(start, i64(k)) for k in range(jam.rows)]
+        with e.loop(height) as loop:
+
+            def following(plane: V) -> V:
+                tree.index[axis] = e.add(loop.index, ONE)
+                place = lines.place(plane, ZERO)
+                tree.index[axis] = loop.index
+                return place
+
+            tree.index[axis] = loop.index
+            lines.write(together, following)
+    return e.add(planes.first, e.mul(times, i64(jam.rows)))
+
+
+def _lie_apart(e: FunctionEmitter, stride: V, planes: int) -> V:
+    """Whether so many planes, and the next one, begin at different places of their pages."""
+    flags = []
+    for k in range(1, planes + 1):
+        beside = e.op("and", e.add(e.mul(stride, i64(k)), i64(CLASH)), i64(PAGE - 1))
+        flags.append(e.icmp("sgt", beside, i64(2 * CLASH)))
+    return e.both(*flags)
+
+
+class _Lines:
+    """What writes one row of each of some rows, or planes, together by whole lines."""
+
+    def __init__(
+        self,
+        e: FunctionEmitter,
+        tree: Tree,
+        rows: Rows,
+        jam: Jam,
+        large: V,
+        most: int | None,
+        address: Callable[[int], V],
+        put: Callable[[Parallel, Sequence[V]], None],
+    ) -> None:
+        self.e, self.tree, self.rows, self.jam = e, tree, rows, jam
+        self.large, self.address, self.put = large, address, put
+        self.begins = tree.sections()
+        self.per = LINE // rows.dest.itemsize  # elements of a line
+        self.count = e.op("udiv", e.op("sub", rows.width, i64(self.per - 1)), i64(self.per))
+        read = _first_read(tree) if most is not None else []
+        self.ahead = [(leaf, _distance(e, tree, jam, leaf, most or 0)) for leaf in read]
+        buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
+        self.slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
+
+    def place(self, row: V, column: V) -> V:
+        """The address of an element; the tree's index is there."""
+        self.tree.index[self.jam.axis], self.tree.index[self.tree.inner] = row, column
+        return self.address(0)
+
+    def before(self, row: V) -> V:
+        """How many elements a row has before its first whole line."""
+        e = self.e
+        up = e.op("and", e.op("sub", ZERO, e.cast("ptrtoint", self.place(row, ZERO), "i64")), i64(LINE - 1))
+        return e.op("lshr", up, i64(self.rows.dest.itemsize.bit_length() - 1))
+
+    def write(self, together: Sequence[V], following: Callable[[V], V]) -> None:
+        """Write these rows. following: where the row begins that is written in the place of one of them next."""
+        e, self.tree.begins = self.e, self.begins
+        begins = [self.before(row) for row in together]
         for row in together:
-            fetch(e, place(e.add(row, i64(jam.rows)), ZERO), True)
-        with e.loop(lines) as line:
-            columns = [e.add(begin, e.mul(line.index, i64(per))) for begin in begins]
-            for row, column in zip(together, columns, strict=True):
-                tree.index[jam.axis], tree.index[tree.inner] = row, column
-                for leaf, far in ahead:
-                    fetch(e, e.value("ptr", f"getelementptr i8, ptr {tree.address(*leaf).ref}, i64 {far.ref}"))
-            parallel = Parallel(e)
-            with e.loop(i64(per), note=parallel.loop, runs=True) as loop:
-                for row, column, slot in zip(together, columns, slots, strict=True):
-                    tree.index[jam.axis], tree.index[tree.inner] = row, e.add(column, loop.index, "nsw")
-                    put(parallel, [e.gep("i8", slot, e.mul(loop.index, i64(dest.itemsize)))])
-            found = [e.load("<16 x i32>", slot, ", align 64") for slot in slots]
-            goals = [place(row, column) for row, column in zip(together, columns, strict=True)]
-            with e.either(large) as arms:
-                next(arms)
-                for whole, goal in zip(found, goals, strict=True):
-                    e.store(whole, goal, ", align 64, !nontemporal !{i32 1}")
-                next(arms)
-                # by halves: LLVM makes one plain store of stores in both arms that differ in metadata alone
-                for whole, goal in zip(found, goals, strict=True):
-                    for half in range(2):
-                        lanes = ", ".join(f"i32 {8 * half + k}" for k in range(8))
-                        text = f"shufflevector <16 x i32> {whole.ref}, <16 x i32> poison, <8 x i32> <{lanes}>"
-                        e.store(e.value("<8 x i32>", text), e.gep("i8", goal, i64(32 * half)), ", align 32")
-        with e.loop(i64(2 * jam.rows), note=plain_loop(e)) as end:
+            fetch(e, following(row), True)
+        with e.loop(self.count) as line:
+            columns = [e.add(begin, e.mul(line.index, i64(self.per))) for begin in begins]
+            self._line(list(zip(together, columns, strict=True)))
+        self._ends(together[0])
+        self.tree.begins = {}
+
+    def _line(self, places: Sequence[tuple[V, V]]) -> None:
+        """Write a line of each row, from its column on."""
+        e, tree, size = self.e, self.tree, self.rows.dest.itemsize
+        for row, column in places:
+            tree.index[self.jam.axis], tree.index[tree.inner] = row, column
+            for leaf, far in self.ahead:
+                fetch(e, e.value("ptr", f"getelementptr i8, ptr {tree.address(*leaf).ref}, i64 {far.ref}"))
+        parallel = Parallel(e)
+        with e.loop(i64(self.per), note=parallel.loop, runs=True) as loop:
+            for (row, column), slot in zip(places, self.slots, strict=True):
+                tree.index[self.jam.axis], tree.index[tree.inner] = row, e.add(column, loop.index, "nsw")
+                self.put(parallel, [e.gep("i8", slot, e.mul(loop.index, i64(size)))])
+        found = [e.load("<16 x i32>", slot, ", align 64") for slot in self.slots]
+        goals = [self.place(row, column) for row, column in places]
+        with e.either(self.large) as arms:
+            next(arms)
+            for whole, goal in zip(found, goals, strict=True):
+                e.store(whole, goal, ", align 64, !nontemporal !{i32 1}")
+            next(arms)
+            # by halves: LLVM makes one plain store of stores in both arms that differ in metadata alone
+            for whole, goal in zip(found, goals, strict=True):
+                for half in range(2):
+                    lanes = ", ".join(f"i32 {8 * half + k}" for k in range(8))
+                    text = f"shufflevector <16 x i32> {whole.ref}, <16 x i32> poison, <8 x i32> <{lanes}>"
+                    e.store(e.value("<8 x i32>", text), e.gep("i8", goal, i64(32 * half)), ", align 32")
+
+    def _ends(self, start: V) -> None:
+        """Write the elements before and behind the whole lines of rows from one on."""
+        e = self.e
+        with e.loop(i64(2 * self.jam.rows), note=plain_loop(e)) as end:
             row = e.add(start, e.op("lshr", end.index, ONE))
             is_tail = e.icmp("ne", e.op("and", end.index, ONE), ZERO)
-            head = before(row)
-            begin = e.select(is_tail, e.add(head, e.mul(lines, i64(per))), ZERO)
+            head = self.before(row)
+            begin = e.select(is_tail, e.add(head, e.mul(self.count, i64(self.per))), ZERO)
             rest = Parallel(e, True)
-            with e.loop(e.op("sub", e.select(is_tail, width, head), begin), note=rest.loop) as loop:
-                place(row, e.add(begin, loop.index))
-                put(rest, [])
-    return e.add(first, e.mul(times, i64(jam.rows)))
+            with e.loop(e.op("sub", e.select(is_tail, self.rows.width, head), begin), note=rest.loop) as loop:
+                self.place(row, e.add(begin, loop.index))
+                self.put(rest, [])

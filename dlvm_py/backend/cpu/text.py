@@ -92,6 +92,7 @@ class FunctionText:
         self.types = {p.ref: p.type for p in self.params}
         self.regions: list[tuple[int, int]] = []  # the array kernels: positions in `labels`, first and behind the last
         self.shared: list[Any] = []  # ranges that threads share (share.py)
+        self.sections: dict[V, tuple[V, Sequence[V], Sequence[V]]] = {}  # data → of what, starts, strides
         self.grain: int | None = None  # the work from which on threads share what is written; None: they do not
         self.exits: set[str] = set()  # references of blocks that leave, which several places share
         self.param_notes: dict[V, str] = {}  # LLVM attributes

@@ -126,6 +126,7 @@ class Tree:
         self.embedding = "tested"
         self.has_embeds = False
         self.is_rare = False  # whether what is written is a version that hardly ever runs
+        self.begins: dict[V, V] = {}  # of the data of sections, where these begin, for LLVM to see that it is one array
         self.updated: frozenset[V] = frozenset()  # data of which an element is replaced by itself or another one
         self.places: dict[tuple[Instruction, Axes], V] = {}  # where elements of loads are that lie elsewhere by now
         self._stretch: dict[tuple[Value, int], tuple[V, V]] = {}
@@ -446,7 +447,13 @@ class Tree:
             self.inner_step(step) if axis is not None and axis[0] == self.inner else step
             for axis, step in zip(axes, self._steps(i, axes), strict=True)
         ]
-        return offset(e, p.data, [self._position(axis) for axis in axes], steps)
+        return offset(e, self.begins.get(p.data, p.data), [self._position(axis) for axis in axes], steps)
+
+    def sections(self) -> dict[V, V]:
+        """`begins`, computed here, where no section is empty."""
+        e = self.e
+        found = dict.fromkeys(e.pointer(load.operands[0]).data for load, _ in self.leaves())
+        return {data: offset(e, *e.sections[data]) for data in found if data in e.sections}
 
     @property
     def is_slow(self) -> bool:

@@ -139,6 +139,7 @@ class Blocks:
             for n in (BLOCK, LEVELS)
         )
         self.filled, self.count = e.alloca("i64"), e.alloca("i64")
+        self.has_rest = False  # whether anything is put into the buffers: where nothing is, LLVM leaves them away
 
     def begin(self) -> None:
         """No elements yet."""
@@ -183,7 +184,7 @@ class Blocks:
 
     def put(self, x: V, at: V, parallel: Parallel) -> None:
         """Write one element to a place of the buffer."""
-        e = self.e
+        e, self.has_rest = self.e, True
         for buffer, part in zip(self.buffers, accumulated(e, self.type, len(self.buffers), x), strict=True):
             e.store(part, offset(e, buffer, [at], [i64(self.size)]), parallel.access)
 
@@ -203,9 +204,10 @@ class Blocks:
     def finish(self) -> list[V]:
         """The end: what is in the buffer is one more block, and all of them are combined."""
         e = self.e
-        count, filled = e.load("i64", self.count), e.load("i64", self.filled)
-        parts = zip(self.levels, self.buffers, strict=True)
-        return [block_sums.total(e, self.type, levels, count, buffer, filled) for levels, buffer in parts]
+        count, filled = e.load("i64", self.count), e.load("i64", self.filled) if self.has_rest else ZERO
+        rests = self.buffers if self.has_rest else [V("ptr", "null")] * len(self.buffers)
+        parts = zip(self.levels, rests, strict=True)
+        return [block_sums.total(e, self.type, levels, count, rest, filled) for levels, rest in parts]
 
 
 @contextmanager

@@ -10,6 +10,8 @@ kernel of four sums two thirds were such lines; its elements are the rest.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.pointers import offset
 from dlvm_py.backend.cpu.text import FunctionText, rolled_loop
@@ -93,44 +95,56 @@ def total_of_groups(e: Code, type: str, levels: V, partials: V, complete: V, cou
 
 def _push(c: FunctionText, type: str, levels: V, count: V, x: V) -> None:
     """Add the result of a block to a counter that holds `count`."""
-    size = i64(size_of(type))
-    head, body, done = c.label("head"), c.label("carry"), c.label("done")
-    before = c.here
-    c.br(head)
-    c.place(head)
-    level, rest, carry = c.phi("i64"), c.phi("i64"), c.phi(type)
-    for phi, first in ((level, ZERO), (rest, count), (carry, x)):
-        phi.add(first, before)
-    place = offset(c, levels, [level.value], [size])
-    c.cond_br(c.cast("trunc", rest.value, "i1"), body, done)
-    c.place(body)
-    carry.add(c.fop("fadd", c.load(type, place), carry.value), c.here)
-    level.add(c.op("add nuw nsw", level.value, ONE), c.here)
-    rest.add(c.op("lshr", rest.value, ONE), c.here)
-    c.br(head, rolled_loop(c))
-    c.place(done)
-    c.store(carry.value, place)
+    place, carry = _climb(
+        c, type, levels, count, x, lambda rest: c.cast("trunc", rest, "i1"), lambda taken, below, rest: taken
+    )
+    c.store(carry, place)
 
 
 def _finish(c: FunctionText, type: str, levels: V, count: V, below: V) -> V:
     """What a counter that holds `count` comes to, from its lowest level upwards, beginning with `below`."""
+    return _climb(
+        c,
+        type,
+        levels,
+        count,
+        below,
+        lambda rest: c.icmp("ne", rest, ZERO),
+        lambda taken, below, rest: c.select(c.cast("trunc", rest, "i1"), taken, below),
+    )[1]
+
+
+def _climb(
+    c: FunctionText,
+    type: str,
+    levels: V,
+    count: V,
+    x: V,
+    goes_on: Callable[[V], V],
+    chosen: Callable[[V, V, V], V],
+) -> tuple[V, V]:
+    """From the lowest level of a counter upwards: the place of the level at which it ends, and what x is by then.
+
+    goes_on: asks the rest of the count, whose lowest bit is that of the level. chosen: of x with the level's number, x
+    without it, and that rest.
+    """
     head, body, done = c.label("head"), c.label("level"), c.label("done")
     before = c.here
     c.br(head)
     c.place(head)
     level, rest, found = c.phi("i64"), c.phi("i64"), c.phi(type)
-    for phi, first in ((level, ZERO), (rest, count), (found, below)):
+    for phi, first in ((level, ZERO), (rest, count), (found, x)):
         phi.add(first, before)
-    c.cond_br(c.icmp("ne", rest.value, ZERO), body, done)
+    place = offset(c, levels, [level.value], [i64(size_of(type))])
+    c.cond_br(goes_on(rest.value), body, done)
     c.place(body)
-    x = c.load(type, offset(c, levels, [level.value], [i64(size_of(type))]))
-    taken = c.fop("fadd", x, found.value)
-    found.add(c.select(c.cast("trunc", rest.value, "i1"), taken, found.value), c.here)
+    taken = c.fop("fadd", c.load(type, place), found.value)
+    found.add(chosen(taken, found.value, rest.value), c.here)
     level.add(c.op("add nuw nsw", level.value, ONE), c.here)
     rest.add(c.op("lshr", rest.value, ONE), c.here)
     c.br(head, rolled_loop(c))
     c.place(done)
-    return found.value
+    return place, found.value
 
 
 def _lanes(c: FunctionText, type: str, start: V, n: V) -> V:

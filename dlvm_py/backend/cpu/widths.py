@@ -17,13 +17,13 @@ AVX-512 has masks for truths, and was not measured.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree
 from dlvm_py.backend.cpu.values import ZERO, V, constant, i64
-from dlvm_py.ir import Instruction, Kind, TensorType
+from dlvm_py.ir import DType, Instruction, Kind, TensorType, Value
 from dlvm_py.ir.analysis.cost import is_function
 
 REGISTER = 32  # bytes, of AVX2
@@ -48,13 +48,12 @@ def in_widths(
     """
     first, last = span
     count, done = last if first == ZERO else e.op("sub nsw", last, first), ZERO
-    lanes = None if masked else _lanes_of_chains(tree)
+    lanes, lanes_of_all = (None, None) if masked else _lanes_of(tree)
     if lanes is not None and (constant(count) is None or int(count.ref) >= lanes):
         done = e.op("and", count, i64(-lanes))
         with e.when(e.icmp("uge", done, i64(lanes))):  # LLVM writes nothing for fewer then
             _loop(e, tree, axis, first, (ZERO, done), put, Parallel(e, lanes=lanes), runs=True)
-    parallel = Parallel(e, tree.is_rare, masked, None if masked else _lanes_of_bytes(tree))
-    _loop(e, tree, axis, first, (done, count), put, parallel)
+    _loop(e, tree, axis, first, (done, count), put, Parallel(e, tree.is_rare, masked, lanes_of_all))
 
 
 def _loop(
@@ -74,36 +73,35 @@ def _loop(
         put(parallel, place)
 
 
-def _lanes_of_chains(tree: Tree) -> int | None:
-    """Two registers of what has elementary functions, all of one type; None: LLVM chooses."""
-    nodes = _nodes(tree)
+def _lanes_of(tree: Tree) -> tuple[int | None, int | None]:
+    """How many elements the vectors have that go first, in a loop of their own, and all others; None: LLVM chooses."""
+    if tree.e.module.masks or tree.is_rare or not tree.fast:
+        return None, None
+    nodes = [i for i, _ in tree.nodes()]
+    if any(i.op.name in ("gather", "embed") for i in nodes):
+        return None, None
     functions = [i for i in nodes if is_function(i)]
-    if not 0 < len(functions) <= MOST or any(
-        i.type.dtype.kind not in "fb" or i.op.name in ("gather", "embed") for i in nodes
-    ):  # type: ignore[attr-defined]
+    return (_of_chains(nodes, functions), None) if functions else (None, _of_bytes(tree, nodes))
+
+
+def _of_chains(nodes: Sequence[Instruction], functions: Sequence[Instruction]) -> int | None:
+    """Two registers of what has elementary functions, all of one type."""
+    if len(functions) > MOST or any(_dtype(i).kind not in "fb" for i in nodes):
         return None
-    size, *others = {_size(i.type) for i in functions}
+    size, *others = {_dtype(i).itemsize for i in functions}
     waits = size == 4 and all(i.op.name in _BY_TABLE for i in functions)
     return 2 * REGISTER // size if size >= 4 and not others and not waits else None
 
 
-def _lanes_of_bytes(tree: Tree) -> int | None:
-    """Two registers of the widest elements where all results are bytes, made in few steps; None: LLVM chooses."""
-    nodes = _nodes(tree)
-    if not nodes or any(_size(root.type) != 1 for root in tree.roots):
+def _of_bytes(tree: Tree, nodes: Sequence[Instruction]) -> int | None:
+    """Two registers of the widest elements where all results are bytes, made in few steps."""
+    if any(_dtype(root).itemsize != 1 for root in tree.roots) or any(_dtype(i).is_complex for i in nodes):
         return None
-    if any(is_function(i) or i.op.name in ("gather", "embed") or i.type.dtype.is_complex for i in nodes):  # type: ignore[attr-defined]
-        return None
-    widest = max(_size(i.type) for i in nodes)
+    widest = max(_dtype(i).itemsize for i in nodes)
     steps = sum(i.op.kind is Kind.ELEMENTWISE for i in nodes)
     return 2 * REGISTER // widest if widest >= 4 and steps <= FEW else None
 
 
-def _nodes(tree: Tree) -> list[Instruction]:
-    """What a kernel computes for an element; nothing where its vectors are not ours to choose."""
-    return [] if tree.e.module.masks or tree.is_rare or not tree.fast else [i for i, _ in tree.nodes()]
-
-
-def _size(type: object) -> int:
-    assert isinstance(type, TensorType)
-    return type.dtype.itemsize
+def _dtype(v: Value) -> DType:
+    assert isinstance(v.type, TensorType)
+    return v.type.dtype

@@ -22,7 +22,7 @@ A store of an array, or of an element, goes if it is to memory that this functio
 Memory of callers is left alone: a raise shows it, and whether a function writes to it is part of what it is. Gradients
 fill their memory with zeros before they know what will be added to it first, and fill what a trip has taken the
 adjoint of with zeros for those before it, which often have other elements; this pass takes these fills away.
-Stages raw and optimizable. Cost: for each candidate at most STEPS instructions are looked at.
+Stages raw and optimizable. Cost: for each candidate at most STEPS instructions are looked at that may touch memory.
 """
 
 from __future__ import annotations
@@ -60,6 +60,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
         for i in reversed(list(block.instructions)):
             if _root_of(i) is not None and (search.is_copied_back(i) or search.is_dead(i)):
                 block.instructions.remove(i)
+                search.forget(i)
                 changed = True
     return changed
 
@@ -79,11 +80,15 @@ def _base(pointer: Value) -> Value:
 
 
 def _given(i: Instruction) -> list[Value]:
-    """The operands by which `i`, which is no call, may look at memory."""
+    """The operands by which `i` may look at memory."""
     if i.op.kind is Kind.INDEX or i.op.name in _LOOKS_NOWHERE:
         return []
     given = i.operands[:1] if i.op is OPS["load"] or written_pointer(i) is not None else i.operands
     return [v for v in given if isinstance(v.type, PointerType | StackType | TupleType)]
+
+
+def _is_call(i: Instruction) -> bool:
+    return i.op is OPS["apply"] or i.op is OPS["applyValue"]
 
 
 class _Search:
@@ -93,7 +98,8 @@ class _Search:
         self.alias = alias
         self.dominators = of_graph(DominatorTree, function)
         self.places = _Places(function)
-        self._given: dict[Instruction, list[Value]] = {}  # paths from many stores go past the same instructions
+        # what touches memory in each block, and by what: paths from many stores go past the same instructions
+        self._touching: dict[Block, list[tuple[Instruction, list[Value]]]] = {}
 
     def is_copied_back(self, s: Instruction) -> bool:
         """Whether the store puts back what it has loaded."""
@@ -114,17 +120,18 @@ class _Search:
         home = root.block if isinstance(root, Instruction) else None
         assert home is not None
         # (block, where to begin, what the names stand for by now)
-        pending = [(s.block, s.block.instructions.index(s) + 1, _SAME)]
+        pending = [(s.block, [i for i, _ in self._touches(s.block)].index(s) + 1, _SAME)]
         seen: set[tuple[Block, str]] = set()
         steps = 0
         while pending:
             block, first, state = pending.pop()
             pointer = root if state == _OTHER_ELEMENTS else s.operands[1]
-            for i in block.instructions[first:]:
+            anew = root if state == _OTHER_MEMORY else None
+            for i, given in self._touches(block)[first:]:
                 steps += 1
                 if steps > STEPS:
                     return False
-                if self._reads(i, pointer, root if state == _OTHER_MEMORY else None) and not (
+                if self._reads(i, given, pointer, anew) and not (
                     state == _OTHER_ELEMENTS and self.places.are_apart(s, i)
                 ):
                     return False
@@ -141,20 +148,27 @@ class _Search:
                         pending.append((successor, 0, after))
         return True
 
+    def forget(self, s: Instruction) -> None:
+        """A store has gone from its block."""
+        assert s.block is not None
+        self._touching.pop(s.block, None)
+
+    def _touches(self, block: Block) -> list[tuple[Instruction, list[Value]]]:
+        """The calls and stores of a block and what else looks at memory, with the operands by which it does."""
+        if block not in self._touching:
+            every = ((i, _given(i)) for i in block.instructions)
+            self._touching[block] = [(i, given) for i, given in every if given or i.op is OPS["store"] or _is_call(i)]
+        return self._touching[block]
+
     def _covers(self, pointer: Value, wanted: Value, root: Value | None) -> bool:
         return whole(pointer) is root or self.alias.same_elements(pointer, wanted)
 
-    def _reads(self, i: Instruction, pointer: Value, anew: Value | None) -> bool:
+    def _reads(self, i: Instruction, given: list[Value], pointer: Value, anew: Value | None) -> bool:
         """Whether `i` may look at the elements, or lets somebody else look at them.
 
         anew: the root of `pointer`, where it stands for other memory by now.
         """
-        if i.op is OPS["apply"] or i.op is OPS["applyValue"]:
-            return True
-        given = self._given.get(i)
-        if given is None:
-            given = self._given[i] = _given(i)
-        return any(self._is_old(v, anew) and self._reaches(v, pointer) for v in given)
+        return _is_call(i) or any(self._is_old(v, anew) and self._reaches(v, pointer) for v in given)
 
     @staticmethod
     def _is_old(v: Value, anew: Value | None) -> bool:

@@ -19,8 +19,8 @@ from dlvm_py.backend.cpu.outline import AS_IT_STANDS, BRIEFLY
 from dlvm_py.backend.cpu.text import ModuleText
 from dlvm_py.frozen import Frozen
 
-# lines of a part, half a second of LLVM's time, and the most parts
-LINES = 2500
+# lines of a part, a quarter of a second of LLVM's time, and the most parts
+LINES = 1250
 MOST = 4
 # how much of a line's time one costs that LLVM leaves as it stands, or makes quick work of
 QUICK_COST = 0.2

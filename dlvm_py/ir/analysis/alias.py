@@ -64,6 +64,7 @@ class AliasAnalysis:
         self._params = {p: k for k, p in enumerate(function.params)}
         self._roots: dict[Value, frozenset[Value]] = {}
         self._objects: dict[Value, frozenset[Value | None]] = {}
+        self._targets: dict[Value, tuple[frozenset[Value | None], DType | None]] = {}  # the answers of _target so far
         self.is_shared = bool(function.meta.get(SHARED))
         self._bound = bound_blocks(function)
         self._incoming = predecessors(function)
@@ -219,6 +220,17 @@ class AliasAnalysis:
         objects = [self._objects.get(root, _ANYTHING) for root in self.roots(pointer)]
         return objects[0] if len(objects) == 1 else _NOWHERE.union(*objects)
 
+    def _target(self, pointer: Value) -> tuple[frozenset[Value | None], DType | None]:
+        """The memory of a pointer, and the real part of its elements: None in an aggregate, which has any type."""
+        found = self._targets.get(pointer)
+        if found is None:
+            assert isinstance(pointer.type, PointerType), pointer
+            dtype = pointer.type.dtype.real if isinstance(pointer.type.pointee, TensorType) else None
+            found = self._memory(pointer), dtype
+            if pointer in self._roots:  # what was made since may still change
+                self._targets[pointer] = found
+        return found
+
     # -- questions -----------------------------------------------------------------------------------
 
     def is_local(self, pointer: Value) -> bool:
@@ -228,14 +240,12 @@ class AliasAnalysis:
 
     def may_alias(self, p: Value, q: Value) -> bool:
         """Whether an element of `p` can be an element of `q`, at any two times in one call."""
-        ours, theirs = self._memory(p), self._memory(q)
-        if self._overlapping_params(ours, theirs):
+        (ours, our_type), (theirs, their_type) = self._target(p), self._target(q)
+        if not self.noalias_params and self._overlapping_params(ours, theirs):
             return True
-        ours_, theirs_ = _dtype(p), _dtype(q)
-        # memory of an aggregate has elements of any type
-        if ours_ is not None and theirs_ is not None and ours_.real is not theirs_.real:
+        if our_type is not their_type and our_type is not None and their_type is not None:
             return False
-        return _meet(ours, theirs) and (None in ours | theirs or not self._apart(p, q))
+        return _meet(ours, theirs) and (None in ours or None in theirs or not self._apart(p, q))
 
     def may_overlap(self, p: Value, q: Value) -> bool:
         """Whether an element of `p` can be an element of `q` at a time when both are in scope.
@@ -443,12 +453,6 @@ def _meet(ours: frozenset[Value | None], theirs: frozenset[Value | None]) -> boo
     if None in ours or None in theirs:
         return bool(ours and theirs)
     return not ours.isdisjoint(theirs)
-
-
-def _dtype(pointer: Value) -> DType | None:
-    """The dtype of the elements; None of memory that is no tensor."""
-    assert isinstance(pointer.type, PointerType), pointer
-    return pointer.type.dtype if isinstance(pointer.type.pointee, TensorType) else None
 
 
 def _base(p: Value) -> Value:

@@ -140,6 +140,63 @@ def test_sort_in_place():
     check(sort_columns, SMOOTH)
 
 
+def _killer(n, lanes):
+    """Numbers where the pivot of quick_sort.py is among the smallest of its part, forty times one after the other.
+
+    What it samples of each part is given the next numbers, then the elements go where it puts them.
+    """
+    values, places, given = np.full(n, n), np.arange(n), 0
+    for _ in range(40):
+        sample = (np.arange(9)[:, None] * ((len(places) - lanes) // 8) + np.arange(lanes)).ravel()
+        fresh = places[sample][values[places[sample]] == n]
+        values[fresh] = given + np.arange(len(fresh))
+        given += len(fresh)
+        medians = np.median(np.median(values[places[sample]].reshape(3, 3, lanes), axis=0), axis=0)
+        is_above = values[places] >= np.sort(medians)[lanes // 2]
+        vectors = (np.arange(len(places)) - len(places) % lanes) // lanes
+        step = np.where(vectors < 0, vectors * lanes + np.arange(len(places)) % lanes, vectors)[is_above]
+        places = places[is_above][np.argsort(-step, kind="stable")]
+    return values
+
+
+PATTERNS = {
+    "at random": lambda n: rng.standard_normal(n) * 1e8,
+    "in order": lambda n: np.arange(n) * 100_000.0,
+    "backwards": lambda n: np.arange(n)[::-1] * 100_000.0,
+    "all equal": lambda n: np.full(n, -3.0),
+    "the largest": lambda n: np.where(rng.random(n) < 0.9, 2.0**31 - 1, rng.random(n) * 1e9),
+    "the smallest": lambda n: np.where(rng.random(n) < 0.9, -(2.0**31), rng.random(n) * 1e9),
+    "few": lambda n: rng.integers(-2, 3, n) * 1e9 / 2,
+    "up and down": lambda n: np.minimum(np.arange(n), n - np.arange(n)) * 100_000.0,
+    "saw teeth": lambda n: np.arange(n) % 97 * 1e7,
+    "killer": lambda n: _killer(n, 4) * 100_000.0 if n > 2000 else np.arange(n),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float64, np.int64, np.int32, np.float32])
+def test_sort_of_patterns(dtype):
+    """Halves by vectors, whatever the pivots are worth: in order, equal, or made so that none halves anything."""
+    sort = dlvm.jit(lambda a: np.sort(a))
+    for make in PATTERNS.values():
+        for n in (257, 300, 511, 1000, 2003, 9999):
+            a = make(n).astype(dtype)
+            np.testing.assert_array_equal(sort(a), np.sort(a))
+    a = (_killer(9999, 32 // np.dtype(dtype).itemsize) * 100_000.0).astype(dtype)
+    np.testing.assert_array_equal(sort(a), np.sort(a))
+
+
+def test_sort_of_any_length_in_vectors():
+    """Every length up to some, of numbers of either sign with NaN, infinities and zeros among them."""
+    sort = dlvm.jit(lambda a: np.sort(a))
+    some = np.array([np.nan, np.inf, -np.inf, 0.0, -0.0])
+    for n in [*range(250, 300), *range(300, 2000, 37)]:
+        a = np.where(rng.random(n) < 0.2, rng.choice(some, n), rng.standard_normal(n))
+        found, wanted = sort(a), a[np.argsort(a, kind="stable")]
+        np.testing.assert_array_equal(found, wanted)
+        np.testing.assert_array_equal(np.signbit(found[found == 0]), np.signbit(wanted[wanted == 0]))
+        np.testing.assert_array_equal(sort(a[::-3]), np.sort(a[::-3]))
+
+
 def test_many_elements_do_not_take_the_square_of_the_time():
     """A million elements are sorted in seconds, also when they are in order or all the same."""
     sort = dlvm.jit(lambda a: np.sort(a))

@@ -10,8 +10,9 @@ is the order of both).
 from __future__ import annotations
 
 from dlvm_py.backend.cpu.code import Code, helper
+from dlvm_py.backend.cpu.merge_sort import SLACK
+from dlvm_py.backend.cpu.quick_sort import quick_sort
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
-from dlvm_py.backend.cpu.vector_sort import SLACK, vector_sort
 
 BITS = 63  # of what is sorted, which has a sign
 
@@ -108,7 +109,7 @@ class _Argsort:
                 self._keep(places, loop.index, self._at(self.packed, loop.index))
 
     def _sorted(self, a: V, b: V) -> V:
-        return self.c.call(vector_sort(self.c, "i64"), "ptr", [self.packed, a, b, self.n])
+        return self.c.call(quick_sort(self.c, "i64"), "ptr", [self.packed, a, b, self.n])
 
     def _pack(self, k: V, key: V) -> None:
         self._keep(self.packed, k, self.c.op("or", self.c.op("shl", key, self.width), k))

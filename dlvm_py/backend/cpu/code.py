@@ -58,7 +58,8 @@ def helper(
     module = e.module
     if module.shares:
         module.declare(name, result, types, "nounwind")
-        module.helpers[name] = functools.partial(_helper_text, name, result, types, write, (shares, module.masks))
+        has = shares, module.masks, module.permutes
+        module.helpers[name] = functools.partial(_helper_text, name, result, types, write, has)
     elif name not in module.functions:
         write(Code(module, e.imports, name, result, types, "internal |noinline nounwind"))
     return name
@@ -69,12 +70,12 @@ def _helper_text(
     result: str,
     types: Sequence[str],
     write: Callable[[Code], None],
-    has: tuple[bool, bool],
+    has: tuple[bool, bool, bool],
     imports: Imports,
 ) -> str:
-    """The LLVM IR of a module with nothing but one such function; has: ranges that threads share, and masks."""
-    shares, masks = has
-    module = ModuleText(masks=masks)
+    """The LLVM IR of a module with nothing but one such function; has: ranges that threads share, masks, permutes."""
+    shares, masks, permutes = has
+    module = ModuleText(masks=masks, permutes=permutes)
     c = Code(module, imports, name, result, types, "|noinline nounwind")
     c.grain = GRAIN if shares else None
     write(c)

@@ -7,16 +7,17 @@ are counted side by side, so that equal neighbours do not wait for one another.
 from __future__ import annotations
 
 from dlvm_py.backend.cpu.code import Code, helper
+from dlvm_py.backend.cpu.merge_sort import SIGNATURE
+from dlvm_py.backend.cpu.quick_sort import quick_sort
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
-from dlvm_py.backend.cpu.vector_sort import vector_sort
 
 TABLES = 4
 MOST = 1 << 14  # different integers: beyond, the tables fill the second cache
 
 
 def counting_sort(e: Code, type: str) -> str:
-    """A function as vector_sort's: `ptr (ptr source, ptr a, ptr b, i64 n)`, where they are in order."""
-    return "@" + helper(e, f"dlvm.sort.counted.{type}", "ptr", ["ptr", "ptr", "ptr", "i64"], lambda c: _write(c, type))
+    """A function as quick_sort's: `ptr (ptr source, ptr a, ptr b, i64 n)`, where they are in order."""
+    return "@" + helper(e, f"dlvm.sort.counted.{type}", *SIGNATURE, lambda c: _write(c, type))
 
 
 def _write(c: Code, type: str) -> None:
@@ -35,7 +36,7 @@ def _write(c: Code, type: str) -> None:
     counts, sorts = c.label("counts"), c.label("sorts")
     c.cond_br(fits, counts, sorts)
     c.place(sorts)
-    c.line(f"ret ptr {c.call(vector_sort(c, type), 'ptr', [source, a, b, n]).ref}")
+    c.line(f"ret ptr {c.call(quick_sort(c, type), 'ptr', [source, a, b, n]).ref}")
     c.place(counts)
     length = c.add(span, ONE)
     with c.loop(c.mul(length, i64(TABLES))) as loop:

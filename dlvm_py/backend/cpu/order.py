@@ -1,7 +1,7 @@
 """Sorting along an axis, and binary search.
 
 One row after the other becomes integers in the same order in scratch memory (sort_keys.py), which are sorted in vectors
-(vector_sort.py), and is written. Sorts are stable: what is equal has one key, and for the places of keys these decide
+(quick_sort.py), and is written. Sorts are stable: what is equal has one key, and for the places of keys these decide
 (argsort.py); of sorted values only zeros can be told apart by their signs, and are put as they came.
 """
 
@@ -19,13 +19,14 @@ from dlvm_py.backend.cpu.floating import widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import loop_order, nest
 from dlvm_py.backend.cpu.memory import release
+from dlvm_py.backend.cpu.merge_sort import BUFFERS, SLACK
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
+from dlvm_py.backend.cpu.quick_sort import quick_sort
 from dlvm_py.backend.cpu.skinny import steps
 from dlvm_py.backend.cpu.sort_keys import NEGATIVE_ZERO, key_of, key_type, number_of
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, float_constant, i64
-from dlvm_py.backend.cpu.vector_sort import BUFFERS, SLACK, vector_sort
 from dlvm_py.ir import I64, DType, Instruction
 
 SEARCHES = 4  # of one array, next to one another
@@ -50,7 +51,7 @@ def store_sort(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
             source = e.call(argsort(e), "ptr", [memory, n])
         else:
             buffers = [e.gep(key, memory, e.mul(each, i64(k))) for k in range(BUFFERS)]
-            sort = counting_sort if dtype.kind in "iu" else vector_sort
+            sort = counting_sort if dtype.kind in "iu" else quick_sort
             source = e.call(sort(e, key), "ptr", [*buffers, n])
             if dtype.kind == "f":
                 e.call("@" + _zeros(e, key), "void", [memory, source, n])

@@ -28,16 +28,19 @@ BUFFERS = 3  # the source, and two to sort in
 # elements behind the last one that buffers have: up to a whole block, and a group that is looked at in vain
 SLACK = BLOCK + GROUP
 
+# of a function that sorts
+SIGNATURE = ("ptr", ("ptr", "ptr", "ptr", "i64"))
 
-def vector_sort(e: Code, type: str) -> str:
+
+def merge_sort(e: Code, type: str) -> str:
     """A function that sorts i32 or i64: `ptr (ptr source, ptr a, ptr b, i64 n)`, where they are in order: a or b.
 
     All three have room for SLACK elements more than n; what is behind the n of the source is overwritten.
     """
-    return "@" + helper(e, f"dlvm.sort.{type}", "ptr", ["ptr", "ptr", "ptr", "i64"], lambda c: _Sort(c, type).write())
+    return "@" + helper(e, f"dlvm.merges.{type}", *SIGNATURE, lambda c: Merges(c, type).write())
 
 
-class _Sort:
+class Merges:
     """The code of the function for one type of elements."""
 
     def __init__(self, c: Code, type: str) -> None:
@@ -61,11 +64,7 @@ class _Sort:
             next(arms)
             with c.loop(c.op("sub", i64(self.lanes), n)) as loop:
                 c.store(largest, c.gep(self.type, source, c.add(n, loop.index)))
-            row = self._load(source)
-            for size in _powers(self.lanes):
-                row = self._exchange(row, [k ^ (size - 1) for k in range(self.lanes)], size // 2)
-                row = self._cleaned(row, size // 4)
-            self._store(row, a)
+            self.store(self.sorted_row(self.load(source)), a)
             next(arms)
             with c.loop(c.op("sub", end, n)) as loop:
                 c.store(largest, c.gep(self.type, source, c.add(n, loop.index)))
@@ -88,20 +87,20 @@ class _Sort:
     # -- blocks and runs -----------------------------------------------------------------------------
 
     def _block(self, source: V, target: V) -> None:
-        rows = [self._load(source, k * self.lanes) for k in range(ROWS)]
+        rows = [self.load(source, k * self.lanes) for k in range(ROWS)]
         for i, j in _merge_exchange(ROWS):
-            rows[i], rows[j] = self._ordered(rows[i], rows[j])
+            rows[i], rows[j] = self.ordered(rows[i], rows[j])
         squares = [transposed(self.c, rows[k : k + self.lanes]) for k in range(0, ROWS, self.lanes)]
         runs = [list(run) for run in zip(*squares, strict=True)]
         while len(runs) > 1:
             runs = [self._merged(a, b) for a, b in zip(runs[0::2], runs[1::2], strict=True)]
         for k, row in enumerate(runs[0]):
-            self._store(row, target, k * self.lanes)
+            self.store(row, target, k * self.lanes)
 
     def _merge_runs(self, source: V, target: V, low: V, middle: V, high: V) -> None:
         """source[low:middle] and source[middle:high], both in order and of whole groups, to target[low:high]."""
         c, size = self.c, GROUP
-        first = [self._load(c.gep(self.type, source, low), k * self.lanes) for k in range(self.group)]
+        first = [self.load(c.gep(self.type, source, low), k * self.lanes) for k in range(self.group)]
         groups = c.op("sub", c.op("sdiv exact", c.op("sub", high, low), i64(size)), ONE)
         with c.loop(groups, [c.add(low, i64(size)), middle, *first]) as loop:
             left, right, *kept = loop.carried
@@ -109,21 +108,21 @@ class _Sort:
             rest = c.any(c.icmp("sge", right, high), c.icmp("sle", a, b))
             is_left = c.both(c.icmp("slt", left, middle), rest)
             taken = c.gep(self.type, source, c.select(is_left, left, right))
-            merged = self._merged(kept, [self._load(taken, k * self.lanes) for k in range(self.group)])
+            merged = self._merged(kept, [self.load(taken, k * self.lanes) for k in range(self.group)])
             out = c.gep(self.type, target, c.add(low, c.mul(loop.index, i64(size))))
             for k, row in enumerate(merged[: self.group]):
-                self._store(row, out, k * self.lanes)
+                self.store(row, out, k * self.lanes)
             step = c.op("shl", c.cast("zext", is_left, "i64"), i64(size.bit_length() - 1))
             loop.next = [c.add(left, step), c.add(right, c.op("sub", i64(size), step)), *merged[self.group :]]
         for k, row in enumerate(loop.results[2:]):
-            self._store(row, c.gep(self.type, target, c.op("sub", high, i64(size))), k * self.lanes)
+            self.store(row, c.gep(self.type, target, c.op("sub", high, i64(size))), k * self.lanes)
 
     # -- networks ------------------------------------------------------------------------------------
 
     def _merged(self, a: Sequence[V], b: Sequence[V]) -> list[V]:
         """Two runs of as many vectors as one."""
         backwards = [shuffled(self.c, row, row, range(self.lanes)[::-1]) for row in reversed(b)]
-        low, high = zip(*(self._ordered(x, y) for x, y in zip(a, backwards, strict=True)), strict=True)
+        low, high = zip(*(self.ordered(x, y) for x, y in zip(a, backwards, strict=True)), strict=True)
         return [*self._bitonic(low), *self._bitonic(high)]
 
     def _bitonic(self, rows: Sequence[V]) -> list[V]:
@@ -131,7 +130,7 @@ class _Sort:
         if len(rows) == 1:
             return [self._cleaned(rows[0], self.lanes // 2)]
         half = len(rows) // 2
-        low, high = zip(*map(self._ordered, rows[:half], rows[half:]), strict=True)
+        low, high = zip(*map(self.ordered, rows[:half], rows[half:]), strict=True)
         return [*self._bitonic(low), *self._bitonic(high)]
 
     def _cleaned(self, row: V, distance: int) -> V:
@@ -141,26 +140,33 @@ class _Sort:
             distance //= 2
         return row
 
+    def sorted_row(self, row: V) -> V:
+        """The elements of one vector in order."""
+        for size in _powers(self.lanes):
+            row = self._exchange(row, [k ^ (size - 1) for k in range(self.lanes)], size // 2)
+            row = self._cleaned(row, size // 4)
+        return row
+
     def _exchange(self, row: V, partners: Sequence[int], bit: int) -> V:
         """The smaller one of an element and its partner where this bit of its lane is 0, the larger one elsewhere."""
         c, other = self.c, shuffled(self.c, row, row, partners)
         if self.has_extremes:
-            low, high = self._ordered(row, other)
+            low, high = self.ordered(row, other)
             return shuffled(c, low, high, [k + self.lanes if k & bit else k for k in range(self.lanes)])
         is_high = ", ".join(f"i1 {'true' if k & bit else 'false'}" for k in range(self.lanes))
         moves = c.op("xor", c.icmp("sgt", row, other), V(f"<{self.lanes} x i1>", f"<{is_high}>"))
         return c.select(moves, other, row)
 
-    def _ordered(self, a: V, b: V) -> tuple[V, V]:
+    def ordered(self, a: V, b: V) -> tuple[V, V]:
         low, high = (
             self.c.intrinsic(f"llvm.{name}.v{self.lanes}{self.type}", self.vector, a, b) for name in ("smin", "smax")
         )
         return low, high
 
-    def _load(self, address: V, k: int = 0) -> V:
+    def load(self, address: V, k: int = 0) -> V:
         return self.c.load(self.vector, self.c.gep(self.type, address, i64(k)), self.align)
 
-    def _store(self, row: V, address: V, k: int = 0) -> None:
+    def store(self, row: V, address: V, k: int = 0) -> None:
         self.c.store(row, self.c.gep(self.type, address, i64(k)), self.align)
 
 

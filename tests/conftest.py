@@ -16,6 +16,7 @@ if "DLVM_CACHE_DIR" not in os.environ:
 
 import pytest  # noqa: E402
 from assembler import Kernels, assembler  # noqa: E402
+from plain_code import plain_code  # noqa: E402, F401 (a fixture)
 
 import dlvm_py as dlvm  # noqa: E402
 import dlvm_py.driver  # noqa: E402, F401 (the compiler)

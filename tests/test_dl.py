@@ -34,6 +34,8 @@ from dlvm_py.tools.explain import pass_list
 from dlvm_py.tools.native import callable_of
 from dlvm_py.transforms import differentiate_module
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 FOLDER = Path(__file__).parent / "dl"
 FILES = sorted(FOLDER.rglob("*.dl"))
 TOOLS = {"dlopt": dlopt.main, "dlc": dlc.main}

@@ -12,6 +12,8 @@ from test_programs import assert_same, flat, quiet
 import dlvm_py as dlvm
 from dlvm_py.ir import OPS
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 DIFFERENTIABLE = [p for p in PROGRAMS if p.differentiable]
 
 

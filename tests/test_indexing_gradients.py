@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 from indexing import check, check_gradient
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 rng = np.random.default_rng(11)
 X, Y, V = rng.standard_normal((4, 5)), rng.standard_normal((4, 5)), rng.standard_normal(6)
 PLACES, J = np.array([0, 3, -1, 3]), np.array([[1], [4], [1]])

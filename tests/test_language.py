@@ -17,6 +17,8 @@ import dlvm_py as dlvm
 from dlvm_py.frontend.language import CONSTRUCTS
 from dlvm_py.ir import interpreter
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def outcome(fn, args):
     """("value", result) or ("raises", class, message) of a call, and what it printed and warned of, and where."""

@@ -10,6 +10,8 @@ from test_programs import assert_same, differences, flat, float_positions, quiet
 import dlvm_py as dlvm
 from dlvm_py.ir import interpreter
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 NAMES = [f.fn.__name__ for f in FAMILIES]
 SMOOTH = [f for f in FAMILIES if f.smooth]
 

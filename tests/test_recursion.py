@@ -14,6 +14,8 @@ from dlvm_py.driver import lower_to
 from dlvm_py.errors import CompileError, PassError, TypeMismatch, UnknownFunction, UnsupportedSyntax
 from dlvm_py.ir.interpreter import run
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 RNG = np.random.default_rng(5)
 V = RNG.normal(size=7)
 M = RNG.normal(size=(4, 4))

@@ -1,0 +1,44 @@
+"""Code that LLVM does not optimise, for tests of what is above it: the language, the IR, its passes, derivatives.
+
+A file of such tests has the line
+
+    pytestmark = pytest.mark.usefixtures("plain_code")
+
+and takes less than half of the time. Of the compiler nothing is left out but LLVM's optimisations, and beside the long
+tests (`make test-all`) these programs have them as all others. What depends on them has no such line: kernels and nests
+of the back end, elementary functions, bits, orders, threads, random programs.
+"""
+
+import sys
+
+import pytest
+
+import dlvm_py.tools.native
+from dlvm_py import driver
+from dlvm_py.backend.cpu import compile as native
+
+
+def compile_plainly(texts, imports, exports, readable=True):
+    """As compile_module, with the code generator at its quickest."""
+    quick = native.assemble_plainly
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(native, "assemble_plainly", lambda module, opt: quick(module))
+        return native.compile_module(texts, imports, exports, plain=True, readable=readable)
+
+
+def compile_parts(parts, imports, exports, schedule, threads, readable=True):
+    """As the compiler's, in one object."""
+    return compile_plainly([part.text for part in parts], imports, exports, readable)
+
+
+@pytest.fixture
+def plain_code(request, monkeypatch):
+    """What is compiled during a test is not optimised, and under a key of its own in the disk cache."""
+    if request.config.option.markexpr != "not slow":
+        return
+    key = driver.Request.key
+    monkeypatch.setattr(driver.Request, "key", lambda self: f"{key(self)}-plain")
+    monkeypatch.setattr(driver, "compile_parts", compile_parts)
+    for module in (dlvm_py.tools.native, sys.modules.get("native")):
+        if module is not None:
+            monkeypatch.setattr(module, "compile_module", compile_plainly)

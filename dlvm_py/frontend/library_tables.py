@@ -11,6 +11,7 @@ from typing import Any
 from dlvm_py.frontend.library import (
     arrange,
     bessel,
+    bits,
     calculus,
     create,
     decompositions,
@@ -42,7 +43,7 @@ from dlvm_py.frontend.numpy_ufunc import methods, written
 Handler = Callable[..., Any]
 
 _LIBRARY = (
-    arrange, bessel, calculus, create, decompositions, elementwise, histograms, joining, linear_algebra,
+    arrange, bessel, bits, calculus, create, decompositions, elementwise, histograms, joining, linear_algebra,
     mathematics, norms, order, padding, places, polynomial, products, quantiles, reshaping, scimath, sets,
     statistics, tensors, ufuncs,
 )  # fmt: skip

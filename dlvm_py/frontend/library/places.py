@@ -313,47 +313,6 @@ def mask_indices(n: Any, mask_func: Any, k: Any = 0) -> Any:
     return np.nonzero(mask_func(np.ones((n, n), dtype=np.int64), k) != 0)
 
 
-def packbits(a: Any, axis: Any = None, bitorder: Any = "big") -> Any:
-    """np.packbits: eight flags a byte, zeros behind the last one."""
-    if bitorder not in ("big", "little"):
-        refuse("'bitorder' must be the constant 'big' or 'little'")
-    if np.result_type(a).kind == "f" or np.result_type(a).kind == "c":
-        refuse("Expected an input array of integer or boolean data type", "x != 0")
-    if axis is None:
-        a, k = np.ravel(a), 0
-    else:
-        k = axis_of(axis, a.ndim)
-    flags = np.moveaxis(a != 0, k, -1)
-    n = (a.shape[k] + 7) // 8
-    bits = np.zeros(flags.shape[:-1] + (8 * n,), dtype=np.uint8)
-    bits[..., : a.shape[k]] = flags
-    weights = 2 ** np.arange(8) if bitorder == "little" else 2 ** np.arange(7, -1, -1)
-    groups = np.reshape(bits, flags.shape[:-1] + (n, 8))
-    return np.moveaxis(np.sum(groups * weights, axis=-1).astype(np.uint8), -1, k)
-
-
-def unpackbits(a: Any, axis: Any = None, count: Any = None, bitorder: Any = "big") -> Any:
-    """np.unpackbits: the bits of bytes as zeros and ones."""
-    if bitorder not in ("big", "little"):
-        refuse("'bitorder' must be the constant 'big' or 'little'")
-    if np.result_type(a) != np.uint8:
-        refuse("Expected an input array of unsigned byte data type", "x.astype(np.uint8)")
-    if axis is None:
-        a, k = np.ravel(a), 0
-    else:
-        k = axis_of(axis, a.ndim)
-    shifts = np.arange(8) if bitorder == "little" else np.arange(7, -1, -1)
-    byte = np.moveaxis(a, k, -1)
-    total = 8 * a.shape[k]
-    bits = np.reshape((np.expand_dims(byte, byte.ndim) >> shifts) & 1, byte.shape[:-1] + (total,))
-    n = total if count is None else count if count >= 0 else total + count
-    if n < 0:
-        raise ValueError("-count larger than number of elements")
-    out = np.zeros(byte.shape[:-1] + (n,), dtype=np.uint8)
-    out[..., : min(n, total)] = bits[..., : min(n, total)]
-    return np.moveaxis(out, -1, k)
-
-
 def below(n: Any, m: Any, k: Any) -> Any:
     """Flags of the elements on and below the k-th diagonal."""
     if np.ndim(k) != 0 or np.result_type(k).kind not in ("i", "u") and not isinstance(k, bool):
@@ -466,7 +425,7 @@ FUNCTIONS: dict[Any, Any] = {
     np.flatnonzero: flatnonzero, np.ix_: ix_, np.piecewise: piecewise,
     np.diag: diag, np.diagflat: diagflat, np.diag_indices: diag_indices,
     np.diag_indices_from: diag_indices_from, np.fill_diagonal: fill_diagonal, np.mask_indices: mask_indices,
-    np.packbits: packbits, np.unpackbits: unpackbits, np.tri: tri, np.tril: tril,
+    np.tri: tri, np.tril: tril,
     np.triu: triu, np.tril_indices: tril_indices, np.triu_indices: triu_indices,
     np.tril_indices_from: tril_indices_from, np.triu_indices_from: triu_indices_from,
     np.unravel_index: unravel_index, np.ravel_multi_index: ravel_multi_index,

@@ -258,8 +258,21 @@ def pow_(e: Emitter, a: Any, b: Any, mod: Any = None) -> Any:
 # -- math --------------------------------------------------------------------------------------------
 
 
+# the largest numbers whose results are finite; of sinh and cosh on both sides
+_LARGEST = {
+    "exp": 709.782712893384,
+    "exp2": 1023.9999999999999,
+    "expm1": 709.782712893384,
+    "sinh": 710.4758600739439,
+    "cosh": 710.4758600739439,
+}
+
+
 def _domain(e: Emitter, op: str, x: Value, y: Value) -> None:
-    """Python's math raises where NumPy gives nan or inf."""
+    """Python's math raises where NumPy gives nan or inf.
+
+    What is asked is asked of the argument where that says it: a loop can ask it of all its elements ahead.
+    """
     condition = {
         "sqrt": lambda: e.pure("not", e.pure("lessThan", x, literal(0.0))),
         "log": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(0.0))),
@@ -268,14 +281,19 @@ def _domain(e: Emitter, op: str, x: Value, y: Value) -> None:
         "log1p": lambda: e.pure("not", e.pure("lessThanOrEqual", x, literal(-1.0))),
         "acosh": lambda: e.pure("not", e.pure("lessThan", x, literal(1.0))),
         "atanh": lambda: e.pure("not", e.pure("greaterThanOrEqual", e.pure("abs", x), literal(1.0))),
+        "asin": lambda: e.pure("not", e.pure("greaterThan", e.pure("abs", x), literal(1.0))),
+        "acos": lambda: e.pure("not", e.pure("greaterThan", e.pure("abs", x), literal(1.0))),
+        **dict.fromkeys(("sin", "cos", "tan"), lambda: e.pure("notEqual", e.pure("abs", x), literal(math.inf))),
         "gamma": lambda: e.pure("not", _is_pole(e, x)),
         "lgamma": lambda: e.pure("not", e.both(_is_pole(e, x), e.pure("isFinite", x))),
     }.get(op)
     if condition is not None:
         e.check(condition(), "ValueError", "math domain error")
-    elif op in ("asin", "acos", "sin", "cos", "tan"):
-        e.check(e.either(e.pure("not", e.pure("isNan", y)), e.pure("isNan", x)), "ValueError", "math domain error")
-    if op in ("exp", "exp2", "expm1", "sinh", "cosh", "gamma", "lgamma"):
+    if op in _LARGEST:
+        size = e.pure("abs", x) if op in ("sinh", "cosh") else x
+        fits = e.pure("lessThanOrEqual", size, literal(_LARGEST[op]))
+        e.check(e.either(fits, e.pure("not", e.pure("isFinite", x))), "OverflowError", "math range error")
+    elif op in ("gamma", "lgamma"):
         finite = e.either(e.pure("isFinite", y), e.pure("not", e.pure("isFinite", x)))
         e.check(finite, "OverflowError", "math range error")
 
@@ -288,7 +306,7 @@ def _is_pole(e: Emitter, x: Value) -> Value:
 def _math(op: str) -> Callable[..., Any]:
     def function(e: Emitter, x: Any) -> Any:
         value = e.cast(_number(e, x, f"math.{op}").value, F64)
-        if op in ("sqrt", "log", "log2", "log10", "log1p"):
+        if op not in ("gamma", "lgamma"):
             _domain(e, op, value, value)
             return weak(e.pure(op, value))
         result = e.pure(op, value)

@@ -126,7 +126,7 @@ def _first_checks(
             if i.op is OPS["check"]:
                 # a count that changes from row to row would keep rows from running side by side
                 is_fixed = is_natural and is_outside(i.operands[0], loop.outermost)
-                if not is_fixed and _bound(i, loop, count) is None:
+                if not is_fixed and bound_of(i, loop, count.counter) is None:
                     break
                 checks.append(i)
             elif not (i.op.is_pure or i.op is OPS["load"]):
@@ -147,7 +147,7 @@ def _fork(condition: Value, ways: list[Block], loop: Loop, count: CountingHead) 
     firsts = [next(i for i in way.instructions if not (i.op.is_pure or i.op is OPS["load"])) for way in ways]
     if not all(i.op is OPS["check"] for i in firsts):
         return None
-    bounds = [_bound(i, loop, count) for i in firsts]
+    bounds = [bound_of(i, loop, count.counter) for i in firsts]
     if bounds[0] is None or bounds[0] != bounds[1]:
         return None
     passed = [w.instructions[: w.instructions.index(i)] for w, i in zip(ways, firsts, strict=True)]
@@ -167,13 +167,13 @@ def _asked(check: Instruction, loop: Loop) -> Sequence[Value]:
     return [condition] if is_outside(condition, loop) else condition.operands  # type: ignore[attr-defined]
 
 
-def _bound(check: Instruction, loop: Loop, count: CountingHead) -> tuple[Value, int] | None:
-    """The size that the counter, and a number added to it, is compared with."""
+def bound_of(check: Instruction, loop: Loop, counter: Value) -> tuple[Value, int] | None:
+    """The size that a check asks the counter of a loop to be below, with a number added to it."""
     condition = check.operands[0]
     if not isinstance(condition, Instruction) or condition.op.name != "lessThan":
         return None
     index, size = condition.operands
-    beyond = _beyond(index, count.counter)
+    beyond = _beyond(index, counter)
     if beyond is None or not is_outside(size, loop):
         return None
     # only of an extent, or a small number, can another one be subtracted
@@ -197,7 +197,7 @@ def _limit(
     b = Builder(function).before(above.instructions[-1])
     limit = count.last
     for check in limits:
-        found = _bound(check, loop, count)
+        found = bound_of(check, loop, count.counter)
         if found is None:
             limit = b.emit("select", limit, literal(0), check.operands[0])
             continue

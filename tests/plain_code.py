@@ -6,10 +6,12 @@ A file of such tests has the line
 
 and takes less than half of the time. Of the compiler nothing is left out but LLVM's optimisations, and beside the long
 tests (`make test-all`) these programs have them as all others. What depends on them has no such line: kernels and nests
-of the back end, elementary functions, bits, orders, threads, random programs.
+of the back end, elementary functions, bits, orders, threads.
 """
 
+import contextlib
 import sys
+from unittest.mock import patch
 
 import pytest
 
@@ -21,8 +23,7 @@ from dlvm_py.backend.cpu import compile as native
 def compile_plainly(texts, imports, exports, readable=True):
     """As compile_module, with the code generator at its quickest."""
     quick = native.assemble_plainly
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(native, "assemble_plainly", lambda module, opt: quick(module))
+    with patch.object(native, "assemble_plainly", lambda module, opt: quick(module)):
         return native.compile_module(texts, imports, exports, plain=True, readable=readable)
 
 
@@ -31,14 +32,21 @@ def compile_parts(parts, imports, exports, schedule, threads, readable=True):
     return compile_plainly([part.text for part in parts], imports, exports, readable)
 
 
-@pytest.fixture
-def plain_code(request, monkeypatch):
-    """What is compiled during a test is not optimised, and under a key of its own in the disk cache."""
-    if request.config.option.markexpr != "not slow":
-        return
+@contextlib.contextmanager
+def translated_only():
+    """Native code as it is emitted, under a key of its own in the disk cache."""
     key = driver.Request.key
-    monkeypatch.setattr(driver.Request, "key", lambda self: f"{key(self)}-plain")
-    monkeypatch.setattr(driver, "compile_parts", compile_parts)
-    for module in (dlvm_py.tools.native, sys.modules.get("native")):
-        if module is not None:
-            monkeypatch.setattr(module, "compile_module", compile_plainly)
+    with contextlib.ExitStack() as stack:
+        stack.enter_context(patch.object(driver.Request, "key", lambda self: f"{key(self)}-plain"))
+        stack.enter_context(patch.object(driver, "compile_parts", compile_parts))
+        for module in (dlvm_py.tools.native, sys.modules.get("native")):
+            if module is not None:
+                stack.enter_context(patch.object(module, "compile_module", compile_plainly))
+        yield
+
+
+@pytest.fixture
+def plain_code(request):
+    """What is compiled during a test is not optimised."""
+    with translated_only() if request.config.option.markexpr == "not slow" else contextlib.nullcontext():
+        yield

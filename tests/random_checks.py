@@ -23,15 +23,14 @@ import traceback
 from typing import Any
 from unittest.mock import patch
 
-import llvmlite.binding as llvm
 import numpy as np
+from plain_code import translated_only
 from random_python import make_args, random_program
 from random_wide import Parameters, wide_program
 from source_executor import function_of
 
 import dlvm_py as dlvm
 from dlvm_py import driver
-from dlvm_py.backend.cpu import compile as cpu
 from dlvm_py.dispatch import compiled_function
 from dlvm_py.driver import STAGES
 from dlvm_py.errors import ArgumentError, CompileError, NotDifferentiable, UnsupportedSyntax
@@ -51,18 +50,6 @@ SHARES = {
     "shipped": {"native": 1.0, "scheduled": 0.2, "source": 0.2, "primal": 0.3, "second": 0.1, "vjp": 0.1,
                 "packed": 0.1, "overlap": 0.1, "verify": 0.0, "size": 8},
 }  # fmt: skip
-
-
-def translated_only():
-    """Native code that LLVM does not optimise: a tenth of the time."""
-
-    def level_zero(module, target, schedule=None, context=None, masks=False, permutes=False):
-        cpu._define(module, context, masks, permutes)
-        cpu._verify(module)
-        builder = llvm.create_pass_builder(target, llvm.create_pipeline_tuning_options(speed_level=0))
-        builder.getModulePassManager().run(module, builder)
-
-    return patch.multiple(cpu, target_machine=lambda *_, **_kw: _unoptimising(), optimise=level_zero)
 
 
 def lowered_once():
@@ -85,19 +72,6 @@ def lowered_once():
         return program
 
     return patch.object(driver, "lower_to", continued)
-
-
-def _unoptimising():
-    """A code generator for each module: it keeps what it knows of functions, so no two threads may use one."""
-    llvm.initialize_native_target()
-    llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple().create_target_machine(
-        cpu=llvm.get_host_cpu_name(),
-        features=llvm.get_host_cpu_features().flatten(),
-        opt=0,
-        reloc="pic",
-        codemodel="small",
-    )
 
 
 def outcome(fn, *args):

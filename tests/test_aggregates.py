@@ -20,6 +20,8 @@ from dlvm_py.tools.native import callable_of, scheduled
 from dlvm_py.transforms import differentiate_module
 from dlvm_py.transforms.pass_manager import PASSES
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 FOLDER = Path(__file__).parent / "dl"
 PROGRAMS = [
     FOLDER / "run" / f"{name}.dl"

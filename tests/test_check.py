@@ -10,6 +10,8 @@ import dlvm_py as dlvm
 from dlvm_py.checking.differences import difference
 from dlvm_py.ir import OPS
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 X = np.array([0.5, 1.7, 2.2])
 
 

@@ -9,6 +9,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 DTYPES = (np.complex64, np.complex128)
 EPS = {d: np.finfo(d).eps for d in DTYPES}
 

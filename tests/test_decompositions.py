@@ -5,6 +5,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 RNG = np.random.default_rng(3)
 A = RNG.standard_normal((4, 4))
 Z = A + 1j * RNG.standard_normal((4, 4))

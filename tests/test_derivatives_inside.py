@@ -8,6 +8,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 RNG = np.random.default_rng(0)
 SCALE = np.array([1.0, -0.5, 2.0])
 

@@ -16,6 +16,8 @@ from dlvm_py.ir.verifier import verify
 from dlvm_py.tools.native import callable_of
 from dlvm_py.transforms import differentiate_module, lower_functions
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 HEAD = 'module "m"\nstage raw\n\n'
 STEP = """func @step: (f64, f64) -> f64 {
 'entry(%r: f64, %x: f64):

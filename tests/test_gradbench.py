@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 FOLDER = Path(__file__).resolve().parents[1] / "benchmarks" / "gradbench"
 sys.path[:0] = [str(FOLDER), str(FOLDER.parent)]
 

@@ -8,6 +8,8 @@ import pytest
 import dlvm_py as dlvm
 from dlvm_py.krylov import gmres, neumann
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def equation(x, a):
     return x * x - a

@@ -6,6 +6,8 @@ from indexing import check, check_gradient
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 rng = np.random.default_rng(8)
 X, PLACES, VECTOR = rng.standard_normal((4, 5)), np.array([0, 3, -1, 3]), rng.standard_normal(4)
 

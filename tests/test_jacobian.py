@@ -7,6 +7,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def layer(x, a, c):
     return np.tanh(a @ x) * c

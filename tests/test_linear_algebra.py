@@ -8,6 +8,8 @@ from dlvm_py.ir import OPS
 from dlvm_py.ir.parser import parse_module
 from dlvm_py.tools.native import callable_of
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 RNG = np.random.default_rng(0)
 A = RNG.standard_normal((4, 4)) + 3 * np.eye(4)
 B = RNG.standard_normal((4, 2))

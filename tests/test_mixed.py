@@ -9,6 +9,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def total(x):
     s = 0

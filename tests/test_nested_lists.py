@@ -7,6 +7,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 TABLE = [[1, 2, 3], [4, 5, 6]]
 
 

@@ -10,6 +10,8 @@ from test_programs import flat
 import dlvm_py as dlvm
 from dlvm_py.ir import interpreter
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 DTYPES = ("bool", "int8", "int64", "uint8", "uint64", "float16", "float32", "float64", "complex64", "complex128")
 CALLS = [
     lambda x: np.flip(x, 0), lambda x: np.roll(x, 1, 1), lambda x: np.rot90(x), lambda x: np.moveaxis(x, 0, 1),

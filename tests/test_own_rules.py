@@ -9,6 +9,8 @@ import pytest
 import dlvm_py as dlvm
 from dlvm_py.dispatch import dispatcher_of
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 Pair = namedtuple("Pair", "a b")
 SCALE = np.array([2.0, 3.0, 4.0])
 X = np.array([1.0, 2.0, 3.0])

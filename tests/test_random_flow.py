@@ -12,7 +12,8 @@ from unittest.mock import patch
 
 import numpy as np
 import pytest
-from random_checks import outcome, translated_only
+from plain_code import translated_only
+from random_checks import outcome
 from random_flow import LENGTHS, flow_args, flow_program
 
 import dlvm_py as dlvm

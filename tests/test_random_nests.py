@@ -13,7 +13,7 @@ from unittest.mock import patch
 import numpy as np
 import pytest
 from nest_writer import ARRAYS
-from random_checks import translated_only
+from plain_code import translated_only
 from random_nests import LAYOUTS, SHAPES, make_args, random_nest
 
 import dlvm_py as dlvm

@@ -9,7 +9,7 @@ import random
 
 import numpy as np
 import pytest
-from random_checks import translated_only
+from plain_code import translated_only
 
 import dlvm_py as dlvm
 

@@ -9,7 +9,7 @@ import random
 
 import numpy as np
 import pytest
-from random_checks import translated_only
+from plain_code import translated_only
 from random_tables import LAYOUTS, SHAPES, table_args, table_program
 from test_guard_pages import guarded
 from test_random_nests import eager

@@ -15,6 +15,8 @@ from dlvm_py.frontend.translate import translate
 from dlvm_py.options import Options
 from dlvm_py.runtime.signature import spec_of
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 FUNCTIONS = functions()
 CALLS, MANY = 8, 300  # of each form
 ULPS = 4

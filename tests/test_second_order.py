@@ -11,6 +11,8 @@ from programs import PROGRAMS
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 NAMES = [
     "heat_steps", "newton_sqrt", "early_return_nested", "continue_and_break", "running_product", "two_layers",
     "log_softmax", "shift_right", "tridiagonal_sweep", "loop_over_while",

@@ -6,6 +6,8 @@ import scipy.sparse
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def chain(x, c):
     y = x * c

@@ -8,6 +8,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 WEIGHTS = {3: 0.5, 1: 2.0, 7: -1.0}
 
 

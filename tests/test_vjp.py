@@ -25,6 +25,8 @@ from dlvm_py.transforms import inline
 from dlvm_py.transforms.differentiate.adjoint import adjoint, recorded
 from dlvm_py.transforms.differentiate.config import AdjointConfig, Output
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 RNG = np.random.default_rng(0)
 
 

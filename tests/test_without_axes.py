@@ -6,6 +6,8 @@ from indexing import check, check_gradient
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def what_gives_what(x):
     return (

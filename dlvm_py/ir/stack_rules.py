@@ -15,7 +15,6 @@ from collections.abc import Callable
 
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.dominance import PostDominatorTree
-from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.function import Block, Function
 from dlvm_py.ir.types import StackType
 from dlvm_py.ir.value import Instruction
@@ -27,24 +26,32 @@ _UNKNOWN = None
 _DECIDING = frozenset(("createStack", "drain", "destroyStack"))  # whatever was there before
 _OWN_USES = frozenset(("push", "pop", "drain", "destroyStack"))
 State = dict[Instruction, int | None]  # the entries of each stack; missing: not created yet
+Steps = dict[Block, list[tuple[Instruction, Instruction]]]  # what changes a stack, and which, in order
 
 
 def check_stacks(function: Function, report: Report) -> None:
     """Report every breach of the discipline that is sure to happen where it is reached."""
-    stacks = [i for i in function.instructions() if i.op.name == "createStack"]
-    if not stacks:
+    users: dict[Instruction, list[Instruction]] = {i: [] for i in function.instructions() if i.op.name == "createStack"}
+    if not users:
         return
-    users = uses(function)
-    private = {s for s in stacks if s.type != StackType(None) and all(_is_own_use(u, s) for u in users[s])}
+    for i in function.instructions():
+        for v in i.all_operands():
+            if v in users:
+                users[v].append(i)
+    private = {s for s, of in users.items() if s.type != StackType(None) and all(_is_own_use(u, s) for u in of)}
     if not private:
         return
+    steps: Steps = {}
+    for block in function.blocks:
+        worked_on = ((i, i if i.op.name == "createStack" else _worked_on(i)) for i in block.instructions)
+        steps[block] = [(i, stack) for i, stack in worked_on if stack in private]
     breaches: list[tuple[Instruction, Instruction, str]] = []
-    for block, state in _solve(function, private).items():
-        for i in block.instructions:
-            stack = _worked_on(i)
-            if stack is not None and (message := _breach(i, state.get(stack, _UNKNOWN))) is not None:
+    for block, state in _solve(function, steps).items():
+        now = dict(state)
+        for i, stack in steps[block]:
+            if i is not stack and (message := _breach(i, now.get(stack, _UNKNOWN))) is not None:
                 breaches.append((i, stack, message))
-            _step(i, state, private)
+            _step(i, stack, now)
     if not breaches:
         return
     ends = PostDominatorTree(function)
@@ -66,8 +73,8 @@ def _is_own_use(user: Instruction, stack: Instruction) -> bool:
     return user.op.name in _OWN_USES and not (user.op.name == "push" and user.operands[0] is stack)
 
 
-def _solve(function: Function, private: set[Instruction]) -> dict[Block, State]:
-    """What is known at the start of each block."""
+def _solve(function: Function, steps: Steps) -> dict[Block, State]:
+    """What is known at the start of each block. (Blocks without a step share what they hand on.)"""
     order = reverse_postorder(function)
     entering: dict[Block, State] = {function.entry: {}}
     changed = True
@@ -76,15 +83,18 @@ def _solve(function: Function, private: set[Instruction]) -> dict[Block, State]:
         for block in order:
             if block not in entering:
                 continue
-            state = dict(entering[block])
-            for i in block.instructions:
-                _step(i, state, private)
+            state = entering[block]
+            if steps[block]:
+                state = dict(state)
+                for i, stack in steps[block]:
+                    _step(i, stack, state)
             for following in block.successors():
                 before = entering.get(following)
-                joined = dict(state) if before is None else _join(before, state)
-                if joined != before:
+                if before is None:
+                    entering[following], changed = state, True
+                elif before is not state and (joined := _join(before, state)) != before:
                     entering[following], changed = joined, True
-    return {block: dict(state) for block, state in entering.items()}
+    return entering
 
 
 def _join(a: State, b: State) -> State:
@@ -92,15 +102,11 @@ def _join(a: State, b: State) -> State:
     return {s: a[s] if s in b and a[s] == b[s] else _UNKNOWN for s in a}
 
 
-def _step(i: Instruction, state: State, private: set[Instruction]) -> None:
-    if i.op.name == "createStack" and i in private:
-        state[i] = 0
-        return
-    stack = _worked_on(i)
-    if stack is None or stack not in private:
-        return
+def _step(i: Instruction, stack: Instruction, state: State) -> None:
     entries = state.get(stack, _UNKNOWN)
-    if i.op.name == "destroyStack":
+    if i is stack:
+        state[stack] = 0
+    elif i.op.name == "destroyStack":
         state[stack] = DESTROYED
     elif i.op.name == "drain" and entries != DESTROYED:
         state[stack] = 0

@@ -251,6 +251,8 @@ def _check_terminators(function: Function, owned: set[object], report: _Report) 
             report.add(block, "the block does not end in a terminator")
             sound = False
         for i in block.instructions:
+            if not i.op.is_terminator and not i.targets:
+                continue
             if i.op.is_terminator and i is not block.instructions[-1]:
                 report.add(i, "a terminator in the middle of a block")
             if len(i.targets) != len(i.attrs.get("cases", ())) + _TARGET_COUNT.get(i.op.name, 0):
@@ -267,8 +269,12 @@ def _check_uses(function: Function, owned: set[object], module: Module | None, r
     """Operands are sound literals, or values of this function that dominate their use."""
     dominators = of_graph(DominatorTree, function)
     for block in function.blocks:
+        # what this block has defined up to here: most operands
+        near: set[object] = {a for a in block.args if not _is_void(a.type)}
         for i in block.instructions:
             for v in i.all_operands():
+                if v in near:
+                    continue
                 if isinstance(v, Literal):
                     problem = _literal_problem(v) or _function_problem(v, module)
                     if problem:
@@ -282,6 +288,8 @@ def _check_uses(function: Function, owned: set[object], module: Module | None, r
                     report.add(i, f"the operand {v!r} has no value")
                 elif block in dominators.idom and not dominators.instruction_dominates(v, i):
                     report.add(i, f"the operand {_value_name(v)} does not dominate this use")
+            if not _is_void(i.type):
+                near.add(i)
 
 
 def _function_problem(literal: Literal, module: Module | None) -> str | None:

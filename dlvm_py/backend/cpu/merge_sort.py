@@ -1,21 +1,23 @@
-"""Sorting integers in vectors: blocks by a network, then runs by merging two groups of vectors at a time.
+"""Sorting integers or f64 in vectors: blocks by a network, then runs by merging two groups of vectors at a time.
 
 The source is left as it is, so that who calls can look at the order in which the elements came. Nothing branches on
 what is compared: a network of comparisons sorts the columns of eight vectors, they are turned, and neighbours are
-merged until a block is one run. Two runs are merged by groups of 16: of all that was read the smaller half is
-written, and the next group comes from the run whose first element is smaller. Elements that are equal are the same
-here: who needs them in order of their places packs these into the integers (order.py).
+merged until a block is one run, then blocks until there are four in one. Longer runs are merged by groups of 16: of all
+that was read the smaller half is written, and the next group comes from the run whose first element is smaller.
+Elements that are equal are the same here: who needs them in order of their places packs these into the integers
+(argsort.py).
 Sources: Knuth, The Art of Computer Programming 3, 5.3.4 (networks; merge exchange); Chhugani et al., Efficient
 implementation of sorting on multi-core SIMD CPU architecture, VLDB 2008 (runs by groups of vectors).
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.lanes import shuffled, transposed
-from dlvm_py.backend.cpu.values import ONE, V, i64
+from dlvm_py.backend.cpu.values import ONE, V, float_constant, i64
 
 LANES = 8  # of a vector, at most
 ROWS = 8  # vectors of a block
@@ -25,17 +27,18 @@ GROUP = 16  # elements that are merged at a time
 AVX2 = 256  # bits of a vector where there are none of 512
 
 BUFFERS = 3  # the source, and two to sort in
-# elements behind the last one that buffers have: up to a whole block, and a group that is looked at in vain
-SLACK = BLOCK + GROUP
+# elements behind the last one that buffers have: up to two whole blocks, and a group that is looked at in vain
+SLACK = 2 * BLOCK + GROUP
 
 # of a function that sorts
 SIGNATURE = ("ptr", ("ptr", "ptr", "ptr", "i64"))
 
 
 def merge_sort(e: Code, type: str) -> str:
-    """A function that sorts i32 or i64: `ptr (ptr source, ptr a, ptr b, i64 n)`, where they are in order: a or b.
+    """A function that sorts i32, i64 or double: `ptr (ptr source, ptr a, ptr b, i64 n)`, where they are: in a or b.
 
-    All three have room for SLACK elements more than n; what is behind the n of the source is overwritten.
+    No double is NaN, and a zero may come out with either sign. All three have room for SLACK elements more than n; what
+    is behind the n of the source is overwritten.
     """
     return "@" + helper(e, f"dlvm.merges.{type}", *SIGNATURE, lambda c: Merges(c, type).write())
 
@@ -46,19 +49,22 @@ class Merges:
     def __init__(self, c: Code, type: str) -> None:
         self.c = c
         self.type = type
-        bits = int(type[1:])
+        self.is_float, bits = type == "double", bits_of(type)
         # a register each: of the halves of longer vectors LLVM exchanges each with the other, twice
         self.lanes = LANES if c.module.masks else min(LANES, AVX2 // bits)
-        self.has_extremes = c.module.masks or bits < 64  # AVX2 has no smaller and larger one of 64 bits
+        # AVX2 has no smaller and larger one of integers of 64 bits
+        self.has_extremes = c.module.masks or bits < 64 or self.is_float
         self.block, self.group = ROWS * self.lanes, GROUP // self.lanes
         self.vector = f"<{self.lanes} x {type}>"
-        self.align = f", align {int(type[1:]) // 8}"
+        self.align = f", align {bits // 8}"
 
     def write(self) -> None:
         c = self.c
         source, a, b, n = c.params
-        largest = V(self.type, str(2 ** (int(self.type[1:]) - 1) - 1))
-        blocks = c.op("lshr", c.add(n, i64(self.block - 1)), i64(self.block.bit_length() - 1))
+        largest = extremes(self.type)[1]
+        # one, or an even number
+        pairs = c.op("lshr", c.add(n, i64(2 * self.block - 1)), i64(self.block.bit_length()))
+        blocks = c.select(c.icmp("sgt", n, i64(self.block)), c.op("shl", pairs, ONE), ONE)
         end = c.mul(blocks, i64(self.block))
         with c.either(c.icmp("sle", n, i64(self.lanes))) as arms:
             next(arms)
@@ -71,9 +77,14 @@ class Merges:
             with c.loop(blocks) as loop:
                 at = c.mul(loop.index, i64(self.block))
                 self._block(c.gep(self.type, source, at), c.gep(self.type, a, at))
-        # sweeps until runs of 2^k blocks cover all
-        sweeps = c.select(c.icmp("sgt", blocks, ONE), c.bit_length(c.op("sub", blocks, ONE)), i64(0))
-        with c.loop(sweeps, [i64(self.block), a, b]) as sweep:
+            for rows in (ROWS, 2 * ROWS):
+                size = 2 * rows * self.lanes
+                with c.loop(c.op("udiv", end, i64(size))) as loop:
+                    self._merge_pair(c.gep(self.type, a, c.mul(loop.index, i64(size))), rows)
+        # sweeps until runs of four times 2^k blocks cover all
+        sweeps = c.bit_length(c.op("lshr", c.op("sub", blocks, ONE), i64(2)))
+        sweeps = c.select(c.icmp("sgt", blocks, ONE), sweeps, i64(0))
+        with c.loop(sweeps, [i64(4 * self.block), a, b]) as sweep:
             width, here, there = sweep.carried
             twice = c.op("shl", width, ONE)
             runs = c.op("udiv", c.op("add", end, c.op("sub", twice, ONE)), twice)
@@ -97,6 +108,12 @@ class Merges:
         for k, row in enumerate(runs[0]):
             self.store(row, target, k * self.lanes)
 
+    def _merge_pair(self, address: V, rows: int) -> None:
+        """Two runs of as many vectors, beside one another, in their place: few enough for a network."""
+        runs = [self.load(address, k * self.lanes) for k in range(2 * rows)]
+        for k, row in enumerate(self._merged(runs[:rows], runs[rows:])):
+            self.store(row, address, k * self.lanes)
+
     def _merge_runs(self, source: V, target: V, low: V, middle: V, high: V) -> None:
         """source[low:middle] and source[middle:high], both in order and of whole groups, to target[low:high]."""
         c, size = self.c, GROUP
@@ -105,7 +122,8 @@ class Merges:
         with c.loop(groups, [c.add(low, i64(size)), middle, *first]) as loop:
             left, right, *kept = loop.carried
             a, b = (c.load(self.type, c.gep(self.type, source, k)) for k in (left, right))
-            rest = c.any(c.icmp("sge", right, high), c.icmp("sle", a, b))
+            is_first = c.fcmp("ole", a, b) if self.is_float else c.icmp("sle", a, b)
+            rest = c.any(c.icmp("sge", right, high), is_first)
             is_left = c.both(c.icmp("slt", left, middle), rest)
             taken = c.gep(self.type, source, c.select(is_left, left, right))
             merged = self._merged(kept, [self.load(taken, k * self.lanes) for k in range(self.group)])
@@ -158,16 +176,36 @@ class Merges:
         return c.select(moves, other, row)
 
     def ordered(self, a: V, b: V) -> tuple[V, V]:
-        low, high = (
-            self.c.intrinsic(f"llvm.{name}.v{self.lanes}{self.type}", self.vector, a, b) for name in ("smin", "smax")
+        """The smaller and the larger one of each lane."""
+        return self._one("min", a, b), self._one("max", a, b)
+
+    def _one(self, which: str, a: V, b: V) -> V:
+        name, flags = (
+            (f"llvm.{which}num.v{self.lanes}f64", "nnan nsz ")
+            if self.is_float
+            else (f"llvm.s{which}.v{self.lanes}{self.type}", "")
         )
-        return low, high
+        self.c.module.declare(name, self.vector, [self.vector] * 2)
+        return self.c.value(self.vector, f"call {flags}{self.vector} @{name}({a.type} {a.ref}, {b.type} {b.ref})")
 
     def load(self, address: V, k: int = 0) -> V:
         return self.c.load(self.vector, self.c.gep(self.type, address, i64(k)), self.align)
 
     def store(self, row: V, address: V, k: int = 0) -> None:
         self.c.store(row, self.c.gep(self.type, address, i64(k)), self.align)
+
+
+def bits_of(type: str) -> int:
+    """The size of an element."""
+    return 64 if type == "double" else int(type[1:])
+
+
+def extremes(type: str) -> tuple[V, V]:
+    """The smallest and the largest number of a type of elements."""
+    if type == "double":
+        return float_constant(type, -math.inf), float_constant(type, math.inf)
+    half = 2 ** (bits_of(type) - 1)
+    return V(type, str(-half)), V(type, str(half - 1))
 
 
 def _powers(n: int) -> Iterator[int]:

@@ -1,8 +1,10 @@
 """Sorting along an axis, and binary search.
 
 One row after the other becomes integers in the same order in scratch memory (sort_keys.py), which are sorted in vectors
-(quick_sort.py), and is written. Sorts are stable: what is equal has one key, and for the places of keys these decide
-(argsort.py); of sorted values only zeros can be told apart by their signs, and are put as they came.
+(quick_sort.py), and is written. Without AVX-512 f64 stay what they are, with infinity for NaN, which are counted: of
+these there is a smaller and a larger one in an instruction each, of integers of 64 bits there is not. Sorts are stable:
+what is equal has one key, and for the places of keys these decide (argsort.py); of sorted values only zeros can be told
+apart by their signs, and are put as they came.
 """
 
 from __future__ import annotations
@@ -19,11 +21,11 @@ from dlvm_py.backend.cpu.floating import widened
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import loop_order, nest
 from dlvm_py.backend.cpu.memory import release
-from dlvm_py.backend.cpu.merge_sort import BUFFERS, SLACK
+from dlvm_py.backend.cpu.merge_sort import BUFFERS, SLACK, bits_of, extremes
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.quick_sort import quick_sort
 from dlvm_py.backend.cpu.skinny import steps
-from dlvm_py.backend.cpu.sort_keys import NEGATIVE_ZERO, key_of, key_type, number_of
+from dlvm_py.backend.cpu.sort_keys import NEGATIVE_ZERO, below, key_of, key_type, number_of
 from dlvm_py.backend.cpu.text import FunctionText
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, float_constant, i64
@@ -38,27 +40,44 @@ def store_sort(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     tree.fast = not tree.conditions()
     dtype = i.operands[0].type.dtype  # type: ignore[attr-defined]
     extents, axis, ordinal = tree_extents(e, i.operands[0]), i.attrs["axis"], i.op.name == "argsort"
-    n, key = extents[axis], key_type(dtype, ordinal)
+    has_zeros = dtype.kind == "f" and not ordinal  # of two signs
+    is_plain = has_zeros and dtype.name == "f64" and not e.module.masks
+    n, key = extents[axis], "double" if is_plain else key_type(dtype, ordinal)
     each, count = e.add(n, i64(SLACK)), PLACES_BUFFERS if ordinal else BUFFERS
-    header = _scratch(e, e.mul(each, i64(count * int(key[1:]) // 8)))
+    header = _scratch(e, e.mul(each, i64(count * bits_of(key) // 8)))
     memory = e.load("ptr", e.gep("i8", header, i64(DATA)))
     strides = strides_of(e, dest)
     with nest(e, tree.index, [k for k in loop_order(extents, range(len(extents))) if k != axis], extents):
-        with e.loop(n) as loop:
+        with e.loop(n, [ZERO] * (is_plain + has_zeros)) as loop:
             tree.index[axis] = loop.index
-            e.store(key_of(e, dtype, tree.element(), ordinal), e.gep(key, memory, loop.index))
+            x, flags = tree.element(), []
+            if is_plain:
+                flags = [_is_nan(e, dtype, x)]
+                x = e.select(flags[0], extremes(key)[1], x)
+            else:
+                x = key_of(e, dtype, x, ordinal)
+            if has_zeros:
+                flags.append(_is_negative_zero(e, x))
+            e.store(x, e.gep(key, memory, loop.index))
+            loop.next = [e.add(k, e.cast("zext", f, "i64")) for k, f in zip(loop.carried, flags, strict=True)]
+        counts = loop.results
         if ordinal:
             source = e.call(argsort(e), "ptr", [memory, n])
         else:
             buffers = [e.gep(key, memory, e.mul(each, i64(k))) for k in range(BUFFERS)]
             sort = counting_sort if dtype.kind in "iu" else quick_sort
             source = e.call(sort(e, key), "ptr", [*buffers, n])
-            if dtype.kind == "f":
+        if has_zeros:
+            with e.when(e.icmp("sgt", counts[-1], ZERO)):
                 e.call("@" + _zeros(e, key), "void", [memory, source, n])
         with e.loop(n) as loop:
             tree.index[axis] = loop.index
-            kept = e.load(key, e.gep(key, source, loop.index))
-            x = kept if ordinal else number_of(e, dtype, kept)
+            x = e.load(key, e.gep(key, source, loop.index))
+            if is_plain:
+                is_number = e.icmp("slt", loop.index, e.op("sub", n, counts[0]))
+                x = e.select(is_number, x, float_constant(key, math.nan))
+            elif not ordinal:
+                x = number_of(e, dtype, x)
             store_element(
                 e, dest.dtype, x, offset(e, dest.data, [tree.index[k] for k in range(tree.rank)], strides), dest.notes
             )
@@ -66,26 +85,34 @@ def store_sort(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     return e.mul(e.product(extents), i64(16))
 
 
-def _zeros(e: FunctionEmitter, key: str) -> str:
+def _is_negative_zero(f: FunctionText, x: V) -> V:
+    """Of a number, or of a key, of which those of zeros are -1 and 0."""
+    if x.type != "double":
+        return f.icmp("eq", x, V(x.type, str(NEGATIVE_ZERO)))
+    return f.icmp("eq", f.cast("bitcast", x, "i64"), extremes("i64")[0])
+
+
+def _zeros(e: Code, key: str) -> str:
     """A function that puts zeros of both signs, which are equal, in the order of the source: `(source, sorted, n)`."""
+    zero = float_constant(key, 0.0) if key == "double" else V(key, "0")
 
     def write(c: Code) -> None:
         source, target, n = c.params
-        with c.loop(n, [ZERO, ZERO]) as loop:
+
+        def compared(how: str, x: V, y: V) -> V:
+            return c.fcmp(f"o{how}", x, y) if key == "double" else c.icmp(f"s{how}" if how == "lt" else how, x, y)
+
+        with c.loop(n, [ZERO]) as loop:
             x = c.load(key, c.gep(key, source, loop.index))
-            below, negative = loop.carried
-            loop.next = [
-                c.add(v, c.cast("zext", c.icmp(how, x, V(key, str(NEGATIVE_ZERO))), "i64"))
-                for v, how in ((below, "slt"), (negative, "eq"))
-            ]
-        below, negative = loop.results
-        with c.when(c.icmp("sgt", negative, ZERO)), c.loop(n, [below]) as loop:
+            is_less = c.both(compared("lt", x, zero), c.op("xor", _is_negative_zero(c, x), V("i1", "true")))
+            loop.next = [c.add(loop.carried[0], c.cast("zext", is_less, "i64"))]
+        with c.loop(n, loop.results) as loop:
             x = c.load(key, c.gep(key, source, loop.index))
-            (at,) = loop.carried
-            is_zero = c.any(c.icmp("eq", x, V(key, str(NEGATIVE_ZERO))), c.icmp("eq", x, V(key, "0")))
+            (start,) = loop.carried
+            is_zero = c.any(compared("eq", x, zero), _is_negative_zero(c, x))
             with c.when(is_zero):
-                c.store(x, c.gep(key, target, at))
-            loop.next = [c.add(at, c.cast("zext", is_zero, "i64"))]
+                c.store(x, c.gep(key, target, start))
+            loop.next = [c.add(start, c.cast("zext", is_zero, "i64"))]
         c.line("ret void")
 
     return helper(e, f"dlvm.sort.zeros.{key}", "void", ["ptr", "ptr", "i64"], write)
@@ -161,19 +188,8 @@ def _before(e: FunctionText, dtype: DType, wanted: V, side: str) -> Callable[[V]
         return lambda x: e.icmp(how, x, wanted)
     limit = widened(e, wanted) if dtype.is_narrow else wanted
     if side == "left":
-        limit = _below(e, limit)
+        limit = below(e, limit)
     return lambda x: e.fcmp("ole", widened(e, x) if dtype.is_narrow else x, limit)
-
-
-def _below(e: FunctionText, x: V) -> V:
-    """The largest number that is less than x: NaN below all of them; of NaN, which is behind all, infinity."""
-    bits = "i64" if x.type == "double" else "i32"
-    number = e.cast("bitcast", x, bits)
-    step = e.select(e.fcmp("olt", x, float_constant(x.type, 0.0)), V(bits, "1"), V(bits, "-1"))
-    near = e.cast("bitcast", e.op("add", number, step), x.type)
-    smallest = e.cast("bitcast", V(bits, str(1 - 2 ** (int(bits[1:]) - 1))), x.type)  # and negative
-    near = e.select(e.fcmp("oeq", x, float_constant(x.type, 0.0)), smallest, near)
-    return e.select(e.fcmp("uno", x, x), float_constant(x.type, math.inf), near)
 
 
 def _is_nan(e: FunctionText, dtype: DType, x: V) -> V:

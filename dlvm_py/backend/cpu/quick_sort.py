@@ -15,10 +15,11 @@ from __future__ import annotations
 
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.lanes import splat
-from dlvm_py.backend.cpu.merge_sort import SIGNATURE, SLACK, Merges, merge_sort
+from dlvm_py.backend.cpu.merge_sort import SIGNATURE, SLACK, Merges, extremes, merge_sort
+from dlvm_py.backend.cpu.sort_keys import below
+from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 
-SMALL = 256  # elements that are merged
 WAITING = 64  # parts that wait at most: of two it is the larger one
 LEVELS = 4  # how often all elements may be moved, beyond twice the number of halvings
 SAMPLES = 9  # vectors
@@ -42,26 +43,27 @@ class _Quicksort:
         self.type = type
         self.rows = Merges(c, type)
         self.lanes = self.rows.lanes
+        self.small = 4 * self.rows.block  # elements that networks merge
+        self.shift = self.lanes.bit_length() - 1
         self.source, self.a, self.b, self.n = c.params
         table = f"dlvm.sort.places.{self.lanes}"
         c.module.constant(table, f'[{8 << self.lanes} x i8] c"{_places(self.lanes)}"')
         self.table = V("ptr", f"@{table}")
         self.entry = ("i64", "i64", type, "ptr")
         self.waiting = c.alloca(f"[{WAITING} x {{ {', '.join(self.entry)} }}]")
-        self.scratch = [c.alloca(f"[{SMALL + SLACK} x {type}]", 64) for _ in range(3)]
+        self.scratch = [c.alloca(f"[{self.small + SLACK} x {type}]", 64) for _ in range(3)]
 
     def write(self) -> None:
         c, n = self.c, self.n
         begins, merges, head, takes, done = (c.label(s) for s in ("begins", "merges", "head", "takes", "done"))
         small, large, halves = (c.label(s) for s in ("small", "large", "halves"))
-        c.cond_br(c.icmp("sle", n, i64(SMALL)), merges, begins)
+        c.cond_br(c.icmp("sle", n, i64(self.small)), merges, begins)
         c.place(merges)
         c.line(f"ret ptr {c.call(merge_sort(c, self.type), 'ptr', c.params).ref}")
 
         c.place(begins)
-        lowest = V(self.type, str(-(2 ** (int(self.type[1:]) - 1))))
-        self._put(ZERO, ZERO, n, lowest, self.source)
-        halvings = c.op("sub", c.bit_length(n), i64(SMALL.bit_length()))
+        self._put(ZERO, ZERO, n, extremes(self.type)[0], self.source)
+        halvings = c.op("sub", c.bit_length(n), i64(self.small.bit_length()))
         budget = c.mul(n, c.add(c.op("shl", halvings, ONE), i64(LEVELS)))
         waiting, left = c.phi("i64", head), c.phi("i64", head)
 
@@ -77,7 +79,7 @@ class _Quicksort:
         top = c.op("sub", waiting.value, ONE)
         part = [c.load(type, self._at(top, k)) for k, type in enumerate(self.entry)]
         size = c.op("sub", part[1], part[0])
-        c.cond_br(c.icmp("sle", size, i64(SMALL)), small, large)
+        c.cond_br(c.icmp("sle", size, i64(self.small)), small, large)
         c.place(small)
         self._merge(part[3], part[0], size)
         go_on(top, left.value)
@@ -104,18 +106,30 @@ class _Quicksort:
     def _merge(self, here: V, low: V, size: V) -> None:
         """Few elements in order, to a."""
         c = self.c
-        nbytes, none = c.mul(size, i64(int(self.type[1:]) // 8)), V("i1", "false")
-        c.intrinsic("llvm.memcpy.p0.p0.i64", "void", self.scratch[0], c.gep(self.type, here, low), nbytes, none)
+        source, target = c.gep(self.type, here, low), c.gep(self.type, self.a, low)
+        self._copy(source, self.scratch[0], c.op("lshr", c.add(size, i64(self.lanes - 1)), i64(self.shift)))
         found = c.call(merge_sort(c, self.type), "ptr", [*self.scratch, size])
-        c.intrinsic("llvm.memcpy.p0.p0.i64", "void", c.gep(self.type, self.a, low), found, nbytes, none)
+        whole = c.op("lshr", size, i64(self.shift))
+        self._copy(found, target, whole)
+        done = c.op("shl", whole, i64(self.shift))
+        with c.loop(c.op("sub", size, done)) as loop:
+            k = c.add(done, loop.index)
+            c.store(c.load(self.type, c.gep(self.type, found, k)), c.gep(self.type, target, k))
+
+    def _copy(self, source: V, target: V, rows: V) -> None:
+        """So many vectors."""
+        with self.c.loop(rows, note=plain_loop(self.c)) as loop:
+            k = self.c.mul(loop.index, i64(self.lanes))
+            self.rows.store(self.rows.load(self.c.gep(self.type, source, k)), self.c.gep(self.type, target, k))
 
     def _halve(self, top: V, low: V, high: V, bound: V, here: V) -> V:
         """Put two parts in the place of one, the smaller one on top, or only what is not all equal; how many wait."""
-        c, one = self.c, V(self.type, "1")
+        c = self.c
         there = c.select(c.icmp("eq", here, self.a), self.b, self.a)
         pivot = self._pivot(c.gep(self.type, here, low), c.op("sub", high, low))
-        is_bound = c.icmp("eq", pivot, bound)
-        limit = c.select(is_bound, pivot, c.op("sub", pivot, one))
+        is_bound = c.fcmp("oeq", pivot, bound) if self.rows.is_float else c.icmp("eq", pivot, bound)
+        below_it = below(c, pivot) if self.rows.is_float else c.op("sub", pivot, V(self.type, "1"))
+        limit = c.select(is_bound, pivot, below_it)
         middle = self._move(here, there, low, c.op("sub", high, low), limit)
         is_longer = c.icmp("sgt", c.op("sub", middle, low), c.op("sub", high, middle))
         with c.either(is_bound) as arms:
@@ -156,7 +170,7 @@ class _Quicksort:
             x = c.load(self.type, c.gep(self.type, source, loop.index))
             c.store(x, c.gep(self.type, target, first))
             c.store(x, c.gep(self.type, target, last))
-            above = c.cast("zext", c.icmp("sgt", x, limit), "i64")
+            above = c.cast("zext", self._is_above(x, limit), "i64")
             loop.next = [c.op("sub", c.add(first, ONE), above), c.op("sub", last, above)]
         first, last = loop.results
         source, limits = c.gep(self.type, source, odd), splat(c, limit, lanes)
@@ -164,7 +178,7 @@ class _Quicksort:
         with c.loop(rounds, [first, c.op("sub", last, i64(lanes - 1))]) as loop:
             first, last = loop.carried
             row = self.rows.load(c.gep(self.type, source, c.mul(loop.index, i64(lanes))))
-            bits = c.cast("zext", c.cast("bitcast", c.icmp("sgt", row, limits), f"i{lanes}"), "i64")
+            bits = c.cast("zext", c.cast("bitcast", self._is_above(row, limits), f"i{lanes}"), "i64")
             places = c.load("<8 x i8>", c.gep("i8", self.table, c.mul(bits, i64(8))), ", align 1")
             words = c.cast("bitcast", row, "<8 x i32>")
             moved = c.intrinsic("llvm.x86.avx2.permd", words.type, words, c.cast("zext", places, words.type))
@@ -174,6 +188,9 @@ class _Quicksort:
             above = c.intrinsic("llvm.ctpop.i64", "i64", bits)
             loop.next = [c.op("sub", c.add(first, i64(lanes)), above), c.op("sub", last, above)]
         return c.add(low, loop.results[0])
+
+    def _is_above(self, x: V, limit: V) -> V:
+        return self.c.fcmp("ogt", x, limit) if self.rows.is_float else self.c.icmp("sgt", x, limit)
 
 
 def _places(lanes: int) -> str:

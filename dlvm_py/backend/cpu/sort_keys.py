@@ -7,10 +7,12 @@ integer each (`places_alone`), from which the number does not come back.
 
 from __future__ import annotations
 
+import math
+
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.floating import widened
 from dlvm_py.backend.cpu.text import FunctionText
-from dlvm_py.backend.cpu.values import V
+from dlvm_py.backend.cpu.values import V, float_constant
 from dlvm_py.ir import DType
 
 NEGATIVE_ZERO = -1  # the key of -0.0; that of 0.0 is 0
@@ -56,6 +58,17 @@ def number_of(f: FunctionText, dtype: DType, key: V) -> V:
         return key
     raw, type = _turned(f, key), scalar_type(dtype)
     return raw if type == bits else f.cast("bitcast", raw, type)
+
+
+def below(f: FunctionText, x: V) -> V:
+    """The largest number that is less than x: NaN below all of them; of NaN, which is behind all, infinity."""
+    bits = "i64" if x.type == "double" else "i32"
+    number = f.cast("bitcast", x, bits)
+    step = f.select(f.fcmp("olt", x, float_constant(x.type, 0.0)), V(bits, "1"), V(bits, "-1"))
+    near = f.cast("bitcast", f.op("add", number, step), x.type)
+    smallest = f.cast("bitcast", V(bits, str(1 - 2 ** (int(bits[1:]) - 1))), x.type)  # and negative
+    near = f.select(f.fcmp("oeq", x, float_constant(x.type, 0.0)), smallest, near)
+    return f.select(f.fcmp("uno", x, x), float_constant(x.type, math.inf), near)
 
 
 def _turned(f: FunctionText, raw: V) -> V:

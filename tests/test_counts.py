@@ -55,10 +55,13 @@ def places(b):
 
 
 def test_places_of_true_elements_by_64():
-    """Rows of less than 64, of whole blocks, with something behind them; nothing, little, half and everything true."""
+    """Rows of less than 64, of whole blocks, with something behind them; nothing, little, half and everything true.
+
+    Of many the places of eight elements are written together, but for the last ones of all.
+    """
     compiled = dlvm.jit(places)
     rng = np.random.default_rng(0)
-    for n in (0, 1, 63, 64, 200):
+    for n in (0, 1, 63, 64, 200, 700):
         for share in (0.0, 0.02, 0.5, 1.0):
             b = rng.random((3, 2 * n)) < share
             for mask in (b[0, :n].copy(), b[0, ::2], b, b.T, b[::-1, ::-2]):

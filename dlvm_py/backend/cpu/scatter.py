@@ -11,14 +11,17 @@ from collections.abc import Callable, Sequence
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.kernels import fill, nest
+from dlvm_py.backend.cpu.lanes import splat
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.trees import Tree, tree_extents
-from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64
+from dlvm_py.backend.cpu.values import ONE, ZERO, V, constant, i64, in_lanes
 from dlvm_py.ir import Instruction, Value, is_array
 
 BITS = 64  # truth values that are looked at together
+MANY = 10  # of them, from which on as many places are written for each eight
+_TABLE = "dlvm.places"
 
 
 def scatter(e: FunctionEmitter, i: Instruction) -> None:
@@ -87,13 +90,18 @@ def _scatter(e: FunctionEmitter, value: Value, dest: Pointer, indices: Sequence[
 def store_nonzero(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
     """Write the indices of the true elements of a tree, one row of `dest` an axis; the work.
 
-    64 elements of a row at a time become the bits of one number, and there is a step for each bit that is set:
+    64 elements of a row at a time become the bits of one number, and there is a step for each bit that is set, or, of
+    many, for each eight bits:
 
         for 64 elements at a time:  bits = those that are true
-                                    while bits != 0:  write the place of the lowest;  clear it
+                                    if many are, and there is room for 64 places more:
+                                        for each byte:  write eight places, those of its bits first
+                                    else
+                                        while bits != 0:  write the place of the lowest;  clear it
         for each that is left:      write its place, to where nobody reads if it is not true
 
-    A branch for each element could not be foretold, and LLVM may make one of a choice.
+    A branch for each element could not be foretold, and LLVM may make one of a choice. What is written behind the
+    places of a byte is written over by the next ones.
     """
     tree = _tree(e, i.operands[0])
     extents = tree_extents(e, i.operands[0])
@@ -114,6 +122,19 @@ def store_nonzero(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
             loop.next = [e.add(loop.carried[0], e.cast("zext", flag, "i64"), "nuw nsw")]
         return loop.results[0]
 
+    def some(bits: V, first: V, found: V, put: Callable[[V, V], None]) -> V:
+        if strides[1] != i64(dest.itemsize):
+            return _each_bit(e, bits, found, put)
+        after = e.alloca("i64")
+        has_room = e.icmp("sle", e.add(found, i64(BITS), "nsw"), dest.extents[1])
+        is_dense = e.icmp("sge", e.intrinsic("llvm.ctpop.i64", "i64", bits), i64(MANY))
+        with e.either(e.both(has_room, is_dense)) as arms:
+            next(arms)
+            e.store(_each_byte(e, tree, bits, first, found, dest, strides), after)
+            next(arms)
+            e.store(_each_bit(e, bits, found, put), after)
+        return e.load("i64", after)
+
     def row(found: V) -> V:
         length = constant(extents[inner])
         if length is not None and length < BITS:
@@ -127,7 +148,7 @@ def store_nonzero(e: FunctionEmitter, i: Instruction, dest: Pointer) -> V:
                 tree.index[inner] = e.add(first, bit, "nuw nsw")
                 write(found)
 
-            loop.next = [_each_bit(e, bits, loop.carried[0], put)]
+            loop.next = [some(bits, first, loop.carried[0], put)]
         return each(e.mul(blocks, i64(BITS), "nuw nsw"), loop.results[0])
 
     def walk(axis: int, found: V) -> V:
@@ -154,6 +175,29 @@ def _bits(e: FunctionEmitter, tree: Tree, first: V) -> V:
     type = f"<{BITS} x i8>"
     found = e.value(f"<{BITS} x i1>", f"icmp ne {type} {e.load(type, flags).ref}, zeroinitializer")
     return e.cast("bitcast", found, f"i{BITS}")
+
+
+def _each_byte(e: FunctionEmitter, tree: Tree, bits: V, first: V, count: V, dest: Pointer, strides: Sequence[V]) -> V:
+    """Eight places for each byte of the bits of a row from `first` on, those of its bits first; the count after."""
+    e.module.constant(_TABLE, f'[{8 << 8} x i8] c"{_table()}"')
+    few, wide = in_lanes("i8", 8), in_lanes("i64", 8)
+    with e.loop(i64(BITS // 8), [count]) as loop:
+        done, found = e.op("shl nuw nsw", loop.index, i64(3)), loop.carried[0]
+        byte = e.op("and", e.op("lshr", bits, done), i64(255))
+        entry = e.gep("i8", V("ptr", f"@{_TABLE}"), e.op("shl nuw nsw", byte, i64(3)))
+        places = e.cast("zext", e.load(few, entry, ", align 1"), wide)
+        for k in range(tree.rank):
+            index = splat(e, tree.index[k] if k < tree.rank - 1 else e.add(first, done, "nuw nsw"), 8)
+            if k == tree.rank - 1:
+                index = e.op("add nuw nsw", index, places)
+            e.store(index, offset(e, dest.data, [i64(k), found], strides), ", align 8")
+        loop.next = [e.add(found, e.intrinsic("llvm.ctpop.i64", "i64", byte), "nuw nsw")]
+    return loop.results[0]
+
+
+def _table() -> str:
+    """For each byte the places of its bits that are set, then those of the others."""
+    return "".join(f"\\{k:02x}" for byte in range(256) for k in sorted(range(8), key=lambda k: not byte >> k & 1))
 
 
 def _each_bit(e: FunctionEmitter, bits: V, count: V, put: Callable[[V, V], None]) -> V:

@@ -7,6 +7,8 @@ import numpy as np
 import pytest
 
 import dlvm_py as dlvm
+from dlvm_py.ir import I64, OPS, Block, BlockArg, Instruction, TensorType, literal
+from dlvm_py.transforms.ranges import float_range, integer_range
 
 
 def _insertion_sort(x):
@@ -440,3 +442,95 @@ def test_low_bits_are_exact():
     assert dlvm.jit(_used_whole_as_well)(3, -5) == _used_whole_as_well(3, -5)
     with pytest.raises(OverflowError):
         dlvm.jit(_used_whole_as_well)(2**62, 3)
+
+
+def _triples(n):
+    count = 0
+    for a in range(1, n):
+        for b in range(a, n):
+            c2 = a * a + b * b
+            c = int(math.sqrt(c2))
+            if c * c == c2 and c < n:
+                count += 1
+    return count
+
+
+def _is_prime(n):
+    if n < 2:
+        return False
+    for d in range(2, int(math.sqrt(n)) + 1):
+        if n % d == 0:
+            return False
+    return True
+
+
+def _bytes(x):
+    """Floats of small integers, by all that keeps them finite."""
+    out = np.zeros(x.size, np.int64)
+    for i in range(x.size):
+        a, b = float(int(x[i])), float(int(x[i]) + 3)
+        low, high = min(a, 40.5), max(-a, -b)
+        out[i] = int(math.sqrt(a) * 3.5 - a / b) + 1000 * int(abs(high - low)) + math.floor(a / 7.0) - math.ceil(high)
+    return out
+
+
+def _roots_of_differences(x, y):
+    total = 0
+    for i in range(x.size):
+        total += int(math.sqrt(int(x[i]) - int(y[i])))
+    return total
+
+
+def _quotients(x, y):
+    total = 0
+    for i in range(x.size):
+        total += int(float(int(x[i])) / float(int(y[i])))
+    return total
+
+
+def test_floats_of_integers_are_numbers():
+    """What int(math.sqrt(n)) asks is sure where n is a square, or was compared."""
+    numbers = np.arange(256).astype(np.uint8)
+    for f, args in ((_triples, (60,)), (_bytes, (numbers,))):
+        compiled = dlvm.jit(f)
+        np.testing.assert_array_equal(compiled(*args), f(*args))
+        text = compiled.ir(*args)
+        assert "check " not in text, text
+    compiled = dlvm.jit(_is_prime)
+    assert [compiled(n) for n in range(-3, 200)] == [_is_prime(n) for n in range(-3, 200)]
+    assert compiled(2**40 + 15) == _is_prime(2**40 + 15)
+
+
+def test_floats_of_integers_that_need_not_be_numbers():
+    """A root of what may be negative, and a quotient of what may be 0, are asked about as before."""
+    x, y = np.array([9, 4, 3], np.uint8), np.array([5, 4, 2], np.uint8)
+    for f, bad, error in ((_roots_of_differences, [9, 9, 9], ValueError), (_quotients, [1, 0, 2], ZeroDivisionError)):
+        compiled = dlvm.jit(f)
+        assert compiled(x, y) == f(x, y)
+        worse = np.array(bad, np.uint8)
+        with pytest.raises(error) as expected:
+            f(x[::-1].copy(), worse)
+        with pytest.raises(error, match=str(expected.value)):
+            compiled(x[::-1].copy(), worse)
+
+
+@pytest.mark.parametrize("name", ["add", "subtract", "multiply", "divide", "min", "max", "sqrt", "rint", "truncate"])
+def test_ranges_of_floats_hold(name):
+    """Whatever the integers are, the float lies where its range says."""
+    rng = np.random.default_rng(len(name))
+    one, two = _small(5, 200), _small(-3, 90)
+    operands = [two] if name in ("rint", "truncate") else [one] if name == "sqrt" else [two, one]
+    made = [Instruction(OPS["dataTypeCast"], [v], {"to": "f64"}) for v in operands]
+    found = float_range(Instruction(OPS[name], made))
+    assert found is not None
+    low, high = found
+    for _ in range(300):
+        drawn = [float(rng.integers(*integer_range(v), endpoint=True)) for v in operands]
+        assert low <= float(OPS[name](*drawn)) <= high
+
+
+def _small(low, high):
+    """An integer between two others."""
+    n = BlockArg(TensorType((), I64), Block("entry"), "n")
+    least = Instruction(OPS["max"], [n, literal(low)])
+    return Instruction(OPS["min"], [least, literal(high)])

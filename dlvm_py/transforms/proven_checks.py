@@ -16,7 +16,8 @@ The front end proves what follows from the statement and from comparisons around
 below %n and only falls (ir/analysis/bounds.py). So
 
 * a check of what is sure to hold is gone, and so is a part of a conjunction;
-* a check that a float is not below 0 is gone where it cannot be: `math.sqrt(x * x + y * y)`;
+* a check that a float is not below 0 is gone where it cannot be: `math.sqrt(x * x + y * y)`; so is what is asked of
+  a float that is made of integers, if it always is so: that `int(math.sqrt(n))` has an integer to give (ranges.py);
 * a select is the operand that is always taken;
 * arithmetic whose result fits its dtype is not `checked`; nor is that of which only low bits are used, as in
   `(1664525 * x + 12345) & 0xFFFFFFFF`: they are those of the exact result, whether it fits or not;
@@ -32,14 +33,24 @@ Integers are i64 scalars. Stages raw and optimizable.
 
 from __future__ import annotations
 
-from dlvm_py.ir import I64, OPS, Block, Function, Instruction, TensorType, Value, is_scalar, literal
+import operator
+
+from dlvm_py.ir import F64, I64, OPS, Block, Function, Instruction, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.analysis.bounds import Bounds, Place
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.value import Literal, integer
+from dlvm_py.transforms.ranges import float_range
 from dlvm_py.transforms.substitution import substitute
 
-_INTEGER = TensorType((), I64)
+_INTEGER, _FLOAT = TensorType((), I64), TensorType((), F64)
+# comparisons that are one way for all numbers of two ranges if they are so for those nearest and farthest apart
+_COMPARED = {
+    "lessThan": operator.lt,
+    "lessThanOrEqual": operator.le,
+    "greaterThan": operator.gt,
+    "greaterThanOrEqual": operator.ge,
+}
 _DEPTH = 6
 _ARITHMETIC = frozenset(("add", "subtract", "multiply"))
 
@@ -163,7 +174,10 @@ class _Sweep:
             holds = self._decided(condition.operands[0], at)
             return None if holds is None else not holds
         if condition.op.name == "lessThan" and _is_zero(condition.operands[1]):
-            return False if _is_never_below_zero(condition.operands[0]) else None
+            if _is_never_below_zero(condition.operands[0]):
+                return False
+        if condition.operands and condition.operands[0].type == _FLOAT:
+            return _decided_of_floats(condition)
         operands = []
         for o in condition.operands:
             now = self.replaced.get(o, o)
@@ -210,6 +224,25 @@ class _Sweep:
         if (number := integer(n)) is not None:
             return self.bounds.holds(a, None, 2 * number - 1, at)
         return any(self.bounds.holds(a, n, c, at) and self.bounds.holds(None, n, -c - 1, at) for c in (0, 1))
+
+
+def _decided_of_floats(condition: Instruction) -> bool | None:
+    """What a question about floats is sure to be; None if that is not known."""
+    name, (x, *others) = condition.op.name, condition.operands
+    ours, theirs = float_range(x), [float_range(v) for v in others]
+    if ours is None or None in theirs:
+        return None
+    if name in ("isNan", "isFinite"):
+        return name == "isFinite"
+    (other,) = theirs
+    assert other is not None
+    if name in ("equal", "notEqual"):
+        are_apart = ours[1] < other[0] or other[1] < ours[0]
+        return name == "notEqual" if are_apart else None
+    if name not in _COMPARED:
+        return None
+    answers = {_COMPARED[name](a, b) for a, b in ((ours[0], other[1]), (ours[1], other[0]))}
+    return answers.pop() if len(answers) == 1 else None
 
 
 def _is_zero(v: Value) -> bool:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.intrinsics import is_for_device
+
 
 def logaddexp(x1: Any, x2: Any) -> Any:
     """log(exp(x1) + exp(x2)) = max + log(1 + exp(-|x1 - x2|)); equal infinities do not cancel."""
@@ -101,13 +103,24 @@ def gcd(x1: Any, x2: Any) -> Any:
     return divisors(magnitude(x1), magnitude(x2))
 
 
+def divisor(a: Any, b: Any) -> Any:
+    """The greatest common divisor of two unsigned numbers, by Euclid's rule."""
+    while b != 0:
+        a, b = b, a % b
+    return a
+
+
 def divisors(a: Any, b: Any) -> Any:
-    """Greatest common divisors by Euclid's rule, all elements in step."""
+    """Greatest common divisors: all elements in step where there are vectors of divisions, else one after the other."""
     if np.ndim(a) == 0 and np.ndim(b) == 0:
-        while b != 0:
-            a, b = b, a % b
-        return a
+        return divisor(a, b)
     shape = np.broadcast_shapes(np.shape(a), np.shape(b))
+    if np.result_type(a, b).itemsize == 8 and not is_for_device():
+        x, y = np.ravel(np.broadcast_to(a, shape)), np.ravel(np.broadcast_to(b, shape))
+        found = np.empty(x.shape[0], np.result_type(a))
+        for k in range(x.shape[0]):
+            found[k] = divisor(x[k], y[k])
+        return np.reshape(found, shape)
     a, b = np.copy(np.broadcast_to(a, shape)), np.copy(np.broadcast_to(b, shape))
     while np.any(b != 0):
         rest = np.where(b != 0, np.remainder(a, b), 0).astype(np.result_type(b))

@@ -123,6 +123,7 @@ PASSES: dict[str, Pass] = {
         Pass("short_rows", "SR", needs=has_planes),
         Pass("fixed_counts", "FC", needs=has_nests),
         Pass("loop_versions", "LV"),
+        Pass("short_sums", "SHS"),
         Pass("bounded_sums", "BS"),
         Pass("hoist_checks", "HC"),
         Pass("limit_counts", "LC"),

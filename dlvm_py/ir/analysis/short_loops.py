@@ -1,7 +1,7 @@
 """Loops that shrink an integer until it is 0: they end within as many trips as it has bits.
 
-    'head(%v: i64, ...): %more = notEqual %v, 0              a trip clears a bit: %v & (%v - 1), %v & -%v taken off;
-                         conditional %more then 'body ...    or halves a number that is not negative: %v >> 1, %v // 10
+'head(%v: i64, ...): %more = notEqual %v, 0              a trip clears a bit: %v & (%v - 1), %v & -%v taken off;
+                     conditional %more then 'body ...    or halves a number that is not negative: %v >> 1, %v // 10
 """
 
 from __future__ import annotations
@@ -19,8 +19,11 @@ def most_trips(loop: Loop) -> int | None:
     return None if found is None else found.type.dtype.bits  # type: ignore[attr-defined]
 
 
-def shrinking(loop: Loop) -> BlockArg | None:
-    """The argument of the head that the loop shrinks until it is 0."""
+def shrinking(loop: Loop, natural: bool = False) -> BlockArg | None:
+    """The argument of the head that the loop shrinks until it is 0.
+
+    natural: where the number that it begins with is known not to be negative; one that is only halved stays so.
+    """
     header = loop.header
     test = header.terminator
     condition = test.operands[0] if test is not None and test.op.name == "conditional" else None
@@ -33,7 +36,7 @@ def shrinking(loop: Loop) -> BlockArg | None:
         return None
     at = header.args.index(v)
     following = [t.args[at] for b in loop.latches for t in b.targets if t.block is header]
-    halves = is_positive or v.type.dtype.kind == "u"  # type: ignore[attr-defined]
+    halves = natural or is_positive or v.type.dtype.kind == "u"  # type: ignore[attr-defined]
     return v if all(_clears(f, v) or (halves and _halves(f, v)) for f in following) else None
 
 
@@ -62,7 +65,10 @@ def _clears(following: Value, v: Value) -> bool:
 def _is_one_less(i: Value, v: Value) -> bool:
     if not isinstance(i, Instruction) or i.op.name not in ("add", "subtract") or i.operands[0] is not v:
         return False
-    return integer(i.operands[1]) == (-1 if i.op.name == "add" else 1)
+    n = integer(i.operands[1])
+    if i.op.name == "subtract":
+        return n == 1
+    return n == -1 or (n is not None and n == v.type.dtype.limits[1] and v.type.dtype.kind == "u")  # type: ignore[attr-defined]
 
 
 def _is_lowest(i: Value, v: Value) -> bool:

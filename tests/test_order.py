@@ -377,3 +377,17 @@ def test_interpolation():
             moved[1][k][at] -= 1e-6
             high, low = (np.sum(np.interp(*a) ** 2) for a in moved)
             np.testing.assert_allclose(got[at], (high - low) / 2e-6, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_medians_of_large_numbers(dtype):
+    """The one in the middle is no sum of two, which may be infinite: that of an even number is, as NumPy's."""
+    f = dlvm.jit(lambda x, a: (np.median(x), np.nanmedian(x), np.median(a, axis=1), np.nanmedian(a, axis=0)))
+    large = np.finfo(dtype).max * dtype(0.8)
+    for numbers in ([large], [large] * 2, [1, 2, large, large, large], [large] * 4, [-large] * 3, [1, large, np.nan]):
+        x = np.array(numbers, dtype)
+        a = np.stack([x, x[::-1]])
+        with np.errstate(all="ignore"):
+            expected = np.median(x), np.nanmedian(x), np.median(a, axis=1), np.nanmedian(a, axis=0)
+        for found, one in zip(f(x, a), expected, strict=True):
+            np.testing.assert_array_equal(found, one)

@@ -54,7 +54,7 @@ def middle(a: Any, axis: Any) -> Any:
         return np.mean(s, axis=axis)
     low, high = s[along(axis, half - 1 + n % 2 - start)], s[along(axis, half - start)]
     last = s[along(axis, s.shape[axis] - 1)]
-    return np.where(np.isnan(last), last, halfway(low, high))
+    return np.where(np.isnan(last), last, np.where(n % 2 == 1, low, halfway(low, high)))
 
 
 def middle_of_numbers(a: Any, axis: Any) -> Any:
@@ -70,11 +70,11 @@ def middle_of_numbers(a: Any, axis: Any) -> Any:
     count = np.sum(~np.isnan(s), axis=axis, keepdims=True)
     low = np.take_along_axis(s, np.maximum(count - 1, 0) // 2, axis)
     high = np.take_along_axis(s, np.minimum(count // 2, s.shape[axis] - 1), axis)
-    return halfway(low, high)[along(axis, 0)]
+    return np.where(count % 2 == 1, low, halfway(low, high))[along(axis, 0)]
 
 
 def halfway(low: Any, high: Any) -> Any:
-    """The mean of two numbers each, as np.mean's: of half precision it adds in f32."""
+    """The mean of two numbers each, as np.mean's: of half precision it adds in f32. Of large ones it is infinite."""
     if np.result_type(low) == np.float16:
         return ((low.astype(np.float32) + high.astype(np.float32)) / 2).astype(np.float16)
     return (low + high) / 2

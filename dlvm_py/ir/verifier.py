@@ -63,6 +63,7 @@ _OPTIONAL_ATTRS = {
     "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
     "eigh": {"upper"}, "eigvalsh": {"upper"}, "svd": {"full"},
 }  # fmt: skip
+_STRUCTURED = frozenset(("return", "apply", "check", "raise", "print", "createStack"))
 # the class of a literal's payload, by the kind of its dtype
 _PAYLOADS: dict[str, Any] = {"b": bool, "i": int, "u": int, "f": float, "c": complex}
 _MODULE_NAME = re.compile(r"[^\W\d]")
@@ -322,19 +323,18 @@ def _is_in_frame(i: Instruction) -> bool:
 
 def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
     """Arity, attributes and the result type, all from the row."""
-    counts = i.op.name in ("retain", "release")
-    if counts and stage != "scheduled" and not any(isinstance(v.type, BoxType) for v in i.operands):
+    required, count, is_counting, is_lowered = _row(i.op)
+    if is_counting and stage != "scheduled" and not any(isinstance(v.type, BoxType) for v in i.operands):
         report.add(i, "retain and release belong to the stage scheduled")
-    if stage in ("compute", "scheduled") and i.op in LOWERED and not _is_in_frame(i):
+    if is_lowered and stage in ("compute", "scheduled") and not _is_in_frame(i):
         report.add(i, f"{i.op.name} does not exist in the stage {stage}")
     for attr in i.attrs:
         if attr not in i.op.attrs:
             report.add(i, f"{i.op.name} has no attribute {attr}")
-    missing = [a for a in _required_attrs(i.op) if a not in i.attrs]
+    missing = [a for a in required if a not in i.attrs] if required else []
     if missing:
         report.add(i, f"the attribute {', '.join(missing)} is missing")
         return
-    count = _operand_count(i.op)
     if count is not None and len(i.operands) != count:
         report.add(i, f"{i.op.name} takes {count} operands, not {len(i.operands)}")
         return
@@ -350,13 +350,17 @@ def _check_instruction(i: Instruction, stage: str, report: _Report) -> None:
 
 
 @functools.cache
+def _row(op: Op) -> tuple[tuple[str, ...], int | None, bool, bool]:
+    """What is asked of each instruction of a row: attributes, the count of operands; a reference count, LOWERED."""
+    return _required_attrs(op), _operand_count(op), op.name in ("retain", "release"), op in LOWERED
+
+
 def _required_attrs(op: Op) -> tuple[str, ...]:
     """The attributes that each instruction of a row has."""
     optional = {"checked", JOINED, *_OPTIONAL_ATTRS.get(op.name, ())}
     return tuple(a for a in op.attrs if a not in optional)
 
 
-@functools.cache
 def _operand_count(op: Op) -> int | None:
     """How many operands a row takes; None where it varies."""
     if op.name in _OPERAND_COUNT:
@@ -377,6 +381,8 @@ def _check_structure(i: Instruction, function: Function, module: Module | None, 
         passed, wanted = [v.type for v in t.args], [a.type for a in t.block.args]
         if passed != wanted:
             report.add(i, f"{t.block!r} takes {_listed(wanted)} and is passed {_listed(passed)}")
+    if i.op.name not in _STRUCTURED:
+        return
     if i.op.name == "return":
         returned = [v.type for v in i.operands]
         if returned != ([] if function.result == VOID else [function.result]):

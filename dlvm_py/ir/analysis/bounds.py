@@ -14,8 +14,8 @@ Sums that could leave their dtype are no sums. No answer takes more than so many
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
-from dlvm_py.frozen import Frozen
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.function import Block, Function
@@ -36,7 +36,7 @@ _ORDERS = {  # comparison: (first operand <= second + d, or the other way round)
 }
 
 
-class Place(Frozen):
+class Place(NamedTuple):
     """Where something is asked: in a block before its k-th instruction; or, with an edge, when leaving it there."""
 
     block: Block
@@ -73,6 +73,10 @@ class _Known:
         (a, m), (b, n) = _split(x), _split(y)
         self.apart.update(((a, b, n - m), (b, a, m - n)))
 
+    def mentions(self, v: Value) -> bool:
+        """Whether it can say anything of a value."""
+        return v in self.above or v in self.below or any(a is v for a, _, _ in self.apart)
+
 
 def _split(v: Value) -> tuple[Value | None, int]:
     n = integer(v)
@@ -108,6 +112,8 @@ class Bounds:
         self._entered: dict[Block, list[_Known]] = {}
         self._asked: dict[Block, list[tuple[int, _Known]]] = {}
         self._left: dict[tuple[Block, int], list[_Known]] = {}
+        self._known: dict[Place, list[_Known]] = {}
+        self._mentioned: dict[tuple[Value, Place], list[_Known]] = {}
         # what is assumed of arguments of blocks, and what is being proven, each with its distance
         self._assumed: dict[tuple[Value | None, Value | None], int] = {}
         self._always: dict[tuple[Value | None, Value | None], int] = {}
@@ -179,7 +185,7 @@ class Bounds:
 
     def _by_facts(self, x: Value | None, y: Value | None, c: int, at: Place, depth: int) -> bool:
         """By what has been asked on the way."""
-        for known in self._known_at(at):
+        for known in self._known_of(x or y, at):
             # x <= y + c + 1, but for x == y + c + 1
             if (x, y, c + 1) in known.apart and self._holds(x, y, c + 1, at, depth):
                 return True
@@ -457,9 +463,22 @@ class Bounds:
 
     # -- what has been asked on the way --------------------------------------------------------------------
 
-    def _known_at(self, at: Place) -> Iterator[_Known]:
+    def _known_at(self, at: Place) -> list[_Known]:
+        found = self._known.get(at)
+        if found is None:
+            found = self._known[at] = list(self._asked_before(at))
+        return [*self._supposed, *found]
+
+    def _known_of(self, v: Value | None, at: Place) -> list[_Known]:
+        """What of it mentions a value: of most there is little."""
+        assert v is not None
+        found = self._mentioned.get((v, at))
+        if found is None:
+            found = self._mentioned[v, at] = [k for k in self._known_at(at)[len(self._supposed) :] if k.mentions(v)]
+        return [*self._supposed, *found]
+
+    def _asked_before(self, at: Place) -> Iterator[_Known]:
         block: Block | None = at.block
-        yield from self._supposed
         if at.edge >= 0:
             yield from self._on_edge(at.block, at.edge)
         assert block is not None

@@ -135,21 +135,43 @@ def test_rows_of_planes_together_past_the_caches(lines):
         np.testing.assert_array_equal(ours, theirs)
 
 
-def test_planes_together_past_the_caches():
-    # planes that are apart in their pages and such that clash, pairs of them and one that is left, too few for a pair
-    compiled = dlvm.jit(seven_points)
+def far_apart(a, out):
+    # two streams of a row, the elements of one of them as far apart as they may be; one row of an array beside
+    out[1:, :, 9:-8] = (a[1:, :, 9:-8] + a[1:, :, 1:-16] - a[1:, :, :-17]) * a[:-1, :, 17:] / a[0, 0, 9:-8]
+
+
+def with_functions(a, out):
+    out[1:, :-1, 1:] = np.minimum(a[1:, :-1, 1:], a[:-1, 1:, :-1]) + abs(a[1:, :-1, :-1])
+
+
+def wraps(a, out):
+    out[:-1, 1:] = (a[1:, 1:] + a[:-1, :-1]) * 3
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("function", [seven_points, far_apart, with_functions, wraps])
+def test_planes_past_the_caches_in_blocks(function, dtype, threads):
+    # one block, several, of which the last is shorter; rows that begin anywhere in a line
+    compiled = dlvm.jit(function)
     decisions = (("streams.least", 1 << 22),)
     dispatcher_of(compiled).options = replace(Options(), schedule=Schedule(decisions=decisions))
-    for shape in [(9, 271, 263), (12, 199, 301), (10, 256, 256), (3, 701, 411), (4, 512, 512)]:
-        a = np.random.default_rng(shape[0]).random(shape)
-        ours, theirs = np.ones_like(a), np.ones_like(a)
-        compiled(a, ours)
-        seven_points(a, theirs)
-        np.testing.assert_array_equal(ours, theirs)
+    before = dlvm.get_num_threads()
+    dlvm.set_num_threads(threads)
+    try:
+        for skipped, shape in enumerate([(9, 271, 531), (12, 199, 601), (4, 512, 512), (3, 701, 1411), (18, 5, 12011)]):
+            a = np.random.default_rng(skipped).random(shape, dtype)
+            memory = np.ones(a.size + 2 * skipped, dtype), np.ones(a.size + 2 * skipped, dtype)
+            ours, theirs = (m[skipped : skipped + a.size].reshape(shape) for m in memory)
+            compiled(a, ours)
+            function(a, theirs)
+            np.testing.assert_array_equal(*memory)
+    finally:
+        dlvm.set_num_threads(before)
 
 
 def test_what_is_written_by_rows_is_fetched_ahead():
     text = dlvm.jit(seven_points).llvm(np.zeros((3, 3, 3)), np.zeros((3, 3, 3)))
-    # of a row, of one plane and of two, the beginning of the next one, to be written, and what is read in the plane
-    # behind; the declaration
-    assert text.count("@llvm.prefetch.p0(") == 2 + 2 * stream_stores.TOGETHER + 1
+    # the beginning of the next row, to be written, and what is read in the plane behind, soon and for the next row;
+    # the declaration
+    assert text.count("@llvm.prefetch.p0(") == 3 + 1

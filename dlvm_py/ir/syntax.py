@@ -110,8 +110,8 @@ FORMS: dict[str, str] = {
     "allocateHeap": "allocateHeap <dtype:dtype> count (%*) [anyorder] [shadow]",
     "load": "load %",
     "store": "store % to % [jam <jam:int> along <along:int> from <least:int>]"
-    " [tile <tile:int> along <along:int>] [shifts] [past <past:int>] [lines <lines:int>] [planes <planes:int>]"
-    " [ahead <ahead:int>] [grain <grain:int>] [joined]",
+    " [tile <tile:int> along <along:int>] [shifts] [past <past:int>] [lines <lines:int>] [ahead <ahead:int>]"
+    " [grain <grain:int>] [joined]",
     "elementPointer": "elementPointer % at %,",
     "keepCopy": "keepCopy %",
     "keepView": "keepView % in %",

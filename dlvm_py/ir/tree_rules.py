@@ -16,8 +16,8 @@ the first root is what all of them see. No root may write what another reads at 
 
 The first root of a kernel says how it runs (`MARKS`): which of its elements are computed together (jam, tile), that
 rows which are read at several places are loaded once (shifts), from how many bytes on results go past the caches
-(past), how many rows, of how many planes, go by whole lines together (lines, planes), what is fetched ahead of time
-then (ahead), and the work from which on threads share it (grain).
+(past), how many rows go by whole lines together (lines) and what is fetched ahead of time then (ahead), and the work
+from which on threads share it (grain).
 """
 
 from __future__ import annotations

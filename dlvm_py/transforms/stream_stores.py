@@ -14,8 +14,7 @@ caches (backend/cpu/streams.py). Less than the last caches hold does not: who co
 Rows that go together (unroll_and_jam.py) are written by whole lines then, each by its own. `lines`: of so many rows at
 a time. Two where rows are neighbours in memory alone: four are read for two, in the first cache. One of a plane in
 space: what is new is read in the order of memory then, which the CPU fetches by itself, as it does not for some rows in
-turn. `planes`: that row of so many planes at a time, since those before and behind come from the last caches: four are
-read for two, and two by two both in their order.
+turn.
 
 Rows are streams that begin anew every few KiB, before the CPU has seen where each goes on; it is told. `ahead`: what
 the next rows read is fetched when those before them are computed, if that is no more than so many bytes, which are in
@@ -46,7 +45,6 @@ MOST_STEPS = 16  # of an element: beyond, and where functions are computed, memo
 NEXT_ROWS = 384 << 10  # bytes: rows of so many together are in the second cache before they are computed
 PLANES = 3  # axes of rows that go together, at most
 ROWS = 2  # of a plane that go by lines at a time
-TOGETHER = 2  # planes of which a row goes by lines at a time
 
 
 def run(function: Function, decisions: Decisions | None = None) -> bool:
@@ -123,9 +121,6 @@ def _marks(kernel: list[Instruction], decisions: Decisions) -> dict[str, int]:
     else:
         lines = decisions.take("streams.rows_in_space", 1, (2, 4))
     marks = {"past": past, "lines": lines}
-    if axes == PLANES:
-        planes = decisions.take("streams.planes", TOGETHER, (1,))
-        marks |= {"planes": planes} if planes > 1 else {}
     if _reads_at_known_places(kernel[0]):
         marks["ahead"] = decisions.take("streams.ahead", NEXT_ROWS, (0, NEXT_ROWS * 4))
     return marks

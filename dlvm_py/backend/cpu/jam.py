@@ -28,31 +28,25 @@ SHORTER = 48  # of those that have their vectors in common
 FAR = 4 << 20
 LONG_ROW = 1920  # bytes: of shorter rows, the elements before and behind their whole lines are what takes the time
 SHARES = 16  # times the rows of a block: from then on threads take whole blocks
-FEWER = 4  # times the planes that go by lines together, which are large
+FEWER = 4  # times, of planes: two more are read than are written
 
 
 class Jam(Frozen):
-    """How many indices of an axis are computed together, where each has at least so many elements.
-
-    planes: of so many a row of each goes by lines, where they are large.
-    """
+    """How many indices of an axis are computed together, where each has at least so many elements."""
 
     rows: int
     axis: int
     least: int
-    planes: int = 1
 
-    def whole(self, e: FunctionEmitter, axis: int, count: V) -> V:
+    def whole(self, e: FunctionEmitter, order: Sequence[int], axis: int, count: V) -> V:
         """The multiple of which threads take the indices of an axis: what is computed together, if it is long enough.
 
         Without it a chunk of seven rows is one block and three rows by themselves.
         """
         if axis != self.axis or self.rows & (self.rows - 1):
             return ONE
-        few = ONE
-        if self.planes > 1 and not self.planes & (self.planes - 1):
-            few = _where_many(e, count, self.planes * FEWER, i64(self.planes), ONE)
-        return _where_many(e, count, self.rows * SHARES, i64(self.rows), few)
+        shares = SHARES if axis == order[-2] else FEWER
+        return _where_many(e, count, self.rows * shares, i64(self.rows), ONE)
 
     def by_lines(self, rows: int) -> Jam:
         """So many rows that are written by lines, where they are wide."""

@@ -88,7 +88,7 @@ def shared_nest(
         return
     pays = loops > 1 or (loops == 1 and (e.depth == 0 or (e.depth == 1 and e.is_fixed(extents[axis]))))
     # whole vectors and cache lines of the destination
-    multiple = i64(64) if axis == order[-1] else ONE if groups is None else groups.whole(e, axis, extents[axis])
+    multiple = i64(64) if axis == order[-1] else ONE if groups is None else groups.whole(e, order, axis, extents[axis])
     with shared(e, extents[axis], work, cost, multiple, pays) as part:
         yield part
 

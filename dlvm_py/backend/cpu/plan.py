@@ -1,6 +1,6 @@
 """What the IR says of how a kernel runs: the marks of its first root (tree_rules.MARKS), as the back end takes them.
 
-store %s to %p jam 4 along 0 from 768 past 33554432 lines 1 planes 2 ahead 393216 grain 1000000
+store %s to %p jam 4 along 0 from 768 past 33554432 lines 1 ahead 393216 grain 1000000
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def plan_of(root: Instruction) -> Plan:
         return _PLAIN
     groups: jam.Jam | tiles.Tile | None = None
     if "jam" in attrs:
-        groups = jam.Jam(attrs["jam"], attrs["along"], attrs["least"], attrs.get("planes", 1))
+        groups = jam.Jam(attrs["jam"], attrs["along"], attrs["least"])
     elif "tile" in attrs:
         groups = tiles.Tile(attrs["tile"], attrs["along"])
     past, lines, ahead = attrs.get("past"), attrs.get("lines", 1), attrs.get("ahead")

@@ -15,8 +15,8 @@ of one row of one array, at most a vector apart, are a *stream*. The same operat
 Rows that are computed together (jam.py) have streams in common: what is read above or below of one is in the middle of
 another, and is shuffled from the same vectors. Of four rows of five points six are loaded once, instead of twenty.
 
-For arithmetic of f32 and f64, on CPUs that have masks (whose vectors are lines); not for what goes past the caches,
-which waits for memory.
+For arithmetic of f32 and f64, on CPUs that have masks (whose vectors are lines). What goes past the caches waits for
+memory, which this does not change; but rows of planes do go so there, on all CPUs, with their ends apart (streams.py).
 """
 
 from __future__ import annotations
@@ -60,6 +60,11 @@ class Stream(Frozen):
     behind: dict[Leaf, int]
     span: int
 
+    @property
+    def last(self) -> Leaf:
+        """The leaf that reads farthest behind."""
+        return max(self.behind, key=self.behind.__getitem__)
+
 
 def streams_of(
     e: FunctionEmitter, tree: Tree, dests: Sequence[Pointer], axis: int | None = None, together: int = 1
@@ -69,12 +74,7 @@ def streams_of(
     axis, together: of so many rows along an axis, which have the streams that several of them read in common.
     What is embedded is read as where all of it has elements (`tree.embedding` is "all").
     """
-    dtype = dests[0].dtype
-    if not e.module.masks or tree.linear or dtype not in (F32, F64):
-        return []
-    if any(p.dtype != dtype for p in (*dests, *tree.loads())) or not tree.is_dense():
-        return []
-    if any(i.op.name not in ARITHMETIC | VIEWS | {"load"} or i.type.dtype != dtype for i, _ in tree.nodes()):  # type: ignore[attr-defined]
+    if not is_arithmetic(tree, dests):
         return []
     rows: dict[object, dict[Leaf, int]] = {}
     for load, axes in tree.leaves():
@@ -82,7 +82,18 @@ def streams_of(
             found = _place(tree, (load, axes, row), axis)
             if found is not None:
                 rows.setdefault(found[0], {})[load, axes, row] = found[1]
-    return [stream for row in rows.values() for stream in _cut(row, LINE // dtype.itemsize)]
+    return [stream for row in rows.values() for stream in _cut(row, LINE // dests[0].itemsize)]
+
+
+def is_arithmetic(tree: Tree, dests: Sequence[Pointer]) -> bool:
+    """Whether a tree in its fast version is arithmetic of f32 or f64 alone, and its rows are dense."""
+    dtype = dests[0].dtype
+    if tree.linear or dtype not in (F32, F64):
+        return False
+    if any(p.dtype != dtype for p in (*dests, *tree.loads())) or not tree.is_dense():
+        return False
+    names = ARITHMETIC | VIEWS | {"load"}
+    return all(i.op.name in names and i.type.dtype == dtype for i, _ in tree.nodes())  # type: ignore[attr-defined]
 
 
 def _place(tree: Tree, leaf: Leaf, together: int | None) -> tuple[object, int] | None:
@@ -168,7 +179,7 @@ def write_row(
     room = e.op("sub nsw", e.op("sub nsw", last, first), i64(reach))
     times = e.select(e.icmp("sgt", room, ZERO), e.op("sdiv", room, i64(lanes)), ZERO)
     with e.when(e.icmp("sgt", times, ZERO)):
-        vectors = _Vectors(e, tree, streams, lanes, together)
+        vectors = Vectors(e, tree, streams, lanes, together)
         tree.index[tree.inner] = first
         with e.loop(times, [vectors.load(s.first) for s in streams], runs=True) as loop:
             index = e.add(first, e.mul(loop.index, i64(lanes), "nuw nsw"), "nuw nsw")
@@ -191,7 +202,7 @@ def write_row(
             put(parallel)
 
 
-class _Vectors:
+class Vectors:
     """Vectors of the elements of a tree from its index on, of each row of those that are computed together."""
 
     def __init__(
@@ -214,14 +225,24 @@ class _Vectors:
         type = f"<{self.lanes} x {scalar_type(p.dtype)}>"
         return self.e.load(type, self.tree.address(*leaf[:2]), f", align {p.itemsize}{p.notes}")
 
-    def take(self, last: Sequence[V], next: Sequence[V]) -> None:
-        """Have what streams have loaded."""
+    def before(self, stream: Stream) -> V:
+        """A vector that ends with what the first leaf reads before the last one's element: what `take` needs of it."""
+        self.pick(stream.first[2])
+        p = self.e.pointer(stream.first[0].operands[0])
+        type = f"<{stream.span} x {scalar_type(p.dtype)}>"
+        found = self.e.load(type, self.tree.address(*stream.first[:2]), f", align {p.itemsize}{p.notes}")
+        return shuffled(self.e, found, found, [0] * (self.lanes - stream.span) + list(range(stream.span)))
+
+    def take(self, last: Sequence[V], next: Sequence[V], ends: bool = False) -> None:
+        """Have what streams have loaded, a vector and the next one, of the first leaf; ends: of the last one."""
         self._memo.clear()
         for stream, a, b in zip(self.streams, last, next, strict=True):
+            skipped = self.lanes - stream.span if ends else 0
             for leaf, behind in stream.behind.items():
-                whole = behind in (0, self.lanes)
-                order = range(behind, behind + self.lanes)
-                self._memo[leaf] = (b if behind else a) if whole else shuffled(self.e, a, b, order)
+                start = skipped + behind
+                whole = start in (0, self.lanes)
+                order = range(start, start + self.lanes)
+                self._memo[leaf] = (b if start else a) if whole else shuffled(self.e, a, b, order)
 
     def elements(self, row: int) -> list[V]:
         """Those of all roots in a row."""

@@ -31,7 +31,7 @@ from dlvm_py.backend.cpu.jam import Jam, write_rows
 from dlvm_py.backend.cpu.kernels import Part, loop_order, memory_order, nest, shared_axis, shared_nest, versions
 from dlvm_py.backend.cpu.pointers import Pointer, is_open, may_stay, offset, store_element, strides_of
 from dlvm_py.backend.cpu.shifts import Stream, Together, streams_of, write_row
-from dlvm_py.backend.cpu.streams import Rows, fence, go_by_lines, is_large, write_lines, write_pieces, write_planes
+from dlvm_py.backend.cpu.streams import Rows, blocks, fence, go_by_lines, is_large, write_lines, write_pieces
 from dlvm_py.backend.cpu.text import Parallel
 from dlvm_py.backend.cpu.tiles import Tile, past_caches, tiles_pay, write_tiles
 from dlvm_py.backend.cpu.trees import Tree
@@ -139,7 +139,7 @@ class _Version:
 
     def streams(self, jam: Jam | None = None) -> list[Stream]:
         """What is read at several places of a row, or of rows together, where the IR says that it is loaded once."""
-        if not self.k.plan.shifts or not self.is_dense:
+        if not self.k.plan.shifts or not self.is_dense or not self.e.module.masks:
             return []
         return streams_of(self.e, self.tree, self.dests, *((jam.axis, jam.rows) if jam is not None else ()))
 
@@ -324,12 +324,11 @@ class _Version:
         height, step = self.extents[axis], self.steps[0]
         (first, last), part = self.along(jam.axis)
         with nest(e, tree.index, self.order[:-3], self.extents, part=part):
-            if jam.planes > 1:
-                planes = Rows(self.dests[0], step[jam.axis], self.width, first, last)
-                together = jam.by_lines(jam.planes)
-                first = write_planes(e, tree, planes, (axis, height), together, plan.ahead, self.address, self.put)
-            with nest(e, tree.index, [jam.axis], self.extents, part=(first, last)):
-                rows = Rows(self.dests[0], step[axis], self.width, ZERO, height)
+            parts, each = blocks(e, self.dests[0], height, self.width, by_plane.rows)
+            with e.loop(parts) as block, nest(e, tree.index, [jam.axis], self.extents, part=(first, last)):
+                begin = e.mul(block.index, each)
+                end = e.minimum(e.add(begin, each), height)
+                rows = Rows(self.dests[0], step[axis], self.width, begin, end)
                 write_lines(e, tree, rows, by_plane, TRUE, plan.ahead, self.address, self.put, covers=True)
 
     def rows_together(self, jam: Jam, masked: bool, large: V | None) -> None:

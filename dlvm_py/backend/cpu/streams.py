@@ -26,7 +26,20 @@ lines. A buffer for pieces of the rows was not faster than plain stores. Rows ar
 before the CPU has seen where each goes on, and the arithmetic of a line leaves it no room to look far ahead. So it is
 told (`fetch`), line by line, what the next rows will read of each array where that lies farthest ahead, since the rest
 is in a cache by then; and of the rows that are written the line at their ends, which is no whole one: without, each of
-these is waited for, as stores become visible in order. Planes are written so one after the other, row by row.
+these is waited for, as stores become visible in order.
+
+Planes past the caches are written one after the other, row by row, in blocks of their rows:
+
+    for block in range(blocks):               a block of a plane has about BLOCK bytes: three planes stay in a cache
+        for i in range(planes):
+            for j in rows of the block:
+                for n in range(lines):        next = the line that a[i, j, k + 1] has, for all k of line n
+                    line = f(next, [last, next] for what is before it, ...);  store line;  last = next
+
+A line is a vector where all is arithmetic (shifts.py), and what is read at several places of a row is loaded once,
+where it lies farthest behind. Not to save loads: a load waits for a store of the last lines that has the same last 12
+bits of its address, until memory takes that. Where what is read and what is written begin at the same place of a page,
+as large arrays do (runtime/native/pool.ll), a[i, j, k - 1] lies in the line that was written just before.
 """
 
 from __future__ import annotations
@@ -37,6 +50,7 @@ from dlvm_py.backend.cpu.function import FunctionEmitter
 from dlvm_py.backend.cpu.jam import Jam
 from dlvm_py.backend.cpu.plan import Plan
 from dlvm_py.backend.cpu.pointers import Pointer
+from dlvm_py.backend.cpu.shifts import Vectors, is_arithmetic, streams_of
 from dlvm_py.backend.cpu.text import Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Axes, Tree
 from dlvm_py.backend.cpu.values import ONE, TRUE, ZERO, V, constant, i64
@@ -48,8 +62,8 @@ from dlvm_py.ir.analysis.places import section_parts
 PIECE = 1024  # bytes of a buffer
 LINE = 64
 LONGER = 2048  # bytes: how far rows are fetched ahead that are longer than what the IR says
-PAGE = 4096
-CLASH = 256  # bytes: planes that lie closer to each other in their pages are in each other's way
+BLOCK = 768 << 10  # bytes of a plane that are written at a time: three such are in the last cache
+SOON = 256  # bytes: how far what comes from there is fetched ahead
 
 
 def is_large(e: FunctionEmitter, plan: Plan, dests: Sequence[Pointer], work: V) -> V | None:
@@ -111,10 +125,10 @@ def fence(e: FunctionEmitter, large: V) -> None:
         e.line("fence seq_cst")
 
 
-def fetch(e: FunctionEmitter, place: V, writes: bool = False) -> None:
-    """Tell the CPU that a line will be needed: in the second cache, or in the first one to be written."""
+def fetch(e: FunctionEmitter, place: V, writes: bool = False, soon: bool = False) -> None:
+    """Tell the CPU that a line will be needed: in the second cache, or in the first one, soon or to be written."""
     e.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
-    how = [V("i32", str(n)) for n in ((1, 3, 1) if writes else (0, 2, 1))]
+    how = [V("i32", str(n)) for n in (int(writes), 3 if writes or soon else 2, 1)]
     e.call("@llvm.prefetch.p0", "void", [place, *how])
 
 
@@ -187,61 +201,24 @@ def write_lines(
         times = e.select(takes, e.op("udiv", count, i64(jam.rows)), ZERO)
     with e.loop(times) as block:
         start = e.add(first, e.mul(block.index, i64(jam.rows)))
-        if covers:
+        if covers and jam.rows > 1:
             start = e.minimum(start, e.op("sub nsw", rows.last, i64(jam.rows)))
-        together = [e.add(start, i64(k)) for k in range(jam.rows)]
-        lines.write(together, lambda row: lines.place(e.add(row, i64(jam.rows)), ZERO))
+        lines.write([e.add(start, i64(k)) for k in range(jam.rows)])
     return e.add(first, e.mul(times, i64(jam.rows)))
 
 
-def write_planes(
-    e: FunctionEmitter,
-    tree: Tree,
-    planes: Rows,
-    between: tuple[int, V],
-    jam: Jam,
-    most: int | None,
-    address: Callable[[int], V],
-    put: Callable[[Parallel, Sequence[V]], None],
-) -> V:
-    """Write some planes at a time past the caches, a row of each, if they do not clash; the first that is left.
-
-    planes: the width is that of their rows. between: the axis of these, and how many there are. The others are as in
-    `write_lines`; that the rows are wide and lie at whole elements is given.
-    """
-    axis, height = between
-    lines = _Lines(e, tree, planes, jam, TRUE, None if most is None else 0, address, put)
-    apart = dict.fromkeys([planes.stride, *(tree.steps(leaf)[jam.axis] for leaf, _ in _first_read(tree))])
-    lie_apart = e.both(*(_lie_apart(e, stride, jam.rows) for stride in apart))
-    count = e.op("udiv", e.op("sub nuw nsw", planes.last, planes.first), i64(jam.rows))
-    times = e.select(lie_apart, count, ZERO)
-    with e.loop(times) as block:
-        start = e.add(planes.first, e.mul(block.index, i64(jam.rows)))
-        together = [e.add(start, i64(k)) for k in range(jam.rows)]
-        with e.loop(height) as loop:
-
-            def following(plane: V) -> V:
-                tree.index[axis] = e.add(loop.index, ONE)
-                place = lines.place(plane, ZERO)
-                tree.index[axis] = loop.index
-                return place
-
-            tree.index[axis] = loop.index
-            lines.write(together, following)
-    return e.add(planes.first, e.mul(times, i64(jam.rows)))
-
-
-def _lie_apart(e: FunctionEmitter, stride: V, planes: int) -> V:
-    """Whether so many planes, and the next one, begin at different places of their pages."""
-    flags = []
-    for k in range(1, planes + 1):
-        beside = e.op("and", e.add(e.mul(stride, i64(k)), i64(CLASH)), i64(PAGE - 1))
-        flags.append(e.icmp("sgt", beside, i64(2 * CLASH)))
-    return e.both(*flags)
+def blocks(e: FunctionEmitter, dest: Pointer, height: V, width: V, least: int) -> tuple[V, V]:
+    """Into how many blocks the rows of a plane are cut, and how many rows each has, at least so many."""
+    size = e.mul(e.mul(height, width), i64(dest.itemsize))
+    parts = e.op("udiv", e.add(size, i64(BLOCK // 2)), i64(BLOCK))
+    parts = e.select(e.icmp("ugt", parts, ONE), parts, ONE)
+    each = e.op("udiv", e.op("sub", e.add(height, parts), ONE), parts)
+    each = e.select(e.icmp("ugt", each, i64(least)), each, i64(least))
+    return e.op("udiv", e.op("sub", e.add(height, each), ONE), each), each
 
 
 class _Lines:
-    """What writes one row of each of some rows, or planes, together by whole lines."""
+    """What writes some rows together by whole lines."""
 
     def __init__(
         self,
@@ -259,10 +236,14 @@ class _Lines:
         self.begins = tree.sections()
         self.per = LINE // rows.dest.itemsize  # elements of a line
         self.count = e.op("udiv", e.op("sub", rows.width, i64(self.per - 1)), i64(self.per))
+        self.vectors = None
+        if jam.rows == 1 and large == TRUE and not tree.has_embeds and is_arithmetic(tree, [rows.dest]):
+            self.vectors = Vectors(e, tree, streams_of(e, tree, [rows.dest]), self.per, None)
         read = _first_read(tree) if most is not None else []
         self.ahead = [(leaf, _distance(e, tree, jam, leaf, most or 0)) for leaf in read]
-        buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
-        self.slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
+        if self.vectors is None:
+            buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
+            self.slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
 
     def place(self, row: V, column: V) -> V:
         """The address of an element; the tree's index is there."""
@@ -275,25 +256,53 @@ class _Lines:
         up = e.op("and", e.op("sub", ZERO, e.cast("ptrtoint", self.place(row, ZERO), "i64")), i64(LINE - 1))
         return e.op("lshr", up, i64(self.rows.dest.itemsize.bit_length() - 1))
 
-    def write(self, together: Sequence[V], following: Callable[[V], V]) -> None:
-        """Write these rows. following: where the row begins that is written in the place of one of them next."""
+    def write(self, together: Sequence[V]) -> None:
+        """Write these rows."""
         e, self.tree.begins = self.e, self.begins
         begins = [self.before(row) for row in together]
         for row in together:
-            fetch(e, following(row), True)
+            fetch(e, self.place(e.add(row, i64(self.jam.rows)), ZERO), True)
+        if self.vectors is not None:
+            self._vectors(self.vectors, together[0], begins[0])
+        else:
+            self._lines(together, begins)
+        self._ends(together[0])
+        self.tree.begins = {}
+
+    def _vectors(self, vectors: Vectors, row: V, begin: V) -> None:
+        """Write the lines of one row, each a vector."""
+        e = self.e
+        begin = e.opaque(begin)  # of which LLVM would compute the remainder by a line again in each trip
+        self.place(row, begin)
+        with e.loop(self.count, [vectors.before(s) for s in vectors.streams]) as line:
+            self.place(row, e.add(begin, e.mul(line.index, i64(self.per))))
+            self._fetch()
+            line.next = [vectors.load(s.last) for s in vectors.streams]
+            vectors.take(line.carried, line.next, ends=True)
+            e.store(vectors.elements(0)[0], self.address(0), ", align 64, !nontemporal !{i32 1}")
+
+    def _lines(self, together: Sequence[V], begins: Sequence[V]) -> None:
+        """Write the lines of some rows, element by element."""
+        e = self.e
         with e.loop(self.count) as line:
             columns = [e.add(begin, e.mul(line.index, i64(self.per))) for begin in begins]
             self._line(list(zip(together, columns, strict=True)))
-        self._ends(together[0])
-        self.tree.begins = {}
+
+    def _fetch(self) -> None:
+        """Tell the CPU what will be read, of what is read at the tree's index."""
+        e = self.e
+        for leaf, far in self.ahead:
+            place = self.tree.address(*leaf)
+            fetch(e, e.value("ptr", f"getelementptr i8, ptr {place.ref}, i64 {far.ref}"))
+            if self.vectors is not None:
+                fetch(e, e.value("ptr", f"getelementptr i8, ptr {place.ref}, i64 {SOON}"), soon=True)
 
     def _line(self, places: Sequence[tuple[V, V]]) -> None:
         """Write a line of each row, from its column on."""
         e, tree, size = self.e, self.tree, self.rows.dest.itemsize
         for row, column in places:
             tree.index[self.jam.axis], tree.index[tree.inner] = row, column
-            for leaf, far in self.ahead:
-                fetch(e, e.value("ptr", f"getelementptr i8, ptr {tree.address(*leaf).ref}, i64 {far.ref}"))
+            self._fetch()
         parallel = Parallel(e)
         with e.loop(i64(self.per), note=parallel.loop, runs=True) as loop:
             for (row, column), slot in zip(places, self.slots, strict=True):

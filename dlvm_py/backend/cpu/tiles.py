@@ -43,7 +43,7 @@ class Tile(Frozen):
     side: int
     axis: int
 
-    def whole(self, e: FunctionEmitter, axis: int, count: V) -> V:
+    def whole(self, e: FunctionEmitter, order: Sequence[int], axis: int, count: V) -> V:
         """The multiple of which threads take the indices of an axis: whole tiles, where there are some for each."""
         if axis != self.axis or self.side & (self.side - 1):
             return ONE

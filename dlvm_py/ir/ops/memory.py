@@ -68,13 +68,12 @@ def _store_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 
 # how the kernel runs that a store, or a reduction, is the first root of
-MARKS = frozenset(("jam", "tile", "shifts", "past", "lines", "planes", "ahead", "grain"))
+MARKS = frozenset(("jam", "tile", "shifts", "past", "lines", "ahead", "grain"))
 
 
 _NUMBERS = (
     ("past", 1, "bytes"),
     ("lines", 1, "rows"),
-    ("planes", 1, "planes"),
     ("ahead", 0, "bytes"),
     ("grain", 1, "tenths of nanoseconds"),
 )
@@ -90,7 +89,7 @@ def _check_marks(to: PointerType, attrs: dict[str, Any]) -> None:
         raise TypeError(f"shifts: rows of f32 and f64 are loaded once, not those of {to.dtype}")
     if attrs.get("shifts") and "tile" in attrs:
         raise TypeError("a kernel goes by tiles or by rows that are loaded once (shifts), not by both")
-    for word, what in (("lines", "what goes by lines"), ("planes", "what goes by lines"), ("ahead", "what is fetched")):
+    for word, what in (("lines", "what goes by lines"), ("ahead", "what is fetched")):
         if word in attrs and not {"past", "jam"} <= attrs.keys():
             raise TypeError(f"{word}: {what} are rows that go together (jam) past the caches (past)")
     for word, least, what in _NUMBERS:
@@ -174,7 +173,7 @@ store = _memory(
     "store",
     _store_type,
     {WRITE},
-    ("jam", "tile", "along", "least", "shifts", "past", "lines", "planes", "ahead", "grain", "joined"),
+    ("jam", "tile", "along", "least", "shifts", "past", "lines", "ahead", "grain", "joined"),
 )
 # elementPointer p at (i...): leading axes are indexed away; indices are in range
 # (of aggregates: `path` has the names of fields, and "" for each index, where there are names)

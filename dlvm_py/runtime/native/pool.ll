@@ -5,12 +5,13 @@
 ;
 ; A block is as large as its size class: every 64 bytes up to 1024, from there eight an octave, so that it takes at most
 ; an eighth more than was wanted. The class follows from the size alone: nothing has to be written down beside a block.
-; Blocks of more than 1024 bytes are aligned to 64, from 4 MiB on to 1024: what the system maps begins with a header, so
-; that they begin 1024 bytes into a page, where large arrays of NumPy begin with it. A store past the caches waits for
-; memory, and a load from the same place of another page for that store: stencils over both are faster so. What is given back is kept, up to the limit, and handed out again,
-; youngest first: its pages are there, which is most of the price of memory for large arrays, and for the many small ones
-; of a tape, whose end malloc gives back to the system. What would go over the limit is freed; when that has come to more
-; than the limit, not counting what was found, the sizes have changed, and all that is kept is freed.
+; Blocks of more than 1024 bytes are aligned to 64, from 4 MiB on to pages: large arrays of NumPy begin 16 bytes into one,
+; behind a header of the system. A store past the caches waits for memory, and a load from the same place of a page, a
+; little later, for that store: what is written should not lie a few lines further in its page than what is read.
+; What is given back is kept, up to the limit, and handed out again, youngest first: its pages are there, which is most of
+; the price of memory for large arrays, and for the many small ones of a tape, whose end malloc gives back to the system.
+; What would go over the limit is freed; when that has come to more than the limit, not counting what was found, the sizes
+; have changed, and all that is kept is freed.
 ;
 ; Who finds the lock taken does without: nobody waits, and a child that is forked meanwhile only keeps nothing.
 
@@ -98,7 +99,7 @@ define void @pool.add(ptr %state, i64 %offset, i64 %nbytes, i1 %is_less) alwaysi
   ret void
 }
 
-; Memory of the system, with huge pages (MADV_HUGEPAGE, 14) from 4 MiB on, as NumPy asks for them. Such are whole KiB.
+; Memory of the system, with huge pages (MADV_HUGEPAGE, 14) from 4 MiB on, as NumPy asks for them. Such are whole pages.
 define ptr @pool.fresh(i64 %size) noinline nounwind {
   %is_small = icmp ule i64 %size, 1024
   br i1 %is_small, label %small, label %large
@@ -109,7 +110,7 @@ small:
 large:
   %aligned_alloc = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:c:aligned_alloc}), !invariant.load !0
   %is_huge = icmp uge i64 %size, 4194304
-  %alignment = select i1 %is_huge, i64 1024, i64 64
+  %alignment = select i1 %is_huge, i64 4096, i64 64
   %beyond = sub i64 %alignment, 1
   %size_up = add i64 %size, %beyond
   %below = sub i64 0, %alignment

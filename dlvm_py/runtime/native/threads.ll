@@ -30,7 +30,8 @@
 @dlvm.imports = external global [0 x ptr]
 
 ; Run body(captures, 0, n), an array kernel with so much work: where that is at least `grain`, in at most 256 chunks
-; with at least `chunk` of it each, whose sizes are multiples of a power of 2; where it is less, as brief.ll says.
+; with at least `chunk` of it each, whose sizes are multiples of a power of 2; where it is less, as brief.ll says. One
+; thread runs it as a whole: kernels go through large arrays in an order of their own.
 define void @dlvm.share(ptr %body, ptr %captures, i64 %n, i64 %work, i64 %grain, i64 %chunk, i64 %multiple)
     noinline nounwind {
   %is_small = icmp ult i64 %work, %grain
@@ -46,6 +47,12 @@ alone:
   tail call void %body(ptr %captures, i64 0, i64 %n)
   ret void
 many:
+  %state = load ptr, ptr getelementptr (ptr, ptr @dlvm.imports, i64 {import:threads:state}), !invariant.load !0
+  %threads_at = getelementptr i8, ptr %state, i64 200
+  %threads = load atomic i64, ptr %threads_at monotonic, align 8
+  %one_thread = icmp sle i64 %threads, 1
+  br i1 %one_thread, label %alone, label %cut
+cut:
   %all = udiv i64 %work, %chunk
   %are_few = icmp ult i64 %all, 256
   %pieces = select i1 %are_few, i64 %all, i64 256

@@ -5,6 +5,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 U = np.linspace(0.3, 1.1, 5)
 V = np.linspace(-0.7, 0.9, 5)
 

@@ -5,6 +5,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def summed(a, b, s):
     """Into an element, and a number that is carried from row to row, with a decision; what comes before and behind."""

@@ -7,6 +7,8 @@ from programs import few_numbers
 import dlvm_py as dlvm
 from dlvm_py.errors import CompileError
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 RNG = np.random.default_rng(3)
 
 

@@ -24,6 +24,7 @@ QUICK = """
 """.split()
 
 
+@pytest.mark.usefixtures("plain_code")
 @pytest.mark.parametrize(
     "name", [name if name in QUICK else pytest.param(name, marks=pytest.mark.slow) for name in PROGRAMS]
 )

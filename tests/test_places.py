@@ -6,6 +6,8 @@ from indexing import check, check_gradient
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 rng = np.random.default_rng(5)
 X, PLACES = np.round(rng.standard_normal((4, 5)) * 4), rng.integers(0, 4, (3, 4))
 VECTOR, SMOOTH, CUBE = rng.standard_normal(9), rng.standard_normal((4, 5)), rng.standard_normal((2, 3, 4))

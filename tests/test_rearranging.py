@@ -5,6 +5,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def layers(a, b):
     return np.dstack((a, b)), np.stack((a, b, a), axis=-1), np.stack((a, b[::-1]), axis=-1)

@@ -288,10 +288,11 @@ def _shifted(x: Any, axes: Any, back: Any) -> Any:
         axes = axes_of(None, x.ndim)
     if not isinstance(axes, (tuple, list)):
         axes = (axes,)
+    shifts, along = (), ()
     for a in axes:
         n = x.shape[axis_of(a, x.ndim)]
-        x = roll(x, -(n // 2) if back else n // 2, a)
-    return x
+        shifts, along = shifts + (-(n // 2) if back else n // 2,), along + (a,)
+    return roll(x, shifts, along) if len(along) > 0 else x
 
 
 def fftshift(x: Any, axes: Any = None) -> Any:

@@ -319,9 +319,10 @@ def bincount(x: Any, weights: Any = None, minlength: Any = 0) -> Any:
         raise ValueError("'minlength' must not be negative")
     n = minlength
     if x.shape[0] > 0:
-        if np.min(x) < 0:
+        least, most = np.min(x), np.max(x)  # one pass for both
+        if least < 0:
             raise ValueError("'list' argument must have no negative elements")
-        n = max(n, int(np.max(x)) + 1)
+        n = max(n, int(most) + 1)
     if weights is None:
         counts = np.zeros(n, np.int64)
         np.add.at(counts, x, 1)

@@ -8,6 +8,8 @@ import pytest
 import dlvm_py as dlvm
 from dlvm_py.runtime import loader
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 RNG = np.random.default_rng(5)
 
 

@@ -7,6 +7,8 @@ import dlvm_py as dlvm
 from dlvm_py.dispatch import dispatcher_of
 from dlvm_py.runtime.native import callable as native
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def blend(x, y, k):
     """Slices with a literal and with an argument as their ends, of two arrays that may also stretch."""

@@ -6,6 +6,8 @@ import pytest
 import dlvm_py as dlvm
 from dlvm_py.runtime.native.callable import versions
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 SLOW = pytest.mark.slow
 REAL = np.array([[2.0, 1.0, 0.3], [0.5, 3.0, 0.2], [0.1, 0.2, 5.0]])
 COMPLEX = np.array([[0.0, 1.0, 0.2], [-1.0, 0.5, 0.1], [0.3, 0.2, 2.0]])

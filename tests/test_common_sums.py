@@ -7,6 +7,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 rng = np.random.default_rng(11)
 
 

@@ -11,6 +11,8 @@ from indexing import assert_same, function, leaves, outcome
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 TEMPLATE = """
 def f(x, y, v, s, {names}):
     r = x[{index}]

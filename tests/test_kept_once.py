@@ -5,6 +5,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 A = np.array([0.7, -1.3, 1.9, 0.4, -0.6, 1.1])
 
 

@@ -5,6 +5,8 @@ import pytest
 
 import dlvm_py as dlvm
 
+pytestmark = pytest.mark.usefixtures("plain_code")
+
 
 def nearest(c, p):
     """A minimum by an `if`, of a sum of an inner loop."""

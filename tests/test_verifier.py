@@ -161,6 +161,10 @@ def _void_operand(f):
     find(f, "multiply").operands[1] = find(f, "push")
 
 
+def _void_operand_of_the_same_block(f):
+    find(f, "apply").operands[0] = find(f, "push")
+
+
 def _twice(f):
     f.blocks[-1].instructions.insert(0, find(f, "check"))
 
@@ -269,6 +273,7 @@ def _renamed(f):
         (_foreign_value, "is no value of this function"),
         (_removed_value, "is no value of this function"),
         (_void_operand, "has no value"),
+        (_void_operand_of_the_same_block, "has no value"),
         (_twice, "the instruction occurs twice"),
         (_block_twice, "the block occurs twice"),
         (_parent, "the instruction stands in 'end and says 'entry"),

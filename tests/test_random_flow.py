@@ -131,7 +131,7 @@ def check_seeds(seeds, is_shipped=False):
     assert refused <= 1 + len(seeds) // 8
 
 
-@pytest.mark.parametrize("chunk", range(8))
+@pytest.mark.parametrize("chunk", range(5))
 def test_programs(chunk):
     """Two programs, by a code generator that does not optimise."""
     check_seeds(range(2 * chunk, 2 * chunk + 2))

@@ -19,11 +19,11 @@ comparisons, of which it does. Where an answer is no, the loop runs as before, a
 
 For innermost loops that count up by one, are left at their head alone, write memory by stores alone, hand on no float,
 and take several times as long as asking does: where what is asked about is itself a sine, it would be made twice.
-All their checks are met in every trip. They compare floats, of which no index can hang on, computed from the counter,
-from what was there before the loop, and from memory that the loop does not write; or they say what the counter is
-below, behind a check of floats (before it, they are limits of the count), which is asked at the gate. Any other check
-would have to hold before memory is read. Stage compute, behind all that removes checks otherwise; once in a pipeline,
-since the slow loop could be versioned.
+All their checks are met in every trip, and some read an array along the counter, so that no more is asked than it has.
+They compare floats, of which no index can hang on, computed from the counter, from what was there before the loop, and
+from memory that the loop does not write; or they say what the counter is below, behind a check of floats (before it,
+they are limits of the count), which is asked at the gate. Any other check would have to hold before memory is read.
+Stage compute, behind all that removes checks otherwise; once in a pipeline, since the slow loop could be versioned.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.types import BOOL
 from dlvm_py.ir.value import integer
-from dlvm_py.transforms.limit_counts import bound_of
+from dlvm_py.transforms.limit_counts import beyond, bound_of
 from dlvm_py.transforms.loop_versions import entered_with, remove_copies, second_version
 
 LARGE = 200
@@ -117,8 +117,17 @@ def _asked(function: Function, counted: CountedLoop, noalias_params: bool) -> _A
         needed.add(v)
         work += v.operands
     computed = [i for i in instructions if i in needed]
+    if not any(i.op is OPS["load"] and _is_at_counter(i.operands[0], counted) for i in computed):
+        return None
     pays = SHARE * sum(map(step_cost, computed)) <= sum(map(step_cost, instructions))
     return _Asked(numbers, computed, limits) if pays else None
+
+
+def _is_at_counter(pointer: Value, counted: CountedLoop) -> bool:
+    """Whether a pointer is to an element at the counter, with a literal added: an array bounds how many are asked."""
+    if not isinstance(pointer, Instruction) or pointer.op.name != "elementPointer":
+        return False
+    return any(beyond(v, counted.counter) is not None for v in pointer.operands[1:])
 
 
 def _is_of_numbers(check: Instruction) -> bool:
@@ -155,8 +164,8 @@ def _ask(function: Function, counted: CountedLoop, asked: _Asked) -> None:
     b.loc = header.instructions[-1].loc
     trips = last if integer(first) == 0 else b.emit("subtract", last, first)
     pays = b.emit("lessThan", literal(MANY), trips)
-    for size, beyond in dict.fromkeys(asked.limits.values()):
-        below = b.emit("subtract", size, literal(beyond)) if beyond else size
+    for size, added in dict.fromkeys(asked.limits.values()):
+        below = b.emit("subtract", size, literal(added)) if added else size
         pays = b.emit("and", pays, b.emit("lessThanOrEqual", last, below))
     b.conditional(pays, asking, [first, literal(True)], header, list(passed))
     counter = asking.add_arg(counted.counter.type, counted.counter.name)

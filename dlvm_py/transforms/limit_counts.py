@@ -86,7 +86,7 @@ def _upward(loop: Loop) -> CountingHead | None:
     return head
 
 
-def _beyond(value: Value, counter: Value) -> int | None:
+def beyond(value: Value, counter: Value) -> int | None:
     """What is added to the counter, where that is a literal; None for every other value."""
     if value is counter:
         return 0
@@ -173,15 +173,15 @@ def bound_of(check: Instruction, loop: Loop, counter: Value) -> tuple[Value, int
     if not isinstance(condition, Instruction) or condition.op.name != "lessThan":
         return None
     index, size = condition.operands
-    beyond = _beyond(index, counter)
-    if beyond is None or not is_outside(size, loop):
+    added = beyond(index, counter)
+    if added is None or not is_outside(size, loop):
         return None
     # only of an extent, or a small number, can another one be subtracted
     number = integer(size)
     small = number is not None and abs(number) < _NEAR
-    if beyond and not small and not (isinstance(size, Instruction) and size.op.name == "extent"):
+    if added and not small and not (isinstance(size, Instruction) and size.op.name == "extent"):
         return None
-    return size, beyond
+    return size, added
 
 
 def _limit(
@@ -201,8 +201,8 @@ def _limit(
         if found is None:
             limit = b.emit("select", limit, literal(0), check.operands[0])
             continue
-        size, beyond = found
-        limit = b.emit("min", limit, b.emit("subtract", size, literal(beyond)) if beyond else size)
+        size, added = found
+        limit = b.emit("min", limit, b.emit("subtract", size, literal(added)) if added else size)
     b = Builder(function).before(end)
     b.loc = end.loc
     away = end.targets[1]

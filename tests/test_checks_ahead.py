@@ -114,52 +114,13 @@ def test_makes_vectors():
     assert " x double>" in compiled.llvm()
 
 
-def exp(x):
-    return math.exp(x)
-
-
-def exp2(x):
-    return math.exp2(x)
-
-
-def expm1(x):
-    return math.expm1(x)
-
-
-def sinh(x):
-    return math.sinh(x)
-
-
-def cosh(x):
-    return math.cosh(x)
-
-
-def asin(x):
-    return math.asin(x)
-
-
-def acos(x):
-    return math.acos(x)
-
-
-def sin(x):
-    return math.sin(x)
-
-
-def cos(x):
-    return math.cos(x)
-
-
-def tan(x):
-    return math.tan(x)
-
-
-@pytest.mark.parametrize("function", [exp, exp2, expm1, sinh, cosh, asin, acos, sin, cos, tan])
-def test_borders(function):
+@pytest.mark.parametrize("name", ["exp", "exp2", "expm1", "sinh", "cosh", "asin", "acos", "sin", "cos", "tan"])
+def test_borders(name):
     """Python's functions raise from the same number on."""
-    if not hasattr(math, function.__name__):
+    function = getattr(math, name, None)
+    if function is None:
         pytest.skip("this Python has no such function")
-    compiled = dlvm.jit(function)
+    compiled = dlvm.jit(lambda x: function(x))
     borders = [709.782712893384, 710.4758600739439, 1024.0, 1.0, -1.0, 0.0, 1e308, math.inf]
     numbers = {s * x for b in borders for x in near(b) for s in (1.0, -1.0)} | {math.nan}
     for x in numbers:

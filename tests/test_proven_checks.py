@@ -5,6 +5,7 @@ import signal
 
 import numpy as np
 import pytest
+from test_people_programs import PROGRAMS
 
 import dlvm_py as dlvm
 from dlvm_py.ir import I64, OPS, Block, BlockArg, Instruction, TensorType, literal
@@ -444,17 +445,6 @@ def test_low_bits_are_exact():
         dlvm.jit(_used_whole_as_well)(2**62, 3)
 
 
-def _triples(n):
-    count = 0
-    for a in range(1, n):
-        for b in range(a, n):
-            c2 = a * a + b * b
-            c = int(math.sqrt(c2))
-            if c * c == c2 and c < n:
-                count += 1
-    return count
-
-
 def _is_prime(n):
     if n < 2:
         return False
@@ -491,7 +481,7 @@ def _quotients(x, y):
 def test_floats_of_integers_are_numbers():
     """What int(math.sqrt(n)) asks is sure where n is a square, or was compared."""
     numbers = np.arange(256).astype(np.uint8)
-    for f, args in ((_triples, (60,)), (_bytes, (numbers,))):
+    for f, args in ((PROGRAMS["pythagorean"].function, (60,)), (_bytes, (numbers,))):
         compiled = dlvm.jit(f)
         np.testing.assert_array_equal(compiled(*args), f(*args))
         text = compiled.ir(*args)

@@ -268,7 +268,7 @@ _LARGEST = {
 }
 
 
-def _domain(e: Emitter, op: str, x: Value, y: Value) -> None:
+def _domain(e: Emitter, op: str, x: Value) -> None:
     """Python's math raises where NumPy gives nan or inf.
 
     What is asked is asked of the argument where that says it: a loop can ask it of all its elements ahead.
@@ -293,9 +293,6 @@ def _domain(e: Emitter, op: str, x: Value, y: Value) -> None:
         size = e.pure("abs", x) if op in ("sinh", "cosh") else x
         fits = e.pure("lessThanOrEqual", size, literal(_LARGEST[op]))
         e.check(e.either(fits, e.pure("not", e.pure("isFinite", x))), "OverflowError", "math range error")
-    elif op in ("gamma", "lgamma"):
-        finite = e.either(e.pure("isFinite", y), e.pure("not", e.pure("isFinite", x)))
-        e.check(finite, "OverflowError", "math range error")
 
 
 def _is_pole(e: Emitter, x: Value) -> Value:
@@ -306,11 +303,11 @@ def _is_pole(e: Emitter, x: Value) -> Value:
 def _math(op: str) -> Callable[..., Any]:
     def function(e: Emitter, x: Any) -> Any:
         value = e.cast(_number(e, x, f"math.{op}").value, F64)
-        if op not in ("gamma", "lgamma"):
-            _domain(e, op, value, value)
-            return weak(e.pure(op, value))
+        _domain(e, op, value)
         result = e.pure(op, value)
-        _domain(e, op, value, result)
+        if op in ("gamma", "lgamma"):
+            finite = e.either(e.pure("isFinite", result), e.pure("not", e.pure("isFinite", value)))
+            e.check(finite, "OverflowError", "math range error")
         return weak(result)
 
     return function

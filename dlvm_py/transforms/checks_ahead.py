@@ -39,7 +39,7 @@ from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.types import BOOL
 from dlvm_py.ir.value import integer
-from dlvm_py.transforms.limit_counts import beyond, bound_of
+from dlvm_py.transforms.limit_counts import beyond, bound_of, end_of
 from dlvm_py.transforms.loop_versions import entered_with, remove_copies, second_version
 
 LARGE = 200
@@ -164,9 +164,8 @@ def _ask(function: Function, counted: CountedLoop, asked: _Asked) -> None:
     b.loc = header.instructions[-1].loc
     trips = last if integer(first) == 0 else b.emit("subtract", last, first)
     pays = b.emit("lessThan", literal(MANY), trips)
-    for size, added in dict.fromkeys(asked.limits.values()):
-        below = b.emit("subtract", size, literal(added)) if added else size
-        pays = b.emit("and", pays, b.emit("lessThanOrEqual", last, below))
+    for bound in dict.fromkeys(asked.limits.values()):
+        pays = b.emit("and", pays, b.emit("lessThanOrEqual", last, end_of(b, bound)))
     b.conditional(pays, asking, [first, literal(True)], header, list(passed))
     counter = asking.add_arg(counted.counter.type, counted.counter.name)
     fine = asking.add_arg(TensorType((), BOOL), "fine")

@@ -201,8 +201,7 @@ def _limit(
         if found is None:
             limit = b.emit("select", limit, literal(0), check.operands[0])
             continue
-        size, added = found
-        limit = b.emit("min", limit, b.emit("subtract", size, literal(added)) if added else size)
+        limit = b.emit("min", limit, end_of(b, found))
     b = Builder(function).before(end)
     b.loc = end.loc
     away = end.targets[1]
@@ -216,6 +215,12 @@ def _limit(
     for check in [*run.checks, *(run.fork.checks if run.fork else ())]:
         assert check.block is not None
         check.block.instructions.remove(check)
+
+
+def end_of(b: Builder, bound: tuple[Value, int]) -> Value:
+    """What a counter must be below where, with a number added, it must be below a size: `bound_of`'s answer."""
+    size, added = bound
+    return b.emit("subtract", size, literal(added)) if added else size
 
 
 def _raise(function: Function, b: Builder, failing: Block, run: _Failing) -> None:

@@ -165,6 +165,22 @@ def remove_copies(instructions: Iterable[Instruction], mapping: dict[Value, Valu
         copy.block.instructions.remove(copy)
 
 
+def uncheck_copies(instructions: Iterable[Instruction], mapping: dict[Value, Value]) -> None:
+    """Let the copies of sums and products in a second version not ask whether they overflow."""
+    for i in instructions:
+        copy = mapping[i]
+        assert isinstance(copy, Instruction)
+        copy.attrs = {k: v for k, v in copy.attrs.items() if k != "checked"}
+
+
+def all_of(b: Builder, conditions: Sequence[Value]) -> Value:
+    """Whether all of some conditions hold."""
+    found, *others = conditions
+    for condition in others:
+        found = b.emit("and", found, condition)
+    return found
+
+
 class _Ranges:
     """What is asked of indices in each trip, and can be asked ahead.
 
@@ -352,10 +368,7 @@ class _Versions:
         mapping: dict[Value, Value] = {}
         gate, fast = second_version(self.function, self.loop, mapping)
         remove_copies(self.ranges.checks, mapping)
-        for i in self.ranges.exact:
-            copy = mapping[i]
-            assert isinstance(copy, Instruction)
-            copy.attrs = {k: v for k, v in copy.attrs.items() if k != "checked"}
+        uncheck_copies(self.ranges.exact, mapping)
         # of what nothing is asked nothing is known: it may be negative
         known = {s: x for s, x in self.ranges.wrapped.items() if x in self.ranges.natural}
         substitute(fast, {mapping[s]: mapping.get(x, x) for s, x in known.items()})
@@ -382,10 +395,7 @@ class _Versions:
             parts += [b.emit("lessThan", most, bound) for y, bound in self.ranges.below if y is x]
         if self.ranges.powers:
             parts += self._powers(b, last)
-        found = parts[0]
-        for part in parts[1:]:
-            found = b.emit("and", found, part)
-        return found
+        return all_of(b, parts)
 
     def _powers(self, b: Builder, last: Value) -> list[Value]:
         """Whether powers are finite, and not 0, as their first and last exponents say."""

@@ -180,7 +180,7 @@ def _of_floats(value: Instruction, depth: int, met: dict[Value, Any]) -> FloatRa
     match name:
         case "sqrt" if first[0] >= 0:
             return math.sqrt(first[0]), math.sqrt(first[1])
-        case "floor" | "ceil" | "rint" | "truncate":
+        case _ if name in _MONOTONE:
             return _MONOTONE[name](first[0]), _MONOTONE[name](first[1])
         case "negate":
             return -first[1], -first[0]

@@ -31,7 +31,7 @@ from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.short_loops import shrinking
 from dlvm_py.ir.value import integer
-from dlvm_py.transforms.loop_versions import entered_with, second_version
+from dlvm_py.transforms.loop_versions import all_of, entered_with, second_version, uncheck_copies
 from dlvm_py.transforms.ranges import integer_range
 
 _INTEGER = TensorType((), I64)
@@ -99,10 +99,7 @@ def _version(function: Function, loop: Loop, found: _Short) -> None:
     mapping: dict[Value, Value] = {}
     gate, fast = second_version(function, loop, mapping)
     passed = entered_with(function, gate)
-    for add in found.sums.values():
-        copy = mapping[add]
-        assert isinstance(copy, Instruction)
-        copy.attrs = {k: v for k, v in copy.attrs.items() if k != "checked"}
+    uncheck_copies(found.sums.values(), mapping)
     b = Builder(function).at_end(gate)
     b.loc = header.instructions[-1].loc
     parts: list[Value] = []
@@ -112,10 +109,7 @@ def _version(function: Function, loop: Loop, found: _Short) -> None:
     for first in dict.fromkeys(passed[header.args.index(a)] for a in found.sums):
         if integer(first) is None:
             parts += [b.emit("lessThanOrEqual", first, literal(_FAR)), b.emit("lessThanOrEqual", literal(-_FAR), first)]
-    condition = parts[0]
-    for part in parts[1:]:
-        condition = b.emit("and", condition, part)
-    b.conditional(condition, fast[0], passed, header, list(passed)).attrs["likely"] = True
+    b.conditional(all_of(b, parts), fast[0], passed, header, list(passed)).attrs["likely"] = True
 
 
 def _ask_for_more(function: Function, header: Block, number: Value) -> None:

@@ -174,7 +174,7 @@ class _Quicksort:
             loop.next = [c.op("sub", c.add(first, ONE), above), c.op("sub", last, above)]
         first, last = loop.results
         source, limits = c.gep(self.type, source, odd), splat(c, limit, lanes)
-        rounds = c.op("lshr", size, i64(lanes.bit_length() - 1))
+        rounds = c.op("lshr", size, i64(self.shift))
         with c.loop(rounds, [first, c.op("sub", last, i64(lanes - 1))]) as loop:
             first, last = loop.carried
             row = self.rows.load(c.gep(self.type, source, c.mul(loop.index, i64(lanes))))

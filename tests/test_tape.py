@@ -326,3 +326,27 @@ def test_minimum_cut_is_the_cheapest_that_separates():
 
 def test_of_several_cheapest_cuts_it_is_the_one_next_to_the_sinks():
     assert minimum_cut({0: 2, 1: 2, 2: 2}, [(0, 1), (1, 2)], [0], [2]) == {2}
+
+
+def of_many_sizes(u, n, grows):
+    """What is kept of a trip has the size of that trip: nothing in the first one, in the last more than is fetched."""
+    s = 0.0
+    k, x = 0, u[:0]
+    while k < n:
+        x = np.append(0.9 * x, np.sin(u[k : k + 1 + k * grows]))
+        s += np.sum(x * x)
+        k += 1
+    return s
+
+
+@pytest.mark.parametrize(("n", "grows"), [(1, 0), (7, 0), (40, 3), (40, 60)])
+def test_what_the_next_trip_backwards_reads_is_fetched(n, grows):
+    u = np.linspace(0.1, 1.0, n * (grows + 1))
+    g = dlvm.grad(dlvm.jit(of_many_sizes))
+    found = g(u, n, grows)
+    way = np.cos(np.arange(u.size))
+    near = [of_many_sizes(u + h * way, n, grows) for h in (1e-6, -1e-6)]
+    np.testing.assert_allclose(found @ way, (near[0] - near[1]) / 2e-6, rtol=1e-6)
+    assert "call void @dlvm.fetch_below(" in g.llvm()
+    # a number of a trip lies beside that of the next one
+    assert "fetch_below" not in dlvm.grad(dlvm.jit(logistic_map)).llvm(0.4, 3.6, 10)

@@ -213,10 +213,20 @@ def pop(e: FunctionEmitter, i: Instruction) -> Lowered:
         e.store(used, _field(e, stack, USED_FIELD))
         least = e.gep("i8", e.load("ptr", _field(e, stack, DATA_FIELD)), used)
         e.entries.update((each, e.gep("i8", least, i64(size * k))) for k, each in enumerate(reversed(pops)))
+        if isinstance(type, PointerType) and type.shape and e.module.shares:
+            for each in pops:
+                _fetch_below(e, e.entries[each], used, i64(size * len(pops)))
     place = e.entries.pop(i)
     notes = e.notes(i.operands[0])
     values = [e.load(t, e.gep("i8", place, i64(8 * k)), notes) for k, t in enumerate(flat_types(type))]
     return e.from_memory_form(type, values, e.notes(i) if isinstance(type, PointerType) else "")
+
+
+def _fetch_below(e: FunctionEmitter, place: V, left: V, span: V) -> None:
+    """The array that the next trip will take off, so many bytes below an entry: the CPU is told to fetch it."""
+    reads = "nounwind memory(argmem: read, inaccessiblemem: readwrite)"
+    e.module.declare("dlvm.fetch_below", "void", ["ptr", "i64", "i64"], reads)
+    e.call("@dlvm.fetch_below", "void", [place, left, span])
 
 
 def drain(e: FunctionEmitter, i: Instruction) -> Pointer:

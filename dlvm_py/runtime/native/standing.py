@@ -47,7 +47,7 @@ _HANDLER = ("malloc", "calloc", "realloc", "free")
 _MEMORY = ("allocate", "adopt", "count", "new", "keep", "drop", "free_one", "free_all", "take", "give", "resize")
 _SUPPORT = (*_MEMORY, "poll", "burn", "spend")
 _RUNTIME = [f"dlvm.{n}" for n in (*SLOTS, *_SUPPORT, *(f"handler.{n}" for n in (*_HANDLER, "free_kept")))]
-_TAPES = [f"dlvm.{n}" for n in ("stack_grow", "push_place", "release_entries", "new_chunk", "new_cut")]
+_TAPES = [f"dlvm.{n}" for n in ("stack_grow", "push_place", "release_entries", "new_chunk", "new_cut", "fetch_below")]
 _THREADS = [
     f"dlvm.{n}" for n in ("share", "parallel", "share_pieces", "share_trips", "begin_trips", "end_trips", "stream")
 ]

@@ -12,6 +12,7 @@ declare void @dlvm.give(ptr, i64)
 declare ptr @dlvm.resize(ptr, i64)
 declare ptr @dlvm.cut(ptr, ptr, i64)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1)
+declare void @llvm.prefetch.p0(ptr, i32 immarg, i32 immarg, i32 immarg)
 
 ; An array of up to four extents that will be pushed: its data, cut from a chunk (cut.ll), which is its header.
 define ptr @dlvm.new_cut(ptr %ctx, ptr %chunk, i32 %site, i64 %itemsize, i64 %a, i64 %b, i64 %c, i64 %d)
@@ -86,6 +87,36 @@ entry:
   call void @dlvm.drop(ptr %ctx, ptr %header)
   %after = add nuw nsw i64 %at, %size
   br label %next
+done:
+  ret void
+}
+
+; Tell the CPU that the array of an entry will be needed, `span` bytes below the one at `place`, which has been taken off.
+; A tape is read from its end, each array of it forwards: the CPU, which sees streams that go on, would wait at the
+; beginning of each. An array was cut right below the one that was pushed after it, so that the distance of the two is what
+; there is to fetch. Where it is another one, they lie in two chunks, or are so large that waiting once is nothing.
+define void @dlvm.fetch_below(ptr %place, i64 %left, i64 %span) noinline nounwind {
+start:
+  %is_some = icmp uge i64 %left, %span
+  br i1 %is_some, label %entry, label %done
+entry:
+  %back = sub i64 0, %span
+  %below_at = getelementptr i8, ptr %place, i64 %back
+  %below = load ptr, ptr %below_at
+  %data = load ptr, ptr %place
+  %to = ptrtoint ptr %data to i64
+  %from = ptrtoint ptr %below to i64
+  %distance = sub i64 %to, %from
+  %last = sub i64 %distance, 1
+  %is_near = icmp ult i64 %last, 262144
+  br i1 %is_near, label %line, label %done
+line:
+  %at = phi i64 [ 0, %entry ], [ %after, %line ]
+  %next = getelementptr i8, ptr %below, i64 %at
+  call void @llvm.prefetch.p0(ptr %next, i32 0, i32 1, i32 1)
+  %after = add nuw nsw i64 %at, 64
+  %is_more = icmp ult i64 %after, %distance
+  br i1 %is_more, label %line, label %done
 done:
   ret void
 }

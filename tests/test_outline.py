@@ -142,3 +142,16 @@ def test_long_functions_allocate_and_poll_by_calls(monkeypatch):
     with pytest.raises(MemoryError):
         g(np.arange(4.0), 1 << 60)
     assert {"@dlvm.new", "@dlvm.burn", "@dlvm.drop"} <= set(re.findall(r"@dlvm\.\w+", g.llvm()))
+
+
+def test_kernels_read_once_what_does_not_change_along_a_row(few):
+    """The loops of a kernel know that the array which is written is another one, so that LLVM takes the load out."""
+
+    def sums(a, b, out):
+        out += a[:, None] + b
+
+    f = dlvm.jit(sums, cache=False, parallel=False)
+    text = f.llvm(np.ones(4), np.ones(5), np.ones((4, 5)))
+    bodies = re.findall(r"^vector\.body\w*:.*?^  br [^\n]*vector\.body", text, re.S | re.M)
+    assert any("fadd <" in body for body in bodies)
+    assert not any(re.search(r"= load double,", body) for body in bodies)

@@ -39,9 +39,7 @@ NAME = re.compile(r"%[A-Za-z]\w*")
 _METADATA = re.compile(r"!\d+")
 _DEFINITION = re.compile(r"^(%v\d+) = ", re.MULTILINE)
 _LABEL = re.compile(r"label %(\w+)")
-_ALIAS = re.compile(r", !(?:alias\.scope|noalias) !\d+")
 _SCOPES = re.compile(r", !(alias\.scope|noalias) !(\d+)")
-_GROUP = "!llvm.access.group"
 CALL = '@"dl.kernel'
 
 
@@ -190,7 +188,7 @@ def body_of(f: FunctionText, region: Region, memory: list[str], result: str, sta
         elif status and lines[-1].startswith("ret "):
             parts = ["i32 1", *(f"{f.types[ref]} poison" for ref in region.results)]
             lines[-1] = f"ret {result} " + ("1" if len(parts) == 1 else "{ " + ", ".join(parts) + " }")
-        found += [f"{label.name}:", *(_ALIAS.sub("", line) if _GROUP in line else line for line in lines)]
+        found += [f"{label.name}:", *lines]
     return found
 
 

@@ -234,3 +234,20 @@ def test_factors_from_branches(f):
     value, tangent = dlvm.jvp(f, (A, 0.3), (A[::-1].copy(), 0.7))
     assert value == pytest.approx(f(A, 0.3), rel=1e-14)
     np.testing.assert_allclose(tangent, differences(lambda t: f(A + t * A[::-1], 0.3 + t * 0.7), 0.0), rtol=1e-6)
+
+
+def test_seeds_of_ones_reach_products_through_views():
+    """The derivatives of a sum of products of reshaped arrays are sums, as those of the product itself."""
+
+    def kernel(a, c):
+        rows, columns = a.shape[:2]
+        a[:] = np.reshape(np.reshape(a, (rows, columns, 1, a.shape[2])) @ c, a.shape)
+        return np.sum(a)
+
+    rng = np.random.default_rng(2)
+    a, c = rng.standard_normal((4, 3, 5)), rng.standard_normal((5, 5))
+    g = dlvm.grad(kernel, wrt=("a", "c"))
+    of_a, of_c = g(a.copy(), c)
+    np.testing.assert_allclose(of_a, np.broadcast_to(c.sum(axis=1), a.shape), rtol=1e-12)
+    np.testing.assert_allclose(of_c, np.broadcast_to(a.sum(axis=(0, 1))[:, None], c.shape), rtol=1e-12)
+    assert " dot " not in g.ir(a, c, stage="scheduled")

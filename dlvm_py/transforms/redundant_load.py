@@ -11,8 +11,9 @@
 
 The walk goes down the dominator tree and carries a list of (pointer, value) facts: "a load of the pointer
 now gives this value". A load that hits a fact is replaced by its value. A load of a scalar or an array adds
-a fact, a store of a scalar does too, and one of a scalar that is broadcast: of this every view gives that scalar,
-broadcast to the extents of the view. A store of what an array was loaded as, to memory of the same layout, adds a fact
+a fact, a store of a scalar does too, and one of a scalar that is broadcast: of this, and of the memory of which it is a
+view with all elements, every view gives that scalar, broadcast to the extents of the view. A store of what an array was
+loaded as, to memory of the same layout, adds a fact
 as well, which ends where either is written: what is updated as a whole behind its copy is made of the original, and
 the copy is a dead store. A store or scatter takes away the facts about all memory that it may overlap, by the alias
 analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same memory
@@ -53,7 +54,7 @@ from dlvm_py.ir import (
     is_array,
     is_scalar,
 )
-from dlvm_py.ir.analysis.alias import AliasAnalysis, is_opaque
+from dlvm_py.ir.analysis.alias import AliasAnalysis, is_opaque, whole
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.dominance import DominatorTree
@@ -198,7 +199,9 @@ def _transfer(
         if i.op.name == "store" and (
             is_scalar(destination.type.pointee) or _is_uniform(value) or _is_copy(value, i, alias)
         ):
-            facts = [(destination, value), *facts][:_MAX_FACTS]
+            # of what one number fills, it fills every other view
+            filled = whole(destination) if is_array(value.type) and _is_uniform(value) else destination
+            facts = [(filled, value), *facts][:_MAX_FACTS]
         return facts
     if i.op.name == "apply" and not alias.is_shared and all(_is_open(v) for v in i.operands):
         handed = [v for v in i.operands if isinstance(v.type, PointerType)]
@@ -235,8 +238,8 @@ def _filled(function: Function, load: Instruction, facts: Facts, alias: AliasAna
     (pointer,) = load.operands
     fills = [(p, v) for p, v in facts if is_array(p.type.pointee) and _is_uniform(v)]  # type: ignore[attr-defined]
     while fills:
-        for whole, value in fills:
-            if alias.same_elements(whole, pointer):
+        for memory, value in fills:
+            if alias.same_elements(memory, pointer):
                 number = value if isinstance(value, Literal) else value.operands[0]  # type: ignore[attr-defined]
                 if is_scalar(load.type):
                     return number if number.type == load.type else None

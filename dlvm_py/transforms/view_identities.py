@@ -10,6 +10,8 @@ The rules have the form of those in identities.py, and the caller drops a value 
 
 from __future__ import annotations
 
+from typing import TypeGuard
+
 from dlvm_py.ir import (
     VOID,
     Block,
@@ -20,6 +22,7 @@ from dlvm_py.ir import (
     PointerType,
     TensorType,
     Value,
+    is_scalar,
     literal,
 )
 from dlvm_py.ir.analysis.extents import extent_at
@@ -40,11 +43,19 @@ def _axes(i: Instruction) -> tuple[int, ...]:
     return tuple(axes) if axes is not None else tuple(range(len(_shape(i))))[::-1]
 
 
+def _is_number_everywhere(x: Value) -> TypeGuard[Instruction]:
+    """Whether all elements of an array are one scalar, whose views are such arrays of their own."""
+    return isinstance(x, Instruction) and x.op.name == "broadcast" and is_scalar(x.operands[0].type)
+
+
 def _transpose(i: Instruction) -> Value | None:
     (x,) = i.operands
     axes = _axes(i)
     if axes == tuple(range(len(axes))):
         return x
+    if _is_number_everywhere(x):
+        number, *extents = x.operands
+        return become(i, "broadcast", [number, *(extents[a] for a in axes)])
     if isinstance(x, Instruction) and x.op.name == "transpose":
         inner = _axes(x)
         return become(i, "transpose", list(x.operands), axes=tuple(inner[a] for a in axes))
@@ -56,6 +67,13 @@ def _pad_or_squeeze(i: Instruction) -> Value | None:
     inverse = "squeezeShape" if i.op.name == "padShape" else "padShape"
     if isinstance(x, Instruction) and x.op.name == inverse and x.attrs["at"] == i.attrs["at"]:
         return x.operands[0]
+    if _is_number_everywhere(x) and len(x.operands) > 2:
+        number, *extents = x.operands
+        if i.op.name == "padShape":
+            extents.insert(i.attrs["at"], literal(1))
+        else:
+            del extents[i.attrs["at"]]
+        return become(i, "broadcast", [number, *extents])
     return None
 
 
@@ -66,6 +84,8 @@ def _shape_cast(i: Instruction) -> Value | None:
         return x
     if len(extents) == len(_shape(x)) and all(_takes_all(n, x, k) for k, n in enumerate(extents)):
         return x
+    if _is_number_everywhere(x):
+        return become(i, "broadcast", [x.operands[0], *extents])
     if isinstance(x, Instruction) and x.op.name == "shapeCast":
         return become(i, "shapeCast", [x.operands[0], *extents])
     return None

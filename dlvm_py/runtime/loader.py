@@ -42,6 +42,9 @@ else:
 
 IMPORTS_SYMBOL = "dlvm.imports"
 
+# the names under which OpenBLAS has kernels for vectors of 64 bytes
+WIDE_CORES = (b"SkylakeX", b"Cooperlake", b"SapphireRapids")
+
 _names = itertools.count()
 
 
@@ -174,12 +177,20 @@ def _numpy_blas(name: str) -> int | None:
     except (OSError, TypeError):  # TypeError: built into the interpreter
         return None
     names = (f"scipy_{name}_64_", f"{name}_64_", f"{name}64_", f"scipy_{name}_", f"{name}_")
-    if name.startswith("cblas_"):
+    if name.startswith(("cblas_", "openblas_")):
         names = (f"scipy_{name}64_", f"{name}64_", f"scipy_{name}", name)
     for symbol in names:
         if address := _symbol(library, symbol):
             return address
     return None
+
+
+@functools.cache
+def _narrow_blas() -> int:
+    """1 where NumPy's BLAS says that its kernels are those of CPUs with vectors of less than 64 bytes, else 0."""
+    address = _numpy_blas("openblas_get_corename")
+    core = ctypes.CFUNCTYPE(ctypes.c_char_p)(address)() if address else None
+    return int(bool(core) and core not in WIDE_CORES)
 
 
 def _lapack(name: str) -> int | None:
@@ -242,7 +253,7 @@ def _members(archive: bytes) -> Iterator[bytes]:
         at += 60 + size + size % 2
 
 
-_LIMITS = {"taken": buffers.taken_before, "processors": threads.processors}
+_LIMITS = {"taken": buffers.taken_before, "processors": threads.processors, "narrow_blas": _narrow_blas}
 
 _RESOLVERS = {
     "pool": lambda name: ctypes.addressof(buffers.state()),

@@ -11,6 +11,7 @@ Step by step:
     to, a or b with no unit stride        through a row-major copy, by a recursive call
     one row or one column                 gemv
     f32, f64: a matrix times its transpose    tiles of our own, which threads share (symmetric.py), or syrk
+    f32, f64, a BLAS with narrow vectors  such tiles (packed.py)
     else                                  gemm, transposes chosen by which stride is the unit; f32, f64: in pieces that
                                           our threads share (blas.py)
 """
@@ -34,6 +35,7 @@ from dlvm_py.backend.cpu.dot import (
     versioned_inner_product,
 )
 from dlvm_py.backend.cpu.function import FunctionEmitter
+from dlvm_py.backend.cpu.packed import Packed, has_narrow_blas
 from dlvm_py.backend.cpu.pointers import Pointer, load_element, offset, store_element, strides_of
 from dlvm_py.backend.cpu.register_tiles import by_tiles
 from dlvm_py.backend.cpu.scalar import TABLE
@@ -46,6 +48,7 @@ from dlvm_py.ir import DType, Instruction
 
 # products below: loops are faster than a call of BLAS (measured with OpenBLAS, f64)
 SMALL, IN_TILES = 4096, 16384
+WIDE = 30_000  # multiplications from which on tiles of our own are faster than those of narrow vectors
 FEW, MANY = 8, 32  # extents of products in loops of our own: a small one, the one that loops run along
 INT_MAX = 2**31 - 1
 
@@ -162,6 +165,8 @@ class _Matmul:
             if not self.add:
                 self._by_its_transpose(blas, a, c.icmp("ugt", work, i64(SYRK)), alone)
             if alone is not None:
+                if c.module.masks:
+                    self._by_wide_tiles(a, b, c.icmp("ugt", work, i64(WIDE)))
                 self._unless(alone, lambda: self._in_pieces(blas, a, b))
         blas.gemm(a, b)
         c.line("ret i32 0")
@@ -301,6 +306,18 @@ class _Matmul:
     def _symmetric(self, product: Symmetric, is_plain: V) -> None:
         header, panels = self._fresh(product.packed)
         product.write(panels.data, is_plain)
+        self._release(header)
+
+    def _by_wide_tiles(self, a: Operand, b: Operand, is_long: V) -> None:
+        """Long products by tiles of our own, where those of BLAS are narrower than the CPU's vectors."""
+        c = self.c
+        product = Packed(c, self.dtype, self.add, self.a, self.b, self.to)
+        pays = c.both(is_long, product.pays(), has_narrow_blas(c))
+        self._unless(pays, lambda: self._packed(product, a.plain, b.transposed(c).plain))
+
+    def _packed(self, product: Packed, a_is_plain: V, b_is_plain: V) -> None:
+        header, panels = self._fresh(product.packed)
+        product.write(panels.data, a_is_plain, b_is_plain)
         self._release(header)
 
     def _in_pieces(self, blas: Blas, a: Operand, b: Operand) -> None:

@@ -113,7 +113,7 @@ entry:
 line:
   %at = phi i64 [ 0, %entry ], [ %after, %line ]
   %next = getelementptr i8, ptr %below, i64 %at
-  call void @llvm.prefetch.p0(ptr %next, i32 0, i32 1, i32 1)
+  call void @llvm.prefetch.p0(ptr %next, i32 0, i32 3, i32 1)
   %after = add nuw nsw i64 %at, 64
   %is_more = icmp ult i64 %after, %distance
   br i1 %is_more, label %line, label %done

@@ -13,11 +13,10 @@ The walk goes down the dominator tree and carries a list of (pointer, value) fac
 now gives this value". A load that hits a fact is replaced by its value. A load of a scalar or an array adds
 a fact, a store of a scalar does too, and one of a scalar that is broadcast: of this, and of the memory of which it is a
 view with all elements, every view gives that scalar, broadcast to the extents of the view. A store of what an array was
-loaded as, to memory of the same layout, adds a fact
-as well, which ends where either is written: what is updated as a whole behind its copy is made of the original, and
-the copy is a dead store. A store or scatter takes away the facts about all memory that it may overlap, by the alias
-analysis; a call those about all memory that its arguments may refer to. Two pointers mean the same memory
-when the alias analysis knows that they have the same elements.
+loaded as, to memory of the same layout, adds a fact as well, which ends where either is written: what is updated as a
+whole behind its copy is made of the original, and the copy is a dead store. A store or scatter takes away the facts
+about all memory that it may overlap, by the alias analysis; a call those about all memory that its arguments may refer
+to. Two pointers mean the same memory when the alias analysis knows that they have the same elements.
 
 A block inherits the facts of its predecessor if it has just one, so that no other path can have written in
 between; anything else starts from nothing. Facts about array values end with the block. (Any other stored array

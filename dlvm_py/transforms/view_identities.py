@@ -22,13 +22,13 @@ from dlvm_py.ir import (
     PointerType,
     TensorType,
     Value,
-    is_scalar,
     literal,
 )
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.places import section_parts
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.identities import Rule, become
+from dlvm_py.transforms.literals import splat
 from dlvm_py.transforms.substitution import is_extent
 
 
@@ -45,7 +45,7 @@ def _axes(i: Instruction) -> tuple[int, ...]:
 
 def _is_number_everywhere(x: Value) -> TypeGuard[Instruction]:
     """Whether all elements of an array are one scalar, whose views are such arrays of their own."""
-    return isinstance(x, Instruction) and x.op.name == "broadcast" and is_scalar(x.operands[0].type)
+    return isinstance(x, Instruction) and splat(x) is not x
 
 
 def _transpose(i: Instruction) -> Value | None:

@@ -299,13 +299,13 @@ class _Matmul:
         if alone is not None:
             product = Symmetric(c, self.dtype, self.a, self.to)
             without_blas = c.both(is_own, alone, is_long)
-            self._unless(c.both(without_blas, product.pays()), lambda: self._symmetric(product, a.plain))
+            self._unless(c.both(without_blas, product.pays()), lambda: self._by_panels(product, a.plain))
             is_own = c.both(is_own, self._not(without_blas))
         self._unless(is_own, lambda: blas.syrk(a))
 
-    def _symmetric(self, product: Symmetric, is_plain: V) -> None:
+    def _by_panels(self, product: Symmetric | Packed, *are_plain: V) -> None:
         header, panels = self._fresh(product.packed)
-        product.write(panels.data, is_plain)
+        product.write(panels.data, *are_plain)
         self._release(header)
 
     def _by_wide_tiles(self, a: Operand, b: Operand, is_long: V) -> None:
@@ -313,12 +313,7 @@ class _Matmul:
         c = self.c
         product = Packed(c, self.dtype, self.add, self.a, self.b, self.to)
         pays = c.both(is_long, product.pays(), has_narrow_blas(c))
-        self._unless(pays, lambda: self._packed(product, a.plain, b.transposed(c).plain))
-
-    def _packed(self, product: Packed, a_is_plain: V, b_is_plain: V) -> None:
-        header, panels = self._fresh(product.packed)
-        product.write(panels.data, a_is_plain, b_is_plain)
-        self._release(header)
+        self._unless(pays, lambda: self._by_panels(product, a.plain, b.transposed(c).plain))
 
     def _in_pieces(self, blas: Blas, a: Operand, b: Operand) -> None:
         blas.gemm_in_pieces(a, b)

@@ -27,6 +27,7 @@ from dlvm_py.backend.cpu.dot import Matrix, multiply_add
 from dlvm_py.backend.cpu.lanes import splat, transposed
 from dlvm_py.backend.cpu.pointers import load_element, offset, store_element
 from dlvm_py.backend.cpu.share import shared
+from dlvm_py.backend.cpu.skinny import strips
 from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import FALSE, ONE, TRUE, ZERO, V, i64
 from dlvm_py.frozen import replace
@@ -38,13 +39,10 @@ TERMS = 256  # of a panel of vectors of 64 bytes the nearest cache but one holds
 PACKED = 1 << 23  # bytes of panels at a time
 # the grain of threads: so many products, or so many elements that are packed, and what these cost, in tenths of ns
 PRODUCTS, ELEMENTS, COST = 16, 4, 3
-OPS_OF = {"": "fadd", "below": "fadd", "add": "fadd", "subtract": "fsub"}
 
 
 def has_narrow_blas(c: Code) -> V:
-    """Whether the CPU has vectors of 64 bytes and BLAS, for all that is known, does without them."""
-    if not c.module.masks:
-        return FALSE
+    """Whether BLAS, for all that is known, does without vectors of 64 bytes."""
     return c.icmp("ne", c.cast("ptrtoint", c.import_pointer("limit:narrow_blas"), "i64"), ZERO)
 
 
@@ -68,13 +66,16 @@ class Packed:
     def write(self, panels: V, a_is_plain: V, b_is_plain: V) -> None:
         """Whether elements of a column of a, and of a row of b, are neighbours; else those across are."""
         c = self.c
-        with spans(c, self.a.cols, self.span) as (start, terms):
+
+        def some_terms(start: V, terms: V) -> None:
             across = offset(c, panels, [c.mul(self.above, terms)], [i64(self.dtype.itemsize)])
             for x, is_plain, place in ((self.a, a_is_plain, panels), (self.b, b_is_plain, across)):
                 data = offset(c, x.data, [start], [x.col_step])
                 pack(c, self.dtype, replace(x, data=data, cols=terms), place, is_plain)
             is_first = FALSE if self.add else c.icmp("eq", start, ZERO)
             self._rectangles(panels, across, terms, is_first)
+
+        strips(c, self.a.cols, self.span, some_terms)
 
     def _rectangles(self, panels: V, across: V, terms: V, is_first: V) -> None:
         c, to = self.c, self.to
@@ -96,14 +97,6 @@ def span_of(c: Code, dtype: DType, rows: V, terms: V) -> V:
     """How many terms of so many rows are packed at a time."""
     even = c.op("and", c.op("udiv", i64(PACKED), c.mul(rows, i64(dtype.itemsize))), i64(-TERMS))
     return c.minimum(terms, c.select(c.icmp("eq", even, ZERO), i64(TERMS), even))
-
-
-@contextmanager
-def spans(c: Code, terms: V, span: V) -> Iterator[tuple[V, V]]:
-    """A loop over terms: the first ones of a trip, and how many."""
-    with c.loop(c.op("udiv", c.add(terms, c.op("sub", span, ONE)), span)) as loop:
-        start = c.mul(loop.index, span, "nuw nsw")
-        yield start, c.minimum(span, c.op("sub nsw", terms, start))
 
 
 def pack(c: Code, dtype: DType, x: Matrix, panels: V, is_plain: V) -> None:
@@ -208,6 +201,10 @@ class _Pack(Writer):
         return c.intrinsic(name, type, place, V("i32", str(self.dtype.itemsize)), mask, V(type, "zeroinitializer"))
 
 
+def _op_of(how: str) -> str:
+    return "fsub" if how == "subtract" else "fadd"
+
+
 def tile_function(c: Code, dtype: DType, how: str) -> str:
     """define void tile(a, b, terms, to, row step, is first): a few rows of one panel by all rows of another.
 
@@ -221,7 +218,7 @@ def tile_function(c: Code, dtype: DType, how: str) -> str:
 class _Tile(Writer):
     def __init__(self, c: Code, dtype: DType, how: str) -> None:
         super().__init__(c, dtype)
-        self.op = OPS_OF[how]
+        self.op = _op_of(how)
 
     def write(self) -> None:
         c, rows, lanes = self.c, self.registers.rows, self.registers.lanes
@@ -314,7 +311,7 @@ class _Rectangle(Writer):
             more = offset(c, edge, at, [edge_step, self.size])
             with c.when(c.op("xor", is_first, TRUE)):
                 before = self.element(to, at, [self.row_step, self.size])
-                store_element(c, self.dtype, c.fop(OPS_OF[self.how], before, load_element(c, self.dtype, more)), more)
+                store_element(c, self.dtype, c.fop(_op_of(self.how), before, load_element(c, self.dtype, more)), more)
             self.put(load_element(c, self.dtype, more), to, at, [self.row_step, self.size])
 
 

@@ -26,11 +26,11 @@ from dlvm_py.backend.cpu.packed import (
     pieces,
     rectangle_function,
     span_of,
-    spans,
     steps,
 )
 from dlvm_py.backend.cpu.pointers import offset
 from dlvm_py.backend.cpu.share import shared
+from dlvm_py.backend.cpu.skinny import strips
 from dlvm_py.backend.cpu.text import plain_loop
 from dlvm_py.backend.cpu.values import ONE, ZERO, V, i64
 from dlvm_py.frozen import replace
@@ -54,11 +54,14 @@ class Symmetric:
     def write(self, panels: V, is_plain: V) -> None:
         """is_plain: whether elements of a column of x are neighbours; else those of a row are."""
         c, x = self.c, self.x
-        with spans(c, x.cols, self.span) as (start, terms):
+
+        def some_terms(start: V, terms: V) -> None:
             data = offset(c, x.data, [start], [x.col_step])
             pack(c, self.dtype, replace(x, data=data, cols=terms), panels, is_plain)
             is_last = c.icmp("eq", c.add(start, terms), x.cols)
             self._squares(panels, terms, c.icmp("eq", start, ZERO), is_last)
+
+        strips(c, x.cols, self.span, some_terms)
 
     def _squares(self, panels: V, terms: V, is_first: V, is_last: V) -> None:
         """All squares up to the diagonal. A row of them and the one as far from the other end make one of equal length:

@@ -335,6 +335,23 @@ def test_a_sine_and_a_cosine_of_one_number_reduce_it_once():
 
 
 @pytest.mark.parametrize("dtype", (np.float64, np.float32))
+@pytest.mark.parametrize("name", PERIODIC)
+def test_small_angles_wait_for_no_reduction(name, dtype):
+    """A number has a branch for them, which vectors have not, nor numbers beside another of these functions."""
+    ufunc, other = getattr(np, name), np.cos if name == "sin" else np.sin
+    edge, tiny = dtype(0.785), np.finfo(dtype).smallest_subnormal
+    x = [dtype(v) for v in (0.0, tiny, 3 * tiny, 1e-30, 1e-12, np.pi / 4, np.nan, np.inf)]
+    x += [edge, np.nextafter(edge, dtype(0)), np.nextafter(edge, dtype(1)), *np.linspace(0.01, 1.6, 160, dtype=dtype)]
+    x = np.array([*x, *(-v for v in x)], dtype)
+    alone, beside = dlvm.jit(lambda x: ufunc(x)), dlvm.jit(lambda x: (ufunc(x), other(x)))
+    bits = np.int64 if dtype is np.float64 else np.int32
+    for found in ([alone(v) for v in x], [beside(v)[0] for v in x]):
+        np.testing.assert_array_equal(np.array(found, dtype).view(bits), compiled(name)(x).view(bits))
+    branches = [any(c in f.llvm(x[0]) for c in ("7.850000e-01", "0x3FE91EB8")) for f in (alone, beside)]
+    assert branches == [True, False]
+
+
+@pytest.mark.parametrize("dtype", (np.float64, np.float32))
 def test_rows_of_all_lengths_have_the_bits_of_their_elements(dtype):
     def several(x, y):
         return np.exp(-x) * y + x, x**y, np.tanh(x) > 0.25, np.log(x) + np.sin(y)

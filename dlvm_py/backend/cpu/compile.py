@@ -420,13 +420,14 @@ def optimise(
     if not has_vectors or not _names_elementary(module):
         return
     alike = _alike(module)
-    _define(module, context, masks, permutes)
+    _define(module, context, masks, permutes, waits_less=not alike)
     manager = llvm.create_new_module_pass_manager()
     manager.add_always_inliner_pass()
     manager.add_global_dead_code_eliminate_pass()
     manager.run(module, builder)
-    if alike:
-        _simplify(module, machine, alike)
+    # in the single block of a loop over vectors code generation finds equal values by itself
+    if any(alike.values()):
+        _simplify(module, machine, [name for name, has_none in alike.items() if has_none])
 
 
 def _go_briefly(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
@@ -449,13 +450,17 @@ def _go_briefly(module: llvm.ModuleRef, machine: llvm.TargetMachine) -> None:
         f.add_function_attribute("optnone")
 
 
-def _alike(module: llvm.ModuleRef) -> list[str]:
-    """The functions in which elementary ones will have equal values."""
+def _alike(module: llvm.ModuleRef) -> dict[str, bool]:
+    """The functions in which elementary ones of one number compute something alike: whether none is of vectors."""
     called = [f.name for f in module.functions if elementary.has_terms(f.name)]
     if len(called) < 2:
-        return []
-    defined = [f for f in module.functions if not f.is_declaration]
-    return [f.name for f in defined if elementary.have_terms_in_common(elementary.names_in(str(f)))]
+        return {}
+    texts = {f.name: str(f) for f in module.functions if not f.is_declaration}
+    return {
+        name: not any(elementary.has_terms(n) and elementary.is_of_vectors(n) for n in elementary.names_in(text))
+        for name, text in texts.items()
+        if elementary.have_terms_in_common(text)
+    }
 
 
 def _simplify(module: llvm.ModuleRef, machine: llvm.TargetMachine, names: list[str]) -> None:
@@ -473,9 +478,13 @@ def _names_elementary(module: llvm.ModuleRef) -> bool:
 
 
 def _define(
-    module: llvm.ModuleRef, context: llvm.ContextRef | None = None, masks: bool = False, permutes: bool = False
+    module: llvm.ModuleRef,
+    context: llvm.ContextRef | None = None,
+    masks: bool = False,
+    permutes: bool = False,
+    waits_less: bool = False,
 ) -> None:
-    """Link the definitions of the elementary functions that a module calls."""
+    """Link the definitions of the elementary functions that a module calls, made as `elementary.definitions` says."""
     if not _names_elementary(module):
         return
     for g in module.global_variables:
@@ -484,7 +493,7 @@ def _define(
             g.linkage = llvm.Linkage.internal
     names = elementary.names_in(str(module))
     head = f'target datalayout = "{module.data_layout}"\ntarget triple = "{module.triple}"\n'
-    module.link_in(parse(elementary.definitions(names, masks, permutes), head, context))
+    module.link_in(parse(elementary.definitions(names, masks, permutes, waits_less), head, context))
     for f in module.functions:
         if f.name.startswith(elementary.PREFIX) and not f.is_declaration:
             f.linkage = llvm.Linkage.internal

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import functools
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any
 
 from dlvm_py.backend.cpu import error_functions, exponential, gamma, powers, remainders, trigonometric
@@ -31,9 +31,9 @@ PREFIX = "elementary."
 # of the vectors that there are versions for
 WIDTHS = {"double": (2, 4, 8), "float": (2, 4, 8, 16)}
 _PURE = "nounwind willreturn memory(none)"
-_SHORT = 65  # instructions of a function that is inlined wherever it is called
+_SHORT = 140  # instructions of a function that is inlined wherever it is called: a call keeps no register
 _NAME = re.compile(r"elementary\.(?P<name>[\w.-]+)\.(?P<type>double|float)(?:\.x(?P<lanes>\d+))?")
-_CALLED = re.compile(r"call [^@\n]*@(elementary\.[\w.-]+)\(")
+_CALLED = re.compile(r"call [^@\n]*@(elementary\.[\w.-]+)\((?P<args>[^)\n]*)\)")
 _ALIKE = frozenset(("sin", "cos", "tan"))  # they reduce their arguments
 _OF_TWO = frozenset(("atan2", "power", "hypot", "fmod"))
 
@@ -68,6 +68,8 @@ _RULES: dict[str, Callable[..., X]] = {
     "gamma": gamma.gamma,
     "lgamma": gamma.lgamma,
 }
+# of single numbers, with the same bits
+_WAITING_LESS = _RULES | {name: trigonometric.waiting_less(name) for name in sorted(_ALIKE)}
 
 
 def by_rule(name: str) -> Any:
@@ -98,7 +100,7 @@ def own(c: Code, name: str, *args: V) -> V:
 
 def names_in(text: str) -> frozenset[str]:
     """The elementary functions that an LLVM IR text calls."""
-    return frozenset(_CALLED.findall(text))
+    return frozenset(m[1] for m in _CALLED.finditer(text))
 
 
 def has_terms(symbol: str) -> bool:
@@ -107,19 +109,27 @@ def has_terms(symbol: str) -> bool:
     return found is not None and found["name"] in _ALIKE
 
 
-def have_terms_in_common(names: Iterable[str]) -> bool:
-    """Whether two of these functions compute something alike of a number, and none is one of vectors.
+def is_of_vectors(symbol: str) -> bool:
+    """Whether a function is one of vectors."""
+    found = _NAME.fullmatch(symbol)
+    return found is not None and found["lanes"] is not None
 
-    In the single block of a loop over vectors code generation finds equal values by itself.
-    """
-    found = [m for m in map(_NAME.fullmatch, names) if m is not None]
-    scalar = {m["name"] for m in found if m["lanes"] is None}
-    return len(scalar & _ALIKE) > 1 and all(m["lanes"] is None for m in found if m["name"] in _ALIKE)
+
+def have_terms_in_common(text: str) -> bool:
+    """Whether an LLVM IR text, of one function, calls two that compute something alike of the same number."""
+    called: dict[str, str] = {}
+    of_numbers = (m for m in _CALLED.finditer(text) if has_terms(m[1]) and not is_of_vectors(m[1]))
+    return any(called.setdefault(m["args"], m[1]) != m[1] for m in of_numbers)
 
 
 @functools.lru_cache(256)
-def definitions(names: frozenset[str], masks: bool = False, permutes: bool = False) -> str:
-    """The LLVM IR of a module with these functions. masks, permutes: as of `ModuleText`."""
+def definitions(
+    names: frozenset[str], masks: bool = False, permutes: bool = False, waits_less: bool = False
+) -> str:
+    """The LLVM IR of a module with these functions.
+
+    masks, permutes: as of `ModuleText`. waits_less: whether what has a shorter way for some numbers branches to it.
+    """
     module = ModuleText(masks=masks, permutes=permutes)
     for symbol in sorted(names):
         found = _NAME.fullmatch(symbol)
@@ -127,7 +137,8 @@ def definitions(names: frozenset[str], masks: bool = False, permutes: bool = Fal
         name, type, lanes = found["name"], found["type"], int(found["lanes"] or 1)
         whole = in_lanes(type, lanes)
         f = FunctionText(module, symbol, whole, [whole] * (2 if name in _OF_TWO else 1), "")
-        y = _RULES[name](*(X(f, p) for p in f.params))
+        rules = _WAITING_LESS if waits_less and lanes == 1 else _RULES
+        y = rules[name](*(X(f, p) for p in f.params))
         f.line(f"ret {whole} {y.v.ref}")
         is_short = sum(len(label.lines) for label in f.labels) <= _SHORT
         f.attributes = f"linkonce_odr |nounwind {'alwaysinline' if lanes > 1 or is_short else ''}"

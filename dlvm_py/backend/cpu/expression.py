@@ -1,6 +1,6 @@
 """What the elementary functions are written with: float values with Python's operators, polynomials, exact sums.
 
-Nothing here branches: a condition is a comparison and a `where`. Floating point is strict, with fma where it is
+A condition is a comparison and a `where`; `rarely` and, of single numbers, `either` branch. Floating point is strict, with fma where it is
 written. A *pair* (high, low) is an unevaluated sum of two floats. Source of the exact sums and products: Dekker (1971),
 Knuth (TAOCP 2, 4.2.2).
 """
@@ -292,6 +292,22 @@ def polynomial_in_pairs(x: X, terms: Sequence[float]) -> X:
         if len(sums) == 1:
             return sums[0]
         x = x * x
+
+
+def either(f: FunctionText, flag: V, yes: Callable[[], X], no: Callable[[], X]) -> X:
+    """yes() where the flag holds, else no(), behind a branch: nothing waits for the one that is not wanted."""
+    labels, after = (f.label("yes"), f.label("no")), f.label("after")
+    f.cond_br(flag, *labels)
+    ends = []
+    for label, rule in zip(labels, (yes, no), strict=True):
+        f.place(label)
+        ends.append((rule().v, f.here))
+        f.br(after)
+    f.place(after)
+    phi = f.phi(ends[0][0].type)
+    for v, label in ends:
+        phi.add(v, label)
+    return X(f, phi.value)
 
 
 def two_sum(a: X, b: X) -> Pair:

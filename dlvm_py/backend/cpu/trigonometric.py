@@ -22,6 +22,7 @@ from dlvm_py.backend.cpu import coefficients as known
 from dlvm_py.backend.cpu.expression import (
     Pair,
     X,
+    either,
     nearest,
     polynomial,
     polynomial_in_pairs,
@@ -35,6 +36,8 @@ from dlvm_py.backend.cpu.values import V, i64, in_lanes
 
 # beyond this size the reduction by three floats may lose digits
 FAR = {"double": 2.0**40, "float": 2.0**16}
+# up to this size, a bit below π/4, an angle is its own rest, with nothing below it
+NEAR = 0.785
 # not worth the optimiser's time
 _RARE = "internal |nounwind noinline optnone"
 _PURE = f"{_RARE} willreturn memory(none)"
@@ -141,9 +144,31 @@ def periodic(name: str) -> Callable[[X], X]:
         found = near.rarely(abs(x).compare("ogt", FAR[x.kind]), name, functools.partial(_far, name), x)
         # -0 less 0 times π/2 is -0, so that the sine of it is, if all parts of π/2 have one sign
         keeps = name == "cos" or (name == "sin" and known.HALF_PI[x.kind][1] > 0)
-        return found if keeps else x.where(x.compare("oeq", 0.0), found)
+        return found if keeps else _zero_kept(x, found)
 
     return found
+
+
+def waiting_less(name: str) -> Callable[[X], X]:
+    """sin, cos or tan of a single number, the same bits as `periodic`: a small one waits for no reduction.
+
+    A loop in which each angle follows from the last waits for nothing else. Where two of the functions have one
+    argument their branches would keep them from sharing what they compute.
+    """
+
+    def as_it_is(x: X) -> X:
+        found = _CHOICES[name](whole(x, 0), (x, x.of(0.0)))
+        return _zero_kept(x, found) if name == "tan" else found
+
+    def found(x: X) -> X:
+        small, usual = functools.partial(as_it_is, x), functools.partial(periodic(name), x)
+        return either(x.f, abs(x).compare("ole", NEAR), small, usual)
+
+    return found
+
+
+def _zero_kept(x: X, y: X) -> X:
+    return x.where(x.compare("oeq", 0.0), y)
 
 
 # -- angles beyond the bound -----------------------------------------------------------------------------

@@ -17,8 +17,9 @@
 count (limit_counts.py): in the loop it kept LLVM from making vectors of all that is computed. Asking is a loop of
 comparisons, of which it does. Where an answer is no, the loop runs as before, and raises in the right trip.
 
-For innermost loops that count up by one, are left at their head alone, write memory by stores alone, hand on no float,
-and take several times as long as asking does: where what is asked about is itself a sine, it would be made twice.
+For innermost loops that count up by one, are left at their head alone, write memory by stores alone, hand on no float
+(or what takes long in them waits for none: scalar_expansion.py), and take several times as long as asking does: where
+what is asked about is itself a sine, it would be made twice.
 All their checks are met in every trip, and some read an array along the counter, so that no more is asked than it has.
 They compare floats, of which no index can hang on, computed from the counter, from what was there before the loop, and
 from memory that the loop does not write; or they say what the counter is below, behind a check of floats (before it,
@@ -39,8 +40,9 @@ from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.types import BOOL
 from dlvm_py.ir.value import integer
+from dlvm_py.transforms import scalar_expansion
 from dlvm_py.transforms.limit_counts import beyond, bound_of, end_of
-from dlvm_py.transforms.loop_versions import entered_with, remove_copies, second_version
+from dlvm_py.transforms.loop_versions import ends_in_header, entered_with, remove_copies, second_version
 
 LARGE = 200
 MANY = 15  # trips from which on a loop of vectors pays for being asked about
@@ -58,7 +60,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
         if counted is None:
             continue
         asked = _asked(function, counted, noalias_params)
-        if asked is not None:
+        if asked is not None and _makes_vectors(function, counted, asked, noalias_params):
             _ask(function, counted, asked)
             changed = True
     return changed
@@ -83,7 +85,7 @@ def _plain(function: Function, loop: Loop) -> CountedLoop | None:
     counted = counted_loop(loop, predecessors(function))
     if counted is None or counted.step != 1 or [b for b, _ in loop.exit_edges()] != [loop.header]:
         return None
-    if any(not is_scalar(a.type) or a.type.dtype.kind in "fc" for a in loop.header.args):
+    if not all(is_scalar(a.type) for a in loop.header.args):
         return None
     fine = (i.op.is_terminator or is_pure(i) or i.op.name in ("load", "store", "check") for i in instructions)
     return counted if all(fine) else None
@@ -121,6 +123,14 @@ def _asked(function: Function, counted: CountedLoop, noalias_params: bool) -> _A
         return None
     pays = SHARE * sum(map(step_cost, computed)) <= sum(map(step_cost, instructions))
     return _Asked(numbers, computed, limits) if pays else None
+
+
+def _makes_vectors(function: Function, counted: CountedLoop, asked: _Asked, noalias_params: bool) -> bool:
+    """Whether LLVM makes vectors of what takes long in a loop that asks nothing."""
+    if not scalar_expansion.waits(counted):
+        return True
+    ahead = scalar_expansion.ahead_of(function, counted, noalias_params, [*asked.numbers, *asked.limits])
+    return ahead is not None and ends_in_header(function, counted.loop)
 
 
 def _is_at_counter(pointer: Value, counted: CountedLoop) -> bool:

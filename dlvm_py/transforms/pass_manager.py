@@ -128,6 +128,7 @@ PASSES: dict[str, Pass] = {
         Pass("hoist_checks", "HC"),
         Pass("limit_counts", "LC"),
         Pass("checks_ahead", "CA"),
+        Pass("scalar_expansion", "SX"),
         Pass("widen_loops", "WL", needs=has_arrays),
         Pass("plane_layouts", "PL", needs=has_planes),
         Pass("bufferize", "BUF"),

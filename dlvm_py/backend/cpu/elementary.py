@@ -123,9 +123,7 @@ def have_terms_in_common(text: str) -> bool:
 
 
 @functools.lru_cache(256)
-def definitions(
-    names: frozenset[str], masks: bool = False, permutes: bool = False, waits_less: bool = False
-) -> str:
+def definitions(names: frozenset[str], masks: bool = False, permutes: bool = False, waits_less: bool = False) -> str:
     """The LLVM IR of a module with these functions.
 
     masks, permutes: as of `ModuleText`. waits_less: whether what has a shorter way for some numbers branches to it.

@@ -1,8 +1,8 @@
 """What the elementary functions are written with: float values with Python's operators, polynomials, exact sums.
 
-A condition is a comparison and a `where`; `rarely` and, of single numbers, `either` branch. Floating point is strict, with fma where it is
-written. A *pair* (high, low) is an unevaluated sum of two floats. Source of the exact sums and products: Dekker (1971),
-Knuth (TAOCP 2, 4.2.2).
+A condition is a comparison and a `where`; `rarely` and, of single numbers, `either` branch. Floating point is strict,
+with fma where it is written. A *pair* (high, low) is an unevaluated sum of two floats. Source of the exact sums and
+products: Dekker (1971), Knuth (TAOCP 2, 4.2.2).
 """
 
 from __future__ import annotations

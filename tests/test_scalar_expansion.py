@@ -83,6 +83,15 @@ def rows(x):
     return out
 
 
+def pairs(x):
+    e = 0.0
+    for i in range(x.size):
+        for j in range(i):
+            d = x[i] - x[j] + 0.001
+            e += 1.0 / np.sqrt(d * d)
+    return e
+
+
 def numbers(x):
     t = 0.0
     for i in range(x.size):
@@ -90,7 +99,7 @@ def numbers(x):
     return t
 
 
-MADE_AHEAD = (total, from_the_third, two_sums, largest, driven, running, counted, rows, numbers)
+MADE_AHEAD = (total, from_the_third, two_sums, largest, driven, running, counted, rows, pairs, numbers)
 SIZES = (1, 7, 8, 9, 31, 255, 256, 257, 1000)
 
 

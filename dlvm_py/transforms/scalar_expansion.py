@@ -1,4 +1,4 @@
-"""Scalar expansion: functions that no trip waits for are computed some hundred trips ahead, as vectors.
+"""Scalar expansion: what takes long and no trip waits for is computed some hundred trips ahead, as vectors.
 
     'loop(%k: i64, %s: f64):                        'gate():   conditional (lessThan MANY, (%n - 0)) then ..
         %m = lessThan %k, %n                                       'strips(0, 0.0) else 'loop(0, 0.0)
@@ -18,16 +18,17 @@
                                                         branch 'rest(%k + 1, (add %s, %y))
                                                     'loop(%k, %s):   as it was, to 'joined
 
-A loop that hands a float from trip to trip runs one trip after the other: the sum of a function's values, the largest
-of them, a recurrence that they drive. What is computed in it from the counter and from memory alone waits for nothing,
-and LLVM makes vectors of a loop that has nothing else. The order of all additions stays, and so do the bits.
+A loop that hands a float from trip to trip runs one trip after the other: the sum of a function's values, of quotients
+or roots, the largest of them, a recurrence that they drive. What is computed in it from the counter and from memory
+alone waits for nothing, and LLVM makes vectors of a loop that has nothing else. The order of all additions stays, and
+so do the bits.
 
 For innermost loops that count up by one, are left at their head alone, hand on a float, and have no checks, which could
 guard what is read ahead (checks_ahead.py, limit_counts.py and loop_versions.py have taken away those that can be). They
-write memory by stores alone; what is computed ahead reads none that they
-write, is met in every trip, and has a function of many steps in it. The buffers are in the frame, of each thread where
-threads share a loop around this one: at most ROOM bytes a loop, FRAME a function. Not in a function that calls: what
-calls itself has a frame for each level. Stage compute; once in a pipeline, since the slow loop is such a loop.
+write memory by stores alone; what is computed ahead reads none that they write, is met in every trip, and has a
+function, a root or a quotient in it. The buffers are in the frame, of each thread where threads share a loop around
+this one: at most ROOM bytes a loop, FRAME a function. Not in a function that calls: what calls itself has a frame for
+each level. Stage compute; once in a pipeline, since the slow loop is such a loop.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from dlvm_py.frozen import Frozen
 from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Target, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors
-from dlvm_py.ir.analysis.cost import is_function
+from dlvm_py.ir.analysis.cost import is_slow
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure
@@ -58,7 +59,7 @@ _FLOATS, _MEMORY = "fc", ("load", "store")
 
 def run(function: Function, noalias_params: bool = True) -> bool:
     """Compute ahead what the loops of `function` need not wait for; whether there was any."""
-    if not any(map(is_function, function.instructions())):
+    if not any(map(is_slow, function.instructions())):
         return False
     if any(i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER) for i in function.instructions()):
         return False
@@ -66,7 +67,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
     for loop in LoopForest(function).loops:
         if room < ROOM:
             break
-        if loop.children or not any(is_function(i) for b in loop.ordered for i in b.instructions):
+        if loop.children or not any(is_slow(i) for b in loop.ordered for i in b.instructions):
             continue
         counted = counted_loop(loop, predecessors(function))
         if counted is None or not waits(counted):
@@ -99,7 +100,7 @@ def waits(counted: CountedLoop) -> bool:
 def ahead_of(
     function: Function, counted: CountedLoop, noalias_params: bool, gone: Iterable[Instruction] = ()
 ) -> Ahead | None:
-    """What can be computed ahead of a loop that waits, if there are functions in it. gone: checks it will not have."""
+    """What can be computed ahead of a loop that waits, if any of it takes long. gone: checks it will not have."""
     loop, gone = counted.loop, set(gone)
     instructions = [i for b in loop.ordered for i in b.instructions if i not in gone]
     # sums of integers may overflow in the rest, in their trip
@@ -110,14 +111,14 @@ def ahead_of(
     always = {b for b in loop.ordered if tree.dominates(b, latch)}
     aliases = AliasAnalysis(function, noalias_params)
     stores = [i for i in instructions if i.op is OPS["store"]]
-    free: dict[Instruction, bool] = {}  # what waits for no trip: whether it is a number that a function is behind
+    free: dict[Instruction, bool] = {}  # what waits for no trip: whether it is a number that takes long
     for i in (i for b in loop.ordered if b in always for i in b.instructions):
         if not (is_pure(i) or i.op is OPS["load"]) or i in gone:
             continue
         if i.op is OPS["load"] and any(aliases.may_write(s, i.operands[0]) for s in stores):
             continue
         if all(v in free or v is counted.counter or is_outside(v, loop) for v in i.operands):
-            behind = is_function(i) or any(free.get(v, False) for v in i.operands)  # type: ignore[call-overload]
+            behind = is_slow(i) or any(free.get(v, False) for v in i.operands)  # type: ignore[call-overload]
             free[i] = behind and is_scalar(i.type) and i.type.dtype.kind in "fiu"  # type: ignore[attr-defined]
     used = uses(function)
     kept = [i for i, long in free.items() if long and any(u not in gone and not free.get(u, False) for u in used[i])]

@@ -1,9 +1,9 @@
 """Code is linked wherever the process has room for it, as where a GPU's driver has reserved most of its addresses."""
 
-import subprocess
 import sys
 
 import pytest
+from processes import run_program
 
 PROGRAM = """
 import ctypes
@@ -73,7 +73,4 @@ print("done")
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="what is reserved is read from /proc")
 def test_where_what_is_free_is_far_apart(tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM)
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, check=False, timeout=100)
-    assert (done.returncode, done.stdout) == (0, "done\n"), done.stderr
+    assert run_program(PROGRAM, tmp_path).stdout == "done\n"

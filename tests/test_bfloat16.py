@@ -1,12 +1,11 @@
 """bfloat16 of ml_dtypes: promotion, arithmetic, casts, functions, reductions as NumPy has them with it; gradients."""
 
 import itertools
-import subprocess
-import sys
 
 import ml_dtypes
 import numpy as np
 import pytest
+from processes import run_python
 from test_dtypes import OPERATORS, WEAK, check, interpreted, outcome
 
 import dlvm_py as dlvm
@@ -268,5 +267,4 @@ def test_source_is_refused():
 
 def test_ml_dtypes_is_not_imported():
     """Who does not use it does not pay for it."""
-    code = "import sys, dlvm_py, dlvm_py.driver; assert 'ml_dtypes' not in sys.modules"
-    subprocess.run([sys.executable, "-c", code], check=True)
+    run_python("-c", "import sys, dlvm_py, dlvm_py.driver; assert 'ml_dtypes' not in sys.modules")

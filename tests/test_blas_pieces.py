@@ -1,11 +1,10 @@
 """Products of matrices that BLAS computes in pieces, by the threads of ours that call it (backend/cpu/blas.py)."""
 
-import subprocess
-import sys
 import time
 
 import numpy as np
 import pytest
+from processes import run_program
 
 import dlvm_py as dlvm
 
@@ -138,7 +137,4 @@ assert np.array_equal(*found)
     ids=["a grid for many processors", "a BLAS without batches"],
 )
 def test_other_machines(patch, tmp_path):
-    program = tmp_path / "program.py"
-    program.write_text(PROGRAM.format(patch=patch))
-    done = subprocess.run([sys.executable, str(program)], capture_output=True, text=True, timeout=100)
-    assert done.returncode == 0, done.stderr
+    run_program(PROGRAM.format(patch=patch), tmp_path)

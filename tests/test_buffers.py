@@ -1,13 +1,11 @@
 """The memory that is kept for the next arrays: who gets it, how much is kept, what never happens to it."""
 
 import ctypes
-import os
-import subprocess
-import sys
 import threading
 
 import numpy as np
 import pytest
+from processes import run_program
 
 import dlvm_py as dlvm
 from dlvm_py.runtime import buffers
@@ -222,10 +220,8 @@ last = f(x)  # is freed when the interpreter is gone
 
 def test_processes(tmp_path):
     """DLVM_BUFFERS bounds what is kept; a forked child goes on with its copy; the end of a process frees results."""
-    (tmp_path / "program.py").write_text(_PROGRAM)
-    done = subprocess.run([sys.executable, str(tmp_path / "program.py")], env=os.environ | {"DLVM_BUFFERS": "1"},
-                          capture_output=True, text=True)  # fmt: skip
-    assert (done.returncode, done.stdout.split(), done.stderr) == (0, ["True", "0"], "")
+    done = run_program(_PROGRAM, tmp_path, DLVM_BUFFERS="1")
+    assert (done.stdout.split(), done.stderr) == (["True", "0"], "")
 
 
 def test_hoisted_allocations_fail_where_they_stood():

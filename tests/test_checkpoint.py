@@ -1,11 +1,8 @@
 """Checkpointed gradients: the bits of the gradient that tapes everything, in bounded memory."""
 
-import os
-import subprocess
-import sys
-
 import numpy as np
 import pytest
+from processes import run_program
 
 import dlvm_py as dlvm
 from dlvm_py.ir import interpreter
@@ -280,13 +277,7 @@ for checkpoint in ("recompute", 20_000_000, "auto"):
 
 def test_memory_stays_within_the_budget(tmp_path):
     """4,000 steps on 160 kB, of which a tape would hold 1.3 GB. By default the budget is what DLVM_TAPE says."""
-    script = tmp_path / "memory.py"
-    script.write_text(MEMORY)
-    environment = os.environ | {"DLVM_TAPE": repr(20_000_000 / 2**20)}
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=300, check=False, env=environment
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_program(MEMORY, tmp_path, timeout=300, DLVM_TAPE=repr(20_000_000 / 2**20))
     few, budget, auto = map(float, done.stdout.split())
     assert few < 30  # some 130 arrays: twice the root of the steps
     assert budget < 60

@@ -11,14 +11,13 @@ import inspect
 import math
 import os
 import pickle
-import subprocess
-import sys
 import textwrap
 import threading
 import types
 
 import numpy as np
 import pytest
+from processes import run_program
 
 import dlvm_py as dlvm
 
@@ -674,16 +673,6 @@ def test_failing_calls_release_everything():
 # -- processes -------------------------------------------------------------------------------------------
 
 
-def _process(code, folder, **env):
-    path = folder / "program.py"
-    path.write_text(textwrap.dedent(code))
-    root = os.path.dirname(os.path.dirname(os.path.abspath(dlvm.__file__)))
-    env = {**os.environ, "PYTHONPATH": root, **env}
-    done = subprocess.run([sys.executable, path], env=env, capture_output=True, text=True, timeout=60, cwd=folder)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.split()
-
-
 _SMALL = """
     import numpy as np, dlvm_py as dlvm
     f = dlvm.jit(lambda x: x * 2.0 + 1.0)
@@ -694,12 +683,12 @@ _SMALL = """
 @pytest.mark.parametrize("folder", ["/proc/none", "/dev/null/x"])
 def test_a_cache_folder_that_cannot_be_made_is_no_error(folder, tmp_path):
     """Without a usable cache folder everything is compiled in memory."""
-    assert _process(_SMALL, tmp_path, DLVM_CACHE_DIR=folder) == ["3.0", "1"]
+    assert run_program(_SMALL, tmp_path, DLVM_CACHE_DIR=folder).stdout == "3.0 1\n"
 
 
 def test_the_cache_folder_may_start_with_a_tilde(tmp_path):
     """DLVM_CACHE_DIR=~/... is in the home folder."""
-    assert _process(_SMALL, tmp_path, DLVM_CACHE_DIR="~/cache", HOME=str(tmp_path)) == ["3.0", "1"]
+    assert run_program(_SMALL, tmp_path, DLVM_CACHE_DIR="~/cache", HOME=str(tmp_path)).stdout == "3.0 1\n"
     assert list((tmp_path / "cache").glob("*.dlvm"))
 
 
@@ -726,7 +715,7 @@ def test_a_fork_during_a_compilation_leaves_a_working_child(tmp_path):
         print(os.waitpid(child, 0)[1], flush=True)
         t.join()
     """
-    assert _process(code, tmp_path, DLVM_CACHE="0") == ["2.0", "6.0", "0"]
+    assert run_program(code, tmp_path, cwd=tmp_path, DLVM_CACHE="0").stdout == "2.0 6.0\n0\n"
 
 
 def test_a_file_edited_after_import_is_not_compiled(tmp_path):

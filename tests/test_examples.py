@@ -1,12 +1,10 @@
 """The examples run and keep their promises: each exits with 1 where one of its own checks fails."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import run_python
 
 import dlvm_py as dlvm
 
@@ -24,16 +22,8 @@ ROOT = Path(__file__).parent.parent
 )
 def test_example_runs(arguments, said, tmp_path):
     """A short run of the example ends well and prints its findings."""
-    script = ROOT / "examples" / arguments[0]
-    done = subprocess.run(
-        [sys.executable, str(script), *arguments[1:]],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "MPLCONFIGDIR": str(tmp_path)},
-        capture_output=True,
-        text=True,
-        timeout=200,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert said in done.stdout
+    script, *words = arguments
+    assert said in run_python(ROOT / "examples" / script, *words, MPLCONFIGDIR=str(tmp_path), timeout=200).stdout
 
 
 def test_the_posters_example():

@@ -3,12 +3,11 @@
 Nothing but ParseError and VerifierError comes out of reading; what verifies runs alike in the interpreter and natively.
 """
 
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from fuzz_ir import PIPELINES, read, time_limit, transform
+from processes import run_python
 
 from dlvm_py.errors import ParseError
 from dlvm_py.ir.parser import parse_module
@@ -19,9 +18,7 @@ HEAD = b'module "m"\nstage raw\n\n'
 
 def fuzz(*words):
     """Run the script, whose last line says how many programs were sound."""
-    done = subprocess.run([sys.executable, str(SCRIPT), *map(str, words)], capture_output=True, text=True)
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
-    return int(done.stdout.split(" texts, ")[1].split(" sound")[0])
+    return int(run_python(SCRIPT, *words, timeout=None).stdout.split(" texts, ")[1].split(" sound")[0])
 
 
 def test_reading():

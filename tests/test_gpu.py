@@ -7,10 +7,8 @@ NVIDIA's assembler where there is one.
 import ctypes
 import gc
 import importlib
-import os
 import re
 import shutil
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -18,6 +16,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gpu_programs import PROGRAMS, _of, chain
+from processes import run_python
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "benchmarks"))
 import gpu as gpu_check
@@ -411,10 +410,7 @@ f = dlvm.jit(fresh.f, target="gpu")
 f(np.ones(3))
 print(f.stats()["compiled"], "dlvm_py.driver" in sys.modules)
 """
-    paths = os.pathsep.join([str(tmp_path), os.environ.get("PYTHONPATH", "")])
-    environment = {**os.environ, "DLVM_CACHE": "1", "PYTHONPATH": paths}
-    command = [sys.executable, "-c", program]
-    runs = [subprocess.run(command, env=environment, capture_output=True, text=True, check=True) for _ in range(2)]
+    runs = [run_python("-c", program, DLVM_CACHE="1", PYTHONPATH=str(tmp_path)) for _ in range(2)]
     assert [r.stdout.strip() for r in runs] == ["1 True", "0 False"]
     # its kernel here too, where kernels are kept for the assembler
     monkeypatch.syspath_prepend(tmp_path)

@@ -2,12 +2,12 @@
 
 import itertools
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
+from processes import run_python
 
 pytestmark = pytest.mark.usefixtures("plain_code")
 
@@ -199,9 +199,7 @@ def test_protocol():
         {"id": 6, "kind": "evaluate", "module": "hello", "function": "double", "input": 3.0},
     ]
     text = "".join(json.dumps(m) + "\n" for m in messages)
-    done = subprocess.run(
-        [sys.executable, str(FOLDER / "tool.py")], input=text, text=True, capture_output=True, check=True
-    )
+    done = run_python(FOLDER / "tool.py", stdin=text)
     replies = [json.loads(line) for line in done.stdout.splitlines()]
     assert [r["id"] for r in replies] == list(range(7))
     assert replies[0]["tool"] == "dlvm-py" and replies[1]["success"]

@@ -6,11 +6,11 @@ What does so dies by a signal, so that each set of functions runs in a process o
 import ctypes
 import mmap
 import os
-import subprocess
 import sys
 
 import numpy as np
 import pytest
+from processes import run_python
 
 import dlvm_py as dlvm
 
@@ -140,18 +140,14 @@ QUICK = CASES[:3]
     "case", [pytest.param(c, marks=() if c in QUICK else pytest.mark.slow, id="-".join(map(str, c))) for c in CASES]
 )
 def test_nothing_is_touched_beside_an_array(case):
-    done = subprocess.run(
-        [sys.executable, __file__, *map(str, case)], env=dict(os.environ), capture_output=True, text=True, timeout=500
-    )
-    assert done.returncode == 0, f"{done.returncode}: {done.stderr[-2000:]}"
+    run_python(__file__, *case, timeout=500)
 
 
 def test_the_pages_are_guarded():
     """A process that touches one dies."""
     text = "import numpy as np, test_guard_pages as t; x = t.guarded(np.ones(3), True)\n"
     text += "print(np.lib.stride_tricks.as_strided(x, (4,))[3])"
-    env = dict(os.environ, PYTHONPATH=os.pathsep.join((os.path.dirname(__file__), *sys.path)))
-    done = subprocess.run([sys.executable, "-c", text], env=env, capture_output=True, text=True, timeout=100)
+    done = run_python("-c", text, check=False, PYTHONPATH=os.path.dirname(__file__))
     assert done.returncode < 0, done
 
 

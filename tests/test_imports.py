@@ -4,11 +4,9 @@ Counted are modules, not seconds: a module too many shows on any machine.
 """
 
 import json
-import os
-import subprocess
-import sys
 
 import pytest
+from processes import run_program
 
 from dlvm_py.frozen import Frozen, Mutable, as_dict, field, replace
 from dlvm_py.transforms.pass_manager import PASSES
@@ -60,11 +58,8 @@ def loaded(tmp_path_factory):
     "compile" are those of a process that compiles it.
     """
     folder = tmp_path_factory.mktemp("imports")
-    program = folder / "program.py"
-    program.write_text(PROGRAM)
-    environment = {**os.environ, "DLVM_CACHE_DIR": str(folder / "cache"), "DLVM_CACHE": "1"}
     for wanted in ([1, 1], [0, 0]):
-        done = subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, check=True)
+        done = run_program(PROGRAM, folder, DLVM_CACHE_DIR=str(folder / "cache"), DLVM_CACHE="1")
         stages, compiled = json.loads(done.stdout)
         assert compiled == wanted
         if wanted[0]:
@@ -123,10 +118,7 @@ OF_ARRAYS = ("fusion", "kernel_versions", *(name for name, row in PASSES.items()
 
 def test_what_has_no_arrays_waits_for_nothing_that_arrays_need(tmp_path):
     """In a process without a disk cache: parts of the runtime that are compiled, modules that are imported."""
-    environment = {**os.environ, "DLVM_CACHE": "0", "DLVM_VERIFY": "0"}
-    command = [sys.executable, tmp_path / "program.py"]
-    command[1].write_text(WAITED_FOR)
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    done = run_program(WAITED_FOR, tmp_path, DLVM_CACHE="0", DLVM_VERIFY="0")
     scalars, arrays, modules = json.loads(done.stdout)
     assert scalars == ["entry", "runtime"]
     assert {"arrays", "threads"} <= set(arrays)

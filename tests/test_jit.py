@@ -4,22 +4,20 @@ Programs are compared with plain Python in value, dtype, shape and side effects 
 does so for the corpus); here each test states one clause of the contract.
 """
 
-import contextlib
 import gc
 import importlib.util
 import json
 import math
 import os
 import pickle
-import subprocess
 import sys
 import tempfile
-import textwrap
 import threading
 import weakref
 
 import numpy as np
 import pytest
+from processes import run_program
 
 import dlvm_py as dlvm
 from dlvm_py.backend.cpu.compile import compile_module
@@ -366,7 +364,7 @@ def test_unknown_names_and_functions():
         dlvm.jit(lambda x: np.loadtxt(x))(1.0)
 
 
-def test_keyboard_interrupt_ends_a_long_loop():
+def test_keyboard_interrupt_ends_a_long_loop(tmp_path):
     """A long loop answers SIGINT by KeyboardInterrupt."""
     code = """
         import os, signal, threading, time
@@ -386,7 +384,7 @@ def test_keyboard_interrupt_ends_a_long_loop():
         except KeyboardInterrupt:
             print("interrupted", time.perf_counter() - start < 5)
     """
-    assert _run(code).strip() == "interrupted True"
+    assert run_program(code, tmp_path).stdout == "interrupted True\n"
 
 
 # -- the cache -------------------------------------------------------------------------------------------
@@ -409,8 +407,8 @@ def test_second_process_loads_without_llvm(tmp_path):
         d = g(x, 0.5)
         print(json.dumps([f.stats(), g.stats(), t, v, d[1]]))
     """
-    first = json.loads(_run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")))
-    second = json.loads(_run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")))
+    first = json.loads(run_program(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).stdout)
+    second = json.loads(run_program(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).stdout)
     assert first[0]["compiled"] == 1 and first[1]["compiled"] == 1
     assert second[0]["compiled"] == 0 and second[0]["loaded"] == 1
     assert second[1]["compiled"] == 0 and second[1]["loaded"] == 1
@@ -425,7 +423,7 @@ def test_damaged_cache_files_are_misses(tmp_path):
         f = dlvm.jit(lambda x: x * 3.0)
         print(f(2.0), f.stats()["compiled"])
     """
-    assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).split() == ["6.0", "1"]
+    assert run_program(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).stdout.split() == ["6.0", "1"]
     files = [os.path.join(d, n) for d, _, names in os.walk(tmp_path / "cache") for n in names]
     assert files
     for name in files:
@@ -433,8 +431,8 @@ def test_damaged_cache_files_are_misses(tmp_path):
             data = fh.read()
         with open(name, "wb") as fh:
             fh.write(data[: len(data) // 2] + b"damage")
-    assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).split() == ["6.0", "1"]
-    assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).split() == ["6.0", "0"]
+    assert run_program(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).stdout.split() == ["6.0", "1"]
+    assert run_program(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).stdout.split() == ["6.0", "0"]
 
 
 def test_object_is_the_same_in_every_process(tmp_path):
@@ -452,7 +450,7 @@ def test_object_is_the_same_in_every_process(tmp_path):
             done = compile_request(dispatcher_of(g).request((np.ones(3), 1)))
             print(hashlib.sha256(done.image).hexdigest())
     """
-    assert _run(code, tmp_path) == _run(code, tmp_path)
+    assert run_program(code, tmp_path).stdout == run_program(code, tmp_path).stdout
 
 
 def test_an_entry_is_compiled_once(monkeypatch, tmp_path):
@@ -487,9 +485,9 @@ def test_changed_callee_is_a_new_key(tmp_path):
         print(f(1.0))
     """
     env = {"DLVM_CACHE_DIR": str(tmp_path / "c"), "PYTHONPATH": str(tmp_path), "PYTHONDONTWRITEBYTECODE": "1"}
-    assert _run(code, tmp_path, **env).strip() == "4.0"
+    assert run_program(code, tmp_path, **env).stdout.strip() == "4.0"
     (tmp_path / "helper_mod.py").write_text("def h(x):\n    return x + 2.0\n")
-    assert _run(code, tmp_path, **env).strip() == "6.0"
+    assert run_program(code, tmp_path, **env).stdout.strip() == "6.0"
 
 
 def test_python_entry_gives_the_same_answers(tmp_path):
@@ -505,31 +503,12 @@ def test_python_entry_gives_the_same_answers(tmp_path):
         except IndexError as e:
             print(e)
     """
-    want = _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache"))
-    assert _run(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache"), DLVM_ENTRY="python") == want
+    want = run_program(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache")).stdout
+    assert run_program(code, tmp_path, DLVM_CACHE_DIR=str(tmp_path / "cache"), DLVM_ENTRY="python").stdout == want
     assert "True [0.0, 2.0, 4.0] 3.0 2.0" in want
 
 
 # -- helpers ---------------------------------------------------------------------------------------------
-
-
-def _run(code, folder=None, **env):
-    # lambdas and functions need source lines: the program is a file, whose path is part of the cache key
-    with contextlib.nullcontext(folder) if folder else tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "program.py")
-        with open(path, "w") as fh:
-            fh.write(textwrap.dedent(code))
-        root = os.path.dirname(os.path.dirname(os.path.abspath(dlvm.__file__)))
-        paths = os.pathsep.join(filter(None, [root, env.pop("PYTHONPATH", "")]))
-        done = subprocess.run(
-            [sys.executable, path],
-            env={**os.environ, "PYTHONPATH": paths, **env},
-            capture_output=True,
-            text=True,
-            timeout=120,
-        )
-    assert done.returncode == 0, done.stderr
-    return done.stdout
 
 
 def _module(name, source):

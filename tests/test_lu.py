@@ -1,12 +1,11 @@
 """LU of our own: backward errors beside NumPy's, pivots, what is singular, what is no number, threads, layouts."""
 
 import math
-import subprocess
-import sys
 from fractions import Fraction
 
 import numpy as np
 import pytest
+from processes import run_program
 
 import dlvm_py as dlvm
 
@@ -154,5 +153,4 @@ def test_no_lapack_is_loaded(tmp_path):
         "f = dlvm.jit(lambda a: (np.linalg.inv(a), np.linalg.solve(a, a), np.linalg.det(a), np.linalg.slogdet(a)))\n"
     )
     code += "f(np.eye(3) + 1)\nassert 'scipy' not in sys.modules\n"
-    (tmp_path / "program.py").write_text(code)
-    subprocess.run([sys.executable, str(tmp_path / "program.py")], check=True)
+    run_program(code, tmp_path)

@@ -1,10 +1,9 @@
 """Products by tiles of our own, where those of BLAS are narrower than the CPU's vectors (backend/cpu/packed.py)."""
 
 import ctypes
-import subprocess
-import sys
 
 import pytest
+from processes import run_program
 
 from dlvm_py.backend.cpu.compile import has_masks
 from dlvm_py.runtime import loader
@@ -72,15 +71,9 @@ print("done")
 """
 
 
-def run(folder, script, *arguments):
-    (folder / "script.py").write_text(script)
-    ran = subprocess.run([sys.executable, folder / "script.py", *arguments], capture_output=True, text=True)
-    assert ran.stdout == "done\n", ran.stderr[-2000:]
-
-
 @pytest.mark.parametrize("narrow", ["0", "1"])
 def test_products_are_those_of_all_layouts(narrow, tmp_path):
-    run(tmp_path, SCRIPT, narrow)
+    assert run_program(SCRIPT, tmp_path, narrow).stdout == "done\n"
 
 
 @pytest.mark.parametrize(
@@ -98,4 +91,4 @@ def test_what_blas_says_of_its_kernels(core, narrow, monkeypatch):
 
 @pytest.mark.skipif(not has_masks(), reason="tiles of our own are as wide as those of BLAS")
 def test_long_products_are_not_asked_of_a_narrow_blas(tmp_path):
-    run(tmp_path, WITHOUT_BLAS)
+    assert run_program(WITHOUT_BLAS, tmp_path).stdout == "done\n"

@@ -1,12 +1,10 @@
 """Long modules as several texts that LLVM compiles at the same time: the same results, from the cache too."""
 
-import os
 import re
-import subprocess
-import sys
 
 import numpy as np
 import pytest
+from processes import run_program, run_python
 
 import dlvm_py as dlvm
 from dlvm_py import driver
@@ -93,9 +91,8 @@ def test_the_parts_are_the_same_in_every_process():
     """Sets of names go by the hashes of texts, which each process begins elsewhere."""
     found = set()
     for seed in "12":
-        space = {**os.environ, "PYTHONHASHSEED": seed, "PYTHONPATH": os.pathsep.join(sys.path)}
-        done = subprocess.run([sys.executable, "-c", CUT], capture_output=True, text=True, timeout=120, env=space)
-        assert done.stdout.count("---") == 2, done.stderr
+        done = run_python("-c", CUT, PYTHONHASHSEED=seed)
+        assert done.stdout.count("---") == 2
         found.add(done.stdout)
     assert len(found) == 1
 
@@ -119,8 +116,7 @@ print(*(part.text for part in cut(module)), sep="---")
 
 @pytest.mark.slow
 def test_compiling_while_the_interpreter_ends(tmp_path):
-    (tmp_path / "late.py").write_text(LATE)
-    done = subprocess.run([sys.executable, str(tmp_path / "late.py")], capture_output=True, text=True, timeout=120)
+    done = run_program(LATE, tmp_path)
     assert (done.stdout, done.stderr) == ("6.0\n", "")
 
 

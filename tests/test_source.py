@@ -7,8 +7,6 @@ arguments and exceptions; every op has a spelling, is a statement, or is refused
 import copy
 import importlib.util
 import inspect
-import subprocess
-import sys
 from pathlib import Path
 
 import array_programs
@@ -20,6 +18,7 @@ import pytest
 import random_python
 import test_programs
 import test_random_python
+from processes import run_python
 from source_executor import run_source
 from test_language import assert_same, float_leaves, outcome
 
@@ -225,8 +224,7 @@ def test_runs_without_the_package(tmp_path):
         "import numpy as np, text\n"
         "print(text.f_grad(np.linspace(0.1, 1.0, 5), 3).tolist())"
     )
-    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=True)
-    np.testing.assert_allclose(eval(done.stdout), want, rtol=1e-15)
+    np.testing.assert_allclose(eval(run_python("-c", program, cwd=tmp_path).stdout), want, rtol=1e-15)
 
 
 # -- the table ---------------------------------------------------------------------------------------------------

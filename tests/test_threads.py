@@ -2,13 +2,13 @@
 
 import ctypes
 import os
-import subprocess
 import sys
 import threading
 import time
 
 import numpy as np
 import pytest
+from processes import run_program
 
 import dlvm_py as dlvm
 from dlvm_py.backend.cpu.compile import compile_module
@@ -252,23 +252,15 @@ assert len(os.listdir("/proc/self/task")) <= others + 1 + wanted  # the timer ma
 """
 
 
-def run_program(text, count, folder):
-    """A process of its own with so many threads."""
-    (folder / "program.py").write_text(text)
-    return subprocess.run(
-        [sys.executable, "-W", "ignore", str(folder / "program.py")],
-        env=os.environ | {"DLVM_NUM_THREADS": str(count)},
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
+def output(text, count, folder):
+    """What a process of its own with so many threads prints. It may fork while threads run, of which Python warns."""
+    return run_program(text, folder, DLVM_NUM_THREADS=str(count), PYTHONWARNINGS="ignore").stdout
 
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="counts threads in /proc")
 @pytest.mark.parametrize("count", [1, 3])
 def test_forks_signals_and_the_end_of_a_process(count, tmp_path):
-    done = run_program(PROGRAM, count, tmp_path)
-    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+    assert output(PROGRAM, count, tmp_path) == "interrupted\n"
 
 
 def test_a_number_in_the_environment_that_is_none_is_an_error(monkeypatch):
@@ -311,8 +303,7 @@ assert cores() < allowed or len(allowed) == 1
 
 @pytest.mark.skipif(not sys.platform.startswith("linux"), reason="asks for the processors of a thread")
 def test_a_worker_is_not_woken_on_the_core_of_the_caller(tmp_path):
-    done = run_program(APART, 2, tmp_path)
-    assert done.returncode == 0, done.stderr
+    output(APART, 2, tmp_path)
 
 
 LOSING = """
@@ -343,8 +334,7 @@ for _ in range(1000):
 
 @pytest.mark.skipif(not hasattr(os, "sched_setaffinity"), reason="sets the processors of a process")
 def test_what_was_won_pays_for_a_loss(tmp_path):
-    done = run_program(LOSING, 2, tmp_path)
-    assert (done.returncode, done.stdout) == (0, "paused\n"), done.stderr
+    assert output(LOSING, 2, tmp_path) == "paused\n"
 
 
 # a part adds 1 to the words first to last, and to the number of parts before them
@@ -459,5 +449,4 @@ except KeyboardInterrupt:
 @pytest.mark.parametrize("pinned", [False, True])
 @pytest.mark.parametrize("count", [2, 4])
 def test_loops_of_brief_kernels_have_the_same_bits_whoever_is_awake(count, pinned, tmp_path):
-    done = run_program(BRIEF.format(pinned=pinned), count, tmp_path)
-    assert (done.returncode, done.stdout) == (0, "interrupted\n"), done.stderr
+    assert output(BRIEF.format(pinned=pinned), count, tmp_path) == "interrupted\n"

@@ -3,13 +3,13 @@
 import io
 import random
 import re
-import subprocess
 import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from irbuild import evaluate
+from processes import run_python
 
 from dlvm_py.ir import OPS, Kind
 from dlvm_py.tools import dlc, dlopt
@@ -117,16 +117,10 @@ def test_npy_arguments(program, tmp_path, capsys):
 
 def test_as_a_command(program):
     """`python -m dlvm_py.tools.dlopt` is the command; a program with an error is exit status 1 and one message."""
-    done = subprocess.run(
-        [sys.executable, "-m", "dlvm_py.tools.dlopt", str(program), "-p", "DCE"],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
-    assert done.returncode == 0 and done.stdout.startswith("Source file: ") and not done.stderr
+    done = run_python("-m", "dlvm_py.tools.dlopt", program, "-p", "DCE")
+    assert done.stdout.startswith("Source file: ") and not done.stderr
     program.write_text(PROGRAM.replace("dot %x", "dot %z"), encoding="utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "dlvm_py.tools.dlopt", str(program)],
-        capture_output=True, text=True, check=False, cwd=ROOT,
-    )  # fmt: skip
+    done = run_python("-m", "dlvm_py.tools.dlopt", program, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(f"error: there is no value '%z'\n{program}:6:14: error DL112")
 

@@ -11,7 +11,6 @@ is written to. The process limits its own memory.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import random
 import re
@@ -24,6 +23,7 @@ from pathlib import Path
 import numpy as np
 from array_programs import Generator
 from random_ir import random_program
+from signals import raised_after
 
 from dlvm_py.errors import DLError, ParseError, VerifierError
 from dlvm_py.ir import TensorType, TupleType, print_module
@@ -189,20 +189,9 @@ MUTATIONS = (
 # -- what must hold ------------------------------------------------------------------------------------------
 
 
-@contextlib.contextmanager
 def time_limit(seconds: int):
     """TimeoutError where the block takes more of the processor's time: others may have the machine as well."""
-
-    def late(*_):
-        raise TimeoutError(f"more than {seconds} seconds")
-
-    before = signal.signal(signal.SIGPROF, late)
-    signal.setitimer(signal.ITIMER_PROF, seconds)
-    try:
-        yield
-    finally:
-        signal.setitimer(signal.ITIMER_PROF, 0)
-        signal.signal(signal.SIGPROF, before)
+    return raised_after(seconds, TimeoutError(f"more than {seconds} seconds"), signal.ITIMER_PROF)
 
 
 def read(text: bytes):

@@ -1,9 +1,8 @@
 """Indices that fall or go in strides, and powers, are asked about at both ends of a loop (loop_versions.py)."""
 
-import signal
-
 import numpy as np
 import pytest
+from signals import interrupted
 
 import dlvm_py as dlvm
 
@@ -212,15 +211,5 @@ def test_rows_that_take_their_fuel_at_their_end_let_signals_in():
     starts, columns, x = np.arange(0, 40, 3), np.arange(40) % 7, np.arange(7.0)
     g = same(again_and_again, starts, columns, x, 3)
     assert " bounded" in g.ir(starts, columns, x, 3, stage="scheduled")
-
-    def handler(number, frame):
-        raise KeyboardInterrupt
-
-    old = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(KeyboardInterrupt):
-            g(starts, columns, x, 10**15)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with interrupted():
+        g(starts, columns, x, 10**15)

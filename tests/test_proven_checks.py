@@ -1,10 +1,10 @@
 """Checks that loops show never to fail are gone, and nothing else: values and errors are those of plain Python."""
 
 import math
-import signal
 
 import numpy as np
 import pytest
+from signals import interrupted
 from test_people_programs import PROGRAMS
 
 import dlvm_py as dlvm
@@ -363,18 +363,8 @@ def test_small_loops_take_no_fuel_where_they_are_left_or_hold_others():
 def test_signals_reach_loops_in_and_around_small_ones(arguments):
     halves = dlvm.jit(_halves)
     halves(1, 1)
-
-    def handler(number, frame):
-        raise KeyboardInterrupt
-
-    old = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(KeyboardInterrupt):
-            halves(*arguments)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with interrupted():
+        halves(*arguments)
 
 
 def _correlate(x, k):

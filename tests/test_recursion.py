@@ -1,12 +1,11 @@
 """Recursion from Python to native code: values against Python, stages against native, gradients against differences."""
 
 import functools
-import os
-import signal
 import threading
 
 import numpy as np
 import pytest
+from signals import interrupted
 
 import dlvm_py as dlvm
 from dlvm_py.dispatch import dispatcher_of
@@ -542,14 +541,8 @@ def test_signals_are_seen():
     """A recursion without loops can be interrupted."""
     compiled = dlvm.jit(fib)
     compiled(3)
-    # what runs in the background inherits SIG_IGN
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    try:
-        threading.Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
-        with pytest.raises(KeyboardInterrupt):
-            compiled(70)
-    finally:
-        signal.signal(signal.SIGINT, before)
+    with interrupted(0.3):
+        compiled(70)
 
 
 # -- derivatives -----------------------------------------------------------------------------------------

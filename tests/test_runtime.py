@@ -12,7 +12,6 @@ import multiprocessing
 import os
 import pickle
 import resource
-import signal
 import sys
 import threading
 import time
@@ -23,6 +22,7 @@ import weakref
 
 import numpy as np
 import pytest
+from signals import interrupted
 
 from dlvm_py.backend.cpu.compile import compile_module
 from dlvm_py.backend.cpu.contract import flat_types
@@ -558,18 +558,8 @@ leave:
 def test_interrupt(make):
     """A signal handler's exception ends compiled code that runs in the main thread."""
     f = make(CallSpec((), (), ConstantSpec(None)), ENDLESS)
-
-    def handler(number, frame):
-        raise KeyboardInterrupt
-
-    old = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(KeyboardInterrupt):
-            f()
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with interrupted():
+        f()
 
 
 # -- the callable --------------------------------------------------------------------------------------

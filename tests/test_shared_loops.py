@@ -1,11 +1,8 @@
 """Loops of Python whose trips threads share: values, bits, exceptions and memory as with one thread, and in NumPy."""
 
-import os
-import signal
-import threading
-
 import numpy as np
 import pytest
+from signals import interrupted
 
 import dlvm_py as dlvm
 
@@ -209,21 +206,11 @@ def test_a_signal_handler_that_raises_ends_the_loop():
     class Stop(Exception):
         pass
 
-    def stop(*_):
-        raise Stop
-
     compiled = dlvm.jit(long_rows)
     dlvm.set_num_threads(2)
     compiled(200, 10_000)
-    before = signal.signal(signal.SIGUSR1, stop)
-    timer = threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGUSR1))
-    try:
-        timer.start()
-        with pytest.raises(Stop):
-            compiled(4_000, 1_000_000)  # many seconds
-    finally:
-        timer.join()
-        signal.signal(signal.SIGUSR1, before)
+    with interrupted(0.2, Stop):
+        compiled(4_000, 1_000_000)  # many seconds
     assert np.array_equal(compiled(200, 10_000), compiled(200, 10_000))
 
 

@@ -1,9 +1,8 @@
 """Loops over the bits of numbers: values, overflows and loops that never end are those of plain Python."""
 
-import signal
-
 import numpy as np
 import pytest
+from signals import interrupted
 
 import dlvm_py as dlvm
 
@@ -87,15 +86,5 @@ def test_a_loop_that_never_ends_can_be_left():
     """A negative number is never halved to 0; a signal ends the loop, as in Python."""
     compiled = dlvm.jit(length)
     assert compiled(1) == 1
-
-    def handler(number, frame):
-        raise KeyboardInterrupt
-
-    old = signal.signal(signal.SIGALRM, handler)
-    try:
-        signal.setitimer(signal.ITIMER_REAL, 0.05)
-        with pytest.raises(KeyboardInterrupt):
-            compiled(-5)
-    finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
-        signal.signal(signal.SIGALRM, old)
+    with interrupted():
+        compiled(-5)

@@ -182,7 +182,9 @@ def test_loops_are_by_definition(seed):
         for latch in loop.latches:
             body |= reachable(latch, avoid=loop.header, forward=False, edges=edges) & alive
         assert loop.blocks == body == set(loop.ordered) and loop.ordered[0] is loop.header
-        assert set(loop.exit_edges()) == {(b, k) for b in body for k, t in enumerate(b.targets) if t.block not in body}
+        exits = {(b, k) for b in body for k, t in enumerate(b.targets) if t.block not in body}
+        assert set(loop.exit_edges()) == exits
+        assert loop.exiting_block is (next(iter(exits))[0] if len(exits) == 1 else None)
         for other in forest.loops:
             assert loop.blocks <= other.blocks or other.blocks <= loop.blocks or not loop.blocks & other.blocks
     for b in alive:

@@ -83,7 +83,7 @@ def _plain(function: Function, loop: Loop) -> CountedLoop | None:
     if loop.children or len(instructions) > LARGE or not any(map(is_slow, instructions)):
         return None
     counted = counted_loop(loop, predecessors(function))
-    if counted is None or counted.step != 1 or [b for b, _ in loop.exit_edges()] != [loop.header]:
+    if counted is None or counted.step != 1 or loop.exiting_block is not loop.header:
         return None
     if not all(is_scalar(a.type) for a in loop.header.args):
         return None

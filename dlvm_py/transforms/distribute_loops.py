@@ -75,11 +75,7 @@ class Nest(Frozen):
 def nest_of(loop: Loop, counted: Mapping[Block, CountedLoop | None], edges: Edges) -> Nest:
     """The nest that a loop is. edges: the predecessors of all blocks."""
     count, header = counted[loop.header], loop.header
-    if (
-        count is None
-        or [b for b, _ in loop.exit_edges()] != [header]
-        or not all(is_scalar(a.type) for a in header.args)
-    ):
+    if count is None or loop.exiting_block is not header or not all(is_scalar(a.type) for a in header.args):
         raise Unfit
     if not all(map(is_pure, header.instructions[:-1])):
         raise Unfit

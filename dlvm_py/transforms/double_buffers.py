@@ -127,7 +127,7 @@ def _found(
     """How the array and the copy can be exchanged in the innermost loop of a copy."""
     array, buffer = _copied(copy), copy.operands[1]
     assert array is not None and copy.block is not None
-    if copy.block is loop.header or any(b is not loop.header for b, _ in loop.exit_edges()) or _is_small(array):
+    if copy.block is loop.header or loop.exiting_block is not loop.header or _is_small(array):
         return None
     if any(mark_of(p) is not None for p, _ in predecessors(function)[loop.header] if p not in loop.blocks):
         return None

@@ -55,7 +55,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
 def _promote(function: Function, loop: Loop, noalias_params: bool) -> bool:
     edges = predecessors(function)
     counted = counted_loop(loop, edges)
-    if counted is None or any(b is not loop.header for b, _ in loop.exit_edges()):
+    if counted is None or loop.exiting_block is not loop.header:
         return False
     if any(mark_of(b) is not None for b, _ in edges[loop.header] if not loop.contains(b)):
         return False  # what its trips leave in memory no other one reads

@@ -50,7 +50,7 @@ def run(function: Function) -> bool:
 def _checks(loop: Loop, edges: Edges) -> dict[Instruction, tuple[int, Value]]:
     """The checks that hold in all trips if a literal is less than a value that is there before the loop."""
     instructions = [i for b in loop.ordered for i in b.instructions]
-    if len(instructions) > LARGE or [b for b, _ in loop.exit_edges()] != [loop.header]:
+    if len(instructions) > LARGE or loop.exiting_block is not loop.header:
         return {}
     if any(i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER) for i in instructions):
         return {}

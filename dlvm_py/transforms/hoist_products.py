@@ -83,7 +83,7 @@ def loops_with_products(
         inner = {b for child in loop.children for b in child.blocks}
         found = [i for b in loop.ordered if b not in inner for i in b.instructions if is_product(i)]
         size = sum(len(b.instructions) for b in loop.ordered)
-        if found and size <= LARGE and [b for b, _ in loop.exit_edges()] == [header]:
+        if found and size <= LARGE and loop.exiting_block is header:
             of = Independence(function, noalias_params)
             counted = of.counted[header]
             if counted is not None and counted.step == 1:

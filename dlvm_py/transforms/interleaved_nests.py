@@ -64,7 +64,7 @@ class Nest:
             return False
         if any(p not in outer.blocks for b in self.raising for p, _ in self.edges[b]):
             return False
-        if [b for b, _ in inner.exit_edges()] != [inner.header]:
+        if inner.exiting_block is not inner.header:
             return False
         return self._is_independent([*ahead, *body]) and self.reads_what_stays(ahead, body, noalias_params)
 

@@ -83,9 +83,8 @@ def run(function: Function) -> bool:
 
 
 def _is_simple(loop: Loop, counted: CountedLoop) -> bool:
-    exits = loop.exit_edges()
     calls = any(i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER) for b in loop.ordered for i in b.instructions)
-    return not calls and [b for b, _ in exits] == [loop.header] and counted.step == 1 and integer(counted.first) == 0
+    return not calls and loop.exiting_block is loop.header and counted.step == 1 and integer(counted.first) == 0
 
 
 def second_version(function: Function, loop: Loop, mapping: dict[Value, Value]) -> tuple[Block, list[Block]]:

@@ -127,7 +127,7 @@ class _Nest:
 
     def _is_plain(self, c: CountedLoop) -> bool:
         ends = is_outside(c.first, self.whole) and is_outside(c.last, self.whole)
-        return c.step == 1 and ends and len(c.loop.header.args) == 1 and len(c.loop.exit_edges()) == 1
+        return c.step == 1 and ends and len(c.loop.header.args) == 1 and c.loop.exiting_block is c.loop.header
 
     def _only_store(self) -> Instruction:
         stores = []

@@ -98,7 +98,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
         loop = next(found for found in LoopForest(function).loops if found.header is header)
         inner = {b for child in loop.children for b in child.blocks}
         found = [i for b in loop.ordered if b not in inner for i in b.instructions if is_product(i)]
-        if found and [b for b, _ in loop.exit_edges()] == [header]:
+        if found and loop.exiting_block is header:
             of = Independence(function, noalias_params)
             counted = of.counted[header] if sum(not loop.contains(b) for b, _ in of.edges[header]) == 1 else None
             if counted is not None and counted.step == 1:

@@ -49,7 +49,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
 def _columns(function: Function, loop: Loop, noalias_params: bool) -> dict[Value, int]:
     """The arrays with rows of a few elements, with how many there probably are."""
     instructions = [i for b in loop.ordered for i in b.instructions]
-    if len(instructions) > LARGE or [b for b, _ in loop.exit_edges()] != [loop.header]:
+    if len(instructions) > LARGE or loop.exiting_block is not loop.header:
         return {}
     if any(i.op.kind in (Kind.CALL, Kind.HIGHER_ORDER) for i in instructions):
         return {}

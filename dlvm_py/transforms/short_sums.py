@@ -61,7 +61,7 @@ class _Short(Frozen, eq=False):
 def _short(function: Function, loop: Loop) -> _Short | None:
     """How a loop ends soon, where that must be asked ahead."""
     header = loop.header
-    if len(loop.latches) != 1 or [b for b, _ in loop.exit_edges()] != [header]:
+    if len(loop.latches) != 1 or loop.exiting_block is not header:
         return None
     number = shrinking(loop)
     is_natural = number is None

@@ -62,7 +62,7 @@ def run(function: Function, noalias_params: bool = True) -> bool:
             continue
         edges = predecessors(function)
         counted = counted_loop(loop, edges)
-        if counted is None or counted.step != 1 or [b for b, _ in loop.exit_edges()] != [loop.header]:
+        if counted is None or counted.step != 1 or loop.exiting_block is not loop.header:
             continue
         split = _Search(function, counted, edges, noalias_params).split()
         if split is not None:

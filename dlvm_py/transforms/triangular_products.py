@@ -61,7 +61,7 @@ def _counts(function: Function, of: Independence, loop: Loop) -> bool:
     counted = of.counted[loop.header]
     if counted is None or counted.step != 1 or integer(counted.first) != 0:
         return False
-    if [b for b, _ in loop.exit_edges()] != [loop.header] or not ends_in_header(function, loop):
+    if loop.exiting_block is not loop.header or not ends_in_header(function, loop):
         return False
     entries = sum(not loop.contains(b) for b, _ in of.edges[loop.header])
     return entries == 1 and sum(len(b.instructions) for b in loop.ordered) <= LARGE

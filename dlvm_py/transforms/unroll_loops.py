@@ -94,7 +94,7 @@ def _pays(counted: CountedLoop, edges: Edges, most: int) -> bool:
     loop = counted.loop
     back = [(b, k) for b, k in edges[loop.header] if loop.contains(b)]
     ways = [compared(b.terminator) for b in loop.ordered if b is not loop.header]
-    if len(back) != 1 or [b for b, _ in loop.exit_edges()] != [loop.header]:
+    if len(back) != 1 or loop.exiting_block is not loop.header:
         return False
     trips = sum(_length(counted, number) for number in range(first, last))
     if not any(found is not None and found[1] is counted.counter for found in ways):

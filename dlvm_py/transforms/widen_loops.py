@@ -109,9 +109,7 @@ def _is_across(pointer: Value, counter: Value) -> bool:
 
 def _ends_alone(function: Function, loop: Loop) -> bool:
     """Whether it is left at its head, and nothing of it but its counter is used behind it."""
-    if [b for b, _ in loop.exit_edges()] != [loop.header]:
-        return False
-    return ends_in_header(function, loop)
+    return loop.exiting_block is loop.header and ends_in_header(function, loop)
 
 
 class _Widened:

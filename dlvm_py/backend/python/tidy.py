@@ -176,11 +176,11 @@ def _counted_down(
 def _replace_at_exit(function: Function, loop: Loop) -> None:
     """A counter from 0 is the bound where the loop has ended at its test."""
     end = loop.header.terminator
-    if end is None or end.op.name != "conditional" or len(loop.exit_edges()) != 1:
+    if end is None or end.op.name != "conditional" or loop.exiting_block is not loop.header:
         return
-    (left, exit_) = loop.exit_edges()[0]
+    ((_, exit_),) = loop.exit_edges()
     test = end.operands[0]
-    if left is not loop.header or exit_ != 1 or not isinstance(test, Instruction) or test.op.name != "lessThan":
+    if exit_ != 1 or not isinstance(test, Instruction) or test.op.name != "lessThan":
         return
     counter, bound = test.operands
     if not isinstance(counter, BlockArg) or counter.block is not loop.header or not _stands_still(bound, loop):

@@ -138,7 +138,7 @@ def fits(loop: Loop, adds: Collection[Instruction], rows: bool = False) -> bool:
 
     adds: what adds to sums, which cannot raise.
     """
-    if any(block is not loop.header for block, _ in loop.exit_edges()):
+    if loop.exiting_block is not loop.header:
         return False
     if not all(is_pure(i) and is_scalar(i.type) for i in loop.header.instructions[:-1]):
         return False

@@ -42,6 +42,12 @@ class Loop:
         """The edges that leave the loop, each as (block inside, index among its targets)."""
         return [(b, k) for b in self.ordered for k, t in enumerate(b.targets) if t.block not in self.blocks]
 
+    @property
+    def exiting_block(self) -> Block | None:
+        """The block that the loop is left from, where there is one edge only that leaves it."""
+        exits = self.exit_edges()
+        return exits[0][0] if len(exits) == 1 else None
+
     def __repr__(self) -> str:
         return f"<loop at {self.header!r}, depth {self.depth}>"
 

@@ -119,7 +119,7 @@ class _Choice:
     def _before_and_exit(self) -> Value:
         """What is carried into the first trip."""
         header, at = self.loop.header, self.loop.header.args.index(self.carried)
-        if [b for b, _ in self.loop.exit_edges()] != [header]:
+        if self.loop.exiting_block is not header:
             raise _No
         firsts = {p.targets[k].args[at]: None for p, k in self.edges[header] if not self.loop.contains(p)}
         if len(firsts) != 1:

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from dlvm_py.errors import PassError
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.layout import members
 from dlvm_py.ir.op import Kind
 from dlvm_py.ir.types import ArrayType, PointerType, StructType, TensorType, TupleType, Type
@@ -163,7 +164,7 @@ def evaluate(i: Instruction, operands: Sequence[Any]) -> Any:
         return conform(_exact(i, operands), i.type)
     if i.op.name == "section":
         _check_section(np.shape(operands[0]), [int(n) for n in operands[1:]])
-    attrs = {k: v for k, v in i.attrs.items() if k != "checked"}
+    attrs = unchecked(i)
     try:
         result = i.op.evaluate(*operands, **attrs)
     except (ValueError, IndexError, TypeError) as e:

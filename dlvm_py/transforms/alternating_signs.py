@@ -19,6 +19,7 @@ from __future__ import annotations
 from dlvm_py.ir import BlockArg, Builder, Function, Instruction, Literal, Value, is_scalar, literal
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, Edges, counted_loop
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.ssa_repair import remove_args
@@ -76,7 +77,8 @@ def _first(argument: BlockArg, count: CountedLoop, edges: Edges) -> Value | None
         if number is None or abs(number) >= 1 << 8 * argument.type.dtype.itemsize - 1:  # type: ignore[attr-defined]
             return None
     for i in following:
-        i.attrs = {name: value for name, value in i.attrs.items() if name != "checked"}  # type: ignore[attr-defined]
+        assert isinstance(i, Instruction)
+        i.attrs = unchecked(i)
     return first
 
 

@@ -19,6 +19,7 @@ from dlvm_py.ir import OPS, BlockArg, Function, Instruction, Value
 from dlvm_py.ir.analysis.bounds import EXTENT_MAX, Bounds, Place
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.short_loops import most_trips
 from dlvm_py.ir.value import integer
@@ -39,7 +40,7 @@ def run(function: Function) -> bool:
     if sums.forest.loops and sums.is_reducible():
         for i in checked:
             for exact in sums.exact(i) if i.attrs.get("checked") else ():
-                exact.attrs = {k: v for k, v in exact.attrs.items() if k != "checked"}
+                exact.attrs = unchecked(exact)
                 changed = True
     return changed
 

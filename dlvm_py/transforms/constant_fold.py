@@ -40,6 +40,7 @@ import numpy as np
 
 from dlvm_py.ir import OPS, Function, Instruction, Kind, Literal, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.analysis.cfg import reverse_postorder
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.identities import ARITHMETIC, become
 from dlvm_py.transforms.literals import boolean, from_numpy, is_number, splat, to_numpy
@@ -120,7 +121,7 @@ def _simplify(i: Instruction) -> Value | None:
         return i
     while True:
         if i.attrs.get("checked") and fits(i):
-            i.attrs = {k: v for k, v in i.attrs.items() if k != "checked"}
+            i.attrs = unchecked(i)
         folded = literal_result(i)
         if folded is not None:
             return folded

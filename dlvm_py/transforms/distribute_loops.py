@@ -26,7 +26,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Block, Builder, Function, Instruction, Kind, Literal, PointerType, Target, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, Edges, is_outside
-from dlvm_py.ir.analysis.effects import is_pure
+from dlvm_py.ir.analysis.effects import is_pure, unchecked
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.types import is_scalar
 from dlvm_py.ir.value import BlockArg, integer
@@ -294,7 +294,7 @@ class Distribution:
         for block in blocks:
             block.instructions = [i for i in block.instructions if i.op.name != "check"]
             for i in block.instructions:
-                i.attrs.pop("checked", None)
+                i.attrs = unchecked(i)
                 for t in i.targets:
                     if t.block is leaf.end.block:
                         t.block, t.args = end, []
@@ -307,7 +307,7 @@ class Distribution:
         if v not in mapping:
             assert isinstance(v, Instruction)
             operands = [self._again(b, o, mapping) for o in v.operands]
-            attrs = {k: a for k, a in v.attrs.items() if k != "checked"}
+            attrs = unchecked(v)
             mapping[v] = b.insert(Instruction(v.op, operands, attrs, type=v.type, name=v.name, loc=v.loc))
         return mapping[v]
 

@@ -51,6 +51,7 @@ from dlvm_py.ir import (
 )
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.value import integer
@@ -169,7 +170,7 @@ def uncheck_copies(instructions: Iterable[Instruction], mapping: dict[Value, Val
     for i in instructions:
         copy = mapping[i]
         assert isinstance(copy, Instruction)
-        copy.attrs = {k: v for k, v in copy.attrs.items() if k != "checked"}
+        copy.attrs = unchecked(copy)
 
 
 def all_of(b: Builder, conditions: Sequence[Value]) -> Value:

@@ -38,6 +38,7 @@ import operator
 from dlvm_py.ir import F64, I64, OPS, Block, Function, Instruction, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.analysis.bounds import Bounds, Place
 from dlvm_py.ir.analysis.cfg import reverse_postorder
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.value import Literal, integer
 from dlvm_py.transforms.ranges import float_range
@@ -77,7 +78,7 @@ def _uncheck_low_bits(function: Function) -> bool:
     for i in reversed(checked):
         if users[i] and all(_keeps_low_bits(u, wraps) for u in users[i]):
             wraps.add(i)
-            i.attrs = {k: v for k, v in i.attrs.items() if k != "checked"}
+            i.attrs = unchecked(i)
     return bool(wraps)
 
 
@@ -143,7 +144,7 @@ class _Sweep:
         elif name == "modulo":
             return self._modulo(i, at)
         elif self.bounds.is_exact(i, at):
-            i.attrs = {k: v for k, v in i.attrs.items() if k != "checked"}
+            i.attrs = unchecked(i)
             self.changed = True
         return [i]
 

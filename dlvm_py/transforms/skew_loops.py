@@ -40,7 +40,7 @@ from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.dominance import DominatorTree
-from dlvm_py.ir.analysis.effects import is_pure, may_trap
+from dlvm_py.ir.analysis.effects import is_pure, may_trap, unchecked
 from dlvm_py.ir.analysis.independence import Independence
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.row_distances import WAVEFRONT, RowDistances
@@ -258,7 +258,7 @@ class _Rows:
         for block in made:
             block.instructions = [i for i in block.instructions if i.op is not OPS["check"]]
             for i in block.instructions:
-                i.attrs.pop("checked", None)
+                i.attrs = unchecked(i)
             stays = [t for t in block.targets if not self._raises(t.block)]
             if len(stays) < len(block.targets):
                 (target,) = stays

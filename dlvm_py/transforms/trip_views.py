@@ -13,7 +13,7 @@ from __future__ import annotations
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import Builder, Instruction, Kind, Literal, PointerType, Value, literal
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, is_outside
-from dlvm_py.ir.analysis.effects import is_pure
+from dlvm_py.ir.analysis.effects import is_pure, unchecked
 from dlvm_py.ir.analysis.places import Linear, at_most, linear, section_parts
 from dlvm_py.ir.types import is_scalar
 from dlvm_py.ir.value import integer
@@ -109,7 +109,7 @@ class TripViews:
             if not isinstance(v, Instruction) or not is_scalar(v.type) or not v.op.is_pure:
                 raise Unfit
             # that nothing overflows in any trip is asked before the loop
-            attrs = {k: a for k, a in v.attrs.items() if k != "checked"}
+            attrs = unchecked(v)
             if is_pure(v) or self.bounds.of(v) is not None:
                 self._first[v] = self.b.emit(v.op, *map(self.at_start, v.operands), **attrs)
         if v not in self._first:

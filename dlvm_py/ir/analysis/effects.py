@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from dlvm_py.ir.op import READ, TRAP, WRITE, Kind
 from dlvm_py.ir.value import Instruction, Value
 
@@ -44,3 +46,8 @@ def may_trap(instruction: Instruction) -> bool:
 def is_pure(instruction: Instruction) -> bool:
     """Whether it may be duplicated, moved and removed: no effect, and no overflow check."""
     return instruction.op.is_pure and not instruction.attrs.get("checked")
+
+
+def unchecked(instruction: Instruction) -> dict[str, Any]:
+    """Its attributes without the overflow check, for where its result is known to fit."""
+    return {name: value for name, value in instruction.attrs.items() if name != "checked"}

@@ -27,6 +27,7 @@ from dlvm_py.frozen import Mutable, field
 from dlvm_py.ir import Builder, Function, Instruction, Kind, Literal, StackType, Value, is_scalar
 from dlvm_py.ir.analysis.calls import calls
 from dlvm_py.ir.analysis.dominance import DominatorTree
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.value import BlockArg
 
@@ -189,7 +190,7 @@ def _again(b: Builder, value: Value, made: dict[Value, Value], given: Callable[[
     if value not in made:
         assert isinstance(value, Instruction)
         operands = [_again(b, v, made, given) for v in value.operands]
-        attrs = {k: v for k, v in value.attrs.items() if k != "checked"}  # what has fitted once fits again
+        attrs = unchecked(value)  # what has fitted once fits again
         made[value] = b.emit(value.op, *operands, name=value.name, **attrs)
     return made[value]
 

@@ -36,6 +36,7 @@ from dlvm_py.ir import (
     Value,
     is_array,
 )
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.ir.types import I8, I64, scalar
@@ -248,7 +249,7 @@ class Keeper:
         if self._is_result(value):
             self._record.recomputed(value)
         # an overflow check that has passed once passes again
-        attrs = {k: v for k, v in value.attrs.items() if k != "checked"}
+        attrs = unchecked(value)
         return self._b.emit(value.op, *operands, name=value.name, **attrs)
 
     def _iteration(self, value: Value, loop: Loop, first: Value, step: Value, way: str) -> Value:

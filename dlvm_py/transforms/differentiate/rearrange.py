@@ -20,6 +20,7 @@ from dlvm_py.ir import (
     literal,
     scalar,
 )
+from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.ir.analysis.loops import Loop
 from dlvm_py.transforms.differentiate.arguments import allocate_like, entry_builder
@@ -131,7 +132,7 @@ class Rearrangement:
                 if self._is_left_out(i, counts):
                     left_out.add(i)
                     continue
-                attrs = dict(i.attrs) if counts else {k: v for k, v in i.attrs.items() if k != "checked"}
+                attrs = dict(i.attrs) if counts else unchecked(i)
                 values[i] = new.append(Instruction(i.op, [], attrs, type=i.type, name=i.name, loc=i.loc))
         for v in self._s.fresh:
             values[v] = Literal(v.type, UNDEFINED)
@@ -372,7 +373,7 @@ class Rearrangement:
         f.blocks[place:place] = self._loop.ordered
         for i in self._s.instructions():
             i.substitute({self._s.mined.length: length})
-            i.attrs.pop("checked", None)
+            i.attrs = unchecked(i)
         for block in self._loop.ordered:
             block.instructions = [i for i in block.instructions if i.op is not ASSIGN and i.op.name != "check"]
         # segment 0 has the adjoint memory that is there, the others have their own

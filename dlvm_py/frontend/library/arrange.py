@@ -14,6 +14,13 @@ def along(axis: int, part: Any) -> Any:
     return (slice(None),) * axis + (part,)
 
 
+def on_axis(a: Any, axis: Any) -> Any:
+    """The array and an axis argument counted from the front; for None its elements in a row, and their axis."""
+    if axis is None:
+        return np.ravel(a), 0
+    return a, axis_of(axis, a.ndim)
+
+
 def flip(m: Any, axis: Any = None) -> Any:
     """np.flip: a view with axes reversed, all of them for None."""
     m = np.asarray(m)

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.arrange import along
-from dlvm_py.frontend.library.intrinsics import axis_of, refuse
+from dlvm_py.frontend.library.arrange import along, on_axis
+from dlvm_py.frontend.library.intrinsics import refuse
 
 
 def check_bitorder(bitorder: Any) -> None:
@@ -48,10 +48,7 @@ def packbits(a: Any, axis: Any = None, bitorder: Any = "big") -> Any:
     check_bitorder(bitorder)
     if np.result_type(a).kind == "f" or np.result_type(a).kind == "c":
         refuse("Expected an input array of integer or boolean data type", "x != 0")
-    if axis is None:
-        a, k = np.ravel(a), 0
-    else:
-        k = axis_of(axis, a.ndim)
+    a, k = on_axis(a, axis)
     n, big = a.shape[k], bitorder == "big"
     whole = n // 8
     out = np.empty(a.shape[:k] + ((n + 7) // 8,) + a.shape[k + 1 :], dtype=np.uint8)
@@ -75,10 +72,7 @@ def unpackbits(a: Any, axis: Any = None, count: Any = None, bitorder: Any = "big
     check_bitorder(bitorder)
     if np.result_type(a) != np.uint8:
         refuse("Expected an input array of unsigned byte data type", "x.astype(np.uint8)")
-    if axis is None:
-        a, k = np.ravel(a), 0
-    else:
-        k = axis_of(axis, a.ndim)
+    a, k = on_axis(a, axis)
     big = bitorder == "big"
     total = 8 * a.shape[k]
     n = total if count is None else count if count >= 0 else total + count

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from dlvm_py.frontend.library.arrange import along
+from dlvm_py.frontend.library.arrange import along, on_axis
 from dlvm_py.frontend.library.elementwise import check_cast, element_of
 from dlvm_py.frontend.library.intrinsics import axis_of, is_constant, refuse, unroll
 
@@ -197,10 +197,7 @@ def append(arr: Any, values: Any, axis: Any = None) -> Any:
 def insert(arr: Any, obj: Any, values: Any, axis: Any = None) -> Any:
     """np.insert before an index, before each of several, or of a slice."""
     arr = np.asarray(arr)
-    if axis is None:
-        arr, k = np.ravel(arr), 0
-    else:
-        k = axis_of(axis, arr.ndim)
+    arr, k = on_axis(arr, axis)
     n = arr.shape[k]
     if isinstance(values, (tuple, list)):
         values = np.array(values)
@@ -270,10 +267,7 @@ def inserted(values: Any, ndim: Any, axis: Any) -> Any:
 def delete(arr: Any, obj: Any, axis: Any = None) -> Any:
     """np.delete of an index, of several, of a slice, or of what a mask says."""
     arr = np.asarray(arr)
-    if axis is None:
-        arr, k = np.ravel(arr), 0
-    else:
-        k = axis_of(axis, arr.ndim)
+    arr, k = on_axis(arr, axis)
     n = arr.shape[k]
     if not isinstance(obj, (slice, tuple, list)) and np.ndim(obj) == 0 and np.result_type(obj).kind != "b":
         if obj < -n or obj >= n:
@@ -381,10 +375,7 @@ def tile(A: Any, reps: Any) -> Any:  # noqa: N803 - NumPy's name
 def repeat(a: Any, repeats: Any, axis: Any = None) -> Any:
     """np.repeat: each element so often; `repeats` is an int or one int for each."""
     x = as_array(a)
-    if axis is None:
-        x, k = np.ravel(x), 0
-    else:
-        k = axis_of(axis, x.ndim)
+    x, k = on_axis(x, axis)
     n = x.shape[k]
     if isinstance(repeats, (tuple, list)):
         repeats = np.array(repeats)

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from dlvm_py.frontend.library.arrange import on_axis
 from dlvm_py.frontend.library.bin_rules import number_of_bins
 from dlvm_py.frontend.library.elementwise import deliver
 from dlvm_py.frontend.library.intrinsics import axis_of, refuse, unroll
@@ -154,9 +155,8 @@ def may_be_selected(a: Any) -> Any:
 
 def partition(a: Any, kth: Any, axis: Any = -1) -> Any:
     """np.partition: of a vector what lies near the kth element is in order; otherwise, or if there are several, all."""
-    if axis is None:
-        return partition(np.ravel(a), kth, 0)
-    n = a.shape[axis_of(axis, a.ndim)]
+    a, axis = on_axis(a, axis)
+    n = a.shape[axis]
     check_kth(kth, n)
     if a.ndim != 1 or np.ndim(kth) != 0 or a.dtype.kind not in ("i", "u", "f"):
         return np.sort(a, axis)
@@ -186,9 +186,8 @@ def partition_in_place(a: Any, kth: Any, axis: Any = -1) -> None:
 
 def argpartition(a: Any, kth: Any, axis: Any = -1) -> Any:
     """np.argpartition: places, which are in order where elements that np.partition gives would be."""
-    if axis is None:
-        return argpartition(np.ravel(a), kth, 0)
-    n = a.shape[axis_of(axis, a.ndim)]
+    a, axis = on_axis(a, axis)
+    n = a.shape[axis]
     check_kth(kth, n)
     if a.ndim != 1 or np.ndim(kth) != 0 or a.dtype.kind not in ("i", "u", "f"):
         return np.argsort(a, axis)

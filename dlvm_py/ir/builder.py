@@ -82,6 +82,13 @@ class Builder:
         row = OPS[op] if isinstance(op, str) else op
         return self.insert(Instruction(row, list(operands), attrs, name=name))
 
+    def clone(self, instruction: Instruction, mapping: dict[Value, Value]) -> Instruction:
+        """Insert a copy that takes its operands by the mapping, which receives it. Types must stay."""
+        i = instruction
+        operands = [mapping.get(v, v) for v in i.operands]
+        mapping[i] = made = self.insert(Instruction(i.op, operands, dict(i.attrs), type=i.type, name=i.name, loc=i.loc))
+        return made
+
     # -- control ---------------------------------------------------------------------------------
 
     def branch(self, block: Block, args: list[Value] | None = None) -> Instruction:

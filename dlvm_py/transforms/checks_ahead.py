@@ -183,8 +183,7 @@ def _ask(function: Function, counted: CountedLoop, asked: _Asked) -> None:
     copies: dict[Value, Value] = {counted.counter: counter}
     b.at_end(trip)
     for i in asked.computed:
-        operands = [copies.get(v, v) for v in i.operands]
-        copies[i] = b.insert(Instruction(i.op, operands, dict(i.attrs), type=i.type, loc=i.loc))
+        b.clone(i, copies)
     answer: Value = fine
     for condition in dict.fromkeys(c.operands[0] for c in asked.numbers):
         answer = b.emit("and", answer, copies.get(condition, condition))

@@ -27,7 +27,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from dlvm_py.ir import OPS, Block, BlockArg, Function, Instruction, Target, Value, is_scalar, literal
+from dlvm_py.ir import OPS, Block, BlockArg, Builder, Function, Instruction, Target, Value, is_scalar, literal
 from dlvm_py.ir.analysis.alias import SHARED, AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import is_outside
@@ -196,9 +196,9 @@ class _Carrying:
         for block, k in entering:
             block.targets[k].block = gate
         made: dict[Value, Value] = dict(passed)
+        b = Builder(self.function).at_end(gate)
         for i in header.instructions[:-1]:
-            made[i] = Instruction(i.op, [made.get(v, v) for v in i.operands], dict(i.attrs), loc=i.loc)
-            gate.append(made[i])  # type: ignore[arg-type]
+            b.clone(i, made)
         end = header.instructions[-1]
         nothing = literal(0, self.ours[0].type)
         targets = [Target(enter, []) if self.loop.contains(t.block) else Target(ready, [nothing]) for t in end.targets]

@@ -29,7 +29,7 @@ from __future__ import annotations
 from functools import cached_property
 
 from dlvm_py.frozen import Mutable, field
-from dlvm_py.ir import OPS, Block, Function, Instruction, Kind, Literal, PointerType, Target, Value, is_scalar
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Literal, PointerType, Target, Value, is_scalar
 from dlvm_py.ir.analysis.alias import SHARED, AliasAnalysis
 from dlvm_py.ir.analysis.cache import of_graph
 from dlvm_py.ir.analysis.cfg import predecessors
@@ -38,6 +38,7 @@ from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure, may_trap, reads_memory, writes_memory
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.places import Linear, Place, linear, parts_of, place_of
+from dlvm_py.transforms.loop_nests import made_again
 from dlvm_py.transforms.share_loops import mark_of
 
 
@@ -210,17 +211,6 @@ def can_move(pointer: Value, loop: Loop) -> bool:
     )
 
 
-def made_again(pointer: Value, loop: Loop, block: Block) -> Value:
-    """A pointer that can move, made at the end of a block outside the loop."""
-    if is_outside(pointer, loop):
-        return pointer
-    assert isinstance(pointer, Instruction)
-    operands = [made_again(v, loop, block) for v in pointer.operands]
-    made = Instruction(pointer.op, operands, dict(pointer.attrs), loc=pointer.loc)
-    block.append(made)
-    return made
-
-
 class _Rewrite:
     """The rewriting of one loop."""
 
@@ -272,9 +262,8 @@ class _Rewrite:
         cell.block = gate
         gate.instructions.insert(0, cell)
         for block, source, dest in ((enter, e.pointer, cell), (leave, cell, e.pointer)):
-            source, dest = (made_again(p, self.loop, block) for p in (source, dest))
-            value = Instruction(OPS["load"], [source], {})
-            block.append(value)
-            block.append(Instruction(OPS["store"], [value, dest], {}))
+            b = Builder(self.function).at_end(block)
+            source, dest = (made_again(b, p, self.loop, {}) for p in (source, dest))
+            b.emit("store", b.emit("load", source), dest)
         for i in e.uses:
             i.operands[-1] = cell

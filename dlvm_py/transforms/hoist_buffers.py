@@ -47,6 +47,7 @@ from dlvm_py.ir.ops import OPS
 from dlvm_py.ir.types import PointerType, StackType, is_array, is_scalar
 from dlvm_py.ir.value import BlockArg, Instruction, Literal, Value
 from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
+from dlvm_py.transforms.loop_nests import made_again
 from dlvm_py.transforms.ranges import integer_range
 from dlvm_py.transforms.share_loops import mark_of
 
@@ -180,10 +181,7 @@ class _Loop:
 
     def _before(self, b: Builder, v: Value) -> Value:
         """What a value is when the loop is entered."""
-        if isinstance(v, Instruction) and v.block in self.loop.blocks and v not in self.made:
-            operands = [self._before(b, o) for o in v.operands]
-            self.made[v] = b.emit(v.op, *operands, **v.attrs)
-        return self.made.get(v, v)
+        return made_again(b, v, self.loop, self.made)
 
     def _entered(self, b: Builder) -> Value | None:
         """Whether the loop is entered; None: surely."""

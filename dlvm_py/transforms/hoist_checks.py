@@ -22,11 +22,12 @@ Checks that compare the counter are limits of the count (limit_counts.py). Stage
 
 from __future__ import annotations
 
-from dlvm_py.ir import OPS, Block, Function, Instruction, Target, Value, is_scalar
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Target, Value, is_scalar
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.counted_loops import Edges, is_outside
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
+from dlvm_py.transforms.loop_nests import made_again
 
 _DEPTH = 8  # of what is computed again
 
@@ -89,20 +90,18 @@ def _hoist(function: Function, loop: Loop, edges: Edges, checks: list[Instructio
     if not _is_known_first(test, loop, first):
         return False
     before = _before(function, loop, source, k)
-    end = before.instructions.pop()
+    b = Builder(function).before(before.instructions[-1])
     made = dict(first)
-    none = _made(test, loop, made, before)
+    none = made_again(b, test, loop, made)
     if loop.contains(header.targets[0].block):
-        none = Instruction(OPS["not"], [none])
-        before.append(none)
+        none = b.emit("not", none)
     for check in checks:
         assert check.block is not None
         check.block.instructions.remove(check)
-        asked, *operands = (_made(v, loop, made, before) for v in check.operands)
-        either = Instruction(OPS["or"], [none, asked], loc=check.loc)
-        before.append(either)
-        before.append(Instruction(check.op, [either, *operands], dict(check.attrs), loc=check.loc))
-    before.append(end)
+        asked, *operands = (made_again(b, v, loop, made) for v in check.operands)
+        b.loc = check.loc
+        check.operands = [b.emit("or", none, asked), *operands]
+        b.insert(check)
     return True
 
 
@@ -117,18 +116,6 @@ def _is_known_first(v: Value, loop: Loop, first: dict[Value, Value], depth: int 
         and is_scalar(v.type)
         and all(_is_known_first(o, loop, first, depth - 1) for o in v.operands)
     )
-
-
-def _made(v: Value, loop: Loop, made: dict[Value, Value], block: Block) -> Value:
-    """A value of the loop, computed again at the end of a block before it."""
-    if v not in made:
-        if is_outside(v, loop):
-            return v
-        assert isinstance(v, Instruction)
-        operands = [_made(o, loop, made, block) for o in v.operands]
-        made[v] = again = Instruction(v.op, operands, dict(v.attrs), loc=v.loc)
-        block.append(again)
-    return made[v]
 
 
 def _before(function: Function, loop: Loop, source: Block, k: int) -> Block:

@@ -416,8 +416,7 @@ class _Writer:
     def _copied(self, top: Value) -> Value:
         new: dict[Value, Value] = {}
         for x in reversed(tree_of(top)):  # operands first
-            operands = [new.get(o, o) for o in x.operands]
-            new[x] = self.b.emit(x.op, *operands, name=x.name, **x.attrs)
+            self.b.clone(x, new)
         return new[top]
 
     def _inlined(self, v: Value, at: list[Linear], new: dict[_Step, Value], is_own: bool) -> Value:

@@ -182,7 +182,7 @@ class Nest:
                 elif packed is not None and i in packed.copies:
                     m[i] = packed.pointer(b, i, operands[t][1:])
                 else:
-                    m[i] = b.insert(Instruction(i.op, operands[t], dict(i.attrs), type=i.type, name=i.name, loc=i.loc))
+                    b.clone(i, m)
 
     # what loops that grow do besides
 

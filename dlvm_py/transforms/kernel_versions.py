@@ -50,14 +50,14 @@ def cut_out(
         after = function.new_block(name, after=after)
         blocks.append(after)
     *_, whole, behind = blocks
-    _write_with_trees(whole, moved)
-    _write_with_trees(behind, rest)
+    _write_with_trees(Builder(function, whole), moved)
+    _write_with_trees(Builder(function, behind), rest)
     drop_dead_trees(block)
     Builder(function, whole).branch(behind)
     return blocks
 
 
-def _write_with_trees(block: Block, instructions: list[Instruction]) -> None:
+def _write_with_trees(b: Builder, instructions: list[Instruction]) -> None:
     """Instructions in a new block, with the trees that kernels share with those of another block made anew."""
     there = set(instructions)
     for kernel in kernels(instructions):
@@ -65,13 +65,13 @@ def _write_with_trees(block: Block, instructions: list[Instruction]) -> None:
         if not is_array(kernel[0].type) and not there.issuperset(members):
             new: dict[Value, Value] = {}
             for x in members:
-                operands = [new.get(o, o) for o in x.operands]
-                new[x] = block.append(Instruction(x.op, operands, dict(x.attrs), type=x.type, name=x.name, loc=x.loc))
+                b.clone(x, new)
             for i in kernel:
                 i.operands = [new.get(o, o) for o in i.operands]
         for i in kernel:
-            block.append(i)
-    drop_dead_trees(block)
+            b.insert(i)
+    assert b.block is not None
+    drop_dead_trees(b.block)
 
 
 def passes(aliases: AliasAnalysis, written: Iterable[Value], i: Instruction) -> bool:

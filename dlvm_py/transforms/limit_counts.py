@@ -250,7 +250,7 @@ def _again(b: Builder, passed: list[Instruction], wanted: Sequence[Value], copie
             needed.update(i.operands)
     for i in passed:
         if i in needed:
-            copies[i] = b.insert(Instruction(i.op, [copies.get(o, o) for o in i.operands], dict(i.attrs), loc=i.loc))
+            b.clone(i, copies)
 
 
 def _fail(b: Builder, check: Instruction, copies: dict[Value, Value]) -> None:

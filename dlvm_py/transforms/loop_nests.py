@@ -11,6 +11,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from dlvm_py.ir import Block, Builder, Function, Instruction, TensorType, Value, literal
+from dlvm_py.ir.analysis import loops as analysis
+from dlvm_py.ir.analysis.counted_loops import is_outside
 from dlvm_py.ir.analysis.extents import extents_of
 from dlvm_py.transforms.substitution import substitute
 
@@ -68,6 +70,16 @@ def close(loops: list[Loop], *carried: Value) -> list[Value]:
         loop.close(*values)
         values = loop.carried
     return values
+
+
+def made_again(b: Builder, value: Value, loop: analysis.Loop, mapping: dict[Value, Value]) -> Value:
+    """A value of a loop, computed once more of what is outside it and what the mapping has, which grows."""
+    if value not in mapping and not is_outside(value, loop):
+        assert isinstance(value, Instruction)
+        for v in value.operands:
+            made_again(b, v, loop, mapping)
+        b.clone(value, mapping)
+    return mapping.get(value, value)
 
 
 def stored(b: Builder, value: Value) -> tuple[Value, list[Value]]:

@@ -48,6 +48,7 @@ from dlvm_py.transforms.cfg_canonicalization import join_edges, move_block
 from dlvm_py.transforms.inline import clone_region
 from dlvm_py.transforms.loop_bounds import LoopBounds
 from dlvm_py.transforms.loop_nests import Loop as NewLoop
+from dlvm_py.transforms.loop_nests import made_again
 from dlvm_py.transforms.row_kernels import RowKernels
 from dlvm_py.transforms.substitution import substitute
 
@@ -291,15 +292,8 @@ class _Rows:
         """What the first column of a row reads is there before it."""
         assert self.inner is not None
         values = {**row.values, self.inner.counter: self.inner.first}
-        row.carried.extend(self.b.emit("load", self._made(k.load.operands[0], values)) for k in self.kept)
-
-    def _made(self, v: Value, values: dict[Value, Value]) -> Value:
-        """A value of a column, with its counter in `values`, made in the open block."""
-        assert self.inner is not None
-        if v not in values and isinstance(v, Instruction) and not is_outside(v, self.inner.loop):
-            operands = [self._made(o, values) for o in v.operands]
-            values[v] = self.b.insert(Instruction(v.op, operands, dict(v.attrs), type=v.type, name=v.name, loc=v.loc))
-        return values.get(v, v)
+        pointers = (made_again(self.b, k.load.operands[0], self.inner.loop, values) for k in self.kept)
+        row.carried.extend(self.b.emit("load", p) for p in pointers)
 
     def _run(self, rows: list[_Row], skew: int, first: Value, count: Value) -> None:
         """A loop of so many columns of rows, the first row from the trip `first` on; they go on behind it."""

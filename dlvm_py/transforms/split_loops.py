@@ -47,7 +47,8 @@ from dlvm_py.ir.analysis.counted_loops import CountedLoop, Edges, counted_loop, 
 from dlvm_py.ir.analysis.effects import is_pure, writes_memory
 from dlvm_py.ir.analysis.loops import LoopForest
 from dlvm_py.ir.analysis.places import Linear, Place, place_of
-from dlvm_py.transforms.element_promotion import can_move, made_again
+from dlvm_py.transforms.element_promotion import can_move
+from dlvm_py.transforms.loop_nests import made_again
 from dlvm_py.transforms.share_loops import mark_of
 from dlvm_py.transforms.substitution import substitute
 
@@ -189,12 +190,12 @@ def _rewrite(function: Function, counted: CountedLoop, edges: Edges, split: _Spl
     end = b.emit("select", middle, last, b.emit("lessThan", begin, middle))
     runs = b.emit("lessThan", begin, end)
     part.append(Instruction(OPS["conditional"], [runs], targets=[Target(enter, []), away]))
+    b = Builder(function).at_end(enter)
     values: dict[Value, Value] = {}
     for load in split.loads:
-        pointer = made_again(load.operands[0], loop, enter)
-        value = Instruction(OPS["load"], [pointer], loc=load.loc)
-        enter.append(value)
-        values[load] = value
+        pointer = made_again(b, load.operands[0], loop, {})
+        b.loc = load.loc
+        values[load] = b.emit("load", pointer)
         assert load.block is not None
         load.block.instructions.remove(load)
     enter.append(Instruction(OPS["branch"], [], targets=[Target(header, list(begun.values()))]))

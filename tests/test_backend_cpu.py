@@ -12,6 +12,7 @@ from native import Failed, Native
 from random_ir import random_program
 
 import dlvm_py as dlvm
+from dlvm_py.backend.cpu.compile import compile_plainly
 from dlvm_py.backend.cpu.emit import emit
 from dlvm_py.backend.imports import Imports
 from dlvm_py.errors import PassError
@@ -608,6 +609,22 @@ def test_fastmath():
     kernel = Native(f, Options(fastmath=True))
     assert "fdiv fast" in kernel.emitted.module_text
     assert kernel(np.ones(100)) == -100.0
+
+
+def test_inner_functions_and_what_a_string_says_of_them():
+    """A function that nobody sees gets another linkage, the text of a message does not."""
+    text = """
+@said = internal constant [15 x i8] c"define internal"
+define internal i8 @inner() {
+  %first = load i8, ptr @said
+  ret i8 %first
+}
+define i8 @outer() {
+  %first = call i8 @inner()
+  ret i8 %first
+}
+"""
+    assert len(compile_plainly([text], Imports(), ["outer"]).objects) == 2
 
 
 def test_undefined_symbols(tmp_path):

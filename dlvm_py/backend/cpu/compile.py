@@ -58,6 +58,7 @@ LONG = 200
 SHARED = ("dlvm.", "entry.")
 
 _SLOT = re.compile(r"\{import:([^}]+)\}")
+_INTERNAL = re.compile(r"^define internal\b", re.MULTILINE)  # not what a string constant says
 
 
 class Compiled(Frozen):
@@ -138,7 +139,7 @@ def _linked(
     """
     count, texts = len(texts), [*texts, *_runtime(texts, imports)]
     if inner != llvm.Linkage.internal:  # LLVM does not forget that a function was internal: that it is near
-        texts = [text.replace("define internal", f"define {inner.name}") for text in texts]
+        texts = [_INTERNAL.sub(f"define {inner.name}", text) for text in texts]
     modules = [parse(text) for text in texts]
     if exports is None:
         exports = _entries(modules[:count])

@@ -80,6 +80,24 @@ def loops(x, y):
     return s, j
 
 
+def ways(x, y):
+    """What one way of a branch reads is beyond an end where the other one is taken (merge_stores.py)."""
+    t = np.zeros(4)
+    for i in range(2 * len(x)):
+        for j in range(len(t)):
+            if i < len(x):
+                t[j] = x[i] + 0.5 * t[j]
+            else:
+                t[j] = 0.25 * t[j]
+    for i in range(-len(y), len(y)):
+        for j in range(len(t)):
+            if i >= 0:
+                t[j] += y[i]
+            else:
+                t[j] = 0.25 * t[j]
+    return t
+
+
 def columns(a, b):
     for j in range(a.shape[1]):
         for i in range(1, a.shape[0]):
@@ -90,7 +108,7 @@ def columns(a, b):
     return np.sum(b)
 
 
-PAIRS = (vectors, orders, loops)
+PAIRS = (vectors, orders, loops, ways)
 SQUARES = (matrices, solutions, columns)
 
 
@@ -133,7 +151,7 @@ def go(name, dtype, derivative):
 CASES = [(fn.__name__, "f8", False) for fn in (*PAIRS, *SQUARES)]
 CASES += [("vectors", "f4", False), ("orders", "f4", False), ("orders", "i4", False), ("matrices", "f4", False)]
 CASES += [("vectors", "f8", True), ("loops", "f8", True), ("columns", "f8", True), ("matrices", "f8", True)]
-QUICK = CASES[:3]
+QUICK = CASES[: len(PAIRS)]
 
 
 @pytest.mark.parametrize(

@@ -180,7 +180,9 @@ def _is_in_range(load: Instruction, bounds: Bounds, at: Place, function: Functio
     if not isinstance(pointer, Instruction) or pointer.op is not OPS["elementPointer"] or pointer.attrs:
         return False
     if pointer.block is not at.block and load.block is not pointer.block:
-        return True  # the address was there already
+        # the address is made in any case before the branch: so its element is in range, as of every elementPointer that
+        # runs (the interpreter insists, and licm.py moves none that may not run)
+        return True
     base, *indices = pointer.operands
     for axis, index in enumerate(indices):
         found = known_extent(base, axis)

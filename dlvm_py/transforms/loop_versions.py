@@ -106,7 +106,9 @@ def second_version(function: Function, loop: Loop, mapping: dict[Value, Value]) 
 def entered_with(function: Function, gate: Block) -> list[Value]:
     """What versions of a loop begin with: what the one way to the gate passes to it, else the gate's arguments.
 
-    Where it is a literal, both versions show it: who asks what the counter of an inner loop may be looks there.
+    Where it is a literal, both versions show it: who asks what the counter of an inner loop may be looks there. A pass
+    whose fast version is no loop any more, or the whole gain, passes the gate's arguments instead: what is left of the
+    loop then has no further versions, which would make code and no difference.
     """
     incoming = predecessors(function)[gate]
     if len(incoming) > 1:

@@ -90,7 +90,7 @@ def waits(counted: CountedLoop) -> bool:
     """Whether trips of an innermost loop run one after the other, since they hand on floats, in a way known here."""
     loop = counted.loop
     instructions = [i for b in loop.ordered for i in b.instructions]
-    if len(instructions) > LARGE or counted.step != 1 or [b for b, _ in loop.exit_edges()] != [loop.header]:
+    if len(instructions) > LARGE or counted.step != 1 or loop.exiting_block is not loop.header:
         return False
     if not all(is_scalar(a.type) for a in loop.header.args):
         return False
@@ -187,8 +187,7 @@ class _Strips:
         loop.header.instructions[-1].attrs["bounded"] = True
         made: dict[Value, Value] = {self.counted.counter: b.emit("add", begin, loop.index)}
         for i in self.ahead.computed:
-            operands = [made.get(v, v) for v in i.operands]
-            made[i] = b.insert(Instruction(i.op, operands, dict(i.attrs), type=i.type, name=i.name, loc=i.loc))
+            b.clone(i, made)
         for i, buffer in buffers.items():
             b.emit("store", made[i], at(b, buffer, [loop.index]))
         loop.close()

@@ -54,7 +54,7 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
         for loop in forest.loops:
             if len(loop.children) == 1 and loop.header not in made:
                 made.add(loop.header)
-                found = _found(function, loop, edges, noalias_params)
+                found = nest_of(function, loop, edges, noalias_params)
                 trips = decisions.take("interleave_loops.trips", TRIPS, (MORE, 2, 1)) if found is not None else 1
                 if found is not None and trips > 1:
                     packed = found.packed(noalias_params)
@@ -67,8 +67,8 @@ def run(function: Function, noalias_params: bool = True, decisions: Decisions | 
             return changed
 
 
-def _found(function: Function, loop: Loop, edges: Edges, noalias_params: bool) -> Nest | None:
-    """The loop and what is in it, None where it stays as it is."""
+def nest_of(function: Function, loop: Loop, edges: Edges, noalias_params: bool) -> Nest | None:
+    """A loop that has one in it, with that, None where it stays as it is."""
     outer, inner = counted_loop(loop, edges), counted_loop(loop.children[0], edges)
     if outer is None or inner is None or inner.loop.children or outer.step != 1 or (integer(outer.first) or 0) < 0:
         return None

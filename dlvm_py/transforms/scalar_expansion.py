@@ -26,9 +26,10 @@ so do the bits.
 For innermost loops that count up by one, are left at their head alone, hand on a float, and have no checks, which could
 guard what is read ahead (checks_ahead.py, limit_counts.py and loop_versions.py have taken away those that can be). They
 write memory by stores alone; what is computed ahead reads none that they write, is met in every trip, and has a
-function, a root or a quotient in it. The buffers are in the frame, of each thread where threads share a loop around
-this one: at most ROOM bytes a loop, FRAME a function. Not in a function that calls: what calls itself has a frame for
-each level. Stage compute; once in a pipeline, since the slow loop is such a loop.
+function, a root or a quotient in it (a function, where trips of the loop around can run side by side:
+interleave_loops.py makes vectors of the other two across them). The buffers are in the frame, of each thread where
+threads share a loop around this one: at most ROOM bytes a loop, FRAME a function. Not in a function that calls: what
+calls itself has a frame for each level. Stage compute; once in a pipeline, since the slow loop is such a loop.
 """
 
 from __future__ import annotations
@@ -39,13 +40,14 @@ from dlvm_py.frozen import Frozen
 from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Target, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors
-from dlvm_py.ir.analysis.cost import is_slow
+from dlvm_py.ir.analysis.cost import is_function, is_slow
 from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop, is_outside
 from dlvm_py.ir.analysis.dominance import DominatorTree
 from dlvm_py.ir.analysis.effects import is_pure
-from dlvm_py.ir.analysis.loops import LoopForest
+from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.types import is_scalar
+from dlvm_py.transforms import interleave_loops
 from dlvm_py.transforms.loop_nests import Loop as NewLoop
 from dlvm_py.transforms.loop_nests import at
 from dlvm_py.transforms.loop_versions import ends_in_header, entered_with, second_version
@@ -73,10 +75,20 @@ def run(function: Function, noalias_params: bool = True) -> bool:
         if counted is None or not waits(counted):
             continue
         ahead = ahead_of(function, counted, noalias_params)
-        if ahead is not None and ends_in_header(function, loop):
+        if ahead is None or not ends_in_header(function, loop):
+            continue
+        if any(map(is_function, ahead.computed)) or not _is_interleaved(function, loop, noalias_params):
             _Strips(function, counted, ahead).make()
             room, changed = room - ROOM, True
     return changed
+
+
+def _is_interleaved(function: Function, loop: Loop, noalias_params: bool) -> bool:
+    """Whether trips of the loop around will run side by side, their quotients as vectors."""
+    outer = loop.parent
+    if outer is None or len(outer.children) != 1:
+        return False
+    return interleave_loops.nest_of(function, outer, predecessors(function), noalias_params) is not None
 
 
 class Ahead(Frozen, eq=False):

@@ -35,7 +35,9 @@ calls itself has a frame for each level. Stage compute; once in a pipeline, sinc
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
+from dlvm_py.deferred import deferred
 from dlvm_py.frozen import Frozen
 from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Target, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
@@ -47,11 +49,16 @@ from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.types import is_scalar
-from dlvm_py.transforms import interleave_loops
 from dlvm_py.transforms.loop_nests import Loop as NewLoop
 from dlvm_py.transforms.loop_nests import at
 from dlvm_py.transforms.loop_versions import ends_in_header, entered_with, second_version
 from dlvm_py.transforms.substitution import substitute
+
+if TYPE_CHECKING:
+    from dlvm_py.transforms import interleave_loops
+else:
+    # of loops in loops alone
+    interleave_loops = deferred("dlvm_py.transforms.interleave_loops")
 
 LARGE = 200  # instructions of a loop
 MANY = 7  # trips from which on two loops are less work than one

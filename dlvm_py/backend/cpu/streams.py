@@ -16,19 +16,21 @@ cache as it would to the destination, and the runtime (stream.ll) carries that o
 Rows begin anywhere in a line. Where some are computed together (jam.py) each is written by its own whole lines:
 
     for i in range(first, last - 1, 2):       the first lines of the two rows begin at their elements h0 and h1
-        for n in range(lines):
+        for n in range(lines):                (past the caches: of a row four lines at a time)
             for k in range(8):  line0[k] = element (i, h0 + 8 n + k);  line1[k] = element (i + 1, h1 + 8 n + k)
             store the two lines, past the caches if large
         the elements before and behind these lines of each row
 
 The lines are in registers when LLVM is done. In the caches it is faster than the plain loop too: no store touches two
-lines. Past the caches eight lines of each row are computed into a buffer, then those of one row are written one behind
-the other, since memory is slow to turn from one row to the next (GB/s of a copy's 58: single lines 29, four 40, eight
-47, 16 40). Rows are streams that begin anew every few KiB,
-before the CPU has seen where each goes on, and the arithmetic of a line leaves it no room to look far ahead. So it is
-told (`fetch`), line by line, what the next rows will read of each array where that lies farthest ahead, since the rest
-is in a cache by then; and of the rows that are written the line at their ends, which is no whole one: without, each of
-these is waited for, as stores become visible in order.
+lines. Past the caches four lines of a row are written one behind the other, then four of the next, since memory is slow
+to turn from one row to the next. One code does that for all rows: the CPU guesses from an instruction's last addresses
+what it will read, and what it fetched for rows that are computed side by side by instructions of their own kept memory
+busy in vain (GB/s of a copy's 57, rows of 5,590: 25; by one code 36, and 45 where it is told what to fetch in a loop of
+its own before). Rows are streams that begin anew every few KiB, before the CPU has seen where each goes on, and the
+arithmetic of a line leaves it no room to look far ahead. So it is told (`fetch`), line by line, what the next rows will
+read of each array where that lies farthest ahead, since the rest is in a cache by then; and of the rows that are
+written the line at their ends, which is no whole one: without, each of these is waited for, as stores become visible in
+order.
 
 Planes past the caches are written one after the other, row by row, in blocks of their rows:
 
@@ -63,7 +65,7 @@ from dlvm_py.ir.analysis.places import section_parts
 
 PIECE = 4096  # bytes of a buffer, a power of two
 LINE = 64
-GROUP = 8  # lines of each row that are written one behind the other, past the caches
+GROUP = 4  # lines of each row that are written one behind the other, past the caches
 LONGER = 2048  # bytes: how far rows are fetched ahead that are longer than what the IR says
 BLOCK = 768 << 10  # bytes of a plane that are written at a time: three such are in the last cache
 SOON = 256  # bytes: how far what comes from there is fetched ahead
@@ -248,8 +250,8 @@ class _Lines:
         read = _first_read(tree) if most is not None else []
         self.ahead = [(leaf, _distance(e, tree, jam, leaf, most or 0)) for leaf in read]
         if self.vectors is None:
-            buffer = e.scratch(f"[{LINE * GROUP * jam.rows} x i8]", LINE)
-            self.slots = [e.gep("i8", buffer, i64(k * GROUP * LINE)) for k in range(jam.rows)]
+            buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
+            self.slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
 
     def place(self, row: V, column: V) -> V:
         """The address of an element; the tree's index is there."""
@@ -297,7 +299,7 @@ class _Lines:
 
         grouped = e.op("and", e.select(self.large, self.count, ZERO), i64(-GROUP))
         with e.loop(e.op("lshr", grouped, i64(GROUP.bit_length() - 1))) as group:
-            self._group(places(e.mul(group.index, i64(GROUP))))
+            self._group(together[0], e.mul(group.index, i64(GROUP)))
         with e.loop(e.op("sub", self.count, grouped)) as line:
             self._line(places(e.add(grouped, line.index)))
 
@@ -310,34 +312,37 @@ class _Lines:
             if self.vectors is not None:
                 fetch(e, e.value("ptr", f"getelementptr i8, ptr {place.ref}, i64 {SOON}"))
 
-    def _compute(self, places: Sequence[tuple[V, V]], lines: int) -> None:
-        """Compute some lines of each row, from its column on, into its slot."""
+    def _compute(self, places: Sequence[tuple[V, V]], fetches: bool = True) -> list[V]:
+        """Compute a line of each row, from its column on: whole lines."""
         e, tree, size = self.e, self.tree, self.rows.dest.itemsize
-        for row, column in places:
-            for k in range(lines):
-                tree.index[self.jam.axis], tree.index[tree.inner] = row, e.add(column, i64(k * self.per))
-                self._fetch()
+        for row, column in places if fetches else ():
+            tree.index[self.jam.axis], tree.index[tree.inner] = row, column
+            self._fetch()
         parallel = Parallel(e)
-        with e.loop(i64(lines * self.per), note=parallel.loop, runs=True) as loop:
-            for (row, column), slot in zip(places, self.slots, strict=True):
+        with e.loop(i64(self.per), note=parallel.loop, runs=True) as loop:
+            for (row, column), slot in zip(places, self.slots, strict=False):
                 tree.index[self.jam.axis], tree.index[tree.inner] = row, e.add(column, loop.index, "nsw")
                 self.put(parallel, [e.gep("i8", slot, e.mul(loop.index, i64(size)))])
+        return [e.load("<16 x i32>", slot, ", align 64") for slot in self.slots[: len(places)]]
 
-    def _group(self, places: Sequence[tuple[V, V]]) -> None:
-        """Write a group of lines of each row past the caches, from its column on."""
+    def _group(self, start: V, first: V) -> None:
+        """Write a group of lines of each row past the caches, from a line of it on, by one code for all of them."""
         e = self.e
-        self._compute(places, GROUP)
-        for (row, column), slot in zip(places, self.slots, strict=True):
-            goal = self.place(row, column)
-            for k in range(GROUP):
-                whole = e.load("<16 x i32>", e.gep("i8", slot, i64(k * LINE)), ", align 64")
-                e.store(whole, e.gep("i8", goal, i64(k * LINE)), ", align 64, !nontemporal !{i32 1}")
+        with e.loop(i64(self.jam.rows), note=plain_loop(e), runs=True) as each:
+            row = e.add(start, each.index)
+            column = e.add(self.before(row), e.mul(first, i64(self.per)))
+            with e.loop(i64(GROUP), note=plain_loop(e), runs=True) as line:
+                self.place(row, e.add(column, e.mul(line.index, i64(self.per))))
+                self._fetch()
+            with e.loop(i64(GROUP), note=plain_loop(e), runs=True) as line:
+                here = e.add(column, e.mul(line.index, i64(self.per)))
+                (whole,) = self._compute([(row, here)], fetches=False)
+                e.store(whole, self.place(row, here), ", align 64, !nontemporal !{i32 1}")
 
     def _line(self, places: Sequence[tuple[V, V]]) -> None:
         """Write a line of each row, from its column on."""
         e = self.e
-        self._compute(places, 1)
-        found = [e.load("<16 x i32>", slot, ", align 64") for slot in self.slots]
+        found = self._compute(places)
         goals = [self.place(row, column) for row, column in places]
         with e.either(self.large) as arms:
             next(arms)

@@ -131,3 +131,66 @@ def test_gradients():
     t = rng.standard_normal(len(values))
     ahead, behind = (loss(starts, columns, values + s * h * t, x) for s in (1, -1))
     np.testing.assert_allclose(d[0] @ t, (ahead - behind) / (2 * h), rtol=1e-6)
+
+
+# rows of which a processor remembers no lengths, with all the lengths that four terms at once are for, and longer ones
+MANY = np.random.default_rng(11).poisson(2, 9000)
+
+
+def wild(index=np.int64, dtype=np.float64, size=60):
+    """A matrix whose rows are short, and of lengths that nobody expects."""
+    return matrix(np.random.default_rng(12), MANY, size, index, dtype)
+
+
+@pytest.mark.parametrize("index", [np.uint32, np.int32, np.int64])
+@pytest.mark.parametrize("dtype", [np.float64, np.float32])
+@pytest.mark.parametrize("kernel", [products, sums])
+def test_terms_together_have_the_bits_of_terms_one_by_one(kernel, index, dtype):
+    starts, columns, values, x = wild(index, dtype)
+    values[::7] *= -0.0
+    values[5::70], values[6::90], x[3] = np.inf, np.nan, 1e-310
+    f = dlvm.jit(kernel)
+    found = f(starts, columns, values, x)
+    step = 1000  # of so few rows the terms are added one by one
+    parts = [f(starts[k : k + step + 1], columns, values, x) for k in range(0, len(MANY), step)]
+    np.testing.assert_array_equal(found, np.concatenate(parts))
+    with np.errstate(invalid="ignore"):
+        expected = kernel(starts, columns, values, x)
+    rtol = 1e-5 if dtype is np.float32 else 1e-13
+    np.testing.assert_allclose(found, expected, rtol=rtol, atol=rtol)
+    assert "unsteady" in f.ir(starts, columns, values, x, stage="scheduled")
+
+
+@pytest.mark.parametrize("bad", [60, -61, 2**40, -(2**63)])
+def test_what_is_out_of_range_among_terms_together(bad):
+    starts, columns, values, x = wild()
+    row = next(k for k in range(8000, 9000) if MANY[k] == 3)
+    columns[starts[row] + 1] = bad
+    expected, found = np.zeros(len(MANY)), np.zeros(len(MANY))
+    for to, function in ((expected, written), (found, dlvm.jit(written))):
+        with pytest.raises(IndexError, match=f"index {bad} is out of bounds for axis 0 with size 60"):
+            function(to, starts, columns, values, x)
+    np.testing.assert_allclose(found, expected, rtol=1e-13)
+
+
+def test_what_lies_behind_the_terms_says_nothing():
+    """Elements behind a row are read with it, also such that no row has, and none behind the arrays."""
+    starts, columns, values, x = wild()
+    rows = np.cumsum(MANY + 1)  # between rows there is one entry of nobody's
+    apart = np.full(rows[-1], 10**9), np.full(rows[-1], np.nan)
+    belongs = np.ones(rows[-1], bool)
+    belongs[rows - 1] = False
+    for to, given in zip(apart, (columns, values), strict=True):
+        to[belongs] = given
+
+    def spread(starts, counts, columns, values, x):
+        y = np.empty(len(counts))
+        for i in range(len(counts)):
+            a, b = starts[i], starts[i] + counts[i]
+            y[i] = values[a:b] @ x[columns[a:b]]
+        return y
+
+    found = dlvm.jit(spread)(np.concatenate([[0], rows[:-1]]), MANY, *apart, x)
+    np.testing.assert_array_equal(found, dlvm.jit(products)(starts, columns, values, x))
+    empty = np.zeros(len(starts), np.int64), columns[:0], values[:0], x[:0]
+    np.testing.assert_array_equal(dlvm.jit(products)(*empty), np.zeros(len(MANY)))

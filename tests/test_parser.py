@@ -146,6 +146,7 @@ def test_every_op():
     b.emit("print", c, k, message="{} {!r}\n", to="stdout", flush=True, flavours="pn")
     b.emit("parallel", k, x, c, v, m)
     b.emit("replay", k, after=1, period=2)
+    b.emit("unsteady", k, most=4)
     vector, matrix = b.emit("load", v), b.emit("load", m)
     b.emit("keepCopy", v)
     b.emit("keepView", v, v)

@@ -120,6 +120,7 @@ GOLDEN = [
     ("release", ["p"], {}, f"release {P['p']}"),
     ("parallel", ["n", "x", "c", "p"], {}, f"parallel {P['n']} cost {P['x']} if {P['c']} private ({P['p']})"),
     ("replay", ["n"], {"after": 1, "period": 2}, f"replay {P['n']} after 1 period 2"),
+    ("unsteady", ["n"], {"most": 4}, f"%0.0 = unsteady {P['n']} most 4"),
     ("createStack", [], {"element": ROW}, "%0.0 = createStack <_ x f64>"),
     ("createStack", [], {}, "%0.0 = createStack"),
     ("pop", ["l"], {"type": DOUBLE}, "%0.0 = pop f64 from %l: stack"),

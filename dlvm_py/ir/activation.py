@@ -502,6 +502,7 @@ _HANDLERS: dict[str, Callable[[Frame, Instruction], Any]] = {
     "keepView": lambda frame, i: None,
     "parallel": lambda frame, i: None,  # one trip after the other is one of the ways
     "replay": lambda frame, i: None,  # how trips are launched, not what they do
+    "unsteady": lambda frame, i: np.True_,  # either answer will do: the way that is rarer where programs run
     "extent": Frame._extent,
     "retain": Frame._retain,
     "release": Frame._release,

@@ -134,6 +134,7 @@ FORMS: dict[str, str] = {
     "check": "check % else <exception:name> <message:string> (%*) [assuming <assuming:string>] [as <flavours:word>]",
     "parallel": "parallel % cost % if % private (%*) [grain <grain:int>]",
     "replay": "replay % after <after:int> period <period:int>",
+    "unsteady": "unsteady % most <most:int>",
     "print": "print <message:string> to <to:name> [flush] [above] (%*) [as <flavours:word>]",
     "branch": "branch '",
     "conditional": "conditional % then ' else ' [unordered] [likely] [bounded]",

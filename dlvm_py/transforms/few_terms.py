@@ -19,6 +19,22 @@ the largest of the indices took a loop of its own, of vectors for which there we
 guessed wrong once more a row. Up to FEW terms are added in order by the backend as well (backend/cpu/blocks.py): the
 bits are the same. Which index is named when one is out of range: the first, as in NumPy.
 
+Where nobody knows how many terms the next row has, a jump is guessed wrong at nearly every row, which takes as long as
+ten terms. Of a row of TOGETHER terms or fewer that many are made then, in a vector without a jump
+(backend/cpu/together.py), and those behind the last one are -0.0, which changes no sum:
+
+    'how():     conditional (%rows > REMEMBERED) then 'ask() else 'few(0, -0.0)
+    'ask():     conditional (unsteady %n) then 'room() else 'few(0, -0.0)
+    'room():    conditional (%n <= 4, and there are as many elements in the arrays) then 'four() else 'few(0, -0.0)
+    'four():    %in = lessThan (iota 4), %n
+                %u = reduce (select (load %at[0:4]), 0, %in) by max
+                conditional (lessThan %u, %size) then 'summed() else 'few(0, -0.0)
+    'summed():  %g = gather (load %x) at (select (load %at[0:4]), 0, %in)
+                branch 'ready(reduce (select (multiply (load %v[0:4]), %g), -0.0, %in) by add)
+
+Where the rows are of one length, or so few that processors remember them, the jump is guessed right, and terms one by
+one take half as long: `unsteady` says which it is (backend/cpu/unsteady.py).
+
 In loops, for floating sums along the axis of trees of one axis, of at most LARGE steps, whose arrays have as many
 elements as there are terms. Slices count as such where they lie in their arrays as they stand (ir/analysis/slices.py):
 they are not cut then. Between the question and the sum there are only loads, arithmetic, and checks of numbers that are
@@ -28,10 +44,11 @@ that could be given one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 from dlvm_py.ir import (
     OPS,
+    U64,
     Block,
     Builder,
     Function,
@@ -43,7 +60,11 @@ from dlvm_py.ir import (
     is_array,
     is_scalar,
     literal,
+    scalar,
 )
+from dlvm_py.ir.analysis.cfg import predecessors
+from dlvm_py.ir.analysis.cost import is_function
+from dlvm_py.ir.analysis.counted_loops import CountedLoop, counted_loop
 from dlvm_py.ir.analysis.effects import is_pure
 from dlvm_py.ir.analysis.extents import extent_at
 from dlvm_py.ir.analysis.loops import LoopForest
@@ -54,18 +75,23 @@ from dlvm_py.ir.value import is_same_number
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 24
+TOGETHER = 4  # terms
+# rows whose lengths a processor remembers from one call to the next: measured on Zen 5, where 16,384 are too many
+REMEMBERED = 8192
+BRIEF = 16  # steps for a term that may be made in vain
 FEW = {64: 31, 32: 63}  # terms, by the bits of a float: fewer than the vectors of a block take at once
 
 
 def run(function: Function) -> bool:
     """Give the sums of `function` at indices a version for few terms; whether there were any."""
-    forest = LoopForest(function)
+    forest, edges = LoopForest(function), predecessors(function)
+    around = {b: counted_loop(loop, edges) for b in function.blocks if (loop := forest.loop_of(b)) is not None}
     changed = False
-    for block in [b for b in function.blocks if forest.loop_of(b) is not None]:
+    for block, loop in around.items():
         here: Block | None = block
         while here is not None:
             found = _first(function, here)
-            here = found.make(function) if found is not None else None
+            here = found.make(function, loop) if found is not None else None
             changed = changed or found is not None
     return changed
 
@@ -210,8 +236,8 @@ class _FewTerms:
 
     # -- making it ---------------------------------------------------------------------------------------
 
-    def make(self, function: Function) -> Block:
-        """Both versions; the block in which they come together."""
+    def make(self, function: Function, loop: CountedLoop | None) -> Block:
+        """All versions; the block in which they come together."""
         dtype = self.sum.type.dtype  # type: ignore[union-attr]
         few, term, ready, many, joined = (Block(name) for name in ("few", "term", "ready", "many", "joined"))
         at = function.blocks.index(self.block) + 1
@@ -229,46 +255,116 @@ class _FewTerms:
         b.branch(joined, [self.sum])
         b.at_end(self.block).loc = self.sum.loc
         count, fine = self._gate(b, FEW[dtype.bits])
-        last = b.emit("min", count, literal(FEW[dtype.bits]))
-        b.conditional(fine, few, [literal(0), literal(-0.0, self.sum.type)], many, [])
+        start = literal(0), literal(-0.0, self.sum.type)
+        last = b.emit("min", count, literal(FEW[dtype.bits]))  # a bound that others see: no fuel is taken for the terms
+        if loop is not None and self._may_be_together():
+            how = self._together(function, b, (count, *loop.ends), (few, start), ready)
+            b.at_end(self.block).conditional(fine, how, [], many, []).attrs["likely"] = True
+        else:
+            b.conditional(fine, few, start, many, [])
         k, total = few.add_arg(literal(0).type, "k"), few.add_arg(self.sum.type, "total")
-        b.at_end(few).conditional(b.emit("lessThan", k, last), term, [], ready, [])
+        b.at_end(few).conditional(b.emit("lessThan", k, last), term, [], ready, [total])
         b.at_end(term)
         made: dict[Value, Value] = {}
         self._ask(b, k, made)
         x = self._element(b, self.sum.operands[0], k, made)
         b.branch(few, [b.emit("add", k, literal(1)), b.emit("add", total, x)])
-        b.at_end(ready).branch(joined, [b.emit("add", total, self.sum.operands[1])])
+        found = ready.add_arg(self.sum.type, "found")
+        b.at_end(ready).branch(joined, [b.emit("add", found, self.sum.operands[1])])
         self._sink(function, many)
         return joined
+
+    # -- four terms at once ------------------------------------------------------------------------------
+
+    def _may_be_together(self) -> bool:
+        """Whether elements may be read behind the terms, and are made in few steps."""
+        gathers = [v for v in self.steps if isinstance(v, Instruction) and v.op.name == "gather"]
+        rows = [v.operands[0] for v in self.steps if _is_load(v)]  # type: ignore[attr-defined]
+        is_brief = len(self.steps) <= BRIEF and not any(
+            is_function(v) for v in self.steps if isinstance(v, Instruction)
+        )
+        return is_brief and len(gathers) == 1 and all(p in self.places for p in rows)
+
+    def _together(
+        self,
+        function: Function,
+        b: Builder,
+        counts: tuple[Value, Value, Value],
+        few: tuple[Block, Sequence[Value]],
+        ready: Block,
+    ) -> Block:
+        """TOGETHER terms at once where rows have as many or fewer, and nobody knows how many; the block that asks.
+
+        counts: of the terms, and from where to where the loop around them goes.
+        """
+        how, ask, room, four, summed = (Block(name) for name in ("how", "ask", "room", "four", "summed"))
+        count, first, last = counts
+        at = function.blocks.index(few[0])
+        function.blocks[at:at] = [how, ask, room, four, summed]
+        b.at_end(how)
+        rows = b.emit("subtract", last, first)
+        b.conditional(b.emit("greaterThan", rows, literal(REMEMBERED)), ask, [], *few)
+        b.at_end(ask)
+        b.conditional(b.emit("unsteady", count, most=TOGETHER), room, [], *few)
+        b.at_end(room)
+        pays = b.emit("lessThanOrEqual", count, literal(TOGETHER))
+        for first, size in dict.fromkeys((first, size) for _, first, size in self.places.values()):
+            behind = b.emit("add", first, literal(TOGETHER))
+            pays = b.emit("and", pays, b.emit("lessThanOrEqual", behind, size))
+        b.conditional(pays, four, [], *few)
+        b.at_end(four)
+        asked = self.largest.operands[0]
+        made = _Together(b, self.places, count)
+        largest = made.reduced(made.index(asked), self.largest)
+        assert isinstance(self.asked, Instruction)
+        # where one is out of range the terms are asked about in order
+        b.conditional(b.emit("lessThan", largest, self.asked.operands[1]), summed, [], *few)
+        b.at_end(summed)
+        made = _Together(b, self.places, count)
+        none = few[1][1]
+        b.branch(ready, [made.reduced(made.chosen(self.sum.operands[0], none), self.sum, none)])
+        return how
 
     def _gate(self, b: Builder, most: int) -> tuple[Value, Value]:
         """How many terms there are, and whether they are few, all arrays have as many, and the other checks hold."""
         rows = list(dict.fromkeys(v.operands[0] for v in self.steps if _is_load(v)))  # type: ignore[union-attr]
         slices = {p: found for p in rows if (found := slice_of(p)) is not None}
         asked: list[Value] = []
-        self.places: dict[Value, tuple[Value, Value]] = {}
+        self.places: dict[Value, tuple[Value, Value, Value]] = {}
         self.counts: dict[Value, Value] = {}
         lengths: dict[tuple[Value, Value], Value] = {}
+        sizes: dict[Value, list[Value]] = {}  # of the arrays in which slices end at the same place
         for p, part in slices.items():
             ends = part.first, part.last
             if ends not in lengths:
                 lengths[ends] = b.emit("subtract", part.last, part.first)
                 asked += [b.emit("greaterThanOrEqual", part.first, literal(0))] if part.counts_back else []
-                asked.append(b.emit("lessThanOrEqual", part.first, part.last))
-            asked.append(b.emit("lessThanOrEqual", part.last, part.size))
-            self.places[p] = part.base, part.first
+            here = sizes.setdefault(part.last, [])
+            if not any(is_same_number(part.size, other) for other in here):
+                here.append(part.size)
+            self.places[p] = part.base, part.first, part.size
             self.counts[part.count] = lengths[ends]
+        for last, found in sizes.items():
+            smallest = found[0]
+            for size in found[1:]:
+                smallest = b.emit("min", smallest, size)
+            asked.append(self._is_within(b, last, smallest))
         stretched = [v for v in self.steps if isinstance(v, Instruction) and v.op.name == "broadcast"]
         counts = [self._length(extent_at(b, v, 0)) for v in (*rows, *stretched)]
         count, *others = [v for n, v in enumerate(counts) if not any(is_same_number(v, o) for o in counts[:n])]
-        asked.append(b.emit("lessThanOrEqual", count, literal(most)))
+        asked += [self._is_within(b, n, literal(most)) for n in lengths.values()]
+        asked += [b.emit("lessThanOrEqual", count, literal(most))] if count not in lengths.values() else []
         asked += [b.emit("equal", n, count) for n in others]
         asked += [c.operands[0] for c in self.checks[1:] if not self._follows(c.operands[0])]
         fine = asked[0]
         for condition in asked[1:]:
             fine = b.emit("and", fine, condition)
         return count, fine
+
+    def _is_within(self, b: Builder, v: Value, most: Value) -> Value:
+        """Whether 0 <= v <= most, by one comparison."""
+        u, limit = (b.emit("dataTypeCast", x, to=U64.name) for x in (v, most))
+        return b.emit("lessThanOrEqual", u, limit)
 
     def _length(self, v: Value) -> Value:
         """How many elements there are where slices lie in their arrays as they stand."""
@@ -324,7 +420,7 @@ class _FewTerms:
                 at = self._element(b, index, k, made)
                 made[v] = b.emit("load", b.emit("elementPointer", source.operands[0], at))  # type: ignore[attr-defined]
             elif _is_load(v):
-                base, first = self.places.get(v.operands[0], (v.operands[0], None))
+                base, first, _ = self.places.get(v.operands[0], (v.operands[0], None, None))
                 at = k if first is None else b.emit("add", first, k)
                 made[v] = b.emit("load", b.emit("elementPointer", base, at))
             elif v.op.name == "broadcast":
@@ -332,6 +428,58 @@ class _FewTerms:
             else:
                 made[v] = b.emit(v.op, *(self._element(b, o, k, made) for o in v.operands), **v.attrs)
         return made[v]
+
+
+class _Together:
+    """Trees over the first TOGETHER terms of rows that have `count`, of which those are there that do count."""
+
+    def __init__(
+        self,
+        b: Builder,
+        places: Mapping[Value, tuple[Value, Value, Value]],
+        count: Value,
+        inside: Value | None = None,
+    ) -> None:
+        self.b, self.places, self.count = b, places, count
+        self.inside = b.emit("lessThan", b.emit("iota", literal(TOGETHER)), count) if inside is None else inside
+        self.is_index = False
+        self.made: dict[Value, Value] = {}
+
+    def index(self, v: Value) -> Value:
+        """The elements of a tree of indices, which are read as 0 behind the last term."""
+        self.is_index = True
+        return self._elements(v)
+
+    def chosen(self, v: Value, other: Value) -> Value:
+        """The elements of a tree, another one behind the last term."""
+        return self.b.emit("select", self._elements(v), other, self.inside)
+
+    def reduced(self, v: Value, like: Instruction, init: Value | None = None) -> Value:
+        """What elements come to by a reduction like another one."""
+        return self.b.emit("reduce", v, like.operands[1] if init is None else init, **like.attrs)
+
+    def _elements(self, v: Value) -> Value:
+        if not is_array(v.type):
+            return v
+        if v not in self.made:
+            assert isinstance(v, Instruction)
+            b = self.b
+            if v.op.name == "gather":
+                source = b.emit("load", v.operands[0].operands[0])  # type: ignore[attr-defined]
+                self.made[v] = b.emit(
+                    "gather", source, _Together(b, self.places, self.count, self.inside).index(v.operands[1])
+                )
+            elif _is_load(v):
+                base, first, _ = self.places[v.operands[0]]
+                part = b.emit("section", base, first, literal(TOGETHER), literal(1))
+                x = b.emit("load", part)
+                none = literal(0, scalar(x.type.dtype))  # type: ignore[attr-defined]
+                self.made[v] = b.emit("select", x, none, self.inside) if self.is_index else x
+            elif v.op.name == "broadcast":
+                self.made[v] = self._elements(v.operands[0])
+            else:
+                self.made[v] = b.emit(v.op, *map(self._elements, v.operands), **v.attrs)
+        return self.made[v]
 
 
 def _is_load(v: Value) -> bool:

@@ -27,6 +27,7 @@ from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
 from dlvm_py.backend.cpu.strips import Cut, Strip, may_be_vectors, strip_of
 from dlvm_py.backend.cpu.text import ModuleText
+from dlvm_py.backend.cpu.unsteady import unsteady
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
 from dlvm_py.backend.imports import Imports
 from dlvm_py.deferred import deferred
@@ -581,6 +582,7 @@ _ROWS: dict[str, Callable[[FunctionEmitter, Instruction], Any]] = {
     "dot": lambda e, i: matmul.scalar_dot(e, i),
     "extent": _extent,
     "check": tell.check,
+    "unsteady": unsteady,
     "print": tell.print_,
     "draw": draw.draw,
     "seedGenerator": draw.seed,

@@ -22,6 +22,15 @@ def splat(f: FunctionText, x: V, lanes: int) -> V:
     return f.value(type, f"shufflevector {type} {one.ref}, {type} poison, <{lanes} x i32> zeroinitializer")
 
 
+def in_vector(f: FunctionText, parts: Sequence[V]) -> V:
+    """A vector of these numbers."""
+    type = f"<{len(parts)} x {parts[0].type}>"
+    found = V(type, "poison")
+    for k, x in enumerate(parts):
+        found = f.value(type, f"insertelement {type} {found.ref}, {x.type} {x.ref}, i64 {k}")
+    return found
+
+
 def transposed(f: FunctionText, rows: Sequence[V]) -> list[V]:
     """The columns of as many rows as each has lanes: halves beside the diagonal change places, then theirs.
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from dlvm_py.backend.cpu import blocks, counts
+from dlvm_py.backend.cpu import blocks, counts, together
 from dlvm_py.backend.cpu.contract import scalar_type
 from dlvm_py.backend.cpu.contractions import fits, is_finite, store_contraction
 from dlvm_py.backend.cpu.floating import rounded, widened
@@ -182,6 +182,8 @@ def is_by_blocks(by: str, dtype: DType) -> bool:
 def accumulate(e: FunctionEmitter, tree: Tree, order: Sequence[int], extents: Sequence[V], by: str, init: V) -> V:
     """The reduction of the tree over the loop axes `order`, other indices fixed, combined with init."""
     dtype = tree.root.type.dtype  # type: ignore[attr-defined]
+    if together.fits(tree, order, extents, by):
+        return together.reduced(e, tree, by, int(extents[order[-1]].ref), init)
     if is_by_blocks(by, dtype):
         return combine(e, by, dtype, blocks.reduce(e, tree, order, extents), init)
     tree.group = ""

@@ -332,6 +332,11 @@ class Tree:
         self._memo.clear()
         return [self._read(root, self.root_axes) for root in self.roots]
 
+    def element_of(self, value: Value, axes: Axes) -> V:
+        """The element of a node, read through `axes`, at the current `index`."""
+        self._memo.clear()
+        return self._read(value, axes)
+
     def _read(self, value: Value, axes: Axes) -> V:
         if not is_array(value.type):
             return self.e.scalar(value)

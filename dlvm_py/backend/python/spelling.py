@@ -32,6 +32,7 @@ REFUSED: dict[str, str] = {
         LOWERED,
     ),
     "parallel": "of stage compute: a text says what is computed, not by which threads",
+    "unsteady": "of stage compute: a text says what is computed, not which of two ways is the faster one",
     "replay": "of stage scheduled: a text says what is computed, not how a device is asked",
     **dict.fromkeys(("retain", "release"), "of stage scheduled: Python counts references by itself"),
     **dict.fromkeys(

@@ -298,6 +298,19 @@ def _replay_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 # replay n after a period p: the loop that the block leads to has n trips, of which each, from number a on, launches
 # what the one p before it did, on the same memory with the same numbers (transforms/replay_loops.py)
 replay = _memory("replay", _replay_type, set(), ("after", "period"), Kind.CHECK)
+
+
+def _unsteady_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
+    if [v.type for v in operands] != [scalar(I64)]:
+        raise TypeError("unsteady takes a number (i64)")
+    check_number("most", attrs, 1, "a number")
+    return scalar(BOOL)
+
+
+# unsteady n most m: whether the numbers that came here were small, m or less, and changed so often that a loop of as
+# many trips ends where no processor expects it. A guess, for a choice between two ways to the same result
+# (transforms/few_terms.py): either answer will do
+unsteady = _memory("unsteady", _unsteady_type, set(), ("most",), kind=Kind.CHECK)
 # print "text with {}" to stdout (operands): the text is written to Python's sys.stdout (sys.stderr) of that moment;
 # to RuntimeWarning (any category): it is a warning, of this place or (`above`) of where compiled code was called
 print_ = _memory("print", _print_type, {TRAP, READ, IO}, ("message", "to", "flush", "above", "flavours"), Kind.CHECK)
@@ -324,4 +337,4 @@ MEMORY = (
     allocateHeap, load, store, elementPointer, keepCopy, keepView, retain, release, createStack, push, pop,
     drain, destroyStack,
 )  # fmt: skip
-FLOW = (make_tuple, extract, apply, check, print_, parallel, replay, branch, conditional, return_, raise_)
+FLOW = (make_tuple, extract, apply, check, print_, parallel, replay, unsteady, branch, conditional, return_, raise_)

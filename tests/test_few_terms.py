@@ -194,3 +194,27 @@ def test_what_lies_behind_the_terms_says_nothing():
     np.testing.assert_array_equal(found, dlvm.jit(products)(starts, columns, values, x))
     empty = np.zeros(len(starts), np.int64), columns[:0], values[:0], x[:0]
     np.testing.assert_array_equal(dlvm.jit(products)(*empty), np.zeros(len(MANY)))
+
+
+@pytest.mark.parametrize("index", [np.uint32, np.int32, np.int64])
+def test_questions_about_rows_that_nothing_is_summed_of(index):
+    """The forward sweep of a gradient asks about the indices alone."""
+    rng = np.random.default_rng(13)
+    lengths = [0, 1, 7, 8, 9, 0, 31, 32, 33, 40, 3, 0, 1]
+    starts, columns, values, x = matrix(rng, lengths, 50, index)
+    f = dlvm.grad(products, wrt=("values", "x"))
+    d = f(starts, columns, values, x)
+    np.testing.assert_array_equal(d[0], x[columns])
+    expected = np.zeros(len(x))
+    np.add.at(expected, columns, values)
+    np.testing.assert_allclose(d[1], expected, rtol=1e-13)
+    assert "'some(" in f.ir(starts, columns, values, x, stage="scheduled")
+    for at in (0, 3, 20, 60, len(columns) - 1):
+        wrong = columns.copy()
+        wrong[at] = 50
+        with pytest.raises(IndexError, match="index 50 is out of bounds for axis 0 with size 50"):
+            f(starts, wrong, values, x)
+    with pytest.raises(IndexError, match="is out of bounds for axis 0 with size 0"):
+        f(starts, columns, values, x[:0])
+    d = f(np.zeros(3, index), columns, values, x[:0])
+    np.testing.assert_array_equal(d[0], np.zeros(len(values)))

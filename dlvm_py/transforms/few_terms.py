@@ -1,4 +1,4 @@
-"""Sums of few terms that are read at indices: a term's index is asked about when the term is added, in one short loop.
+"""Rows of few indices: a sum at them asks about an index when its term is added, in one short loop.
 
                                                       'body():
     'body():                                              %fine = lessThan %n, 32, and what else is checked
@@ -35,6 +35,9 @@ ten terms. Of a row of TOGETHER terms or fewer that many are made then, in a vec
 Where the rows are of one length, or so few that processors remember them, the jump is guessed right, and terms one by
 one take half as long: `unsteady` says which it is (backend/cpu/unsteady.py).
 
+A question that no such sum is behind of, as in the forward sweep of a derivative, is asked about some indices at a time
+(transforms/few_indices.py).
+
 In loops, for floating sums along the axis of trees of one axis, of at most LARGE steps, whose arrays have as many
 elements as there are terms. Slices count as such where they lie in their arrays as they stand (ir/analysis/slices.py):
 they are not cut then. Between the question and the sum there are only loads, arithmetic, and checks of numbers that are
@@ -44,23 +47,20 @@ that could be given one.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from dlvm_py.ir import (
     OPS,
-    U64,
     Block,
     Builder,
     Function,
     Instruction,
     Kind,
-    Literal,
     TensorType,
     Value,
     is_array,
     is_scalar,
     literal,
-    scalar,
 )
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.cost import is_function
@@ -72,6 +72,8 @@ from dlvm_py.ir.analysis.slices import slice_of
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.tree_rules import JOINED
 from dlvm_py.ir.value import is_same_number
+from dlvm_py.transforms.few_indices import first_question, is_largest
+from dlvm_py.transforms.rows_together import Together, is_within, sink
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 24
@@ -90,7 +92,7 @@ def run(function: Function) -> bool:
     for block, loop in around.items():
         here: Block | None = block
         while here is not None:
-            found = _first(function, here)
+            found = _first(function, here) or first_question(function, here)
             here = found.make(function, loop) if found is not None else None
             changed = changed or found is not None
     return changed
@@ -104,7 +106,7 @@ def _first(function: Function, block: Block) -> _FewTerms | None:
                 largest = block.instructions[begin]
                 if largest.op.effects and largest.op.name not in ("load", "check"):
                     break
-                if _is_largest(largest):
+                if is_largest(largest):
                     found = _FewTerms(block, begin, at)
                     if found.is_fit(function):
                         return found
@@ -118,21 +120,6 @@ def _is_sum(i: Instruction) -> bool:
         return False
     t = i.operands[0].type
     return isinstance(t, TensorType) and t.rank == 1 and t.dtype.kind == "f" and t.dtype.bits in FEW
-
-
-def _is_largest(i: Instruction) -> bool:
-    """Whether an instruction is what a check asks of a row of indices: the largest, as a number without a sign."""
-    if i.op.name != "reduce" or i.attrs["by"] != "max" or i.attrs.get(JOINED) or not is_scalar(i.type):
-        return False
-    t = i.operands[0].type
-    init = i.operands[1]
-    return (
-        isinstance(t, TensorType)
-        and t.rank == 1
-        and t.dtype.kind == "u"
-        and isinstance(init, Literal)
-        and init.value == 0
-    )
 
 
 class _FewTerms:
@@ -271,7 +258,7 @@ class _FewTerms:
         b.branch(few, [b.emit("add", k, literal(1)), b.emit("add", total, x)])
         found = ready.add_arg(self.sum.type, "found")
         b.at_end(ready).branch(joined, [b.emit("add", found, self.sum.operands[1])])
-        self._sink(function, many)
+        sink(function, self.block, many)
         return joined
 
     # -- four terms at once ------------------------------------------------------------------------------
@@ -314,13 +301,13 @@ class _FewTerms:
         b.conditional(pays, four, [], *few)
         b.at_end(four)
         asked = self.largest.operands[0]
-        made = _Together(b, self.places, count)
+        made = Together(b, self.places, count, TOGETHER)
         largest = made.reduced(made.index(asked), self.largest)
         assert isinstance(self.asked, Instruction)
         # where one is out of range the terms are asked about in order
         b.conditional(b.emit("lessThan", largest, self.asked.operands[1]), summed, [], *few)
         b.at_end(summed)
-        made = _Together(b, self.places, count)
+        made = Together(b, self.places, count, TOGETHER)
         none = few[1][1]
         b.branch(ready, [made.reduced(made.chosen(self.sum.operands[0], none), self.sum, none)])
         return how
@@ -348,11 +335,11 @@ class _FewTerms:
             smallest = found[0]
             for size in found[1:]:
                 smallest = b.emit("min", smallest, size)
-            asked.append(self._is_within(b, last, smallest))
+            asked.append(is_within(b, last, smallest))
         stretched = [v for v in self.steps if isinstance(v, Instruction) and v.op.name == "broadcast"]
         counts = [self._length(extent_at(b, v, 0)) for v in (*rows, *stretched)]
         count, *others = [v for n, v in enumerate(counts) if not any(is_same_number(v, o) for o in counts[:n])]
-        asked += [self._is_within(b, n, literal(most)) for n in lengths.values()]
+        asked += [is_within(b, n, literal(most)) for n in lengths.values()]
         asked += [b.emit("lessThanOrEqual", count, literal(most))] if count not in lengths.values() else []
         asked += [b.emit("equal", n, count) for n in others]
         asked += [c.operands[0] for c in self.checks[1:] if not self._follows(c.operands[0])]
@@ -360,11 +347,6 @@ class _FewTerms:
         for condition in asked[1:]:
             fine = b.emit("and", fine, condition)
         return count, fine
-
-    def _is_within(self, b: Builder, v: Value, most: Value) -> Value:
-        """Whether 0 <= v <= most, by one comparison."""
-        u, limit = (b.emit("dataTypeCast", x, to=U64.name) for x in (v, most))
-        return b.emit("lessThanOrEqual", u, limit)
 
     def _length(self, v: Value) -> Value:
         """How many elements there are where slices lie in their arrays as they stand."""
@@ -381,15 +363,6 @@ class _FewTerms:
         if condition.op.name == "equal":
             return is_same_number(self._length(a), self._length(b))
         return (any if condition.op.name == "or" else all)(map(self._follows, (a, b)))
-
-    def _sink(self, function: Function, many: Block) -> None:
-        """Move what only the old version needs to it."""
-        used = uses(function)
-        for i in reversed(self.block.instructions[:-1]):
-            if is_pure(i) and used[i] and all(u.block is many for u in used[i]):
-                self.block.instructions.remove(i)
-                many.instructions.insert(0, i)
-                i.block = many
 
     def _ask(self, b: Builder, k: Value, made: dict[Value, Value]) -> None:
         """The check of one index."""
@@ -428,58 +401,6 @@ class _FewTerms:
             else:
                 made[v] = b.emit(v.op, *(self._element(b, o, k, made) for o in v.operands), **v.attrs)
         return made[v]
-
-
-class _Together:
-    """Trees over the first TOGETHER terms of rows that have `count`, of which those are there that do count."""
-
-    def __init__(
-        self,
-        b: Builder,
-        places: Mapping[Value, tuple[Value, Value, Value]],
-        count: Value,
-        inside: Value | None = None,
-    ) -> None:
-        self.b, self.places, self.count = b, places, count
-        self.inside = b.emit("lessThan", b.emit("iota", literal(TOGETHER)), count) if inside is None else inside
-        self.is_index = False
-        self.made: dict[Value, Value] = {}
-
-    def index(self, v: Value) -> Value:
-        """The elements of a tree of indices, which are read as 0 behind the last term."""
-        self.is_index = True
-        return self._elements(v)
-
-    def chosen(self, v: Value, other: Value) -> Value:
-        """The elements of a tree, another one behind the last term."""
-        return self.b.emit("select", self._elements(v), other, self.inside)
-
-    def reduced(self, v: Value, like: Instruction, init: Value | None = None) -> Value:
-        """What elements come to by a reduction like another one."""
-        return self.b.emit("reduce", v, like.operands[1] if init is None else init, **like.attrs)
-
-    def _elements(self, v: Value) -> Value:
-        if not is_array(v.type):
-            return v
-        if v not in self.made:
-            assert isinstance(v, Instruction)
-            b = self.b
-            if v.op.name == "gather":
-                source = b.emit("load", v.operands[0].operands[0])  # type: ignore[attr-defined]
-                self.made[v] = b.emit(
-                    "gather", source, _Together(b, self.places, self.count, self.inside).index(v.operands[1])
-                )
-            elif _is_load(v):
-                base, first, _ = self.places[v.operands[0]]
-                part = b.emit("section", base, first, literal(TOGETHER), literal(1))
-                x = b.emit("load", part)
-                none = literal(0, scalar(x.type.dtype))  # type: ignore[attr-defined]
-                self.made[v] = b.emit("select", x, none, self.inside) if self.is_index else x
-            elif v.op.name == "broadcast":
-                self.made[v] = self._elements(v.operands[0])
-            else:
-                self.made[v] = b.emit(v.op, *map(self._elements, v.operands), **v.attrs)
-        return self.made[v]
 
 
 def _is_load(v: Value) -> bool:

@@ -133,8 +133,8 @@ def test_gradients():
     np.testing.assert_allclose(d[0] @ t, (ahead - behind) / (2 * h), rtol=1e-6)
 
 
-# rows of which a processor remembers no lengths, with all the lengths that four terms at once are for, and longer ones
-MANY = np.random.default_rng(11).poisson(2, 9000)
+# rows of which a processor remembers no lengths, with all the lengths that terms together are for, and longer ones
+MANY = np.random.default_rng(11).poisson(3, 9000)
 
 
 def wild(index=np.int64, dtype=np.float64, size=60):
@@ -162,9 +162,10 @@ def test_terms_together_have_the_bits_of_terms_one_by_one(kernel, index, dtype):
 
 
 @pytest.mark.parametrize("bad", [60, -61, 2**40, -(2**63)])
-def test_what_is_out_of_range_among_terms_together(bad):
+@pytest.mark.parametrize("length", [3, 6])
+def test_what_is_out_of_range_among_terms_together(bad, length):
     starts, columns, values, x = wild()
-    row = next(k for k in range(8000, 9000) if MANY[k] == 3)
+    row = next(k for k in range(8000, 9000) if MANY[k] == length)
     columns[starts[row] + 1] = bad
     expected, found = np.zeros(len(MANY)), np.zeros(len(MANY))
     for to, function in ((expected, written), (found, dlvm.jit(written))):

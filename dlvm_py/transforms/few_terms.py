@@ -20,13 +20,13 @@ guessed wrong once more a row. Up to FEW terms are added in order by the backend
 bits are the same. Which index is named when one is out of range: the first, as in NumPy.
 
 Where nobody knows how many terms the next row has, a jump is guessed wrong at nearly every row, which takes as long as
-ten terms. Of a row of TOGETHER terms or fewer that many are made then, in a vector without a jump
-(backend/cpu/together.py), and those behind the last one are -0.0, which changes no sum:
+ten terms. Of a row of four terms or fewer four are made then, of one of eight or fewer eight (TOGETHER), in a vector
+without a jump (backend/cpu/together.py), and those behind the last one are -0.0, which changes no sum:
 
     'how():     conditional (%rows > REMEMBERED) then 'ask() else 'few(0, -0.0)
     'ask():     conditional (unsteady %n) then 'room() else 'few(0, -0.0)
-    'room():    conditional (%n <= 4, and there are as many elements in the arrays) then 'four() else 'few(0, -0.0)
-    'four():    %in = lessThan (iota 4), %n
+    'room():    conditional (%n <= 4, and there are as many elements in the arrays) then 'some() else 'room of eight
+    'some():    %in = lessThan (iota 4), %n
                 %u = reduce (select (load %at[0:4]), 0, %in) by max
                 conditional (lessThan %u, %size) then 'summed() else 'few(0, -0.0)
     'summed():  %g = gather (load %x) at (select (load %at[0:4]), 0, %in)
@@ -77,7 +77,7 @@ from dlvm_py.transforms.rows_together import Together, is_within, sink
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 24
-TOGETHER = 4  # terms
+TOGETHER = (4, 8)  # terms
 # rows whose lengths a processor remembers from one call to the next: measured on Zen 5, where 16,384 are too many
 REMEMBERED = 8192
 BRIEF = 16  # steps for a term that may be made in vain
@@ -261,7 +261,7 @@ class _FewTerms:
         sink(function, self.block, many)
         return joined
 
-    # -- four terms at once ------------------------------------------------------------------------------
+    # -- some terms at once ------------------------------------------------------------------------------
 
     def _may_be_together(self) -> bool:
         """Whether elements may be read behind the terms, and are made in few steps."""
@@ -280,36 +280,40 @@ class _FewTerms:
         few: tuple[Block, Sequence[Value]],
         ready: Block,
     ) -> Block:
-        """TOGETHER terms at once where rows have as many or fewer, and nobody knows how many; the block that asks.
+        """So many terms at once where rows have as many or fewer, and nobody knows how many; the block that asks.
 
         counts: of the terms, and from where to where the loop around them goes.
         """
-        how, ask, room, four, summed = (Block(name) for name in ("how", "ask", "room", "four", "summed"))
+        how, ask = Block("how"), Block("ask")
+        rooms = [Block("room") for _ in TOGETHER]
         count, first, last = counts
         at = function.blocks.index(few[0])
-        function.blocks[at:at] = [how, ask, room, four, summed]
+        function.blocks[at:at] = [how, ask]
         b.at_end(how)
         rows = b.emit("subtract", last, first)
         b.conditional(b.emit("greaterThan", rows, literal(REMEMBERED)), ask, [], *few)
-        b.at_end(ask)
-        b.conditional(b.emit("unsteady", count, most=TOGETHER), room, [], *few)
-        b.at_end(room)
-        pays = b.emit("lessThanOrEqual", count, literal(TOGETHER))
-        for first, size in dict.fromkeys((first, size) for _, first, size in self.places.values()):
-            behind = b.emit("add", first, literal(TOGETHER))
-            pays = b.emit("and", pays, b.emit("lessThanOrEqual", behind, size))
-        b.conditional(pays, four, [], *few)
-        b.at_end(four)
-        asked = self.largest.operands[0]
-        made = Together(b, self.places, count, TOGETHER)
-        largest = made.reduced(made.index(asked), self.largest)
-        assert isinstance(self.asked, Instruction)
-        # where one is out of range the terms are asked about in order
-        b.conditional(b.emit("lessThan", largest, self.asked.operands[1]), summed, [], *few)
-        b.at_end(summed)
-        made = Together(b, self.places, count, TOGETHER)
-        none = few[1][1]
-        b.branch(ready, [made.reduced(made.chosen(self.sum.operands[0], none), self.sum, none)])
+        b.at_end(ask).conditional(b.emit("unsteady", count, most=TOGETHER[-1]), rooms[0], [], *few)
+        others = [*((room, ()) for room in rooms[1:]), few]
+        for width, room, other in zip(TOGETHER, rooms, others, strict=True):
+            some, summed = Block("some"), Block("summed")
+            at = function.blocks.index(few[0])
+            function.blocks[at:at] = [room, some, summed]
+            b.at_end(room)
+            pays = b.emit("lessThanOrEqual", count, literal(width))
+            for begin, size in dict.fromkeys((begin, size) for _, begin, size in self.places.values()):
+                behind = b.emit("add", begin, literal(width))
+                pays = b.emit("and", pays, b.emit("lessThanOrEqual", behind, size))
+            b.conditional(pays, some, [], *other)
+            b.at_end(some)
+            made = Together(b, self.places, count, width)
+            largest = made.reduced(made.index(self.largest.operands[0]), self.largest)
+            assert isinstance(self.asked, Instruction)
+            # where one is out of range the terms are asked about in order
+            b.conditional(b.emit("lessThan", largest, self.asked.operands[1]), summed, [], *few)
+            b.at_end(summed)
+            made = Together(b, self.places, count, width)
+            none = few[1][1]
+            b.branch(ready, [made.reduced(made.chosen(self.sum.operands[0], none), self.sum, none)])
         return how
 
     def _gate(self, b: Builder, most: int) -> tuple[Value, Value]:

@@ -3,7 +3,7 @@
     turn -= 1
     if turn < 0:                                     32 of 160, or all while the answer is yes
         history = history << 1 | (n != last and n <= most);  last = n
-        often = popcount(history) > 16
+        often = popcount(history) > 19
         turn = -1 if often, 127 if turn <= -32
         answer = often
     else:
@@ -24,7 +24,7 @@ from dlvm_py.backend.cpu.pointers import frozen
 from dlvm_py.backend.cpu.values import FALSE, V, i64
 from dlvm_py.ir import Instruction
 
-HALF = V("i32", "16")  # of the bits of the history
+MANY = V("i32", "19")  # of the 32 bits of the history
 AGAIN, ASKED, PAUSE = V("i8", "-1"), V("i8", "-32"), V("i8", "127")  # turns
 NONE = V("i8", "0")
 
@@ -43,7 +43,7 @@ def unsteady(e: FunctionEmitter, i: Instruction) -> V:
     counts = e.op("and", changed, e.icmp("ule", n, i64(i.attrs["most"])))
     shifted = e.op("shl", frozen(e, e.load("i32", history)), V("i32", "1"))
     now = e.op("or", shifted, e.cast("zext", counts, "i32"))
-    often = e.icmp("ugt", e.intrinsic("llvm.ctpop.i32", "i32", now), HALF)
+    often = e.icmp("ugt", e.intrinsic("llvm.ctpop.i32", "i32", now), MANY)
     e.store(n, last)
     e.store(now, history)
     rest = e.select(e.icmp("sle", turn, ASKED), PAUSE, turn)

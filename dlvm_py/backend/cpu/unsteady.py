@@ -3,7 +3,7 @@
     turn -= 1
     if turn < 0:                                     32 of 160, or all while the answer is yes
         history = history << 1 | (n != last and n <= most);  last = n
-        often = popcount(history) > 19
+        often = popcount(history) > 17
         turn = -1 if often, 127 if turn <= -32
         answer = often
     else:
@@ -24,7 +24,7 @@ from dlvm_py.backend.cpu.pointers import frozen
 from dlvm_py.backend.cpu.values import FALSE, V, i64
 from dlvm_py.ir import Instruction
 
-MANY = V("i32", "19")  # of the 32 bits of the history
+MANY = V("i32", "17")  # of the 32 bits of the history
 AGAIN, ASKED, PAUSE = V("i8", "-1"), V("i8", "-32"), V("i8", "127")  # turns
 NONE = V("i8", "0")
 

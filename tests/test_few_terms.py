@@ -161,6 +161,17 @@ def test_terms_together_have_the_bits_of_terms_one_by_one(kernel, index, dtype):
     assert "unsteady" in f.ir(starts, columns, values, x, stage="scheduled")
 
 
+@pytest.mark.parametrize("apart", range(4))
+def test_terms_together_of_arrays_whose_elements_lie_apart(apart):
+    given = wild()
+    f = dlvm.jit(sums)
+    expected = f(*given)
+    spread = [np.repeat(a, 3)[::3] if k == apart else a for k, a in enumerate(given)]
+    np.testing.assert_array_equal(f(*spread), expected)
+    turned = [a[::-1].copy()[::-1] if k == apart else a for k, a in enumerate(given)]
+    np.testing.assert_array_equal(f(*turned), expected)
+
+
 @pytest.mark.parametrize("bad", [60, -61, 2**40, -(2**63)])
 @pytest.mark.parametrize("length", [3, 6])
 def test_what_is_out_of_range_among_terms_together(bad, length):

@@ -112,16 +112,16 @@ class _Row:
             return e.value(type, f"load {type}, ptr {tree.address(i, axes).ref}{note}")
         if name == "gather" and len(i.operands) == 2 and not axes[1:]:
             return self._gathered(i, axes)
-        dtype = _dtype(i.operands[0]) if i.operands else _dtype(i)
+        if i.op.kind is not Kind.ELEMENTWISE:
+            return self._by_index(i, axes)
+        dtype = _dtype(i.operands[0])
         if name == "select" or (name in _PLAIN and (dtype.kind in "iu" or (dtype.kind == "f" and dtype.bits >= 32))):
             parts = [self.read(v, a) for v, a in tree.children(i, axes)]
             return TABLE[name][dtype.kind](e, dtype, i.attrs, *parts)
         if name == "dataTypeCast" and dtype.kind in "iu" and _dtype(i).kind in "iu":
             ((x, a),) = tree.children(i, axes)
             return self._cast(self.read(x, a), dtype, _dtype(i))
-        if i.op.kind is Kind.ELEMENTWISE:
-            return self._one_by_one(i, axes)
-        return self._by_index(i, axes)
+        return self._one_by_one(i, axes)
 
     def _is_beside(self, i: Instruction) -> bool:
         """Whether a load is of numbers side by side."""

@@ -372,7 +372,6 @@ def test_extents_that_an_iteration_has_compared_are_apart_where_there_was_none()
 @pytest.mark.parametrize("width", [0, ((0, 2), (1, 0)), 2])
 def test_what_fills_a_part_without_elements(width):
     """A literal that is broadcast to no elements was taken for an extent, and 0 added to it."""
-
     def padded(x):
         return np.pad(x, width, constant_values=3.5)
 

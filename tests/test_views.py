@@ -475,6 +475,7 @@ def test_what_numpy_lays_out_in_columns_is_copied_by_a_reshape():
     assert order.flags.f_contiguous and np.array_equal(order, a)
 
 
+
 MAKERS = (
     lambda a: np.zeros_like(a), lambda a: np.full_like(a, 3), lambda a: a == 2, lambda a: a * 2 + 1,
     lambda a: a.astype(np.float64), lambda a: np.sort(a, axis=0), lambda a: np.cumsum(a, axis=0),

@@ -48,7 +48,9 @@ def _tile(
         y = c.load(type, offset(c, right, [p.index], [b.row_step]), aligned)
         xs = [load_element(c, dtype, offset(c, left, [p.index], [a.col_step])) for left in lefts]
         factors = [x if width == 1 else splat(c, x, width) for x in xs]
-        p.next = [multiply_add(c, dtype, total, x, y, "contract") for total, x in zip(p.carried, factors, strict=True)]
+        p.next = [
+            multiply_add(c, dtype, total, x, y, "contract") for total, x in zip(p.carried, factors, strict=True)
+        ]
     for r, total in enumerate(p.results):
         place = offset(c, to.data, [c.add(i, i64(r)), j], [to.row_step, size])
         if add:

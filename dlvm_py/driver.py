@@ -80,7 +80,7 @@ TO_COMPUTE_FOR_GPU = (*_GATHERED, "bufferize", "cse", "dce")
 TO_COMPUTE = (
     *_GATHERED, "gather_windows", "triangular_products", "dce", "bufferize", "cse", "dce", "temporary_layouts",
     "hoist_products", "growing_products", "interchange_loops", "short_rows", "fixed_counts", "loop_versions",
-    "bounded_sums", "short_sums", "bounded_sums", "hoist_checks", "limit_counts", "checks_ahead", "dce",
+    "bounded_sums", "short_sums", "bounded_sums", "hoist_checks", "pack_columns", "limit_counts", "checks_ahead", "dce",
     "scalar_expansion", "dce", "widen_loops", "plane_layouts",
 )  # fmt: skip
 TO_SCHEDULED = (

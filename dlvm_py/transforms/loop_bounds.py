@@ -224,6 +224,19 @@ class LoopBounds:
         same = self._same_sums(x, y)
         if same is not None:
             return same
+        ways, fixed = self._equal_ways(x, y), self._equal_bounds(x, y)
+        return self._emit("or", ways, fixed) if ways is not None and fixed is not None else ways or fixed
+
+    def _equal_ways(self, x: Value, y: Value) -> Value | None:
+        """Where one of two numbers is a choice, and both that it chooses from are the other one."""
+        for v, other in ((x, y), (y, x)):
+            if isinstance(v, Instruction) and v.op.name == "select" and not is_outside(v, self.loop):
+                a, b = (self._equal(way, other) for way in v.operands[:2])
+                return self._emit("and", a, b) if a is not None and b is not None else None
+        return None
+
+    def _equal_bounds(self, x: Value, y: Value) -> Value | None:
+        """Where neither of two numbers changes."""
         a, b = self.of(x), self.of(y)
         if a is None or b is None:
             return None

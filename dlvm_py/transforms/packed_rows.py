@@ -58,12 +58,12 @@ def pack(
     if counted is None or not is_outside(counted.last, around) or not is_outside(counted.first, around):
         return None
     alias = AliasAnalysis(function, noalias)
-    arrays = dict.fromkeys(p.operands[0] for p in read if _stays(p.operands[0], around, alias))
+    arrays = dict.fromkeys(p.operands[0] for p in read if stays(p.operands[0], around, alias))
     if not arrays:
         return None
     bounds = (counted.first, counted.last)
     while (out := around.parent) is not None and all(is_outside(v, out) for v in bounds):
-        if not all(_stays(a, out, alias) for a in arrays):
+        if not all(stays(a, out, alias) for a in arrays):
             break
         around = out
     b = _in_front(function, around, edges)
@@ -94,7 +94,7 @@ def _is_down_a_column(p: Instruction, rows: CountedLoop, columns: CountedLoop) -
     return columns.counter in column and rows.counter not in column
 
 
-def _stays(array: Value, loop: Loop, alias: AliasAnalysis) -> bool:
+def stays(array: Value, loop: Loop, alias: AliasAnalysis) -> bool:
     """Whether an array is there before a loop, which does not write it."""
     if not is_outside(array, loop):
         return False

@@ -126,6 +126,7 @@ PASSES: dict[str, Pass] = {
         Pass("short_sums", "SHS"),
         Pass("bounded_sums", "BS"),
         Pass("hoist_checks", "HC"),
+        Pass("pack_columns", "PKC", needs=has_nests),
         Pass("limit_counts", "LC"),
         Pass("checks_ahead", "CA"),
         Pass("scalar_expansion", "SX"),

@@ -5,8 +5,8 @@ Step by step:
     small, or an extent beyond i32        loops in place, along what lies side by side; f32, f64: in tiles that stay in
                                           registers, where rows do (register_tiles.py)
     to column-major                       the transposed product, by one recursive call
-    f32, f64: few rows, columns or terms  loops of our own that pass once over what is large (skinny.py), in some
-                                          layouts with a copy of what is small
+    f32, f64: few rows, columns or terms  loops of our own that pass once over what is large (few_rows.py, skinny.py),
+                                          in some layouts with a copy of what is small
     c64, c128: few rows and few terms     the same loops, where rows are contiguous
     to, a or b with no unit stride        through a row-major copy, by a recursive call
     one row or one column                 gemv
@@ -20,7 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from dlvm_py.backend.cpu import skinny
+from dlvm_py.backend.cpu import few_rows, skinny
 from dlvm_py.backend.cpu.blas import LETTERS, SYRK, Blas, Operand
 from dlvm_py.backend.cpu.code import Code, helper
 from dlvm_py.backend.cpu.contract import DATA
@@ -105,7 +105,7 @@ def matmul_function(e: Code, dtype: DType, add: str = "") -> str:
     add: "add" or "subtract", the product is added to `to` or subtracted from it.
     """
     shares = e.grain is not None
-    has = [add, *(["shared", "masks" if e.module.masks else ""] if shares else [])]
+    has = [add, "shared" if shares else "", "masks" if e.module.masks else ""]
     name = ".".join(["dlvm.matmul", str(dtype), *filter(None, has)])
     types = ["ptr", "i64", "i64", "i64", *["ptr", "i64", "i64"] * 3]
     return helper(e, name, "i32", types, lambda c: _Matmul(c, dtype, add).write(), shares)
@@ -333,7 +333,8 @@ class _Matmul:
         some = c.icmp("sge", self.k, i64(skinny.TERMS))
         in_parts, parts, length = skinny.parts_of(c, self.dtype, self.m, self.n, self.k)
         self._unless(c.both(by_rows, rows, in_parts), lambda: self._by_parts(parts, length))
-        self._unless(c.both(by_rows, c.any(c.both(terms, some), rows)), self._by_rows)
+        self._unless(c.both(by_rows, rows), self._by_few_rows)
+        self._unless(c.both(by_rows, terms, some), self._by_rows)
         a_rows, long = c.icmp("eq", self.a.col_step, size), c.icmp("sge", self.k, i64(MANY))
         by_products = c.both(several, a_rows, long, c.any(rows, columns))
         self._unless(c.both(by_products, b_columns), self._by_products)
@@ -346,16 +347,22 @@ class _Matmul:
         by_rows = c.both(c.icmp("eq", self.b.col_step, size), c.icmp("eq", self.to.col_step, size))
         self._unless(c.both(few, by_rows), self._by_rows)
 
-    def _by_rows(self) -> None:
-        c = self.c
+    def _by_few_rows(self) -> None:
         b, to = replace(self.b, col_step=self.size), replace(self.to, col_step=self.size)
-        skinny.by_rows(c, self.dtype, self.a, b, to, self.add, c.icmp("sle", self.m, i64(FEW)))
+        few_rows.by_few_rows(self.c, self.dtype, self.a, b, to, self.add)
+
+    def _by_rows(self) -> None:
+        b, to = replace(self.b, col_step=self.size), replace(self.to, col_step=self.size)
+        skinny.by_rows(self.c, self.dtype, self.a, b, to, self.add, self.c.icmp("sle", self.m, i64(FEW)))
 
     def _by_parts(self, parts: V, length: V) -> None:
-        to = replace(self.to, col_step=self.size)
+        b, to = replace(self.b, col_step=self.size), replace(self.to, col_step=self.size)
         header, found = self._fresh(replace(to, rows=self.c.mul(parts, self.m)))
-        b = replace(self.b, col_step=self.size)
-        skinny.by_parts(self.c, self.dtype, self.a, b, to, self.add, found, parts, length)
+
+        def multiply(a: Matrix, b: Matrix, to: Matrix) -> None:
+            few_rows.multiply(self.c, self.dtype, a, b, to, "")
+
+        skinny.by_parts(self.c, self.dtype, (self.a, b, to), self.add, found, (parts, length), multiply)
         self._release(header)
 
     def _by_products(self, write: Callable[..., None] = skinny.by_products) -> None:

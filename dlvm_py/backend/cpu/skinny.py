@@ -56,22 +56,32 @@ def by_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str, f
 
 
 def by_parts(
-    c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str, found: Matrix, parts: V, length: V
+    c: Code,
+    dtype: DType,
+    product: tuple[Matrix, Matrix, Matrix],
+    add: str,
+    found: Matrix,
+    parts: tuple[V, V],
+    multiply: Callable[[Matrix, Matrix, Matrix], None],
 ) -> None:
-    """As `by_rows`, of few rows: the products of so many terms each, below each other in `found`, and their sum."""
+    """As `by_rows`, of few rows: the products of some terms each, below each other in `found`, and their sum.
+
+    parts: how many, and of how many terms. multiply: writes such a product.
+    """
+    (a, b, to), (count, length) = product, parts
     below = c.mul(to.rows, found.row_step)
-    with shared(c, parts, *grain(c, dtype, (to.rows, to.cols, a.cols))) as span:
-        first, last = span or (ZERO, parts)
+    with shared(c, count, *grain(c, dtype, (to.rows, to.cols, a.cols))) as span:
+        first, last = span or (ZERO, count)
         with c.loop(c.op("sub nsw", last, first)) as loop:
             part = c.add(first, loop.index, "nuw nsw")
             start = c.mul(part, length, "nuw nsw")
             terms = c.minimum(length, c.op("sub nsw", a.cols, start))
-            left, right = replace(_from(c, a, a.col_step, start), cols=terms), _from(c, b, b.row_step, start)
-            result = replace(_from(c, found, below, part), rows=to.rows)
-            _call_rows(c, dtype, left, right, result, "", i64(2 * ROWS))
+            left, right = replace(from_step(c, a, a.col_step, start), cols=terms), from_step(c, b, b.row_step, start)
+            result = replace(from_step(c, found, below, part), rows=to.rows)
+            multiply(left, right, result)
     with c.loop(to.rows) as i:
         total, row = (offset(c, x.data, [i.index], [x.row_step]) for x in (found, to))
-        with c.loop(c.op("sub", parts, ONE)) as other:
+        with c.loop(c.op("sub", count, ONE)) as other:
             _add_row(c, dtype, offset(c, total, [c.add(other.index, ONE)], [below]), total, to.cols, "add")
         _add_row(c, dtype, total, row, to.cols, add)
 
@@ -115,10 +125,10 @@ def _call_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str
 
 def _rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str, together: V) -> None:
     def strip(start: V, width: V) -> None:
-        right, strip_of = _from(c, b, b.col_step, start), _from(c, to, to.col_step, start)
+        right, strip_of = from_step(c, b, b.col_step, start), from_step(c, to, to.col_step, start)
 
         def some_rows(first: V, count: V) -> None:
-            left, result = _from(c, a, a.row_step, first), _from(c, strip_of, to.row_step, first)
+            left, result = from_step(c, a, a.row_step, first), from_step(c, strip_of, to.row_step, first)
             if not add:
                 clear(c, dtype, result, count, width)
 
@@ -249,13 +259,13 @@ def _piece(
         width = c.op("sub nsw", c.minimum(c.mul(part[1], size, "nuw nsw"), length), start)
         row, rows = c.select(of_columns, ZERO, start), c.select(of_columns, to.rows, width)
         column, columns = c.select(of_columns, start, ZERO), c.select(of_columns, width, to.cols)
-        left = replace(_from(c, a, a.row_step, row), rows=rows)
-        right = replace(_from(c, b, b.col_step, column), cols=columns)
-        result = _from(c, _from(c, to, to.row_step, row), to.col_step, column)
+        left = replace(from_step(c, a, a.row_step, row), rows=rows)
+        right = replace(from_step(c, b, b.col_step, column), cols=columns)
+        result = from_step(c, from_step(c, to, to.row_step, row), to.col_step, column)
         yield left, right, replace(result, rows=rows, cols=columns)
 
 
-def _from(c: Code, x: Matrix, step: V, start: V) -> Matrix:
+def from_step(c: Code, x: Matrix, step: V, start: V) -> Matrix:
     """x, with its first element so many steps further on."""
     return replace(x, data=offset(c, x.data, [start], [step]))
 

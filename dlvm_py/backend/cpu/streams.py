@@ -55,7 +55,7 @@ from dlvm_py.backend.cpu.jam import Jam
 from dlvm_py.backend.cpu.plan import Plan
 from dlvm_py.backend.cpu.pointers import Pointer
 from dlvm_py.backend.cpu.shifts import Vectors, is_arithmetic, streams_of
-from dlvm_py.backend.cpu.text import Parallel, plain_loop
+from dlvm_py.backend.cpu.text import FunctionText, Parallel, plain_loop
 from dlvm_py.backend.cpu.trees import Axes, Tree
 from dlvm_py.backend.cpu.values import ONE, TRUE, ZERO, V, constant, i64
 from dlvm_py.backend.cpu.widths import in_widths
@@ -130,13 +130,14 @@ def fence(e: FunctionEmitter, large: V) -> None:
         e.line("fence seq_cst")
 
 
-def fetch(e: FunctionEmitter, place: V, writes: bool = False) -> None:
+def fetch(e: FunctionText, place: V, writes: bool = False, is_near: bool = True) -> None:
     """Tell the CPU that a line will be read, or written.
 
-    In the first cache, though it may be needed only when it has left that again: then it is in the second one.
+    In the first cache, though it may be needed only when it has left that again: then it is in the second one. Or in
+    the second one alone, if it is not near.
     """
     e.module.declare("llvm.prefetch.p0", "void", ["ptr", "i32 immarg", "i32 immarg", "i32 immarg"])
-    how = [V("i32", str(n)) for n in (int(writes), 3, 1)]  # from 0, needed once, to 3, kept in all caches
+    how = [V("i32", str(n)) for n in (int(writes), 3 if is_near else 2, 1)]  # from 0, needed once, to 3, in all caches
     e.call("@llvm.prefetch.p0", "void", [place, *how])
 
 

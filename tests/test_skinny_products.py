@@ -12,6 +12,8 @@ RNG = np.random.default_rng(7)
 # (rows, terms, columns): each extent few, one over and one under the steps of the loops, and strips that are cut
 SHAPES = [
     (2, 300, 40), (3, 70, 33), (4, 64, 2100), (7, 41, 35), (8, 2050, 37), (9, 60, 70),  # few rows
+    (2, 129, 257), (3, 200, 97), (4, 65, 161), (5, 64, 98), (6, 131, 149), (8, 192, 113), (8, 40, 1931),
+    (13, 701, 800), (16, 300, 1701),  # and a few more, of much that is read
     (40, 2, 90), (37, 3, 45), (70, 5, 2060), (41, 7, 33), (66, 8, 100),  # few terms
     (60, 50, 1), (1, 50, 60), (5, 7, 1), (1, 1, 30), (17, 1, 1), (20, 9, 20), (1, 9, 1),  # small
     (300, 40, 2), (33, 70, 3), (60, 2051, 7), (35, 41, 8), (9, 700, 5), (500, 33, 1), (1, 700, 33),  # few columns
@@ -112,6 +114,27 @@ def test_the_same_bits_for_any_number_of_threads(dtype):
             assert np.all(np.abs(x - expected) <= bound), (m, k, n)
         for other in results[1:]:
             assert [x.tobytes() for x in other] == [x.tobytes() for x in results[0]], (m, k, n)
+
+
+@pytest.mark.parametrize("has_masks", [True, False])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.usefixtures("eager_threads")
+def test_few_rows_with_wide_vectors_and_narrow_ones(monkeypatch, dtype, has_masks):
+    """All heights and widths of tiles; with wide ones the same bits beside other rows and other columns."""
+    if has_masks and not compile.has_masks():
+        pytest.skip("this CPU has no wide vectors")
+    monkeypatch.setattr(driver, "has_masks", lambda: has_masks)
+    f = dlvm.jit(lambda a, b: a @ b)
+    a, b = (RNG.standard_normal(s).astype(dtype) for s in ((16, 200), (200, 2003)))
+    exact = a.astype(np.float64) @ b.astype(np.float64)
+    bound = 4 * np.finfo(dtype).eps * np.sqrt(200) * (np.abs(a).astype(np.float64) @ np.abs(b) + 10)
+    whole = f(a[:8], b)
+    for m in range(2, 17):
+        for n in (50, 97, 160, 263, 2003):
+            found = f(a[:m], b[:, :n])
+            assert np.all(np.abs(found - exact[:m, :n]) <= bound[:m, :n]), (m, n)
+            if has_masks and m <= 8:
+                np.testing.assert_array_equal(found, whole[:m, :n])
 
 
 @pytest.mark.usefixtures("eager_threads")

@@ -11,7 +11,8 @@ What is read once, b, comes from memory. Computing takes half of the time that r
 rows by itself does not read ahead of a tile, whose rows are far apart: what the next tile reads is fetched as far as
 the second cache, line by line, while this one is computed.
 
-Threads share columns, SEGMENT at a time, or the terms (`by_parts` in skinny.py).
+Threads share columns, SEGMENT at a time, or the terms (`by_parts` in skinny.py). With the registers of AVX-512: half as
+many of half the size have sums for half of the rows, and pieces of rows too short for memory (skinny.py is faster).
 """
 
 from __future__ import annotations
@@ -32,10 +33,17 @@ from dlvm_py.ir import DType
 TERMS = 64  # more rows that lie a power of two apart would not stay in the second cache until the next tile comes
 SEGMENT = 960  # columns
 LINE = 64
+# up to as many rows gain, two tiles below each other, where b is larger than the second cache; else BLAS is as fast
+SOME, FAR = 16, 1 << 20
 # tiles, by their rows: of how many vectors of columns, as many as there are registers for sums, and fewer for what is
 # left. Where rows are few, long pieces of a row are read: rows that are a power of two apart are in each other's way
-WIDTHS = {8: (3, 1), 6: (4, 1), 4: (6, 2, 1), 2: (8, 3, 1), 1: (8, 3, 1)}
-NARROW_WIDTHS = {4: (3, 1), 2: (4, 1), 1: (6, 2, 1)}
+WIDTHS = {8: (3, 1), 6: (4, 1), 5: (5, 1), 4: (6, 2, 1), 2: (8, 3, 1)}
+
+
+def pays(c: Code, dtype: DType, m: V, n: V, k: V) -> V:
+    """Whether so many rows gain: those of one tile, and of two where b comes from beyond the second cache."""
+    is_far = c.icmp("ugt", c.product([n, k]), i64(FAR // dtype.itemsize))
+    return c.any(c.icmp("sle", m, i64(next(iter(WIDTHS)))), c.both(c.icmp("sle", m, i64(SOME)), is_far))
 
 
 def by_few_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str) -> None:
@@ -72,67 +80,65 @@ class _Product(Writer):
         self.m, self.n, self.k, self.a, self.a_row, self.a_col, self.b, self.b_row, self.to, self.to_row = c.params
 
     def write(self) -> None:
-        """All rows, or as many as there are sums for, and then the others."""
-        c, heights = self.c, list(_widths(self.c))
-        with c.loop(pieces(c, self.m, heights[0])) as group:
-            row = c.mul(group.index, i64(heights[0]), "nuw nsw")
-            count = c.minimum(c.op("sub nsw", self.m, row), i64(heights[0]))
-            self._some_rows(row, count, heights)
+        """Groups of rows of one height: as few as can be, the lower the better."""
+        c, heights = self.c, list(WIDTHS)
+        groups = pieces(c, self.m, heights[0])
+        self.groups, self.each = groups, c.op("udiv", c.add(self.m, c.op("sub nsw", groups, ONE)), groups)
+        self._by_height(heights)
         c.line("ret void")
 
-    def _some_rows(self, row: V, count: V, heights: list[int]) -> None:
-        """By the lowest tile of `heights` that has so many rows."""
+    def _by_height(self, heights: list[int]) -> None:
+        """By the lowest tiles of `heights` that have the rows of a group."""
         height, *lower = heights
         if not lower:
-            self._terms(row, count, height)
+            self._terms(height)
             return
         c = self.c
-        with c.either(c.icmp("sgt", count, i64(lower[0]))) as arms:
+        with c.either(c.icmp("sgt", self.each, i64(lower[0]))) as arms:
             next(arms)
-            self._terms(row, count, height)
+            self._terms(height)
             next(arms)
-            self._some_rows(row, count, lower)
+            self._by_height(lower)
 
-    def _terms(self, row: V, count: V, rows: int) -> None:
+    def _terms(self, height: int) -> None:
         c = self.c
         with c.loop(pieces(c, self.k, TERMS)) as block:
             start = c.mul(block.index, i64(TERMS), "nuw nsw")
             terms = c.minimum(c.op("sub nsw", self.k, start), i64(TERMS))
             is_first = FALSE if self.add else c.icmp("eq", start, ZERO)
-            self._columns(row, count, rows, start, terms, is_first)
+            self._columns(height, start, terms, is_first)
 
-    def _columns(self, row: V, count: V, rows: int, start: V, terms: V, is_first: V) -> None:
+    def _columns(self, height: int, start: V, terms: V, is_first: V) -> None:
         c, lanes = self.c, self.registers.lanes
-        a = offset(c, self.a, [row, start], [self.a_row, self.a_col])
         whole = c.op("udiv", self.n, i64(lanes))
         behind = c.minimum(c.add(start, terms), c.op("sub nsw", self.k, ONE))
 
-        def tile(column: V, vectors: int, following: V, first_lane: V) -> None:
-            name = _tile_function(c, self.dtype, self.add, rows, vectors)
+        def tiles(column: V, vectors: int, following: V, first_lane: V) -> None:
+            name = _tile_function(c, self.dtype, self.add, height, vectors)
             b = offset(c, self.b, [start, column], [self.b_row, self.size])
             # the next tile of these terms, or the first one of the next
             beside = c.icmp("slt", following, self.n)
             place = [c.select(beside, start, behind), c.select(beside, following, ZERO)]
             ahead = offset(c, self.b, place, [self.b_row, self.size])
-            to = offset(c, self.to, [row, column], [self.to_row, self.size])
-            args = [a, self.a_row, self.a_col, b, ahead, self.b_row, terms, to, self.to_row, count, first_lane]
-            c.call(f"@{name}", "void", [*args, is_first])
+            with c.loop(self.groups) as group:
+                row = c.mul(group.index, self.each, "nuw nsw")
+                count = c.minimum(c.op("sub nsw", self.m, row), self.each)
+                a = offset(c, self.a, [row, start], [self.a_row, self.a_col])
+                to = offset(c, self.to, [row, column], [self.to_row, self.size])
+                args = [a, self.a_row, self.a_col, b, ahead, self.b_row, terms, to, self.to_row, count, first_lane]
+                c.call(f"@{name}", "void", [*args, is_first])
 
         done = ZERO
-        for vectors in _widths(c)[rows]:
-            count_of = c.op("udiv", c.op("sub nsw", whole, done), i64(vectors))
-            with c.loop(count_of) as loop:
+        for vectors in WIDTHS[height]:
+            count = c.op("udiv", c.op("sub nsw", whole, done), i64(vectors))
+            with c.loop(count) as loop:
                 first = c.add(done, c.mul(loop.index, i64(vectors), "nuw nsw"), "nuw nsw")
                 following = c.mul(c.add(first, i64(vectors), "nuw nsw"), i64(lanes), "nuw nsw")
-                tile(c.mul(first, i64(lanes), "nuw nsw"), vectors, following, ZERO)
-            done = c.add(done, c.mul(count_of, i64(vectors), "nuw nsw"), "nuw nsw")
+                tiles(c.mul(first, i64(lanes), "nuw nsw"), vectors, following, ZERO)
+            done = c.add(done, c.mul(count, i64(vectors), "nuw nsw"), "nuw nsw")
         rest = c.op("urem", self.n, i64(lanes))
         with c.when(c.icmp("ne", rest, ZERO)):
-            tile(c.op("sub nsw", self.n, i64(lanes)), 1, self.n, c.op("sub nsw", i64(lanes), rest))
-
-
-def _widths(c: Code) -> dict[int, tuple[int, ...]]:
-    return WIDTHS if c.module.masks else NARROW_WIDTHS
+            tiles(c.op("sub nsw", self.n, i64(lanes)), 1, self.n, c.op("sub nsw", i64(lanes), rest))
 
 
 def _tile_function(c: Code, dtype: DType, add: str, rows: int, vectors: int) -> str:

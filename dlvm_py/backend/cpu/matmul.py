@@ -333,8 +333,10 @@ class _Matmul:
         some = c.icmp("sge", self.k, i64(skinny.TERMS))
         in_parts, parts, length = skinny.parts_of(c, self.dtype, self.m, self.n, self.k)
         self._unless(c.both(by_rows, rows, in_parts), lambda: self._by_parts(parts, length))
-        self._unless(c.both(by_rows, rows), self._by_few_rows)
-        self._unless(c.both(by_rows, terms, some), self._by_rows)
+        if c.module.masks:
+            few = few_rows.pays(c, self.dtype, self.m, self.n, self.k)
+            self._unless(c.both(by_rows, few), self._by_few_rows)
+        self._unless(c.both(by_rows, c.any(c.both(terms, some), rows)), self._by_rows)
         a_rows, long = c.icmp("eq", self.a.col_step, size), c.icmp("sge", self.k, i64(MANY))
         by_products = c.both(several, a_rows, long, c.any(rows, columns))
         self._unless(c.both(by_products, b_columns), self._by_products)
@@ -360,7 +362,8 @@ class _Matmul:
         header, found = self._fresh(replace(to, rows=self.c.mul(parts, self.m)))
 
         def multiply(a: Matrix, b: Matrix, to: Matrix) -> None:
-            few_rows.multiply(self.c, self.dtype, a, b, to, "")
+            some_rows = few_rows.multiply if self.c.module.masks else skinny.few_by_rows
+            some_rows(self.c, self.dtype, a, b, to, "")
 
         skinny.by_parts(self.c, self.dtype, (self.a, b, to), self.add, found, (parts, length), multiply)
         self._release(header)

@@ -86,6 +86,11 @@ def by_parts(
         _add_row(c, dtype, total, row, to.cols, add)
 
 
+def few_by_rows(c: Code, dtype: DType, a: Matrix, b: Matrix, to: Matrix, add: str) -> None:
+    """As `by_rows`, of few rows, by one thread."""
+    _call_rows(c, dtype, a, b, to, add, i64(2 * ROWS))
+
+
 def _add_row(c: Code, dtype: DType, x: V, to: V, width: V, add: str) -> None:
     parallel = Parallel(c)
     with c.loop(width, note=parallel.loop) as j:

@@ -31,7 +31,7 @@ from dlvm_py.frozen import replace
 from dlvm_py.ir import DType
 
 TERMS = 64  # more rows that lie a power of two apart would not stay in the second cache until the next tile comes
-SEGMENT = 960  # columns
+SEGMENT = 480  # columns
 LINE = 64
 # up to as many rows gain, two tiles below each other, where b is larger than the second cache; else BLAS is as fast
 SOME, FAR = 16, 1 << 20

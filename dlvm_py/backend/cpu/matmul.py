@@ -332,9 +332,9 @@ class _Matmul:
         by_rows = c.both(several, b_rows, c.icmp("eq", self.to.col_step, size), c.icmp("sge", self.n, i64(MANY)))
         some = c.icmp("sge", self.k, i64(skinny.TERMS))
         in_parts, parts, length = skinny.parts_of(c, self.dtype, self.m, self.n, self.k)
-        self._unless(c.both(by_rows, rows, in_parts), lambda: self._by_parts(parts, length))
+        few = few_rows.pays(c, self.dtype, self.m, self.n, self.k) if c.module.masks else rows
+        self._unless(c.both(by_rows, few, in_parts), lambda: self._by_parts(parts, length))
         if c.module.masks:
-            few = few_rows.pays(c, self.dtype, self.m, self.n, self.k)
             self._unless(c.both(by_rows, few), self._by_few_rows)
         self._unless(c.both(by_rows, c.any(c.both(terms, some), rows)), self._by_rows)
         a_rows, long = c.icmp("eq", self.a.col_step, size), c.icmp("sge", self.k, i64(MANY))

@@ -86,8 +86,8 @@ TO_COMPUTE = (
 TO_SCHEDULED = (
     "sibling_fusion", "skew_loops", "share_loops", "interleave_loops", "few_terms", "row_strips", "inline_stencils",
     "sliding_windows", "skewed_strips", "hoist_buffers", "double_buffers", "element_promotion", "chosen_elements",
-    "split_loops", "narrow_integers", "stack_promotion", "tile_loops", "unroll_and_jam", "ownership", "shift_rows",
-    "stream_stores", "share_kernels",
+    "split_loops", "quiet_loops", "narrow_integers", "stack_promotion", "tile_loops", "unroll_and_jam",
+    "ownership", "shift_rows", "stream_stores", "share_kernels",
 )  # fmt: skip
 # the frame is memory of the host
 TO_SCHEDULED_FOR_GPU = ("hoist_buffers", "row_grids", "simplify_cfg", "sibling_stores", "ownership", "replay_loops")

@@ -150,6 +150,7 @@ PASSES: dict[str, Pass] = {
         Pass("element_promotion", "ELP"),
         Pass("chosen_elements", "CE"),
         Pass("split_loops", "SPL"),
+        Pass("quiet_loops", "QL"),
         Pass("narrow_integers", "NI"),
         Pass("stack_promotion", "SP"),
         Pass("tile_loops", "TILE", needs=has_arrays),

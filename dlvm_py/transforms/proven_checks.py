@@ -33,25 +33,16 @@ Integers are i64 scalars. Stages raw and optimizable.
 
 from __future__ import annotations
 
-import operator
-
 from dlvm_py.ir import F64, I64, OPS, Block, Function, Instruction, TensorType, Value, is_scalar, literal
 from dlvm_py.ir.analysis.bounds import Bounds, Place
 from dlvm_py.ir.analysis.cfg import reverse_postorder
 from dlvm_py.ir.analysis.effects import unchecked
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.value import Literal, integer
-from dlvm_py.transforms.ranges import float_range
+from dlvm_py.transforms.ranges import decided
 from dlvm_py.transforms.substitution import substitute
 
 _INTEGER, _FLOAT = TensorType((), I64), TensorType((), F64)
-# comparisons that are one way for all numbers of two ranges if they are so for those nearest and farthest apart
-_COMPARED = {
-    "lessThan": operator.lt,
-    "lessThanOrEqual": operator.le,
-    "greaterThan": operator.gt,
-    "greaterThanOrEqual": operator.ge,
-}
 _DEPTH = 6
 _ARITHMETIC = frozenset(("add", "subtract", "multiply"))
 
@@ -178,7 +169,7 @@ class _Sweep:
             if _is_never_below_zero(condition.operands[0]):
                 return False
         if condition.operands and condition.operands[0].type == _FLOAT:
-            return _decided_of_floats(condition)
+            return decided(condition, {})
         operands = []
         for o in condition.operands:
             now = self.replaced.get(o, o)
@@ -225,25 +216,6 @@ class _Sweep:
         if (number := integer(n)) is not None:
             return self.bounds.holds(a, None, 2 * number - 1, at)
         return any(self.bounds.holds(a, n, c, at) and self.bounds.holds(None, n, -c - 1, at) for c in (0, 1))
-
-
-def _decided_of_floats(condition: Instruction) -> bool | None:
-    """What a question about floats is sure to be; None if that is not known."""
-    name, (x, *others) = condition.op.name, condition.operands
-    ours, theirs = float_range(x), [float_range(v) for v in others]
-    if ours is None or None in theirs:
-        return None
-    if name in ("isNan", "isFinite"):
-        return name == "isFinite"
-    (other,) = theirs
-    assert other is not None
-    if name in ("equal", "notEqual"):
-        are_apart = ours[1] < other[0] or other[1] < ours[0]
-        return name == "notEqual" if are_apart else None
-    if name not in _COMPARED:
-        return None
-    answers = {_COMPARED[name](a, b) for a, b in ((ours[0], other[1]), (ours[1], other[0]))}
-    return answers.pop() if len(answers) == 1 else None
 
 
 def _is_zero(v: Value) -> bool:

@@ -14,12 +14,14 @@ an i64 that is not negative is at most 3,037,000,499.98, and an integer again (`
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from dlvm_py.ir import F64, Instruction, Literal, TensorType, Value, is_scalar
 from dlvm_py.ir.analysis.counted_loops import Edges
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.function import Block
 from dlvm_py.ir.value import integer
 
 Range = tuple[int, int]
@@ -27,6 +29,16 @@ FloatRange = tuple[float, float]
 
 _DEPTH = 16
 _FLOAT = TensorType((), F64)
+# comparisons that are one way for all numbers of two ranges if they are so for those nearest and farthest apart
+_COMPARED: dict[str, Callable[[int, int], bool]] = {
+    "lessThan": operator.lt,
+    "lessThanOrEqual": operator.le,
+    "greaterThan": operator.gt,
+    "greaterThanOrEqual": operator.ge,
+    "equal": operator.eq,
+    "notEqual": operator.ne,
+}
+_ORDERS = frozenset(name for name in _COMPARED if name not in ("equal", "notEqual"))
 # functions of one number that keep the order of numbers
 _MONOTONE: dict[str, Callable[[float], float]] = {
     "floor": lambda x: float(math.floor(x)),
@@ -76,13 +88,18 @@ def _within(found: Range | None, whole: Range, is_checked: bool) -> Range:
     return found if whole[0] <= found[0] and found[1] <= whole[1] else whole
 
 
-def ranges_in(loop: Loop, edges: Edges) -> dict[Value, Range]:
-    """Bounds of the integers of a loop without others in it; of arguments where ways meet, by what each way passes."""
-    met: dict[Value, Range] = {}
+def ranges_in(loop: Loop, edges: Edges, known: Mapping[Value, Any] | None = None) -> dict[Value, Any]:
+    """Bounds of the integers of a loop without others in it; of arguments where ways meet, by what each way passes.
+
+    What a way passes is bounded by what the branches on it have asked: `if m > 255: m = 255`.
+
+    known: bounds of values from before the loop, of floats too, and of arguments of its header.
+    """
+    met: dict[Value, Any] = dict(known or {})
     for block in loop.ordered:
         for k, argument in enumerate(block.args):
             if block is not loop.header and _is_integer(argument):
-                ways = [_range(b.targets[t].args[k], _DEPTH, met) for b, t in edges[block]]
+                ways = [_passed(b.targets[t].args[k], b, t, loop, edges, met) for b, t in edges[block]]
                 met[argument] = min(low for low, _ in ways), max(high for _, high in ways)
         for i in block.instructions:
             if _is_integer(i):
@@ -90,16 +107,96 @@ def ranges_in(loop: Loop, edges: Edges) -> dict[Value, Range]:
     return met
 
 
+def _passed(v: Value, source: Block, k: int, loop: Loop, edges: Edges, met: dict[Value, Any]) -> Range:
+    """Bounds of a value where an edge passes it, by what is asked at it and at the ones that lead to it alone."""
+    found = _range(v, _DEPTH, met)
+    for _ in range(_DEPTH):
+        end = source.instructions[-1]
+        if end.op.name == "conditional":
+            found = _asked(v, found, end.operands[0], k == 0, met)
+        if source is loop.header or len(edges[source]) != 1:
+            break
+        ((source, k),) = edges[source]
+    return found
+
+
+def _asked(v: Value, within: Range, condition: Value, is_so: bool, met: dict[Value, Any]) -> Range:
+    """Bounds of a value where a condition holds, or does not."""
+    if not isinstance(condition, Instruction):
+        return within
+    name, operands = condition.op.name, condition.operands
+    if name == "not":
+        return _asked(v, within, operands[0], not is_so, met)
+    if name == ("and" if is_so else "or"):
+        for part in operands:
+            within = _asked(v, within, part, is_so, met)
+        return within
+    if name not in _ORDERS or not any(o is v for o in operands):
+        return within
+    small, large = operands if name in ("lessThan", "lessThanOrEqual") else operands[::-1]
+    is_strict = name in ("lessThan", "greaterThan")
+    if not is_so:
+        small, large, is_strict = large, small, not is_strict
+    low, high = within
+    if small is v:
+        high = min(high, _range(large, _DEPTH, met)[1] - is_strict)
+    else:
+        low = max(low, _range(small, _DEPTH, met)[0] + is_strict)
+    return (low, high) if low <= high else within  # that way is never taken
+
+
 def _is_integer(v: Value) -> bool:
     return is_scalar(v.type) and v.type.dtype.kind in "biu"  # type: ignore[attr-defined]
 
 
-def fits(instruction: Instruction) -> bool:
-    """Whether the exact result of an arithmetic instruction is sure to fit its dtype."""
+def decided(condition: Value, known: Mapping[Value, Any]) -> bool | None:
+    """What a comparison of numbers is sure to be, where bounds of other values are known; None if it may be both."""
+    if not isinstance(condition, Instruction):
+        return None
+    name, operands = condition.op.name, condition.operands
+    if operands and operands[0].type == _FLOAT:
+        return _decided_of_floats(name, [_float_range(v, _DEPTH, dict(known)) for v in operands])
+    if name in ("and", "or", "not"):
+        answers = [decided(v, known) for v in operands]
+        if name == "not":
+            return None if answers[0] is None else not answers[0]
+        ends = name == "or"
+        return ends if ends in answers else None if None in answers else not ends
+    if name not in _COMPARED or not all(is_scalar(v.type) and v.type.dtype.kind in "iu" for v in operands):  # type: ignore[attr-defined]
+        return None
+    (low, high), (least, most) = (range_within(v, known) for v in operands)
+    if name in ("equal", "notEqual"):
+        is_equal = False if high < least or most < low else True if low == high == least == most else None
+        return is_equal if is_equal is None or name == "equal" else not is_equal
+    answers = [_COMPARED[name](a, b) for a, b in ((low, most), (high, least))]
+    return answers[0] if answers[0] == answers[1] else None
+
+
+def _decided_of_floats(name: str, ranges: list[FloatRange | None]) -> bool | None:
+    """What a question about floats is sure to be; None if that is not known."""
+    found = [r for r in ranges if r is not None]
+    if len(found) < len(ranges):
+        return None
+    if name in ("isNan", "isFinite"):
+        return name == "isFinite"
+    if name not in _COMPARED or len(found) != 2:
+        return None
+    (low, high), (least, most) = found
+    if name in ("equal", "notEqual"):
+        return name == "notEqual" if high < least or most < low else None
+    answers = [_COMPARED[name](a, b) for a, b in ((low, most), (high, least))]
+    return answers[0] if answers[0] == answers[1] else None
+
+
+def fits(instruction: Instruction, known: Mapping[Value, Any] | None = None) -> bool:
+    """Whether the exact result of an arithmetic instruction is sure to fit its dtype.
+
+    known: bounds of other values.
+    """
     assert isinstance(instruction.type, TensorType)
     if instruction.type.shape or instruction.type.dtype.kind not in "iu":
         return False
-    exact = _of_instruction(instruction, _DEPTH, {})
+    exact = _of_instruction(instruction, _DEPTH, dict(known or {}))
     low, high = instruction.type.dtype.limits
     return exact is not None and low <= exact[0] and exact[1] <= high
 
@@ -136,10 +233,11 @@ def _of_instruction(i: Instruction, depth: int, met: dict[Value, Any]) -> Range 
             return min(low, others[0][0]), min(high, others[0][1])
         case "select":
             return min(low, others[0][0]), max(high, others[0][1])
-        case "floorDivide" if (divisor := integer(i.operands[1])) and divisor > 0:
-            return low // divisor, high // divisor
-        case "modulo" if (divisor := integer(i.operands[1])) and divisor > 0:
-            return 0, divisor - 1
+        case "floorDivide" if others[0][0] > 0:
+            quotients = [a // b for a in (low, high) for b in others[0]]
+            return min(quotients), max(quotients)
+        case "modulo" if others[0][0] > 0:
+            return 0, min(others[0][1] - 1, high) if low >= 0 else others[0][1] - 1
         case "square":
             return (0 if low <= 0 <= high else min(low * low, high * high)), max(low * low, high * high)
         case "shiftLeft" | "shiftRight" if (by := integer(i.operands[1])) is not None and 0 <= by < 64:
@@ -157,10 +255,11 @@ def _float_range(value: Value, depth: int, met: dict[Value, Any]) -> FloatRange 
     if isinstance(value, Literal):
         is_number = isinstance(value.value, float) and math.isfinite(value.value)
         return (value.value, value.value) if is_number and value.type == _FLOAT else None  # type: ignore[return-value]
+    if value in met:
+        return met[value]  # type: ignore[no-any-return]
     if not depth or not isinstance(value, Instruction) or value.type != _FLOAT:
         return None
-    if value not in met:
-        met[value] = _of_floats(value, depth, met)
+    met[value] = _of_floats(value, depth, met)
     return met[value]  # type: ignore[no-any-return]
 
 

@@ -79,3 +79,58 @@ def test_gradients(columns):
         e[at] = 1e-6
         expected[at] = (_lengths(p + e) - _lengths(p - e)) / 2e-6
     np.testing.assert_allclose(found, expected, rtol=1e-6, atol=1e-8)
+
+
+def _nearest(x, centres):
+    label = np.zeros(x.shape[0], np.int64)
+    last = np.zeros(x.shape[1])
+    for i in range(x.shape[0]):
+        best = np.inf
+        for c in range(centres.shape[0]):
+            d = 0.0
+            for j in range(x.shape[1]):
+                d += (x[i, j] - centres[c, j]) ** 2
+            if d < best:
+                best = d
+                label[i] = c
+                last = x[i] - centres[c]
+    return label, last
+
+
+@pytest.mark.parametrize("columns", [0, 1, 2, 3, 4, 7])
+def test_points(columns):
+    """Of the plane, of space, and others; of centres that have a column more or less, too."""
+    rng = np.random.default_rng(5)
+    x, centres = rng.random((40, columns)), rng.random((5, columns))
+    compiled = dlvm.jit(_nearest)
+    for points in (x, np.asfortranarray(x), x[::2], x[:0]):
+        for found, expected in zip(compiled(points, centres), _nearest(points, centres), strict=True):
+            np.testing.assert_array_equal(found, expected)
+    for other in (columns - 1, columns + 1):
+        if other > 0:
+            few = rng.random((5, other))
+            got, want = _outcome(compiled, x, few) if other < columns else (None, None), None
+            if other < columns:
+                want = _outcome(_nearest, x, few)
+                assert got[1] is not None and got[1] == want[1]
+
+
+def _above(x, y, t):
+    """Sums down columns."""
+    total = count = 0
+    for j in range(x.shape[1]):
+        for i in range(x.shape[0]):
+            if x[i, j] < t:
+                count += 1
+                total += y[i]
+    return total, count
+
+
+def test_columns():
+    """Elements that lie apart, as many as vectors have and more."""
+    rng = np.random.default_rng(6)
+    compiled = dlvm.jit(_above)
+    for rows in (0, 1, 7, 8, 16, 17, 100):
+        x, y = rng.random((rows, 5)), rng.integers(0, 9, rows)
+        assert compiled(x, y, 0.5) == _above(x, y, 0.5)
+        assert compiled(np.asfortranarray(x), y, 0.5) == _above(x, y, 0.5)

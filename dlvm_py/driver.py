@@ -86,7 +86,7 @@ TO_COMPUTE = (
 TO_SCHEDULED = (
     "sibling_fusion", "skew_loops", "share_loops", "interleave_loops", "few_terms", "row_strips", "inline_stencils",
     "sliding_windows", "skewed_strips", "hoist_buffers", "double_buffers", "element_promotion", "chosen_elements",
-    "split_loops", "quiet_loops", "narrow_integers", "stack_promotion", "tile_loops", "unroll_and_jam",
+    "split_loops", "quiet_loops", "narrow_integers", "row_ends", "stack_promotion", "tile_loops", "unroll_and_jam",
     "ownership", "shift_rows", "stream_stores", "share_kernels",
 )  # fmt: skip
 # the frame is memory of the host
@@ -209,6 +209,8 @@ def lower_to(request: Request, stage: str, holds: Holds | None = None, decisions
         left_out = set() if request.options.parallel else {"share_loops", "share_kernels"}
         if not request.options.replays_loops:
             left_out.add("replay_loops")
+        if not has_masks():
+            left_out.add("row_ends")
         scheduled = tuple(name for name in scheduled if name not in left_out)
         if stage in ("compute", "scheduled") and _may_lay_out(program, request):
             program.function.attributes.add(FREE_LAYOUT)
@@ -467,7 +469,8 @@ def compile_request(request: Request, holds: Holds | None = None, readable: bool
     first, *others = cut(kernel.module)
     parts = [Part(exported(first.text, kernel.symbol), first.exports), *others]
     asked = request.options.schedule
-    schedule = replace(asked, level=asked.level or kernel.level, slp=asked.slp and kernel.slp)
+    does = {"slp": asked.slp and kernel.slp, "gathers": asked.gathers and kernel.gathers}
+    schedule = replace(asked, level=asked.level or kernel.level, **does)
     done = compile_parts(parts, imports, (kernel.symbol,), schedule, threads.number(), readable)
     facts["shared"] = list(done.shared)
     facts["entry"] = [entry.imports, entry.shared]

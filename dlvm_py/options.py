@@ -15,13 +15,14 @@ from dlvm_py.frozen import Frozen, field_names
 class Schedule(Frozen):
     """How code is generated: what changes times, and never results. The defaults are the cost model's choices.
 
-    The first five are LLVM's. decisions: those of our passes that are taken otherwise than usual (decisions.py).
+    The first six are LLVM's. decisions: those of our passes that are taken otherwise than usual (decisions.py).
     """
 
     level: int = 0  # of LLVM's pipeline, 1 to 3; 0: by the length of the module
     interleave: bool = True  # several vectors a trip of a loop
     unroll: bool = True  # loops of known, short counts
     slp: bool = True  # vectors of what stands side by side in a block
+    gathers: bool = True  # vectors of elements that lie apart are gathered; else each is put in by itself, or none is
     vector_bits: int = 0  # at most that wide, 256 or 512, where the CPU has both; 0: LLVM's choice for the CPU
     decisions: Taken = ()
 

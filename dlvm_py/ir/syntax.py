@@ -137,7 +137,7 @@ FORMS: dict[str, str] = {
     "unsteady": "unsteady % most <most:int>",
     "print": "print <message:string> to <to:name> [flush] [above] (%*) [as <flavours:word>]",
     "branch": "branch '",
-    "conditional": "conditional % then ' else ' [unordered] [likely] [bounded]",
+    "conditional": "conditional % then ' else ' [unordered] [likely] [bounded] [whole] [rest]",
     "return": "return %?",
     "raise": "raise <exception:name> <message:string> (%*) [as <flavours:word>]",
 }

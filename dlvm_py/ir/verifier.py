@@ -59,7 +59,7 @@ _OPTIONAL_ATTRS = {
     "check": ("assuming", "flavours"), "raise": ("flavours",), "print": ("flavours", "flush", "above"),
     "transpose": {"axes"}, "elementPointer": {"path"}, "pop": {"type"}, "createStack": {"element"},
     "allocateHeap": ("anyorder", "shadow"), "store": (*MARKS, "along", "least"),
-    "reduce": ("grain",), "parallel": ("grain",), "conditional": ("unordered", "likely", "bounded"),
+    "reduce": ("grain",), "parallel": ("grain",), "conditional": ("unordered", "likely", "bounded", "whole", "rest"),
     "convolve": set(OPS["convolve"].attrs), "scatter": {"by"}, "fourier": {"inverse"},
     "eigh": {"upper"}, "eigvalsh": {"upper"}, "svd": {"full"},
 }  # fmt: skip

@@ -152,6 +152,7 @@ PASSES: dict[str, Pass] = {
         Pass("split_loops", "SPL"),
         Pass("quiet_loops", "QL"),
         Pass("narrow_integers", "NI"),
+        Pass("row_ends", "RE"),
         Pass("stack_promotion", "SP"),
         Pass("tile_loops", "TILE", needs=has_arrays),
         Pass("unroll_and_jam", "UJ", needs=has_arrays),

@@ -226,7 +226,7 @@ def assemble(
     context: that of the module, where it has one of its own, so that other threads may compile at the same time.
     readable: as of `compile_module`.
     """
-    machine = target_machine(cpu, schedule.vector_bits)
+    machine = target_machine(cpu, schedule.vector_bits, gathers=schedule.gathers)
     is_here = cpu == NATIVE
     optimise(module, machine, schedule, context, is_here and has_masks(), is_here and has_permutes())
     texts = (str(module),) if readable else ()  # before code generation, which rewrites the module for itself
@@ -320,10 +320,11 @@ def _verify(module: llvm.ModuleRef) -> None:
         raise InternalError(f"the generated LLVM IR is wrong: {error}") from None
 
 
-def target_machine(cpu: str = NATIVE, vector_bits: int = 0, opt: int = 3) -> llvm.TargetMachine:
+def target_machine(cpu: str = NATIVE, vector_bits: int = 0, opt: int = 3, gathers: bool = True) -> llvm.TargetMachine:
     """LLVM's code generator for this machine's CPU, or for another model of its architecture ("x86-64-v3").
 
     vector_bits: how wide vectors are where this CPU has those of 512 bits; 0: as LLVM thinks best.
+    gathers: as of Schedule; where they are slow, which LLVM takes them not to be.
     """
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
@@ -331,7 +332,7 @@ def target_machine(cpu: str = NATIVE, vector_bits: int = 0, opt: int = 3) -> llv
     native = cpu == NATIVE
     return target.create_target_machine(
         cpu=llvm.get_host_cpu_name() if native else cpu,
-        features=_features(vector_bits) if native else "",
+        features=_features(vector_bits, gathers) if native else "",
         opt=opt,
         reloc="pic",
         codemodel="small",
@@ -346,16 +347,26 @@ def schedules() -> list[Schedule]:
     return found
 
 
-def _features(vector_bits: int) -> str:
+def _features(vector_bits: int, gathers: bool = True) -> str:
     """The features of this CPU, as LLVM names them, that are worth it.
 
     SSE4A's are not: `insertq` is of the encoding before AVX, which took 100 ns behind a vector of 256 bits.
     """
     found = llvm.get_host_cpu_features()
     said = f"{found.flatten()},-sse4a"
+    if not gathers and _has_slow_gathers():
+        said += ",+prefer-no-gather"
     if not vector_bits or not found.get("avx512f"):
         return said
     return f"{said},{'+' if vector_bits == 256 else '-'}prefer-256-bit"
+
+
+def _has_slow_gathers() -> bool:
+    """Whether a vector is gathered slower than its elements are loaded one by one: 3 cycles an element on a Zen 5.
+
+    Without AVX-512 loops that would not be vectors otherwise gain by them.
+    """
+    return llvm.get_host_cpu_name().startswith("znver") and has_masks()
 
 
 @functools.cache

@@ -25,8 +25,8 @@ from dlvm_py.backend.cpu.plan import plan_of
 from dlvm_py.backend.cpu.pointers import Pointer, frozen, load_element, may_stay, store_element, unflatten, view
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.share import split
-from dlvm_py.backend.cpu.strips import Cut, Strip, may_be_vectors, strip_of
-from dlvm_py.backend.cpu.text import ModuleText
+from dlvm_py.backend.cpu.strips import Cut, Strip, may_be_vectors, strip_of, walks_apart
+from dlvm_py.backend.cpu.text import ModuleText, masked_loop, single_loop
 from dlvm_py.backend.cpu.unsteady import unsteady
 from dlvm_py.backend.cpu.values import ONE, Label, Phi, V, i64
 from dlvm_py.backend.imports import Imports
@@ -87,9 +87,9 @@ else:
 class EmitResult(Frozen):
     """The LLVM module of one function, its symbol, and the places that can raise.
 
-    level: of LLVM's pipeline; 0: as its length says. slp: as of Schedule. helpers: of the functions that it only
-    declares, because modules share them, those that `code.helper` writes; by their names the LLVM IR of each, for a
-    table of imports.
+    level: of LLVM's pipeline; 0: as its length says. slp, gathers: as of Schedule. helpers: of the functions that it
+    only declares, because modules share them, those that `code.helper` writes; by their names the LLVM IR of each, for
+    a table of imports.
     """
 
     module: ModuleText
@@ -97,6 +97,7 @@ class EmitResult(Frozen):
     sites: list[Site]
     level: int
     slp: bool
+    gathers: bool
     helpers: dict[str, Callable[[Imports], str]] = field(default_factory=dict)
 
     @property
@@ -129,7 +130,8 @@ def emit(
     if not called:
         e = FunctionEmitter(module, imports, function, options, noalias_params, bound=bound)
         Control(e).write()
-        return EmitResult(module, e.name, e.sites, _level([e]), not function.meta.get(WAVEFRONT), module.helpers)
+        slp = not function.meta.get(WAVEFRONT)
+        return EmitResult(module, e.name, e.sites, _level([e]), slp, not e.walks_apart, module.helpers)
     sites: list[Site] = []
     emitters = []
     for f in functions:
@@ -138,7 +140,8 @@ def emit(
         emitters.append(FunctionEmitter(module, imports, f, options, apart, sites, its))
         Control(emitters[-1]).write()
     slp = not any(f.meta.get(WAVEFRONT) for f in functions)
-    return EmitResult(module, f"dl.{function.name}", sites, _level(emitters), slp, module.helpers)
+    gathers = not any(e.walks_apart for e in emitters)
+    return EmitResult(module, f"dl.{function.name}", sites, _level(emitters), slp, gathers, module.helpers)
 
 
 def _level(emitters: Sequence[FunctionEmitter]) -> int:
@@ -178,6 +181,8 @@ class Control:
         self.phis: dict[Block, list[Phi]] = {}
         self.outer_phis: dict[Block, list[Phi]] = {}
         self.strips = self._find_strips()
+        loops_of = ((self.forest.loop_of(header), strip) for header, strip in self.strips.items())
+        e.walks_apart |= any(loop is not None and walks_apart(loop, strip) for loop, strip in loops_of)
         self.cuts: dict[Block, Cut] = {}  # of the heads of strips that look at the fuel
         self.shared: dict[Block, loops.SharedLoop] = {}  # by their headers, the loops that threads share
         self.marks: dict[Block, tuple[int, set[V]]] = {}  # of headers: where they begin, and the phis of their loop
@@ -373,7 +378,7 @@ class Control:
             self._arrive(self._entrance(block), values, self.outer.get(block, self.labels[block]))
             return
         if block in self.strips:
-            self._arrive(self.phis[block], values, self.labels[block])
+            self._arrive(self.phis[block], values, self.labels[block], self._hints(block))
             return
         go_on, empty = e.label("back"), e.label("empty")
         e.likely(e.burn(ONE, exactly=self._counts_exactly(block)), go_on, empty)
@@ -420,10 +425,17 @@ class Control:
             return False
         return not any(_is_kernel(i) for b in self.order if loop.contains(b) for i in b.instructions)
 
-    def _arrive(self, phis: list[Phi], values: list[V], label: Label) -> None:
+    def _arrive(self, phis: list[Phi], values: list[V], label: Label, note: str = "") -> None:
         for phi, v in zip(phis, values, strict=True):
             phi.add(v, self.e.here)
-        self.e.br(label)
+        self.e.br(label, note)
+
+    def _hints(self, header: Block) -> str:
+        """What LLVM is told of the trips of a strip that are whole vectors, or what these have left."""
+        attrs = header.instructions[-1].attrs
+        if attrs.get("rest"):
+            return masked_loop(self.e)
+        return single_loop(self.e) if attrs.get("whole") else ""
 
     def _return(self, i: Instruction) -> None:
         e = self.e

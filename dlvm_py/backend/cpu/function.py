@@ -84,6 +84,7 @@ class FunctionEmitter(Code):
         self._scratch: dict[str, V] = {}
         self._kept: dict[str, V] = {}
         self.depth = 0  # how many loops of the program are around what is written
+        self.walks_apart = False  # whether a loop of a few steps reads elements that lie apart
         self.chooses_in_loops = False  # whether a kernel with several versions stands in a loop in a loop
         self._varying: Callable[[V], bool] = lambda v: False
         self._exits: dict[int | None, Label] = {}

@@ -34,6 +34,7 @@ from dlvm_py.ir.analysis.cost import is_slow
 from dlvm_py.ir.analysis.counted_loops import counting_head, steps
 from dlvm_py.ir.analysis.effects import is_pure, reads_memory
 from dlvm_py.ir.analysis.loops import Loop
+from dlvm_py.ir.analysis.places import linear
 from dlvm_py.ir.analysis.short_loops import shrinking
 from dlvm_py.ir.value import integer
 
@@ -100,6 +101,8 @@ def strip_of(
         small = (inner[child.header].trips or 0 for child in loop.children if child.header in inner)
         trips *= max(1, sum(small))
     is_bounded = bool(loop.header.instructions[-1].attrs.get("bounded"))
+    if loop.header.instructions[-1].attrs.get("rest"):
+        trips = SMALL  # fewer than a vector of bytes has lanes
     known = trips if trips is not None and trips <= SMALL else None
     ((_, leave),) = [e for e in exits if e[0] is loop.header]
     burning = not all(child.header in inner and inner[child.header].is_free for child in loop.children)
@@ -123,6 +126,25 @@ def may_be_vectors(loop: Loop, strip: Strip) -> bool:
         and not any(i.op.name in ("check", "raise") or i.attrs.get("checked") for i in instructions)
         and not _waits_for_the_last(instructions, carried)
     )
+
+
+def walks_apart(loop: Loop, strip: Strip) -> bool:
+    """Whether a strip of a few steps, of which LLVM may make vectors, reads elements that lie apart: down a column."""
+    instructions = [i for block in loop.ordered for i in block.instructions]
+    if loop.children or any(is_slow(i) or i.op.name in ("check", "raise") for i in instructions):
+        return False
+    if any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in loop.header.args):
+        return False
+    places = [i.operands[0] for i in instructions if i.op.name == "load" and is_scalar(i.type)]
+    return any(_is_down(p, strip.counter) for p in places)
+
+
+def _is_down(place: Value, counter: BlockArg) -> bool:
+    """Whether an element is in another row with each step of a counter."""
+    if not isinstance(place, Instruction) or place.op.name != "elementPointer" or place.attrs.get("path"):
+        return False
+    *rows, column = (linear(v) for v in place.operands[1:])
+    return any(row.terms.get(counter) for row in rows) and counter not in column.terms
 
 
 def _waits_for_the_last(instructions: list[Instruction], carried: list[BlockArg]) -> bool:

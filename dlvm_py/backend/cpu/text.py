@@ -426,7 +426,7 @@ class FunctionText:
             note = rolled_loop(self)
         if note and self.versions > versions:
             # they are long, and have branches, across which several vectors would be spilled
-            self.module.metadata.extend(note, '!"llvm.loop.interleave.count", i32 1')
+            self.module.metadata.extend(note, _SINGLE)
         self.cond_br(self.icmp("slt", step, count), body, after, note)
         self.place(after)
         found.results = []
@@ -452,6 +452,10 @@ class CountedLoop(Mutable):
     results: list[V] = field(default_factory=list)
 
 
+_MASKED = '!"llvm.loop.vectorize.predicate.enable", i1 true'
+_SINGLE = '!"llvm.loop.interleave.count", i32 1'
+
+
 class Parallel:
     """The metadata of one innermost loop whose iterations are independent: of its accesses, and of its latch.
 
@@ -467,10 +471,22 @@ class Parallel:
         group = node.distinct()
         self.access = f", !llvm.access.group {group}"
         accesses = node.node(f'!"llvm.loop.parallel_accesses", {group}')
-        hints = [accesses, *([node.node('!"llvm.loop.vectorize.predicate.enable", i1 true')] if masked else [])]
+        hints = [accesses, *([node.node(_MASKED)] if masked else [])]
         if lanes is not None:
             hints.append(node.node(f'!"llvm.loop.vectorize.width", i32 {lanes}'))
         self.loop = f", !llvm.loop {node.distinct(', '.join(hints), itself=True)}"
+
+
+def masked_loop(f: FunctionText) -> str:
+    """The metadata of a loop that, where LLVM makes vectors of it, ends in one under a mask."""
+    node = f.module.metadata
+    return f", !llvm.loop {node.distinct(node.node(_MASKED), itself=True)}"
+
+
+def single_loop(f: FunctionText) -> str:
+    """The metadata of a loop of which LLVM makes one vector a trip."""
+    node = f.module.metadata
+    return f", !llvm.loop {node.distinct(node.node(_SINGLE), itself=True)}"
 
 
 def rolled_loop(f: FunctionText) -> str:

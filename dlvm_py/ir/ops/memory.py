@@ -328,7 +328,7 @@ def _condition_type(operands: Sequence[Value], attrs: dict[str, Any]) -> Type:
 
 branch = _control("branch", lambda operands, attrs: VOID)
 # unordered: what the loop that it is the head of sums, in a trip or in all of them, may be summed in any order
-conditional = _control("conditional", _condition_type, ("unordered", "likely", "bounded"))
+conditional = _control("conditional", _condition_type, ("unordered", "likely", "bounded", "whole", "rest"))
 return_ = _control("return", lambda operands, attrs: VOID)
 # raise Kind "message with {}" (operands): as a check that always fails
 raise_ = _control("raise", _text_type, ("exception", "message", "flavours"), {TRAP})

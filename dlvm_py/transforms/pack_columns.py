@@ -111,7 +111,7 @@ class _Pack:
     def run(self) -> bool:
         """Write the version that reads copies; whether there are any."""
         loop, counted = self.loop, self.of.counted[self.loop.header]
-        if counted is None or [b for b, _ in loop.exit_edges()] != [loop.header]:
+        if counted is None or loop.exiting_block is not loop.header:
             return False
         if sum(len(b.instructions) for b in loop.ordered) > LARGE:
             return False

@@ -44,6 +44,7 @@ from dlvm_py.ir.analysis.slices import slice_of
 from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.tree_rules import JOINED
 from dlvm_py.ir.value import integer, is_same_number
+from dlvm_py.transforms.loop_versions import all_of
 from dlvm_py.transforms.rows_together import Together, is_within, sink
 
 ASKED, BESIDE = 32, 8  # indices of a row, and how many of them at once
@@ -177,7 +178,4 @@ class FewIndices:
             elif length is not count:
                 asked.append(b.emit("equal", length, count))
         assert count is not None
-        fine = asked[0]
-        for condition in asked[1:]:
-            fine = b.emit("and", fine, condition)
-        return count, firsts, fine
+        return count, firsts, all_of(b, asked)

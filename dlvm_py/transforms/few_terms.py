@@ -73,7 +73,8 @@ from dlvm_py.ir.analysis.uses import uses
 from dlvm_py.ir.tree_rules import JOINED
 from dlvm_py.ir.value import is_same_number
 from dlvm_py.transforms.few_indices import first_question, is_largest
-from dlvm_py.transforms.rows_together import Together, is_within, sink
+from dlvm_py.transforms.loop_versions import all_of
+from dlvm_py.transforms.rows_together import Together, is_within, reads_row, sink
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 24
@@ -188,10 +189,10 @@ class _FewTerms:
         self.steps[v] = None
         if v.op.name == "gather":
             source, *indices = v.operands
-            return _is_load(source) and len(indices) == 1 and self._is_row(indices[0])
+            return reads_row(source) and len(indices) == 1 and self._is_row(indices[0])
         if v.op.name == "broadcast" or v.op.kind is Kind.ELEMENTWISE:
             return all(map(self._is_row, v.operands))
-        return _is_load(v)
+        return reads_row(v)
 
     def _numbers(self) -> list[Value]:
         """The scalars that an element is made of, and the arrays that are read."""
@@ -266,7 +267,7 @@ class _FewTerms:
     def _may_be_together(self) -> bool:
         """Whether elements may be read behind the terms, and are made in few steps."""
         gathers = [v for v in self.steps if isinstance(v, Instruction) and v.op.name == "gather"]
-        rows = [v.operands[0] for v in self.steps if _is_load(v)]  # type: ignore[attr-defined]
+        rows = [v.operands[0] for v in self.steps if reads_row(v)]  # type: ignore[attr-defined]
         is_brief = len(self.steps) <= BRIEF and not any(
             is_function(v) for v in self.steps if isinstance(v, Instruction)
         )
@@ -318,7 +319,7 @@ class _FewTerms:
 
     def _gate(self, b: Builder, most: int) -> tuple[Value, Value]:
         """How many terms there are, and whether they are few, all arrays have as many, and the other checks hold."""
-        rows = list(dict.fromkeys(v.operands[0] for v in self.steps if _is_load(v)))  # type: ignore[union-attr]
+        rows = list(dict.fromkeys(v.operands[0] for v in self.steps if reads_row(v)))  # type: ignore[union-attr]
         slices = {p: found for p in rows if (found := slice_of(p)) is not None}
         asked: list[Value] = []
         self.places: dict[Value, tuple[Value, Value, Value]] = {}
@@ -347,10 +348,7 @@ class _FewTerms:
         asked += [b.emit("lessThanOrEqual", count, literal(most))] if count not in lengths.values() else []
         asked += [b.emit("equal", n, count) for n in others]
         asked += [c.operands[0] for c in self.checks[1:] if not self._follows(c.operands[0])]
-        fine = asked[0]
-        for condition in asked[1:]:
-            fine = b.emit("and", fine, condition)
-        return count, fine
+        return count, all_of(b, asked)
 
     def _length(self, v: Value) -> Value:
         """How many elements there are where slices lie in their arrays as they stand."""
@@ -396,7 +394,7 @@ class _FewTerms:
                 source, index = v.operands
                 at = self._element(b, index, k, made)
                 made[v] = b.emit("load", b.emit("elementPointer", source.operands[0], at))  # type: ignore[attr-defined]
-            elif _is_load(v):
+            elif reads_row(v):
                 base, first, _ = self.places.get(v.operands[0], (v.operands[0], None, None))
                 at = k if first is None else b.emit("add", first, k)
                 made[v] = b.emit("load", b.emit("elementPointer", base, at))
@@ -405,7 +403,3 @@ class _FewTerms:
             else:
                 made[v] = b.emit(v.op, *(self._element(b, o, k, made) for o in v.operands), **v.attrs)
         return made[v]
-
-
-def _is_load(v: Value) -> bool:
-    return isinstance(v, Instruction) and v.op.name == "load" and v.type.rank == 1  # type: ignore[attr-defined]

@@ -35,7 +35,7 @@ from dlvm_py.ir.analysis.places import linear, may_lie_side_by_side, section_par
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.loop_bounds import LoopBounds
 from dlvm_py.transforms.loop_versions import entered_with, second_version
-from dlvm_py.transforms.packed_rows import stays
+from dlvm_py.transforms.packed_rows import stays, transposed
 from dlvm_py.transforms.substitution import substitute
 
 LARGE = 150  # instructions of a loop that gets a second version
@@ -141,7 +141,10 @@ class _Pack:
         entered = entered_with(self.function, gate)
         b.conditional(condition, pack, [], loop.header, list(entered))
         b.at_end(pack)
-        copies = {array: _transposed(b, array, *found) for array, found in fits.items()}
+        copies = {
+            array: transposed(b, array, (rows.first, across.first), (rows.count, across.count))
+            for array, (rows, across) in fits.items()
+        }
         b.branch(fast[0], list(entered))
         views: dict[Value, Value] = {}
         for c in columns:
@@ -223,13 +226,3 @@ def _behind(b: Builder, index: Value, first: Value) -> Value:
         return index
     same = index is first or integer(index) is not None and integer(index) == integer(first)
     return literal(0) if same else b.emit("subtract", index, first)
-
-
-def _transposed(b: Builder, array: Value, rows: _Extent, across: _Extent) -> Value:
-    """A transposed copy of a part of an array."""
-    one = literal(1)
-    part = b.emit("section", array, rows.first, across.first, rows.count, across.count, one, one)
-    assert isinstance(array.type, PointerType)
-    made = b.emit("allocateHeap", across.count, rows.count, dtype=str(array.type.dtype))
-    b.emit("store", b.emit("load", b.emit("transpose", part, axes=(1, 0))), made)
-    return made

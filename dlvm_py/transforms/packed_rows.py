@@ -75,7 +75,11 @@ def pack(
     extents = {a: extents_of(b, a) for a in arrays}
     for n, w in extents.values():
         fits = b.emit("and", fits, b.emit("lessThanOrEqual", b.emit("multiply", n, w), literal(LARGEST)))
-    copies = {a: _transposed(b, a, n, w, fits) for a, (n, w) in extents.items()}
+    copies = {}
+    for a, (n, w) in extents.items():
+        # none where they do not fit
+        counts = b.emit("select", n, literal(0), fits), b.emit("select", w, literal(0), fits)
+        copies[a] = transposed(b, a, (literal(0), literal(0)), counts)
     return Packed({p: copies[p.operands[0]] for p in read if p.operands[0] in copies}, fits)
 
 
@@ -121,12 +125,11 @@ def _in_front(function: Function, loop: Loop, edges: Edges) -> Builder | None:
     return b
 
 
-def _transposed(b: Builder, array: Value, n: Value, w: Value, fits: Value) -> Value:
-    """A transposed copy of an array of n rows of w elements, of none where it does not fit."""
-    zero, one = literal(0), literal(1)
-    n, w = (b.emit("select", m, zero, fits) for m in (n, w))
-    part = b.emit("section", array, zero, zero, n, w, one, one)
+def transposed(b: Builder, array: Value, firsts: tuple[Value, Value], counts: tuple[Value, Value]) -> Value:
+    """A transposed copy of a part of an array: so many of its rows and of its columns, from the first ones on."""
+    one = literal(1)
+    part = b.emit("section", array, *firsts, *counts, one, one)
     assert isinstance(array.type, PointerType)
-    made = b.emit("allocateHeap", w, n, dtype=str(array.type.dtype))
+    made = b.emit("allocateHeap", *reversed(counts), dtype=str(array.type.dtype))
     b.emit("store", b.emit("load", b.emit("transpose", part, axes=(1, 0))), made)
     return made

@@ -206,7 +206,7 @@ class _Intervals:
 
     def _ends_near(self) -> bool:
         """Whether the loop counts to a number that is not far."""
-        return self.head is not None and self._range_of(self.head.last)[1] <= self.far
+        return self.head is not None and _range_of(self.head.last, self.numbers)[1] <= self.far
 
     def _settled(self) -> dict[Value, Any]:
         """The bounds of all integers, of which those that are handed on stay as they are."""
@@ -220,7 +220,7 @@ class _Intervals:
             if self.head is not None and self.head.counter in known:
                 # what the header computes of the last trip's number is asked for nothing
                 low, high = known[self.head.counter]
-                known[self.head.counter] = low, max(low, min(high, self._range_of(self.head.last)[1] - 1))
+                known[self.head.counter] = low, max(low, min(high, _range_of(self.head.last, self.numbers)[1] - 1))
             self.ranges = ranges_in(self.loop, self.edges, known)
             left = [a for a in self.levels if a in known and not self._stays(a, known[a])]
             for a in left:
@@ -231,22 +231,14 @@ class _Intervals:
             if not left and not tried:
                 return self.ranges
 
-    def _range_of(self, v: Value) -> Range:
-        n = integer(v)
-        return (n, n) if n is not None else self.numbers.get(v, integer_range(v))
-
     def _stays(self, a: BlockArg, within: Range) -> bool:
         """Whether what a trip hands on lies within the bounds of an argument of the header."""
         if self.head is not None and a is self.head.counter:
             return True  # below its end, as the head asks
         if self.levels[a] == _LEVELS:
             return True  # a sum
-        passed = [self._passed_range(v) for v in self._passed_back(a)]
+        passed = [_range_of(v, self.ranges) for v in self._passed_back(a)]
         return all(within[0] <= low and high <= within[1] for low, high in passed)
-
-    def _passed_range(self, v: Value) -> Range:
-        n = integer(v)
-        return (n, n) if n is not None else self.ranges.get(v, integer_range(v))
 
     def _passed_back(self, a: BlockArg) -> list[Value]:
         at = self.loop.header.args.index(a)
@@ -327,6 +319,10 @@ def _lies(found: Range, within: Range) -> bool:
     return within[0] <= found[0] and found[1] <= within[1]
 
 
+def _range_of(v: Value, known: dict[Value, Any]) -> Range:
+    return known[v] if v in known else integer_range(v)
+
+
 def _upward(loop: Loop) -> CountingHead | None:
     """How a loop counts, if it does so upwards."""
     head = counting_head(loop)
@@ -347,8 +343,7 @@ def _growth(v: Value, a: BlockArg, loop: Loop, edges: Edges, ranges: dict[Value,
         return _growth(other, a, loop, edges, ranges, depth - 1)
 
     def size(other: Value) -> int:
-        n = integer(other)
-        low, high = (n, n) if n is not None else ranges.get(other, integer_range(other))
+        low, high = _range_of(other, ranges)
         return max(abs(low), abs(high))
 
     if isinstance(v, BlockArg):

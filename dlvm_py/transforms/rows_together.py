@@ -59,7 +59,7 @@ class Together:
                 self.made[v] = b.emit(
                     "gather", source, Together(b, self.places, self.count, self.width, self.inside).index(v.operands[1])
                 )
-            elif _is_load(v):
+            elif reads_row(v):
                 base, first, _ = self.places[v.operands[0]]
                 part = b.emit("section", base, first, literal(self.width), literal(1))
                 x = b.emit("load", part)
@@ -72,7 +72,8 @@ class Together:
         return self.made[v]
 
 
-def _is_load(v: Value) -> bool:
+def reads_row(v: Value) -> bool:
+    """Whether it loads a row."""
     return isinstance(v, Instruction) and v.op.name == "load" and v.type.rank == 1  # type: ignore[attr-defined]
 
 

@@ -39,7 +39,7 @@ from typing import TYPE_CHECKING
 
 from dlvm_py.deferred import deferred
 from dlvm_py.frozen import Frozen
-from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, Target, TensorType, Value, literal
+from dlvm_py.ir import OPS, Block, Builder, Function, Instruction, Kind, TensorType, Value, literal
 from dlvm_py.ir.analysis.alias import AliasAnalysis
 from dlvm_py.ir.analysis.cfg import predecessors
 from dlvm_py.ir.analysis.cost import is_function, is_slow
@@ -227,9 +227,7 @@ class _Strips:
         b = Builder(self.function).at_end(header)
         b.loc = test.loc
         more = b.emit("lessThan", counter, end)
-        header.append(
-            Instruction(test.op, [more], {"bounded": True}, [body, Target(strips, list(header.args))], loc=test.loc)
-        )
+        b.conditional(more, body.block, body.args, strips, list(header.args)).attrs["bounded"] = True
         found: dict[Value, Value] = {}
         b = Builder(self.function).before(body.block.instructions[0])
         number = b.emit("subtract", counter, begin)

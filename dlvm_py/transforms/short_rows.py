@@ -36,7 +36,7 @@ from dlvm_py.ir.analysis.loops import Loop, LoopForest
 from dlvm_py.ir.value import integer
 from dlvm_py.transforms.literals import boolean
 from dlvm_py.transforms.loop_versions import entered_with, second_version
-from dlvm_py.transforms.substitution import substitute
+from dlvm_py.transforms.substitution import is_extent, substitute
 
 LARGE = 150
 MOST = 4  # columns
@@ -173,7 +173,7 @@ def _version(function: Function, loop: Loop, columns: dict[Value, int]) -> None:
         condition = b.emit("and", condition, b.emit("equal", extents[-1], literal(n)))
         known[base] = b.emit("shapeCast", base, *extents[:-1], literal(n))
         for v in outside:
-            if _is_extent(v, base, rank - 1):
+            if is_extent(v, base, rank - 1):
                 known[mapping.get(v, v)] = literal(n)
             holds = _comparison(v, base, rank - 1, n)
             if holds is not None and getattr(v, "block", None) not in loop.blocks:
@@ -190,13 +190,6 @@ def _holds(i: Instruction) -> bool:
     return i.op is OPS["check"] and boolean(i.operands[0]) is True
 
 
-def _is_extent(v: Value, base: Value, axis: int) -> bool:
-    """Whether a value is how long an axis of an array is."""
-    if not isinstance(v, Instruction) or v.op is not OPS["extent"]:
-        return False
-    return v.operands[0] is base and v.attrs["at"] == axis
-
-
 def _comparison(v: Value, base: Value, axis: int, n: int) -> bool | None:
     """What a comparison of an extent with a literal is, if that extent is n."""
     if not isinstance(v, Instruction) or v.op.name not in ("greaterThan", "lessThan", "notEqual"):
@@ -205,6 +198,6 @@ def _comparison(v: Value, base: Value, axis: int, n: int) -> bool | None:
     if v.op.name == "lessThan":
         a, b = b, a
     number = integer(b)
-    if number is None or not _is_extent(a, base, axis):
+    if number is None or not is_extent(a, base, axis):
         return None
     return n != number if v.op.name == "notEqual" else n > number

@@ -26,7 +26,7 @@ from dlvm_py.backend.cpu.share import shared
 from dlvm_py.backend.cpu.skinny import from_step, grain
 from dlvm_py.backend.cpu.streams import fetch
 from dlvm_py.backend.cpu.text import plain_loop
-from dlvm_py.backend.cpu.values import FALSE, ONE, ZERO, V, i64
+from dlvm_py.backend.cpu.values import FALSE, ONE, ZERO, V, i64, numbered_lanes
 from dlvm_py.frozen import replace
 from dlvm_py.ir import DType
 
@@ -190,8 +190,6 @@ class _Tile(Writer):
         old = self.load(place)
         new = c.select(is_first, total, c.fop(self.op, old, total))
         if self.vectors == 1:
-            numbers = ", ".join(f"i64 {k}" for k in range(self.registers.lanes))
-            first = splat(c, first_lane, self.registers.lanes)
-            mask = c.value(f"<{self.registers.lanes} x i1>", f"icmp sle {first.type} {first.ref}, <{numbers}>")
-            new = c.select(mask, new, old)
+            lanes = self.registers.lanes
+            new = c.select(c.icmp("sle", splat(c, first_lane, lanes), numbered_lanes(lanes)), new, old)
         self.store(new, place)

@@ -254,9 +254,12 @@ class _Lines:
             buffer = e.scratch(f"[{LINE * jam.rows} x i8]", LINE)
             self.slots = [e.gep("i8", buffer, i64(k * LINE)) for k in range(jam.rows)]
 
+    def _go_to(self, row: V, column: V) -> None:
+        self.tree.index[self.jam.axis], self.tree.index[self.tree.inner] = row, column
+
     def place(self, row: V, column: V) -> V:
         """The address of an element; the tree's index is there."""
-        self.tree.index[self.jam.axis], self.tree.index[self.tree.inner] = row, column
+        self._go_to(row, column)
         return self.address(0)
 
     def before(self, row: V) -> V:
@@ -313,16 +316,13 @@ class _Lines:
             if self.vectors is not None:
                 fetch(e, e.value("ptr", f"getelementptr i8, ptr {place.ref}, i64 {SOON}"))
 
-    def _compute(self, places: Sequence[tuple[V, V]], fetches: bool = True) -> list[V]:
+    def _compute(self, places: Sequence[tuple[V, V]]) -> list[V]:
         """Compute a line of each row, from its column on: whole lines."""
-        e, tree, size = self.e, self.tree, self.rows.dest.itemsize
-        for row, column in places if fetches else ():
-            tree.index[self.jam.axis], tree.index[tree.inner] = row, column
-            self._fetch()
+        e, size = self.e, self.rows.dest.itemsize
         parallel = Parallel(e)
         with e.loop(i64(self.per), note=parallel.loop, runs=True) as loop:
             for (row, column), slot in zip(places, self.slots, strict=False):
-                tree.index[self.jam.axis], tree.index[tree.inner] = row, e.add(column, loop.index, "nsw")
+                self._go_to(row, e.add(column, loop.index, "nsw"))
                 self.put(parallel, [e.gep("i8", slot, e.mul(loop.index, i64(size)))])
         return [e.load("<16 x i32>", slot, ", align 64") for slot in self.slots[: len(places)]]
 
@@ -333,16 +333,19 @@ class _Lines:
             row = e.add(start, each.index)
             column = e.add(self.before(row), e.mul(first, i64(self.per)))
             with e.loop(i64(GROUP), note=plain_loop(e), runs=True) as line:
-                self.place(row, e.add(column, e.mul(line.index, i64(self.per))))
+                self._go_to(row, e.add(column, e.mul(line.index, i64(self.per))))
                 self._fetch()
             with e.loop(i64(GROUP), note=plain_loop(e), runs=True) as line:
                 here = e.add(column, e.mul(line.index, i64(self.per)))
-                (whole,) = self._compute([(row, here)], fetches=False)
+                (whole,) = self._compute([(row, here)])
                 e.store(whole, self.place(row, here), ", align 64, !nontemporal !{i32 1}")
 
     def _line(self, places: Sequence[tuple[V, V]]) -> None:
         """Write a line of each row, from its column on."""
         e = self.e
+        for row, column in places:
+            self._go_to(row, column)
+            self._fetch()
         found = self._compute(places)
         goals = [self.place(row, column) for row, column in places]
         with e.either(self.large) as arms:

@@ -122,7 +122,7 @@ def may_be_vectors(loop: Loop, strip: Strip) -> bool:
         not strip.burns
         and any(map(is_slow, instructions))
         and None not in steps(loop, strip.counter)
-        and not any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in carried)
+        and not any(map(_is_inexact, carried))
         and not any(i.op.name in ("check", "raise") or i.attrs.get("checked") for i in instructions)
         and not _waits_for_the_last(instructions, carried)
     )
@@ -133,10 +133,14 @@ def walks_apart(loop: Loop, strip: Strip) -> bool:
     instructions = [i for block in loop.ordered for i in block.instructions]
     if loop.children or any(is_slow(i) or i.op.name in ("check", "raise") for i in instructions):
         return False
-    if any(is_scalar(a.type) and a.type.dtype.kind in "fc" for a in loop.header.args):
+    if any(map(_is_inexact, loop.header.args)):
         return False
     places = [i.operands[0] for i in instructions if i.op.name == "load" and is_scalar(i.type)]
     return any(_is_down(p, strip.counter) for p in places)
+
+
+def _is_inexact(v: Value) -> bool:
+    return is_scalar(v.type) and v.type.dtype.kind in "fc"  # type: ignore[attr-defined]
 
 
 def _is_down(place: Value, counter: BlockArg) -> bool:

@@ -20,7 +20,7 @@ from dlvm_py.backend.cpu.lanes import in_vector, splat
 from dlvm_py.backend.cpu.pointers import offset
 from dlvm_py.backend.cpu.scalar import TABLE
 from dlvm_py.backend.cpu.trees import Axes, Tree
-from dlvm_py.backend.cpu.values import V, constant, i64, lanes_of
+from dlvm_py.backend.cpu.values import V, constant, element_of, i64, lanes_of, numbered_lanes
 from dlvm_py.ir import DType, Instruction, Kind, TensorType, Value, is_array
 
 MOST = 8  # lanes
@@ -68,7 +68,7 @@ def reduced(e: FunctionEmitter, tree: Tree, by: str, length: int, init: V) -> V:
 
 
 def _over(e: FunctionEmitter, name: str, row: V) -> V:
-    type = row.type[1:-1].partition(" x ")[2]
+    type = element_of(row.type)
     first = [V(type, _NEUTRAL["add"])] if name.startswith("fadd") else []
     return e.intrinsic(f"llvm.vector.reduce.{name}", type, *first, row)
 
@@ -103,7 +103,7 @@ class _Row:
     def _compute(self, i: Instruction, axes: Axes) -> V:
         e, tree, name = self.e, self.tree, i.op.name
         if name == "iota":
-            return V(f"<{self.length} x i64>", "<" + ", ".join(f"i64 {k}" for k in range(self.length)) + ">")
+            return numbered_lanes(self.length)
         if name == "load" and self._is_beside(i):
             tree.index[0] = i64(0)
             p, dtype = e.pointer(i.operands[0]), _dtype(i)
@@ -151,7 +151,7 @@ class _Row:
         parts = [self.read(v, a) for v, a in self.tree.children(i, axes)]
         found = []
         for k in range(self.length):
-            xs = [e.value(p.type[1:-1].partition(" x ")[2], f"extractelement {p.type} {p.ref}, i64 {k}") for p in parts]
+            xs = [e.value(element_of(p.type), f"extractelement {p.type} {p.ref}, i64 {k}") for p in parts]
             found.append(TABLE[i.op.name][dtype.kind](e, dtype, i.attrs, *xs))
         return in_vector(e, found)
 

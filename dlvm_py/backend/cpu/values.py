@@ -50,6 +50,11 @@ def in_all_lanes(v: V, lanes: int) -> V:
     return v if lanes == 1 else V(in_lanes(v.type, lanes), f"splat ({v.type} {v.ref})")
 
 
+def numbered_lanes(lanes: int) -> V:
+    """A vector constant with the number of each lane."""
+    return V(in_lanes("i64", lanes), f"<{', '.join(f'i64 {k}' for k in range(lanes))}>")
+
+
 def float_constant(type: str, value: float) -> V:
     """A float constant, exact: `half` and `float` values are rounded first; `i16` is the bits of a bfloat."""
     if type == "half":
